@@ -46,7 +46,7 @@ MAX_RECORDS = 1 << 30
 LAST_FETCH = APIS[ApiKey.FETCH].last
 
 
-class Produced:
+class PendingProduce:
     """A pending response to Produce or DeleteRecords."""
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Produced:
         self.base_offset = self.low_watermark = 0
 
     def respond(self, _: Any) -> None:
-        assert not self.is_answered, "a request is answered once"
+        assert not self.is_answered, "a second response to the request"
         self.is_answered = True
 
     @property
@@ -66,8 +66,8 @@ class Produced:
         return self.error_code if self.is_answered else None
 
 
-class Fetched:
-    """A Fetch request at the leader, as its connection and its pending response."""
+class PendingFetch:
+    """In place of a Fetch request's connection and of its pending response."""
 
     listener = 0
     listener_name = LISTENER
@@ -80,7 +80,7 @@ class Fetched:
         self.waiter: Any = None
 
     def respond(self, response: Any) -> None:
-        assert self.response is None, "a request is answered once"
+        assert self.response is None, "a second response to the request"
         self.response = response
 
     def respond_in_steps(self, response: Any, _: int) -> Iterator[int]:
@@ -89,19 +89,19 @@ class Fetched:
 
 
 class Sliced:
-    """Runs sliced work at once."""
+    """In place of the node's sliced work: runs it to its end in one go."""
 
-    def run(self, _: Fetched, steps: Iterator[int], __: Any = None) -> None:
+    def run(self, _: PendingFetch, steps: Iterator[int], __: Any = None) -> None:
         for _cost in steps:
             pass
 
 
-class Flight:
-    """A request from a follower to its leader, and its response once there is one."""
+class FetchInFlight:
+    """A follower's Fetch request to its leader, and the response once there is one."""
 
     def __init__(self, follower: Broker, effect: SendRequest) -> None:
         self.follower, self.effect = follower, effect
-        self.slot: Fetched | None = None
+        self.slot: PendingFetch | None = None
 
     @property
     def request(self) -> Any:
@@ -122,11 +122,11 @@ class Broker:
         self.logs = logs
         self.effects: list[Any] = []
         self.delayed: list[tuple[int, Any]] = []
-        #: The times by which the replica manager wants to be polled.
-        self.polls: list[int] = []
+        #: When the replica manager asked to be polled (`poll_by`).
+        self.poll_deadlines: list[int] = []
         self.isr_requests: list[tuple[Any, Any]] = []
         self.lines: list[str] = []
-        #: How many records of the metadata log are replayed.
+        #: How many records of the metadata log the broker has replayed.
         self.replayed = 0
         self.holds_writes = self.is_full = self.holds_truncations = False
         self.unwritten: list[tuple[MemoryLog, Partition, int]] = []
@@ -152,7 +152,7 @@ class Broker:
                 logs=cast("Any", logs),
                 emit=self.effects.append,
                 send_fetch=self.effects.append,
-                poll_by=self.polls.append,
+                poll_by=self.poll_deadlines.append,
                 schedule=lambda it, ms: self.delayed.append((self.now.monotonic_ms + ms, it)),
                 fail=_raise,
                 clock=lambda: self.now,
@@ -189,7 +189,7 @@ class Broker:
     def wait(self, operation: Any, deadline_ms: int) -> None:
         self.delayed.append((deadline_ms, operation))
 
-    # What tests look at --------------------------------------------------------------------------
+    # State that tests assert ---------------------------------------------------------------------
 
     @property
     def log(self) -> MemoryLog:
@@ -201,7 +201,7 @@ class Broker:
 
     @property
     def is_registered(self) -> bool:
-        """Whether the image has this process, and no other one of the broker."""
+        """Whether the image has the registration of this process of the broker."""
         broker = self.loader.image.brokers.get(self.id)
         return broker is not None and broker.epoch == self.epoch
 
@@ -215,7 +215,7 @@ class Broker:
 
     @property
     def proposed(self) -> list[tuple[int, ...]]:
-        """The ISRs in the requests to the controller that are not answered."""
+        """The ISRs proposed in AlterPartition requests without a response."""
         return [
             tuple([state.broker_id for state in part.new_isr_with_epochs])
             for request, _ in self.isr_requests
@@ -241,9 +241,9 @@ class Broker:
         producer: tuple[int, int, int] | None = None,
         timeout_ms: int = TIMEOUT_MS,
         partition: Partition | None = None,
-    ) -> Produced:
+    ) -> PendingProduce:
         """Append a batch for each letter, as Produce with acks=all does."""
-        slot = Produced()
+        slot = PendingProduce()
         partition = partition or self.partition
         code = partition.error_for_request(-1)
         if not code and partition.lacks_replicas:
@@ -271,9 +271,9 @@ class Broker:
         rack: str = "",
         max_wait_ms: int = 0,
         version: int = LAST_FETCH,
-    ) -> Fetched:
+    ) -> PendingFetch:
         """A Fetch request of a consumer, and its response unless it waits."""
-        slot = Fetched(version)
+        slot = PendingFetch(version)
         part = FetchPartition(
             partition=0,
             fetch_offset=offset,
@@ -285,8 +285,8 @@ class Broker:
         fetch.handle(cast("Any", self), cast("Any", slot), request, self.now)
         return slot
 
-    def delete_records(self, offset: int, timeout_ms: int = TIMEOUT_MS) -> Produced:
-        slot = Produced()
+    def delete_records(self, offset: int, timeout_ms: int = TIMEOUT_MS) -> PendingProduce:
+        slot = PendingProduce()
         manager = self.replica_manager
         manager.delete_records(self.partition, offset, slot, slot, timeout_ms)
         return slot
@@ -358,7 +358,7 @@ class Broker:
         elif isinstance(effect, TruncatePartition):
             self._truncate(effect)
         elif isinstance(effect, SendRequest):
-            self.cluster.flights.append(Flight(self, effect))
+            self.cluster.flights.append(FetchInFlight(self, effect))
         elif isinstance(effect, MoveLogStart):
             self.logs.by_name[effect.log].move_start(effect.offset)
             moved = LogStartMoved(effect.log, self.logs.topic_ids[effect.log], effect.offset, True)
@@ -380,7 +380,7 @@ class Broker:
         )
 
     def expire(self) -> None:
-        """Run what is due by now."""
+        """Let all delayed operations whose deadline has come expire, and poll."""
         now_ms = self.now.monotonic_ms
         due = [it for at, it in self.delayed if at <= now_ms]
         self.delayed = [it for it in self.delayed if it[0] > now_ms]

@@ -1,7 +1,7 @@
 """Several brokers' replica managers with logs in memory, and the requests between them.
 
 The product's Fetch handler serves the followers. The controller is scripted: it keeps the
-AlterPartition requests until `accept` or `answer`. Nothing happens by itself: `settle` runs
+AlterPartition requests until `accept` or `respond`. Nothing happens by itself: `settle` runs
 everything that can happen without time passing, `pass_ms` lets time pass.
 """
 
@@ -29,8 +29,8 @@ from tests.replication.broker import (
     TOPIC_ID,
     TOPIC_RESOURCE,
     Broker,
-    Fetched,
-    Flight,
+    FetchInFlight,
+    PendingFetch,
 )
 from tests.replication.memory_log import MemoryLog, MemoryLogs
 
@@ -57,12 +57,12 @@ class Cluster:
     ) -> None:
         self.partition_max_bytes = partition_max_bytes
         self.max_lag_bytes = max_lag_bytes
-        #: The racks of the brokers, whose leaders then name the nearest replica to consumers.
+        #: The brokers' racks by id; with racks, leaders name the nearest replica to consumers.
         self.racks = racks or {}
         self.now = Now(1_000_000, 1_000_000)
         self.metadata: list[Any] = []
-        self.flights: list[Flight] = []
-        self.cut: set[frozenset[int]] = set()
+        self.flights: list[FetchInFlight] = []
+        self.broken_links: set[frozenset[int]] = set()
         self.brokers: dict[int, Broker] = {}
         self.disks: dict[int, MemoryLogs] = {}
         for broker_id, text in logs.items():
@@ -128,7 +128,7 @@ class Cluster:
 
     def delete_topic(self, topic_id: bytes, unseen_by: Iterable[int] = ()) -> None:
         self.commit(records.RemoveTopicRecord(topic_id=topic_id), unseen_by=unseen_by)
-        self.turns()
+        self.run_turns()
 
     def fence(self, broker_id: int) -> None:
         self.commit(records.FenceBrokerRecord(id=broker_id, epoch=self._epoch_of(broker_id)))
@@ -152,7 +152,7 @@ class Cluster:
 
     # The controller ------------------------------------------------------------------------------
 
-    def answer(
+    def respond(
         self,
         broker_id: int,
         error_code: int = 0,
@@ -160,7 +160,7 @@ class Cluster:
         *,
         names_partitions: bool = True,
     ) -> None:
-        """Answer the oldest AlterPartition of a broker, without any change of the metadata."""
+        """Respond to the oldest AlterPartition of a broker, without any change of the metadata."""
         request, done = self[broker_id].isr_requests.pop(0)
         results = [
             TopicResult(
@@ -181,16 +181,16 @@ class Cluster:
         ]
         done(AlterPartitionResponse(error_code=top_level, topics=results), self.now)
 
-    def lose_answer(self, broker_id: int) -> None:
-        """The oldest AlterPartition of a broker gets no answer."""
+    def lose_response(self, broker_id: int) -> None:
+        """Let the oldest AlterPartition of a broker end without a response."""
         _, done = self[broker_id].isr_requests.pop(0)
         done(None, self.now)
 
     def accept(self, broker_id: int, unseen_by: Iterable[int] = ()) -> None:
-        """Commit the oldest ISR proposal of a broker, and answer it."""
+        """Commit the oldest ISR proposal of a broker, and respond to it."""
         isr = self[broker_id].proposed[0]
         self.set_isr(isr, unseen_by)
-        self.answer(broker_id)
+        self.respond(broker_id)
 
     # Processes and time --------------------------------------------------------------------------
 
@@ -224,7 +224,7 @@ class Cluster:
         self.settle()
 
     def advance(self, ms: int) -> None:
-        """Let time pass: requests leave and arrive later."""
+        """Let time pass and timers expire; no request is served."""
         self.now = Now(self.now.monotonic_ms + ms, self.now.wall_ms + ms)
         for broker in self.brokers.values():
             broker.expire()
@@ -232,10 +232,10 @@ class Cluster:
     # The network ---------------------------------------------------------------------------------
 
     def isolate(self, broker_id: int) -> None:
-        """Cut a broker off from the others; what is under way between them is lost."""
+        """Cut a broker off from the others; the requests in flight between them are lost."""
         for other in self.disks:
             if other != broker_id:
-                self.cut.add(frozenset((broker_id, other)))
+                self.broken_links.add(frozenset((broker_id, other)))
         for flight in self.flights[:]:
             if broker_id in (flight.follower.id, flight.effect.peer):
                 self.lose(flight)
@@ -246,20 +246,20 @@ class Cluster:
         self.fence_out(broker_id)
 
     def heal(self) -> None:
-        self.cut.clear()
+        self.broken_links.clear()
 
-    def flight(self, follower: int) -> Flight:
-        """The request of a follower that is under way."""
+    def flight(self, follower: int) -> FetchInFlight:
+        """The Fetch request in flight of a follower, which has exactly one."""
         [found] = [it for it in self.flights if it.follower.id == follower]
         return found
 
-    def serve(self, flight: Flight) -> None:
-        """The request arrives at the leader."""
+    def serve(self, flight: FetchInFlight) -> None:
+        """Let a request arrive at the leader; it is lost if there is no connection."""
         leader = self.brokers.get(flight.effect.peer)
-        if leader is None or frozenset((leader.id, flight.follower.id)) in self.cut:
+        if leader is None or frozenset((leader.id, flight.follower.id)) in self.broken_links:
             self.lose(flight)
             return
-        slot = flight.slot = Fetched(flight.effect.version)
+        slot = flight.slot = PendingFetch(flight.effect.version)
         assert flight.effect.api_key == ApiKey.FETCH
         node = cast("Any", leader)
         steps = fetch.handle(node, cast("Any", slot), flight.request, self.now)
@@ -267,8 +267,8 @@ class Cluster:
             node.sliced.run(slot, steps)
 
     def serve_late(self, effect: SendRequest) -> int:
-        """A request arrives long after its sender has gone; the error code of its partition."""
-        slot = Fetched(effect.version)
+        """Let a request of a killed broker arrive; return the error code of its partition."""
+        slot = PendingFetch(effect.version)
         leader = cast("Any", self[effect.peer])
         effect.request.max_wait_ms = 0
         fetch.handle(leader, cast("Any", slot), effect.request, self.now)
@@ -277,15 +277,15 @@ class Cluster:
             return int(response.error_code)
         return int(response.responses[0].partitions[0].error_code)
 
-    def complete(self, flight: Flight) -> None:
-        """The response arrives at the follower."""
+    def complete(self, flight: FetchInFlight) -> None:
+        """Let the response arrive at the follower."""
         self.flights.remove(flight)
         it = flight.effect
         response = ResponseReceived(it.channel, it.peer, it.number, flight.response)
         flight.follower.receive(response)
 
-    def lose(self, flight: Flight) -> None:
-        """The connection breaks."""
+    def lose(self, flight: FetchInFlight) -> None:
+        """Break the connection: the request fails at the follower, and the leader forgets it."""
         self.flights.remove(flight)
         if flight.slot is not None and flight.slot.waiter is not None:
             flight.slot.waiter.cancel()
@@ -293,7 +293,7 @@ class Cluster:
             it = flight.effect
             flight.follower.receive(RequestFailed(it.channel, it.peer, it.number))
 
-    def turns(self) -> bool:
+    def run_turns(self) -> bool:
         had_work = False
         for broker in list(self.brokers.values()):
             had_work |= broker.turn()
@@ -302,7 +302,7 @@ class Cluster:
     def settle(self) -> None:
         """Run all that can happen without time passing."""
         for _ in range(1000):
-            had_work = self.turns()
+            had_work = self.run_turns()
             for flight in self.flights[:]:
                 if flight.slot is None:
                     self.serve(flight)

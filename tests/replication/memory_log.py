@@ -134,26 +134,26 @@ class MemoryLog:
         return text
 
 
-class Found(bytes):
-    """Batches as a host's slice of a file."""
+class SlicedBatches(bytes):
+    """Batches with the interface of a host's file slice."""
 
     def pin(self) -> None:
-        """There is no file to be kept open."""
+        """Nothing to do: there is no file to keep open."""
 
     def read(self) -> bytes:
         return self
 
     def release(self) -> None:
-        """There is no file to be closed."""
+        """Nothing to do: there is no file to close."""
 
 
 class MemoryLogs:
-    """All logs of a broker: its `LogReader`, and what its disk has after a crash."""
+    """All logs of a broker: its `LogReader`, and its disk, which survives a crash."""
 
     def __init__(self) -> None:
         self.by_name: dict[LogName, MemoryLog] = {}
         self.topic_ids: dict[LogName, bytes] = {}
-        #: The stored high watermarks (V15).
+        #: The high watermarks in the checkpoint file (V15).
         self.high_watermarks: dict[LogName, int] = {}
 
     def locate(
@@ -166,7 +166,7 @@ class MemoryLogs:
             if len(found) + len(batch) > max_bytes and (found or not at_least_one):
                 break
             found += batch
-        return Found(found) if found else None
+        return SlicedBatches(found) if found else None
 
     def end_of_epoch(self, log: LogName, epoch: int) -> tuple[int, int]:
         found = self.by_name[log]

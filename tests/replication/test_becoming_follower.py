@@ -14,7 +14,7 @@ LONG_MS = 2_000
 
 
 def test_v7_fetch_from_another_leader_waits_for_the_write() -> None:
-    """V7: what was fetched from the former leader is not named before it is written."""
+    """V7: records of the former leader count in the fetch offset once they are written."""
     cluster = Cluster({1: "1:a", 2: "1:a", 3: "1:a"})
     cluster.settle()
     cluster[2].holds_writes = True
@@ -31,7 +31,7 @@ def test_v7_fetch_from_another_leader_waits_for_the_write() -> None:
 
 
 def test_v7_former_leader_fetches_once_its_own_records_are_written() -> None:
-    """V7: as a follower, it names only what it has."""
+    """V7: as a follower, it fetches from its written end."""
     cluster = Cluster({1: "1:a", 2: "1:a"})
     cluster.settle()
     cluster[1].holds_writes = True
@@ -48,12 +48,12 @@ def test_v7_former_leader_fetches_once_its_own_records_are_written() -> None:
 
 
 def test_v6_truncation_under_way_at_a_new_epoch() -> None:
-    """V6, C194: nothing is fetched before it is done, and then from the truncated end."""
+    """V6, C194: no fetch until the truncation ends, and then from the truncated end."""
     cluster = Cluster({1: "1:a", 2: "1:abc"}, epoch=3, isr=(1,))
     cluster[2].holds_truncations = True
     cluster.settle()
     cluster.elect(1, (1,))
-    cluster.turns()
+    cluster.run_turns()
     for flight in cluster.flights[:]:
         cluster.serve(flight)
     cluster[2].truncate()
@@ -113,7 +113,7 @@ def test_v6_leader_elected_while_truncating_forgets_producers() -> None:
 
 
 def test_v6_truncation_of_a_replica_that_is_assigned_again() -> None:
-    """V6: the report is about the former log; the new one is followed once it is open."""
+    """V6: the late report is of the former log; the new log fetches once it is open."""
     cluster = Cluster({1: "1:a", 2: "1:abc"}, epoch=3, isr=(1,))
     cluster[2].holds_truncations = True
     cluster.settle()
@@ -138,7 +138,7 @@ def test_log_that_opens_without_a_registration_is_not_followed() -> None:
 
 
 def test_v18_follower_whose_log_has_failed_fetches_nothing() -> None:
-    """V18: it could write nothing, and would log that at every attempt."""
+    """V18: it could not write the records, and would log that at every attempt."""
     cluster = Cluster({1: "1:a", 2: "1:a"})
     cluster.settle()
     cluster[2].replica_manager.write_failed(cluster[2].partition)

@@ -1,13 +1,13 @@
-"""V13: what a follower does while its leader's process is gone."""
+"""V13: what a follower does while its leader's process is dead."""
 
 from __future__ import annotations
 
-from tests.replication.test_fetching import LONGEST_BACKOFF_MS, named, two
+from tests.replication.test_fetching import LONGEST_BACKOFF_MS, named_partitions, two_replicas
 
 
 def test_v13_connection_to_a_dead_process_is_not_used_for_the_next() -> None:
-    """Its machine lost power: the fetch under way gets no response, and no connection ends."""
-    cluster = two()
+    """The machine lost power: the fetch in flight gets no response, its connection stays open."""
+    cluster = two_replicas()
     cluster.flights.clear()
     cluster.elect(-1, (1,))
     cluster.register(1)
@@ -18,22 +18,22 @@ def test_v13_connection_to_a_dead_process_is_not_used_for_the_next() -> None:
 
 
 def test_v13_leader_that_is_down_is_asked_seldom() -> None:
-    """A request names all its partitions, and the survivors have leaders to elect."""
-    cluster = two()
+    """Each request would name all partitions, while the survivors are busy electing leaders."""
+    cluster = two_replicas()
     cluster.lose(cluster.flight(2))
     cluster[2].replica_manager.fetchers.leader_is_down(1, cluster.now)
     cluster.advance(LONGEST_BACKOFF_MS - 1)
-    cluster.turns()
+    cluster.run_turns()
     assert cluster.flights == []
     cluster.advance(1)
-    cluster.turns()
-    assert named(cluster) == [(0, 1)]
+    cluster.run_turns()
+    assert named_partitions(cluster) == [(0, 1)]
 
 
 def test_v13_leader_that_is_registered_again_is_asked_at_once() -> None:
-    cluster = two()
+    cluster = two_replicas()
     cluster.lose(cluster.flight(2))
     cluster[2].replica_manager.fetchers.leader_is_down(1, cluster.now)
     cluster.register(1)
     cluster[2].turn()
-    assert named(cluster) == [(0, 1)]
+    assert named_partitions(cluster) == [(0, 1)]

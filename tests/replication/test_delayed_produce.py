@@ -1,4 +1,4 @@
-"""acks=all while an in-sync replica lacks the batch: what waits, how long, and the outcome.
+"""acks=all while an in-sync replica lacks the batch: the wait, its timeout, and the outcome.
 
 The other replica is not simulated, so it never fetches.
 """
@@ -21,19 +21,19 @@ from tests.node.test_requests import batch, fetch, produce, produce_result, valu
 if TYPE_CHECKING:
     from kraftlog.simulator.host import VirtualHost
 
-TIMEOUT_MS = 1000  # what `produce` asks for
+TIMEOUT_MS = 1000  # of the requests that `produce` makes
 TOPIC = 2
 
 
 def change(host: VirtualHost, index: int = 0, **fields: Any) -> None:
-    """The image says something else of a partition of `demo`."""
+    """Change a partition of `demo` in the image."""
     topic_id = host.node.image.topic_ids["demo"]
     host.node.replay([PartitionChangeRecord(partition_id=index, topic_id=topic_id, **fields)], 100)
 
 
 @pytest.fixture
 def host() -> VirtualHost:
-    """`demo` with two replicas in sync, of which one is nowhere; `other` with one."""
+    """`demo` has two in-sync replicas, and broker 2 does not exist; `other` has one."""
     host = make_host(demo=2, other=1)
     for index in (0, 1):
         change(host, index, replicas=(1, 2), isr=(1, 2))
@@ -61,7 +61,7 @@ def test_v7_acks_all_waits_for_replicas_until_its_timeout(host: VirtualHost) -> 
     assert values_in(client.ask(ApiKey.FETCH, 12, fetch(0))) == []
     change(host, isr=(1,))
     assert values_in(client.ask(ApiKey.FETCH, 12, fetch(0))) == [b"a", b"b"]
-    assert client.take() == [], "nobody is answered twice"
+    assert client.take() == [], "no second response"
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1])
@@ -85,7 +85,7 @@ def test_v7_acks_all_completes_when_the_lagging_replica_leaves_the_isr(host: Vir
     change(host, isr=(1,))
     assert codes(client) == [ErrorCode.NONE]
     [(_, answer)] = reader.take()
-    assert values_in(answer) == [b"a"], "a reader that waits hears of it too"
+    assert values_in(answer) == [b"a"], "the waiting fetch gets a response too"
     host.pass_time(TIMEOUT_MS)
     assert codes(client) == []
 
@@ -130,7 +130,7 @@ def test_v7_batches_below_the_high_watermark_are_taken_in_order(host: VirtualHos
 
 
 def test_a_response_has_the_outcome_of_each_partition(host: VirtualHost) -> None:
-    """A partition that stands still does not spoil the word about another."""
+    """The timeout of one partition does not change the result of another."""
     part = PartitionProduceData(index=0, records=batch(b"a"))
     request = ProduceRequest(
         acks=-1,
@@ -148,24 +148,24 @@ def test_a_response_has_the_outcome_of_each_partition(host: VirtualHost) -> None
 
 
 @pytest.mark.parametrize(
-    ("what", "code"),
+    ("change_of_partition", "code"),
     [
         ({"leader": 2}, ErrorCode.NOT_LEADER_OR_FOLLOWER),
         (None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ],
-    ids=["another leads", "the topic is gone"],
+    ids=["another leader", "the topic is deleted"],
 )
 def test_waiting_requests_fail_when_the_partition_is_lost(
-    host: VirtualHost, what: dict[str, int] | None, code: int
+    host: VirtualHost, change_of_partition: dict[str, int] | None, code: int
 ) -> None:
     client = FrameClient(host)
     client.send(ApiKey.PRODUCE, 9, produce(batch(b"a"), acks=-1))
     host.turn()
-    if what is None:
+    if change_of_partition is None:
         topic_id = host.node.image.topic_ids["demo"]
         host.node.replay([RemoveTopicRecord(topic_id=topic_id)], 100)
     else:
-        change(host, **what)
+        change(host, **change_of_partition)
     assert codes(client) == [code]
     host.pass_time(TIMEOUT_MS)
     assert codes(client) == []

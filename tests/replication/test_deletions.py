@@ -9,21 +9,21 @@ import pytest
 from kraftlog.errors import ErrorCode
 from tests.replication.broker import MAX_WAIT_MS, TIMEOUT_MS
 from tests.replication.cluster import Cluster
-from tests.replication.test_fetching import LONG_MS, two
+from tests.replication.test_fetching import LONG_MS, two_replicas
 
 if TYPE_CHECKING:
-    from tests.replication.broker import Produced
+    from tests.replication.broker import PendingProduce
 
 TIMED_OUT = ErrorCode.REQUEST_TIMED_OUT
 
 
-def outcome(deleted: Produced) -> tuple[int | None, int]:
+def outcome(deleted: PendingProduce) -> tuple[int | None, int]:
     return deleted.outcome, deleted.low_watermark
 
 
 def test_v6_followers_follow_the_leaders_log_start() -> None:
     """DeleteRecords on the leader moves the start of its followers' logs."""
-    cluster = two("1:abcd", "1:abcd")
+    cluster = two_replicas("1:abcd", "1:abcd")
     deleted = cluster[1].delete_records(3)
     cluster.settle()
     assert outcome(deleted) == (0, 3)
@@ -50,20 +50,20 @@ def test_v6_log_start_is_never_past_the_followers_end() -> None:
 
 
 def test_response_waits_for_the_followers_log_start() -> None:
-    cluster = two("1:abcd", "1:abcd")
+    cluster = two_replicas("1:abcd", "1:abcd")
     deleted = cluster[1].delete_records(3)
-    cluster.turns()
+    cluster.run_turns()
     assert outcome(deleted) == (None, 0), "the follower has not heard of it"
     cluster.settle()
     assert outcome(deleted) == (0, 3)
 
 
 def test_response_names_the_lowest_log_start_after_the_timeout() -> None:
-    """The records are deleted here nevertheless."""
-    cluster = two("1:abcd", "1:abcd")
+    """The leader has deleted the records nevertheless."""
+    cluster = two_replicas("1:abcd", "1:abcd")
     cluster.isolate(2)
     deleted = cluster[1].delete_records(3)
-    cluster.turns()
+    cluster.run_turns()
     cluster.pass_ms(TIMEOUT_MS - 1)
     assert outcome(deleted) == (None, 0)
     cluster.pass_ms(1)
@@ -72,13 +72,13 @@ def test_response_names_the_lowest_log_start_after_the_timeout() -> None:
 
 
 def test_repeated_deletion_waits_for_the_followers_too() -> None:
-    cluster = two("1:abcd", "1:abcd")
+    cluster = two_replicas("1:abcd", "1:abcd")
     cluster.isolate(2)
     cluster[1].delete_records(3, timeout_ms=1)
-    cluster.turns()
+    cluster.run_turns()
     cluster.pass_ms(1)
     again = cluster[1].delete_records(3)
-    cluster.turns()
+    cluster.run_turns()
     assert outcome(again) == (None, 0)
     cluster.heal()
     cluster.pass_ms(LONG_MS)
@@ -86,10 +86,10 @@ def test_repeated_deletion_waits_for_the_followers_too() -> None:
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1])
-def test_no_timeout_starts_the_deletion_and_does_not_wait(timeout_ms: int) -> None:
-    cluster = two("1:abcd", "1:abcd")
+def test_without_a_timeout_the_deletion_starts_and_is_not_waited_for(timeout_ms: int) -> None:
+    cluster = two_replicas("1:abcd", "1:abcd")
     deleted = cluster[1].delete_records(3, timeout_ms)
-    cluster.turns()
+    cluster.run_turns()
     cluster.advance(0)
     assert deleted.outcome == TIMED_OUT
     cluster.settle()
@@ -97,10 +97,10 @@ def test_no_timeout_starts_the_deletion_and_does_not_wait(timeout_ms: int) -> No
 
 
 def test_fenced_follower_is_not_waited_for() -> None:
-    cluster = two("1:abcd", "1:abcd")
+    cluster = two_replicas("1:abcd", "1:abcd")
     cluster.isolate(2)
     deleted = cluster[1].delete_records(3)
-    cluster.turns()
+    cluster.run_turns()
     assert outcome(deleted) == (None, 0)
     cluster.fence(2)
     assert outcome(deleted) == (0, 3)
@@ -118,17 +118,17 @@ def test_removed_replica_is_not_waited_for() -> None:
 
 
 def test_v6_deletion_fails_when_another_broker_leads() -> None:
-    cluster = two("1:abcd", "1:abcd")
+    cluster = two_replicas("1:abcd", "1:abcd")
     cluster.isolate(2)
     deleted = cluster[1].delete_records(3)
-    cluster.turns()
+    cluster.run_turns()
     cluster.elect(2, (1, 2))
     assert outcome(deleted) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
 
 
 def test_deletion_wakes_no_fetch_of_a_consumer() -> None:
-    """Only followers are told at once."""
-    cluster = two("1:abcd", "1:abcd")
+    """The new log start completes only the waiting fetches of followers."""
+    cluster = two_replicas("1:abcd", "1:abcd")
     waiting = cluster[1].fetch(4, max_wait_ms=MAX_WAIT_MS)
     cluster[1].delete_records(3)
     cluster.settle()

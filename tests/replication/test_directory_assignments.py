@@ -27,7 +27,7 @@ A, B = b"a" * 16, b"b" * 16
 
 
 class Controller:
-    """Keeps requests; the test answers them."""
+    """Keeps the requests until the test responds to the last one."""
 
     def __init__(self) -> None:
         self.requests: list[AssignReplicasToDirsRequest] = []
@@ -37,7 +37,7 @@ class Controller:
         self.requests.append(request)
         self._on_done = on_done
 
-    def respond(self, now_ms: int, error_code: int = 0, of_partitions: int = 0) -> None:
+    def respond(self, now_ms: int, error_code: int = 0, partition_error: int = 0) -> None:
         request = self.requests[-1]
         directories = [
             DirectoryResult(
@@ -47,7 +47,7 @@ class Controller:
                         topic_id=topic.topic_id,
                         partitions=[
                             PartitionResult(
-                                partition_index=it.partition_index, error_code=of_partitions
+                                partition_index=it.partition_index, error_code=partition_error
                             )
                             for it in topic.partitions
                         ],
@@ -62,7 +62,7 @@ class Controller:
         response = AssignReplicasToDirsResponse(error_code=error_code, directories=directories)
         self._on_done(response, Now(now_ms, 0))
 
-    def fall_silent(self, now_ms: int) -> None:
+    def lose_response(self, now_ms: int) -> None:
         self._on_done(None, Now(now_ms, 0))
 
 
@@ -70,12 +70,12 @@ class Broker:
     epoch = 5
 
 
-def make() -> tuple[DirectoryAssignments, Controller, Broker]:
+def new_assignments() -> tuple[DirectoryAssignments, Controller, Broker]:
     controller, broker = Controller(), Broker()
     return DirectoryAssignments(1, lambda: broker.epoch, controller.send), controller, broker
 
 
-def sent(request: AssignReplicasToDirsRequest) -> set[tuple[bytes, bytes, int]]:
+def replicas_in(request: AssignReplicasToDirsRequest) -> set[tuple[bytes, bytes, int]]:
     return {
         (directory.id, topic.topic_id, partition.partition_index)
         for directory in request.directories
@@ -85,39 +85,39 @@ def sent(request: AssignReplicasToDirsRequest) -> set[tuple[bytes, bytes, int]]:
 
 
 def test_v18_one_request_has_all_replicas_by_directory() -> None:
-    assignments, controller, _ = make()
+    assignments, controller, _ = new_assignments()
     assert assignments.deadline() is None
     for key, directory in (((TOPIC, 0), A), ((TOPIC, 1), B), ((OTHER, 0), A)):
         assignments.assign(key, directory)
     assignments.poll(Now(0, 0))
     (request,) = controller.requests
     assert (request.broker_id, request.broker_epoch) == (1, 5)
-    assert sent(request) == {(A, TOPIC, 0), (B, TOPIC, 1), (A, OTHER, 0)}
+    assert replicas_in(request) == {(A, TOPIC, 0), (B, TOPIC, 1), (A, OTHER, 0)}
     assert assignments.deadline() is None, "one request at a time"
     controller.respond(10)
     assert assignments.deadline() is None
 
 
 def test_large_numbers_take_several_requests() -> None:
-    assignments, controller, _ = make()
+    assignments, controller, _ = new_assignments()
     for index in range(MAX_PARTITIONS + 1):
         assignments.assign((TOPIC, index), A)
     assignments.poll(Now(0, 0))
     controller.respond(10)
     assignments.poll(Now(10, 0))
-    assert [len(sent(request)) for request in controller.requests] == [MAX_PARTITIONS, 1]
+    assert [len(replicas_in(request)) for request in controller.requests] == [MAX_PARTITIONS, 1]
 
 
 @pytest.mark.parametrize("error", [ErrorCode.STALE_BROKER_EPOCH, ErrorCode.NOT_CONTROLLER, None])
 def test_a_request_without_outcome_is_repeated_with_backoff(error: int | None) -> None:
-    assignments, controller, broker = make()
+    assignments, controller, broker = new_assignments()
     assignments.assign((TOPIC, 0), A)
     gaps = []
     now_ms = 0
     for _ in range(9):
         assignments.poll(Now(now_ms, 0))
         if error is None:
-            controller.fall_silent(now_ms)
+            controller.lose_response(now_ms)
         else:
             controller.respond(now_ms, error)
         due_ms = assignments.deadline()
@@ -134,26 +134,26 @@ def test_a_request_without_outcome_is_repeated_with_backoff(error: int | None) -
 
 
 @pytest.mark.parametrize("error", [ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.NOT_LEADER_OR_FOLLOWER])
-def test_a_replica_that_is_no_longer_here_is_not_repeated(error: int) -> None:
-    assignments, controller, _ = make()
+def test_a_replica_that_was_removed_is_not_sent_again(error: int) -> None:
+    assignments, controller, _ = new_assignments()
     assignments.assign((TOPIC, 0), A)
     assignments.poll(Now(0, 0))
-    controller.respond(0, of_partitions=error)
+    controller.respond(0, partition_error=error)
     assert assignments.deadline() is None
 
 
 def test_a_replica_that_moves_meanwhile_is_sent_again() -> None:
-    assignments, controller, _ = make()
+    assignments, controller, _ = new_assignments()
     assignments.assign((TOPIC, 0), A)
     assignments.poll(Now(0, 0))
     assignments.assign((TOPIC, 0), B)
     controller.respond(10)
     assignments.poll(Now(10, 0))
-    assert sent(controller.requests[-1]) == {(B, TOPIC, 0)}
+    assert replicas_in(controller.requests[-1]) == {(B, TOPIC, 0)}
 
 
 def test_a_removed_replica_is_forgotten() -> None:
-    assignments, controller, _ = make()
+    assignments, controller, _ = new_assignments()
     assignments.assign((TOPIC, 0), A)
     assignments.forget((TOPIC, 0))
     assignments.poll(Now(0, 0))
@@ -161,7 +161,7 @@ def test_a_removed_replica_is_forgotten() -> None:
 
 
 def test_nothing_is_sent_before_the_broker_is_registered() -> None:
-    assignments, controller, broker = make()
+    assignments, controller, broker = new_assignments()
     broker.epoch = -1
     assignments.assign((TOPIC, 0), A)
     assignments.poll(Now(0, 0))

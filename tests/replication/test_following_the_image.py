@@ -11,12 +11,12 @@ from tests.node.frame_client import FrameClient, ask_settled, create_topics, mak
 from tests.node.test_requests import batch, fetch, produce, produce_result, values_in
 
 
-def make_again(host: VirtualHost) -> None:
-    """`demo` is deleted, and another topic of its name is made and written to."""
+def recreate_topic(host: VirtualHost) -> None:
+    """Delete `demo`, create another topic of that name and write a record to it."""
     request = DeleteTopicsRequest(topic_names=["demo"], timeout_ms=1000)
     ask_settled(host, ApiKey.DELETE_TOPICS, 3, request)
     create_topics(host, {"demo": 1})
-    write(host, b"of another life")
+    write(host, b"second topic")
 
 
 def write(host: VirtualHost, value: bytes) -> None:
@@ -29,12 +29,12 @@ def values(host: VirtualHost) -> list[bytes | None]:
 
 
 def test_a_recreated_topic_keeps_its_records_after_a_restart() -> None:
-    """The log still tells of the one that went before: it must not take the folder for its own."""
+    """The metadata log also has the deleted topic, which must not claim the folder."""
     host = make_host()
     write(host, b"first")
-    make_again(host)
+    recreate_topic(host)
     host.files.kill()
-    assert values(VirtualHost(host.files)) == [b"of another life"]
+    assert values(VirtualHost(host.files)) == [b"second topic"]
 
 
 def test_logs_are_untouched_until_the_registration_is_replayed() -> None:
@@ -53,13 +53,13 @@ def test_logs_are_untouched_until_the_registration_is_replayed() -> None:
 
 
 def test_a_snapshot_may_have_another_topic_of_the_same_name() -> None:
-    """A broker that was held for long is given a snapshot, and not every change on the way."""
+    """A broker that was paused for long loads a snapshot instead of replaying each change."""
     host = make_host()
     write(host, b"first")
     node = host.node
     [old] = node.replica_manager.partitions.values()
     files = MemoryFiles()
-    files.starts = 2  # ids of another life are others
+    files.starts = 2  # so its topic ids differ from those of the first host
     other = VirtualHost(files)
     create_topics(other, {"demo": 1, "more": 1})
     topics = [
@@ -73,5 +73,5 @@ def test_a_snapshot_may_have_another_topic_of_the_same_name() -> None:
     assert node.replica_manager.by_log["demo", 0] is name
     assert name.online
     assert values(host) == []
-    write(host, b"of another life")
-    assert values(host) == [b"of another life"]
+    write(host, b"second topic")
+    assert values(host) == [b"second topic"]

@@ -12,8 +12,8 @@ from tests.replication.cluster import Cluster
 LONG_MS = 2_000
 
 
-def three(min_isr: int = 1) -> Cluster:
-    """Three replicas in sync and at rest, broker 1 leads in epoch 1."""
+def three_replicas(min_isr: int = 1) -> Cluster:
+    """Three idle replicas in sync with one record; broker 1 leads in epoch 1."""
     cluster = Cluster({1: "1:a", 2: "1:a", 3: "1:a"}, min_isr=min_isr)
     cluster.settle()
     cluster.pass_ms(MAX_WAIT_MS)
@@ -23,7 +23,7 @@ def three(min_isr: int = 1) -> Cluster:
 
 def test_v7_high_watermark_is_the_minimum_over_the_isr() -> None:
     """V7, C177, C181: each member of the ISR holds it back, a replica outside does not."""
-    cluster = three()
+    cluster = three_replicas()
     cluster.isolate(3)
     produced = cluster[1].produce("bc")
     cluster.settle()
@@ -38,7 +38,7 @@ def test_v7_high_watermark_is_the_minimum_over_the_isr() -> None:
 
 def test_v7_acks_all_is_answered_when_the_last_member_has_the_batch() -> None:
     """V7, C184: a member has a batch once it fetches from after it, not when the batch is sent."""
-    cluster = three()
+    cluster = three_replicas()
     cluster.fail(3)
     cluster[2].holds_writes = True
     produced = cluster[1].produce("b")
@@ -53,7 +53,7 @@ def test_v7_acks_all_is_answered_when_the_last_member_has_the_batch() -> None:
 
 def test_v7_leader_counts_its_own_written_end() -> None:
     """V7: followers fetch only what the leader has written, and it counts only that."""
-    cluster = three()
+    cluster = three_replicas()
     cluster[1].holds_writes = True
     produced = cluster[1].produce("b")
     cluster.settle()
@@ -74,7 +74,7 @@ def test_v7_proposed_isr_members_count_at_once() -> None:
     produced = cluster[1].produce("b")
     cluster.settle()
     assert (cluster[1].high_watermark, produced.outcome) == (1, None)
-    cluster.answer(1, ErrorCode.INELIGIBLE_REPLICA)
+    cluster.respond(1, ErrorCode.INELIGIBLE_REPLICA)
     cluster.fence(3)
     cluster.settle()
     cluster.pass_ms(MAX_LAG_MS)
@@ -83,14 +83,14 @@ def test_v7_proposed_isr_members_count_at_once() -> None:
 
 def test_v7_members_that_are_to_leave_count_until_they_have_left() -> None:
     """V7, C161, C179: the answer to a shrinking ISR does not shrink it; the metadata log does."""
-    cluster = three()
+    cluster = three_replicas()
     cluster.isolate(3)
     produced = cluster[1].produce("b")
     cluster.settle()
     cluster.pass_ms(MAX_LAG_MS * 2)
     assert cluster[1].proposed == [(1, 2)]
     assert cluster[1].high_watermark == 1
-    cluster.answer(1)
+    cluster.respond(1)
     cluster.settle()
     assert (cluster[1].high_watermark, produced.outcome) == (1, None), "not replayed"
     cluster.set_isr((1, 2))
@@ -101,7 +101,7 @@ def test_v7_replica_about_to_join_is_waited_for() -> None:
     """V7: a caught-up replica outside the ISR counts, or the high watermark would outrun it."""
     cluster = Cluster({1: "1:a", 2: "1:a", 3: "1:a"}, isr=(1, 2))
     cluster.settle()
-    cluster.answer(1, ErrorCode.INELIGIBLE_REPLICA)
+    cluster.respond(1, ErrorCode.INELIGIBLE_REPLICA)
     assert cluster[1].partition.proposed is None
     cluster[3].holds_writes = True
     cluster[1].produce("b")
@@ -116,7 +116,7 @@ def test_v7_fenced_replica_outside_the_isr_is_not_waited_for() -> None:
     """V7, C181: it cannot join."""
     cluster = Cluster({1: "1:a", 2: "1:a", 3: "1:a"}, isr=(1, 2))
     cluster.settle()
-    cluster.answer(1, ErrorCode.INELIGIBLE_REPLICA)
+    cluster.respond(1, ErrorCode.INELIGIBLE_REPLICA)
     cluster.fence(3)
     cluster[3].holds_writes = True
     cluster[1].produce("b")
@@ -146,7 +146,7 @@ def test_v7_nothing_is_committed_below_min_insync_replicas() -> None:
 
     C180.
     """
-    cluster = three(min_isr=2)
+    cluster = three_replicas(min_isr=2)
     cluster.isolate(2)
     cluster.isolate(3)
     pending = cluster[1].produce("b")
@@ -161,8 +161,8 @@ def test_v7_nothing_is_committed_below_min_insync_replicas() -> None:
 
 
 def test_v7_high_watermark_moves_again_at_min_insync_replicas() -> None:
-    """V7: what was appended below min.insync.replicas is committed once there are enough."""
-    cluster = three(min_isr=2)
+    """V7: records appended below min.insync.replicas are committed once the ISR is large enough."""
+    cluster = three_replicas(min_isr=2)
     cluster.isolate(2)
     cluster.isolate(3)
     cluster[1].produce("b")
@@ -183,7 +183,7 @@ def test_v7_min_isr_counts_the_committed_isr() -> None:
     cluster.settle()
     assert cluster[1].proposed == [(1, 2)]
     assert cluster[1].produce("b").outcome == ErrorCode.NOT_ENOUGH_REPLICAS
-    cluster.answer(1)
+    cluster.respond(1)
     assert cluster[1].produce("b").outcome == ErrorCode.NOT_ENOUGH_REPLICAS
     cluster.set_isr((1, 2))
     produced = cluster[1].produce("b")
@@ -201,7 +201,7 @@ def test_v7_min_isr_above_the_replicas_asks_for_all_of_them() -> None:
 
 def test_v7_new_min_isr_holds_the_high_watermark() -> None:
     """V7: a raised min.insync.replicas fails what waits for an ISR that is too small now."""
-    cluster = three()
+    cluster = three_replicas()
     cluster.isolate(2)
     cluster.set_isr((1, 2), unseen_by=(2, 3))
     pending = cluster[1].produce("b")
@@ -217,7 +217,7 @@ def test_v7_new_min_isr_holds_the_high_watermark() -> None:
 
 def test_v7_acks_all_times_out_and_the_batch_stays() -> None:
     """V7: the request ends with its timeout; the batch may be committed later."""
-    cluster = three()
+    cluster = three_replicas()
     cluster.isolate(3)
     produced = cluster[1].produce("b", timeout_ms=100)
     cluster.settle()
@@ -230,7 +230,7 @@ def test_v7_acks_all_times_out_and_the_batch_stays() -> None:
 
 def test_v7_high_watermark_never_goes_back_on_a_leader() -> None:
     """V7, C182: a member that joins below it, or falls back, lowers nothing."""
-    cluster = three()
+    cluster = three_replicas()
     cluster.fail(3)
     cluster[1].produce("bc")
     cluster.settle()
@@ -260,7 +260,7 @@ def test_v7_followers_high_watermark_is_at_most_their_own_end() -> None:
 
 def test_v7_isr_of_one_on_a_follower_moves_nothing() -> None:
     """V7: only a leader computes a high watermark."""
-    cluster = three()
+    cluster = three_replicas()
     cluster.fail(2)
     cluster.set_isr((1,))
     cluster[1].produce("b")
@@ -271,11 +271,11 @@ def test_v7_isr_of_one_on_a_follower_moves_nothing() -> None:
 
 
 def test_v9_deposed_leader_commits_nothing() -> None:
-    """V9: followers have left it, and the controller refuses its ISR: its records are dropped.
+    """V9: its followers follow another leader, so its new records are dropped.
 
     C187.
     """
-    cluster = three()
+    cluster = three_replicas()
     cluster.isolate(1)
     cluster.elect(2, (2, 3), unseen_by=(1,))
     old = cluster[1].produce("x")
@@ -287,7 +287,7 @@ def test_v9_deposed_leader_commits_nothing() -> None:
         cluster.pass_ms(MAX_LAG_MS)
         for code in (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_CONTROLLER):
             if cluster[1].isr_requests:
-                cluster.answer(1, code)
+                cluster.respond(1, code)
     assert cluster[1].high_watermark == 1
     assert old.outcome == ErrorCode.REQUEST_TIMED_OUT
     late = cluster[1].produce("y")
@@ -301,7 +301,7 @@ def test_v9_deposed_leader_commits_nothing() -> None:
 
 def test_v9_followers_of_the_new_epoch_prove_nothing_to_the_old_leader() -> None:
     """V9, C255: a fetch in another leader epoch is refused, whatever offset it names."""
-    cluster = three()
+    cluster = three_replicas()
     cluster.isolate(3)
     old = cluster[1].produce("x")
     cluster.settle()
@@ -324,11 +324,11 @@ def test_v9_followers_of_the_new_epoch_prove_nothing_to_the_old_leader() -> None
 
 
 def test_v7_requests_pending_at_a_change_of_leader_fail() -> None:
-    """V7: an old leader's requests end with its leadership, not with the new one's commits.
+    """V7: an old leader's requests fail when its leadership ends, even if the batch is committed.
 
     C185.
     """
-    cluster = three()
+    cluster = three_replicas()
     cluster.isolate(3)
     pending = cluster[1].produce("b")
     cluster.settle()
@@ -341,8 +341,8 @@ def test_v7_requests_pending_at_a_change_of_leader_fail() -> None:
 
 @pytest.mark.parametrize("held", [False, True])
 def test_v7_requests_pending_at_a_deletion_fail(held: bool) -> None:
-    """V7: written or not, no response waits for a deleted topic."""
-    cluster = three()
+    """V7: whether the batch is written or not, no request waits for a deleted topic."""
+    cluster = three_replicas()
     cluster.isolate(3)
     cluster[1].holds_writes = held
     pending = cluster[1].produce("b")
@@ -358,7 +358,7 @@ def test_v12_fetch_between_high_watermark_and_log_end_is_in_range() -> None:
 
     C186.
     """
-    cluster = three()
+    cluster = three_replicas()
     cluster[1].produce("b")
     cluster.settle()
     assert [cluster[it].high_watermark for it in (1, 2)] == [2, 1]

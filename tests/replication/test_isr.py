@@ -17,8 +17,10 @@ CHECK_MS = MAX_LAG_MS // 2
 LONG_MS = 2_000
 
 
-def at_rest(isr: tuple[int, ...] = (1, 2, 3), min_isr: int = 1, max_lag_bytes: int = -1) -> Cluster:
-    """Three equal replicas, broker 1 leads; proposals are not answered."""
+def settled_cluster(
+    isr: tuple[int, ...] = (1, 2, 3), min_isr: int = 1, max_lag_bytes: int = -1
+) -> Cluster:
+    """Three equal replicas with broker 1 as leader; AlterPartition requests get no response yet."""
     logs = {1: "1:a", 2: "1:a", 3: "1:a"}
     cluster = Cluster(logs, isr=isr, min_isr=min_isr, max_lag_bytes=max_lag_bytes)
     cluster.settle()
@@ -27,7 +29,7 @@ def at_rest(isr: tuple[int, ...] = (1, 2, 3), min_isr: int = 1, max_lag_bytes: i
 
 
 def pass_checks(cluster: Cluster, total_ms: int) -> None:
-    """Let time pass in steps, so that fetches come and go as they do."""
+    """Let time pass in steps of the longest fetch wait, so that followers fetch in between."""
     for _ in range(total_ms // MAX_WAIT_MS):
         cluster.pass_ms(MAX_WAIT_MS)
 
@@ -37,7 +39,7 @@ def pass_checks(cluster: Cluster, total_ms: int) -> None:
 
 def test_v8_follower_at_the_end_never_leaves() -> None:
     """V8, C166: without new records it has caught up, even if it does not fetch."""
-    cluster = at_rest()
+    cluster = settled_cluster()
     cluster.isolate(3)
     pass_checks(cluster, 4 * MAX_LAG_MS)
     assert cluster[1].proposed == []
@@ -45,7 +47,7 @@ def test_v8_follower_at_the_end_never_leaves() -> None:
 
 def test_v8_follower_leaves_after_the_longest_lag() -> None:
     """V8, C168: not before replica.lag.time.max.ms, and within half of it after that."""
-    cluster = at_rest()
+    cluster = settled_cluster()
     cluster.isolate(3)
     cluster[1].produce("b")
     pass_checks(cluster, MAX_LAG_MS)
@@ -55,23 +57,23 @@ def test_v8_follower_leaves_after_the_longest_lag() -> None:
 
 
 def test_v8_a_write_has_the_lag_checked_and_a_proposal_sent() -> None:
-    """V8: nothing else need happen on this broker; an idle one checks nothing."""
-    cluster = at_rest()
+    """V8: a write sets the deadline of the next check; without unfetched records there is none."""
+    cluster = settled_cluster()
     cluster.isolate(3)
     leader = cluster[1]
     manager = leader.replica_manager
     assert manager.in_sync_replicas.deadline() is None
-    leader.polls.clear()
+    leader.poll_deadlines.clear()
     leader.produce("b")
     cluster.settle()
-    assert leader.polls == [manager.in_sync_replicas.deadline()]
+    assert leader.poll_deadlines == [manager.in_sync_replicas.deadline()]
     pass_checks(cluster, MAX_LAG_MS + CHECK_MS + MAX_WAIT_MS)
-    assert leader.polls[-1] == 0, "with its answer lost, the proposal has a deadline too"
+    assert leader.poll_deadlines[-1] == 0, "without a response, the proposal has a deadline too"
 
 
 def test_v8_lag_begins_with_the_record_that_is_missing() -> None:
-    """V8: a long rest before the record is no lag."""
-    cluster = at_rest()
+    """V8: time without new records is no lag."""
+    cluster = settled_cluster()
     cluster.isolate(3)
     pass_checks(cluster, 3 * MAX_LAG_MS)
     cluster[1].produce("b")
@@ -80,8 +82,8 @@ def test_v8_lag_begins_with_the_record_that_is_missing() -> None:
 
 
 def test_v8_lag_begins_with_the_missing_record_beside_a_dead_follower() -> None:
-    """V8: a follower that was at the end is not late because another one is."""
-    cluster = at_rest()
+    """V8: a follower at the log's end is not lagging because another follower is."""
+    cluster = settled_cluster()
     cluster.isolate(3)
     cluster[1].produce("b")
     pass_checks(cluster, MAX_LAG_MS + CHECK_MS + MAX_WAIT_MS)
@@ -97,7 +99,7 @@ def test_v8_lag_begins_with_the_missing_record_beside_a_dead_follower() -> None:
 
 def test_v8_follower_leaves_when_it_lacks_too_many_bytes() -> None:
     """V8: replica.lag.max.bytes, at once and whatever the time."""
-    cluster = at_rest(max_lag_bytes=150)
+    cluster = settled_cluster(max_lag_bytes=150)
     cluster.isolate(3)
     cluster[1].produce("b")
     cluster.settle()
@@ -111,7 +113,7 @@ def test_v8_follower_leaves_when_it_lacks_too_many_bytes() -> None:
 
 def test_v8_all_slow_followers_leave_together() -> None:
     """C168."""
-    cluster = at_rest()
+    cluster = settled_cluster()
     cluster.isolate(2)
     cluster.isolate(3)
     cluster[1].produce("b")
@@ -121,21 +123,21 @@ def test_v8_all_slow_followers_leave_together() -> None:
 
 def test_v8_follower_under_load_has_caught_up_with_its_previous_fetch() -> None:
     """V8, C167: always one batch behind, it has what the leader had when it fetched before."""
-    cluster = at_rest()
+    cluster = settled_cluster()
     cluster[1].produce("b")
     for _ in range(3 * MAX_LAG_MS // 1000):
         # Each fetch of broker 3 arrives after another record.
         cluster.pass_ms(1000)
         cluster[1].produce("c")
-        cluster.turns()
+        cluster.run_turns()
     assert cluster[1].proposed == []
     cluster.settle()
     assert cluster.logs()[2] == cluster.logs()[0]
 
 
 def test_v8_follower_that_fetches_and_never_catches_up_leaves() -> None:
-    """V8, C168: fetching alone proves nothing: it stays where it is."""
-    cluster = at_rest()
+    """V8, C168: it fetches the same offset again and again, which is no progress."""
+    cluster = settled_cluster()
     cluster[3].holds_writes = True
     cluster[1].produce("b")
     cluster.settle()
@@ -148,7 +150,7 @@ def test_v8_new_leader_gives_its_followers_the_longest_lag() -> None:
 
     C169.
     """
-    cluster = at_rest()
+    cluster = settled_cluster()
     cluster.isolate(1)
     cluster.elect(2, (1, 2, 3), unseen_by=(1,))
     pass_checks(cluster, MAX_LAG_MS)
@@ -213,7 +215,7 @@ def test_v8_follower_in_controlled_shutdown_does_not_join() -> None:
 
 def test_v8_joining_followers_share_a_proposal() -> None:
     """V8: the second follower to catch up joins with the next proposal."""
-    cluster = at_rest(isr=(1,))
+    cluster = settled_cluster(isr=(1,))
     assert cluster[1].proposed == [(1, 2)]
     cluster.accept(1)
     cluster.settle()
@@ -225,7 +227,7 @@ def test_v8_joining_followers_share_a_proposal() -> None:
 
 def test_v8_proposal_names_epochs_and_broker_epochs() -> None:
     """V1, V8: leader and partition epoch, and the broker epochs that were seen in fetches."""
-    cluster = at_rest(isr=(1, 2))
+    cluster = settled_cluster(isr=(1, 2))
     [(request, _)] = cluster[1].isr_requests
     assert (request.broker_id, request.broker_epoch) == (1, cluster[1].epoch)
     [part] = request.topics[0].partitions
@@ -245,7 +247,7 @@ def test_v8_broker_epoch_of_a_member_that_never_fetched_is_unknown() -> None:
 
 
 def test_v8_change_without_an_election_keeps_the_epochs_start() -> None:
-    """V8: it is not where the log ends by now, or the follower would have to come that far.
+    """V8: else the follower would have to reach the log's present end.
 
     C161.
     """
@@ -265,7 +267,7 @@ def test_v8_change_without_an_election_keeps_the_epochs_start() -> None:
     assert cluster[1].proposed == [(1, 2, 3)], "it fetches at the epoch's start"
 
 
-# The controller's answers ------------------------------------------------------------------------
+# The controller's responses ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -273,9 +275,9 @@ def test_v8_change_without_an_election_keeps_the_epochs_start() -> None:
 )
 def test_v8_unknown_outcome_repeats_the_same_proposal(code: int) -> None:
     """V8, C171: it may have been committed; the proposal counts until the outcome is known."""
-    cluster = at_rest(isr=(1, 2))
+    cluster = settled_cluster(isr=(1, 2))
     [(first, _)] = cluster[1].isr_requests
-    cluster.answer(1, code)
+    cluster.respond(1, code)
     assert cluster[1].partition.maximal_isr == (1, 2, 3)
     cluster.pass_ms(LONG_MS)
     [(second, _)] = cluster[1].isr_requests
@@ -284,22 +286,22 @@ def test_v8_unknown_outcome_repeats_the_same_proposal(code: int) -> None:
 
 def test_v8_lost_answer_repeats_the_same_proposal() -> None:
     """C171."""
-    cluster = at_rest(isr=(1, 2))
+    cluster = settled_cluster(isr=(1, 2))
     [(first, _)] = cluster[1].isr_requests
-    cluster.lose_answer(1)
+    cluster.lose_response(1)
     assert cluster[1].partition.maximal_isr == (1, 2, 3)
     cluster.pass_ms(LONG_MS)
     assert [request for request, _ in cluster[1].isr_requests] == [first]
 
 
 def test_v8_kafka_14139_repeated_proposal_names_the_same_process() -> None:
-    """V8 (KAFKA-14139): not the one that has since taken its place, and has lost its records."""
-    cluster = at_rest(isr=(1, 2))
+    """V8 (KAFKA-14139): not the process that has replaced it, without its records."""
+    cluster = settled_cluster(isr=(1, 2))
     [(first, _)] = cluster[1].isr_requests
-    cluster.lose_answer(1)
+    cluster.lose_response(1)
     cluster.crash(3, keeps=0)
     cluster.restart(3)
-    cluster.turns()
+    cluster.run_turns()
     cluster.serve(cluster.flight(3))
     cluster.advance(LONG_MS)
     cluster[1].turn()
@@ -308,37 +310,37 @@ def test_v8_kafka_14139_repeated_proposal_names_the_same_process() -> None:
 
 def test_v8_failed_request_is_repeated() -> None:
     """V8, C171: a top-level error says nothing of the proposal."""
-    cluster = at_rest(isr=(1, 2))
-    cluster.answer(1, top_level=ErrorCode.NOT_CONTROLLER)
+    cluster = settled_cluster(isr=(1, 2))
+    cluster.respond(1, top_level=ErrorCode.NOT_CONTROLLER)
     cluster.pass_ms(LONG_MS)
     assert cluster[1].proposed == [(1, 2, 3)]
 
 
 def test_v8_repeated_proposal_keeps_its_members_while_others_lag() -> None:
-    """V8: what is repeated is what may be committed, not what is true by now."""
-    cluster = at_rest(isr=(1, 2))
-    cluster.lose_answer(1)
+    """V8: the first request may be committed, so it is repeated with the lagging member."""
+    cluster = settled_cluster(isr=(1, 2))
+    cluster.lose_response(1)
     cluster.isolate(2)
     cluster[1].produce("b")
     pass_checks(cluster, 2 * MAX_LAG_MS)
     assert cluster[1].proposed == [(1, 2, 3)]
 
 
-def attempts_after(cluster: Cluster, code: int, total_ms: int) -> list[int]:
-    """Answer each proposal of broker 1 with an error; the times at which they came."""
+def fail_proposals(cluster: Cluster, code: int, total_ms: int) -> list[int]:
+    """Fail each proposal of broker 1 for a while; return at which ms each was sent."""
     began_ms, times = cluster.now.monotonic_ms, []
     while cluster.now.monotonic_ms - began_ms < total_ms:
         if cluster[1].isr_requests:
             times.append(cluster.now.monotonic_ms - began_ms)
-            cluster.answer(1, code)
-        cluster.turns()
+            cluster.respond(1, code)
+        cluster.run_turns()
         cluster.advance(1)
     return times
 
 
 def test_v8_proposal_without_an_outcome_is_repeated_ever_more_rarely() -> None:
-    """V8: an answer that leaves it open is no reason to ask again at once."""
-    times = attempts_after(at_rest(isr=(1, 2)), ErrorCode.UNKNOWN_SERVER_ERROR, 10_000)
+    """V8: after an error that leaves the outcome open, it is repeated with a growing backoff."""
+    times = fail_proposals(settled_cluster(isr=(1, 2)), ErrorCode.UNKNOWN_SERVER_ERROR, 10_000)
     waits = [after - before for before, after in itertools.pairwise(times)]
     assert RETRY_MS <= waits[0] <= 2 * RETRY_MS
     assert all(LONGEST_RETRY_MS <= wait <= 2 * LONGEST_RETRY_MS for wait in waits[6:])
@@ -346,20 +348,20 @@ def test_v8_proposal_without_an_outcome_is_repeated_ever_more_rarely() -> None:
 
 
 def test_v8_proposal_that_an_answer_does_not_name_is_repeated_later() -> None:
-    cluster = at_rest(isr=(1, 2))
-    cluster.answer(1, names_partitions=False)
-    cluster.turns()
+    cluster = settled_cluster(isr=(1, 2))
+    cluster.respond(1, names_partitions=False)
+    cluster.run_turns()
     assert cluster[1].isr_requests == []
     cluster.advance(2 * RETRY_MS)
     assert cluster[1].proposed == [(1, 2, 3)]
 
 
 def test_v8_new_proposal_does_not_wait_for_those_without_an_outcome() -> None:
-    cluster = at_rest(isr=(1, 2))
+    cluster = settled_cluster(isr=(1, 2))
     *_, other = topic_records(TOPIC_ID, (1, 2, 3), (1, 2), 1, 1)
     other.partition_id = 1
     cluster.commit(other)
-    attempts_after(cluster, ErrorCode.UNKNOWN_SERVER_ERROR, 2_000)
+    fail_proposals(cluster, ErrorCode.UNKNOWN_SERVER_ERROR, 2_000)
     cluster.commit(
         records.PartitionChangeRecord(partition_id=1, topic_id=TOPIC_ID, isr=(1, 2, 3)),
         records.PartitionChangeRecord(partition_id=1, topic_id=TOPIC_ID, isr=(1, 2)),
@@ -372,8 +374,8 @@ def test_v8_new_proposal_does_not_wait_for_those_without_an_outcome() -> None:
 @pytest.mark.parametrize("code", [ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED])
 def test_v8_refused_proposal_counts_no_more(code: int) -> None:
     """V8: the committed ISR holds again, and the join is tried again later."""
-    cluster = at_rest(isr=(1, 2))
-    cluster.answer(1, code)
+    cluster = settled_cluster(isr=(1, 2))
+    cluster.respond(1, code)
     assert cluster[1].partition.maximal_isr == (1, 2)
     pass_checks(cluster, MAX_LAG_MS)
     assert cluster[1].proposed == [(1, 2, 3)]
@@ -395,8 +397,8 @@ def test_v8_outdated_proposal_is_not_repeated(code: int) -> None:
 
     C172.
     """
-    cluster = at_rest(isr=(1, 2))
-    cluster.answer(1, code)
+    cluster = settled_cluster(isr=(1, 2))
+    cluster.respond(1, code)
     pass_checks(cluster, 2 * MAX_LAG_MS)
     assert cluster[1].proposed == []
     assert cluster[1].partition.maximal_isr == (1, 2, 3)
@@ -406,22 +408,22 @@ def test_v8_outdated_proposal_is_not_repeated(code: int) -> None:
 
 
 def test_v8_answer_after_a_newer_partition_epoch_changes_nothing() -> None:
-    """V8, C173: replay was faster, and another proposal counts by now."""
-    cluster = at_rest(isr=(1,))
+    """V8, C173: replay came before the response, and the next proposal is pending already."""
+    cluster = settled_cluster(isr=(1,))
     assert cluster[1].proposed == [(1, 2)]
     cluster.set_isr((1, 2))
     assert cluster[1].partition.maximal_isr == (1, 2, 3), "the next proposal"
-    cluster.answer(1, ErrorCode.INELIGIBLE_REPLICA)
+    cluster.respond(1, ErrorCode.INELIGIBLE_REPLICA)
     assert cluster[1].partition.maximal_isr == (1, 2, 3)
     cluster.settle()
     assert cluster[1].proposed == [(1, 2, 3)]
 
 
 def test_v8_answer_after_a_change_of_leader_changes_nothing() -> None:
-    """V8, C173: neither the former leader nor one of a later epoch takes it."""
-    cluster = at_rest(isr=(1, 2))
+    """V8, C173: neither the former leader nor the leader of a later epoch applies the response."""
+    cluster = settled_cluster(isr=(1, 2))
     cluster.elect(2, (1, 2))
-    cluster.answer(1)
+    cluster.respond(1)
     cluster.elect(1, (1, 2))
     cluster.settle()
     [(request, _)] = cluster[1].isr_requests
@@ -430,11 +432,11 @@ def test_v8_answer_after_a_change_of_leader_changes_nothing() -> None:
 
 def test_v8_one_request_is_in_flight() -> None:
     """V8, C170: what is proposed meanwhile waits for the answer."""
-    cluster = at_rest(isr=(1, 2))
+    cluster = settled_cluster(isr=(1, 2))
     cluster.elect(1, (1, 2))
     cluster.settle()
     assert len(cluster[1].isr_requests) == 1
-    cluster.answer(1, ErrorCode.FENCED_LEADER_EPOCH)
+    cluster.respond(1, ErrorCode.FENCED_LEADER_EPOCH)
     cluster.settle()
     [(request, _)] = cluster[1].isr_requests
     assert request.topics[0].partitions[0].leader_epoch == 2
@@ -444,14 +446,14 @@ def test_v8_one_request_is_in_flight() -> None:
 
 
 def test_v8_kafka_14139_former_life_of_a_follower_proves_nothing() -> None:
-    """V8, C164 (KAFKA-14139): restarted without its records, it is where its new fetches say."""
-    cluster = at_rest()
+    """V8, C164 (KAFKA-14139): restarted without records, it counts with its new fetches only."""
+    cluster = settled_cluster()
     cluster[1].produce("bc")
     cluster.settle()
     assert cluster[1].high_watermark == 3
     cluster.lose(cluster.flight(3))
     cluster.advance(LONG_MS)
-    cluster.turns()
+    cluster.run_turns()
     late_request = cluster.flight(3).effect
     cluster.crash(3, keeps=1)
     cluster.fence_out(3)
@@ -472,14 +474,14 @@ def test_v8_restarted_follower_keeps_no_end_of_its_former_life() -> None:
 
     C164.
     """
-    cluster = at_rest()
+    cluster = settled_cluster()
     cluster[1].produce("bc")
     cluster.settle()
     cluster.crash(3, keeps=1)
     cluster.fence_out(3)
     cluster.register(3)
     cluster.settle()
-    assert cluster[1].proposed == [], "the end that it had fetched is of another process"
+    assert cluster[1].proposed == [], "only the former process had fetched up to the end"
 
 
 def test_v8_fetch_before_the_registration_is_replayed_does_not_join() -> None:
@@ -487,7 +489,7 @@ def test_v8_fetch_before_the_registration_is_replayed_does_not_join() -> None:
 
     C164.
     """
-    cluster = at_rest()
+    cluster = settled_cluster()
     cluster.crash(3)
     cluster.fence_out(3)
     cluster.register(3, unseen_by=(1,))

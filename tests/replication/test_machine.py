@@ -21,7 +21,7 @@ from tests.replication.cluster import Cluster
 
 if TYPE_CHECKING:
     from kraftlog.metadata.values import PartitionImage
-    from tests.replication.broker import Broker, Produced
+    from tests.replication.broker import Broker, PendingProduce
     from tests.replication.memory_log import MemoryLog
 
 BROKERS = 1, 2, 3
@@ -31,7 +31,7 @@ ALL: tuple[int, ...] = BROKERS
 
 
 class Controller:
-    """Decides as Kafka's controller does; brokers learn of it when they replay."""
+    """Decides as Kafka's controller does; brokers learn of its decisions when they replay."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -117,7 +117,7 @@ class ReplicationMachine(RuleBasedStateMachine):
         self.controller = Controller(self.cluster)
         self.count = 0
         self.committed: dict[int, tuple[int, bytes]] = {}
-        self.produced: list[tuple[Produced, str]] = []
+        self.produced: list[tuple[PendingProduce, str]] = []
         #: The highest offset that DeleteRecords has named.
         self.deleted = 0
 
@@ -171,7 +171,7 @@ class ReplicationMachine(RuleBasedStateMachine):
 
     @rule(broker_id=BROKER, full=st.booleans())
     def disk(self, broker_id: int, full: bool) -> None:
-        """A full disk fails appends; with unflushed ones before them it would end the log."""
+        """Fill or empty the disk, once all appends are flushed: else the log would go offline."""
         broker = self.broker(broker_id)
         if broker is not None:
             broker.write()
@@ -263,19 +263,19 @@ class ReplicationMachine(RuleBasedStateMachine):
         if broker_id in self.controller.partition.isr and self.controller.is_active(broker_id):
             self.controller.change(leader=broker_id)
 
-    @rule(broker_id=BROKER, answers=st.sampled_from([True, True, False]))
-    def decide(self, broker_id: int, answers: bool) -> None:
+    @rule(broker_id=BROKER, responds=st.sampled_from([True, True, False]))
+    def decide(self, broker_id: int, responds: bool) -> None:
         broker = self.broker(broker_id)
         if broker is not None and broker.isr_requests:
             code = self.controller.decide(broker_id)
-            if not answers:
-                self.cluster.lose_answer(broker_id)
+            if not responds:
+                self.cluster.lose_response(broker_id)
             elif code == ErrorCode.STALE_BROKER_EPOCH:
-                self.cluster.answer(broker_id, top_level=code)
+                self.cluster.respond(broker_id, top_level=code)
             else:
-                self.cluster.answer(broker_id, code)
+                self.cluster.respond(broker_id, code)
 
-    # What holds after each step
+    # Invariants
 
     def committed_records_never_change(self) -> None:
         """What is below any broker's high watermark is the same everywhere and for ever."""
@@ -317,7 +317,7 @@ class ReplicationMachine(RuleBasedStateMachine):
             assert not [line for line in broker.lines if "committed records are lost" in line]
 
     def teardown(self) -> None:
-        """Once the faults end, all replicas are equal and in sync, and serve producers."""
+        """Without faults all replicas are equal and in sync, and the leader serves producers."""
         cluster, controller = self.cluster, self.controller
         cluster.heal()
         for broker_id in BROKERS:
@@ -329,7 +329,7 @@ class ReplicationMachine(RuleBasedStateMachine):
             for broker_id in BROKERS:
                 self.replay(broker_id, 10_000)
                 while cluster[broker_id].isr_requests:
-                    self.decide(broker_id, answers=True)
+                    self.decide(broker_id, responds=True)
                     self.replay(broker_id, 10_000)
             cluster.pass_ms(1_000)
             self.committed_records_never_change()
@@ -340,7 +340,7 @@ class ReplicationMachine(RuleBasedStateMachine):
         cluster.pass_ms(MAX_WAIT_MS)
         assert slot.outcome == ErrorCode.NONE
         logs = [disk.by_name[LOG] for disk in cluster.disks.values()]
-        for log in logs:  # a deleted start that its former leader had not shared
+        for log in logs:  # a killed leader may not have told its log start
             log.move_start(max(it.start for it in logs))
         first, *others = [log.records() for log in logs]
         assert others == [first, first]

@@ -27,7 +27,7 @@ RACKS = {1: "a", 2: "b", 3: "c"}
 
 
 def with_partitions(cluster: Cluster, count: int) -> Cluster:
-    """Add partitions with the same replicas, and come to rest."""
+    """Add partitions with the same replicas, and wait until the cluster is idle."""
     replicas = tuple(cluster.disks)
     for index in range(1, count):
         *_, record = topic_records(TOPIC_ID, replicas, replicas, 1, 1)
@@ -44,18 +44,18 @@ def produce_to_all(cluster: Cluster) -> None:
         leader.produce("b", partition=partition)
 
 
-def proposals(cluster: Cluster) -> int:
+def count_proposals(cluster: Cluster) -> int:
     """How many partitions of broker 1 have a proposed ISR."""
     partitions = cluster[1].replica_manager.partitions.values()
     return sum([partition.proposed is not None for partition in partitions])
 
 
-def checks(cluster: Cluster) -> list[int]:
+def poll_all(cluster: Cluster) -> list[int]:
     """Poll the leader until nothing is due; the number of proposals after each poll."""
     replicas, seen = cluster[1].replica_manager.in_sync_replicas, []
     while (due_ms := replicas.deadline()) is not None and due_ms <= cluster.now.monotonic_ms:
         replicas.poll(cluster.now)
-        seen.append(proposals(cluster))
+        seen.append(count_proposals(cluster))
     return seen
 
 
@@ -63,15 +63,15 @@ def checks(cluster: Cluster) -> list[int]:
 
 
 def test_v8_partitions_of_a_dead_follower_are_checked_some_at_a_time() -> None:
-    """V8: no poll looks at more, and all have their turn without more time."""
+    """V8: each poll checks at most MAX_CHECKED, and all are checked without more time."""
     count = 2 * MAX_CHECKED + 50
     cluster = with_partitions(Cluster({1: "1:a", 2: "1:a"}), count)
     cluster.isolate(2)
     produce_to_all(cluster)
-    cluster.turns()
-    assert set(checks(cluster)) <= {0}
+    cluster.run_turns()
+    assert set(poll_all(cluster)) <= {0}
     cluster.advance(MAX_LAG_MS + 1)
-    assert checks(cluster)[:2] == [2 * MAX_CHECKED, count]
+    assert poll_all(cluster)[:2] == [2 * MAX_CHECKED, count]
 
 
 def test_v8_partition_that_caught_up_during_a_check_is_left_alone() -> None:
@@ -81,11 +81,11 @@ def test_v8_partition_that_caught_up_during_a_check_is_left_alone() -> None:
     produce_to_all(cluster)
     cluster.settle()
     cluster.advance(MAX_LAG_MS + 1)
-    assert proposals(cluster) == MAX_CHECKED
+    assert count_proposals(cluster) == MAX_CHECKED
     cluster[2].write()
     cluster.settle()
     cluster.pass_ms(LONG_MS)
-    assert proposals(cluster) == MAX_CHECKED
+    assert count_proposals(cluster) == MAX_CHECKED
     assert cluster[1].high_watermark == 2
 
 
@@ -105,7 +105,7 @@ def test_v13_large_waiting_fetch_is_answered_for_a_high_watermark_alone() -> Non
 
 
 def test_v13_large_waiting_fetch_ignores_a_high_watermark_without_racks() -> None:
-    """V13: it comes with the next records, or after the longest wait."""
+    """V13: the high watermark comes with the next records, or after the longest wait."""
     cluster = with_partitions(Cluster(dict.fromkeys((1, 2, 3), "1:a")), MANY)
     cluster[3].holds_writes = True
     produce_to_all(cluster)
@@ -134,7 +134,7 @@ def delay_ms(fetcher: Fetcher, followed: FollowedPartition, now_ms: int, times: 
 
 
 def named(fetcher: Fetcher) -> set[int]:
-    """The partitions that the next request names; its response has no news."""
+    """The partitions in the next request; its response has no records."""
     request = fetcher.request()
     response = FetchResponse(error_code=0, session_id=7, responses=())
     assert list(fetcher.take_response(response, Now(0, 0))) == []
@@ -142,26 +142,28 @@ def named(fetcher: Fetcher) -> set[int]:
 
 
 @pytest.mark.parametrize(
-    ("named", "most"), [(1, 4 << 20), (5, 2 << 20), (10, 1 << 20), (1000, 1 << 20)]
+    ("named", "expected_max_bytes"), [(1, 4 << 20), (5, 2 << 20), (10, 1 << 20), (1000, 1 << 20)]
 )
-def test_v13_partitions_share_the_response(named: int, most: int) -> None:
+def test_v13_partitions_share_the_response(named: int, expected_max_bytes: int) -> None:
     """A request that names few partitions asks for more of each, up to 4 MiB."""
     config = CONFIG.replace(max_bytes=10 << 20, fills_responses=True)
     request = fetcher_of(named, config)[0].request()
     asked = [part.partition_max_bytes for topic in request.topics for part in topic.partitions]
-    assert asked == [most] * named
+    assert asked == [expected_max_bytes] * named
 
 
 @pytest.mark.parametrize(
-    ("given", "most"),
+    ("configured", "expected_max_bytes"),
     [("", 4 << 20), ("1048576", 1 << 20), ("5000", 5000), ("9000000", 9_000_000)],
 )
-def test_v13_a_given_maximum_of_a_partition_is_kept(given: str, most: int) -> None:
+def test_v13_a_configured_maximum_of_a_partition_is_kept(
+    configured: str, expected_max_bytes: int
+) -> None:
     settings = {"process.roles": "broker", "node.id": "2"}
-    if given:
-        settings["replica.fetch.max.bytes"] = given
+    if configured:
+        settings["replica.fetch.max.bytes"] = configured
     request = fetcher_of(1, fetch_config_of(BrokerConfig(settings)))[0].request()
-    assert request.topics[0].partitions[0].partition_max_bytes == most
+    assert request.topics[0].partitions[0].partition_max_bytes == expected_max_bytes
 
 
 def test_v13_delayed_partitions_cost_nothing_until_one_is_due() -> None:
@@ -199,7 +201,7 @@ def test_v13_partition_that_is_added_again_keeps_no_delay() -> None:
 
 
 def test_v13_backoff_ends_with_a_success_without_records() -> None:
-    """V13: a partition at rest that is served again does not keep the backoff of its errors."""
+    """V13: an idle partition that the leader serves again does not keep its backoff."""
     cluster = Cluster({1: "1:a", 2: "1:a"})
     cluster.settle()
     cluster.elect(1, (1, 2), unseen_by=(1,))  # broker 1 does not know of epoch 2

@@ -13,7 +13,7 @@ from kraftlog.replication.partition import Append, Partition
 from kraftlog.types import NULL_UUID
 
 
-def leading(epoch: int = 5, end: int = 10) -> Partition:
+def leading_partition(epoch: int = 5, end: int = 10) -> Partition:
     partition = Partition("t", NULL_UUID, 0, ("t", 0))
     partition.lead(epoch)
     partition.opened(0, end)
@@ -29,7 +29,7 @@ def append(partition: Partition, count: int, turn: list[Append]) -> int:
 
 
 def test_a_turn_makes_one_write_per_partition_without_offset_gaps() -> None:
-    partition = leading()
+    partition = leading_partition()
     turn: list[Append] = []
     assert [append(partition, count, turn) for count in (3, 1, 2)] == [10, 13, 14]
     assert partition.end == 16
@@ -41,7 +41,7 @@ def test_a_turn_makes_one_write_per_partition_without_offset_gaps() -> None:
 
 def test_a_write_completes_only_the_requests_with_records_in_it() -> None:
     """V7, with a single replica: what is written is below the high watermark."""
-    partition = leading()
+    partition = leading_partition()
     waiting: Any = [(11, "first", None, -1), (12, "second", None, 100), (13, "third", None, -1)]
     partition.acks.extend(waiting)
     assert partition.written(12) == waiting[:2]
@@ -50,8 +50,8 @@ def test_a_write_completes_only_the_requests_with_records_in_it() -> None:
 
 
 def test_an_outdated_write_report_is_ignored() -> None:
-    """V7: a report that is late takes nothing back, nor counts anything twice."""
-    partition = leading()
+    """V7: it lowers neither end nor high watermark, and no record is counted twice."""
+    partition = leading_partition()
     append(partition, 4, [])
     assert partition.written(14) == []
     assert partition.written(12) == []
@@ -60,19 +60,19 @@ def test_an_outdated_write_report_is_ignored() -> None:
 
 
 def test_v7_records_that_an_in_sync_replica_lacks_are_not_committed() -> None:
-    """V7: the high watermark stands, and who wants all of them is kept waiting."""
-    partition = leading()
+    """V7: the high watermark stays, and a request with acks=all waits on."""
+    partition = leading_partition()
     partition.set_commits_at_once(False)
     waiting: Any = (11, "leader", None, -1), (12, "all", None, 100)
-    leader_only, everybody = waiting
-    partition.acks.extend((leader_only, everybody))
+    leader_only, acks_all = waiting
+    partition.acks.extend((leader_only, acks_all))
     assert partition.written(12) == [leader_only]
-    assert (partition.just_written, partition.written_end) == ([everybody], 12)
+    assert (partition.just_written, partition.written_end) == ([acks_all], 12)
     assert partition.high_watermark == 10
     repeated: Any = "repeated"
     partition.wait_for(11, repeated, None, 100)
-    assert partition.just_written == [everybody, (11, repeated, None, 100)]
-    assert partition.take_waiting() == [(everybody[1], None), (repeated, None)]
+    assert partition.just_written == [acks_all, (11, repeated, None, 100)]
+    assert partition.take_waiting() == [(acks_all[1], None), (repeated, None)]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_v7_records_that_an_in_sync_replica_lacks_are_not_committed() -> None:
 )
 def test_only_requests_of_the_leader_epoch_are_served(epoch: int, code: int) -> None:
     """C153."""
-    assert leading().error_for_request(epoch) == code
+    assert leading_partition().error_for_request(epoch) == code
 
 
 def test_a_partition_without_open_log_refuses_requests() -> None:

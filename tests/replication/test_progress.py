@@ -6,7 +6,7 @@ from kraftlog.replication.followers import Follower
 from tests.replication.broker import MAX_LAG_MS, MAX_WAIT_MS, TOPIC_ID
 from tests.replication.cluster import Cluster
 from tests.replication.memory_log import make_batch
-from tests.replication.test_fetching import named, respond_with, two
+from tests.replication.test_fetching import named_partitions, respond_with, two_replicas
 
 LONG_MS = 2_000
 
@@ -28,7 +28,7 @@ def test_v7_proposed_member_counts_however_long_it_lags() -> None:
 
 
 def test_v7_kafka_13141_diverging_fetch_is_no_progress() -> None:
-    """V7, C256 (KAFKA-13141): the offset that it names is of other records."""
+    """V7, C256 (KAFKA-13141): up to the offset that it names, its records are not the leader's."""
     cluster = Cluster({1: "1:a 3:xyz", 2: "1:ab"}, epoch=3)
     cluster[2].holds_truncations = True
     cluster.settle()
@@ -45,13 +45,13 @@ def test_v7_fetch_out_of_range_is_no_progress() -> None:
 
 
 def test_v9_fetch_of_a_newer_epoch_is_no_progress() -> None:
-    """V9, C255: a leader that was deposed and elected again counts nothing before it knows."""
-    cluster = two()
+    """V9, C255: a re-elected leader ignores fetches in its new epoch until it has replayed it."""
+    cluster = two_replicas()
     cluster[1].produce("b")
-    cluster.turns()
+    cluster.run_turns()
     cluster.complete(cluster.flight(2))
     cluster[2].turn()
-    assert named(cluster) == [(0, 2)]
+    assert named_partitions(cluster) == [(0, 2)]
     cluster.lose(cluster.flight(2))
     cluster.elect(1, (1, 2), unseen_by=(1,))
     cluster.pass_ms(LONG_MS)
@@ -62,8 +62,8 @@ def test_v9_fetch_of_a_newer_epoch_is_no_progress() -> None:
 
 
 def test_v7_unwritten_records_are_not_fetched() -> None:
-    """V7: a follower never has what its leader might still lose."""
-    cluster = two()
+    """V7: else a follower might keep records that its leader loses in a crash."""
+    cluster = two_replicas()
     cluster[1].holds_writes = True
     cluster[1].produce("b")
     cluster.settle()
@@ -73,8 +73,8 @@ def test_v7_unwritten_records_are_not_fetched() -> None:
 
 
 def test_v7_followers_high_watermark_and_start_stay_within_its_log() -> None:
-    """V7: the leader's may be far ahead of what the follower has."""
-    cluster = two()
+    """V7: the leader's high watermark and start may be far beyond the follower's end."""
+    cluster = two_replicas()
     partition = cluster[2].partition
     partition.fetched_from(10, 10)
     cluster[2].replica_manager.fetchers.follow_leader(partition)
@@ -82,7 +82,7 @@ def test_v7_followers_high_watermark_and_start_stay_within_its_log() -> None:
 
 
 def test_v7_lag_is_what_is_committed_and_not_written() -> None:
-    """V7: a follower knows the leader's high watermark; a leader lacks nothing."""
+    """V7: of a follower, from the leader's high watermark; a leader has no lag."""
     cluster = Cluster({1: "1:abc", 2: "1:abc", 3: ""}, isr=(1, 2), high_watermarks={1: 3})
     cluster[3].holds_writes = True
     cluster.settle()
@@ -97,7 +97,7 @@ def test_v7_lag_is_what_is_committed_and_not_written() -> None:
 
 
 def test_v8_follower_does_not_join_below_the_high_watermark() -> None:
-    """V8, C159: past the epoch's start, but not at what is committed since."""
+    """V8, C159: it is past the epoch's start, but below the records committed since."""
     cluster = Cluster({1: "1:a", 2: "1:a", 3: "1:a"})
     cluster.settle()
     cluster.fail(3)
@@ -132,10 +132,10 @@ def test_v7_a_followers_position_may_fall() -> None:
 
 
 def test_v8_accepted_proposal_is_not_repeated() -> None:
-    """V8: replay will show it; until then it counts."""
+    """V8: after the response it counts as before, until replay shows the new ISR."""
     cluster = Cluster({1: "1:a", 2: "1:a"}, isr=(1,))
     cluster.settle()
-    cluster.answer(1)
+    cluster.respond(1)
     for _ in range(4):
         cluster.pass_ms(MAX_LAG_MS // 2)
     assert cluster[1].proposed == []
@@ -151,7 +151,7 @@ def test_v8_same_partition_epoch_ends_no_proposal() -> None:
 
 
 def test_v6_response_below_the_asked_offset_is_not_appended() -> None:
-    cluster = two()
+    cluster = two_replicas()
     respond_with(cluster, bytes(make_batch("z", base=0, epoch=1)))
     assert cluster.logs()[1] == "1:a"
     assert any("where 1 is next" in line for line in cluster[2].lines)
@@ -159,6 +159,6 @@ def test_v6_response_below_the_asked_offset_is_not_appended() -> None:
 
 def test_v6_part_of_one_batch_is_fetched_again_at_once() -> None:
     """A response without a whole batch is no error."""
-    cluster = two()
+    cluster = two_replicas()
     respond_with(cluster, bytes(make_batch("z", base=1, epoch=1)[:-5]))
-    assert (named(cluster), cluster[2].lines) == ([(0, 1)], [])
+    assert (named_partitions(cluster), cluster[2].lines) == ([(0, 1)], [])

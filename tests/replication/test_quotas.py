@@ -1,4 +1,4 @@
-"""V10: throttles of replication, and that they hold back only what is not in sync."""
+"""V10: replication throttles, which hold back only replicas outside the ISR."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def throttle(cluster: Cluster, side: str, broker: int, rate: int, replicas: str 
     )
 
 
-def behind(isr: tuple[int, ...] = (1,)) -> Cluster:
+def cluster_with_lag(isr: tuple[int, ...] = (1,)) -> Cluster:
     """Broker 2 has nothing of the leader's log, and fetches a batch at a time."""
     return Cluster({1: "1:abcdef", 2: ""}, isr=isr, partition_max_bytes=BATCH)
 
@@ -55,14 +55,14 @@ def test_excess_is_waited_for_until_the_mean_is_within_the_limit() -> None:
     assert rate.wait_ms(100, 1500) == 0
 
 
-def test_bytes_of_windows_long_past_do_not_count() -> None:
+def test_bytes_of_expired_windows_do_not_count() -> None:
     rate = ByteRate(WINDOWS, WINDOW_MS)
     rate.record(1 << 40, 0)
     assert rate.wait_ms(1, WINDOWS * WINDOW_MS - 1) > 0
     assert rate.wait_ms(1, WINDOWS * WINDOW_MS) == 0
 
 
-def test_limit_of_nothing_holds_back_until_the_windows_are_past() -> None:
+def test_a_limit_of_zero_holds_back_until_the_windows_expire() -> None:
     rate = ByteRate(WINDOWS, WINDOW_MS)
     rate.record(1, 0)
     assert rate.wait_ms(0, 0) == MAX_THROTTLE_MS
@@ -83,8 +83,8 @@ def test_replicas_are_listed_by_partition_and_broker(
 
 
 def test_v10_leader_holds_back_a_replica_that_is_not_in_sync() -> None:
-    """The first response is sent before anything counts."""
-    cluster = behind()
+    """The first response is not throttled: no bytes are counted before it."""
+    cluster = cluster_with_lag()
     throttle(cluster, "leader", 1, SLOW)
     pass_seconds(cluster, 8)
     assert cluster.logs() == ["1:abcdef", "1:a"]
@@ -93,7 +93,7 @@ def test_v10_leader_holds_back_a_replica_that_is_not_in_sync() -> None:
 
 
 def test_v10_leader_never_holds_back_the_isr() -> None:
-    cluster = behind(isr=(1, 2))
+    cluster = cluster_with_lag(isr=(1, 2))
     throttle(cluster, "leader", 1, SLOW)
     cluster.settle()
     assert cluster.logs() == ["1:abcdef", "1:abcdef"]
@@ -102,14 +102,14 @@ def test_v10_leader_never_holds_back_the_isr() -> None:
 @pytest.mark.parametrize("replicas", ["0:2", "1:1", "1:1,0:2"])
 def test_v10_replicas_that_are_not_listed_are_not_held_back(replicas: str) -> None:
     """The leader's list names leaders."""
-    cluster = behind()
+    cluster = cluster_with_lag()
     throttle(cluster, "leader", 1, SLOW, replicas)
     cluster.settle()
     assert cluster.logs() == ["1:abcdef", "1:abcdef"]
 
 
-def test_v10_throttle_that_is_taken_away_is_over_at_once() -> None:
-    cluster = behind()
+def test_v10_a_removed_throttle_ends_at_once() -> None:
+    cluster = cluster_with_lag()
     throttle(cluster, "leader", 1, SLOW)
     pass_seconds(cluster, 2)
     throttle(cluster, "leader", 1, NO_LIMIT)
@@ -121,7 +121,7 @@ def test_v10_throttle_that_is_taken_away_is_over_at_once() -> None:
 
 
 def test_v10_follower_fetches_no_faster_than_its_throttle() -> None:
-    cluster = behind()
+    cluster = cluster_with_lag()
     throttle(cluster, "follower", 2, SLOW, "0:2")
     pass_seconds(cluster, 8)
     assert cluster.logs() == ["1:abcdef", "1:a"]
@@ -133,7 +133,7 @@ def test_v10_follower_fetches_no_faster_than_its_throttle() -> None:
 
 
 def test_v10_follower_without_a_lag_is_not_held_back() -> None:
-    """What is new is fetched at once, and no member of the ISR is lost."""
+    """New records are fetched at once, and it stays in the ISR."""
     cluster = Cluster({1: "1:a", 2: "1:a"})
     cluster.settle()
     cluster.pass_ms(MAX_WAIT_MS)

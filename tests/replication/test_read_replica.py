@@ -9,7 +9,7 @@ import pytest
 from kraftlog.errors import ConfigError, ErrorCode
 from kraftlog.node.handlers.follower_news import NOTIFIED_WITHIN_MS
 from kraftlog.replication.read_replica import selects_by_rack
-from tests.replication.broker import MAX_WAIT_MS, Fetched
+from tests.replication.broker import MAX_WAIT_MS, PendingFetch
 from tests.replication.cluster import Cluster
 from tests.replication.memory_log import MemoryLog
 
@@ -18,71 +18,71 @@ LAST_WITHOUT_RACKS = 10
 OUT_OF_RANGE = ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def three(text: str = "1:abc", racks: dict[int, str] | None = None) -> Cluster:
-    """Three replicas in sync and at rest, broker 1 leads in epoch 1."""
+def three_replicas(text: str = "1:abc", racks: dict[int, str] | None = None) -> Cluster:
+    """Three idle replicas in sync with the log `text`; broker 1 leads in epoch 1."""
     cluster = Cluster(dict.fromkeys((1, 2, 3), text), racks=RACKS if racks is None else racks)
     cluster.settle()
     cluster.pass_ms(MAX_WAIT_MS)
     return cluster
 
 
-def data_of(slot: Fetched) -> Any:
+def data_of(slot: PendingFetch) -> Any:
     [data] = slot.response.responses[0].partitions
     return data
 
 
-def outcome(slot: Fetched) -> tuple[int, str]:
+def outcome(slot: PendingFetch) -> tuple[int, str]:
     """The preferred read replica of a response, and the records in it."""
     data = data_of(slot)
     return data.preferred_read_replica, str(MemoryLog.of(data.records))
 
 
-# What the leader says ----------------------------------------------------------------------------
+# The leader names the nearest replica ------------------------------------------------------------
 
 
 def test_leader_names_a_follower_in_the_rack_of_the_consumer() -> None:
-    """At once, without records; of two equal ones the one with the higher id, as Kafka does."""
-    cluster = three()
+    """At once and without records; of two equal followers it names the higher id, as Kafka does."""
+    cluster = three_replicas()
     assert outcome(cluster[1].fetch(0, rack="b", max_wait_ms=MAX_WAIT_MS)) == (3, "")
 
 
 @pytest.mark.parametrize("rack", ["a", "c", ""])
 def test_leader_serves_its_own_rack_and_racks_without_replicas(rack: str) -> None:
-    assert outcome(three()[1].fetch(0, rack=rack)) == (-1, "1:abc")
+    assert outcome(three_replicas()[1].fetch(0, rack=rack)) == (-1, "1:abc")
 
 
 def test_leader_in_the_same_rack_is_the_nearest() -> None:
-    cluster = three(racks=dict.fromkeys((1, 2, 3), "b"))
+    cluster = three_replicas(racks=dict.fromkeys((1, 2, 3), "b"))
     assert outcome(cluster[1].fetch(0, rack="b")) == (-1, "1:abc")
 
 
-def test_no_selector_no_preferred_replica() -> None:
-    cluster = three(racks={})
+def test_without_racks_no_replica_is_preferred() -> None:
+    cluster = three_replicas(racks={})
     assert outcome(cluster[1].fetch(0, rack="b")) == (-1, "1:abc")
 
 
 def test_client_without_racks_reads_from_the_leader_only() -> None:
-    cluster = three()
+    cluster = three_replicas()
     assert outcome(cluster[1].fetch(0, version=LAST_WITHOUT_RACKS)) == (-1, "1:abc")
     refused = cluster[2].fetch(0, version=LAST_WITHOUT_RACKS)
     assert data_of(refused).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_follower_outside_the_isr_is_not_named() -> None:
-    cluster = three()
+    cluster = three_replicas()
     cluster.set_isr((1, 2))
     assert outcome(cluster[1].fetch(0, rack="b"))[0] == 2
 
 
 def test_fenced_follower_is_not_named() -> None:
-    cluster = three()
+    cluster = three_replicas()
     cluster.fence(3)
     assert outcome(cluster[1].fetch(0, rack="b"))[0] == 2
 
 
 def test_follower_that_lacks_the_offset_is_not_named() -> None:
-    """Both others are in sync, and one has not fetched the last records."""
-    cluster = three()
+    """Both followers are in sync, but broker 3 has not fetched the last record."""
+    cluster = three_replicas()
     cluster.isolate(3)
     cluster[1].produce("d")
     cluster.settle()
@@ -90,24 +90,24 @@ def test_follower_that_lacks_the_offset_is_not_named() -> None:
 
 
 def test_follower_whose_log_starts_later_is_not_named() -> None:
-    """Records that only the leader still has."""
+    """Only the leader still has the records at this offset."""
     cluster = Cluster(dict.fromkeys((1, 2), "1:abc"), racks=RACKS, starts={2: 2})
     cluster.settle()
     cluster.pass_ms(MAX_WAIT_MS)
     assert outcome(cluster[1].fetch(0, rack="b")) == (-1, "1:abc")
 
 
-def test_offset_out_of_range_is_said_by_the_leader() -> None:
-    data = data_of(three()[1].fetch(9, rack="b"))
+def test_an_offset_out_of_range_is_an_error_and_names_no_replica() -> None:
+    data = data_of(three_replicas()[1].fetch(9, rack="b"))
     assert (data.error_code, data.preferred_read_replica) == (OUT_OF_RANGE, -1)
 
 
-# What the follower serves ------------------------------------------------------------------------
+# The follower serves consumers -------------------------------------------------------------------
 
 
 def test_follower_serves_consumers_up_to_its_high_watermark() -> None:
-    """It does not yet know that what it has is committed."""
-    cluster = three(racks={})
+    """Its last record is committed, but it has not heard of the new high watermark."""
+    cluster = three_replicas(racks={})
     cluster[1].produce("d")
     cluster.settle()
     assert (cluster[2].partition.written_end, cluster[2].high_watermark) == (4, 3)
@@ -117,8 +117,8 @@ def test_follower_serves_consumers_up_to_its_high_watermark() -> None:
 
 
 def test_v7_followers_soon_learn_the_high_watermark() -> None:
-    """Their consumers would wait for replica.fetch.wait.max.ms else."""
-    cluster = three()
+    """Otherwise their consumers would wait for up to replica.fetch.wait.max.ms."""
+    cluster = three_replicas()
     cluster[1].produce("d")
     cluster.settle()
     assert [cluster[it].high_watermark for it in (1, 2, 3)] == [4, 3, 3]
@@ -130,7 +130,7 @@ def test_v7_records_bring_the_high_watermark_without_a_response_of_its_own() -> 
     """Under load followers fetch no more often than without racks."""
     fetches = []
     for racks in (RACKS, {}):
-        cluster = three(racks=racks)
+        cluster = three_replicas(racks=racks)
         before = cluster.flight(2).request.session_epoch
         for record in "defg":
             cluster[1].produce(record)
@@ -142,7 +142,7 @@ def test_v7_records_bring_the_high_watermark_without_a_response_of_its_own() -> 
 
 
 def test_consumer_waits_at_the_follower_for_the_next_records() -> None:
-    cluster = three()
+    cluster = three_replicas()
     waiting = cluster[2].fetch(3, max_wait_ms=MAX_WAIT_MS)
     assert waiting.response is None
     cluster[1].produce("d")
@@ -153,26 +153,26 @@ def test_consumer_waits_at_the_follower_for_the_next_records() -> None:
 
 def test_v6_epoch_of_the_consumer_is_checked_by_the_follower_too() -> None:
     """C156."""
-    cluster = three()
+    cluster = three_replicas()
     assert cluster[2].consume(0, leader_epoch=0)[0] == ErrorCode.FENCED_LEADER_EPOCH
     assert cluster[2].consume(0, leader_epoch=2)[0] == ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
 def test_v6_follower_that_truncates_serves_nothing() -> None:
-    """What it has may diverge from what was committed."""
-    cluster = three()
+    """Its records may diverge from the committed ones."""
+    cluster = three_replicas()
     cluster[2].partition.begin_truncation()
     assert cluster[2].consume(0)[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_waiting_consumer_hears_of_a_new_leader() -> None:
-    cluster = three()
+def test_new_leader_ends_the_wait_of_a_consumer() -> None:
+    cluster = three_replicas()
     waiting = cluster[2].fetch(3, leader_epoch=1, max_wait_ms=MAX_WAIT_MS)
     cluster.elect(3, (1, 2, 3))
     assert data_of(waiting).error_code == ErrorCode.FENCED_LEADER_EPOCH
 
 
-def test_only_kafkas_selectors_are_known() -> None:
+def test_only_kafkas_two_replica_selectors_are_known() -> None:
     assert selects_by_rack("org.apache.kafka.common.replica.RackAwareReplicaSelector")
     assert not selects_by_rack("org.apache.kafka.common.replica.LeaderSelector")
     assert not selects_by_rack(None)

@@ -54,12 +54,12 @@ class Slot:
         self.base_offset = self.low_watermark = 7
 
     def respond(self, _: Any) -> None:
-        assert not self.is_answered, "a response is sent once"
+        assert not self.is_answered, "a second response to the request"
         self.is_answered = True
 
 
 class Logs:
-    """The epochs of the one log, as a `LogReader` reports them."""
+    """A `LogReader` that knows the epochs and the end of the one log."""
 
     def __init__(self) -> None:
         self.epochs = EpochCache()
@@ -85,7 +85,7 @@ class Replicas:
         self.calls: list[str] = []
         self.loader = MetadataLoader()
         configs = TopicConfigs(self.loader, lambda: ConfigLayers({}))
-        self.asked: list[tuple[Any, ...]] = []
+        self.controller_requests: list[tuple[Any, ...]] = []
         self.now = NOW
         self.logs = Logs()
         self.manager = ReplicaManager(
@@ -103,7 +103,7 @@ class Replicas:
                 clock=lambda: self.now,
                 broker_epoch=lambda: 11,
                 is_registered=lambda: True,
-                send_to_controller=lambda *request: self.asked.append(request),
+                send_to_controller=lambda *request: self.controller_requests.append(request),
             ),
         )
         self.loader.publishers += [configs, self.manager]
@@ -125,19 +125,19 @@ class Replicas:
     def change(self, **fields: Any) -> None:
         self.replay(PartitionChangeRecord(partition_id=0, topic_id=ID, **fields))
 
-    def taken(self) -> list[Any]:
-        taken, self.effects[:] = self.effects[:], []
-        return taken
+    def take_effects(self) -> list[Any]:
+        take_effects, self.effects[:] = self.effects[:], []
+        return take_effects
 
     @property
     def partition(self) -> Partition:
         return self.manager.by_log[LOG]
 
-    def opened(self, end: int = 0) -> Partition:
+    def open_log(self, end: int = 0) -> Partition:
         self.manager.handle(LogOpened(LOG, ID, 0, end))
         return self.partition
 
-    def appended(self, timeout_ms: int = TIMEOUT_MS) -> Slot:
+    def append_with_acks_all(self, timeout_ms: int = TIMEOUT_MS) -> Slot:
         """Append a record with acks=all; return its pending response."""
         slot = Slot()
         append(self.partition, 1, self.manager.turn)
@@ -162,27 +162,27 @@ def records(replicas: tuple[int, ...] = (1,)) -> tuple[Any, ...]:
     )
 
 
-def leading(replicas: tuple[int, ...] = (1,)) -> Replicas:
-    this = Replicas()
-    this.manager.open_logs()
-    this.replay(*records(replicas))
-    this.opened()
-    this.taken()
-    return this
+def online_leader(replicas: tuple[int, ...] = (1,)) -> Replicas:
+    broker = Replicas()
+    broker.manager.open_logs()
+    broker.replay(*records(replicas))
+    broker.open_log()
+    broker.take_effects()
+    return broker
 
 
 def test_no_log_is_opened_before_the_registration_is_replayed() -> None:
-    this = Replicas()
+    broker = Replicas()
     other = b"o" * 16
-    this.replay(TopicRecord(name="t", topic_id=other), RemoveTopicRecord(topic_id=other))
-    this.replay(*records())
-    assert (this.taken(), this.manager.partitions) == ([], {})
-    this.manager.open_logs()
-    opened, strays = this.taken()
-    assert (type(opened), opened.log, opened.topic_id) == (OpenLog, LOG, ID)
+    broker.replay(TopicRecord(name="t", topic_id=other), RemoveTopicRecord(topic_id=other))
+    broker.replay(*records())
+    assert (broker.take_effects(), broker.manager.partitions) == ([], {})
+    broker.manager.open_logs()
+    open_log, strays = broker.take_effects()
+    assert (type(open_log), open_log.log, open_log.topic_id) == (OpenLog, LOG, ID)
     assert strays == MarkStrays(frozenset([LOG]), frozenset([other]))
-    this.manager.open_logs()
-    assert this.taken() == [], "once"
+    broker.manager.open_logs()
+    assert broker.take_effects() == [], "once"
 
 
 def removed(index: int) -> PartitionChangeRecord:
@@ -197,162 +197,186 @@ def partition_record(index: int, first_leader_epoch: int = 0) -> Any:
 
 
 def test_v11_logs_of_partitions_removed_meanwhile_are_deleted() -> None:
-    this = Replicas()
-    this.replay(*records(), partition_record(1), removed(1))
-    this.manager.open_logs()
-    assert this.taken()[1:] == [MarkStrays(frozenset([LOG]), frozenset(), frozenset([(ID, 1)]))]
+    broker = Replicas()
+    broker.replay(*records(), partition_record(1), removed(1))
+    broker.manager.open_logs()
+    assert broker.take_effects()[1:] == [
+        MarkStrays(frozenset([LOG]), frozenset(), frozenset([(ID, 1)]))
+    ]
 
 
 def test_v11_a_partition_added_again_has_a_first_epoch() -> None:
-    this = leading()
+    broker = online_leader()
     topic, first = records()
-    this.replay(partition_record(1))
-    [opened] = this.taken()
-    assert opened.first_leader_epoch == 0
-    this.replay(removed(1))
-    assert this.taken() == [DeleteLog(("t", 1), ID)]
-    code = this.manager.partition("t", b"", 1, by_id=False)
+    broker.replay(partition_record(1))
+    [open_log] = broker.take_effects()
+    assert open_log.first_leader_epoch == 0
+    broker.replay(removed(1))
+    assert broker.take_effects() == [DeleteLog(("t", 1), ID)]
+    code = broker.manager.partition("t", b"", 1, by_id=False)
     assert code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    this.replay(partition_record(1, 4))
-    [opened] = this.taken()
-    assert (opened.log, opened.first_leader_epoch) == (("t", 1), 4)
-    this.loader.install(Image.of([topic, first, partition_record(1, 4)]))
-    assert not [it for it in this.taken() if isinstance(it, OpenLog | DeleteLog)], "it is the same"
+    broker.replay(partition_record(1, 4))
+    [open_log] = broker.take_effects()
+    assert (open_log.log, open_log.first_leader_epoch) == (("t", 1), 4)
+    broker.loader.install(Image.of([topic, first, partition_record(1, 4)]))
+    assert not [it for it in broker.take_effects() if isinstance(it, OpenLog | DeleteLog)], (
+        "it is the same"
+    )
 
 
 def test_v11_a_partition_replaced_in_a_snapshot_loses_its_log() -> None:
     """V11: a snapshot shows the removal only by its outcome."""
-    this = leading()
+    broker = online_leader()
     topic, first = records()
-    this.replay(partition_record(1))
-    [opened] = this.taken()
-    before = this.manager.by_log["t", 1]
-    this.loader.install(Image.of([topic, first, partition_record(1, 4)]))
-    deleted, opened = [it for it in this.taken() if isinstance(it, OpenLog | DeleteLog)]
+    broker.replay(partition_record(1))
+    [open_log] = broker.take_effects()
+    before = broker.manager.by_log["t", 1]
+    broker.loader.install(Image.of([topic, first, partition_record(1, 4)]))
+    deleted, open_log = [it for it in broker.take_effects() if isinstance(it, OpenLog | DeleteLog)]
     assert deleted == DeleteLog(("t", 1), ID)
-    assert isinstance(opened, OpenLog)
-    assert (opened.log, opened.first_leader_epoch) == (("t", 1), 4)
-    assert this.manager.by_log["t", 1] is not before
+    assert isinstance(open_log, OpenLog)
+    assert (open_log.log, open_log.first_leader_epoch) == (("t", 1), 4)
+    assert broker.manager.by_log["t", 1] is not before
 
 
 def test_listeners_are_called_once_the_leaders_log_is_open() -> None:
-    this = leading()
-    assert (this.partition.online, this.calls) == (True, ["leads in 3"])
-    this.change(leader=1)
-    this.change(leader=2, replicas=(1, 2), isr=(2,))
-    assert this.calls == ["leads in 3", "leads in 4", "resigned"]
-    assert this.partition.error_for_request(-1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    broker = online_leader()
+    assert (broker.partition.online, broker.calls) == (True, ["leads in 3"])
+    broker.change(leader=1)
+    broker.change(leader=2, replicas=(1, 2), isr=(2,))
+    assert broker.calls == ["leads in 3", "leads in 4", "resigned"]
+    assert broker.partition.error_for_request(-1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_a_request_finds_its_partition_or_gets_an_error_code() -> None:
-    this = leading()
-    find = this.manager.partition
-    assert find("t", b"", 0, by_id=False) is find("", ID, 0, by_id=True) is this.partition
+    broker = online_leader()
+    find = broker.manager.partition
+    assert find("t", b"", 0, by_id=False) is find("", ID, 0, by_id=True) is broker.partition
     assert find("u", b"", 0, by_id=False) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert find("", b"u" * 16, 0, by_id=True) == ErrorCode.UNKNOWN_TOPIC_ID
     assert find("t", b"", 1, by_id=False) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    this.change(replicas=(2,), isr=(2,), leader=2)
+    broker.change(replicas=(2,), isr=(2,), leader=2)
     assert find("t", b"", 0, by_id=False) == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert this.taken() == [DeleteLog(LOG, ID)]
+    assert broker.take_effects() == [DeleteLog(LOG, ID)]
 
 
 def test_appends_are_taken_once_and_complete_when_written() -> None:
-    this = leading()
-    slot = this.appended()
-    [write] = this.manager.take_turn()
-    assert (write.partition, this.manager.take_turn()) == (this.partition, [])
-    later = this.appended()
-    this.manager.written(this.partition, 1)
+    broker = online_leader()
+    slot = broker.append_with_acks_all()
+    [write] = broker.manager.take_turn()
+    assert (write.partition, broker.manager.take_turn()) == (broker.partition, [])
+    later = broker.append_with_acks_all()
+    broker.manager.written(broker.partition, 1)
     assert (slot.is_answered, slot.error_code, later.is_answered) == (True, 0, False)
 
 
 def test_a_failed_log_fails_all_that_waits_for_its_writes() -> None:
-    this = leading()
-    first = this.appended()
-    this.manager.take_turn()
-    second = this.appended()
-    this.manager.write_failed(this.partition)
+    broker = online_leader()
+    first = broker.append_with_acks_all()
+    broker.manager.take_turn()
+    second = broker.append_with_acks_all()
+    broker.manager.write_failed(broker.partition)
     for slot in (first, second):
         assert (slot.is_answered, slot.error_code) == (True, ErrorCode.KAFKA_STORAGE_ERROR)
-    assert (this.manager.turn, this.partition.end, this.partition.online) == ([], 0, False)
+    assert (
+        broker.manager.turn,
+        broker.partition.end,
+        broker.partition.online,
+    ) == ([], 0, False)
 
 
 def test_a_full_disk_undoes_an_append_and_those_after_it() -> None:
-    this = leading()
-    first = this.appended()
-    [write] = this.manager.take_turn()
-    second = this.appended()
-    this.manager.undo(write)
+    broker = online_leader()
+    first = broker.append_with_acks_all()
+    [write] = broker.manager.take_turn()
+    second = broker.append_with_acks_all()
+    broker.manager.undo(write)
     for slot in (first, second):
         assert (slot.is_answered, slot.error_code) == (True, ErrorCode.KAFKA_STORAGE_ERROR)
-    assert (this.manager.turn, this.partition.end, this.partition.online) == ([], 0, True)
+    assert (
+        broker.manager.turn,
+        broker.partition.end,
+        broker.partition.online,
+    ) == ([], 0, True)
 
 
 def test_v18_appends_waiting_for_a_flush_survive_a_full_disk() -> None:
     """The partition stays online: it is never half led."""
-    this = leading()
-    first = this.appended()
-    this.manager.take_turn()
-    second = this.appended()
-    [write] = this.manager.take_turn()
-    this.manager.undo(write)
+    broker = online_leader()
+    first = broker.append_with_acks_all()
+    broker.manager.take_turn()
+    second = broker.append_with_acks_all()
+    [write] = broker.manager.take_turn()
+    broker.manager.undo(write)
     assert (second.is_answered, second.error_code) == (True, ErrorCode.KAFKA_STORAGE_ERROR)
-    assert (first.is_answered, this.partition.end, this.partition.online) == (False, 1, True)
-    this.manager.written(this.partition, 1)
+    assert (first.is_answered, broker.partition.end, broker.partition.online) == (
+        False,
+        1,
+        True,
+    )
+    broker.manager.written(broker.partition, 1)
     assert (first.is_answered, first.error_code) == (True, 0)
 
 
 def test_appends_of_a_failed_request_are_undone() -> None:
-    this = leading()
-    slot = this.appended()
-    this.manager.take_back([this.partition])
-    assert (slot.is_answered, this.manager.turn, this.partition.online) == (True, [], True)
-    earlier = this.appended()
-    this.manager.take_turn()
-    this.appended()
-    this.manager.take_back([this.partition])
-    assert (earlier.is_answered, this.partition.end, this.partition.online) == (False, 1, True)
+    broker = online_leader()
+    slot = broker.append_with_acks_all()
+    broker.manager.take_back([broker.partition])
+    assert (slot.is_answered, broker.manager.turn, broker.partition.online) == (
+        True,
+        [],
+        True,
+    )
+    earlier = broker.append_with_acks_all()
+    broker.manager.take_turn()
+    broker.append_with_acks_all()
+    broker.manager.take_back([broker.partition])
+    assert (
+        earlier.is_answered,
+        broker.partition.end,
+        broker.partition.online,
+    ) == (False, 1, True)
 
 
 def test_v7_acks_all_waits_for_replicas_up_to_its_timeout() -> None:
-    this = leading((1, 2))
-    first, second = this.appended(), this.appended()
-    this.manager.take_turn()
-    this.manager.written(this.partition, 2)
-    assert [timeout_ms for _, timeout_ms in this.scheduled] == [TIMEOUT_MS, TIMEOUT_MS]
-    this.scheduled[0][0].expire(NOW)
+    broker = online_leader((1, 2))
+    first, second = broker.append_with_acks_all(), broker.append_with_acks_all()
+    broker.manager.take_turn()
+    broker.manager.written(broker.partition, 2)
+    assert [timeout_ms for _, timeout_ms in broker.scheduled] == [TIMEOUT_MS, TIMEOUT_MS]
+    broker.scheduled[0][0].expire(NOW)
     assert (first.error_code, second.is_answered) == (ErrorCode.REQUEST_TIMED_OUT, False)
-    this.change(isr=(1,))
+    broker.change(isr=(1,))
     assert (second.is_answered, second.error_code) == (True, 0)
-    this.scheduled[1][0].expire(NOW)
+    broker.scheduled[1][0].expire(NOW)
 
 
 def test_records_are_deleted_once_the_log_start_offset_is_durable() -> None:
-    this = leading()
-    append(this.partition, 5, this.manager.turn)
-    this.manager.take_turn()
-    this.manager.written(this.partition, 5)
+    broker = online_leader()
+    append(broker.partition, 5, broker.manager.turn)
+    broker.manager.take_turn()
+    broker.manager.written(broker.partition, 5)
     slots = [Slot(), Slot()]
     for offset, slot in zip((2, 4), slots, strict=True):
-        this.manager.delete_records(this.partition, offset, slot, slot, 0)
-    assert this.taken() == [MoveLogStart(LOG, 2), MoveLogStart(LOG, 4)]
-    assert (this.partition.start, this.partition.stored_start) == (4, 0)
-    this.manager.handle(LogStartMoved(LOG, ID, 2, is_stored=True))
+        broker.manager.delete_records(broker.partition, offset, slot, slot, 0)
+    assert broker.take_effects() == [MoveLogStart(LOG, 2), MoveLogStart(LOG, 4)]
+    assert (broker.partition.start, broker.partition.stored_start) == (4, 0)
+    broker.manager.handle(LogStartMoved(LOG, ID, 2, is_stored=True))
     assert ([slot.is_answered for slot in slots], slots[0].low_watermark) == ([True, False], 2)
-    this.manager.handle(LogStartNotStored(LOG, ID))
+    broker.manager.handle(LogStartNotStored(LOG, ID))
     assert (slots[1].error_code, slots[1].low_watermark) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
 
 
 def test_a_failed_log_is_not_served_and_listeners_are_called() -> None:
-    this = leading()
-    this.manager.handle(LogFailed(LOG, b"u" * 16, "another topic's of that name, long gone"))
-    assert this.partition.online
-    this.manager.handle(LogFailed(LOG, ID, "the disk is gone"))
-    assert (this.partition.online, this.calls[-1]) == (False, "log failed")
+    broker = online_leader()
+    broker.manager.handle(LogFailed(LOG, b"u" * 16, "the log of a deleted topic of that name"))
+    assert broker.partition.online
+    broker.manager.handle(LogFailed(LOG, ID, "the disk is gone"))
+    assert (broker.partition.online, broker.calls[-1]) == (False, "log failed")
 
 
 def test_an_exception_in_a_delayed_fetch_fails_only_that_fetch() -> None:
-    this = leading()
+    broker = online_leader()
     looked = []
 
     class Waiting:
@@ -367,18 +391,25 @@ def test_an_exception_in_a_delayed_fetch_fails_only_that_fetch() -> None:
 
     error_of_ours = ZeroDivisionError("of ours")
     for error in (error_of_ours, None):
-        this.partition.watch(Waiting(error))
-    this.opened(3)
-    assert (this.failures, looked) == ([(error_of_ours, error_of_ours)], [this.partition])
+        broker.partition.watch(Waiting(error))
+    broker.open_log(3)
+    assert (broker.failures, looked) == (
+        [(error_of_ours, error_of_ours)],
+        [broker.partition],
+    )
 
 
 def test_a_snapshot_without_a_topic_deletes_its_log() -> None:
-    this = leading()
-    slot = this.appended()
-    this.loader.install(Image.of([]))
+    broker = online_leader()
+    slot = broker.append_with_acks_all()
+    broker.loader.install(Image.of([]))
     assert (slot.error_code, slot.base_offset) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
-    assert (this.taken(), this.manager.by_log, this.manager.turn) == ([DeleteLog(LOG, ID)], {}, [])
-    assert this.calls[-1] == "resigned"
+    assert (
+        broker.take_effects(),
+        broker.manager.by_log,
+        broker.manager.turn,
+    ) == ([DeleteLog(LOG, ID)], {}, [])
+    assert broker.calls[-1] == "resigned"
 
 
 def test_an_exception_in_a_publisher_names_the_publisher() -> None:
@@ -388,10 +419,10 @@ def test_an_exception_in_a_publisher_names_the_publisher() -> None:
         def changed(self, _: Any) -> None:
             raise ZeroDivisionError("of ours")
 
-    this = Replicas()
-    this.loader.publishers.append(Failing())
+    broker = Replicas()
+    broker.loader.publishers.append(Failing())
     with pytest.raises(ReplayError, match=r"the failing publisher following TopicRecord") as caught:
-        this.replay(*records())
+        broker.replay(*records())
     assert caught.value.record == records()[0]
 
 
@@ -406,18 +437,18 @@ def test_a_response_is_sent_with_its_last_result() -> None:
 
 def test_v10_a_write_to_a_replica_that_moves_away_may_yet_be_committed() -> None:
     """C234: the other replicas may have it: the producer must not take it for refused."""
-    this = leading((1, 2))
-    slot = this.appended()
-    this.manager.take_turn()
-    this.change(replicas=(2,), isr=(2,), leader=2)
+    broker = online_leader((1, 2))
+    slot = broker.append_with_acks_all()
+    broker.manager.take_turn()
+    broker.change(replicas=(2,), isr=(2,), leader=2)
     assert (slot.is_answered, slot.error_code) == (True, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
 @pytest.mark.parametrize("replicas", [(1, 2), (2, 1)], ids=["leader", "follower"])
 def test_nothing_is_read_from_a_replica_that_was_removed(replicas: tuple[int, ...]) -> None:
     """A fetch that knows the partition would read the log of the next topic of this name."""
-    this = leading(replicas)
-    partition = this.partition
+    broker = online_leader(replicas)
+    partition = broker.partition
     assert partition.error_for_request(-1, reads_followers=True) == ErrorCode.NONE
-    this.loader.install(Image.of([]))
+    broker.loader.install(Image.of([]))
     assert partition.error_for_request(-1, reads_followers=True) == ErrorCode.NOT_LEADER_OR_FOLLOWER

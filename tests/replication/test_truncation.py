@@ -46,7 +46,7 @@ def common(first: str, second: str) -> int:
     ],
 )
 def test_v6_follower_ends_with_the_leaders_log(leader: str, follower: str) -> None:
-    """V6, C195: it keeps all that is common, and takes the rest from the leader."""
+    """V6, C195: it keeps the common records, and fetches the rest from the leader."""
     cluster = Cluster({1: leader, 2: follower}, epoch=9, isr=(1,))
     cluster.settle()
     assert cluster.logs() == [leader, leader]
@@ -57,7 +57,7 @@ def test_v6_follower_ends_with_the_leaders_log(leader: str, follower: str) -> No
 
 
 def test_v6_follower_of_an_empty_leader_drops_its_own_records() -> None:
-    """V6: a leader without records has no common offset with anyone, and says so at once."""
+    """V6: a leader without records makes it truncate to 0 in its first response."""
     cluster = Cluster({1: "", 2: "1:abc"}, epoch=9, isr=(1,))
     cluster.settle()
     cluster.pass_ms(LONG_MS)
@@ -181,7 +181,7 @@ def test_v6_follower_with_records_meets_an_emptied_leader() -> None:
 
 
 def test_v15_stored_high_watermark_is_a_lower_bound() -> None:
-    """V15: it is cut at the log's end and start, and truncates nothing."""
+    """V15: it is at most the log's end, and the log is not truncated to it."""
     cluster = Cluster(
         {1: "1:abcd", 2: "1:abcd", 3: "1:abcd"},
         high_watermarks={1: 2, 2: 9, 3: 0},
@@ -196,7 +196,7 @@ def test_v15_stored_high_watermark_is_a_lower_bound() -> None:
 
 
 def test_v15_stored_high_watermark_is_at_least_the_log_start() -> None:
-    """V15: what was deleted had been committed."""
+    """V15: deleted records had been committed."""
     cluster = Cluster({1: "1:ab", 2: "1:ab"}, starts={1: 5, 2: 5})
     assert [cluster[it].high_watermark for it in (1, 2)] == [5, 5]
 
