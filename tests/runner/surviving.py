@@ -37,7 +37,7 @@ def write_directory(
     *,
     committed: int = 0,
 ) -> None:
-    """The directory of a voter with these batches after a clean shutdown."""
+    """Write the directory of a voter with these batches, as a clean shutdown leaves it."""
     if not files.exists(path):
         files.make_directory(path)
     properties = (
@@ -58,7 +58,7 @@ def write_directory(
 
 
 def as_bytes(batch: Batch) -> bytes:
-    """Encode a client's value as a topic of that name."""
+    """The batch as bytes; a string payload becomes a TopicRecord of that name."""
     if not isinstance(batch.payload, str):
         return control_batch(batch, T0)
     builder = BatchBuilder(base_offset=batch.base_offset, leader_epoch=batch.epoch)
@@ -68,7 +68,7 @@ def as_bytes(batch: Batch) -> bytes:
 
 
 def batches_in(log: Log) -> list[Batch]:
-    """The content of a log, with clients' values decoded."""
+    """The batches of a log; their payload is the topic name, or "control"."""
     place = log.locate(log.start_offset, 1 << 30, log.end_offset)
     assert place is not None
     return [batch.replace(payload=value_of(batch)) for batch in summaries(log.read(place))]

@@ -45,18 +45,18 @@ def keyed(number: int, timestamp: int = 0) -> bytes:
     return builder.build()
 
 
-def written(host: VirtualHost, count: int = 20) -> VirtualHost:
+def write_records(host: VirtualHost, count: int = 20) -> VirtualHost:
     for number in range(count):
         assert Writer(host).write(keyed(number))[0] == ErrorCode.NONE
     return host
 
 
-def records(host: VirtualHost) -> int:
+def count_records(host: VirtualHost) -> int:
     return len(records_of(host.runner.directory.logs[NAME]))
 
 
-def looked_after(host: VirtualHost) -> VirtualHost:
-    """Wait until sealed segments are durable, and then compacted."""
+def flush_and_compact(host: VirtualHost) -> VirtualHost:
+    """Let time pass until sealed segments are durable, and then until they are compacted."""
     host.pass_time(log_maintenance.INTERVAL_MS)
     host.pass_time(BACKOFF_MS)
     host.settle()
@@ -64,40 +64,40 @@ def looked_after(host: VirtualHost) -> VirtualHost:
 
 
 def test_compaction_keeps_the_latest_and_stores_the_offset() -> None:
-    host = written(configured_host(**COMPACT))
+    host = write_records(configured_host(**COMPACT))
     log = host.runner.directory.logs[NAME]
     before, active = latest(records_of(log)), log.segments[-1].base_offset
-    looked_after(host)
-    assert records(host) <= 4
+    flush_and_compact(host)
+    assert count_records(host) <= 4
     assert latest(records_of(log)) == before
     assert log.clean_offset == active
     host.pass_time(log_maintenance.INTERVAL_MS)
     stored = host.files.bytes_of("data/cleaner-offset-checkpoint").decode()
     assert f"demo 0 {active}\n" in stored
-    assert not host.log_lines, "it was soon done"
+    assert not host.log_lines, "only slow compactions are logged"
 
 
 def test_a_topic_is_compacted_once_its_policy_changes() -> None:
-    host = looked_after(written(configured_host(internal_segment_bytes=300)))
-    assert records(host) == 20
+    host = flush_and_compact(write_records(configured_host(internal_segment_bytes=300)))
+    assert count_records(host) == 20
     set_config(host, TOPIC, "demo", "cleanup.policy", "compact")
     host.pass_time(BACKOFF_MS)
     host.settle()
-    assert records(host) <= 4
+    assert count_records(host) <= 4
 
 
 def test_a_disabled_cleaner_compacts_nothing() -> None:
-    host = written(configured_host(**COMPACT))
+    host = write_records(configured_host(**COMPACT))
     set_config(host, BROKER, "", "log.cleaner.threads", 0)
-    assert records(looked_after(host)) == 20
+    assert count_records(flush_and_compact(host)) == 20
 
 
 def test_the_dirtiest_log_is_compacted_first() -> None:
-    host = written(configured_host(**COMPACT))
-    looked_after(host)
+    host = write_records(configured_host(**COMPACT))
+    flush_and_compact(host)
     size = host.runner.directory.logs[NAME].size_bytes
-    written(host, 40)
-    looked_after(host)
+    write_records(host, 40)
+    flush_and_compact(host)
     assert host.runner.directory.logs[NAME].size_bytes <= 2 * size
 
 
@@ -106,12 +106,12 @@ def test_many_dirty_logs_are_compacted_one_after_the_other() -> None:
     host = make_host(other=1)
     settings = {"cleanup.policy": "compact", "internal.segment.bytes": 300}
     create_topics(host, {"many": 5}, settings)
-    talker = FrameClient(host)
+    client = FrameClient(host)
     for index in range(5):
         for number in range(20):
             request = produce(keyed(number), topic="many", index=index)
             assert (
-                produce_result(talker.ask(ApiKey.PRODUCE, 9, request)).error_code == ErrorCode.NONE
+                produce_result(client.ask(ApiKey.PRODUCE, 9, request)).error_code == ErrorCode.NONE
             )
     host.pass_time(log_maintenance.INTERVAL_MS)
     host.pass_time(BACKOFF_MS)
@@ -120,19 +120,19 @@ def test_many_dirty_logs_are_compacted_one_after_the_other() -> None:
     assert all(len(records_of(logs["many", index])) <= 4 for index in range(5))
 
 
-def test_sealed_segments_are_compacted_once_durable() -> None:
+def test_sealed_segments_are_compacted_once_they_are_durable() -> None:
     """The check requests the flush, and is repeated a second later."""
-    host = written(configured_host(**COMPACT))
+    host = write_records(configured_host(**COMPACT))
     host.pass_time(BACKOFF_MS)
-    assert records(host) == 20
+    assert count_records(host) == 20
     host.pass_time(compaction.FLUSHED_MS)
     host.settle()
-    assert records(host) <= 4
+    assert count_records(host) <= 4
 
 
 @pytest.mark.parametrize("when", ["deleted", "cut"])
 def test_the_compaction_of_a_deleted_log_is_dropped(when: str) -> None:
-    host = written(configured_host(**COMPACT))
+    host = write_records(configured_host(**COMPACT))
     host.pass_time(log_maintenance.INTERVAL_MS)
     host.now = Now(host.now.monotonic_ms + BACKOFF_MS, host.now.wall_ms + BACKOFF_MS)
     host.one_turn()
@@ -154,25 +154,25 @@ def test_the_compaction_of_a_deleted_log_is_dropped(when: str) -> None:
 
 
 def test_a_failed_compaction_is_retried_after_a_pause() -> None:
-    host = written(configured_host(**COMPACT))
+    host = write_records(configured_host(**COMPACT))
     host.files.faults.append(Fault("sync", errno.ENOSPC, "log.cleaned"))
-    looked_after(host)
+    flush_and_compact(host)
     assert len(host.log_lines) == 1
     assert "compaction failed" in host.log_lines[0]
-    assert records(host) == 20
+    assert count_records(host) == 20
     assert host.runner.directory.disk.failure is None
-    looked_after(host)
-    assert records(host) == 20, "not at once"
+    flush_and_compact(host)
+    assert count_records(host) == 20, "no retry before the pause"
     host.pass_time(compaction.PAUSE_MS)
     host.settle()
-    assert records(host) <= 4
+    assert count_records(host) <= 4
 
 
 def test_leftovers_of_a_killed_compaction_do_not_enter_the_next_log(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The worker knows the folder by its path, and the topic may be recreated meanwhile."""
-    host = written(configured_host(**COMPACT))
+    """The worker writes by path, so its file may be in the folder of a recreated topic."""
+    host = write_records(configured_host(**COMPACT))
     host.pass_time(log_maintenance.INTERVAL_MS)
 
     def ends_late(files: MemoryFiles, task: dict[str, Any]) -> None:
@@ -195,7 +195,7 @@ def test_leftovers_of_a_killed_compaction_do_not_enter_the_next_log(
 def test_a_disk_that_fails_while_segments_are_replaced_is_offline(
     operation: str, path: str
 ) -> None:
-    host = written(configured_host(**COMPACT))
+    host = write_records(configured_host(**COMPACT))
     host.pass_time(log_maintenance.INTERVAL_MS)
     host.settle()
     host.files.faults.append(Fault(operation, errno.EIO, path))
@@ -206,7 +206,7 @@ def test_a_disk_that_fails_while_segments_are_replaced_is_offline(
 
 
 def test_a_clean_shutdown_drops_a_compaction_in_progress() -> None:
-    host = written(configured_host(**COMPACT))
+    host = write_records(configured_host(**COMPACT))
     host.pass_time(log_maintenance.INTERVAL_MS)
     host.now = Now(host.now.monotonic_ms + BACKOFF_MS, host.now.wall_ms + BACKOFF_MS)
     host.one_turn()
@@ -218,6 +218,6 @@ def test_a_clean_shutdown_drops_a_compaction_in_progress() -> None:
 
 def test_a_slow_compaction_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compaction, "SLOW_MS", 0)
-    host = looked_after(written(configured_host(**COMPACT)))
+    host = flush_and_compact(write_records(configured_host(**COMPACT)))
     assert len(host.log_lines) == 1
     assert "bytes compacted in 0 s" in host.log_lines[0]

@@ -20,8 +20,8 @@ PATHS = ("data", "b", "c")
 DELETION = DeleteTopicsRequest(topic_names=["demo"], timeout_ms=1000)
 
 
-def start(files: MemoryFiles | None = None, **how: Any) -> VirtualHost:
-    return VirtualHost(files, directories=how.pop("directories", PATHS), **how)
+def start(files: MemoryFiles | None = None, **options: Any) -> VirtualHost:
+    return VirtualHost(files, directories=options.pop("directories", PATHS), **options)
 
 
 def append(host: VirtualHost, index: int, topic: str = "demo") -> int:
@@ -32,7 +32,7 @@ def append(host: VirtualHost, index: int, topic: str = "demo") -> int:
     return code
 
 
-def places(host: VirtualHost) -> dict[tuple[str, int], str]:
+def paths_of_logs(host: VirtualHost) -> dict[tuple[str, int], str]:
     found = {}
     for log in host.node.replica_manager.by_log:
         directory = host.node.logs.directory_of(log)
@@ -41,7 +41,7 @@ def places(host: VirtualHost) -> dict[tuple[str, int], str]:
     return found
 
 
-def described(host: VirtualHost) -> dict[str, tuple[int, set[int]]]:
+def described_directories(host: VirtualHost) -> dict[str, tuple[int, set[int]]]:
     """The error code of each directory, and the partitions of `demo` in it."""
     answer = FrameClient(host).ask(ApiKey.DESCRIBE_LOG_DIRS, 4, DescribeLogDirsRequest(topics=None))
     return {
@@ -53,8 +53,8 @@ def described(host: VirtualHost) -> dict[str, tuple[int, set[int]]]:
     }
 
 
-def assigned(host: VirtualHost) -> dict[int, bytes]:
-    """The directory that the metadata has for each partition of `demo`."""
+def assigned_directories(host: VirtualHost) -> dict[int, bytes]:
+    """The directory id of each partition of `demo` in the image."""
     image = host.node.image
     topic_id = image.topic_ids["demo"]
     return {
@@ -72,9 +72,11 @@ def settle_with_time(host: VirtualHost) -> None:
 def test_new_logs_go_to_the_directory_with_the_fewest() -> None:
     host = start()
     create_topics(host, {"demo": 9})
-    by_path = sorted(places(host).values())
+    by_path = sorted(paths_of_logs(host).values())
     assert by_path == sorted(PATHS * 3)
-    assert {path: len(of) for path, (_, of) in described(host).items()} == dict.fromkeys(PATHS, 3)
+    assert {
+        path: len(of) for path, (_, of) in described_directories(host).items()
+    } == dict.fromkeys(PATHS, 3)
 
 
 def test_deleted_logs_leave_room_in_their_directory() -> None:
@@ -82,7 +84,7 @@ def test_deleted_logs_leave_room_in_their_directory() -> None:
     create_topics(host, {"demo": 4, "other": 2})
     ask_settled(host, ApiKey.DELETE_TOPICS, 5, DELETION)
     create_topics(host, {"demo": 4})
-    counts = [list(places(host).values()).count(path) for path in PATHS]
+    counts = [list(paths_of_logs(host).values()).count(path) for path in PATHS]
     assert counts == [2, 2, 2]
 
 
@@ -90,17 +92,17 @@ def test_v18_the_controller_learns_the_directory_of_each_replica() -> None:
     host = start()
     create_topics(host, {"demo": 6})
     settle_with_time(host)
-    expected = {log[1]: directory_of(1, path) for log, path in places(host).items()}
-    assert assigned(host) == expected
+    expected = {log[1]: directory_of(1, path) for log, path in paths_of_logs(host).items()}
+    assert assigned_directories(host) == expected
 
 
 def test_a_broker_with_one_directory_assigns_nothing() -> None:
-    """The controller knows by itself where the only directory of a broker is."""
+    """The controller assigns the only directory of a broker by itself."""
     host = start(directories=("data",))
     create_topics(host, {"demo": 3})
     before = host.node.quorum.applied
     settle_with_time(host)
-    assert set(assigned(host).values()) == {directory_of(1)}
+    assert set(assigned_directories(host).values()) == {directory_of(1)}
     assert host.node.quorum.applied == before
 
 
@@ -110,13 +112,13 @@ def test_logs_are_found_in_their_directories_after_a_restart(is_clean: bool) -> 
     create_topics(first, {"demo": 6})
     assert [append(first, index) for index in range(6)] == [0] * 6
     make_folders(first)
-    before = places(first)
+    before = paths_of_logs(first)
     if is_clean:
         first.runner.close()
     else:
         first.files.kill()
     host = start(first.files)
-    assert places(host) == before
+    assert paths_of_logs(host) == before
     for index in range(6):
         request = fetch(0)
         request.topics[0].partitions[0].partition = index
@@ -126,8 +128,8 @@ def test_logs_are_found_in_their_directories_after_a_restart(is_clean: bool) -> 
 
 
 def fail(host: VirtualHost, path: str) -> None:
-    """The disk of a directory fails when a record is written."""
-    index = next(log[1] for log, at in places(host).items() if at == path)
+    """Let the disk of a directory fail by writing a record to it."""
+    index = next(log[1] for log, at in paths_of_logs(host).items() if at == path)
     host.files.faults.append(Fault("pwritev", path=f"{path}/"))
     assert append(host, index) == ErrorCode.KAFKA_STORAGE_ERROR
     host.settle()
@@ -137,13 +139,13 @@ def test_v18_a_failed_directory_takes_its_replicas_offline_and_no_others() -> No
     """C215."""
     host = start()
     create_topics(host, {"demo": 6})
-    before = places(host)
+    before = paths_of_logs(host)
     assert [append(host, index) for index in range(6)] == [0] * 6
     fail(host, "c")
     for (_, index), path in before.items():
         assert (append(host, index) == 0) == (path != "c")
     assert [line for line in host.log_lines if line.startswith("c: offline until")]
-    assert {path: code for path, (code, _) in described(host).items()} == {
+    assert {path: code for path, (code, _) in described_directories(host).items()} == {
         "data": 0,
         "b": 0,
         "c": ErrorCode.KAFKA_STORAGE_ERROR,
@@ -151,11 +153,11 @@ def test_v18_a_failed_directory_takes_its_replicas_offline_and_no_others() -> No
 
 
 def test_v18_replicas_of_a_failed_directory_lose_their_leader() -> None:
-    """The controller is told by a heartbeat; no other broker has these replicas."""
+    """A heartbeat names the failed directory; no other broker has these replicas."""
     host = start()
     create_topics(host, {"demo": 6})
     settle_with_time(host)
-    before = places(host)
+    before = paths_of_logs(host)
     fail(host, "c")
     settle_with_time(host)
     image = host.node.image
@@ -169,7 +171,7 @@ def test_many_logs_of_a_failed_directory_are_reported_in_slices() -> None:
     host = start(directories=("data", "b"))
     count = 4 * FAILED_PER_TURN
     create_topics(host, {"demo": count})
-    index = next(log[1] for log, at in places(host).items() if at == "b")
+    index = next(log[1] for log, at in paths_of_logs(host).items() if at == "b")
     host.files.faults.append(Fault("pwritev", path="b/"))
     FrameClient(host).send(ApiKey.PRODUCE, 9, produce(batch(b"x"), index=index))
     online = [count]
@@ -185,17 +187,17 @@ def test_new_logs_avoid_a_failed_directory() -> None:
     create_topics(host, {"demo": 3})
     fail(host, "b")
     create_topics(host, {"more": 4})
-    assert {path for log, path in places(host).items() if log[0] == "more"} == {"data", "c"}
+    assert {path for log, path in paths_of_logs(host).items() if log[0] == "more"} == {"data", "c"}
 
 
 def test_v18_replicas_in_a_directory_lost_at_the_start_stay_offline() -> None:
-    """C216: they are not created again in another directory: their records may come back."""
+    """C216: they are not created in another directory, as their disk may come back."""
     first = start()
     create_topics(first, {"demo": 6})
     settle_with_time(first)
     assert [append(first, index) for index in range(6)] == [0] * 6
     make_folders(first)
-    before = places(first)
+    before = paths_of_logs(first)
     first.runner.close()
     host = start(first.files, directories=("data", "b"), lost=("c",), settled=False)
     settle_with_time(host)
@@ -205,11 +207,11 @@ def test_v18_replicas_in_a_directory_lost_at_the_start_stay_offline() -> None:
     assert not [
         name for path in ("data", "b") for name in host.files.list(path) if "-delete" in name
     ]
-    assert len(places(host)) == 4
+    assert len(paths_of_logs(host)) == 4
 
 
-def test_replicas_of_a_directory_that_was_taken_away_are_created_elsewhere() -> None:
-    """The operator has removed it from log.dirs, and it is not lost by accident."""
+def test_replicas_of_an_unconfigured_directory_are_created_elsewhere() -> None:
+    """The operator has removed it from log.dirs, so its records are not expected back."""
     first = start()
     create_topics(first, {"demo": 6})
     settle_with_time(first)
@@ -217,8 +219,8 @@ def test_replicas_of_a_directory_that_was_taken_away_are_created_elsewhere() -> 
     first.runner.close()
     host = start(first.files, directories=("data", "b"), settled=False)
     settle_with_time(host)
-    assert sorted(places(host).values()) == ["b"] * 3 + ["data"] * 3
-    assert set(assigned(host).values()) == {directory_of(1), directory_of(1, "b")}
+    assert sorted(paths_of_logs(host).values()) == ["b"] * 3 + ["data"] * 3
+    assert set(assigned_directories(host).values()) == {directory_of(1), directory_of(1, "b")}
     assert [append(host, index) for index in range(6)] == [0] * 6
 
 
@@ -235,4 +237,4 @@ def test_strays_are_renamed_in_every_directory() -> None:
         names = host.files.list(path)
         assert stray not in names
         assert [name for name in names if name.startswith(f"{stray}.") and name.endswith("-stray")]
-    assert len(places(host)) == 3
+    assert len(paths_of_logs(host)) == 3

@@ -26,27 +26,27 @@ from tests.node.test_requests import (
 LOG = ("demo", 0)
 
 
-def send(talker: FrameClient, *values: bytes, acks: int = 1) -> None:
+def send(client: FrameClient, *values: bytes, acks: int = 1) -> None:
     """Send a request and run the turn that writes it, before the disk completes."""
-    talker.send(ApiKey.PRODUCE, 9, produce(batch(*values), acks))
-    talker.host.one_turn()
+    client.send(ApiKey.PRODUCE, 9, produce(batch(*values), acks))
+    client.host.one_turn()
 
 
-def codes(talker: FrameClient) -> list[int]:
-    return [produce_result(answer).error_code for _, answer in talker.take()]
+def codes(client: FrameClient) -> list[int]:
+    return [produce_result(answer).error_code for _, answer in client.take()]
 
 
 @pytest.mark.parametrize("acks", [1, -1])
 def test_flush_messages_delays_the_response_until_the_flush(acks: int) -> None:
     """For its producer and for readers alike; later records share the next flush."""
     host = configured_host(flush_messages=1)
-    talker, reader = FrameClient(host), FrameClient(host)
+    client, reader = FrameClient(host), FrameClient(host)
     for value in (b"a", b"b", b"c"):
-        send(talker, value, acks=acks)
-    assert codes(talker) == []
+        send(client, value, acks=acks)
+    assert codes(client) == []
     host.turn()
     assert fetched_partition(reader.ask(ApiKey.FETCH, 12, fetch(0))).high_watermark == 3
-    assert codes(talker) == [0, 0, 0]
+    assert codes(client) == [0, 0, 0]
     assert host.runner.logs[LOG].recovery_point == 3
 
 
@@ -63,29 +63,29 @@ def test_readers_do_not_see_unflushed_records() -> None:
 
 def test_fewer_records_than_flush_messages_need_no_flush() -> None:
     host = configured_host(flush_messages=3)
-    talker = FrameClient(host)
-    send(talker, b"a", b"b")
-    assert codes(talker) == [0]
-    send(talker, b"c")
-    assert codes(talker) == []
+    client = FrameClient(host)
+    send(client, b"a", b"b")
+    assert codes(client) == [0]
+    send(client, b"c")
+    assert codes(client) == []
     host.turn()
-    assert codes(talker) == [0]
-    send(talker, b"d")
-    assert codes(talker) == [0]
+    assert codes(client) == [0]
+    send(client, b"d")
+    assert codes(client) == [0]
 
 
 def test_the_brokers_setting_applies_to_topics_without_one() -> None:
     """A changed config applies from then on."""
     host = VirtualHost(settings=SETTINGS + "log.flush.interval.messages=1\n")
     create_topics(host, {"demo": 1})
-    talker = FrameClient(host)
-    send(talker, b"a")
-    assert codes(talker) == []
+    client = FrameClient(host)
+    send(client, b"a")
+    assert codes(client) == []
     host.turn()
-    assert codes(talker) == [0]
+    assert codes(client) == [0]
     set_config(host, TOPIC, "demo", "flush.messages", 10)
-    send(talker, b"b")
-    assert codes(talker) == [0]
+    send(client, b"b")
+    assert codes(client) == [0]
 
 
 def test_a_late_flush_does_not_lower_the_log_end() -> None:
@@ -93,10 +93,10 @@ def test_a_late_flush_does_not_lower_the_log_end() -> None:
     host = configured_host(flush_messages=1)
     send(FrameClient(host), b"a")
     host.node.emit(ConfigureLog(LOG, TopicConfig({}, host.node.config_layers())))
-    talker = FrameClient(host)
-    send(talker, b"b")  # the settings come behind what the turn writes
-    send(talker, b"c")
-    assert codes(talker) == [0, 0]
+    client = FrameClient(host)
+    send(client, b"b")  # the turn writes its records before it applies the settings
+    send(client, b"c")
+    assert codes(client) == [0, 0]
     partition = host.node.replica_manager.by_log[LOG]
     host.deliver()
     assert (partition.written_end, partition.high_watermark) == (3, 3)
@@ -107,27 +107,27 @@ def test_a_late_flush_does_not_lower_the_log_end() -> None:
 def test_a_failing_sync_acknowledges_no_record() -> None:
     host = configured_host(flush_messages=1)
     host.files.faults.append(Fault("sync", path="demo-0"))
-    talker = FrameClient(host)
-    send(talker, b"a")
+    client = FrameClient(host)
+    send(client, b"a")
     host.turn()
-    assert codes(talker) == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert codes(client) == [ErrorCode.KAFKA_STORAGE_ERROR]
 
 
-@pytest.mark.parametrize("held", [0, 1])
-def test_v18_no_offset_is_assigned_twice_on_a_full_disk(held: int) -> None:
+@pytest.mark.parametrize("held_count", [0, 1])
+def test_v18_no_offset_is_assigned_twice_on_a_full_disk(held_count: int) -> None:
     """Records that wait for a flush keep their offsets, and the partition stays online."""
     host = configured_host(flush_messages=1)
     first, second = FrameClient(host), FrameClient(host)
-    for _ in range(held):
+    for _ in range(held_count):
         send(first, b"held")
     host.files.faults.append(Fault("pwritev", code=errno.ENOSPC, path="demo-0"))
     send(second, b"no room")
     assert codes(second) == [ErrorCode.KAFKA_STORAGE_ERROR]
     host.turn()
     host.turn()
-    assert codes(first) == [0] * held
+    assert codes(first) == [0] * held_count
     send(second, b"again")
     host.turn()
     host.turn()
     assert codes(second) == [0]
-    assert host.node.replica_manager.by_log[LOG].high_watermark == held + 1
+    assert host.node.replica_manager.by_log[LOG].high_watermark == held_count + 1

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 LOG = ("demo", 0)
 
 
-def held(host: VirtualHost, offset: int) -> list[int]:
-    """Receives the offset once the log is durable up to it."""
+def hold_offset(host: VirtualHost, offset: int) -> list[int]:
+    """A list that gets the offset once the log is durable up to it."""
     released: list[int] = []
     host.runner._flushes.hold(LOG, offset, lambda: released.append(offset))
     return released
@@ -36,20 +36,20 @@ def host_with_records(count: int) -> VirtualHost:
 
 def test_one_flush_releases_everything_that_it_covers() -> None:
     host = host_with_records(3)
-    slots = [held(host, offset) for offset in (1, 2, 3)]
+    slots = [hold_offset(host, offset) for offset in (1, 2, 3)]
     host.files.journal = []
     host.turn()
     assert all(slots)
     assert len([line for line in host.files.journal if ".log" in line]) == 1
     assert host.runner.logs[LOG].recovery_point == 3
-    durable = held(host, 2)
-    host.runner.finish_turn(host.now)  # no lane runs here: there is nothing to flush
+    durable = hold_offset(host, 2)
+    host.runner.finish_turn(host.now)  # nothing is left to flush
     assert durable
 
 
 def test_a_response_waits_for_unwritten_records() -> None:
     host = host_with_records(1)
-    early = held(host, 2)
+    early = hold_offset(host, 2)
     host.turn()
     assert not early
     FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"x")))
@@ -59,21 +59,21 @@ def test_a_response_waits_for_unwritten_records() -> None:
 def test_appends_during_a_flush_are_covered_by_the_next() -> None:
     """No further event is needed, or the second one would wait for ever."""
     host = make_host()
-    talker = FrameClient(host)
+    client = FrameClient(host)
     for name in ("first", "second"):
         topic = CreatableTopic(
             name=name, num_partitions=1, replication_factor=1, assignments=(), configs=()
         )
-        talker.send(ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=[topic]))
-        host.one_turn()  # the lane has not come to it yet
+        client.send(ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=[topic]))
+        host.one_turn()  # its flush has not run yet
     host.turn()
-    assert [number for number, _ in talker.take()] == [1, 2]
+    assert [number for number, _ in client.take()] == [1, 2]
 
 
 def test_a_log_may_be_deleted_during_its_flush() -> None:
     host = host_with_records(1)
-    slot = held(host, 1)
-    host.one_turn()  # the lane has not come to it yet
+    slot = hold_offset(host, 1)
+    host.one_turn()  # its flush has not run yet
     host.node.emit(DeleteLog(LOG, host.node.replica_manager.by_log[LOG].topic_id))
     host.one_turn()
     host.turn()
@@ -83,13 +83,13 @@ def test_a_log_may_be_deleted_during_its_flush() -> None:
 
 def test_a_failed_flush_takes_the_log_offline() -> None:
     host = host_with_records(1)
-    slot = held(host, 1)
+    slot = hold_offset(host, 1)
     host.files.faults.append(Fault("sync"))
     host.turn()
     assert not slot
     outcome = produce_result(FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"y"))))
     assert outcome.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    late = held(host, 1)
+    late = hold_offset(host, 1)
     host.turn()
     assert not late
     assert any("Input/output error" in line for line in host.log_lines)

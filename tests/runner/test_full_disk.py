@@ -51,8 +51,8 @@ def create(host: VirtualHost, name: str) -> int:
     return int(answer.topics[0].error_code)
 
 
-def until_short(host: VirtualHost) -> None:
-    """The change that finds the disk full uses the reserve."""
+def spend_reserve(host: VirtualHost) -> None:
+    """Create a topic on the full disk, for which the node uses up its reserve."""
     assert host.files.exists(RESERVE)
     assert create(host, "last") == ErrorCode.NONE
     assert not host.files.exists(RESERVE)
@@ -63,14 +63,14 @@ def test_the_reserve_occupies_disk_space() -> None:
     host = full_disk()
     used = host.files.used_bytes()
     assert Writer(host).write(batch(b"x"))[0] == ErrorCode.KAFKA_STORAGE_ERROR
-    assert host.files.exists(RESERVE), "records of topics are no reason to spend it"
+    assert host.files.exists(RESERVE), "records of topics do not use it"
     host.runner.directory.reserve.spend()
     assert host.files.used_bytes() == used - RESERVE_BYTES
 
 
 def test_a_full_disk_refuses_topics_and_records_and_serves_the_rest() -> None:
     host = full_disk()
-    until_short(host)
+    spend_reserve(host)
     assert create(host, "another") == ErrorCode.KAFKA_STORAGE_ERROR
     more = CreatePartitionsTopic(name="demo", count=2, assignments=None)
     request = CreatePartitionsRequest(topics=[more], timeout_ms=1000, validate_only=False)
@@ -88,7 +88,7 @@ def test_a_full_disk_refuses_topics_and_records_and_serves_the_rest() -> None:
 
 def test_the_reserve_is_refilled_once_there_is_space() -> None:
     host = full_disk()
-    until_short(host)
+    spend_reserve(host)
     host.pass_time(FULL_BACKOFF_MS)
     assert not host.files.exists(RESERVE)
     assert create(host, "another") == ErrorCode.KAFKA_STORAGE_ERROR
@@ -105,7 +105,7 @@ def test_the_reserve_is_refilled_once_there_is_space() -> None:
 def test_refilling_the_reserve_is_retried() -> None:
     """A process without descriptors continues without its reserve."""
     host = full_disk()
-    until_short(host)
+    spend_reserve(host)
     assert host.files.capacity_bytes is not None
     host.files.capacity_bytes += RESERVE_BYTES
     host.files.faults.append(Fault("open", errno.EMFILE, NAME))
@@ -118,12 +118,12 @@ def test_refilling_the_reserve_is_retried() -> None:
 
 
 @pytest.mark.parametrize("clean", [True, False], ids=["closed", "killed"])
-@pytest.mark.parametrize("spent", [True, False], ids=["spent", "whole"])
-def test_a_node_restarts_on_a_full_disk(clean: bool, spent: bool) -> None:
-    """Although a start writes: its vote, its registration, rebuilt files of logs."""
+@pytest.mark.parametrize("is_spent", [True, False], ids=["spent", "whole"])
+def test_a_node_restarts_on_a_full_disk(clean: bool, is_spent: bool) -> None:
+    """A start writes its vote, its registration and the rebuilt files of logs."""
     host = full_disk()
-    if spent:
-        until_short(host)
+    if is_spent:
+        spend_reserve(host)
     if clean:
         host.runner.close()
     else:
@@ -168,8 +168,8 @@ def test_the_first_write_on_a_full_disk_uses_the_reserve(operation: str, path: s
     assert host.files.faults[0].times == 0
 
 
-def test_epochs_on_a_full_disk_do_not_take_it_offline() -> None:
-    """Without a reserve they wait, and so does everything that waits for the flush."""
+def test_unwritten_epochs_on_a_full_disk_do_not_take_it_offline() -> None:
+    """Without a reserve their write waits for space, and so do the responses after the flush."""
     host = VirtualHost()
     create_topics(host, {"demo": 1}, {"flush.messages": 1})
     host.files.faults.append(Fault("pwritev", errno.ENOSPC, "demo-0/leader-epoch-checkpoint"))

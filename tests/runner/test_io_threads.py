@@ -29,7 +29,7 @@ FOLDER = "data/__cluster_metadata-0"
 
 
 def host_with_hanging_flush() -> tuple[VirtualHost, FrameClient]:
-    """A producer waits for a flush of its log, which hangs."""
+    """A host whose data flush hangs, and the client whose Produce waits for it."""
     host = configured_host(flush_messages=1)
     host.io_threads.data.hangs = True
     client = FrameClient(host)

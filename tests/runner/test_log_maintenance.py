@@ -63,7 +63,7 @@ def test_garbage_is_deleted_in_small_jobs() -> None:
     host = VirtualHost(files, settled=False)
     host.one_turn()
     garbage = host.runner.directory.take_garbage()
-    assert garbage == [], "all of it is in the hands of whoever removes it"
+    assert garbage == [], "the first turn has submitted the jobs for all of it"
     host.settle()
     assert not [name for name in files.list("data") if name.endswith("-delete")]
 
@@ -94,7 +94,7 @@ def test_an_offline_directory_has_no_maintenance() -> None:
     assert not host.runner.has_work
 
 
-def test_start_of_a_log_that_is_truncated_meanwhile() -> None:
+def test_v15_log_start_of_a_truncated_log_is_at_most_its_end() -> None:
     """A log never starts after its end."""
     host = make_host()
     FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"a")))

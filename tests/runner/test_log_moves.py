@@ -1,4 +1,4 @@
-"""Logs move between the directories of a node, whatever happens meanwhile."""
+"""Logs are moved between the directories of a node, also during writes, faults and restarts."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ BIG = bytes(100_000)
 DELETION = DeleteTopicsRequest(topic_names=["demo"], timeout_ms=1000)
 
 
-def start(files: MemoryFiles | None = None, **how: Any) -> VirtualHost:
-    return VirtualHost(files, directories=PATHS, **how)
+def start(files: MemoryFiles | None = None, **options: Any) -> VirtualHost:
+    return VirtualHost(files, directories=PATHS, **options)
 
 
 def append(host: VirtualHost, *values: bytes) -> int:
@@ -55,14 +55,14 @@ def values(host: VirtualHost, offset: int = 0) -> list[bytes | None]:
     return found
 
 
-def place(host: VirtualHost) -> str:
+def path_of_log(host: VirtualHost) -> str:
     directory = host.node.logs.directory_of(LOG)
     assert directory is not None
     return directory.path
 
 
-def ask_to_move(host: VirtualHost, path: str, topic: str = "demo", index: int = 0) -> int:
-    """Only ask; the response has the error code."""
+def request_move(host: VirtualHost, path: str, topic: str = "demo", index: int = 0) -> int:
+    """Send AlterReplicaLogDirs without waiting for the move; return the error code."""
     request = AlterReplicaLogDirsRequest(
         dirs=[
             AlterReplicaLogDir(
@@ -79,29 +79,29 @@ def ask_to_move(host: VirtualHost, path: str, topic: str = "demo", index: int = 
 
 
 def move(host: VirtualHost, path: str) -> None:
-    assert ask_to_move(host, path) == 0
+    assert request_move(host, path) == 0
     host.settle()
-    assert place(host) == path
+    assert path_of_log(host) == path
 
 
 def folders(host: VirtualHost) -> dict[str, list[str]]:
-    """The folders of `demo` in each directory."""
+    """The folders of `demo` by directory."""
     return {
         path: [name for name in host.files.list(path) if name.startswith("demo-")] for path in PATHS
     }
 
 
-def with_records(count: int = 5) -> VirtualHost:
+def host_with_records(count: int = 5) -> VirtualHost:
     host = start()
     create_topics(host, {"demo": 1})
-    assert place(host) == "data"
+    assert path_of_log(host) == "data"
     for number in range(count):
         assert append(host, b"%d" % number, BIG) == 0
     return host
 
 
 def test_v18_a_moved_log_has_the_same_records() -> None:
-    host = with_records()
+    host = host_with_records()
     before = values(host)
     move(host, "b")
     assert values(host) == before
@@ -110,7 +110,7 @@ def test_v18_a_moved_log_has_the_same_records() -> None:
 
 
 def test_the_controller_learns_the_new_directory() -> None:
-    host = with_records()
+    host = host_with_records()
     move(host, "b")
     for _ in range(10):
         host.pass_time(100)
@@ -120,14 +120,14 @@ def test_the_controller_learns_the_new_directory() -> None:
 
 
 def test_the_former_folder_is_deleted() -> None:
-    host = with_records()
+    host = host_with_records()
     move(host, "b")
     assert folders(host)["b"] == ["demo-0"]
     assert all(name.endswith("-delete") for name in folders(host)["data"])
 
 
 def test_a_log_moves_on_and_back() -> None:
-    host = with_records()
+    host = host_with_records()
     before = values(host)
     for path in ("b", "c", "data", "b", "data"):
         move(host, path)
@@ -135,10 +135,10 @@ def test_a_log_moves_on_and_back() -> None:
 
 
 def test_a_copy_takes_many_turns_and_is_shown_as_future() -> None:
-    host = with_records(20)
-    assert ask_to_move(host, "c") == 0
+    host = host_with_records(20)
+    assert request_move(host, "c") == 0
     lags = []
-    while place(host) == "data":
+    while path_of_log(host) == "data":
         host.turn()
         client = FrameClient(host)
         answer = client.ask(ApiKey.DESCRIBE_LOG_DIRS, 4, DescribeLogDirsRequest(topics=None))
@@ -157,10 +157,10 @@ def test_a_copy_takes_many_turns_and_is_shown_as_future() -> None:
 
 
 def test_records_that_come_meanwhile_are_moved_too() -> None:
-    host = with_records(20)
-    assert ask_to_move(host, "b") == 0
+    host = host_with_records(20)
+    assert request_move(host, "b") == 0
     written = 0
-    while place(host) == "data":
+    while path_of_log(host) == "data":
         assert append(host, b"meanwhile %d" % written) == 0
         written += 1
     assert written > 3
@@ -170,8 +170,8 @@ def test_records_that_come_meanwhile_are_moved_too() -> None:
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_a_moved_log_is_there_after_a_restart(is_clean: bool) -> None:
-    first = with_records()
+def test_a_moved_log_has_its_records_after_a_restart(is_clean: bool) -> None:
+    first = host_with_records()
     before = values(first)
     move(first, "b")
     if is_clean:
@@ -179,7 +179,7 @@ def test_a_moved_log_is_there_after_a_restart(is_clean: bool) -> None:
     else:
         first.files.kill()
     host = start(first.files)
-    assert place(host) == "b"
+    assert path_of_log(host) == "b"
     assert values(host) == before
     assert append(host, b"after") == 0
 
@@ -189,7 +189,7 @@ def test_a_move_survives_a_stop_before_any_operation(loses_power: bool) -> None:
     """The records are in one of the two directories; a move whose copy has begun begins again."""
     stop, places, is_over = 0, set(), False
     while not is_over:
-        first = with_records(3)
+        first = host_with_records(3)
         make_folders(first)
         for path in PATHS:
             first.files.sync_all(path)
@@ -197,7 +197,7 @@ def test_a_move_survives_a_stop_before_any_operation(loses_power: bool) -> None:
         before = values(first)
         first.files.stop_before = first.files.operations + stop
         try:
-            assert ask_to_move(first, "b") == 0
+            assert request_move(first, "b") == 0
             first.settle()
             is_over = True
         except PowerLost:
@@ -209,50 +209,50 @@ def test_a_move_survives_a_stop_before_any_operation(loses_power: bool) -> None:
             first.files.kill()
         host = start(first.files)
         assert values(host) == before
-        other = "data" if place(host) == "b" else "b"
+        other = "data" if path_of_log(host) == "b" else "b"
         make_folders(host)
-        assert folders(host)[place(host)].count("demo-0") == 1
+        assert folders(host)[path_of_log(host)].count("demo-0") == 1
         assert not [name for name in folders(host)[other] if not name.endswith("-delete")]
-        places.add(place(host))
+        places.add(path_of_log(host))
         stop += 1
     assert stop > 20
     assert places == {"data", "b"}
 
 
 def test_a_killed_node_begins_its_moves_again() -> None:
-    first = with_records(20)
+    first = host_with_records(20)
     before = values(first)
-    assert ask_to_move(first, "b") == 0
+    assert request_move(first, "b") == 0
     for _ in range(3):
         first.turn()
     assert [name for name in folders(first)["b"] if name.endswith(FUTURE)]
     first.files.kill()
     host = start(first.files)
     host.settle()
-    assert place(host) == "b"
+    assert path_of_log(host) == "b"
     assert values(host) == before
 
 
-def test_of_two_logs_the_moved_one_is_newer() -> None:
-    """The node was killed after the copy had taken the name, before the log was deleted."""
-    first = with_records()
+def test_of_two_logs_the_moved_one_is_kept() -> None:
+    """The node was killed after the copy was renamed, before the old log was deleted."""
+    first = host_with_records()
     make_folders(first)
     move(first, "b")
     kept = [name for name in first.files.list("data") if name.startswith("demo-")]
-    if kept:  # its files may be gone: what counts is a folder with the name
+    if kept:  # a folder of that name is enough, even if its files are unlinked
         first.files.rename(f"data/{kept[0]}", "data/demo-0")
     else:
         first.files.make_directory("data/demo-0")
     before = values(first)
     first.files.kill()
     host = start(first.files)
-    assert place(host) == "b"
+    assert path_of_log(host) == "b"
     assert values(host) == before
     assert [line for line in host.log_lines if line.startswith("data/demo-0: deleted")]
 
 
 def test_two_logs_that_no_move_explains_are_refused() -> None:
-    first = with_records()
+    first = host_with_records()
     make_folders(first)
     first.runner.close()
     first.files.make_directory("c/demo-0")
@@ -260,40 +260,40 @@ def test_two_logs_that_no_move_explains_are_refused() -> None:
         start(first.files)
 
 
-# What ends a move --------------------------------------------------------------------------------
+# Moves that end early ----------------------------------------------------------------------------
 
 
-def begin(host: VirtualHost, path: str = "b", turns: int = 3) -> None:
-    assert ask_to_move(host, path) == 0
+def begin_move(host: VirtualHost, path: str = "b", turns: int = 3) -> None:
+    assert request_move(host, path) == 0
     for _ in range(turns):
         host.one_turn()
-    assert place(host) == "data"
+    assert path_of_log(host) == "data"
     assert [name for name in folders(host)[path] if name.endswith(FUTURE)]
 
 
-def no_copy_is_left(host: VirtualHost) -> bool:
+def has_no_future_copy(host: VirtualHost) -> bool:
     names = [name for of in folders(host).values() for name in of]
     return not [name for name in names if name.endswith(FUTURE)]
 
 
-def test_a_move_to_where_the_log_is_ends_the_move() -> None:
-    host = with_records(20)
-    begin(host)
+def test_a_move_to_the_present_directory_ends_the_move() -> None:
+    host = host_with_records(20)
+    begin_move(host)
     move(host, "data")
-    assert no_copy_is_left(host)
+    assert has_no_future_copy(host)
 
 
 def test_a_move_to_another_directory_replaces_the_first() -> None:
-    host = with_records(20)
-    begin(host)
+    host = host_with_records(20)
+    begin_move(host)
     move(host, "c")
-    assert no_copy_is_left(host)
+    assert has_no_future_copy(host)
     assert len(values(host)) == 40
 
 
 def test_deleting_the_topic_ends_the_move() -> None:
-    host = with_records(20)
-    begin(host)
+    host = host_with_records(20)
+    begin_move(host)
     FrameClient(host).ask(ApiKey.DELETE_TOPICS, 5, DELETION)
     host.settle()
     names = [name for of in folders(host).values() for name in of]
@@ -303,49 +303,49 @@ def test_deleting_the_topic_ends_the_move() -> None:
 
 
 def test_a_full_target_ends_the_move() -> None:
-    host = with_records(20)
-    begin(host)
+    host = host_with_records(20)
+    begin_move(host)
     host.files.faults.append(Fault("pwritev", errno.ENOSPC, path="b/", times=100))
     host.settle()
-    assert place(host) == "data"
-    assert no_copy_is_left(host)
+    assert path_of_log(host) == "data"
+    assert has_no_future_copy(host)
     assert [line for line in host.log_lines if line.startswith("demo-0 stays in data: ")]
     assert append(host, b"after") == 0
 
 
 def test_a_failed_target_ends_the_move_and_harms_no_other_log() -> None:
-    host = with_records(20)
-    begin(host)
+    host = host_with_records(20)
+    begin_move(host)
     host.files.faults.append(Fault("pwritev", path="b/"))
     host.settle()
-    assert place(host) == "data"
+    assert path_of_log(host) == "data"
     assert append(host, b"after") == 0
-    assert ask_to_move(host, "b") == ErrorCode.KAFKA_STORAGE_ERROR
+    assert request_move(host, "b") == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_a_failed_source_ends_the_move() -> None:
-    host = with_records(20)
+    host = host_with_records(20)
     move(host, "b")
-    assert ask_to_move(host, "c") == 0
+    assert request_move(host, "c") == 0
     host.one_turn()
     host.files.faults.append(Fault("pwritev", path="b/demo-0"))
     assert append(host, b"x") == ErrorCode.KAFKA_STORAGE_ERROR
     host.settle()
     assert not host.node.logs.futures()
-    assert no_copy_is_left(host)
+    assert has_no_future_copy(host)
 
 
-# What happens during a move ----------------------------------------------------------------------
+# Changes of the log during a move ----------------------------------------------------------------
 
 
 def test_v6_a_truncated_log_is_copied_again() -> None:
-    host = with_records(20)
-    begin(host)
+    host = host_with_records(20)
+    begin_move(host)
     log = host.runner.directory.logs[LOG]
     log.truncate_to(4)
     partition = host.node.replica_manager.by_log[LOG]
     host.settle()
-    assert place(host) == "b"
+    assert path_of_log(host) == "b"
     moved = host.node.logs.directory_of(LOG)
     assert moved is not None
     assert partition.log == LOG
@@ -354,8 +354,8 @@ def test_v6_a_truncated_log_is_copied_again() -> None:
 
 @pytest.mark.parametrize("offset", [3, 39])
 def test_records_deleted_meanwhile_are_not_moved(offset: int) -> None:
-    host = with_records(20)
-    begin(host)
+    host = host_with_records(20)
+    begin_move(host)
     partition = DeleteRecordsPartition(partition_index=0, offset=offset)
     topics = [DeleteRecordsTopic(name="demo", partitions=[partition])]
     client = FrameClient(host)
@@ -363,7 +363,7 @@ def test_records_deleted_meanwhile_are_not_moved(offset: int) -> None:
     host.settle()
     (topic,) = client.take()[0][1].topics
     assert topic.partitions[0].low_watermark == offset
-    assert place(host) == "b"
+    assert path_of_log(host) == "b"
     assert host.runner.logs[LOG].start_offset == offset
     host.settle()
     host.files.kill()
@@ -371,14 +371,14 @@ def test_records_deleted_meanwhile_are_not_moved(offset: int) -> None:
     assert again.node.replica_manager.by_log[LOG].start == offset
 
 
-def test_a_throttled_move_takes_its_time() -> None:
-    host = with_records(20)
+def test_a_throttled_move_is_as_slow_as_its_rate() -> None:
+    host = host_with_records(20)
     set_config(host, BROKER, "1", RATE, 100_000)
-    assert ask_to_move(host, "b") == 0
+    assert request_move(host, "b") == 0
     host.settle()
-    assert place(host) == "data"
+    assert path_of_log(host) == "data"
     took_ms = 0
-    while place(host) == "data":
+    while path_of_log(host) == "data":
         host.pass_time(250)
         host.settle()
         took_ms += 250
@@ -387,8 +387,8 @@ def test_a_throttled_move_takes_its_time() -> None:
 
 
 def test_a_moved_log_is_not_compacted_meanwhile() -> None:
-    host = with_records(20)
-    begin(host)
+    host = host_with_records(20)
+    begin_move(host)
     assert host.runner._directories.moves.moves
     compactions = host.runner._directories.directory_of(LOG)._compactions
     log = host.runner.directory.logs[LOG]
@@ -421,12 +421,12 @@ def test_a_moved_log_is_not_compacted_meanwhile() -> None:
 def test_alter_replica_log_dirs_reports_what_it_cannot_move(
     path: str, topic: str, index: int, code: int
 ) -> None:
-    host = with_records(1)
-    assert ask_to_move(host, path, topic, index) == code
+    host = host_with_records(1)
+    assert request_move(host, path, topic, index) == code
 
 
 def test_a_copy_is_marked_as_the_newer_log() -> None:
-    host = with_records()
+    host = host_with_records()
     make_folders(host)
     move(host, "b")
     assert MOVED in host.files.list("b/demo-0")

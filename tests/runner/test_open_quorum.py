@@ -40,7 +40,7 @@ from tests.node.quorum.test_snapshots import (
 
 
 def store(snapshots: MetadataSnapshots, end: OffsetAndEpoch, *pieces: bytes) -> None:
-    """Write it like a node, part by part."""
+    """Write a snapshot as a node does, part by part."""
     position = 0
     for piece in pieces:
         snapshots.write_part(end, position, piece, durably=True)
@@ -67,7 +67,7 @@ def batch(offset: int, epoch: int) -> bytes:
 def test_q38_a_snapshot_renamed_before_a_crash_is_used(
     epochs: list[int], snapshot: OffsetAndEpoch, expected: tuple[int, int, int]
 ) -> None:
-    """A log that ends or diverges before it was about to be replaced by it."""
+    """A log that ends or diverges before the snapshot is replaced by it."""
     files = MemoryFiles()
     files.make_directory("data")
     directory = LogDirectory(files, "data")
@@ -82,7 +82,7 @@ def test_q38_a_snapshot_renamed_before_a_crash_is_used(
 
 
 def node_with_snapshots() -> MemoryFiles:
-    """Killed; it has its two newest snapshots, and the log starts at the older one."""
+    """The disk of a killed node: it has two snapshots, and its log starts at the older one."""
     host = host_with_snapshots()
     host.files.kill()
     return host.files
@@ -112,7 +112,7 @@ def test_q38_a_damaged_snapshot_is_skipped_where_the_log_covers_it() -> None:
 
 @pytest.mark.parametrize("harm", ["removed", "damaged"])
 def test_q38_a_missing_snapshot_before_the_log_prevents_the_start(harm: str) -> None:
-    """Every partition would become a stray: the node logs the remedy, and changes nothing."""
+    """Else every log would become a stray. The node logs the remedy, and changes nothing."""
     host = host_without_its_first_segment()
     host.files.kill()
     files = host.files
@@ -127,9 +127,9 @@ def test_q38_a_missing_snapshot_before_the_log_prevents_the_start(harm: str) -> 
     assert set(files.list("data")) == there
 
 
-SOME = voters_by_id(1, 2).replace(cluster_id="c")
-WHOLE = b"".join(snapshot_pieces([NoOpRecord()] * 3, SOME, 4, 0))
-#: Where its three batches begin, and where it ends.
+VOTERS = voters_by_id(1, 2).replace(cluster_id="c")
+WHOLE = b"".join(snapshot_pieces([NoOpRecord()] * 3, VOTERS, 4, 0))
+#: Where the three batches of the snapshot begin, and where it ends.
 EDGES = [*(position for position, _ in walk(WHOLE)), len(WHOLE)]
 
 
@@ -273,7 +273,7 @@ PIECES = [batch(0, 1), batch(1, 1)]
 def test_a_snapshot_becomes_visible_atomically(
     by_power: bool, expected: set[OffsetAndEpoch]
 ) -> None:
-    """C104: a crash before any operation leaves the old one or the new one, and nothing else."""
+    """C104: after a crash before any operation there is the old one or the new one, and no part."""
     seen = set()
     for stop in range(100):
         files = MemoryFiles()
@@ -299,7 +299,7 @@ def test_a_snapshot_becomes_visible_atomically(
 
 
 def test_q38_snapshots_older_than_the_log_start_are_removed() -> None:
-    """Also one that was written during the installation of a newer one; still newer ones stay."""
+    """Also one written while a newer one was installed; snapshots after the log start stay."""
     files = MemoryFiles()
     files.make_directory("data")
     snapshots = MetadataSnapshots(files, "data")

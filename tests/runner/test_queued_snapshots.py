@@ -24,20 +24,20 @@ PRODUCERS = 50
 
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch) -> VirtualHost:
-    """A node whose topic has just rolled a segment with fifty producers, a large number here."""
+    """A node whose topic has rolled a segment with 50 producers; more than ten count as many."""
     monkeypatch.setattr(producer_tracker, "FEW_PRODUCERS", 10)
     monkeypatch.setattr(producer_snapshots, "LINES_PER_STEP", 10)
     monkeypatch.setattr(log_maintenance, "STEPS_PER_TURN", 1)
     host = configured_host(segment_bytes=1 << 20)
-    talker = FrameClient(host)
+    client = FrameClient(host)
     for producer_id in range(PRODUCERS):
         builder = BatchBuilder(producer_id=producer_id, producer_epoch=0, base_sequence=0)
         builder.append(0, None, b"value")
-        talker.ask(ApiKey.PRODUCE, 9, produce(builder.build()))
+        client.ask(ApiKey.PRODUCE, 9, produce(builder.build()))
     for _ in range(2):
         builder = BatchBuilder()
         builder.append(0, None, bytes(600_000))
-        talker.send(ApiKey.PRODUCE, 9, produce(builder.build()))
+        client.send(ApiKey.PRODUCE, 9, produce(builder.build()))
         host.one_turn()
     assert [snapshot.offset for snapshot in log_of(host).tracker.queued] == [PRODUCERS + 1]
     return host
@@ -80,8 +80,8 @@ def test_a_queued_snapshot_is_written_before_its_segment_is_deleted(host: Virtua
     assert not host.runner.has_work
 
 
-def test_a_snapshot_written_at_once_is_flushed_with_the_log(host: VirtualHost) -> None:
-    """After a power failure nothing else has the producers."""
+def test_an_unqueued_snapshot_is_flushed_with_the_log(host: VirtualHost) -> None:
+    """After a power loss only the snapshot has the producers."""
     log = log_of(host)
     host.files.write_back()
     log.move_start(log.end_offset)
@@ -99,4 +99,4 @@ def test_producers_survive_a_crash_before_their_snapshot(host: VirtualHost) -> N
     builder.append(0, None, b"value")
     answer = FrameClient(again).ask(ApiKey.PRODUCE, 9, produce(builder.build()))
     outcome = answer.responses[0].partition_responses[0]
-    assert outcome.base_offset == 7, "the batch is known as a repeated one"
+    assert outcome.base_offset == 7, "the batch is a known duplicate"

@@ -24,7 +24,7 @@ from tests.node.test_log_ends import delete_request, end_of
 from tests.node.test_producers import Writer
 from tests.node.test_requests import batch, fetch, produce, values_in
 
-#: An acknowledged record is on the disk; a segment holds two batches.
+#: Acknowledged records are flushed; a segment holds two batches.
 DURABLE: dict[str, object] = {"flush.messages": 1, "internal.segment.bytes": 200}
 OLD_ID = b"\x07" * 16
 
@@ -47,15 +47,15 @@ def values(host: VirtualHost) -> list[bytes | None]:
     return found
 
 
-def first_life(host: VirtualHost) -> None:
-    """A log with a start, a recovery point and a high watermark in the checkpoint files."""
+def write_first_topic(host: VirtualHost) -> None:
+    """Write to `demo` and delete records, so that the checkpoint files have entries of its log."""
     create_topics(host, {"demo": 1}, DURABLE)
     for number in range(9):
         write(host, b"old %d" % number)
     assert delete_records(host, 7) == (ErrorCode.NONE, 7)
 
 
-def second_life(host: VirtualHost, acknowledged: list[bytes]) -> None:
+def recreate_topic(host: VirtualHost, acknowledged: list[bytes]) -> None:
     delete_topic(host)
     create_topics(host, {"demo": 1}, DURABLE)
     for number in range(3):
@@ -66,9 +66,9 @@ def second_life(host: VirtualHost, acknowledged: list[bytes]) -> None:
 def test_records_of_a_recreated_topic_survive_a_kill() -> None:
     """V15: a deleted log's start offset does not truncate the next log of that name."""
     host = VirtualHost()
-    first_life(host)
+    write_first_topic(host)
     acknowledged: list[bytes] = []
-    second_life(host, acknowledged)
+    recreate_topic(host, acknowledged)
     host.files.kill()
     host = VirtualHost(host.files)
     assert values(host) == acknowledged
@@ -81,12 +81,12 @@ def test_recreation_survives_a_power_loss_before_any_operation(luck: int | None)
     stop, is_over = 0, False
     while not is_over:
         host = VirtualHost()
-        first_life(host)
+        write_first_topic(host)
         host.files.write_back()
         host.files.stop_before = host.files.operations + stop
         acknowledged: list[bytes] = []
         try:
-            second_life(host, acknowledged)
+            recreate_topic(host, acknowledged)
             host.pass_time(INTERVAL_MS)
             is_over = True
         except PowerLost:
@@ -100,11 +100,11 @@ def test_recreation_survives_a_power_loss_before_any_operation(luck: int | None)
 
 
 def test_a_folder_keeps_its_name_until_its_flush_ends() -> None:
-    """The flush writes the epochs by path: they would become those of the next log."""
+    """The flush writes the epochs by path: after a rename, into the next log's folder."""
     host = VirtualHost()
     create_topics(host, {"demo": 1}, DURABLE)
     Writer(host).send(ApiKey.PRODUCE, 9, produce(batch(b"old"), -1))
-    host.one_turn()  # the flush is in the lane, and writes the epochs of the first log
+    host.one_turn()  # the flush is submitted, and writes the epochs of the first log
     assert host.runner.directory.logs["demo", 0].is_flushing
     [partition] = host.node.replica_manager.partitions.values()
     host.node.replica_manager.forget(partition)
@@ -127,7 +127,7 @@ def test_a_folder_keeps_its_name_until_its_flush_ends() -> None:
     ids=lambda report: type(report).__name__,
 )
 def test_a_late_report_about_a_deleted_log_does_not_reach_its_successor(report: Any) -> None:
-    """A job of the first log may end after the second topic was replayed."""
+    """A job of the first log may end after the second topic is replayed."""
     host = VirtualHost()
     create_topics(host, {"demo": 1})
     write(host, b"new")

@@ -1,4 +1,4 @@
-"""V11: the logs of removed partitions are deleted, and a new one of the same number has its own.
+"""V11: the logs of removed partitions are deleted, and partitions added again have new logs.
 
 Topic id and folder are the same, so only the leader epochs tell the logs apart.
 """
@@ -51,18 +51,18 @@ def leader_epochs(host: VirtualHost) -> list[int]:
 
 
 def folders(host: VirtualHost) -> list[str]:
-    """The folders that are not to be unlinked by the I/O thread."""
+    """The topic's folders that are not marked as deleted."""
     names = host.files.list("data")
     return [name for name in names if name.startswith("demo-") and not name.endswith("-delete")]
 
 
-def stored(host: VirtualHost) -> dict[str, bytes]:
+def files_of_partition(host: VirtualHost) -> dict[str, bytes]:
     """The files of partition 1."""
     return {name: read_whole(host.files, f"{REMOVED}/{name}") for name in host.files.list(REMOVED)}
 
 
-def put_back(host: VirtualHost, files: dict[str, bytes]) -> None:
-    """Give partition 1 these files, as if this broker had been away since."""
+def restore_files(host: VirtualHost, files: dict[str, bytes]) -> None:
+    """Give partition 1 these files, as if the broker had been down since they were written."""
     if host.files.exists(REMOVED):
         for name in host.files.list(REMOVED):
             host.files.unlink(f"{REMOVED}/{name}")
@@ -108,15 +108,15 @@ def test_v11_a_partition_added_again_is_empty(is_restarted: bool) -> None:
     assert host.log_lines == []
 
 
-def test_v11_a_broker_that_was_away_deletes_removed_logs() -> None:
+def test_v11_a_broker_that_was_down_deletes_removed_logs() -> None:
     """V4: also those of brokers that were down."""
     host = make_host(demo=2)
     make_folders(host)
     assert write(host, b"old") == ErrorCode.NONE
-    old = stored(host)
+    old = files_of_partition(host)
     assert remove_partitions(host, "demo", 1) == ErrorCode.NONE
     host.files.kill()
-    put_back(host, old)
+    restore_files(host, old)
     host = VirtualHost(host.files)
     assert (folders(host), host.log_lines) == (["demo-0"], [])
 
@@ -125,11 +125,11 @@ def test_v11_a_broker_that_was_away_discards_an_older_log() -> None:
     host = make_host(demo=2)
     make_folders(host)
     assert write(host, b"old") == ErrorCode.NONE
-    old = stored(host)
+    old = files_of_partition(host)
     assert remove_partitions(host, "demo", 1) == ErrorCode.NONE
     create_partitions(host, "demo", 2)
     host.files.kill()
-    put_back(host, old)
+    restore_files(host, old)
     host = VirtualHost(host.files)
     [line] = [line for line in host.log_lines if "removed" in line]
     assert line.startswith(f"{REMOVED}: deleted, ")

@@ -39,12 +39,12 @@ def log_of(*values: str) -> list[Batch]:
     return batches + [Batch(2 + i, 2 + i, 7, 70, None, value) for i, value in enumerate(values)]
 
 
-def left(
+def survivor_files(
     batches: Sequence[Batch] = (),
     epoch: int = 8,
     committed: int = 0,
 ) -> MemoryFiles:
-    """The durable directory of voter 3, which followed 1."""
+    """The disk of voter 3 with its directory `data`; the voter followed 1."""
     files = MemoryFiles()
     there, state = batches or log_of("a", "b", "c"), ElectionState(epoch, 1)
     write_directory(files, "data", ME, there, state, committed=committed)
@@ -52,8 +52,10 @@ def left(
     return files
 
 
-def looked_at(files: MemoryFiles) -> tuple[RaftLog, list[Batch], quorum_state.QuorumStateData]:
-    """What a node would recover at a start."""
+def recovered_state(
+    files: MemoryFiles,
+) -> tuple[RaftLog, list[Batch], quorum_state.QuorumStateData]:
+    """The log, its batches and the election state, as a node would recover them at a start."""
     directory = LogDirectory(files, "data")
     log, _ = run(directory.open_log(METADATA_LOG, METADATA))
     snapshot = newest_snapshot(log, print)
@@ -71,11 +73,11 @@ def repair(files: MemoryFiles, accepted: str | None, voters: VoterSet = ALONE) -
         survivor.close()
 
 
-# What is there -------------------------------------------------------------------------------
+# The survivor's state ------------------------------------------------------------------------
 
 
 def test_the_survivor_is_read_from_log_and_election_state() -> None:
-    survivor = SurvivingDirectory(left(committed=4), "data")
+    survivor = SurvivingDirectory(survivor_files(committed=4), "data")
     remains = survivor.state
     survivor.close()
     assert (remains.me, remains.cluster_id, remains.election.epoch) == (ME, CLUSTER, 8)
@@ -93,7 +95,7 @@ def test_the_survivor_is_read_from_log_and_election_state() -> None:
 
 def test_a_sole_voter_can_lose_nothing() -> None:
     alone = THREE.without_voter(1).without_voter(2)
-    files = left([Batch(0, 1, 7, 100, alone, LeaderChange(3, (3,), (3,), alone))])
+    files = survivor_files([Batch(0, 1, 7, 100, alone, LeaderChange(3, (3,), (3,), alone))])
     survivor = SurvivingDirectory(files, "data")
     assert possible_losses(survivor.state) == []
     assert "may" not in "".join(describe_repair(survivor.state, ALONE))
@@ -102,7 +104,7 @@ def test_a_sole_voter_can_lose_nothing() -> None:
 
 
 def test_without_voters_in_the_log_those_of_quorum_state_are_used() -> None:
-    files = left([Batch(0, 0, 7, 100, None, "a")])
+    files = survivor_files([Batch(0, 0, 7, 100, None, "a")])
     stored = quorum_state.QuorumStateData(epoch=7, voter_ids=(1, 2, 3))
     quorum_state.store(files, LOG, stored)
     survivor = SurvivingDirectory(files, "data")
@@ -119,11 +121,11 @@ def test_without_voters_in_the_log_those_of_quorum_state_are_used() -> None:
 
 @pytest.mark.parametrize("accepted", [None, "", "5@8", "4@7", "5"])
 def test_without_the_exact_confirmation_nothing_is_written(accepted: str | None) -> None:
-    files = left()
-    before = looked_at(files)
+    files = survivor_files()
+    before = recovered_state(files)
     with pytest.raises(RepairRefusedError, match="--accept-loss must be 5@7"):
         repair(files, accepted)
-    after = looked_at(files)
+    after = recovered_state(files)
     assert (after[0].key(), after[1], after[2]) == (before[0].key(), before[1], before[2])
 
 
@@ -139,11 +141,11 @@ def test_without_the_exact_confirmation_nothing_is_written(accepted: str | None)
 )
 def test_invalid_voters_are_refused(voters: VoterSet, why: str) -> None:
     with pytest.raises(RepairRefusedError, match=why):
-        repair(left(), "5@7", voters)
+        repair(survivor_files(), "5@7", voters)
 
 
 def test_a_running_node_cannot_be_repaired() -> None:
-    files = left()
+    files = survivor_files()
     running = LogDirectory(files, "data")
     with pytest.raises(RepairRefusedError, match="stop the node"):
         SurvivingDirectory(files, "data")
@@ -152,18 +154,18 @@ def test_a_running_node_cannot_be_repaired() -> None:
 
 
 def test_a_directory_without_a_metadata_log_is_refused() -> None:
-    files = left()
+    files = survivor_files()
     directory = LogDirectory(files, "data")
     directory.delete(METADATA_LOG)
     directory.close()
     with pytest.raises(RepairRefusedError, match="not the directory of a voter"):
         SurvivingDirectory(files, "data")
-    LogDirectory(files, "data").close()  # it was let go
+    LogDirectory(files, "data").close()  # the refusal has released the directory
 
 
 def test_q8_an_unrecoverable_log_is_not_repaired() -> None:
     """Corruption below the recovery point: only another replica can repair it."""
-    files = left()
+    files = survivor_files()
     segment = f"{LOG}/{0:020d}.log"
     fd = files.open(segment)
     files.pwritev(fd, [b"\xff" * 8], 70)
@@ -175,7 +177,7 @@ def test_q8_an_unrecoverable_log_is_not_repaired() -> None:
 
 def test_q8_corruption_is_found_while_reading_the_voters() -> None:
     """After a clean shutdown the log is trusted; a voter set must not be guessed."""
-    files = left()
+    files = survivor_files()
     segment = f"{LOG}/{0:020d}.log"
     fd = files.open(segment)
     files.pwritev(fd, [b"\xff"], 70)
@@ -185,14 +187,14 @@ def test_q8_corruption_is_found_while_reading_the_voters() -> None:
 
 
 def test_q4_an_unreadable_election_state_prevents_the_repair() -> None:
-    files = left()
+    files = survivor_files()
     write_whole(files, f"{LOG}/quorum-state", b"{")
     with pytest.raises(CorruptLogError, match="could vote twice"):
         SurvivingDirectory(files, "data")
 
 
 def test_a_log_that_ends_before_its_snapshot_is_not_repaired() -> None:
-    files = left()
+    files = survivor_files()
     content = b"".join(snapshot_pieces([], VoterSet(), 7, T0))
     write_whole(files, f"{LOG}/{9:020d}-{7:010d}.checkpoint", content)
     with pytest.raises(RepairRefusedError, match="before its snapshot at 9"):
@@ -208,7 +210,7 @@ def test_an_empty_log_cannot_be_repaired() -> None:
 
 def test_q2_the_last_epochs_cannot_be_skipped() -> None:
     with pytest.raises(RepairRefusedError, match="above the maximum"):
-        repair(left(epoch=MAX_EPOCH - EPOCH_LEAP + 1), "5@7")
+        repair(survivor_files(epoch=MAX_EPOCH - EPOCH_LEAP + 1), "5@7")
 
 
 # What is written -----------------------------------------------------------------------------
@@ -216,9 +218,9 @@ def test_q2_the_last_epochs_cannot_be_skipped() -> None:
 
 def test_r1_the_new_voters_follow_all_existing_records() -> None:
     """Q14: in a new epoch, which no other voter can lead."""
-    files = left()
+    files = survivor_files()
     repair(files, "5@7")
-    log, batches, stored = looked_at(files)
+    log, batches, stored = recovered_state(files)
     assert (stored.epoch, stored.leader_id, stored.voted) == (8 + EPOCH_LEAP, -1, ME)
     assert [batch.payload for batch in batches] == ["control", "a", "b", "c", "control"]
     assert (log.end, log.last_epoch) == (7, 8 + EPOCH_LEAP)
@@ -227,17 +229,17 @@ def test_r1_the_new_voters_follow_all_existing_records() -> None:
 
 
 def test_r12_removed_voters_stay_removed() -> None:
-    """Unless the repair names them."""
-    gone = ReplicaKey(4, b"4" * 16), ReplicaKey(5, b"5" * 16)
-    first = THREE.replace(removed=gone)
-    files = left([Batch(0, 1, 7, 100, first, LeaderChange(1, (1, 2, 3), (1, 2), first))])
-    repair(files, "2@7", VoterSet((Voter(ReplicaKey(3)), Voter(gone[1]))))
-    found = looked_at(files)[0].voter_set
-    assert (found.ids, found.removed, found.kraft_version) == ((3, 5), gone[:1], 1)
+    """Unless the repair names them as voters."""
+    removed_keys = ReplicaKey(4, b"4" * 16), ReplicaKey(5, b"5" * 16)
+    first = THREE.replace(removed=removed_keys)
+    files = survivor_files([Batch(0, 1, 7, 100, first, LeaderChange(1, (1, 2, 3), (1, 2), first))])
+    repair(files, "2@7", VoterSet((Voter(ReplicaKey(3)), Voter(removed_keys[1]))))
+    found = recovered_state(files)[0].voter_set
+    assert (found.ids, found.removed, found.kraft_version) == ((3, 5), removed_keys[:1], 1)
 
 
 def test_q8_a_torn_end_is_truncated_and_reported() -> None:
-    files = left()
+    files = survivor_files()
     segment = f"{LOG}/{0:020d}.log"
     fd = files.open(segment)
     files.pwritev(fd, [b"\0" * 30], files.size(fd))
@@ -247,12 +249,12 @@ def test_q8_a_torn_end_is_truncated_and_reported() -> None:
     assert "30 bytes truncated" in survivor.recovery[0]
     survivor.repair(ALONE, "5@7", T0)
     survivor.close()
-    assert looked_at(files)[0].end == 7
+    assert recovered_state(files)[0].end == 7
 
 
 def test_without_voters_in_the_log_those_of_a_snapshot_are_used() -> None:
     """Q38: the log may start after their record."""
-    files = left([Batch(0, 0, 7, 70, None, "a"), Batch(1, 1, 7, 70, None, "b")])
+    files = survivor_files([Batch(0, 0, 7, 70, None, "a"), Batch(1, 1, 7, 70, None, "b")])
     snapshot = b"".join(snapshot_pieces([], THREE, 7, T0))
     write_whole(files, f"{LOG}/{1:020d}-{7:010d}.checkpoint", snapshot)
     survivor = SurvivingDirectory(files, "data")
@@ -261,10 +263,10 @@ def test_without_voters_in_the_log_those_of_a_snapshot_are_used() -> None:
 
 
 def test_after_any_crash_the_repair_is_done_or_repeatable() -> None:
-    """The confirmation is valid until the voters are written, which happens at once."""
+    """The confirmation is valid until the voters are written, which is one atomic step."""
     ends = set()
     for moment in range(200):
-        files = left()
+        files = survivor_files()
         files.stop_before = files.operations + moment
         try:
             repair(files, "5@7")
@@ -273,13 +275,13 @@ def test_after_any_crash_the_repair_is_done_or_repeatable() -> None:
             files.power_loss()
         else:
             break
-        log, batches, stored = looked_at(files)
+        log, batches, stored = recovered_state(files)
         ends.add(log.end)
         assert [batch.payload for batch in batches][:4] == ["control", "a", "b", "c"]
         if log.end == 5:
             assert log.voter_set == THREE
             repair(files, "5@7")
-            log, _, stored = looked_at(files)
+            log, _, stored = recovered_state(files)
         assert log.end == 7
         assert log.voter_set.ids == (3,)
         assert stored.voted == ME
@@ -289,11 +291,11 @@ def test_after_any_crash_the_repair_is_done_or_repeatable() -> None:
     assert ends == {5, 7}
 
 
-# A disaster ----------------------------------------------------------------------------------
+# The loss of a majority ----------------------------------------------------------------------
 
 
-def before_the_disaster() -> FaultyNetwork:
-    """Five voters; 4 has been silent for a while, and 3 has the whole log."""
+def quorum_before_the_loss() -> FaultyNetwork:
+    """Five voters; 3 has the whole log, and 4 lacks its end, as it was isolated for a while."""
     net = FaultyNetwork(1, 2, 3, 4, 5)
     net.pass_time(5000)
     for value in ("a", "b"):
@@ -308,8 +310,8 @@ def before_the_disaster() -> FaultyNetwork:
     return net
 
 
-def after_the_repair(files: MemoryFiles, me: int, *new: int) -> FaultyNetwork:
-    """The repaired node, and empty ones with its address."""
+def quorum_after_the_repair(files: MemoryFiles, me: int, *new_nodes: int) -> FaultyNetwork:
+    """A network of the repaired node and of `new_nodes` with empty logs, which know only it."""
     directory = LogDirectory(files, "data")
     log, _ = run(directory.open_log(METADATA_LOG, METADATA))
     stored = quorum_state.load(files, LOG)
@@ -320,19 +322,19 @@ def after_the_repair(files: MemoryFiles, me: int, *new: int) -> FaultyNetwork:
     host.batches = batches_in(log)
     net.hosts[me] = host
     directory.close()
-    for one in new:
+    for one in new_nodes:
         empty = RaftLog(VoterHistory(voters_by_id(me)))
         net.hosts[one] = FaultyHost(net, one, ElectionState(), empty)
     host.core.announce_resignation(net.now)
     return net
 
 
-@pytest.mark.parametrize("new", [(), (6, 7)], ids=["alone", "with new nodes"])
+@pytest.mark.parametrize("new_nodes", [(), (6, 7)], ids=["alone", "with new nodes"])
 def test_a_repaired_quorum_elects_a_leader_and_keeps_its_records(
-    new: tuple[int, ...],
+    new_nodes: tuple[int, ...],
 ) -> None:
     """1, 2 and 5 are lost; of 3 and 4 the one with the longer log is repaired."""
-    net = before_the_disaster()
+    net = quorum_before_the_loss()
     left_over = {}
     for one in (3, 4):
         files = MemoryFiles()
@@ -344,12 +346,12 @@ def test_a_repaired_quorum_elects_a_leader_and_keeps_its_records(
     best, files = left_over[max(left_over)]
     assert best == 3
     end = max(left_over)
-    repair(files, f"{end[1]}@{end[0]}", voters_by_id(best, *new))
-    after = after_the_repair(files, best, *new)
+    repair(files, f"{end[1]}@{end[0]}", voters_by_id(best, *new_nodes))
+    after = quorum_after_the_repair(files, best, *new_nodes)
     after.pass_time(10_000)
     leader = after.leader()
     assert leader.me.id == best
-    assert leader.log.voter_set.ids == (best, *new)
+    assert leader.log.voter_set.ids == (best, *new_nodes)
     assert leader.propose("d", 1, 70, "d", after.now) == 0
     after.pass_time(2000)
     for there in after.hosts.values():
@@ -361,12 +363,12 @@ def test_a_repaired_quorum_elects_a_leader_and_keeps_its_records(
 
 
 def test_r8_a_returning_lost_voter_gets_no_vote() -> None:
-    """Its epochs were skipped, whatever it did unseen."""
+    """The repair skipped all epochs that it may have begun unseen."""
     from kraftlog.raft.messages import Request, Vote
 
-    files = left()
+    files = survivor_files()
     repair(files, "5@7")
-    net = after_the_repair(files, 3)
+    net = quorum_after_the_repair(files, 3)
     core = net.core(3)
     back = THREE.voters[0].key
     for pre_vote in (True, False):

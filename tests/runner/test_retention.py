@@ -36,7 +36,7 @@ SIZE = len(batch(b"x" * 100))
 SMALL = {"internal_segment_bytes": 2 * SIZE}
 
 
-def written(host: VirtualHost, *timestamps: int) -> VirtualHost:
+def write_records(host: VirtualHost, *timestamps: int) -> VirtualHost:
     for timestamp in timestamps:
         assert Writer(host).write(batch(b"x" * 100, timestamp=timestamp))[0] == ErrorCode.NONE
     return host
@@ -48,16 +48,20 @@ def start_of(host: VirtualHost) -> int:
 
 
 def test_expired_segments_are_deleted() -> None:
-    host = written(configured_host(retention_ms=10_000, **SMALL), 0, 20_000, 5_000, 5_001, 25_000)
+    host = write_records(
+        configured_host(retention_ms=10_000, **SMALL), 0, 20_000, 5_000, 5_001, 25_000
+    )
     host.pass_time(FIRST_CHECK_MS)
     assert start_of(host) == 0, "its segment has a record that is young enough"
     host.pass_time(CHECK_MS)
     assert start_of(host) == 5, "all are too old, the last segment's too"
-    assert written(host, 330_000).node.replica_manager.by_log["demo", 0].end == 6
+    assert write_records(host, 330_000).node.replica_manager.by_log["demo", 0].end == 6
 
 
 def test_segments_expire_one_by_one() -> None:
-    host = written(configured_host(retention_ms=25_000, **SMALL), 1_000, 2_000, 20_000, 20_000)
+    host = write_records(
+        configured_host(retention_ms=25_000, **SMALL), 1_000, 2_000, 20_000, 20_000
+    )
     host.pass_time(FIRST_CHECK_MS)
     assert start_of(host) == 2
     gone = FrameClient(host).ask(ApiKey.FETCH, 12, fetch(1))
@@ -68,14 +72,14 @@ def test_segments_expire_one_by_one() -> None:
 
 
 def test_surplus_segments_are_deleted() -> None:
-    host = written(configured_host(retention_bytes=3 * SIZE, **SMALL), *[1000] * 7)
+    host = write_records(configured_host(retention_bytes=3 * SIZE, **SMALL), *[1000] * 7)
     host.pass_time(FIRST_CHECK_MS)
     assert start_of(host) == 4
 
 
 def test_changed_configs_apply_at_the_next_check() -> None:
     """For the topic, or as the default."""
-    host = written(configured_host(**SMALL), *[1000] * 6)
+    host = write_records(configured_host(**SMALL), *[1000] * 6)
     host.pass_time(FIRST_CHECK_MS)
     assert start_of(host) == 0
     set_config(host, BROKER, "", "log.retention.bytes", 4 * SIZE)
@@ -87,14 +91,14 @@ def test_changed_configs_apply_at_the_next_check() -> None:
 
 
 def test_changed_segment_bytes_apply_to_new_segments() -> None:
-    host = written(configured_host(**SMALL), *[1000] * 4)
+    host = write_records(configured_host(**SMALL), *[1000] * 4)
     log = host.runner.directory.logs["demo", 0]
     assert [segment.base_offset for segment in log.segments] == [0, 2]
     set_config(host, TOPIC, "demo", "internal.segment.bytes", 3 * SIZE)
-    written(host, *[1000] * 4)
+    write_records(host, *[1000] * 4)
     assert [segment.base_offset for segment in log.segments] == [0, 2, 5]
     set_config(host, TOPIC, "demo", "segment.ms", 500)
-    written(host, 1400, 1901)
+    write_records(host, 1400, 1901)
     assert [segment.base_offset for segment in log.segments] == [0, 2, 5, 8, 9]
 
 
@@ -117,21 +121,21 @@ def test_a_wall_clock_that_jumps_back_only_delays_deletion() -> None:
     host = configured_host(retention_ms=10_000, **SMALL)
     host.now = Now(0, 10_000_000)
     host.turn()
-    written(host, *[10_000_000] * 4)
+    write_records(host, *[10_000_000] * 4)
     host.now = Now(FIRST_CHECK_MS, 1_000)
     assert start_of(host) == 0
-    assert written(host, 2_000).node.replica_manager.by_log["demo", 0].end == 5
+    assert write_records(host, 2_000).node.replica_manager.by_log["demo", 0].end == 5
     host.now = Now(FIRST_CHECK_MS + CHECK_MS, 10_020_000)
-    assert start_of(host) == 5, "it is right again, and all are old"
+    assert start_of(host) == 5, "the clock is right again, and all records are expired"
 
 
 def test_a_log_with_many_expired_segments_delays_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """At most two segments go in a turn."""
+    """At most two segments are deleted in a turn."""
     monkeypatch.setattr(log_maintenance, "CHECKED_PER_TURN", 2)
     monkeypatch.setattr(log_maintenance, "SEGMENT_COST", 1)
-    host = written(configured_host(retention_ms=10_000, **SMALL), *[1000] * 10)
+    host = write_records(configured_host(retention_ms=10_000, **SMALL), *[1000] * 10)
     host.now = Now(FIRST_CHECK_MS, FIRST_CHECK_MS)
     starts: list[int] = []
     while not starts or host.runner.has_work:
@@ -157,8 +161,8 @@ def test_many_logs_are_checked_in_slices(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_failed_rename_takes_the_directory_offline() -> None:
-    """And with it the node, whose metadata is there too."""
-    host = written(configured_host(retention_ms=10_000, **SMALL), *[1000] * 4)
+    """The node stops, as its metadata log is in that directory."""
+    host = write_records(configured_host(retention_ms=10_000, **SMALL), *[1000] * 4)
     host.files.faults.append(Fault("rename", times=100))
     host.now = Now(FIRST_CHECK_MS, FIRST_CHECK_MS)
     with pytest.raises(NodeStoppedError, match="removing old segments"):
@@ -167,7 +171,7 @@ def test_a_failed_rename_takes_the_directory_offline() -> None:
 
 
 def test_a_full_disk_postpones_rolling() -> None:
-    host = written(configured_host(retention_ms=10_000, **SMALL), 1000)
+    host = write_records(configured_host(retention_ms=10_000, **SMALL), 1000)
     host.files.faults.append(Fault("open", errno.ENOSPC, path="0001.log"))
     host.pass_time(FIRST_CHECK_MS)
     assert start_of(host) == 0
@@ -190,7 +194,7 @@ def test_the_logs_producer_state_expires_too() -> None:
 
 def test_completed_transactions_are_forgotten_once_replicated() -> None:
     """A log keeps only the transactions of the last minutes."""
-    host = written(configured_host(retention_ms=-1), 0)
+    host = write_records(configured_host(retention_ms=-1), 0)
     Writer(host).write(numbered(0))
     state = host.runner.directory.logs["demo", 0].tracker.state
     end = host.node.replica_manager.by_log["demo", 0].high_watermark

@@ -1,7 +1,7 @@
 """Strays: logs found at a start that belong to no partition, or seem to.
 
-A start reads the metadata log again, and with it all that was: topics that were deleted since, and
-others that have their names now. Nothing of that may touch a folder.
+A start replays the whole metadata log: also topics that were deleted since, and those that have
+their names now. The records about deleted topics must not touch a folder.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def write(host: VirtualHost) -> int:
 
 
 def records_in(host: VirtualHost) -> int:
-    """How many records the topic's readers see."""
+    """How many records a consumer of `demo` sees."""
     return int(fetched_partition(FrameClient(host).ask(ApiKey.FETCH, 12, fetch(0))).high_watermark)
 
 
@@ -59,35 +59,35 @@ def end(host: VirtualHost, *, clean: bool) -> None:
         host.files.kill()
 
 
-def host_with_a_past() -> VirtualHost:
-    """`demo` is the third topic of its name; the records about the others are turns earlier."""
+def host_with_recreated_topics() -> VirtualHost:
+    """`demo` is the third topic of its name; the first two are replayed in earlier turns."""
     host = VirtualHost()
-    for life in range(3):
-        if life:
+    for number in range(3):
+        if number:
             delete(host, "demo")
         create_topics(host, {"demo": 1})
-        create_topics(host, {f"much-{life}": 2 * REPLAY_BYTES_PER_TURN // 100})
-        delete(host, f"much-{life}")
+        create_topics(host, {f"much-{number}": 2 * REPLAY_BYTES_PER_TURN // 100})
+        delete(host, f"much-{number}")
     assert host.node.quorum.end > 6 * REPLAY_BYTES_PER_TURN // 100
     return host
 
 
 @pytest.mark.parametrize("clean", [True, False], ids=["closed", "killed"])
 def test_a_recreated_topic_keeps_its_records(clean: bool) -> None:
-    """V15: its predecessors are replayed at each start, and had the same folder."""
-    host = host_with_a_past()
+    """V15: each start replays the deleted topics, which had the same folder."""
+    host = host_with_recreated_topics()
     assert write(host) == ErrorCode.NONE
-    for life in range(1, 3):
+    for count in range(1, 3):
         end(host, clean=clean)
         host = VirtualHost(host.files)
-        assert records_in(host) == life
+        assert records_in(host) == count
         assert write(host) == ErrorCode.NONE
     assert host.log_lines == []
 
 
 def test_a_recreated_topic_survives_a_kill_in_any_turn() -> None:
     """V15."""
-    host = host_with_a_past()
+    host = host_with_recreated_topics()
     assert write(host) == ErrorCode.NONE
     turns = 0
     while True:
@@ -105,7 +105,7 @@ def test_a_recreated_topic_survives_a_kill_in_any_turn() -> None:
 
 
 def test_logs_without_a_partition_become_strays() -> None:
-    """C260: as in Kafka: it is data, and the metadata may be wrong."""
+    """C260: as in Kafka, their records are kept, as the metadata may be wrong."""
     first = make_host(demo=1)
     assert write(first) == ErrorCode.NONE
     first.runner.close()
@@ -157,8 +157,8 @@ def test_a_log_with_another_topic_id_becomes_a_stray(whose: str) -> None:
     assert (records_in(host), write(host), records_in(host)) == (0, ErrorCode.NONE, 1)
 
 
-def with_a_log_of_anothers(host: VirtualHost, name: tuple[str, int]) -> VirtualHost:
-    """The same disk after a restart; before it, another cluster's topic left its log there."""
+def restart_with_foreign_log(host: VirtualHost, name: tuple[str, int]) -> VirtualHost:
+    """Restart a host whose directory got a log of another topic id while it was stopped."""
     host.runner.close()
     directory = LogDirectory(host.files, "data")
     if name in directory.unopened:
@@ -170,7 +170,7 @@ def with_a_log_of_anothers(host: VirtualHost, name: tuple[str, int]) -> VirtualH
 
 def test_a_log_waits_until_a_stray_of_its_name_is_renamed() -> None:
     """A folder that could not be renamed is no disk failure when it is found again."""
-    host = with_a_log_of_anothers(make_host(demo=1), ("demo", 0))
+    host = restart_with_foreign_log(make_host(demo=1), ("demo", 0))
     host.files.faults.append(Fault("rename", errno.ENOSPC, "demo-0", times=2))
     for code in (
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -185,7 +185,7 @@ def test_a_log_waits_until_a_stray_of_its_name_is_renamed() -> None:
 
 
 def test_deleting_an_unopened_log_leaves_anothers_folder_alone() -> None:
-    host = with_a_log_of_anothers(make_host(), ("left", 0))
+    host = restart_with_foreign_log(make_host(), ("left", 0))
     log, topic_id = ("left", 0), bytes(15) + b"\x01"
     assert host.runner.directory.unopened >= {log}
     host.node.emit(OpenLog(log, topic_id, host.node.topic_configs.of("left").config))
@@ -220,9 +220,9 @@ def test_leftovers_of_a_deleted_topic_are_removed_at_the_next_start() -> None:
     first = make_host(demo=1, many=100)
     make_folders(first)
     request = DeleteTopicsRequest(topic_names=["many"], timeout_ms=1000)
-    talker = FrameClient(first)
-    talker.send(ApiKey.DELETE_TOPICS, 5, request)
-    while not talker.take():
+    client = FrameClient(first)
+    client.send(ApiKey.DELETE_TOPICS, 5, request)
+    while not client.take():
         first.deliver()
         first.one_turn()
     left = [name for name in folders(first, "many") if not name.endswith("-delete")]
