@@ -1,4 +1,4 @@
-"""A shell for each cluster."""
+"""Shells against kraftlog and against Kafka."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def shell(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> Shell:
-    """A shell on kraftlog, and one on Kafka."""
+    """A shell against each cluster in turn: kraftlog's, then Kafka's."""
     return Shell(address, capsys, monkeypatch, tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""Runs commands as a shell would, in this process."""
+"""Runs kraftlog's commands in this process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Shell:
-    """Runs commands against one cluster; `stderr` is that of the last one."""
+    """Runs commands against one cluster; `stderr` is the error output of the last one."""
 
     def __init__(
         self,
@@ -32,10 +32,10 @@ class Shell:
     def run(self, line: str, *words: str, code: int = 0) -> str:
         """Run a command line, which must end with this exit code."""
         self._capsys.readouterr()
-        ended = main([*line.split(), *words, "--bootstrap-server", self.address])
+        exit_code = main([*line.split(), *words, "--bootstrap-server", self.address])
         shown = self._capsys.readouterr()
         self.stderr = shown.err
-        assert ended == code, shown.out + shown.err
+        assert exit_code == code, shown.out + shown.err
         return shown.out
 
     def json(self, line: str, *words: str) -> Any:

@@ -35,10 +35,10 @@ class Kafka:
         self.address = address
 
     def run(self, tool: str, line: str, *words: str, stdin: bytes = b"") -> str:
-        where = ["--bootstrap-server", self.address]
-        arguments = [*line.split(), *words, *where]
+        server_options = ["--bootstrap-server", self.address]
+        arguments = [*line.split(), *words, *server_options]
         if tool.endswith(("QuorumCommand", "FeatureCommand")):  # options come first
-            arguments = [*where, *line.split(), *words]
+            arguments = [*server_options, *line.split(), *words]
         return self._jvm.tool(tool, *arguments, stdin=stdin).ok().stdout
 
 
@@ -95,9 +95,9 @@ def test_the_cluster_and_its_quorum(tools: Kafka, kafka_shell: Shell) -> None:
     assert outcome == f"Cluster ID: {kafka_shell.run('cluster cluster-id')}"
     theirs = tools.run(TOOLS + "MetadataQuorumCommand", "describe --status").splitlines()
     ours = kafka_shell.run("quorum describe --status").splitlines()
-    moving = ("HighWatermark", "MaxFollowerLag")
-    assert [line for line in ours if not line.startswith(moving)] == [
-        line for line in theirs if not line.startswith(moving)
+    changing_lines = ("HighWatermark", "MaxFollowerLag")
+    assert [line for line in ours if not line.startswith(changing_lines)] == [
+        line for line in theirs if not line.startswith(changing_lines)
     ]
 
 

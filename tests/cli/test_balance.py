@@ -47,7 +47,7 @@ def test_v10_leaders_are_spread_without_moving_replicas() -> None:
 
 
 def test_v10_leadership_moves_along_a_path() -> None:
-    """No partition of broker 1 has a replica on 3, but one of 2 has."""
+    """Broker 1 leads too many and shares no partition with 3, so it gives to 2, and 2 to 3."""
     assignment = {("a", 0): (1, 2), ("a", 1): (1, 2), ("a", 2): (2, 3), ("b", 0): (3,)}
     assignment |= {("a", 3): (1, 2), ("a", 4): (2, 3)}
     racks = {1: "x", 2: "y", 3: "x"}

@@ -201,7 +201,7 @@ def test_the_life_of_a_group(shell: Shell, named: Named, tmp_path: Path) -> None
     assert shell.json(f"groups --delete --group {group}") == {"deleted": [group]}
 
 
-def test_settings(shell: Shell, named: Named, tmp_path: Path) -> None:
+def test_configs_are_altered_and_described(shell: Shell, named: Named, tmp_path: Path) -> None:
     topic = named("t")
     shell.run(f"topics --create --topic {topic}")
     file = tmp_path / "more.properties"
@@ -243,7 +243,7 @@ def test_settings(shell: Shell, named: Named, tmp_path: Path) -> None:
     assert "needs --add-config" in shell.fails(f"configs --alter --topic {topic}", code=2)
 
 
-def test_offsets(shell: Shell, named: Named) -> None:
+def test_offsets_are_printed_by_partition_and_time(shell: Shell, named: Named) -> None:
     topic = named("t")
     shell.run(f"topics --create --topic {topic} --partitions 3")
     shell.feed(b"1\n2\n", f"produce --topic {topic}")

@@ -1,4 +1,4 @@
-"""`kraftlog decommission` of one node: what cannot be is refused."""
+"""`kraftlog decommission` in a cluster of one node refuses what is impossible."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from tests.cli.shell import Shell
 
 
-def test_r14_what_cannot_be_is_refused_before_anything_changes(shell: Shell) -> None:
+def test_r14_impossible_removals_are_refused_before_any_change(shell: Shell) -> None:
     shell.run("topics --create --if-not-exists --topic stays")
     assert "is the only voter: add another one first" in shell.fails("decommission 1")
     plan = shell.json("decommission 9 --dry-run")

@@ -43,13 +43,13 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> str:
     return write_sample(str(tmp_path_factory.mktemp("sample")))
 
 
-def named(folder: str, ending: str) -> str:
+def paths_ending_in(folder: str, ending: str) -> str:
     paths = [f"{folder}/{name}" for name in sorted(os.listdir(folder)) if name.endswith(ending)]
     assert paths
     return ",".join(paths)
 
 
-def dumped(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+def dump_log(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
     capsys.readouterr()
     assert main(["dump-log", *words]) == code
     return capsys.readouterr().out
@@ -71,8 +71,8 @@ def dumped(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> st
 def test_segments_and_indexes_are_dumped(
     jvm: Driver, capsys: pytest.CaptureFixture[str], sample: str, ending: str, flags: list[str]
 ) -> None:
-    words = [*flags, "--files", named(sample, ending)]
-    assert dumped(capsys, *words) == jvm.tool(DUMP, *words).ok().stdout
+    words = [*flags, "--files", paths_ending_in(sample, ending)]
+    assert dump_log(capsys, *words) == jvm.tool(DUMP, *words).ok().stdout
 
 
 def test_logs_of_kafka_are_dumped(
@@ -81,14 +81,14 @@ def test_logs_of_kafka_are_dumped(
     with tarfile.open(ARCHIVE) as archive:
         archive.extractall(tmp_path, filter="data")
     for name in ("codecs-0", "tx-0"):
-        words = ["--print-data-log", "--files", named(f"{tmp_path}/clean/{name}", ".log")]
-        assert dumped(capsys, *words) == jvm.tool(DUMP, *words).ok().stdout
+        words = ["--print-data-log", "--files", paths_ending_in(f"{tmp_path}/clean/{name}", ".log")]
+        assert dump_log(capsys, *words) == jvm.tool(DUMP, *words).ok().stdout
 
 
 def test_records_of_the_metadata_log(
     jvm: Driver, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """With all kinds of control records, except transaction markers, and those of a snapshot."""
+    """With all kinds of control records but transaction markers; the log and a snapshot."""
     data = str(tmp_path / "data")
     write_directory(OsFiles(), data, ME, log_of("a", "b"), ElectionState(8, 1))
     survivor = SurvivingDirectory(OsFiles(), data)
@@ -100,14 +100,16 @@ def test_records_of_the_metadata_log(
     config.write_text(QUORUM_OF_ONE.format(data=formatted))
     assert main(["format", "-c", str(config), "--standalone"]) == 0
     for folder, ending in ((data, ".log"), (formatted, ".checkpoint")):
-        files = named(f"{folder}/__cluster_metadata-0", ending)
+        files = paths_ending_in(f"{folder}/__cluster_metadata-0", ending)
         words = ["--cluster-metadata-decoder", "--files", files]
-        ours = re.sub(r',"clusterId":"[^"]+"}', "}", dumped(capsys, *words))  # Kafka skips the tag
+        ours = re.sub(
+            r',"clusterId":"[^"]+"}', "}", dump_log(capsys, *words)
+        )  # Kafka skips the tag
         assert ours == jvm.tool(DUMP, *words).ok().stdout
 
 
 def whole_batches(segment: Path) -> bytes:
-    """The complete batches of a file that its broker is writing."""
+    """The complete batches of a segment to which its broker still appends."""
     data = segment.read_bytes()
     ends = [at + LENGTH_OVERHEAD + fields[1] for at, fields in walk(data, may_end_in_batch=True)]
     return data[: ends[-1]] if ends else b""
@@ -116,7 +118,7 @@ def whole_batches(segment: Path) -> bytes:
 def test_records_of_groups_and_of_a_broker(
     jvm: Driver, capsys: pytest.CaptureFixture[str], kafka: str, kafka_folder: str, tmp_path: Path
 ) -> None:
-    """The logs of the running broker, with the records of other tests."""
+    """The running broker's logs also have records of other tests."""
     from kraftlog import Client
 
     with Client(kafka, timeout_s=LIMIT_S) as client:
@@ -135,7 +137,7 @@ def test_records_of_groups_and_of_a_broker(
         file = tmp_path / f"{0:020d}.log"
         file.write_bytes(whole_batches(Path(f"{kafka_folder}/data/{folder}/{file.name}")))
         words = [decoder, "--files", str(file)]
-        ours = dumped(capsys, *words)
+        ours = dump_log(capsys, *words)
         assert ours == jvm.tool(DUMP, *words).ok().stdout
         seen += ours
     for what in ('"topics":["dumped"]', "<DELETE>", '"type":"TOPIC_RECORD"', "KRaftVoters"):
@@ -143,16 +145,16 @@ def test_records_of_groups_and_of_a_broker(
 
 
 def test_json_output_can_be_parsed(capsys: pytest.CaptureFixture[str], sample: str) -> None:
-    first = named(sample, ".log").split(",")[0]
-    shown = dumped(capsys, "--json", "--print-data-log", "--files", first)
+    first = paths_ending_in(sample, ".log").split(",")[0]
+    shown = dump_log(capsys, "--json", "--print-data-log", "--files", first)
     batches = [json.loads(line) for line in shown.splitlines()]
     assert batches[0]["isvalid"] is True
     assert batches[0]["records"][1]["offset"] == 1
     assert any(each["isControl"] and each["records"][0]["control"] for each in batches)
     for ending in (".index", ".snapshot"):
-        lines = dumped(capsys, "--json", "--files", named(sample, ending)).splitlines()
+        lines = dump_log(capsys, "--json", "--files", paths_ending_in(sample, ending)).splitlines()
         assert all(json.loads(line) for line in lines)
-    assert dumped(capsys, "--json", "--files", first).count("records") == 0
+    assert dump_log(capsys, "--json", "--files", first).count("records") == 0
 
 
 def test_corruption_is_reported_with_exit_code_1(
@@ -163,19 +165,19 @@ def test_corruption_is_reported_with_exit_code_1(
     times = folder / f"{0:020d}.timeindex"
     whole = segment.read_bytes()
     segment.write_bytes(whole[:100] + bytes([whole[100] ^ 1]) + whole[101:])
-    assert "isvalid: false" in dumped(capsys, "--files", str(segment), code=1)
+    assert "isvalid: false" in dump_log(capsys, "--files", str(segment), code=1)
     segment.write_bytes(whole[:-10])
-    assert "invalid bytes at the end of" in dumped(capsys, "--files", str(segment), code=1)
-    assert "isvalid: true" in dumped(capsys, "--max-bytes", "500", "--files", str(segment))
+    assert "invalid bytes at the end of" in dump_log(capsys, "--files", str(segment), code=1)
+    assert "isvalid: true" in dump_log(capsys, "--max-bytes", "500", "--files", str(segment))
     segment.write_bytes(b"")
-    assert dumped(capsys, "--files", str(segment)).count("\n") == 2
+    assert dump_log(capsys, "--files", str(segment)).count("\n") == 2
     segment.write_bytes(whole)
     index.write_bytes(bytes.fromhex("0000000500000000") + index.read_bytes()[8:] + b"\1")
-    shown = dumped(capsys, "--verify-index-only", "--files", str(index), code=1)
+    shown = dump_log(capsys, "--verify-index-only", "--files", str(index), code=1)
     assert "index offset: 5, log offset: 1" in shown
     assert "1 trailing bytes after the last complete entry" in shown
     times.write_bytes(times.read_bytes()[12:24] + times.read_bytes())
-    assert "after" in dumped(capsys, "--files", str(times), code=1)
+    assert "after" in dump_log(capsys, "--files", str(times), code=1)
     assert main(["dump-log", "--files", "meta.properties"]) == 2
     assert main(["dump-log", "--files", f"{tmp_path}/x.log"]) == 1
     (folder / "x.log").write_bytes(b"")

@@ -1,4 +1,4 @@
-"""How commands end after Ctrl-C or with a closed pipe."""
+"""The exit of commands after Ctrl-C, or when their output pipe is closed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.patience import LIMIT_S
 ENDED_BY_CTRL_C = 130
 
 
-def started(*words: str) -> subprocess.Popen[bytes]:
+def start_command(*words: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "kraftlog", *words]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
@@ -24,7 +24,7 @@ def started(*words: str) -> subprocess.Popen[bytes]:
     ids=lambda words: words[0],
 )
 def test_a_closed_pipe_is_no_error(words: list[str]) -> None:
-    process = started(*words)
+    process = start_command(*words)
     assert process.stdout is not None
     assert process.stderr is not None
     process.stdout.close()
@@ -34,17 +34,17 @@ def test_a_closed_pipe_is_no_error(words: list[str]) -> None:
 
 
 def test_ctrl_c_ends_a_command_quietly() -> None:
-    process = started("simulate", "--scenario", "quiet", "--trace", "-", "--runs", "1000000")
+    process = start_command("simulate", "--scenario", "quiet", "--trace", "-", "--runs", "1000000")
     assert process.stdout is not None
     try:
-        assert process.stdout.readline(), "it is at work"
+        assert process.stdout.readline(), "it has begun to write"
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=LIMIT_S)
     finally:
         process.kill()
         process.communicate()
     assert errors == b""
-    # Python itself ends by the signal if that comes during code made at run time. A shell shows
-    # both as the same.
+    # If the signal comes while Python runs generated code, the process ends by the signal itself.
+    # A shell reports both as 130.
     code = process.returncode
     assert (code if code >= 0 else 128 - code) == ENDED_BY_CTRL_C

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tests.interop.driver import Driver
 
-#: Command -> Kafka's class, and its sub-commands.
+#: Our command -> the class of Kafka's tool, and its sub-commands.
 TOOLS = {
     "topics": (CLASSES["kafka-topics"], ()),
     "reassign": (CLASSES["kafka-reassign-partitions"], ()),
@@ -40,10 +40,10 @@ TOOLS = {
     ),
     "storage": (STORAGE, ("info", "format", "random-uuid", "version-mapping")),
 }
-QUOTAS = "quotas and users are not there"
+QUOTAS = "there are no quotas or users"
 #: Command, flag -> why it is not supported.
-NOT_TAKEN = {
-    ("topics", "--delete-config"): "nor by Kafka 4, which says so",
+UNSUPPORTED = {
+    ("topics", "--delete-config"): "Kafka 4 refuses it too",
     ("reassign", "--bootstrap-controller"): "a controller does not describe topics",
     ("configs", "--user"): QUOTAS,
     ("configs", "--user-defaults"): QUOTAS,
@@ -68,12 +68,12 @@ def flags_of(parser: ArgumentParser) -> Iterator[str]:
                 yield from flags_of(each)
 
 
-def taken(command: str) -> set[str]:
+def supported_flags(command: str) -> set[str]:
     module = import_module(f"kraftlog.cli.{command.replace('-', '_')}")
     return set(flags_of(module._parser()))
 
 
-def kafkas(jvm: Driver, tool: str, words: tuple[str, ...]) -> set[str]:
+def kafkas_flags(jvm: Driver, tool: str, words: tuple[str, ...]) -> set[str]:
     """The flags in the help of a Kafka tool, at the start of a line or in the usage."""
     pages = ""
     for word in words or ("",):
@@ -87,9 +87,9 @@ def test_every_flag_of_kafkas_tools_is_supported_or_listed(jvm: Driver) -> None:
     missing = {
         (command, flag)
         for command, (tool, words) in TOOLS.items()
-        for flag in kafkas(jvm, tool, words) - taken(command)
+        for flag in kafkas_flags(jvm, tool, words) - supported_flags(command)
     }
-    assert missing == NOT_TAKEN.keys()
+    assert missing == UNSUPPORTED.keys()
 
 
 def test_hidden_flags_are_found() -> None:

@@ -21,19 +21,19 @@ def test_lines_are_complete_and_pauses_are_reported() -> None:
     os.close(reading)
 
 
-def test_if_exists_flags_allow_missing_topics() -> None:
-    words = {"parse.key": "true", "parse.headers": "true", "ignore.error": "true"}
-    reader = LineReader(READER | words)
+def test_a_line_is_parsed_into_key_value_and_headers() -> None:
+    properties = {"parse.key": "true", "parse.headers": "true", "ignore.error": "true"}
+    reader = LineReader(READER | properties)
     assert reader.read(b"one", 1) == (None, b"one", ())
     assert reader.read(b"h,i:2\tk\tv", 1) == (b"k", b"v", [("h", None), ("i", b"2")])
-    strict = LineReader(READER | words | {"ignore.error": "false"})
+    strict = LineReader(READER | properties | {"ignore.error": "false"})
     with pytest.raises(ValueError, match="line 7: header b'h' has no value"):
         strict.read(b"h\tk\tv", 7)
     with pytest.raises(UsageError, match=r"key\.separator is empty"):
         LineReader(READER | {"parse.key": "true", "key.separator": ""})
 
 
-def test_conflicting_options_are_refused() -> None:
+def test_invalid_pairs_and_expressions_are_refused() -> None:
     with pytest.raises(UsageError, match="'a' is not KEY=VALUE"):
         parse_pairs(["a"])
     with pytest.raises(UsageError, match="is not a valid regular expression"):

@@ -1,4 +1,4 @@
-"""What `kraftlog start --nodes N` plans, and what it writes before any node starts."""
+"""The plan of `kraftlog start --nodes N`, and the files it writes before any node starts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def planned(folder: Path, nodes: int, *words: str) -> Plan:
+def plan_of(folder: Path, nodes: int, *words: str) -> Plan:
     return plan(options_of(["--nodes", str(nodes), "--data", str(folder / "data"), *words]))
 
 
@@ -27,13 +27,13 @@ def planned(folder: Path, nodes: int, *words: str) -> Plan:
     ("nodes", "controllers"), [(1, 1), (2, 1), (3, 3), (4, 3), (5, 5), (6, 5), (7, 5)]
 )
 def test_controllers_are_an_odd_number(tmp_path: Path, nodes: int, controllers: int) -> None:
-    found = planned(tmp_path, nodes)
+    found = plan_of(tmp_path, nodes)
     roles = [node.roles for node in found.nodes]
     assert roles == ["broker,controller"] * controllers + ["broker"] * (nodes - controllers)
 
 
-def test_every_node_has_its_ports_and_its_directory_in_a_row(tmp_path: Path) -> None:
-    found = planned(tmp_path, 4, "--port", "19092", "--http-port", "8000")
+def test_nodes_have_consecutive_ports_and_their_own_directories(tmp_path: Path) -> None:
+    found = plan_of(tmp_path, 4, "--port", "19092", "--http-port", "8000")
     assert [node.listener for node in found.nodes] == [f"127.0.0.1:{19092 + n}" for n in range(4)]
     assert [node.controller for node in found.nodes] == [
         *[f"127.0.0.1:{20092 + n}" for n in range(3)],
@@ -54,7 +54,7 @@ def test_every_node_has_its_ports_and_its_directory_in_a_row(tmp_path: Path) -> 
 def test_replication_defaults_let_one_node_be_down(
     tmp_path: Path, nodes: int, replicas: int, in_sync: int
 ) -> None:
-    for text in planned(tmp_path, nodes).texts:
+    for text in plan_of(tmp_path, nodes).texts:
         config, _ = read_config(text, {})
         assert config["default.replication.factor"] == replicas
         assert config["min.insync.replicas"] == in_sync
@@ -62,9 +62,9 @@ def test_replication_defaults_let_one_node_be_down(
 
 
 def test_an_override_takes_precedence_on_every_node(tmp_path: Path) -> None:
-    """Also over what --nodes sets by default, and whatever characters it has."""
+    """Also over the defaults of --nodes, and with any characters in its value."""
     words = ["min.insync.replicas=7", "broker.rack=a\\b", "controller.quorum.election.timeout.ms=5"]
-    found = planned(tmp_path, 3, *[word for key in words for word in ("--override", key)])
+    found = plan_of(tmp_path, 3, *[word for key in words for word in ("--override", key)])
     for text in found.texts:
         config, _ = read_config(text, {})
         assert config["min.insync.replicas"] == 7
@@ -93,11 +93,11 @@ def test_an_override_takes_precedence_on_every_node(tmp_path: Path) -> None:
         (3, ["--host", "0.0.0.0"], "clients cannot connect"),
     ],
 )
-def test_what_cannot_start_is_refused_before_anything_is_written(
+def test_invalid_options_are_refused_before_anything_is_written(
     tmp_path: Path, nodes: int, words: list[str], message: str
 ) -> None:
     with pytest.raises(KraftlogError, match=message):
-        prepare(planned(tmp_path, nodes, *words))
+        prepare(plan_of(tmp_path, nodes, *words))
     assert os.listdir(tmp_path) == []
 
 
@@ -106,10 +106,10 @@ def cluster_ids(found: Plan) -> set[str | None]:
 
 
 def test_all_nodes_are_formatted_for_one_cluster(tmp_path: Path) -> None:
-    found = planned(tmp_path, 3)
+    found = plan_of(tmp_path, 3)
     assert prepare(found) == []
     [cluster_id] = cluster_ids(found)
-    again = planned(tmp_path, 3)
+    again = plan_of(tmp_path, 3)
     assert again.nodes == found.nodes
     assert again.texts == found.texts
     assert prepare(again) == []
@@ -117,68 +117,68 @@ def test_all_nodes_are_formatted_for_one_cluster(tmp_path: Path) -> None:
 
 
 def test_free_ports_are_found_once_and_kept(tmp_path: Path) -> None:
-    found = planned(tmp_path, 3, "--port", "0")
+    found = plan_of(tmp_path, 3, "--port", "0")
     assert len(found.held) == 6
     prepare(found)
     for words in ([], ["--port", "0"]):
-        assert planned(tmp_path, 3, *words).nodes == found.nodes
+        assert plan_of(tmp_path, 3, *words).nodes == found.nodes
     for sock in found.held:
         sock.close()
 
 
 def test_a_port_moves_brokers_and_no_controllers(tmp_path: Path) -> None:
-    """Voters that all moved would not find each other."""
-    found = planned(tmp_path, 3, "--port", "19092")
+    """Voters that have all changed their addresses would not find each other."""
+    found = plan_of(tmp_path, 3, "--port", "19092")
     prepare(found)
-    moved = planned(tmp_path, 3, "--port", "29092")
+    moved = plan_of(tmp_path, 3, "--port", "29092")
     assert [node.listener for node in moved.nodes] == [f"127.0.0.1:{29092 + n}" for n in range(3)]
     assert [node.controller for node in moved.nodes] == [node.controller for node in found.nodes]
 
 
 def test_a_cluster_grows_by_brokers_of_the_same_cluster(tmp_path: Path) -> None:
-    prepare(planned(tmp_path, 3))
-    grown = planned(tmp_path, 5)
+    prepare(plan_of(tmp_path, 3))
+    grown = plan_of(tmp_path, 5)
     assert [node.roles for node in grown.nodes][3:] == ["broker", "broker"]
     assert [node.listener for node in grown.nodes][3:] == ["127.0.0.1:9095", "127.0.0.1:9096"]
     assert prepare(grown) == []
     assert len(cluster_ids(grown)) == 1
     with pytest.raises(KraftlogError, match="holds a cluster of 5 nodes"):
-        planned(tmp_path, 3)
+        plan_of(tmp_path, 3)
 
 
 def test_a_node_that_lost_its_directory_is_formatted_as_another(tmp_path: Path) -> None:
     """It must not vote under the directory id that it has lost."""
-    found = planned(tmp_path, 3)
+    found = plan_of(tmp_path, 3)
     prepare(found)
     lost = found.nodes[1].directory
     before = load(OsFiles(), lost)
     shutil.rmtree(lost)
-    [note] = prepare(planned(tmp_path, 3))
+    [note] = prepare(plan_of(tmp_path, 3))
     assert note.startswith(f"node 2: {lost} was empty")
     after = load(OsFiles(), lost)
     assert after.cluster_id == before.cluster_id
     assert after.directory_id != before.directory_id
-    assert "__cluster_metadata-0" not in os.listdir(lost), "no voters are in it"
+    assert "__cluster_metadata-0" not in os.listdir(lost), "it has no voters' checkpoint"
 
 
 def test_an_interrupted_format_is_done_again(tmp_path: Path) -> None:
-    """The file of node 1 is written last: no node has run without it."""
-    found = planned(tmp_path, 3)
+    """The properties file of node 1 is written last, so without it no node has run."""
+    found = plan_of(tmp_path, 3)
     prepare(found)
     os.remove(found.nodes[0].file)
-    prepare(planned(tmp_path, 3))
+    prepare(plan_of(tmp_path, 3))
     assert len(cluster_ids(found)) == 1
 
 
 def test_data_without_its_files_is_left_alone(tmp_path: Path) -> None:
-    found = planned(tmp_path, 3)
+    found = plan_of(tmp_path, 3)
     prepare(found)
     with open(f"{found.nodes[2].directory}/__cluster_metadata-0/{0:020d}.log", "w"):
         pass
     before = cluster_ids(found)
     os.remove(found.nodes[0].file)
     with pytest.raises(KraftlogError, match="holds the data of a node"):
-        prepare(planned(tmp_path, 3))
+        prepare(plan_of(tmp_path, 3))
     assert cluster_ids(found) == before
 
 
@@ -186,18 +186,18 @@ def test_the_directory_of_a_single_node_is_refused(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "meta.properties").touch()
     with pytest.raises(KraftlogError, match="the directory of a single node"):
-        planned(tmp_path, 3)
+        plan_of(tmp_path, 3)
 
 
 def test_a_file_without_listeners_is_refused(tmp_path: Path) -> None:
-    prepare(planned(tmp_path, 3))
+    prepare(plan_of(tmp_path, 3))
     (tmp_path / "data" / "node-2.properties").write_text("node.id=2\n")
     with pytest.raises(KraftlogError, match=r"node-2\.properties: the listeners cannot be read"):
-        planned(tmp_path, 3)
+        plan_of(tmp_path, 3)
 
 
-def test_the_table_says_what_runs_where(tmp_path: Path) -> None:
-    nodes = [node.replace(directory=f"data/node-{node.id}") for node in planned(tmp_path, 2).nodes]
+def test_the_table_lists_roles_listeners_directories_and_pids(tmp_path: Path) -> None:
+    nodes = [node.replace(directory=f"data/node-{node.id}") for node in plan_of(tmp_path, 2).nodes]
     assert table(nodes, [71, 172]).splitlines() == [
         "node  roles              listener        controller       directory    pid",
         "1     broker,controller  127.0.0.1:9092  127.0.0.1:10092  data/node-1  71",

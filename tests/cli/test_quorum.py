@@ -129,7 +129,7 @@ def test_help_and_missing_arguments(capsys: pytest.CaptureFixture[str]) -> None:
 def test_d6_describe_shows_targets_while_the_voters_are_reassigned(
     targets: tuple[int, ...] | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Q34, R4, R13: with the replicas that the next step waits for; otherwise as Kafka's tool."""
+    """Q34, R4, R13: and the replicas that the next step waits for. Otherwise as Kafka's tool."""
     voters = tuple([Replica(i, bytes([i]) * 16, 9, 0, 0, targets is not None) for i in (1, 2)])
     quorum = Quorum(1, 3, 9, voters, (), (), targets, (4,) if targets else ())
     options = Namespace(json=True, human_readable=False)
@@ -143,7 +143,7 @@ def test_d6_describe_shows_targets_while_the_voters_are_reassigned(
 
 
 def test_d6_describe_shows_why_replicas_lag(capsys: pytest.CaptureFixture[str]) -> None:
-    """And the newest voter change while it is uncommitted; otherwise the output is Kafka's."""
+    """And the newest voter change while it is uncommitted. Otherwise as Kafka's tool."""
     leader = Replica(1, bytes(16), 9, 0, 0)
     lagging = Replica(2, bytes(16), 5, 0, 0, lag_reason="refused", last_error=74)
     quorum = Quorum(1, 3, 9, (leader, lagging), (), (), None, (), (1, 2, 3), 8)

@@ -47,7 +47,7 @@ def test_v10_a_reassignment_is_executed_and_verified(
     assert shell.json("reassign --list") == []
 
 
-def test_v10_a_reassignment_that_cannot_be_is_refused(
+def test_v10_an_impossible_reassignment_is_refused(
     shell: Shell, named: Named, tmp_path: Path
 ) -> None:
     topic = named("t")

@@ -21,13 +21,13 @@ def outcome(seed: int, violation: Violation | None = None) -> Outcome:
     return Outcome("quiet", seed, violation, 1, 1, 1, {"truncation": 2}, ())
 
 
-def played(soak: Soak, first: int) -> None:
+def record_ten_seeds(soak: Soak, first: int) -> None:
     soak.record_task(first, [outcome(seed) for seed in range(first, first + SEEDS_PER_TASK)])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
-def test_a_soak_stops_cleanly_and_resumes(tmp_path: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
+def test_a_soak_stops_cleanly_and_resumes(tmp_path: Path, signal_number: signal.Signals) -> None:
     """Q37: tasks in progress are completed; the next soak begins after them."""
     command = [sys.executable, "-m", "kraftlog", "simulate", "--soak", str(tmp_path / "soak")]
     first = 2
@@ -35,7 +35,7 @@ def test_a_soak_stops_cleanly_and_resumes(tmp_path: Path, number: signal.Signals
         with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             assert process.stdout.readline().startswith(f"from seed {first} on, ")
-            process.send_signal(number)
+            process.send_signal(signal_number)
             last = process.stdout.read().splitlines()[-1]
         assert process.returncode == 0, last
         first = int((tmp_path / "soak" / "next-seed").read_text())
@@ -48,18 +48,20 @@ def test_failures_are_stored_with_the_command_that_repeats_them(
     soak = Soak(str(tmp_path))
     soak.record_task(1, [outcome(1), outcome(2, Violation("one leader", "there are two"))])
     soak.record_task(11, [outcome(11, Violation("one vote", "two votes"))])
-    kept = (tmp_path / "failures.txt").read_text()
-    assert capsys.readouterr().out == kept
-    assert "one leader: there are two | again: kraftlog simulate --scenario quiet --seed 2" in kept
-    assert kept.splitlines()[1].endswith("--scenario quiet --seed 11")
+    stored = (tmp_path / "failures.txt").read_text()
+    assert capsys.readouterr().out == stored
+    assert (
+        "one leader: there are two | again: kraftlog simulate --scenario quiet --seed 2" in stored
+    )
+    assert stored.splitlines()[1].endswith("--scenario quiet --seed 11")
     assert str(soak) == "3 runs, 2 failed; the next seed is 21"
     assert soak.coverage == {"truncation": 6}
 
 
 def test_next_seed_does_not_skip_unfinished_seeds(tmp_path: Path) -> None:
     soak = Soak(str(tmp_path))
-    played(soak, 11)
+    record_ten_seeds(soak, 11)
     assert Soak(str(tmp_path)).first == 1
-    played(soak, 1)
+    record_ten_seeds(soak, 1)
     assert Soak(str(tmp_path)).first == 21
     assert Soak(str(tmp_path), first=7).first == 7

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def test_start_without_a_file_is_a_single_node_cluster(
     words: list[str], node_id: int, directory: str
 ) -> None:
-    """An override counts like an option."""
+    """Overrides set the node id and the directory as options do; --data goes before log.dir."""
     settings, warnings = read_settings(options_of(words))
     assert (settings.node_id, settings.data_directories) == (node_id, [directory])
     assert [voter.id for voter in settings.voters] == [node_id]
@@ -56,7 +56,7 @@ def test_start_without_a_file_is_a_single_node_cluster(
 def test_options_override_the_listener_of_the_file(
     tmp_path: Path, roles: str, words: list[str], listeners: str
 ) -> None:
-    """The first client listener, or the controller's."""
+    """They set host and port of the first client listener, or of a controller's only one."""
     listed = ["CONTROLLER://c:1", "PLAINTEXT://p:2"][: len(roles.split(","))]
     file = tmp_path / "server.properties"
     file.write_text(
@@ -68,7 +68,7 @@ def test_options_override_the_listener_of_the_file(
 
 
 def test_a_log_line_is_written_in_one_call(tmp_path: Path) -> None:
-    """So the lines of nodes that share a terminal do not mix."""
+    """Else the lines of nodes that share a terminal could mix."""
     reader, writer = os.pipe2(os.O_DIRECT)  # each read gets what one write wrote
     node = subprocess.Popen(
         [sys.executable, "-m", "kraftlog", "start", "--data", str(tmp_path), "--port", "0"],

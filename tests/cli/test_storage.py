@@ -41,7 +41,7 @@ STATIC = "controller.quorum.bootstrap.servers= ; controller.quorum.voters=3@127.
 
 
 def properties(folder: Path, changes: str = "") -> str:
-    """A file with changes, as `key=value ; key=value`."""
+    """Write a properties file with changes such as `key=value ; key=value`; return its path."""
     path = folder / "server.properties"
     path.write_text(PROPERTIES.format(folder=folder) + changes.replace(" ; ", "\n"))
     return str(path)
@@ -74,7 +74,9 @@ def files_in(folder: Path) -> list[str]:
     return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
 
 
-def test_the_only_voter(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_standalone_formats_the_only_voter(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = properties(tmp_path)
     assert main(["format", "-c", path, "-t", "abc", "--standalone"]) == 0
     data = tmp_path / "data"
@@ -100,7 +102,9 @@ def features(folder: Path) -> dict[str, int]:
     return {record.name: record.feature_level for record in records}  # type: ignore[attr-defined]  # all are FeatureLevelRecords
 
 
-def test_features(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_feature_flags_change_the_levels(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = properties(tmp_path)
     assert storage_command(capsys, "format", "-c", path, "-s", "-f", "group.version=0")[0] == 0
     assert list(features(tmp_path).items()) == [
@@ -111,7 +115,7 @@ def test_features(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "what", "has_snapshot", "directory_id"),
+    ("flags", "description", "has_snapshot", "directory_id"),
     [
         (["-I", VOTERS], "dynamic metadata voter directory", True, FIRST),
         (["-I", f"4@h2:9094:{SECOND}"], "dynamic metadata directory", True, None),
@@ -122,13 +126,13 @@ def test_options_for_the_initial_voters(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     flags: list[str],
-    what: str,
+    description: str,
     has_snapshot: bool,
     directory_id: str | None,
 ) -> None:
     code, shown = storage_command(capsys, "format", "-c", properties(tmp_path), "-t", "abc", *flags)
     assert code == 0, shown
-    assert shown.startswith(f"Formatting {what} ")
+    assert shown.startswith(f"Formatting {description} ")
     data = tmp_path / "data"
     assert (data / SNAPSHOT).exists() == has_snapshot
     if directory_id is not None:
@@ -139,7 +143,7 @@ def test_options_for_the_initial_voters(
 
 
 @pytest.mark.parametrize("flags", [[], ["-N"]])
-def test_static_voters(
+def test_static_voters_need_no_snapshot(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: list[str]
 ) -> None:
     code, _ = storage_command(
@@ -154,7 +158,9 @@ def test_a_broker_needs_no_voters(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert storage_command(capsys, "format", "-c", path)[0] == 0
 
 
-def test_several_directories(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_directories_have_their_own_ids(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Each has its own directory id; a second run formats only the missing ones."""
     path = properties(tmp_path, f"metadata.log.dir={tmp_path}/deep/meta")
     assert storage_command(capsys, "format", "-c", path, "-s")[0] == 0
@@ -204,7 +210,7 @@ def test_several_directories(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         ("node.id=x", ["-s"], "node.id=x: expected a whole number"),
     ],
 )  # fmt: skip
-def test_what_is_refused(
+def test_invalid_formats_are_refused(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     changes: str,
@@ -250,7 +256,7 @@ def test_info_describes_directories(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "Mismatched cluster IDs" in storage_command(capsys, "info", "-c", path)[1]
 
 
-def test_releases(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_mapping_prints_the_levels_of_a_release(capsys: pytest.CaptureFixture[str]) -> None:
     assert storage_command(capsys, "version-mapping", "-r", "4.0") == (
         0,
         (
@@ -272,7 +278,7 @@ def test_releases(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-def test_ids(capsys: pytest.CaptureFixture[str]) -> None:
+def test_random_uuid_prints_a_uuid(capsys: pytest.CaptureFixture[str]) -> None:
     code, shown = storage_command(capsys, "random-uuid")
     assert code == 0
     assert len(uuid_from_text(shown.strip())) == 16
@@ -289,7 +295,7 @@ def test_a_file_that_is_not_text_is_refused(
     assert (code, "No such file or directory" in shown) == (1, True)
 
 
-def test_overrides(tmp_path: Path) -> None:
+def test_overrides_are_read_and_checked(tmp_path: Path) -> None:
     path = properties(tmp_path)
     config, warnings = load_config(path, {"node.id": "8", "num.network.threads": "2"})
     assert config.node_id == 8

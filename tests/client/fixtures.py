@@ -42,7 +42,7 @@ def client(address: str) -> Iterator[Client]:
 
 @pytest.fixture
 def named(request: pytest.FixtureRequest) -> Callable[[str], str]:
-    """Makes names that are unique to the test, because tests share a cluster."""
-    place = f"{request.module.__name__.rpartition('.')[2]}-{request.node.name}"
-    test = "".join(letter if letter.isalnum() else "-" for letter in place)
-    return lambda what: f"{what}-{test}"
+    """A function that appends the test's name to a prefix, as tests share a cluster."""
+    test_name = f"{request.module.__name__.rpartition('.')[2]}-{request.node.name}"
+    test = "".join(letter if letter.isalnum() else "-" for letter in test_name)
+    return lambda prefix: f"{prefix}-{test}"

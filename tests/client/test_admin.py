@@ -36,14 +36,14 @@ def test_d5_r12_admin_describes_adds_updates_and_removes_voters(tmp_path: Path) 
         with Admin(quorum.address) as brokers, controllers_of(quorum) as controllers:
             change_voters(quorum, controllers)
             assert [it.id for it in brokers.describe_cluster().brokers] == [BROKER]
-            run_the_example(quorum.address)
+            run_documented_example(quorum.address)
             brokers.reassign_voters([FIRST])
             until(lambda: voters(brokers), [FIRST])
             with pytest.raises(ConfigError, match="controller 9 is not a voter; the voters are 1"):
                 brokers.remove_voter(9)
-            add(quorum, brokers, SECOND)
+            add_caught_up_voter(quorum, brokers, SECOND)
             quorum.kill(SECOND)
-            until(lambda: reasons(brokers), {FIRST: "", SECOND: "down"})
+            until(lambda: lag_reasons(brokers), {FIRST: "", SECOND: "down"})
     finally:
         quorum.end()
 
@@ -56,11 +56,11 @@ def test_d5_admin_changes_the_voters_of_apache_kafka(tmp_path: Path) -> None:
         KafkaNodes(tmp_path, stack).start(*CONTROLLERS)
         admin = stack.enter_context(controllers_of(quorum))
         change_voters(quorum, admin)
-        add(quorum, admin, THIRD)
+        add_caught_up_voter(quorum, admin, THIRD)
 
 
-def run_the_example(address: str) -> None:
-    """Run the example of docs/client.md."""
+def run_documented_example(address: str) -> None:
+    """Run the example of docs/client.md that uses Admin, against this address."""
     text = (Path(__file__).parents[2] / "docs" / "client.md").read_text()
     blocks = [block.partition("```")[0] for block in text.split("```python\n")[1:]]
     (example,) = [block for block in blocks if "Admin(" in block]
@@ -69,22 +69,24 @@ def run_the_example(address: str) -> None:
 
 def change_voters(quorum: Quorum, admin: Admin) -> None:
     """Add the second controller, update its record and remove it."""
-    found = admin.describe_quorum()
-    assert (found.leader_id, voters(admin)) == (FIRST, [FIRST])
-    assert found.high_watermark > 0
-    add(quorum, admin, SECOND)
-    at = listener(quorum, SECOND)
-    admin.update_voter(SECOND, [at])
+    quorum_description = admin.describe_quorum()
+    assert (quorum_description.leader_id, voters(admin)) == (FIRST, [FIRST])
+    assert quorum_description.high_watermark > 0
+    add_caught_up_voter(quorum, admin, SECOND)
+    controller_listener = listener(quorum, SECOND)
+    admin.update_voter(SECOND, [controller_listener])
     listeners = dict(admin.describe_quorum().listeners)
-    assert listeners[SECOND] == ((at.name, at.host, at.port),)
+    assert listeners[SECOND] == (
+        (controller_listener.name, controller_listener.host, controller_listener.port),
+    )
     directory = admin.remove_voter(SECOND, dry_run=True)
     assert sorted(voters(admin)) == [FIRST, SECOND]
     assert admin.remove_voter(SECOND) == directory
     until(lambda: voters(admin), [FIRST])
 
 
-def add(quorum: Quorum, admin: Admin, new: int) -> None:
-    """Add a controller to the first one, once it fetches."""
+def add_caught_up_voter(quorum: Quorum, admin: Admin, new: int) -> None:
+    """Add a controller to the voters, once it fetches as an observer."""
     until(lambda: new in [it.id for it in admin.describe_quorum().observers], True)
     observer = next(it for it in admin.describe_quorum().observers if it.id == new)
     admin.add_voter(new, observer.directory_id, [listener(quorum, new)])
@@ -103,7 +105,7 @@ def voters(admin: Admin) -> list[int]:
     return [each.id for each in admin.describe_quorum().voters]
 
 
-def reasons(admin: Admin) -> dict[int, str]:
+def lag_reasons(admin: Admin) -> dict[int, str]:
     return {each.id: each.lag_reason for each in admin.describe_quorum().voters}
 
 

@@ -1,4 +1,4 @@
-"""Invalid arguments: the error names the argument and what is expected.
+"""Invalid arguments: the error has the argument's name, its value and what is expected.
 
 No request is sent, as there is no broker at this address.
 """
@@ -26,7 +26,7 @@ SEVERAL = 'expected several, such as [("a-topic", 0)]'
 #: Untyped, so that mypy accepts wrong arguments.
 untyped: Any = Client
 
-MISTAKES: list[tuple[Callable[[Any], object], str]] = [
+INVALID_CALLS: list[tuple[Callable[[Any], object], str]] = [
     (lambda c: c.create_topic("t", "3"), "partitions '3': expected a whole number"),
     (lambda c: c.create_topic("t", 1.5), "partitions 1.5: expected a whole number"),
     (lambda c: c.create_topic("t", True), "partitions True: expected a whole number"),
@@ -93,22 +93,24 @@ MISTAKES: list[tuple[Callable[[Any], object], str]] = [
 
 
 @pytest.mark.parametrize(
-    ("mistake", "expected"), MISTAKES, ids=[expected[:40] for _, expected in MISTAKES]
+    ("invalid_call", "expected"),
+    INVALID_CALLS,
+    ids=[expected[:40] for _, expected in INVALID_CALLS],
 )
 def test_invalid_arguments_are_refused_before_connecting(
-    mistake: Callable[[Any], object], expected: str
+    invalid_call: Callable[[Any], object], expected: str
 ) -> None:
     with (
         Client("127.0.0.1:1") as client,
         pytest.raises((TypeError, ValueError)) as raised,
     ):
-        mistake(client)
+        invalid_call(client)
     assert str(raised.value) == expected
 
 
 @pytest.fixture
 def new_york(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A machine that is not in UTC."""
+    """The time zone of a machine that is not in UTC."""
     with monkeypatch.context() as patch:
         patch.setenv("TZ", "America/New_York")
         time.tzset()
@@ -128,5 +130,5 @@ def new_york(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     ],
 )
 def test_a_time_without_a_zone_is_in_utc(given: str, ms: int) -> None:
-    """As in `kafka-consumer-groups --to-datetime`, on a machine anywhere."""
+    """As in `kafka-consumer-groups --to-datetime`, whatever the time zone of the machine."""
     assert time_ms(given) == ms

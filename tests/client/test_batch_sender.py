@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 _NOW = 1_790_000_000_000
 
 
-def _batches(values: Iterable[str], each: int = 3) -> list[EncodedBatch]:
+def _batches(values: Iterable[str], records_per_batch: int = 3) -> list[EncodedBatch]:
     column = pa.array([value.encode() for value in values])
     count = len(column)
-    counts = [min(each, count - at) for at in range(0, count, each)]
+    counts = [min(records_per_batch, count - at) for at in range(0, count, records_per_batch)]
     keys = pa.nulls(count, pa.binary())
     return encode_batches(np.full(count, _NOW, dtype=np.int64), keys, column, None, counts)
 
@@ -78,7 +78,7 @@ def test_a_lost_connection_loses_and_repeats_nothing(
     assert _values(client, topic) == {0: [str(number) for number in range(60)]}
 
 
-def test_a_refused_batch_raises_and_the_sender_can_go_on(
+def test_a_refused_batch_raises_and_the_sender_stays_usable(
     client: Client, named: Callable[[str], str]
 ) -> None:
     topic = named("t")
@@ -106,7 +106,7 @@ def test_other_acks_are_sent_without_sequence_numbers(
     sender.send(((topic, 0), batch) for batch in _batches([str(n) for n in range(30)]))
     sender.flush()
 
-    # Nobody has waited for the records that need no acknowledgement, so the reader waits for them.
+    # With acks=0 flush does not wait, so the reader waits for the records.
     with client.consume(topic, start="beginning") as records:
         assert [(next(records).value or b"").decode() for _ in range(30)] == [
             str(number) for number in range(30)

@@ -1,4 +1,4 @@
-"""What a `BatchSender` does after each answer of a broker; the brokers here are scripted."""
+"""What a `BatchSender` does after each error code, with a scripted broker."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ OK = ErrorCode.NONE
 MOVED = ErrorCode.NOT_LEADER_OR_FOLLOWER
 OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 DUPLICATE = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
-#: The connection breaks instead of a response.
+#: In place of an error code: the connection breaks without a response.
 LOST = 1000
 NAME = ("t", 0)
 
 
 class ScriptedCluster(Cluster):
-    """Answers the batches that reach it with error codes, in order; then with none."""
+    """Responds to batches with these error codes in order, and then without an error."""
 
     def __init__(self, codes: list[int]) -> None:
         super().__init__("localhost:1", client_id="test", timeout_s=60)
         self.was_reached = True
         self.codes = deque(codes)
-        #: Base sequence of each batch that was sent, and after it the most that were unanswered.
-        self.sent: list[int] = []
-        self.most_unanswered = 0
+        #: The base sequence of each batch in the order of sending.
+        self.send_batches: list[int] = []
+        self.max_in_flight = 0
 
     def leader(self, *_: Any, **__: Any) -> int:
         return 1
@@ -74,9 +74,9 @@ class ScriptedConnection:
         if isinstance(request, ProduceRequest):
             records = request.topic_data[0].partition_data[0].records
             assert records is not None
-            self._cluster.sent.append(read_header(records).base_sequence)
-            most = max(self._cluster.most_unanswered, len(self._requests))
-            self._cluster.most_unanswered = most
+            self._cluster.send_batches.append(read_header(records).base_sequence)
+            max_in_flight_now = max(self._cluster.max_in_flight, len(self._requests))
+            self._cluster.max_in_flight = max_in_flight_now
 
     def receive(self, *_: object) -> Message:
         request = self._requests.popleft()
@@ -100,48 +100,48 @@ def batches(count: int) -> list[EncodedBatch]:
     return encode_batches(times, pa.nulls(count, pa.binary()), values, None, [1] * count)
 
 
-def sent(codes: list[int], count: int = 4) -> tuple[list[int], int]:
-    """The sequence numbers in the order of sending, and the most requests in flight."""
+def send_batches(codes: list[int], count: int = 4) -> tuple[list[int], int]:
+    """Send batches; return their sequence numbers as sent, and the most requests in flight."""
     cluster = ScriptedCluster(codes)
     sender = BatchSender(cluster)
     sender.send((NAME, batch) for batch in batches(count))
     sender.flush()
-    return cluster.sent, cluster.most_unanswered
+    return cluster.send_batches, cluster.max_in_flight
 
 
 def test_requests_are_in_flight_together_after_the_first() -> None:
-    assert sent([], count=9) == ([*range(9)], 5)
+    assert send_batches([], count=9) == ([*range(9)], 5)
 
 
 def test_the_second_batch_waits_for_the_first() -> None:
-    """A broker that does not know the producer takes any sequence number as its first."""
-    assert sent([MOVED], count=2)[0] == [0, 0, 1]
+    """A broker that does not know the producer accepts any sequence number as its first."""
+    assert send_batches([MOVED], count=2)[0] == [0, 0, 1]
 
 
 @pytest.mark.parametrize(
     ("codes", "expected"),
     [
-        # A batch is refused, those after it too: all of them again, one by one.
+        # A batch and all after it are refused: each is sent again, one by one.
         ([OK, MOVED, MOVED, MOVED], [0, 1, 2, 3, 1, 2, 3]),
-        # The leader is back before the batches after it arrive.
+        # The leader accepts batches again, but the later ones are out of order now.
         ([OK, MOVED, OUT_OF_ORDER, OUT_OF_ORDER], [0, 1, 2, 3, 1, 2, 3]),
-        # Its second attempt is refused as well.
+        # The second attempt of batch 1 is refused as well.
         ([OK, MOVED, OUT_OF_ORDER, OUT_OF_ORDER, MOVED], [0, 1, 2, 3, 1, 1, 2, 3]),
-        # The connection breaks: what was written already is answered as a duplicate.
+        # The connection breaks: batch 2 was written, so its repetition is a duplicate.
         ([OK, OK, LOST, DUPLICATE], [0, 1, 2, 3, 2, 3]),
         ([OK, OK, LOST, LOST, DUPLICATE], [0, 1, 2, 3, 2, 2, 3]),
-        # It breaks when one request is in flight: the first, or the last.
+        # The connection breaks while one request is in flight: the first, or the last.
         ([LOST, DUPLICATE], [0, 0, 1, 2, 3]),
         ([OK, OK, OK, LOST, DUPLICATE], [0, 1, 2, 3, 3]),
     ],
 )
-def test_what_is_not_acknowledged_is_sent_again_in_order(
+def test_unacknowledged_batches_are_sent_again_in_order(
     codes: list[int], expected: list[int]
 ) -> None:
-    assert sent(codes)[0] == expected
+    assert send_batches(codes)[0] == expected
 
 
-def test_a_gap_in_the_sequence_is_an_error_and_ends_the_identity() -> None:
+def test_a_gap_in_the_sequence_is_an_error_and_ends_the_producer_id() -> None:
     cluster = ScriptedCluster([OK, OUT_OF_ORDER])
     sender = BatchSender(cluster)
     sender.send([(NAME, batches(1)[0])])
@@ -152,4 +152,4 @@ def test_a_gap_in_the_sequence_is_an_error_and_ends_the_identity() -> None:
     sender.send([(NAME, batches(1)[0])])
     sender.flush()
 
-    assert cluster.sent == [0, 1, 0]
+    assert cluster.send_batches == [0, 1, 0]

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
-#: The newest versions of Kafka 2.1.
-OF_2018 = {
+#: The newest version of each API in Kafka 2.1, by API key.
+NEWEST_OF_KAFKA_2_1 = {
     ApiKey.PRODUCE: 7,
     ApiKey.FETCH: 10,
     ApiKey.LIST_OFFSETS: 4,
@@ -56,7 +56,7 @@ OF_2018 = {
 
 
 def read_until(records: Consumer, partitions: int) -> None:
-    """Poll, which sends heartbeats, until this many partitions are assigned."""
+    """Poll, which sends heartbeats, until the consumer has this many partitions."""
 
     def assigned() -> int:
         next(records, None)
@@ -345,7 +345,7 @@ def test_an_unreachable_cluster_fails_at_once() -> None:
 def test_client_works_with_the_versions_of_kafka_2_1(
     client: Client, named: Named, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for key, version in OF_2018.items():
+    for key, version in NEWEST_OF_KAFKA_2_1.items():
         monkeypatch.setitem(versions.NEWEST_SUPPORTED, key, version)
     topic, group = named("t"), named("g")
     client.create_topic(topic, partitions=2)
@@ -374,11 +374,11 @@ def test_new_partitions_cause_a_rebalance(
         read_until(records, 2)
         client.produce(topic, "new", partition=1)
 
-        def come() -> object:
+        def next_value() -> object:
             record = next(records, None)
             return record and (record.partition, record.value)
 
-        until(come, (1, b"new"))
+        until(next_value, (1, b"new"))
 
 
 def test_a_removed_member_rejoins(

@@ -45,12 +45,12 @@ UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 class Broker(socketserver.ThreadingTCPServer):
-    """Sends the next prepared response of each API; the last one is repeated."""
+    """Responds to each API with its prepared responses in order, and then with the last one."""
 
     daemon_threads = True
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Talk)
+        super().__init__(("127.0.0.1", 0), _Connection)
         self.port = self.socket.getsockname()[1]
         served = [
             ApiVersion(api_key=key, min_version=APIS[key].first, max_version=APIS[key].last)
@@ -62,7 +62,7 @@ class Broker(socketserver.ThreadingTCPServer):
         }
 
     def metadata(self, code: int = 0) -> MetadataResponse:
-        """The broker leads the only partition of topic `t`, unless there is an error code."""
+        """Metadata of topic `t`: one partition, led by this broker; with an error code, none."""
         partition = MetadataResponsePartition(
             error_code=0, partition_index=0, leader_id=1, replica_nodes=(1,), isr_nodes=(1,)
         )
@@ -72,7 +72,7 @@ class Broker(socketserver.ThreadingTCPServer):
         return MetadataResponse(brokers=[own], controller_id=1, topics=[topic])
 
 
-class _Talk(socketserver.StreamRequestHandler):
+class _Connection(socketserver.StreamRequestHandler):
     def handle(self) -> None:
         assert isinstance(self.server, Broker)
         while size := self.rfile.read(4):
@@ -100,22 +100,32 @@ def client(broker: Broker) -> Iterator[Client]:
         yield made
 
 
-def found(code: int, offset: int = -1) -> ListOffsetsResponse:
+def list_offsets_response(code: int, offset: int = -1) -> ListOffsetsResponse:
     outcome = ListOffsetsPartitionResponse(partition_index=0, error_code=code, offset=offset)
     return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[outcome])])
 
 
-def written(code: int, offset: int = -1) -> ProduceResponse:
+def produce_response(code: int, offset: int = -1) -> ProduceResponse:
     outcome = PartitionProduceResponse(index=0, error_code=code, base_offset=offset)
     return ProduceResponse(
         responses=[TopicProduceResponse(name="t", partition_responses=[outcome])]
     )
 
 
-def test_a_leader_that_lags_in_metadata_is_retried(broker: Broker, client: Client) -> None:
-    broker.answers[ApiKey.LIST_OFFSETS] = [found(UNKNOWN), found(UNKNOWN), found(0, 5)]
+def test_a_leader_that_does_not_know_its_topic_yet_is_retried(
+    broker: Broker, client: Client
+) -> None:
+    broker.answers[ApiKey.LIST_OFFSETS] = [
+        list_offsets_response(UNKNOWN),
+        list_offsets_response(UNKNOWN),
+        list_offsets_response(0, 5),
+    ]
     assert client.offsets("t")[0].offset == 5
-    broker.answers[ApiKey.PRODUCE] = [written(UNKNOWN), written(UNKNOWN), written(0, 7)]
+    broker.answers[ApiKey.PRODUCE] = [
+        produce_response(UNKNOWN),
+        produce_response(UNKNOWN),
+        produce_response(0, 7),
+    ]
     with client.producer(idempotent=False) as producer:
         producer.send("t", "a")
     assert producer.last_offsets == {("t", 0): 7}
@@ -123,14 +133,14 @@ def test_a_leader_that_lags_in_metadata_is_retried(broker: Broker, client: Clien
 
 def test_a_deleted_topic_is_not_retried(broker: Broker, client: Client) -> None:
     broker.answers[ApiKey.METADATA].append(broker.metadata(UNKNOWN))
-    broker.answers[ApiKey.LIST_OFFSETS] = [found(UNKNOWN)]
+    broker.answers[ApiKey.LIST_OFFSETS] = [list_offsets_response(UNKNOWN)]
     with pytest.raises(RefusedError, match="UNKNOWN_TOPIC_OR_PARTITION") as refused:
         client.offsets("t")
     assert refused.value.api == "Metadata"
 
 
-class Script:
-    """Attempts of a request with these errors; the last one takes the rest of the time."""
+class FailingRequest:
+    """A request that fails with one error per attempt; the last one uses up the deadline."""
 
     def __init__(self, deadline: Deadline, *errors: ClientError) -> None:
         self._deadline = deadline
@@ -155,13 +165,13 @@ NOT_CONTROLLER = RefusedError(ErrorCode.NOT_CONTROLLER, api="CreateTopics", brok
 
 @pytest.mark.parametrize("was_sent", [True, False])
 def test_a_refusal_is_not_the_outcome_of_a_later_request(*, was_sent: bool) -> None:
-    """What was sent again may have been carried out."""
+    """If the second request was sent, it may have been carried out."""
     cluster = Cluster("127.0.0.1:1", client_id="", timeout_s=0)
     cluster.was_reached = True
     limit = Deadline(3 * BACKOFF_S)
     last = unreachable(was_sent=was_sent)
     with pytest.raises(UnreachableError if was_sent else RefusedError):
-        cluster.retry(Script(limit, NOT_CONTROLLER, last), limit)
+        cluster.retry(FailingRequest(limit, NOT_CONTROLLER, last), limit)
 
 
 def test_no_request_is_sent_after_the_deadline() -> None:

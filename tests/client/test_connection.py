@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class Peer:
     """Accepts one connection and sends one prepared response per request."""
 
-    def __init__(self, answers: list[bytes]) -> None:
-        self._answers = answers
+    def __init__(self, responses: list[bytes]) -> None:
+        self._answers = responses
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         self.versions: list[int] = []
@@ -59,7 +59,7 @@ def frame(correlation_id: int, body: bytes) -> bytes:
     return len(content).to_bytes(4, "big") + content
 
 
-def introduction(code: int, last: int, version: int) -> bytes:
+def api_versions_response(code: int, last: int, version: int) -> bytes:
     keys = [ApiVersion(api_key=18, min_version=0, max_version=last)]
     return encode(ApiVersionsResponse(error_code=code, api_keys=keys), version)
 
@@ -68,8 +68,8 @@ def connect(peer: Peer) -> Connection:
     return Connection("127.0.0.1", peer.port, "test", Deadline(LIMIT_S))
 
 
-def refused(peers: list[Peer], *answers: bytes) -> str:
-    peers.append(Peer(list(answers)))
+def connection_error(peers: list[Peer], *responses: bytes) -> str:
+    peers.append(Peer(list(responses)))
     with pytest.raises((UnreachableError, RefusedError)) as error:
         connect(peers[-1])
     return str(error.value)
@@ -78,7 +78,9 @@ def refused(peers: list[Peer], *answers: bytes) -> str:
 def test_api_versions_falls_back_for_old_brokers(peers: list[Peer]) -> None:
     """The broker sends UNSUPPORTED_VERSION and its versions in the format of version 0."""
     no = ErrorCode.UNSUPPORTED_VERSION
-    peers.append(Peer([frame(1, introduction(no, 2, 0)), frame(2, introduction(0, 2, 2))]))
+    peers.append(
+        Peer([frame(1, api_versions_response(no, 2, 0)), frame(2, api_versions_response(0, 2, 2))])
+    )
     connection = connect(peers[0])
     assert connection.served == {18: (0, 2)}
     assert peers[0].versions == [4, 2]
@@ -88,14 +90,14 @@ def test_api_versions_falls_back_for_old_brokers(peers: list[Peer]) -> None:
 
 
 def test_peers_that_are_not_brokers_are_reported(peers: list[Peer]) -> None:
-    no_such_version = introduction(ErrorCode.UNSUPPORTED_VERSION, 0, 0)
-    assert "plain text" in refused(peers, b"HTTP/1.1 400 Bad Request\r\n")
-    assert "the broker closed the connection" in refused(peers)
-    assert "the broker closed the connection" in refused(peers, frame(1, b"")[:6])
-    assert "sent correlation id 7; expected 1" in refused(peers, frame(7, b"\0" * 9))
-    assert "invalid ApiVersions response" in refused(peers, frame(1, b"\0\0\7"))
-    assert "NETWORK_EXCEPTION" in refused(peers, frame(1, introduction(13, 4, 4)))
-    assert "UNSUPPORTED_VERSION" in refused(
+    no_such_version = api_versions_response(ErrorCode.UNSUPPORTED_VERSION, 0, 0)
+    assert "plain text" in connection_error(peers, b"HTTP/1.1 400 Bad Request\r\n")
+    assert "the broker closed the connection" in connection_error(peers)
+    assert "the broker closed the connection" in connection_error(peers, frame(1, b"")[:6])
+    assert "sent correlation id 7; expected 1" in connection_error(peers, frame(7, b"\0" * 9))
+    assert "invalid ApiVersions response" in connection_error(peers, frame(1, b"\0\0\7"))
+    assert "NETWORK_EXCEPTION" in connection_error(peers, frame(1, api_versions_response(13, 4, 4)))
+    assert "UNSUPPORTED_VERSION" in connection_error(
         peers, frame(1, no_such_version), frame(2, no_such_version)
     )
 

@@ -9,18 +9,18 @@ from kraftlog.errors import UnsupportedApiError
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.list_config_resources import ListConfigResourcesRequest
 
-OF_KAFKA = {ApiKey.METADATA: (0, 13), ApiKey.UPDATE_RAFT_VOTER: (0, 0)}
-OURS = OF_KAFKA | {ApiKey.REMOVE_PARTITIONS: (0, 0)}
+KAFKAS_APIS = {ApiKey.METADATA: (0, 13), ApiKey.UPDATE_RAFT_VOTER: (0, 0)}
+KRAFTLOGS_APIS = KAFKAS_APIS | {ApiKey.REMOVE_PARTITIONS: (0, 0)}
 
 
 def test_p7_a_broker_of_kafka_gets_no_linearizable_read() -> None:
     with pytest.raises(UnsupportedApiError, match=r"k:9092 .* stale"):
-        check_consistency(ListConfigResourcesRequest(linearizable=True), OF_KAFKA, "k:9092")
+        check_consistency(ListConfigResourcesRequest(linearizable=True), KAFKAS_APIS, "k:9092")
 
 
 def test_p7_a_broker_of_kafka_gets_stale_reads() -> None:
-    check_consistency(ListConfigResourcesRequest(), OF_KAFKA, "k:9092")
+    check_consistency(ListConfigResourcesRequest(), KAFKAS_APIS, "k:9092")
 
 
 def test_p7_a_node_of_kraftlog_gets_linearizable_reads() -> None:
-    check_consistency(ListConfigResourcesRequest(linearizable=True), OURS, "k:9092")
+    check_consistency(ListConfigResourcesRequest(linearizable=True), KRAFTLOGS_APIS, "k:9092")

@@ -1,4 +1,4 @@
-"""A leader's log with several snapshots, of which it names the newest only."""
+"""A leader with several snapshots, of which its Fetch responses name only the newest."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OLDEST, NEWEST = 2, 5
 
 
 class Leader(MetadataQuorum):
-    """Answers as Kafka's active controller does, whose log begins at the oldest snapshot."""
+    """Responds as Kafka's active controller, whose log begins at the oldest snapshot."""
 
     def _fetch(self, offset: int) -> PartitionData:
         self._epoch = EPOCH + 2
@@ -71,12 +71,12 @@ def test_every_offset_since_the_oldest_snapshot_is_shown(leader: Leader) -> None
         assert leader.state_at(Moment(offset=offset)).image == image_at(LOG, offset)
 
 
-def test_what_is_not_committed_is_not_shown(leader: Leader) -> None:
+def test_uncommitted_records_are_not_shown(leader: Leader) -> None:
     assert leader.state_at(Moment()).image == image_at(LOG, len(LOG) - 2)
     with pytest.raises(ConfigError, match="its last one is 6"):
         leader.state_at(Moment(offset=7))
 
 
-def test_what_the_oldest_snapshot_contains_is_refused(leader: Leader) -> None:
+def test_offsets_before_the_oldest_snapshot_are_refused(leader: Leader) -> None:
     with pytest.raises(ConfigError, match=f"before offset {OLDEST}: earlier states"):
         leader.state_at(Moment(offset=0))

@@ -1,4 +1,4 @@
-"""The error of a request that only a leader answers, while none is known."""
+"""The error of a request that needs a leader, while none is known."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kraftlog.client.no_leader import NoLeaderError, explain_missing_leader
 from kraftlog.errors import ClientError, ErrorCode, RefusedError, UnreachableError
 
 
-def timed_out(*, was_sent: bool = True) -> UnreachableError:
+def timeout_error(*, was_sent: bool = True) -> UnreachableError:
     error = UnreachableError("host:9092: request timed out")
     error.was_sent = was_sent
     return error
@@ -31,11 +31,11 @@ def test_a_broker_that_responds_to_other_requests_knows_no_leader(
     class Connection:
         def call(self, *_: object) -> None:
             if not responds:
-                raise timed_out()
+                raise timeout_error()
 
     monkeypatch.setattr(Cluster, "connection", lambda *_: Connection())
     cluster = Cluster("h:9092", client_id="", timeout_s=1)
-    found = explain_missing_leader(cluster, timed_out(was_sent=was_sent))
+    found = explain_missing_leader(cluster, timeout_error(was_sent=was_sent))
     assert type(found) is expected
 
 

@@ -1,4 +1,4 @@
-"""What stands against adding a controller, by what the leader describes (R2, R4)."""
+"""Why a controller cannot be added now, from the leader's DescribeQuorum (R2, R4)."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def quorum_with(observer: Replica | None = NEWCOMER, **changes: Any) -> Quorum:
     return Quorum(1, 7, END, voters, observers, ()).replace(**changes)
 
 
-def checked(monkeypatch: pytest.MonkeyPatch, quorum: Quorum, level: int = 1) -> str:
-    """The error of a dry run; "" if there is none."""
+def dry_run_error(monkeypatch: pytest.MonkeyPatch, quorum: Quorum, level: int = 1) -> str:
+    """The error text of a dry run; "" if there is none."""
     levels = Features((Feature("kraft.version", 0, 1, level),), 1)
     monkeypatch.setattr(nodes, "features", lambda *_, **__: levels)
     try:
-        voter_plans.check_addition(None, quorum, NEW, OWN)  # type: ignore[arg-type]  # not asked
+        voter_plans.check_addition(None, quorum, NEW, OWN)  # type: ignore[arg-type]  # unused
     except ConfigError as error:
         return str(error)
     return ""
@@ -72,37 +72,37 @@ def checked(monkeypatch: pytest.MonkeyPatch, quorum: Quorum, level: int = 1) -> 
         ),
     ],
 )
-def test_r4_what_the_leader_would_refuse_is_named(
+def test_r4_reasons_of_the_leader_to_refuse_are_named(
     quorum: Quorum, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By a dry run, and as the cause of a time-out."""
-    found = checked(monkeypatch, quorum)
+    """In the error of a dry run, and as the cause of a timeout."""
+    found = dry_run_error(monkeypatch, quorum)
     assert found.startswith("controller 4 cannot be added: ")
     assert expected in found
-    assert expected in cause(monkeypatch, quorum)
+    assert expected in timeout_cause(monkeypatch, quorum)
 
 
-def cause(monkeypatch: pytest.MonkeyPatch, quorum: Quorum) -> str:
+def timeout_cause(monkeypatch: pytest.MonkeyPatch, quorum: Quorum) -> str:
     monkeypatch.setattr(nodes, "quorum", lambda *_: quorum)
     return voter_plans._why_timed_out(None, NEW, OWN, "h:9093", Deadline(0))  # type: ignore[arg-type]  # as above
 
 
 def test_r4_a_caught_up_observer_may_be_added(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may lag a little at any time; one voter of three may be down."""
+    """A small lag does not matter, nor does one voter of three that is down."""
     voters = (replica(1), replica(2), replica(3, "down"))
     lagging = NEWCOMER.replace(log_end_offset=END - 3, lag_reason="catching-up")
     quorum = quorum_with(lagging, voters=voters)
-    assert checked(monkeypatch, quorum) == ""
+    assert dry_run_error(monkeypatch, quorum) == ""
     assert voter_plans.addition_plan(quorum, NEW, OWN).lag == 3
-    assert cause(monkeypatch, quorum).startswith("it lags by 3 records: wait until")
-    assert "no response from it at h:9093" in cause(monkeypatch, quorum_with())
-    refused = checked(monkeypatch, quorum_with(), level=0)
+    assert timeout_cause(monkeypatch, quorum).startswith("it lags by 3 records: wait until")
+    assert "no response from it at h:9093" in timeout_cause(monkeypatch, quorum_with())
+    refused = dry_run_error(monkeypatch, quorum_with(), level=0)
     assert "kraft.version is 0" in refused
     assert REMEDY in refused
 
 
 def test_all_requests_of_a_voter_change_have_one_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cause of a time-out gets a second, or what is left if that is more."""
+    """Finding the cause of a timeout gets a second, or what is left of the deadline if longer."""
     partition = PartitionResult(
         partition_index=0,
         error_code=0,
@@ -132,7 +132,7 @@ def test_all_requests_of_a_voter_change_have_one_deadline(monkeypatch: pytest.Mo
         assert explained.left_s() <= voter_plans.EXPLAIN_S
 
 
-def test_a_dry_run_reads_its_listeners() -> None:
+def test_a_dry_run_refuses_invalid_listeners() -> None:
     with Admin("h:1") as admin, pytest.raises(TypeError):
         admin.add_voter(NEW, OWN, 9093, dry_run=True)  # type: ignore[arg-type]  # what is tested
 

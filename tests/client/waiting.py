@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from kraftlog.client.model import Partition
 
 
-def until(ask: Callable[[], object], expected: object) -> None:
-    """Repeat `ask` until it returns `expected`; return the last result for the assertion."""
+def until(request_result: Callable[[], object], expected: object) -> None:
+    """Repeat `request_result` until it returns `expected`; fail after LIMIT_S."""
     deadline = Deadline(LIMIT_S)
-    while (outcome := ask()) != expected and not deadline.is_over:
+    while (outcome := request_result()) != expected and not deadline.is_over:
         deadline.pause(0.01)
     assert outcome == expected
 
 
 def partitions_of(client: Client, topic: str) -> list[Partition]:
-    """The partitions of a topic; none while the broker that is asked has not replayed it."""
+    """The partitions of a topic; none until the broker has replayed its creation."""
     try:
         return list(client.describe_topic(topic).partitions)
     except RefusedError as error:
