@@ -20,6 +20,7 @@ from kraftlog.records.builder import BatchBuilder
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.init_producer_id import InitProducerIdRequest
 from kraftlog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.interop.kafka_jars import kafka_libs
 from tests.patience import LIMIT_S
 from tests.server import raw
 from tests.server.clients import JAVA, TOPIC
@@ -176,6 +177,49 @@ def test_v10_a_reassignment_survives_target_and_controller(cluster: LocalCluster
 
 def test_v7_acknowledged_records_of_kafka_python_survive_kills(cluster: LocalCluster) -> None:
     writer = Writer(write_with_kafka_python(cluster.servers))
+    try:
+        kill_each(cluster, writer)
+    finally:
+        writer.stop()
+    assert writer.failures == []
+    expect_acknowledged(cluster, writer)
+
+
+def write_with_java(servers: str, folder: Path) -> Callable[[Writer], None]:
+    """Kafka's own producer for fault tests; it retries for as long as the test may last."""
+    settings = folder / "producer.properties"
+    settings.write_text(
+        "retries=2147483647\nrequest.timeout.ms=3000\nreconnect.backoff.max.ms=100\n"
+        f"delivery.timeout.ms={LIMIT_S * 1000}\n"
+    )
+    options = ["--bootstrap-server", servers, "--topic", TOPIC, "--throughput", "200"]
+    command = ["java", "-Xmx256m", "-cp", f"{kafka_libs()}/*", f"{JAVA}VerifiableProducer"]
+
+    def write(writer: Writer) -> None:
+        with subprocess.Popen(
+            [*command, *options, "--command-config", str(settings)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        ) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                event = json.loads(line)
+                if event["name"] == "producer_send_success":
+                    writer.acknowledged[int(event["value"])] = event["partition"], event["offset"]
+                elif event["name"] == "producer_send_error":
+                    writer.failures.append(event)
+                if writer.is_stopping.is_set():
+                    process.terminate()
+
+    return write
+
+
+def test_v7_acknowledged_records_of_kafkas_producer_survive_kills(
+    cluster: LocalCluster,
+    jvm: Driver,
+    tmp_path: Path,
+) -> None:
+    writer = Writer(write_with_java(cluster.servers, tmp_path))
     try:
         kill_each(cluster, writer)
     finally:
