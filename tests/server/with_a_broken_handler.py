@@ -17,7 +17,7 @@ def raise_error(*_: Any) -> None:
 
 
 def raise_error_in_a_quorum_step(node: Any, *_: Any) -> None:
-    node.quorum._step(raise_error)
+    node.quorum._run_step(raise_error)
 
 
 def respond_unencodably(_: Any, slot: Any, *__: Any) -> None:

@@ -65,7 +65,7 @@ OMITTED = {
     "Partition": frozenset({"counts", "append_config", "written_bytes"}),
     "Follower": frozenset({"caught_up_bytes", "fetched_bytes"}),
     "DelayedFetch": frozenset(
-        {"found", "response", "seen_bytes", "pending_positions", "size", "node"}
+        {"sent_bytes", "response", "read_bytes", "pending_positions", "size", "node"}
     ),
     "DelayedFetches": frozenset({"_clock", "_fail"}),
     "DelayedDeletions": frozenset({"_schedule", "_is_alive"}),
