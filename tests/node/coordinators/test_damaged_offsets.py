@@ -24,11 +24,12 @@ from kraftlog.wire.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from kraftlog.wire.record_frames import OFFSETS_LOG
-from tests.node.frame_client import FrameClient, ask_settled, make_host
+from tests.node.frame_client import FrameClient, ask_settled, create_topics, make_host
 from tests.node.test_requests import batch, produce
 
 if TYPE_CHECKING:
     from kraftlog.simulator.files import MemoryFiles
+    from kraftlog.types import LogName
 
 PARTITIONS = 2
 #: Two groups whose records lie in different partitions.
@@ -120,3 +121,22 @@ def test_a_failed_write_takes_one_coordinator_offline() -> None:
     host.files.faults = [Fault("pwritev", path=LOG)]
     assert commit(host, LOST) == ErrorCode.NOT_COORDINATOR
     assert commit(host, LOST) == ErrorCode.NOT_COORDINATOR
+
+
+def test_a_coordinator_whose_directory_fails_says_nothing_of_discarding() -> None:
+    """V18: the offsets are on that disk, or another replica has them."""
+    host = VirtualHost(directories=("data", "b"))
+    create_topics(host, {TOPIC: PARTITIONS, "t": PARTITIONS})
+    assert commit(host, LOST) == commit(host, KEPT) == 0
+    [failing] = [log for log in (("t", 0), ("t", 1)) if path_of(host, log) == "b"]
+    host.files.faults = [Fault("pwritev", path=f"b/t-{failing[1]}/{0:020}.log")]
+    FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), topic="t", index=failing[1]))
+    host.settle()
+    [line] = [line for line in host.log_lines if "the group coordinator is offline" in line]
+    assert line.partition(": ")[2] == "the group coordinator is offline: the log has failed"
+
+
+def path_of(host: VirtualHost, log: LogName) -> str:
+    directory = host.runner.logs.directory_of(log)
+    assert directory is not None
+    return directory.path

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 
 TOPIC = "__consumer_offsets"
+#: For a log that is damaged; one that has failed may be whole when its disk is back.
 REMEDY = "to discard their offsets, stop the node, remove this log directory and start the node"
 
 
@@ -189,13 +190,17 @@ class GroupCoordinators(MetadataPublisher):
         if context is not None:
             self._take_offline(context, "the log has failed", self._broker.now)
 
-    def _take_offline(self, context: ShardContext, why: str, now: Now) -> None:
+    def _log_is_damaged(self, context: ShardContext, why: str, now: Now) -> None:
+        """The log can be read, but not loaded: take the coordinator offline."""
+        self._take_offline(context, why, now, remedy=f" ({REMEDY})")
+
+    def _take_offline(self, context: ShardContext, why: str, now: Now, *, remedy: str = "") -> None:
         """Take the coordinator offline until the partition has a leader again."""
         if context.is_offline:
             return
         topic, index = context.partition.log
         self._broker.emit(
-            LogLine(f"{topic}-{index}: the group coordinator is offline ({REMEDY}): {why}")
+            LogLine(f"{topic}-{index}: the group coordinator is offline{remedy}: {why}")
         )
         context.is_offline = True
         self._unload(context, now)
@@ -281,7 +286,7 @@ class GroupCoordinators(MetadataPublisher):
         if context.loaded_to != report.offset:
             return
         if isinstance(report, LogUnreadable):
-            self._take_offline(context, f"offset {report.offset}: {report.reason}", now)
+            self._log_is_damaged(context, f"offset {report.offset}: {report.reason}", now)
             return
         try:
             next_offset = replay(context.shard, memoryview(report.data), now)
@@ -289,10 +294,10 @@ class GroupCoordinators(MetadataPublisher):
             context.loaded_to = next_offset or context.load_end
             self._continue_loading(context, now)
         except (CorruptBatchError, ProtocolError) as error:
-            self._take_offline(context, f"from offset {report.offset} on: {error}", now)
+            self._log_is_damaged(context, f"from offset {report.offset} on: {error}", now)
         except Exception as error:
             mistake = InternalError(f"replaying from offset {report.offset} on", error)
-            self._take_offline(context, str(mistake), now)
+            self._log_is_damaged(context, str(mistake), now)
 
     # Internal errors -----------------------------------------------------------------------------
 
