@@ -15,8 +15,14 @@ from kraftlog.wire.messages.alter_partition import (
     PartitionResult,
     TopicData,
 )
+from kraftlog.wire.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    DirectoryData,
+)
+from kraftlog.wire.messages.assign_replicas_to_dirs import PartitionData as DirectoryPartition
+from kraftlog.wire.messages.assign_replicas_to_dirs import TopicData as DirectoryTopic
 from kraftlog.wire.messages.metadata_records import PartitionChangeRecord
-from tests.controller.cluster import Cluster, numbered_id
+from tests.controller.cluster import Cluster, directory, numbered_id
 
 TOPIC = numbered_id(1)
 
@@ -122,6 +128,34 @@ def test_a_fenced_or_stopping_broker_does_not_join_the_isr(stop: bool) -> None:
         cluster.pass_time(0)
     result, _ = alter(cluster, (1, 2, 3))
     assert result.error_code == ErrorCode.INELIGIBLE_REPLICA
+
+
+def test_v18_a_replica_in_an_offline_directory_does_not_join_the_isr() -> None:
+    """Its leader may not have seen yet that the directory has failed."""
+    cluster = Cluster(brokers=3)
+    cluster.register(3, life=2, log_dirs=[directory(3), directory(3, 2)])
+    cluster.heartbeat(3)
+    cluster.create("t", (1, 2, 3))
+    moved = AssignReplicasToDirsRequest(
+        broker_id=3,
+        broker_epoch=cluster.state.brokers[3].epoch,
+        directories=[
+            DirectoryData(
+                id=directory(3, 2),
+                topics=[
+                    DirectoryTopic(
+                        topic_id=TOPIC, partitions=[DirectoryPartition(partition_index=0)]
+                    )
+                ],
+            )
+        ],
+    )
+    cluster.ask(ApiKey.ASSIGN_REPLICAS_TO_DIRS, moved)
+    cluster.heartbeat(3, offline_log_dirs=[directory(3, 2)])
+    before = cluster.committed.partitions[TOPIC, 0]
+    assert before.isr == (1, 2)
+    result, records = alter(cluster, (1, 2, 3), partition_epoch=before.partition_epoch)
+    assert (result.error_code, records) == (ErrorCode.INELIGIBLE_REPLICA, [])
 
 
 def test_a_previous_incarnation_of_the_leader_is_refused() -> None:

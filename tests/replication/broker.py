@@ -228,9 +228,8 @@ class Broker:
     def replay(self, count: int = MAX_RECORDS) -> None:
         """Replay the metadata log, or its next records."""
         following = self.cluster.metadata[self.replayed : self.replayed + count]
-        for record in following:
-            for _ in self.loader.replay_in_steps([record]):
-                pass
+        for _ in self.loader.replay_in_steps(following):
+            pass
         self.replayed += len(following)
 
     # Clients -------------------------------------------------------------------------------------

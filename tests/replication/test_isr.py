@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from tests.replication.cluster import Cluster, topic_records
 #: Half of the longest lag: how often lagging followers are checked.
 CHECK_MS = MAX_LAG_MS // 2
 LONG_MS = 2_000
+DIRECTORY, OTHER_DIRECTORY = b"d" * 16, b"e" * 16
 
 
 def settled_cluster(
@@ -210,6 +212,46 @@ def test_v8_follower_in_controlled_shutdown_does_not_join() -> None:
     )
     cluster.settle()
     pass_checks(cluster, MAX_LAG_MS)
+    assert cluster[1].proposed == []
+
+
+def failed_directory(cluster: Cluster, broker_id: int) -> list[Any]:
+    """What a controller appends when the replica's directory has failed; it has another one."""
+    return [
+        records.PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, isr=(1, 2)),
+        records.BrokerRegistrationChangeRecord(
+            broker_id=broker_id, broker_epoch=cluster[broker_id].epoch, log_dirs=(OTHER_DIRECTORY,)
+        ),
+    ]
+
+
+def test_v18_a_follower_in_a_failed_directory_does_not_join() -> None:
+    """V18: its last fetch reached the end, but the directory has failed since."""
+    cluster = at_rest()
+    directories = records.PartitionChangeRecord(
+        partition_id=0, topic_id=TOPIC_ID, directories=(DIRECTORY,) * 3
+    )
+    cluster.commit(directories)
+    cluster.commit(*failed_directory(cluster, 3))
+    pass_checks(cluster, MAX_LAG_MS)
+    assert cluster[1].proposed == []
+    cluster.commit(
+        records.PartitionChangeRecord(
+            partition_id=0, topic_id=TOPIC_ID, directories=(DIRECTORY, DIRECTORY, OTHER_DIRECTORY)
+        )
+    )
+    cluster.settle()
+    assert cluster[1].proposed == [(1, 2, 3)], "it has the replica in another directory now"
+
+
+def test_v2_a_broker_that_is_fenced_is_not_proposed_again() -> None:
+    """V2, V8: the controller's batch has the smaller ISR first, and the fence after it."""
+    cluster = at_rest()
+    cluster.commit(
+        records.PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, isr=(1, 2)),
+        records.FenceBrokerRecord(id=3, epoch=cluster[3].epoch),
+    )
+    cluster.settle()
     assert cluster[1].proposed == []
 
 

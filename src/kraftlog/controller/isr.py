@@ -79,7 +79,7 @@ def _alter_one(
     code = _refuse_isr(requester_id, partition, requested.leader_recovery_state, isr)
     if code != ErrorCode.NONE:
         return _refused(index, code)
-    if not all(_is_eligible(state, broker, epoch) for broker, epoch in replicas):
+    if not all(_is_eligible(state, partition, broker, epoch) for broker, epoch in replicas):
         return _refused(index, ErrorCode.INELIGIBLE_REPLICA)
     wanted = PartitionTarget(isr=isr, recovery=requested.leader_recovery_state)
     record = partition_change(state, partition, wanted)
@@ -140,10 +140,18 @@ def _refuse_isr(
     return ErrorCode.NONE
 
 
-def _is_eligible(state: ControllerState, broker_id: int, epoch: int) -> bool:
-    """Whether a replica may join the ISR: it is not fenced, shutting down or restarted."""
+def _is_eligible(
+    state: ControllerState, partition: PartitionImage, broker_id: int, epoch: int
+) -> bool:
+    """Whether a replica may be in the ISR.
+
+    Not if its broker is fenced, shutting down or restarted, nor if its directory is offline: the
+    leader may not know that yet.
+    """
     broker = state.brokers.get(broker_id)
-    return broker is not None and broker.active and epoch in (ANY_EPOCH, broker.epoch)
+    if not (broker is not None and broker.active and epoch in (ANY_EPOCH, broker.epoch)):
+        return False
+    return broker.online(partition.directory(broker_id))
 
 
 def _refused(index: int, code: int) -> PartitionResult:

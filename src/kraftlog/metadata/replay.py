@@ -218,8 +218,8 @@ def changed_partition(
         leader_epoch=before.leader_epoch if same_leader else before.leader_epoch + 1,
         partition_epoch=before.partition_epoch + 1,
         directories=before.directories
-        if directories is None
-        else _directories(directories, len(replicas)),
+        if directories is None and len(replicas) == len(before.replicas)
+        else _directories(directories or (), len(replicas)),
         removing=_or(record.removing_replicas, before.removing),
         adding=_or(record.adding_replicas, before.adding),
         elr=_or(record.eligible_leader_replicas, before.elr),

@@ -16,7 +16,7 @@ from kraftlog.replication.isr import IsrChanges
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from kraftlog.metadata.loader import MetadataLoader
     from kraftlog.replication.delayed_deletions import DelayedDeletions
@@ -29,6 +29,8 @@ MAX_CHECKED = 200
 #: For NEW_LEADER_MS after this broker has become leader of partitions, the fetch of a follower that
 #: has not fetched all of them yet waits at most SHORT_WAIT_MS.
 SHORT_WAIT_MS, NEW_LEADER_MS = 10, 5_000
+#: Cost of looking for followers that may join an ISR, in microseconds.
+EXPANSION_COST = 5
 
 
 class InSyncReplicas:
@@ -61,6 +63,8 @@ class InSyncReplicas:
         self._lagging: dict[Partition, None] = {}
         #: The partitions with a follower outside the ISR.
         self._shrunk: dict[Partition, None] = {}
+        #: The partitions of both that the current batch of metadata has changed.
+        self._changed: dict[Partition, None] = {}
         #: When `_lagging` and `_shrunk` are checked next, and what is left of the current check.
         self._check_due_ms = 0
         self._unchecked: deque[Partition] = deque()
@@ -92,12 +96,21 @@ class InSyncReplicas:
             if not followers.all_at(partition.written_end):
                 self._lagging[partition] = None
             if len(partition.isr) < len(partition.replicas):
-                self._shrunk[partition] = None
+                self._shrunk[partition] = self._changed[partition] = None
             else:
                 self._shrunk.pop(partition, None)
         self.update(partition)
-        self._expand(partition)
         self._deletions.check(partition)
+
+    def published(self) -> Iterator[int]:
+        """A batch of metadata is replayed: propose the followers that may join the ISR now.
+
+        Not before: the batch that takes a failed broker out of the ISR fences it only at the end.
+        """
+        changed, self._changed = self._changed, {}
+        for partition in changed:
+            self._expand(partition)
+            yield EXPANSION_COST
 
     def resign(self, partition: Partition) -> None:
         """This broker does not lead the partition any more."""
@@ -192,17 +205,24 @@ class InSyncReplicas:
         return (
             follower.broker_id not in partition.isr
             and follower.end >= max(partition.high_watermark, followers.epoch_start)
-            and self._is_eligible(follower)
+            and self._is_eligible(partition, follower)
         )
 
-    def _is_eligible(self, follower: Follower) -> bool:
-        """Whether the controller would accept a follower: an active broker, the same process."""
-        broker = self._metadata.image.brokers.get(follower.broker_id)
-        return (
-            broker is not None
-            and broker.active
-            and follower.broker_epoch in (UNKNOWN, broker.epoch)
-        )
+    def _is_eligible(self, partition: Partition, follower: Follower) -> bool:
+        """Whether the controller would accept a follower.
+
+        Its broker is unfenced and still this very process, and has the replica's directory.
+        """
+        image = self._metadata.image
+        broker = image.brokers.get(follower.broker_id)
+        if (
+            broker is None
+            or not broker.active
+            or follower.broker_epoch not in (UNKNOWN, broker.epoch)
+        ):
+            return False
+        assigned = image.partitions.get((partition.topic_id, partition.index))
+        return assigned is None or broker.online(assigned.directory(broker.id))
 
     def _propose(self, partition: Partition, isr: tuple[int, ...]) -> None:
         self.changes.propose(partition, isr)
@@ -260,7 +280,7 @@ class InSyncReplicas:
             or (
                 it.end != UNKNOWN
                 and it.keeps_up(partition.written_end, now_ms, max_lag_ms)
-                and self._is_eligible(it)
+                and self._is_eligible(partition, it)
             )
         ]
 

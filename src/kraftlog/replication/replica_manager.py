@@ -564,7 +564,7 @@ class ReplicaManager(MetadataPublisher):
     # Settings of topics --------------------------------------------------------------------------
 
     def published(self) -> Iterator[int]:
-        """Configure the partitions and logs of topics whose settings have changed."""
+        """Configure partitions whose topic's settings have changed; propose who may join an ISR."""
         all_changed, topics = self._topic_configs.take_changed()
         if all_changed or topics:
             self.quotas.configs_changed()
@@ -576,6 +576,7 @@ class ReplicaManager(MetadataPublisher):
                 self.in_sync_replicas.update(partition)
                 self._emit(ConfigureLog(partition.log, settings.config))
             yield PARTITION_COST
+        yield from self.in_sync_replicas.published()
 
     def _of_topics(self, topics: Sequence[str]) -> Iterator[Partition]:
         for name in topics:
