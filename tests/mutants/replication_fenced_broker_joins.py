@@ -8,6 +8,5 @@ MUTANT = Mutant(
     module="kraftlog.controller.isr",
     source="broker is not None and broker.active and epoch in (ANY_EPOCH, broker.epoch)",
     replacement="broker is not None and epoch in (ANY_EPOCH, broker.epoch)",
-    scenario="cluster",
-    seed=1,
+    test="tests/controller/test_isr.py::test_a_fenced_or_stopping_broker_does_not_join_the_isr",
 )
