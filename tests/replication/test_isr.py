@@ -227,7 +227,7 @@ def failed_directory(cluster: Cluster, broker_id: int) -> list[Any]:
 
 def test_v18_a_follower_in_a_failed_directory_does_not_join() -> None:
     """V18: its last fetch reached the end, but the directory has failed since."""
-    cluster = at_rest()
+    cluster = settled_cluster()
     directories = records.PartitionChangeRecord(
         partition_id=0, topic_id=TOPIC_ID, directories=(DIRECTORY,) * 3
     )
@@ -246,7 +246,7 @@ def test_v18_a_follower_in_a_failed_directory_does_not_join() -> None:
 
 def test_v2_a_broker_that_is_fenced_is_not_proposed_again() -> None:
     """V2, V8: the controller's batch has the smaller ISR first, and the fence after it."""
-    cluster = at_rest()
+    cluster = settled_cluster()
     cluster.commit(
         records.PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, isr=(1, 2)),
         records.FenceBrokerRecord(id=3, epoch=cluster[3].epoch),
