@@ -14,7 +14,7 @@ from tests.mutants.mutant import Mutant, named
 from tests.mutants.score import NAMES, PAGE, ROW
 from tests.patience import LIMIT_S
 from tests.simulator.cluster.test_cluster import RUNS as CLUSTERS
-from tests.simulator.test_random_runs import MIXTURES, OF_EACH_NAMED
+from tests.simulator.test_random_runs import MIXTURES, SEEDS_OF_EACH_SCENARIO
 
 #: The patience for all seeds of clusters.
 SEARCH_S = 10 * LIMIT_S
@@ -58,7 +58,7 @@ def is_random(mutant: Mutant) -> bool:
     if mutant.nodes:
         return mutant.seed == 1
     runs = {CLUSTER: CLUSTERS, "mixture": MIXTURES}
-    return mutant.seed <= runs.get(mutant.scenario, OF_EACH_NAMED)
+    return mutant.seed <= runs.get(mutant.scenario, SEEDS_OF_EACH_SCENARIO)
 
 
 @pytest.mark.parametrize(

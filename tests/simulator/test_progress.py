@@ -27,17 +27,17 @@ class StuckWorld:
     def __init__(self) -> None:
         self.world = World(1, Setting(raft=KAFKA_TIMES))
 
-    def again(self) -> None:
-        self.world.schedule(self.world.time, self.again)
+    def schedule_itself(self) -> None:
+        self.world.schedule(self.world.time, self.schedule_itself)
 
     def script(self) -> Iterator[Goal]:
         yield from begin(self.world)
-        self.again()
+        self.schedule_itself()
         yield passing(1000)
 
 
 def test_events_without_end_in_one_millisecond() -> None:
-    """Messages that are always answered at once."""
+    """As messages would be that always get a response at once."""
     stuck = StuckWorld()
     with pytest.raises(Violation) as found:
         stuck.world.play(stuck.script())
@@ -45,14 +45,14 @@ def test_events_without_end_in_one_millisecond() -> None:
 
 
 def test_a_core_that_always_wants_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Effects that always cause effects."""
+    """Handling an effect always causes another effect."""
     monkeypatch.setattr(RaftCore, "take_effects", lambda _: [LeaderChanged(-1, 0)])
     outcome = simulate("quiet", 1)
     assert outcome.violation.invariant == NO_PROGRESS
 
 
 def test_a_timer_that_is_armed_in_the_past(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A poll that never ends."""
+    """Its timer is due again after each poll."""
     arm = RaftCore.arm
     monkeypatch.setattr(RaftCore, "arm", lambda core, name, _: arm(core, name, -1))
     outcome = simulate("snapshot-crash", 1)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MIXTURES = 20
-OF_EACH_NAMED = 2
+SEEDS_OF_EACH_SCENARIO = 2
 #: Seeds whose traces are compared.
 TRACED = 4
 
@@ -39,7 +39,7 @@ def test_random_runs_pass() -> None:
     failed = []
     runs = [("mixture", seed) for seed in range(1, MIXTURES + 1)]
     # `test_scenarios` runs the first seed of each by its name.
-    runs += [(name, seed) for name in SCENARIOS for seed in range(2, OF_EACH_NAMED + 1)]
+    runs += [(name, seed) for name in SCENARIOS for seed in range(2, SEEDS_OF_EACH_SCENARIO + 1)]
     for scenario, seed in runs:
         outcome = simulate(scenario, seed)
         if outcome.failed:
@@ -95,7 +95,7 @@ def test_a_seed_gives_the_same_bytes_under_any_python(tmp_path: Path) -> None:
 
 
 def other_pythons() -> Iterator[str]:
-    """One of each other minor version, from the path and from pyenv."""
+    """An interpreter of each other minor version, from PATH or from pyenv."""
     pyenv = os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv"))
     for minor in range(11, 20):
         name = f"python3.{minor}"
@@ -106,7 +106,7 @@ def other_pythons() -> Iterator[str]:
 
 
 def test_the_quorum_survives_an_old_election_state() -> None:
-    """Q4, Q8: too rare in the mixture to be required there."""
+    """Q4, Q8: the mixture reaches this too rarely to require it there."""
     outcome = simulate("mixture", 5, kinds=["old-election", "kill"])
     assert not outcome.failed, str(outcome)
     assert "election state went back" in outcome.coverage

@@ -42,10 +42,10 @@ BATCHES = (
     Batch(9, 9, 3, 0, VOTERS, ("voters", VOTERS)),
     Batch(10, 10, 3, 0, None, 42),
 )
-ANSWER = FetchResult(0, 2, 3, 6, offset=7, batches=BATCHES)
+RESPONSE = FetchResult(0, 2, 3, 6, offset=7, batches=BATCHES)
 
 
-def crossed(asked: Any, answer: Any, damage: Callable[[bytes], bytes] | None = None) -> Any:
+def exchange(asked: Any, answer: Any, damage: Callable[[bytes], bytes] | None = None) -> Any:
     wire = Wire()
     assert wire.request((1, 1, 1), asked) == asked
     return wire.response((1, 1, 1), answer, damage)
@@ -67,35 +67,35 @@ def without_sizes(batches: tuple[Batch, ...]) -> list[Batch]:
     ],
     ids=lambda body: type(body).__name__,
 )
-def test_q18_messages_cross_as_they_are(asked: Any, answer: Any) -> None:
-    assert crossed(asked, answer) == answer
+def test_q18_messages_are_unchanged_by_the_wire(asked: Any, answer: Any) -> None:
+    assert exchange(asked, answer) == answer
 
 
-def test_q14_batches_cross_with_their_content() -> None:
-    got = crossed(FETCH, ANSWER)
+def test_q14_batches_keep_their_content_on_the_wire() -> None:
+    got = exchange(FETCH, RESPONSE)
     assert without_sizes(got.batches) == without_sizes(BATCHES)
     assert [batch.size_bytes > 60 for batch in got.batches] == [True] * 4
 
 
-def test_the_first_record_of_a_cluster_crosses() -> None:
-    """R11: it also has the voters."""
+def test_the_first_record_of_a_cluster_keeps_its_voters() -> None:
+    """R11: this LeaderChange record also has the voters."""
     first = Batch(0, 1, 1, 0, VOTERS, LeaderChange(2, (1, 2), (2,), VOTERS))
-    got = crossed(FETCH, ANSWER.replace(batches=(first,)))
+    got = exchange(FETCH, RESPONSE.replace(batches=(first,)))
     assert without_sizes(got.batches) == [first]
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_corrupt_batch_and_all_later_ones_are_dropped(seed: int) -> None:
-    """Q8: the valid prefix is taken."""
+    """Q8: the batches before it are decoded."""
     rng = Rng(seed, "damage")
-    got = crossed(FETCH, ANSWER, lambda data: damaged(data, rng))
+    got = exchange(FETCH, RESPONSE, lambda data: damaged(data, rng))
     for batch in without_sizes(got.batches[:-1]):
         assert batch in BATCHES
 
 
 def test_bytes_are_damaged_more_often_than_not() -> None:
-    rng, whole = Rng(1, "damage"), crossed(FETCH, ANSWER)
-    got = [crossed(FETCH, ANSWER, lambda data: damaged(data, rng)) for _ in range(20)]
+    rng, whole = Rng(1, "damage"), exchange(FETCH, RESPONSE)
+    got = [exchange(FETCH, RESPONSE, lambda data: damaged(data, rng)) for _ in range(20)]
     assert [answer == whole for answer in got].count(True) < 10
 
 
@@ -103,8 +103,8 @@ def test_corrupt_responses_differ_in_every_way() -> None:
     rng = Rng(1, "garbled")
     kinds = set()
     for _ in range(100):
-        got = corrupted(ANSWER, rng).batches
-        if any(batch.epoch > ANSWER.epoch for batch in got):
+        got = corrupted(RESPONSE, rng).batches
+        if any(batch.epoch > RESPONSE.epoch for batch in got):
             kinds.add("epoch")
         elif len(got) > len(BATCHES):
             kinds.add("twice")

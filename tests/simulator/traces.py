@@ -1,4 +1,4 @@
-"""Digests of the traces of runs, as other processes compute them."""
+"""Digests of the traces of runs, computed in other processes."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def start(
     python: str = sys.executable,
     path: str = "",
 ) -> subprocess.Popen[str]:
-    """Begin to play the first seeds of a scenario in another process."""
+    """Start a process that plays the seeds from 1 to `seeds` of a scenario."""
     variables = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": path}
     command = [python, "-c", PROGRAM, scenario, str(seeds), *words]
     return subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True)
 
 
 def digests(processes: list[subprocess.Popen[str]], seeds: int) -> list[str]:
-    """The output of each process: a line for each seed, each with another digest."""
+    """The output of each process: a line with seed and digest for each seed; all digests differ."""
     outputs = [process.communicate()[0] for process in processes]
     assert all(len(set(output.split())) == 2 * seeds for output in outputs)
     return outputs

@@ -1,4 +1,4 @@
-"""Third-party histories with known verdicts, if they are reader the checkout."""
+"""Third-party histories with known verdicts, if they are beside the checkout."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STORE_LINE = re.compile(r'\{:process (\d+), :type :(\w+), :f :(\w+), :key "(\w+)
 
 
 class History:
-    """Gathers operations from lines: positions in the text are the order of events."""
+    """Gathers operations from lines; their order is the order of the events."""
 
     def __init__(self) -> None:
         self.operations: list[Operation] = []

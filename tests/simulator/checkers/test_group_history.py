@@ -1,4 +1,4 @@
-"""Each rule about what members of a group see has a history that violates it, and a good one."""
+"""Each rule for members of a group has a history that violates it, and one that does not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ P = 0
 
 
 def committed(*, acknowledged: tuple[int, ...]) -> GroupHistory:
-    """Offset 10 is committed at 100, 20 at 200, 30 at 300; answers come 50 ms later."""
+    """Offset 10 is committed at 100 ms, 20 at 200 and 30 at 300; acknowledged 50 ms later."""
     history = GroupHistory()
     for offset in (10, 20, 30):
         history.committing(P, offset, 10 * offset)
@@ -38,7 +38,7 @@ def test_a_commit_of_unknown_outcome_may_take_effect_later() -> None:
     assert committed(acknowledged=(20, 30)).fetched(P, 10, 400, 410) == ""
 
 
-def test_an_offset_that_was_seen_stays() -> None:
+def test_an_offset_older_than_a_fetched_one_is_wrong() -> None:
     history = committed(acknowledged=(10,))
     history.committing(P, 40, 400)
     assert history.fetched(P, 40, 410, 420) == ""

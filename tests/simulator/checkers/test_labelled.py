@@ -1,6 +1,6 @@
 """The linearizability checker agrees with the known verdicts of 108 third-party histories.
 
-They are reader the checkout, as they are not part of this repository.
+They are expected beside the checkout, as they are not part of this repository.
 """
 
 from __future__ import annotations

@@ -122,13 +122,13 @@ STORE = {
 
 
 @pytest.mark.parametrize("name", REGISTER)
-def test_a_register(name: str) -> None:
+def test_verdicts_on_histories_of_a_register(name: str) -> None:
     history, outcome = REGISTER[name]
     assert check(history, Register()).outcome == outcome
 
 
 @pytest.mark.parametrize("name", STORE)
-def test_a_key_value_store(name: str) -> None:
+def test_verdicts_on_histories_of_a_key_value_store(name: str) -> None:
     history, outcome = STORE[name]
     assert check(history, KeyValue()).outcome == outcome
 
@@ -175,7 +175,7 @@ def test_the_result_of_an_unknown_outcome_means_nothing() -> None:
 
 
 def overlapping_appends(count: int) -> list[Operation]:
-    """Each order is another state, and none explains the read."""
+    """Each order of the appends gives another state, and none explains the read."""
     appends = [op(f"{n}-{100 + n}", f"append k {n}x") for n in range(count)]
     return [*appends, op("200-201", "get k", "nothing of this")]
 
@@ -199,7 +199,7 @@ def test_without_returns_no_budget_is_needed() -> None:
     assert check(history, Register(), budget=0) == Verdict(LINEARIZABLE, 0)
 
 
-def test_how_operations_are_listed_makes_no_difference() -> None:
+def test_the_order_of_the_list_makes_no_difference() -> None:
     history = random_history(Random(1), 12)
     assert check(history, Register()) == check(list(reversed(history)), Register())
 
@@ -233,8 +233,8 @@ def random_history(random: Random, size: int) -> list[Operation]:
     return history
 
 
-def some_order_explains(left: list[Operation], model: Model, state: Hashable) -> bool:
-    """The definition: try every operation that no remaining one precedes, recursively."""
+def is_linearizable(left: list[Operation], model: Model, state: Hashable) -> bool:
+    """By definition: recursively try each operation that no remaining one precedes."""
     if all(operation.returned is None for operation in left):
         return True
     for operation in left:
@@ -243,7 +243,7 @@ def some_order_explains(left: list[Operation], model: Model, state: Hashable) ->
         after, result = model.apply(state, operation.call)
         if operation.returned is None or result == operation.result:
             rest = [o for o in left if o is not operation]
-            if some_order_explains(rest, model, after):
+            if is_linearizable(rest, model, after):
                 return True
     return False
 
@@ -254,7 +254,7 @@ def test_verdicts_agree_with_trying_every_order() -> None:
     outcomes = []
     for _ in range(4000):
         history = random_history(random, random.randrange(2, 8))
-        expected = some_order_explains(history, model, model.initial)
+        expected = is_linearizable(history, model, model.initial)
         outcomes.append(expected)
         verdict = check(history, model)
         assert (verdict.outcome == LINEARIZABLE) == expected, history

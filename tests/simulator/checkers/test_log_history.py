@@ -1,4 +1,4 @@
-"""The rules for clients of a log: each is broken once, and all agree with linearizability."""
+"""The rules for clients of a log: a history breaks each, and they agree with linearizability."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Log = list[tuple[int, Hashable | None]]
 
-#: The begin of all cases: "a" at offset 0, followed by a record that is not a client's.
+#: All cases begin with these events: "a" is appended at offset 0.
 A_DONE: list[Event] = [Invoked(1, 10, "a"), Acknowledged(1, 11, 0)]
 AB: Log = [(0, "a"), (1, None), (2, "b")]
 
@@ -223,7 +223,7 @@ def test_violations_are_known_as_soon_as_they_happen() -> None:
     assert len(history.violations) == 1
 
 
-def test_order_of_recording_counts_not_the_time() -> None:
+def test_the_order_of_recording_counts_and_not_the_time() -> None:
     """Events of one millisecond have an order, too."""
     read: list[Event] = [ReadInvoked("r", 10), ReadAnswered("r", 10, 0)]
     append: list[Event] = [Invoked(1, 10, "a"), Acknowledged(1, 10, 0)]
@@ -237,7 +237,7 @@ def test_a_reader_may_go_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("events", "complaint"),
+    ("events", "error_text"),
     [
         ([Invoked(1, 12, "b")], "used before"),
         ([ReadInvoked(1, 12)], "used before"),
@@ -249,8 +249,8 @@ def test_a_reader_may_go_back() -> None:
         ([ReadInvoked("r", 12), Unknown("r", 13), ReadAnswered("r", 14, 1)], "no read under way"),
     ],
 )
-def test_an_impossible_history_is_refused(events: list[Event], complaint: str) -> None:
-    with pytest.raises(ValueError, match=complaint):
+def test_an_impossible_history_is_refused(events: list[Event], error_text: str) -> None:
+    with pytest.raises(ValueError, match=error_text):
         judge([*A_DONE, *events], AB)
 
 
@@ -316,7 +316,7 @@ class RandomClients:
         self._appends: dict[str, int | None] = {}  # pending appends and their offsets
         self._reads: dict[str, int | None] = {}
 
-    def _off_by(self) -> int:
+    def _offset_error(self) -> int:
         return self._random.choice((-1, 1)) if self._random.random() < self._lies else 0
 
     def step(self, at: int) -> None:
@@ -330,7 +330,7 @@ class RandomClients:
             self.events.append(ReadInvoked(name, at))
         elif action == 2 and self.log:
             offset = self._random.randrange(len(self.log))
-            seen = self.log[min(max(0, offset + self._off_by()), len(self.log) - 1)]
+            seen = self.log[min(max(0, offset + self._offset_error()), len(self.log) - 1)]
             self.events.append(Seen(name, at, offset, seen))
         elif action in {3, 4} and self._appends:
             append = self._random.choice(list(self._appends))
@@ -340,12 +340,12 @@ class RandomClients:
         elif action in {5, 6} and self._appends:
             self._end_append(at, self._random.choice(list(self._appends)))
         elif action == 7 and self._reads:
-            self._pass_read(at, self._random.choice(list(self._reads)))
+            self._advance_read(at, self._random.choice(list(self._reads)))
 
     def _end_append(self, at: int, append: str) -> None:
         place = self._appends[append]
         if place is not None:
-            self.events.append(Acknowledged(append, at, place + self._off_by()))
+            self.events.append(Acknowledged(append, at, place + self._offset_error()))
         elif self._random.random() < 0.5:
             self.events.append(Unknown(append, at))
             if self._random.random() < 0.5:
@@ -356,12 +356,12 @@ class RandomClients:
                 self.log.append(append)
         del self._appends[append]
 
-    def _pass_read(self, at: int, read: str) -> None:
+    def _advance_read(self, at: int, read: str) -> None:
         taken = self._reads[read]
         if taken is None:
             self._reads[read] = len(self.log)
         else:
-            self.events.append(ReadAnswered(read, at, taken + self._off_by()))
+            self.events.append(ReadAnswered(read, at, taken + self._offset_error()))
             del self._reads[read]
 
     def final_log(self) -> Log:
@@ -382,7 +382,7 @@ class RandomClients:
 @pytest.mark.parametrize("lies", [0.0, 0.05, 0.2])
 def test_the_rules_agree_with_linearizability(lies: float) -> None:
     random = Random(3)
-    fine = 0
+    linearizable_count = 0
     for _ in range(1000):
         clients = RandomClients(random, lies)
         for at in range(random.randrange(10, 40)):
@@ -391,5 +391,5 @@ def test_the_rules_agree_with_linearizability(lies: float) -> None:
         verdict = check(as_operations(clients.events, log), LogModel())
         violations = judge(clients.events, log)
         assert (violations == []) == (verdict.outcome == LINEARIZABLE), (clients.events, log)
-        fine += violations == []
-    assert fine == 1000 if lies == 0 else 200 < fine < 900
+        linearizable_count += violations == []
+    assert linearizable_count == 1000 if lies == 0 else 200 < linearizable_count < 900

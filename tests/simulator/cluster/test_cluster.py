@@ -32,7 +32,7 @@ def test_kip392_consumers_in_racks_read_from_followers() -> None:
 
 
 def test_a_broker_that_returns_empty_gets_everything_again() -> None:
-    """S4: it is a member of no ISR until then."""
+    """S4: it is a member of no ISR until it has all records."""
     outcome = simulate("cluster", 3, kinds=("wiped-broker",))
     assert not outcome.failed, str(outcome)
     assert outcome.coverage["broker wiped"] == 2
@@ -40,9 +40,9 @@ def test_a_broker_that_returns_empty_gets_everything_again() -> None:
 
 @pytest.mark.parametrize("seen", ["controller wiped", "combined node wiped"])
 def test_q12_a_controller_that_returns_empty_is_no_voter_any_more(seen: str) -> None:
-    """S4: and a broker that it is, too, is in no ISR until it has all again.
+    """S4: if it is a broker too, it is in no ISR until it has all records again.
 
-    The first run in which it happens ends well, as all before it.
+    No seed fails, up to and with the first one that reaches the situation.
     """
     for seed in range(1, 60):
         outcome = simulate("cluster", seed, kinds=("wiped-controller", "kill"))
@@ -53,49 +53,49 @@ def test_q12_a_controller_that_returns_empty_is_no_voter_any_more(seen: str) -> 
 
 
 def test_q24_a_node_that_returns_empty_asks_the_leader_that_seemed_gone() -> None:
-    """In this run its log names no voter yet: it did not ask again, and never found the leader."""
+    """Seed 30376 once failed: with no voter in its log, the node never asked that leader again."""
     outcome = simulate("cluster", 30376)
     assert not outcome.failed, str(outcome)
     assert outcome.coverage["combined node wiped"] > 0
 
 
 def test_clients_that_are_cut_off_write_once_and_read_all() -> None:
-    """S5: what they repeat, as responses were lost, is written once."""
+    """S5: batches that they repeat, as their responses were lost, are written once."""
     outcome = simulate("cluster", 1, kinds=("cut-client",))
     assert not outcome.failed, str(outcome)
     assert outcome.coverage["fault: cut-client"] > 0
 
 
 def test_preferred_leaders_are_elected_after_faults() -> None:
-    expect_well_until_seen("preferred leader elected")
+    expect_no_failure_until("preferred leader elected")
 
 
 @pytest.mark.parametrize("seen", ["topic recreated", "partition moved"])
 def test_v10_partitions_move_and_topics_are_recreated_under_load(seen: str) -> None:
     """V4, V10, C250."""
-    expect_well_until_seen(seen)
+    expect_no_failure_until(seen)
 
 
 def test_committed_offsets_outlive_their_coordinator() -> None:
-    expect_well_until_seen("coordinator moved", "OffsetFetch served")
+    expect_no_failure_until("coordinator moved", "OffsetFetch served")
 
 
 SEEN_OF_V11 = ("partitions removed", "partition added", "consumer of a removed partition")
 
 
-def test_readers_of_deleted_records_go_on_at_the_start() -> None:
-    """What clients did not ask to delete stays."""
-    expect_well_until_seen("DeleteRecords served", "consumer of deleted records")
+def test_consumers_of_deleted_records_continue_at_the_log_start() -> None:
+    """Records that no client asked to delete stay."""
+    expect_no_failure_until("DeleteRecords served", "consumer of deleted records")
 
 
 @pytest.mark.parametrize("seen", SEEN_OF_V11)
 def test_v11_partitions_are_removed_and_added_again_under_load(seen: str) -> None:
-    """V11: no client gets records of another partition than it thinks."""
-    expect_well_until_seen(seen)
+    """V11: no client takes records of the removed partition for those of the new one."""
+    expect_no_failure_until(seen)
 
 
-def expect_well_until_seen(*situations: str) -> None:
-    """The first run in which all of these happen ends well, as all before it."""
+def expect_no_failure_until(*situations: str) -> None:
+    """Play seeds until one reaches all these situations; none may fail."""
     for seed in range(1, 60):
         outcome = simulate("cluster", seed, kinds=("kill", "isolate"))
         assert not outcome.failed, str(outcome)

@@ -1,5 +1,7 @@
-"""Each invariant of replication complains of a state that breaks it: a cluster goes well, then is
-tampered with."""
+"""Each invariant of replication is violated by a state that breaks it.
+
+A cluster runs without faults, and then its state is tampered with.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ EPOCH_AT = 12
 
 
 class Scene:
-    """Three brokers, and a partition with some records."""
+    """A world of three brokers, with a partition that has some records."""
 
     def __init__(self) -> None:
         self.world = world = ClusterWorld(5, ClusterSetting(voters=3, raft=KAFKA_TIMES))
@@ -53,18 +55,18 @@ class Scene:
     def image(self) -> PartitionImage:
         return self.world.image.partitions[self.world.keys[0]]
 
-    def becomes(self, **changes: Any) -> None:
-        """The newest image has another state of the partition."""
+    def change_partition(self, **changes: Any) -> None:
+        """Change the partition in the newest image, and show that to the invariants."""
         changed = self.image.replace(partition_epoch=self.image.partition_epoch + 1, **changes)
         self.world.image.partitions[self.key] = changed
-        self.shown_image()
+        self.check_image()
 
-    def shown_image(self) -> None:
+    def check_image(self) -> None:
         for invariant in self.world.cluster_invariants:
             invariant.on_image(self.world.image)
 
-    def shown(self, before: ReplicaSnapshot | None = None) -> None:
-        """The leader's replica has changed."""
+    def check_replica(self, before: ReplicaSnapshot | None = None) -> None:
+        """Show the invariants a change of the leader's replica."""
         change = ReplicaChange(self.leader, self.key, self.partition, before)
         for invariant in self.world.cluster_invariants:
             invariant.on_replica(change)
@@ -79,18 +81,18 @@ class Scene:
 def a_new_leader_lacks_a_batch(scene: Scene) -> None:
     scene.committed.committed_in[2] = -1
     scene.lose_batch()
-    scene.shown()
+    scene.check_replica()
 
 
 def a_leader_commits_without_a_batch(scene: Scene) -> None:
     scene.lose_batch()
-    scene.shown(ReplicaSnapshot(scene.partition.leader_epoch, True, True, 0, 0, 0))
+    scene.check_replica(ReplicaSnapshot(scene.partition.leader_epoch, True, True, 0, 0, 0))
 
 
 def a_follower_is_ahead_of_all_leaders(scene: Scene) -> None:
     scene.partition.leads = scene.partition.online = False
     scene.partition.high_watermark = scene.committed.high_watermark + 1
-    scene.shown()
+    scene.check_replica()
 
 
 def acknowledged_before_committed(scene: Scene) -> None:
@@ -119,74 +121,74 @@ def a_member_that_lost_data_joins_without_it(scene: Scene) -> None:
 
 
 def a_member_joins_without_a_batch(scene: Scene) -> None:
-    scene.becomes(isr=(), leader=-1, last_known_elr=(0,), leader_epoch=9)
+    scene.change_partition(isr=(), leader=-1, last_known_elr=(0,), leader_epoch=9)
     scene.lose_batch()
-    scene.becomes(isr=(scene.leader.id,))
+    scene.change_partition(isr=(scene.leader.id,))
 
 
 def a_member_is_not_counted(scene: Scene) -> None:
-    scene.becomes(isr=(0, 1, 2), replicas=(0, 1, 2))
-    scene.shown(ReplicaSnapshot(scene.partition.leader_epoch, True, True, 0, 0, 0))
+    scene.change_partition(isr=(0, 1, 2), replicas=(0, 1, 2))
+    scene.check_replica(ReplicaSnapshot(scene.partition.leader_epoch, True, True, 0, 0, 0))
 
 
 def the_leader_is_not_in_the_isr(scene: Scene) -> None:
-    scene.becomes(isr=(), leader_epoch=9)
+    scene.change_partition(isr=(), leader_epoch=9)
 
 
 def a_stranger_is_in_the_isr(scene: Scene) -> None:
-    scene.becomes(isr=(0, 1, 2))
+    scene.change_partition(isr=(0, 1, 2))
 
 
 def a_fenced_broker_is_in_the_isr(scene: Scene) -> None:
-    scene.becomes(replicas=(0, 1, 2))  # a sole replica may lead while it is fenced
+    scene.change_partition(replicas=(0, 1, 2))  # a sole replica may lead while it is fenced
     brokers = scene.world.image.brokers
     brokers[scene.leader.id] = brokers[scene.leader.id].replace(fenced=True)
-    scene.shown_image()
+    scene.check_image()
 
 
 def nobody_may_lead(scene: Scene) -> None:
-    scene.becomes(isr=(), leader=-1, leader_epoch=9)
+    scene.change_partition(isr=(), leader=-1, leader_epoch=9)
 
 
 def the_leader_epoch_falls(scene: Scene) -> None:
-    scene.becomes(leader_epoch=scene.image.leader_epoch - 1)
+    scene.change_partition(leader_epoch=scene.image.leader_epoch - 1)
 
 
 def a_leader_change_in_the_same_epoch(scene: Scene) -> None:
-    scene.becomes(leader=-1)
+    scene.change_partition(leader=-1)
 
 
 def the_partition_epoch_stays(scene: Scene) -> None:
     epoch = scene.image.partition_epoch
-    scene.becomes(recovery=1)
+    scene.change_partition(recovery=1)
     scene.world.image.partitions[scene.key] = scene.image.replace(partition_epoch=epoch, recovery=0)
-    scene.shown_image()
+    scene.check_image()
 
 
 def a_broker_epoch_falls(scene: Scene) -> None:
     brokers = scene.world.image.brokers
     brokers[0] = brokers[0].replace(epoch=0)
-    scene.shown_image()
+    scene.check_image()
 
 
 def a_replica_goes_back_to_an_older_epoch(scene: Scene) -> None:
-    scene.shown(ReplicaSnapshot(scene.partition.leader_epoch + 1, False, False, 0, 0, 0))
+    scene.check_replica(ReplicaSnapshot(scene.partition.leader_epoch + 1, False, False, 0, 0, 0))
 
 
 def two_lead_in_an_epoch(scene: Scene) -> None:
     scene.committed.leaders[scene.partition.leader_epoch] = 7, 1
-    scene.shown()
+    scene.check_replica()
 
 
 def the_high_watermark_falls(scene: Scene) -> None:
     was = scene.partition.high_watermark
-    scene.shown(ReplicaSnapshot(scene.partition.leader_epoch, True, True, was + 1, was, 0))
+    scene.check_replica(ReplicaSnapshot(scene.partition.leader_epoch, True, True, was + 1, was, 0))
 
 
 def the_high_watermark_is_beyond_the_end(scene: Scene) -> None:
     scene.partition.high_watermark = scene.partition.written_end + 1
     scene.committed.high_watermark = scene.partition.high_watermark
-    scene.shown(ReplicaSnapshot(scene.partition.leader_epoch, True, True, 0, 0, 0))
+    scene.check_replica(ReplicaSnapshot(scene.partition.leader_epoch, True, True, 0, 0, 0))
 
 
 def a_reassignment_completes_too_early(scene: Scene) -> None:
@@ -203,24 +205,24 @@ def a_reassignment_completes_too_early(scene: Scene) -> None:
 
 def a_replica_has_records_of_a_removed_partition(scene: Scene) -> None:
     scene.partition.first_leader_epoch = scene.log.first_epoch = 7
-    scene.shown()
+    scene.check_replica()
 
 
 def more_is_deleted_than_asked(scene: Scene) -> None:
     scene.world.deleter.requested[scene.partition.topic, scene.partition.index] = 2
     scene.partition.start = 3
-    scene.shown()
+    scene.check_replica()
 
 
 def an_added_partition_has_an_epoch_of_the_removed_one(scene: Scene) -> None:
     epoch = scene.image.leader_epoch
-    scene.becomes(leader_epoch=epoch + 1, first_leader_epoch=epoch + 1)
-    scene.becomes(leader_epoch=epoch + 2, first_leader_epoch=epoch)
+    scene.change_partition(leader_epoch=epoch + 1, first_leader_epoch=epoch + 1)
+    scene.change_partition(leader_epoch=epoch + 2, first_leader_epoch=epoch)
 
 
 def the_epoch_cache_is_wrong(scene: Scene) -> None:
     scene.log.batches[-1] = scene.log.batches[-1].replace(epoch=7)
-    scene.shown()
+    scene.check_replica()
 
 
 TAMPERINGS: dict[Callable[[Scene], None], str] = {
@@ -254,7 +256,7 @@ TAMPERINGS: dict[Callable[[Scene], None], str] = {
 
 
 def test_v11_a_consumer_notices_records_of_another_partition() -> None:
-    """Its position is one of the partition that was removed; so is the epoch that it names."""
+    """Its position and its epoch are of the partition that was removed."""
     scene = Scene()
     [consumer] = scene.world.consumers
     position, epoch = consumer.positions[scene.key], consumer.epochs[scene.key]

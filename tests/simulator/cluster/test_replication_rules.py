@@ -33,9 +33,9 @@ PARTITIONS = 6
 
 
 class Story(ClusterWorld):
-    """Three nodes, a partition that all of them have, and clients that write and read it.
+    """A world of three nodes and a partition with a replica on each, which clients write and read.
 
-    With `separate` the active controller is none of them.
+    With `separate` the active controller is another node.
     """
 
     def __init__(
@@ -59,16 +59,16 @@ class Story(ClusterWorld):
         )
         super().__init__(seed, setting, trace)
 
-    def played(self, script: Script) -> Story:
-        """Play the script on a cluster at work, and then without any fault."""
+    def play_script(self, script: Script) -> Story:
+        """Play the script once the cluster commits records, and then heal it."""
 
-        def whole() -> Iterator[Goal]:
+        def whole_script() -> Iterator[Goal]:
             yield from begin(self)
-            yield self.committed_more()
+            yield self.more_committed()
             yield from script(self)
             yield from heal(self)
 
-        self.play(whole())
+        self.play(whole_script())
         return self
 
     @property
@@ -95,25 +95,25 @@ class Story(ClusterWorld):
         followers = [it for it in self.partition.replicas if it != self.partition.leader]
         return self.replicas[followers[number]]
 
-    def cut_from_each_other(self, one: ClusterNode, other: ClusterNode) -> None:
+    def cut_connection(self, one: ClusterNode, other: ClusterNode) -> None:
         self.network.cut([one.id], [other.id])
         self.network.cut([other.id], [one.id])
 
-    def committed_more(self, count: int = 5) -> Goal:
+    def more_committed(self, count: int = 5) -> Goal:
         wanted = self.committed(self.key).high_watermark + count
         return Goal(
             "more is committed", lambda: self.committed(self.key).high_watermark >= wanted, LONG_MS
         )
 
-    def led_by_another_than(self, node: ClusterNode) -> Goal:
+    def another_leader_than(self, node: ClusterNode) -> Goal:
         return Goal(
             "another broker leads", lambda: self.partition.leader not in (node.id, -1), LONG_MS
         )
 
 
 @pytest.fixture(autouse=True)
-def the_topic_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In random runs it may be deleted and created again, or have other partitions."""
+def keep_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the administrators of random runs, which recreate topics and change partitions."""
     monkeypatch.setattr(TopicAdministrator, "_recreate", lambda _: None)
     monkeypatch.setattr(PartitionAdministrator, "begin", lambda _: None)
 
@@ -125,40 +125,40 @@ def test_v9_an_isolated_leader_commits_nothing(seed: int) -> None:
     def script(story: Story) -> Iterator[Goal]:
         old = story.broker
         story.network.isolate(old.id)
-        yield story.led_by_another_than(old)
-        yield story.committed_more()
+        yield story.another_leader_than(old)
+        yield story.more_committed()
         replica = old.node.replica_manager.partitions[story.key]
         mark = replica.high_watermark
-        assert replica.leads, "it does not know"
+        assert replica.leads, "it does not know of the election"
         assert replica.leader_epoch < story.partition.leader_epoch
-        yield story.committed_more(20)
+        yield story.more_committed(20)
         assert replica.leads
         assert replica.high_watermark == mark
         assert old.id not in story.partition.isr
 
-    Story(seed).played(script)
+    Story(seed).play_script(script)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_v8_a_follower_that_cannot_fetch_leaves_the_isr_and_returns(seed: int) -> None:
-    """V7, V8: its heartbeats arrive, so that only the leader can notice; `heal` wants it back.
+    """V7, V8: its heartbeats arrive, so only the leader can notice; `heal` expects it to return.
 
     C168.
     """
 
     def script(story: Story) -> Iterator[Goal]:
         follower = story.follower()
-        story.cut_from_each_other(follower, story.broker)
+        story.cut_connection(follower, story.broker)
         yield Goal("it leaves", lambda: follower.id not in story.partition.isr, LONG_MS)
         assert not story.image.brokers[follower.id].fenced
-        yield story.committed_more()
+        yield story.more_committed()
 
-    Story(seed, separate=True).played(script)
+    Story(seed, separate=True).play_script(script)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_v12_a_consumer_ahead_of_the_new_leader_waits(seed: int) -> None:
-    """V12, C186: it has read what the next leader does not know yet to be committed."""
+    """V12, C186: it has read records that the next leader does not know to be committed."""
 
     def script(story: Story) -> Iterator[Goal]:
         old, [consumer] = story.broker, story.consumers
@@ -173,16 +173,16 @@ def test_v12_a_consumer_ahead_of_the_new_leader_waits(seed: int) -> None:
             return position() > max(mark_of(story.follower(it)) for it in (0, 1))
 
         yield Goal("the consumer is ahead of the followers", is_ahead, LONG_MS)
-        story.cut_from_each_other(story.follower(0), story.follower(1))
+        story.cut_connection(story.follower(0), story.follower(1))
         for number in (0, 1):  # a response that is under way would tell the high watermark
-            story.cut_from_each_other(story.follower(number), old)
+            story.cut_connection(story.follower(number), old)
         story.kill(old)
-        yield story.led_by_another_than(old)
+        yield story.another_leader_than(old)
         served = story.coverage["fetch served"]
         yield Goal("it has fetched", lambda: story.coverage["fetch served"] >= served + 2, LONG_MS)
         assert mark_of(story.broker) < position() <= story.broker.logs[story.key].end
 
-    seen = Story(seed, separate=True).played(script).coverage
+    seen = Story(seed, separate=True).play_script(script).coverage
     assert f"fetch error {ErrorCode.OFFSET_OUT_OF_RANGE}" not in seen
 
 
@@ -201,7 +201,7 @@ def test_v13_followers_fetch_from_others_while_a_leader_is_cut_off(seed: int) ->
 
         yield Goal("each leads", lambda: all(map(led_by, (cut, leader))), LONG_MS)
         yield Goal("all are in sync", lambda: all_in_sync(story), LONG_MS)
-        story.cut_from_each_other(story.replicas[cut], story.replicas[follower])
+        story.cut_connection(story.replicas[cut], story.replicas[follower])
         marks = {it.key: story.committed(it.key).high_watermark for it in led_by(leader)}
         yield Goal(
             "the leader that is cut off notices",
@@ -211,12 +211,12 @@ def test_v13_followers_fetch_from_others_while_a_leader_is_cut_off(seed: int) ->
         assert all({*it.isr} == {cut, leader, follower} for it in led_by(leader))
         assert all(story.committed(key).high_watermark > mark for key, mark in marks.items())
 
-    Story(seed, separate=True).played(script)
+    Story(seed, separate=True).play_script(script)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_v7_a_coordinator_answers_once_all_of_its_log_is_committed(seed: int) -> None:
-    """V7: the next leader could lack what a coordinator has answered before that."""
+    """V7: else the next leader could lack offsets that the coordinator has returned."""
 
     def script(story: Story) -> Iterator[Goal]:
         def fetched() -> int:
@@ -240,7 +240,7 @@ def test_v7_a_coordinator_answers_once_all_of_its_log_is_committed(seed: int) ->
         yield Goal(
             "neither follower knows what is committed", lambda: lags(one) and lags(other), LONG_MS
         )
-        story.cut_from_each_other(one, other)
+        story.cut_connection(one, other)
         story.kill(story.replicas[old])
         yield Goal("another leads", lambda: leader() not in (old, -1), LONG_MS)
         loads = f"error {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}"
@@ -250,12 +250,12 @@ def test_v7_a_coordinator_answers_once_all_of_its_log_is_committed(seed: int) ->
         assert lags(story.replicas[leader()])
         assert fetched() == before
 
-    Story(seed, separate=True, members=1).played(script)
+    Story(seed, separate=True, members=1).play_script(script)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_v16_clients_meet_only_retriable_errors_at_failovers(seed: int) -> None:
-    """V16, C249: they try again at the next leader."""
+    """V16, C249: so they retry at the next leader."""
 
     def script(story: Story) -> Iterator[Goal]:
         for number in range(4):
@@ -265,18 +265,18 @@ def test_v16_clients_meet_only_retriable_errors_at_failovers(seed: int) -> None:
             else:
                 story.kill(old)
                 story.schedule(story.time + 500, story.start, old)
-            yield story.led_by_another_than(old)
-            yield story.committed_more()
+            yield story.another_leader_than(old)
+            yield story.more_committed()
             yield Goal("all are in sync", lambda: len(story.partition.isr) == 3, LONG_MS)
 
-    seen = Counter(Story(seed).played(script).coverage)
+    seen = Counter(Story(seed).play_script(script).coverage)
     codes = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_LEADER_EPOCH)
     assert sum(seen[f"{what} error {code}"] for what in ("fetch", "produce") for code in codes) > 0
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_v14_the_next_controller_decides_what_the_last_one_could_not(seed: int) -> None:
-    """V2, V14, C244: controller and leader of the partition are gone at the same time."""
+    """V2, V14, C244: the controller and the partition's leader fail at the same time."""
 
     def script(story: Story) -> Iterator[Goal]:
         first = story.controller
@@ -288,14 +288,14 @@ def test_v14_the_next_controller_decides_what_the_last_one_could_not(seed: int) 
         assert story.image.topics == before.topics
         yield Goal("it is fenced", lambda: story.image.brokers[first.id].fenced, LONG_MS)
         assert story.partition.leader not in (first.id, -1)
-        yield story.committed_more()
+        yield story.more_committed()
 
-    Story(seed).played(script)
+    Story(seed).play_script(script)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_v3_leadership_has_moved_when_a_broker_ends(seed: int) -> None:
-    """V3, V5, C213: it is unfenced again afterwards."""
+    """V3, V5, C213: after its restart it is unfenced again."""
 
     def script(story: Story) -> Iterator[Goal]:
         old = story.broker
@@ -303,13 +303,13 @@ def test_v3_leadership_has_moved_when_a_broker_ends(seed: int) -> None:
         yield Goal("it has ended", lambda: old.core is None, LONG_MS)
         assert story.partition.leader not in (old.id, -1)
         assert old.id not in story.partition.isr
-        yield story.committed_more()
+        yield story.more_committed()
 
-    assert Story(seed).played(script).coverage["clean shutdown"] > 0
+    assert Story(seed).play_script(script).coverage["clean shutdown"] > 0
 
 
 def test_v17_a_broker_that_applies_nothing_is_behind() -> None:
-    """V17, C214: its heartbeats go on, and say how far it is; that is measured, and logged once."""
+    """V17, C214: from its heartbeats the controller measures its lag, and logs that once."""
 
     def script(story: Story) -> Iterator[Goal]:
         slow, other = story.follower(0), story.follower(1)
@@ -318,7 +318,7 @@ def test_v17_a_broker_that_applies_nothing_is_behind() -> None:
         sessions = controller.controller.sessions
         applier = slow.node.quorum.applier
         applier.is_applying = True  # as while a large batch is applied
-        story.cut_from_each_other(other, story.broker)  # and there is news: the ISR shrinks
+        story.cut_connection(other, story.broker)  # and there is news: the ISR shrinks
         yield Goal("it is behind", lambda: sessions.behind_ms(story.time) != [], LONG_MS)
         assert not story.image.brokers[slow.id].fenced
         yield passing(BEHIND_LIMIT_MS + 1000)
@@ -329,7 +329,7 @@ def test_v17_a_broker_that_applies_nothing_is_behind() -> None:
         yield Goal("it is not behind", lambda: sessions.behind_ms(story.time) == [], LONG_MS)
 
     lines: list[str] = []
-    Story(1, separate=True, trace=lines.append).played(script)
+    Story(1, separate=True, trace=lines.append).play_script(script)
     assert len([line for line in lines if "is slow to apply metadata" in line]) == 1
 
 
@@ -341,7 +341,7 @@ def test_v17_a_broker_that_applies_nothing_is_behind() -> None:
     ],
 )
 def test_logs_agree_after_disks_have_lost_or_failed(kinds: tuple[str, ...], seen: str) -> None:
-    """V6, V15, V18: the first run in which it happens ends well, as all before it."""
+    """V6, V15, V18: no seed fails, up to and with the first one that reaches the situation."""
     for seed in range(1, 20):
         outcome = simulate("cluster", seed, kinds=kinds)
         assert not outcome.failed, str(outcome)

@@ -62,14 +62,14 @@ def test_the_path_to_a_violation_is_printed() -> None:
 
 
 @pytest.mark.parametrize("name", MUTANTS)
-def test_a_mutant_has_its_text(name: str) -> None:
-    """Those that take long are explored elsewhere."""
+def test_the_original_text_of_a_mutant_is_in_its_module(name: str) -> None:
+    """Also the slow mutants, which only `make mutants` explores."""
     for module in {edit.module for edit in MUTANTS[name].edits}:
         source = inspect.getsource(import_module(module))
         assert MUTANTS[name].edited(module, source) != source
 
 
-def test_a_mutant_without_its_text_is_an_error() -> None:
+def test_an_original_text_that_is_not_unique_is_an_error() -> None:
     mutant = Mutant(rule="", detected_by="", module="m", original="a", replacement="b", bound={})
     [edit] = mutant.edits
     assert edit.edited("xax") == "xbx"
@@ -118,7 +118,7 @@ def test_numbered_nodes_are_never_changed(quorum: Quorum) -> None:
 
 
 class RealNodes(Quorum):
-    """Each number has a node of its own reader it, to which every event was applied."""
+    """Keeps a real node beside the tables of results, and applies every event to it too."""
 
     def __init__(self, bound: Bound) -> None:
         super().__init__(bound)
@@ -127,27 +127,27 @@ class RealNodes(Quorum):
     def _apply(self, state: list[int], node_id: int, event: str, argument: Any) -> None:
         number = state[node_id]
         super()._apply(state, node_id, event, argument)
-        self._live(node_id, (number, event, argument))
+        self._compare_with_real_node(node_id, (number, event, argument))
 
     def _give_up(self, state: list[int], sender: int, peer: int) -> None:
         number = state[peer]
         super()._give_up(state, sender, peer)
         if state[peer] != number:
-            self._live(peer, (number, "forget", sender))
+            self._compare_with_real_node(peer, (number, "forget", sender))
 
-    def _live(self, node_id: int, made: tuple[int, str, Any]) -> None:
-        """Compare the real node's result with the tables."""
-        _, event, argument = made
-        known = self._steps[made]
+    def _compare_with_real_node(self, node_id: int, step_key: tuple[int, str, Any]) -> None:
+        """Apply a step to the real node, and compare the result with the tables."""
+        _, event, argument = step_key
+        known = self._steps[step_key]
         result = step(
             self.real[node_id], event, self.messages[argument] if event == "receive" else argument
         )
         self.real[node_id] = result.node
-        assert self.nodes.number(result.node, node_id) == known.node, made
+        assert self.nodes.number(result.node, node_id) == known.node, step_key
         sent = [self.messages.number(message) for message in result.sent]
-        assert sent == [message for _, message in known.sent], made
+        assert sent == [message for _, message in known.sent], step_key
         assert result.given_up == known.given_up
-        assert result.node.batches == self.nodes[known.node].batches  # payloads and all
+        assert result.node.batches == self.nodes[known.node].batches  # also their payloads
 
 
 def test_a_step_depends_on_the_keys_of_node_and_message_alone() -> None:
@@ -165,14 +165,14 @@ def test_a_step_depends_on_the_keys_of_node_and_message_alone() -> None:
                 state = quorum.after(state, rng.choice(moves))
 
 
-def observables(quorum: Quorum) -> set[Any]:
-    """The visible states of nodes without pending writes, over all reachable states."""
+def settled_states(quorum: Quorum) -> set[Any]:
+    """All reachable states without pending writes, with what is visible of each node."""
     seen, found, left = {quorum.first}, set(), [quorum.first]
     while left:
         state = left.pop()
         nodes = [quorum.nodes[number] for number in state[:NODES]]
         if not any(node.pending or node.core.log.flushed < node.core.log.end for node in nodes):
-            found.add((tuple([seen_of(node) for node in nodes]), quorum.histories[state[3]]))
+            found.add((tuple([visible_state(node) for node in nodes]), quorum.histories[state[3]]))
         for move in quorum.moves(state):
             next_state = quorum.after(state, move)
             quorum.check(next_state)
@@ -182,13 +182,13 @@ def observables(quorum: Quorum) -> set[Any]:
     return found
 
 
-def seen_of(node: Node) -> Any:
+def visible_state(node: Node) -> Any:
     core = node.core
     return core.role.name, node.election, node.batches, core.log.high_watermark
 
 
-class Full(Quorum):
-    """Tries all moves."""
+class AllMovesQuorum(Quorum):
+    """Omits no moves."""
 
     def moves(self, state: State) -> list[Move]:
         return self.all_moves(state)
@@ -198,20 +198,20 @@ class Full(Quorum):
 def test_omitted_moves_make_no_difference() -> None:
     """The time of a response to BeginQuorumEpoch changes no visible state."""
     bound = Bound("for tests", epochs=1, records=0, crashes=(0, 0, 0))
-    assert observables(Quorum(bound)) == observables(Full(bound))
+    assert settled_states(Quorum(bound)) == settled_states(AllMovesQuorum(bound))
 
 
 @pytest.mark.slow
 def test_writing_at_once_makes_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For a node that cannot crash: the states without pending writes are the same."""
+    """Nodes that cannot crash write at once; the states without pending writes are the same."""
     bound = Bound("for tests", epochs=1, records=0, crashes=(0, 0, 0))
-    at_once = observables(Quorum(bound))
+    at_once = settled_states(Quorum(bound))
     monkeypatch.setattr("kraftlog.simulator.explorer.step._write_at_once", lambda _: False)
-    assert observables(Quorum(bound)) == at_once
+    assert settled_states(Quorum(bound)) == at_once
 
 
 def test_a_follower_has_heard_from_no_leader(quorum: Quorum) -> None:
-    """Time stands still, so contact with a leader would never expire."""
+    """The explorer has no time, so contact with a leader would never expire."""
     state = election(quorum, 0, 1, 2)
     for move in (
         ("persist", 0, None),

@@ -30,32 +30,32 @@ def node(
     election: ElectionState | None = None,
 ) -> Node:
     """A node with these durable batches and this election state."""
-    made = Node(make_core(node_id, batches, election or ElectionState(2)), crashes=0)
-    made.batches = batches
-    made.core.log.high_watermark = committed
-    return made
+    node_with_batches = Node(make_core(node_id, batches, election or ElectionState(2)), crashes=0)
+    node_with_batches.batches = batches
+    node_with_batches.core.log.high_watermark = committed
+    return node_with_batches
 
 
-def broken_in_step(old: Node, new: Node) -> str:
-    with pytest.raises(Broken) as broken:
+def invariant_broken_by_step(old: Node, new: Node) -> str:
+    with pytest.raises(Broken) as invariant_broken_by:
         check_step(old, new)
-    return broken.value.invariant
+    return invariant_broken_by.value.invariant
 
 
-def broken(*nodes: Node) -> str:
+def invariant_broken_by(*nodes: Node) -> str:
     """The invariant that is broken when these nodes are added one by one to empty ones."""
-    with pytest.raises(Broken) as broken:
+    with pytest.raises(Broken) as invariant_broken_by:
         check_all(*nodes)
-    return broken.value.invariant
+    return invariant_broken_by.value.invariant
 
 
 def check_all(*nodes: Node) -> History:
-    everybody = [node(node_id) for node_id in range(NODES)]
+    all_nodes = [node(node_id) for node_id in range(NODES)]
     history = History(records=0)
     for one in nodes:
-        everybody[one.id] = one
+        all_nodes[one.id] = one
         history = history.with_node(one)
-    check_state(everybody, history)
+    check_state(all_nodes, history)
     return history
 
 
@@ -64,43 +64,49 @@ def test_two_equal_logs_break_no_invariant() -> None:
     assert history.committed == (FIRST, SECOND)
 
 
-def test_epochs_that_decrease() -> None:
+def test_decreasing_epochs_are_detected() -> None:
     old, new = [node(0, election=ElectionState(epoch)) for epoch in (3, 2)]
-    assert broken_in_step(old, new) == "epochs never decrease"
+    assert invariant_broken_by_step(old, new) == "epochs never decrease"
 
 
-def test_a_high_watermark_that_decreases() -> None:
+def test_a_decreasing_high_watermark_is_detected() -> None:
     old, new = [node(0, FIRST, committed=committed) for committed in (2, 0)]
-    assert broken_in_step(old, new) == "the high watermark never decreases"
+    assert invariant_broken_by_step(old, new) == "the high watermark never decreases"
 
 
-def test_a_core_with_a_wrong_view_of_its_log() -> None:
+def test_a_core_with_a_wrong_view_of_its_log_is_detected() -> None:
     new = node(0, FIRST, SECOND)
     new.batches = (FIRST,)
-    assert broken_in_step(node(0), new) == "the core knows its log"
+    assert invariant_broken_by_step(node(0), new) == "the core knows its log"
 
 
-def test_a_high_watermark_beyond_the_log() -> None:
-    assert broken_in_step(node(0), node(0, FIRST, committed=3)) == "what is committed is in the log"
+def test_a_high_watermark_beyond_the_log_is_detected() -> None:
+    assert (
+        invariant_broken_by_step(node(0), node(0, FIRST, committed=3))
+        == "what is committed is in the log"
+    )
 
 
-def test_two_leaders_in_memory_or_on_disk() -> None:
+def test_two_leaders_in_an_epoch_are_detected() -> None:
     one, other = [node(i, election=ElectionState(2, leader_id=j)) for i, j in ((0, 1), (2, 0))]
-    assert broken(one, other) == "one leader an epoch"
+    assert invariant_broken_by(one, other) == "one leader an epoch"
 
 
-def test_logs_with_a_common_batch_after_a_difference() -> None:
+def test_a_common_batch_after_a_difference_is_detected() -> None:
     both = node(0, FIRST, SECOND), node(1, OTHER, SECOND)
-    assert broken(*both) == "logs with a batch in common are the same up to it"
+    assert invariant_broken_by(*both) == "logs with a batch in common are the same up to it"
 
 
-def test_different_committed_records() -> None:
+def test_different_committed_records_are_detected() -> None:
     both = [node(i, b, committed=2) for i, b in ((0, FIRST), (1, OTHER_EPOCH))]
-    assert broken(*both) == "what is committed never changes"
+    assert invariant_broken_by(*both) == "what is committed never changes"
 
 
-def test_committed_on_one_node_only() -> None:
-    assert broken(node(0, FIRST, committed=2)) == "what is committed is durable on a majority"
+def test_a_commit_on_one_node_only_is_detected() -> None:
+    assert (
+        invariant_broken_by(node(0, FIRST, committed=2))
+        == "what is committed is durable on a majority"
+    )
 
 
 def leader(epoch: int) -> Node:
@@ -108,23 +114,25 @@ def leader(epoch: int) -> Node:
     before = ElectionState(epoch - 1)
     candidate = step(node(0, election=before), "campaign")
     voter = step(node(1, election=before), "receive", candidate.sent[0])
-    made = step(candidate.node, "receive", voter.sent[0]).node
-    assert made.core.role.name == "leader"
-    return made
+    node_with_batches = step(candidate.node, "receive", voter.sent[0]).node
+    assert node_with_batches.core.role.name == "leader"
+    return node_with_batches
 
 
-def test_a_leader_without_committed_records() -> None:
+def test_a_leader_without_committed_records_is_detected() -> None:
     others = [node(i, FIRST, committed=2, election=ElectionState(1)) for i in (1, 2)]
     newest = leader(3)
     assert newest.batches[0].epoch == 3
-    assert broken(*others, newest) == "the newest leader has everything that is committed"
+    assert (
+        invariant_broken_by(*others, newest) == "the newest leader has everything that is committed"
+    )
 
 
 def test_a_leader_that_counts_a_replica_of_an_older_epoch() -> None:
     newest = leader(3)
     newest.core.role.acknowledged_by = (1,)  # type: ignore[attr-defined] # a leader's
     behind = node(1, election=ElectionState(2))
-    assert broken(behind, newest) == "a leader counts only replicas of its epoch"
+    assert invariant_broken_by(behind, newest) == "a leader counts only replicas of its epoch"
 
 
 def test_a_leader_that_commits_without_a_record_of_its_epoch() -> None:
@@ -132,10 +140,10 @@ def test_a_leader_that_commits_without_a_record_of_its_epoch() -> None:
     new = old.copy()
     old.core.role.epoch_start = new.core.role.epoch_start = 2  # type: ignore[attr-defined] # as above
     new.core.log.high_watermark = 2
-    assert broken_in_step(old, new) == "a leader commits by a record of its own epoch"
+    assert invariant_broken_by_step(old, new) == "a leader commits by a record of its own epoch"
 
 
-def test_a_second_vote_and_a_replica_that_stops() -> None:
+def test_a_second_vote_and_a_stop_are_detected() -> None:
     voter = new_node(0, 0)
     voter.sent_vote = 1, 1
     vote = Vote("", ReplicaKey(1), 1, ReplicaKey(0), 0, 0, pre_vote=False)

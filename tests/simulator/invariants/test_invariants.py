@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 
 class Scene:
-    """Three voters that have committed some records: the leader, and a follower."""
+    """A world of three voters that have committed some records; its leader and one follower."""
 
     def __init__(self) -> None:
         self.world = World(5, Setting(voters=3, raft=KAFKA_TIMES))
@@ -482,7 +482,7 @@ def test_every_invariant_has_a_case() -> None:
     assert len({kind.name for kind in INVARIANTS}) == len(INVARIANTS)
 
 
-def ask_often(world: World, rng: Rng) -> Iterator[Goal]:
+def send_foreign_requests_often(world: World, rng: Rng) -> Iterator[Goal]:
     for _ in range(100):
         foreign_requests.send_foreign_requests(world, rng)
         yield passing(1)
@@ -495,5 +495,5 @@ def test_obeying_a_foreign_request_is_detected(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(type(core), "cluster_id_differs", lambda *_: False)
     rng = scene.world.rng("strangers")
     with pytest.raises(Violation) as found:
-        scene.world.play(ask_often(scene.world, rng))
+        scene.world.play(send_foreign_requests_often(scene.world, rng))
     assert found.value.invariant == foreign_requests.NAME

@@ -14,12 +14,12 @@ from tests.simulator.traces import expect_same_under_any_hash_seed
 RUNS = 3
 #: Runs that once found a bug.
 PINNED = [
-    ("mixture", 19),  # an observer tried only the bootstrap address that had always answered (Q32)
-    ("mixture", 20241),  # the leader answered at a bootstrap address, and was then not found (Q24)
+    ("mixture", 19),  # an observer tried only the bootstrap address that always responded (Q32)
+    ("mixture", 20241),  # a leader that responded at a bootstrap address was not found (Q24)
     (
         "reads-anywhere",
         32,
-    ),  # the watcher of messages took the epoch of a request for that of its answer
+    ),  # the watcher of messages took the epoch of a request for that of its response
 ]
 
 

@@ -42,7 +42,7 @@ def data_in(page: str) -> Any:
     return json.loads(found[1])
 
 
-def elected(data: Any) -> list[tuple[int, int, int]]:
+def elections_in(data: Any) -> list[tuple[int, int, int]]:
     """The time, winner and epoch of each election."""
     won = re.compile(r"(\d+) is elected: it leads epoch (\d+)\.")
     found = [(event[0], won.fullmatch(event[3])) for event in data["events"]]
@@ -127,18 +127,18 @@ def states_at(scenario: str, seed: int, time: int) -> dict[int, tuple[str, int, 
 
 def test_states_are_those_of_the_run(page: str) -> None:
     data = data_in(page)
-    first, *_, last = [at for at, _, _ in elected(data)]
+    first, *_, last = [at for at, _, _ in elections_in(data)]
     for time in [0, first - 1, first, (first + last) // 2, last - 1, last, last + 1]:
         shown = {}
-        for who, states in enumerate(data["states"]):
+        for replica_id, states in enumerate(data["states"]):
             _, role, epoch, leader, *_ = [state for state in states if state[0] <= time][-1]
-            shown[who] = (role, epoch, leader)
+            shown[replica_id] = (role, epoch, leader)
         assert shown == states_at(*RUN, time)
 
 
 def test_an_election_is_described(page: str) -> None:
     data = data_in(page)
-    (_, old, _), *_, (_, new, epoch) = elected(data)
+    (_, old, _), *_, (_, new, epoch) = elections_in(data)
     texts = [event[3] for event in data["events"]]
     story = [
         f"Fault: {old} is cut off.",
@@ -151,8 +151,8 @@ def test_an_election_is_described(page: str) -> None:
     places = [texts.index(sentence) for sentence in story]
     assert places == sorted(places)
     votes = [text for text in texts if text.endswith(f"grants {new} its vote in epoch {epoch}.")]
-    for who in [text.split()[0] for text in votes]:
-        assert f"{new} requests the vote of {who} in epoch {epoch}: granted." in texts
+    for replica_id in [text.split()[0] for text in votes]:
+        assert f"{new} requests the vote of {replica_id} in epoch {epoch}: granted." in texts
     assert votes
 
 
@@ -161,19 +161,19 @@ def test_a_snapshot_download_is_described() -> None:
     data = data_in(play_page(*SNAPSHOTS))
     texts = [event[3] for event in data["events"]]
     put = re.compile(r"(\d) replaces its log by the snapshot up to (\d+)\.")
-    placed, who, end = next(
+    placed, replica_id, end = next(
         (i, m[1], m[2]) for i, text in enumerate(texts) if (m := put.match(text))
     )
     story = [
         rf"\d has a snapshot: its log starts at {end}\.",
-        rf"\d refers {who} to the snapshot before its log start, {end}\.",
-        rf"{who} fetches the snapshot up to {end} from \d, from byte 0 on\.",
-        rf"\d sends {who} bytes 0 to \d+ of \d+ of the snapshot up to {end}\.",
+        rf"\d refers {replica_id} to the snapshot before its log start, {end}\.",
+        rf"{replica_id} fetches the snapshot up to {end} from \d, from byte 0 on\.",
+        rf"\d sends {replica_id} bytes 0 to \d+ of \d+ of the snapshot up to {end}\.",
     ]
     found = [next(i for i, text in enumerate(texts) if re.match(line, text)) for line in story]
     assert found == sorted(found)
     assert found[-1] < placed
-    starts = {state[-1] for state in data["states"][int(who)]}
+    starts = {state[-1] for state in data["states"][int(replica_id)]}
     assert {0, int(end)} <= starts
     assert "snapshot" in {message[4] for message in data["messages"]}
 
@@ -217,11 +217,11 @@ def test_a_reassignment_is_described() -> None:
         (126, "The request to add voter 3 fails: DUPLICATE_VOTER."),
     ],
 )
-def test_the_administrators_response_in_words(error: int, text: str) -> None:
+def test_a_response_to_the_administrator_is_described_in_words(error: int, text: str) -> None:
     assert change_result("add voter 3", error) == text
 
 
-def test_a_truncated_change_in_words() -> None:
+def test_a_truncated_voter_change_is_described_in_words() -> None:
     """R1: the previous set is in force again."""
     state = ReplicaState(
         "follower", 1, 0, -1, 9, 9, 5, False, False, (), (0, 1, 2), True, None, (0, 7)
@@ -243,7 +243,7 @@ def test_a_truncated_change_in_words() -> None:
         ([(0, 1), (0, 2), (0, 3), (1, 2), (1, 3)], "cut: 0→1 0→2 0→3 1→2 and 1 more"),
     ],
 )
-def test_cuts_in_words(cuts: list[tuple[int, int]], text: str) -> None:
+def test_cuts_are_described_in_words(cuts: list[tuple[int, int]], text: str) -> None:
     assert describe_cuts(range(4), range(3), set(cuts)) == text
 
 
@@ -260,7 +260,7 @@ def test_the_command_writes_the_page(
 
 # In a browser ------------------------------------------------------------------------------------
 
-#: Uses the page as a visitor does, and stores what it sees in the page.
+#: Uses the page as a reader does, and writes what it shows at each step into the document.
 VISIT = """
 <script>
 const seen = {};
@@ -323,7 +323,7 @@ def browse(chromium: str, tmp_path: Path) -> Callable[..., str]:
 
 
 def test_the_browser_shows_the_roles_of_the_run(page: str, browse: Callable[..., str]) -> None:
-    time = elected(data_in(page))[-1][0]
+    time = elections_in(data_in(page))[-1][0]
     document = browse(page, f"#t={time}")
     assert 'data-ready="true"' in document
     assert f'data-time="{time}"' in document
@@ -381,17 +381,17 @@ def test_the_page_can_be_navigated(page: str, browse: Callable[..., str]) -> Non
 
 
 def test_an_error_in_a_page_is_seen(page: str, browse: Callable[..., str]) -> None:
-    """The other tests rely on this."""
+    """The other tests in a browser rely on the console being checked."""
     with pytest.raises(AssertionError, match="CONSOLE"):
         browse(page.replace("begin();\n", "begin(); missing();\n"))
 
 
 def test_a_picture_is_not_blank(page: str, browse: Callable[..., str], tmp_path: Path) -> None:
     picture = tmp_path / "page.png"
-    browse(page, f"#t={elected(data_in(page))[-1][0]}", str(picture))
+    browse(page, f"#t={elections_in(data_in(page))[-1][0]}", str(picture))
     size, pixels = png(picture.read_bytes())
     assert size == (1280, 800)
-    assert len(set(pixels)) > 50, "rows of pixels that differ"
+    assert len(set(pixels)) > 50, "different rows of pixels"
 
 
 def png(data: bytes) -> tuple[tuple[int, int], list[bytes]]:

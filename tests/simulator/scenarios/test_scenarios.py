@@ -32,14 +32,14 @@ def test_the_mix_for_comparing_speed_is_kafkas() -> None:
 
 @cache
 def failing_seed() -> int:
-    """The first seed that finds the bug of the test; all tests make the same."""
+    """The first seed that finds the bug that these tests make."""
     return next(seed for seed in range(1, 100) if simulate("mixture", seed).failed)
 
 
 def test_a_failing_run_says_how_to_repeat_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Votes for any log: found, printed in one line, shrunk, and repeated by that line."""
+    """A voter that grants its vote to any log: the run is printed in one line, which repeats it."""
     monkeypatch.setattr(elections, "_grants", lambda *_: True)
     seed = failing_seed()
     assert main(["simulate", "--seed", str(seed), "--shrink"]) == 1

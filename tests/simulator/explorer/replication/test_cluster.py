@@ -41,20 +41,20 @@ def test_every_run_within_the_bound_keeps_the_invariants(bound: Bound) -> None:
 
 
 class RealBrokers(Cluster):
-    """Each number has a broker of its own reader it, to which every event was applied."""
+    """Keeps a real broker beside the tables of results, and applies every event to it too."""
 
     def __init__(self, bound: Bound) -> None:
         self.real = [Broker(i, has_slow_disk=bound.slow_disk) for i in range(NODES)]
         super().__init__(bound)
 
     def _apply(self, state: list[int], broker_id: int, event: str, argument: Any) -> None:
-        made = (state[broker_id], event, argument)
+        step_key = (state[broker_id], event, argument)
         real = self.real[broker_id]
         arguments = self.arguments(event, argument)
         after = step(real, event, arguments)
         self.real[broker_id] = after.broker
         super()._apply(state, broker_id, event, argument)
-        number, sent = self._steps[made]
+        number, sent = self._steps[step_key]
         assert self.brokers.number(after.broker) == number, (event, argument)
         assert [self.messages.number(message) for message in after.sent] == [m for _, m in sent]
 
