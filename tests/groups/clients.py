@@ -1,4 +1,4 @@
-"""Clients of a group as they really are: they follow the protocol, and what it tells them."""
+"""Clients of a group that follow the protocol, as real ones do: they act on each response."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from tests.groups.shard_harness import OK, subscription
 if TYPE_CHECKING:
     from tests.groups.shard_harness import ShardHarness
 
-#: On these a client tries again with the id it has.
+#: Errors after which a client retries with the member id it has.
 RETRY = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.REBALANCE_IN_PROGRESS,
 }
-#: On these it begins again as somebody new.
-BEGIN_AGAIN = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION}
+#: Errors after which it joins again as a new member.
+REJOIN_AS_NEW = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION}
 
 
 class Client:
-    """One step at a time; `assignment` is not None while it has its part of a generation."""
+    """Acts one step at a time; `assignment` is not None while it is in a synced generation."""
 
     def __init__(
         self, harness: ShardHarness, instance: str | None, topics: tuple[str, ...]
@@ -33,25 +33,25 @@ class Client:
         self.generation = -1
         self.assignment: bytes | None = None
         self.is_fenced = False
-        self._waits: int | None = None
-        self._for = ""
+        self._slot: int | None = None
+        self._request = ""
 
     @property
-    def waits(self) -> bool:
-        """Whether its last request is not answered yet."""
-        return self._waits is not None and self._waits not in self.harness.answers
+    def is_waiting(self) -> bool:
+        """Whether its last request has no response yet."""
+        return self._slot is not None and self._slot not in self.harness.responses
 
     def step(self) -> None:
-        """Read the answer there is, or ask what is to be asked next."""
-        if self.is_fenced or self.waits:
+        """Handle the response that has come, or send the next request."""
+        if self.is_fenced or self.is_waiting:
             return
-        slot, self._waits = self._waits, None
+        slot, self._slot = self._slot, None
         if slot is not None:
             answer = self.harness.outcome(slot)
             if answer.error_code:
-                self._refused(answer)
-            elif self._for == "join":
-                self._joined(answer)
+                self._handle_error(answer)
+            elif self._request == "join":
+                self._sync(answer)
             else:
                 self.assignment = answer.assignment
         elif self.assignment is None:
@@ -59,51 +59,53 @@ class Client:
         else:
             code = self.harness.heartbeat(self.member_id, self.generation, instance=self.instance)
             if code:
-                self._lost(code)
+                self._leave_generation(code)
 
     def _ask_to_join(self) -> None:
-        self._for = "join"
-        self._waits = self.harness.join(
+        self._request = "join"
+        self._slot = self.harness.join(
             self.member_id, instance=self.instance, protocols=self.protocols
         )
 
-    def _joined(self, answer: Any) -> None:
+    def _sync(self, answer: Any) -> None:
         self.member_id = answer.member_id
         self.generation = answer.generation_id
         assignments = None
         if answer.members and not answer.skip_assignment:
-            assert answer.leader == self.member_id, "only a leader is told who the members are"
-            assignments = {each.member_id: _part(each.member_id) for each in answer.members}
-        self._for = "sync"
-        self._waits = self.harness.sync(
+            assert answer.leader == self.member_id, "only the leader gets the members"
+            assignments = {
+                each.member_id: _assignment_of(each.member_id) for each in answer.members
+            }
+        self._request = "sync"
+        self._slot = self.harness.sync(
             self.member_id, self.generation, assignments, instance=self.instance
         )
 
-    def _refused(self, answer: Any) -> None:
+    def _handle_error(self, answer: Any) -> None:
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = answer.member_id
         else:
-            self._lost(answer.error_code)
+            self._leave_generation(answer.error_code)
 
-    def _lost(self, code: int) -> None:
+    def _leave_generation(self, code: int) -> None:
         self.assignment = None
-        if code in BEGIN_AGAIN:
+        if code in REJOIN_AS_NEW:
             self.member_id = ""
         elif code == ErrorCode.FENCED_INSTANCE_ID:
             self.is_fenced = True
         else:
-            assert code in RETRY, f"told {code}"
+            assert code in RETRY, f"unexpected error {code}"
 
     def leave(self) -> None:
         if self.member_id:
             self.harness.leave((self.member_id, self.instance) if self.instance else self.member_id)
 
     def commit(self, offset: int) -> None:
-        """Commit for its own part; what it is told must fit to what it knows."""
+        """Commit an offset; the error code must be one that a client of its kind can get."""
         slot = self.harness.commit_offsets(
             {("t", 0): offset}, self.member_id, self.generation, instance=self.instance
         )
-        if slot in self.harness.answers:
+        if slot in self.harness.responses:
             [code] = [
                 part.error_code for t in self.harness.outcome(slot).topics for part in t.partitions
             ]
@@ -111,10 +113,10 @@ class Client:
                 OK,
                 ErrorCode.FENCED_INSTANCE_ID,
                 *RETRY,
-                *BEGIN_AGAIN,
+                *REJOIN_AS_NEW,
                 ErrorCode.GROUP_ID_NOT_FOUND,
             }
 
 
-def _part(member_id: str) -> bytes:
+def _assignment_of(member_id: str) -> bytes:
     return f"part of {member_id}".encode()

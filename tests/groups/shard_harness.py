@@ -1,7 +1,8 @@
 """One shard of a group coordinator, with its log and a clock that tests set.
 
-Batches wait in `under_way` until a test commits or fails them; with `prompt` they are committed at
-once. `answers` has the responses, by the slot that the method of the request returned.
+Batches wait in `pending_writes` until a test commits or fails them; with `commits_at_once` they are
+committed at once. `responses` has the responses, by the slot that the method of the request
+returned.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from kraftlog.types import Uuid
 
 OK = ErrorCode.NONE
-WALL_MS = 1_700_000_000_000  # the wall clock when the monotonic one is at 0
+WALL_MS = 1_700_000_000_000  # the wall clock when the monotonic clock is at 0
 SESSION_MS = 10_000
 REBALANCE_MS = 20_000
 
@@ -58,14 +59,14 @@ LATEST: dict[str, int] = {"join": 9, "leave": 5, "commit": 9, "describe": 6}
 
 
 class ShardHarness:
-    def __init__(self, *, prompt: bool = True, **config: int) -> None:
+    def __init__(self, *, commits_at_once: bool = True, **config: int) -> None:
         self.config = GroupConfig(**config)
         self.ids = 0
-        self.prompt = prompt
+        self.commits_at_once = commits_at_once
         self.ms = 0
         self.log: list[tuple[int, bytes, bytes | None]] = []
-        self.under_way: list[WriteRecords] = []
-        self.answers: dict[int, Any] = {}
+        self.pending_writes: list[WriteRecords] = []
+        self.responses: dict[int, Any] = {}
         self.slots = 0
         self.shard = self.new_shard()
         self.shard.loaded(self.now)
@@ -81,23 +82,23 @@ class ShardHarness:
     def now(self) -> Now:
         return Now(self.ms, WALL_MS + self.ms)
 
-    # The host's part -----------------------------------------------------------------------------
+    # In place of the host ------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Carry out the effects, and those that follow from them, until there are none."""
+        """Carry out effects until there are none: keep responses and pending writes."""
         while effects := self.shard.take_effects():
             for effect in effects:
                 if isinstance(effect, GroupResponse):
-                    assert effect.slot not in self.answers, "answered twice"
-                    self.answers[effect.slot] = effect.response
+                    assert effect.slot not in self.responses, "a second response"
+                    self.responses[effect.slot] = effect.response
                 else:
-                    self.under_way.append(effect)
-            if self.prompt:
+                    self.pending_writes.append(effect)
+            if self.commits_at_once:
                 self.commit()
 
     def commit(self, count: int = 1_000_000) -> None:
-        """Append the oldest batches under way to the log, and report them as replicated."""
-        done, self.under_way = self.under_way[:count], self.under_way[count:]
+        """Append the oldest pending batches to the log, and report them as replicated."""
+        done, self.pending_writes = self.pending_writes[:count], self.pending_writes[count:]
         for write in done:
             base = len(self.log)
             self.log += [(base + i, key, value) for i, (key, value) in enumerate(write.records)]
@@ -106,7 +107,7 @@ class ShardHarness:
             self.settle()
 
     def fail(self, error: int = ErrorCode.KAFKA_STORAGE_ERROR, count: int = 1_000_000) -> None:
-        done, self.under_way = self.under_way[:count], self.under_way[count:]
+        done, self.pending_writes = self.pending_writes[:count], self.pending_writes[count:]
         for write in done:
             self.shard.handle(WriteFailed(write.token, error), self.now)
         self.settle()
@@ -131,10 +132,10 @@ class ShardHarness:
         return shard
 
     def move(self) -> None:
-        """The partition gets another leader, whose shard replaces this one."""
+        """Unload the shard, and replace it by another that is loaded from the log."""
         self.shard.unload(self.now)
         self.settle()
-        self.under_way.clear()
+        self.pending_writes.clear()
         self.shard = self.reloaded()
         self.settle()
 
@@ -146,8 +147,8 @@ class ShardHarness:
 
     def outcome(self, slot: int) -> Any:
         """The response, which must have been sent."""
-        assert slot in self.answers, "not answered"
-        return self.answers[slot]
+        assert slot in self.responses, "no response yet"
+        return self.responses[slot]
 
     def join(
         self,
@@ -209,7 +210,7 @@ class ShardHarness:
     def heartbeat(
         self, member_id: str, generation: int, *, group: str = "g", instance: str | None = None
     ) -> int:
-        """Return the error code."""
+        """Send a heartbeat; return the error code."""
         slot = self._slot()
         request = HeartbeatRequest(
             group_id=group,
@@ -228,7 +229,7 @@ class ShardHarness:
         group: str = "g",
         version: int = LATEST["leave"],
     ) -> Any:
-        """Members by their ids, or by (id, instance id); returns the response."""
+        """Send LeaveGroup for members, by id or by (id, instance id); return the response."""
         slot = self._slot()
         named = [(each, None) if isinstance(each, str) else each for each in members]
         request = LeaveGroupRequest(
@@ -291,7 +292,7 @@ class ShardHarness:
         stable: bool = False,
         topic_id: Uuid = NULL_UUID,
     ) -> int:
-        """Fetch the offsets of these partitions, or of all."""
+        """Send OffsetFetch for these partitions, or for all; return the slot."""
         slot = self._slot()
         topics = [
             OffsetFetchRequestTopics(name=topic, topic_id=topic_id, partition_indexes=(index,))
@@ -303,7 +304,7 @@ class ShardHarness:
         return slot
 
     def offsets(self, *partitions: tuple[str, int], group: str = "g") -> dict[Any, int]:
-        """The fetched offsets: (topic, partition) -> offset."""
+        """Fetch offsets: (topic, partition) -> offset."""
         outcome = self.outcome(self.fetch(*partitions, group=group))
         return {
             (topic.name, part.partition_index): part.committed_offset
@@ -337,13 +338,13 @@ class ShardHarness:
 
     # Shortcuts -----------------------------------------------------------------------------------
 
-    def enter(self, count: int = 1, *, group: str = "g", **words: Any) -> list[str]:
-        """New members request their ids, the first two steps of joining."""
+    def request_member_ids(self, count: int = 1, *, group: str = "g", **words: Any) -> list[str]:
+        """Send the first JoinGroup of new members, and return the member ids that they get."""
         slots = [self.join(group=group, **words) for _ in range(count)]
         return [str(self.outcome(slot).member_id) for slot in slots]
 
-    def generation(self, ids: Sequence[str], *, group: str = "g", **words: Any) -> Any:
-        """All these join and complete the generation; returns the leader's response."""
+    def join_generation(self, ids: Sequence[str], *, group: str = "g", **words: Any) -> Any:
+        """Let all these members join one generation; return the leader's response."""
         slots = [self.join(member_id, group=group, **words) for member_id in ids]
         self.poll()
         outcome = [self.outcome(slot) for slot in slots]
@@ -352,19 +353,19 @@ class ShardHarness:
         [leader] = [each for each in outcome if each.members]
         return leader
 
-    def stable(self, count: int = 1, *, group: str = "g", **words: Any) -> list[str]:
-        """A group with `count` members, each with its id as assignment; its leader is first."""
-        ids = self.enter(count, group=group, **words)
-        leader = self.generation(ids, group=group, **words)
+    def make_stable_group(self, count: int = 1, *, group: str = "g", **words: Any) -> list[str]:
+        """Make a stable group with the member ids as assignments; return them, the leader first."""
+        ids = self.request_member_ids(count, group=group, **words)
+        leader = self.join_generation(ids, group=group, **words)
         self.assign(leader, group=group)
         return [leader.leader, *[each for each in ids if each != leader.leader]]
 
     def leader(self) -> Any:
         """The last response to a leader of the group."""
-        return next(a for a in reversed(self.answers.values()) if getattr(a, "members", ()))
+        return next(a for a in reversed(self.responses.values()) if getattr(a, "members", ()))
 
     def assign(self, leader: Any, *, group: str = "g") -> None:
-        """All members sync; the leader sends the assignments."""
+        """Let all members sync, the leader last with the assignments."""
         ids = [each.member_id for each in leader.members]
         assignments = {member_id: member_id.encode() for member_id in ids}
         for member_id in sorted(ids, key=lambda each: each == leader.leader):
@@ -376,5 +377,5 @@ class ShardHarness:
 
 
 def codes(response: Any) -> list[int]:
-    """The codes of all partitions of a response."""
+    """The error codes of all partitions of a response."""
     return [part.error_code for topic in response.topics for part in topic.partitions]

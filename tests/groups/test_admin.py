@@ -18,8 +18,8 @@ def results(response: object) -> dict[str, int]:
 
 def test_groups_are_listed_by_state_and_type_ignoring_case() -> None:
     harness = ShardHarness()
-    harness.stable(1, group="stable")
-    harness.enter(1, group="new")
+    harness.make_stable_group(1, group="stable")
+    harness.request_member_ids(1, group="new")
     harness.commit_offsets({T0: 1}, group="simple")
 
     def listed(states: list[str], types: list[str]) -> set[str]:
@@ -42,7 +42,7 @@ def test_groups_are_listed_by_state_and_type_ignoring_case() -> None:
 
 def test_member_metadata_is_described_only_for_stable_groups() -> None:
     harness = ShardHarness()
-    ids = harness.stable(2)
+    ids = harness.make_stable_group(2)
     outcome = harness.describe()
     assert (
         outcome.error_code,
@@ -83,7 +83,7 @@ def test_a_missing_group_is_an_error_since_version_6_and_dead_before() -> None:
 
 def test_empty_groups_are_deleted_with_their_offsets() -> None:
     harness = ShardHarness()
-    [member_id] = harness.stable(1)
+    [member_id] = harness.make_stable_group(1)
     harness.commit_offsets({T0: 1}, member_id, 1)
     assert results(harness.outcome(harness.delete_groups("g", "nowhere"))) == {
         "g": ErrorCode.NON_EMPTY_GROUP,
@@ -102,18 +102,18 @@ def test_empty_groups_are_deleted_with_their_offsets() -> None:
 
 def test_a_group_is_dead_while_its_tombstones_are_written() -> None:
     harness = ShardHarness()
-    [member_id] = harness.stable(1)
+    [member_id] = harness.make_stable_group(1)
     harness.leave(member_id)
     harness.commit_offsets({T0: 1})
-    harness.prompt = False
+    harness.commits_at_once = False
     slot = harness.delete_groups("g")
-    away = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    not_available = ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert harness.state() == GroupState.DEAD
-    assert harness.outcome(harness.join()).error_code == away
-    assert harness.outcome(harness.sync(member_id, 1)).error_code == away
-    assert harness.heartbeat(member_id, 1) == away
-    assert harness.leave(member_id).error_code == away
-    assert codes(harness.outcome(harness.commit_offsets({T0: 2}))) == [away]
+    assert harness.outcome(harness.join()).error_code == not_available
+    assert harness.outcome(harness.sync(member_id, 1)).error_code == not_available
+    assert harness.heartbeat(member_id, 1) == not_available
+    assert harness.leave(member_id).error_code == not_available
+    assert codes(harness.outcome(harness.commit_offsets({T0: 2}))) == [not_available]
     assert harness.offsets() == {T0: 1}
     assert harness.outcome(harness.delete_offsets(T0)).error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert results(harness.outcome(harness.delete_groups("g"))) == {
@@ -128,7 +128,7 @@ def test_a_group_whose_deletion_fails_is_unchanged() -> None:
     harness = ShardHarness()
     harness.commit_offsets({T0: 1})
     since = harness.shard.groups["g"].state_since
-    harness.prompt = False
+    harness.commits_at_once = False
     harness.advance(1000)
     slot = harness.delete_groups("g")
     harness.fail(ErrorCode.NOT_ENOUGH_REPLICAS)
@@ -138,7 +138,7 @@ def test_a_group_whose_deletion_fails_is_unchanged() -> None:
 
 
 def test_pending_offsets_are_deleted_with_the_group() -> None:
-    harness = ShardHarness(prompt=False)
+    harness = ShardHarness(commits_at_once=False)
     harness.commit_offsets({T0: 1})
     harness.delete_groups("g", "g")
     harness.commit()
@@ -150,5 +150,5 @@ def test_a_deleted_group_id_can_be_used_again() -> None:
     harness = ShardHarness()
     harness.commit_offsets({T0: 1})
     harness.delete_groups("g")
-    harness.stable(1)
+    harness.make_stable_group(1)
     assert (harness.state(), harness.offsets(T0)) == (GroupState.STABLE, {T0: -1})

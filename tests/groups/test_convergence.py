@@ -19,19 +19,19 @@ from kraftlog.groups.states import GroupState
 from tests.groups.clients import Client
 from tests.groups.shard_harness import ShardHarness
 
-#: More clients than this make runs longer, not richer.
-MOST = 6
-#: Everything has ended after this many seconds: sessions, rebalances, new members.
-PATIENCE_S = 120
+#: More clients would make runs longer without other situations.
+MAX_CLIENTS = 6
+#: After this many seconds all sessions, rebalances and joins of new members have ended.
+SETTLING_S = 120
 
-chosen = st.integers(0, MOST - 1)
+client_numbers = st.integers(0, MAX_CLIENTS - 1)
 
 
-class Life(RuleBasedStateMachine):
+class GroupMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.harness = ShardHarness(
-            prompt=False,
+            commits_at_once=False,
             initial_rebalance_delay_ms=3000,
             offsets_retention_ms=60_000,
             offsets_retention_check_interval_ms=20_000,
@@ -39,44 +39,44 @@ class Life(RuleBasedStateMachine):
         )
         self.clients: list[Client] = []
 
-    @precondition(lambda self: len(self.clients) < MOST)
+    @precondition(lambda self: len(self.clients) < MAX_CLIENTS)
     @rule(instance=st.sampled_from([None, None, "i", "j"]), topic=st.sampled_from("tu"))
-    def come(self, instance: str | None, topic: str) -> None:
+    def add_client(self, instance: str | None, topic: str) -> None:
         self.clients.append(Client(self.harness, instance, (topic,)))
 
-    @rule(number=chosen, times=st.integers(1, 4))
-    def go_on(self, number: int, times: int) -> None:
+    @rule(number=client_numbers, times=st.integers(1, 4))
+    def step_client(self, number: int, times: int) -> None:
         for client in self.clients[number : number + 1]:
             for _ in range(times):
                 client.step()
 
     @rule(seconds=st.sampled_from([1, 2, 4, 8, 16]))
-    def calm(self, seconds: int) -> None:
-        """Everybody goes on, and nothing is in the way."""
+    def run_undisturbed(self, seconds: int) -> None:
+        """All clients step and all batches are committed, for some seconds."""
         for _ in range(seconds):
             for client in self.clients:
                 client.step()
             self.harness.commit()
             self.harness.advance(1000)
 
-    @rule(number=chosen)
+    @rule(number=client_numbers)
     def leave(self, number: int) -> None:
         for client in self.clients[number : number + 1]:
             client.leave()
             self.clients.remove(client)
 
-    @rule(number=chosen)
-    def vanish(self, number: int) -> None:
+    @rule(number=client_numbers)
+    def drop_client(self, number: int) -> None:
         del self.clients[number : number + 1]
 
-    @rule(number=chosen)
+    @rule(number=client_numbers)
     def restart(self, number: int) -> None:
         for client in self.clients[number : number + 1]:
             again = Client(self.harness, client.instance, ("t",))
             again.protocols = client.protocols
             self.clients[number] = again
 
-    @rule(number=chosen, offset=st.integers(0, 100))
+    @rule(number=client_numbers, offset=st.integers(0, 100))
     def commit_offset(self, number: int, offset: int) -> None:
         for client in self.clients[number : number + 1]:
             client.commit(offset)
@@ -94,24 +94,24 @@ class Life(RuleBasedStateMachine):
         self.harness.delete_offsets(("v", 1), ("t", 0))
 
     @rule(ms=st.sampled_from([1, 500, 3000, 8000, 25_000]))
-    def time_goes_by(self, ms: int) -> None:
+    def pass_time(self, ms: int) -> None:
         self.harness.advance(ms)
 
     @rule(count=st.integers(1, 5))
-    def batches_are_committed(self, count: int) -> None:
+    def commit_batches(self, count: int) -> None:
         self.harness.commit(count)
 
     @rule(
         count=st.integers(1, 3),
         error=st.sampled_from([ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.KAFKA_STORAGE_ERROR]),
     )
-    def batches_fail(self, count: int, error: int) -> None:
+    def fail_batches(self, count: int, error: int) -> None:
         self.harness.fail(error, count)
 
     @rule()
     def move(self) -> None:
         self.harness.move()
-        self.is_what_the_log_says()
+        self.check_against_log()
 
     @invariant()
     def counts_are_right(self) -> None:
@@ -127,10 +127,10 @@ class Life(RuleBasedStateMachine):
 
     @invariant()
     def stable_groups_are_durable(self) -> None:
-        if not self.harness.under_way:
-            self.is_what_the_log_says()
+        if not self.harness.pending_writes:
+            self.check_against_log()
 
-    def is_what_the_log_says(self) -> None:
+    def check_against_log(self) -> None:
         for group in self.harness.shard.groups.values():
             value = self.harness.shard.durable.groups.get(group.group_id)
             if group.state == GroupState.STABLE:
@@ -141,21 +141,21 @@ class Life(RuleBasedStateMachine):
                 }
 
     def teardown(self) -> None:
-        """Nothing is disturbed from here on: all must come to rest."""
-        self.harness.prompt = True
+        """Without further faults all clients must end in one stable generation."""
+        self.harness.commits_at_once = True
         self.harness.commit()
         instances = {client.instance for client in self.clients} - {None}
         self.clients = [client for client in self.clients if client.instance is None]
         # Two members with one instance id fence each other; here one starts again.
         self.clients += [Client(self.harness, each, ("t",)) for each in sorted(instances, key=str)]
-        for _ in range(PATIENCE_S):
+        for _ in range(SETTLING_S):
             for client in self.clients:
                 client.step()
             self.harness.advance(1000)
             check_all(self.harness)
-        self.all_share()
+        self.check_all_share_the_group()
 
-    def all_share(self) -> None:
+    def check_all_share_the_group(self) -> None:
         group = self.harness.shard.groups.get("g")
         if not self.clients:
             assert group is None or group.state == GroupState.EMPTY
@@ -177,7 +177,7 @@ def check_all(harness: ShardHarness) -> None:
 
 
 def check(group: Group) -> None:
-    """What a group counts is what its members say."""
+    """The counts and indexes of a group agree with its members."""
     members = list(group.members.values())
     assert group.joining_count == sum(member.joining is not None for member in members)
     support: dict[str, int] = {}
@@ -200,20 +200,20 @@ def check(group: Group) -> None:
         assert not any(member.syncing is not None for member in members)
     if group.state == GroupState.PREPARING:
         assert group.join_timer.at is not None
-    # No member is forgotten: one without a session timeout waits for something that ends.
+    # Each member has a session timer, or a pending request, which ends by another timer.
     for member in members:
         assert member.session is not None
         assert member.has_pending_request or member.session.at is not None
 
 
-TestLife = Life.TestCase
-TestLife.settings = settings(max_examples=60, stateful_step_count=40)
+TestGroups = GroupMachine.TestCase
+TestGroups.settings = settings(max_examples=60, stateful_step_count=40)
 
 
 @pytest.mark.parametrize("what", ["awaiting", "support", "static", "leader", "session", "syncing"])
 def test_the_check_finds_a_group_that_is_wrong(what: str) -> None:
     harness = ShardHarness()
-    ids = harness.stable(2)
+    ids = harness.make_stable_group(2)
     group = harness.shard.groups["g"]
     check(group)
     member = group.members[ids[0]]

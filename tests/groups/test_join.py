@@ -22,7 +22,7 @@ ROUND_ROBIN = ("roundrobin", subscription("t"))
 
 
 def test_a_new_member_is_given_an_id_and_the_new_group_is_written() -> None:
-    harness = ShardHarness(prompt=False)
+    harness = ShardHarness(commits_at_once=False)
     slot = harness.join(client="me")
     assert harness.outcome(slot) == JoinGroupResponse(
         error_code=ErrorCode.MEMBER_ID_REQUIRED,
@@ -31,7 +31,7 @@ def test_a_new_member_is_given_an_id_and_the_new_group_is_written() -> None:
         member_id="me-1",
         members=(),
     )
-    [write] = harness.under_way
+    [write] = harness.pending_writes
     assert write.records[0][0] == b"\x00\x02\x00\x01g"
     assert harness.state() == GroupState.EMPTY
 
@@ -39,7 +39,7 @@ def test_a_new_member_is_given_an_id_and_the_new_group_is_written() -> None:
 def test_before_version_4_a_new_member_joins_at_once() -> None:
     harness = ShardHarness()
     slot = harness.join(version=3)
-    assert slot not in harness.answers
+    assert slot not in harness.responses
     harness.poll()
     outcome = harness.outcome(slot)
     assert (outcome.error_code, outcome.generation_id, outcome.leader) == (OK, 1, "c-1")
@@ -54,7 +54,7 @@ def test_version_0_has_no_rebalance_timeout_and_takes_that_of_the_session() -> N
 
 def test_members_that_start_together_form_one_generation() -> None:
     harness = ShardHarness()
-    leader = harness.generation(harness.enter(3))
+    leader = harness.join_generation(harness.request_member_ids(3))
     assert leader.leader == "c-1"
     assert [each.member_id for each in leader.members] == ["c-1", "c-2", "c-3"]
     assert (leader.protocol_type, leader.protocol_name) == ("consumer", "range")
@@ -83,7 +83,7 @@ def test_a_refused_join_leaves_no_group(words: dict[str, object], code: int) -> 
 
 def test_a_joining_member_needs_a_common_protocol() -> None:
     harness = ShardHarness()
-    harness.stable(2)
+    harness.make_stable_group(2)
     for words in ({"protocol_type": "connect"}, {"protocols": (ROUND_ROBIN,)}):
         outcome = harness.outcome(harness.join(**words))
         assert outcome.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -120,7 +120,7 @@ def test_the_initial_delay_waits_for_members() -> None:
     harness = ShardHarness(initial_rebalance_delay_ms=3000)
     first = harness.join(version=3)
     harness.advance(2999)
-    assert first not in harness.answers
+    assert first not in harness.responses
     harness.advance(1)
     assert harness.outcome(first).error_code == OK
 
@@ -131,10 +131,10 @@ def test_each_join_extends_the_delay_up_to_the_rebalance_timeout() -> None:
     harness.advance(2000)
     harness.join(version=3, rebalance_ms=7000)
     harness.advance(3999)
-    assert first not in harness.answers
+    assert first not in harness.responses
     harness.join(version=3, rebalance_ms=7000)
     harness.advance(1000)
-    assert first not in harness.answers
+    assert first not in harness.responses
     harness.advance(1)
     assert len(harness.outcome(first).members) == 3
     assert harness.ms == 7000
@@ -145,11 +145,11 @@ def test_each_join_extends_the_delay_up_to_the_rebalance_timeout() -> None:
 
 def test_a_new_member_makes_all_rejoin() -> None:
     harness = ShardHarness()
-    [old] = harness.stable(1)
-    [new] = harness.enter(1)
+    [old] = harness.make_stable_group(1)
+    [new] = harness.request_member_ids(1)
     late = harness.join(new)
     assert harness.state() == GroupState.PREPARING
-    assert late not in harness.answers
+    assert late not in harness.responses
     assert harness.heartbeat(old, 1) == ErrorCode.REBALANCE_IN_PROGRESS
     again = harness.join(old)
     assert harness.outcome(again).generation_id == harness.outcome(late).generation_id == 2
@@ -159,8 +159,8 @@ def test_a_new_member_makes_all_rejoin() -> None:
 
 def test_a_member_that_does_not_rejoin_in_time_is_removed() -> None:
     harness = ShardHarness()
-    old, other = harness.stable(2)
-    [new] = harness.enter(1)
+    old, other = harness.make_stable_group(2)
+    [new] = harness.request_member_ids(1)
     slots = [harness.join(new), harness.join(other)]
     for _ in range(REBALANCE_MS // 5000 - 1):
         harness.advance(5000)
@@ -172,17 +172,17 @@ def test_a_member_that_does_not_rejoin_in_time_is_removed() -> None:
 
 def test_a_pending_member_is_awaited_until_its_session_timeout() -> None:
     harness = ShardHarness()
-    [old] = harness.stable(1)
-    harness.enter(1)
+    [old] = harness.make_stable_group(1)
+    harness.request_member_ids(1)
     again = harness.join(old)  # the leader asks for a rebalance
-    assert again not in harness.answers
+    assert again not in harness.responses
     harness.advance(SESSION_MS)
     assert harness.outcome(again).generation_id == 2
 
 
 def test_an_unchanged_follower_rejoins_the_current_generation() -> None:
     harness = ShardHarness()
-    _, follower = harness.stable(2)
+    _, follower = harness.make_stable_group(2)
     outcome = harness.outcome(harness.join(follower))
     assert (outcome.generation_id, outcome.members, outcome.leader) == (1, (), "c-1")
     assert harness.state() == GroupState.STABLE
@@ -191,14 +191,14 @@ def test_an_unchanged_follower_rejoins_the_current_generation() -> None:
 def test_changed_followers_and_leaders_cause_a_rebalance() -> None:
     for at, protocols in ((1, (("range", subscription("u")),)), (0, RANGE)):
         harness = ShardHarness()
-        ids = harness.stable(2)
+        ids = harness.make_stable_group(2)
         harness.join(ids[at], protocols=protocols)
         assert harness.state() == GroupState.PREPARING
 
 
 def test_the_leader_receives_the_current_member_metadata() -> None:
     harness = ShardHarness()
-    leader, follower = harness.stable(2)
+    leader, follower = harness.make_stable_group(2)
     changed = (("range", subscription("u")),)
     harness.join(follower, protocols=changed)
     outcome = harness.outcome(harness.join(leader))
@@ -210,8 +210,8 @@ def test_the_leader_receives_the_current_member_metadata() -> None:
 
 def test_a_repeated_join_gets_the_same_response_while_completing() -> None:
     harness = ShardHarness()
-    ids = harness.enter(2)
-    leader = harness.generation(ids)
+    ids = harness.request_member_ids(2)
+    leader = harness.join_generation(ids)
     assert harness.outcome(harness.join(ids[0])) == leader
     assert harness.outcome(harness.join(ids[1])).members == ()
     harness.join(ids[1], protocols=(("range", subscription("u")),))
@@ -220,35 +220,35 @@ def test_a_repeated_join_gets_the_same_response_while_completing() -> None:
 
 def test_a_later_join_replaces_the_pending_one() -> None:
     harness = ShardHarness()
-    old, _ = harness.stable(2)
+    old, _ = harness.make_stable_group(2)
     first = harness.join(old)
     second = harness.join(old)
     assert harness.outcome(first).error_code == ErrorCode.REBALANCE_IN_PROGRESS
-    assert second not in harness.answers
+    assert second not in harness.responses
 
 
 def test_a_static_member_with_a_pending_id_is_an_error() -> None:
     harness = ShardHarness()
-    [member_id] = harness.enter(1)
+    [member_id] = harness.request_member_ids(1)
     outcome = harness.outcome(harness.join(member_id, instance="i"))
     assert outcome.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def test_a_new_member_that_disappears_is_removed_at_last() -> None:
     harness = ShardHarness(new_member_join_timeout_ms=15_000)
-    [old] = harness.stable(1)
-    gone = harness.join(version=3)  # waits for the old one, which does not come
+    [old] = harness.make_stable_group(1)
+    vanished = harness.join(version=3)  # waits for the old member, which does not rejoin
     for _ in range(2):
         harness.advance(7_000)
         harness.heartbeat(old, 1)
     harness.advance(1_000)
-    assert harness.outcome(gone).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert harness.outcome(vanished).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert harness.outcome(harness.join(old)).generation_id == 2
 
 
 def test_a_group_left_before_its_first_generation_is_empty() -> None:
     harness = ShardHarness(initial_rebalance_delay_ms=3000)
-    ids = harness.enter(1)
+    ids = harness.request_member_ids(1)
     slot = harness.join(ids[0])
     assert harness.leave(ids[0]).members[0].error_code == OK
     assert harness.outcome(slot).error_code == ErrorCode.UNKNOWN_MEMBER_ID
@@ -260,23 +260,23 @@ def test_a_group_left_before_its_first_generation_is_empty() -> None:
 
 def test_a_join_response_precedes_its_write() -> None:
     harness = ShardHarness()
-    [member_id] = harness.enter(1)
-    leader = harness.generation([member_id])
-    harness.prompt = False
+    [member_id] = harness.request_member_ids(1)
+    leader = harness.join_generation([member_id])
+    harness.commits_at_once = False
     harness.sync(member_id, leader.generation_id, {member_id: b"all"})
-    assert [type(each) for each in harness.under_way] == [WriteRecords]
+    assert [type(each) for each in harness.pending_writes] == [WriteRecords]
     request = LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id=member_id)])
     harness.shard.leave_group("left", RequestContext(5), request, harness.now)
     effects = harness.shard.take_effects()
     assert [type(each) for each in effects] == [GroupResponse, GroupResponse, WriteRecords]
 
 
-# How many ------------------------------------------------------------------------------------
+# The maximum size ----------------------------------------------------------------------------
 
 
 def test_a_full_group_admits_only_its_members() -> None:
     harness = ShardHarness(max_size=2)
-    old, _ = harness.stable(2)
+    old, _ = harness.make_stable_group(2)
     outcome = harness.outcome(harness.join())
     assert (outcome.error_code, outcome.member_id) == (ErrorCode.GROUP_MAX_SIZE_REACHED, "")
     assert harness.outcome(harness.join("c-2")).error_code == OK
@@ -286,7 +286,7 @@ def test_a_full_group_admits_only_its_members() -> None:
 
 def test_the_last_member_to_join_exceeds_the_limit() -> None:
     harness = ShardHarness(max_size=2)
-    ids = harness.enter(3)
+    ids = harness.request_member_ids(3)
     slots = [harness.join(each) for each in ids]
     assert harness.outcome(slots[2]).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
     harness.poll()
@@ -295,7 +295,7 @@ def test_the_last_member_to_join_exceeds_the_limit() -> None:
 
 def test_a_lowered_limit_is_enforced_by_a_rebalance() -> None:
     harness = ShardHarness()
-    ids = harness.stable(3)
+    ids = harness.make_stable_group(3)
     harness.config = harness.config.replace(max_size=2)
     harness.move()
     assert harness.state() == GroupState.PREPARING
@@ -309,7 +309,7 @@ def test_a_lowered_limit_is_enforced_by_a_rebalance() -> None:
 
 def test_illegal_state_transitions_are_refused() -> None:
     harness = ShardHarness()
-    harness.enter(1)
+    harness.request_member_ids(1)
     group = harness.shard.groups["g"]
     for state in MAY_FOLLOW:
         for target, sources in MAY_FOLLOW.items():

@@ -22,7 +22,7 @@ T0, T1 = ("t", 0), ("t", 1)
 
 
 def offset(record_offset: int, offset: int, index: int = 0) -> tuple[int, bytes, bytes]:
-    """A record that says how far group g has read t."""
+    """A record of an offset that group g has committed for t."""
     key = OFFSETS_LOG.encode_key(OffsetCommitKey(group="g", topic="t", partition=index))
     value = OffsetCommitValue(offset=offset, metadata="", commit_timestamp=5)
     return record_offset, key, encode_versioned(value, 4)
@@ -33,7 +33,7 @@ def offset(record_offset: int, offset: int, index: int = 0) -> tuple[int, bytes,
 
 def test_members_survive_a_coordinator_change() -> None:
     harness = ShardHarness()
-    ids = harness.stable(2)
+    ids = harness.make_stable_group(2)
     static = harness.join(instance="i")
     harness.join(ids[0])
     harness.join(ids[1])
@@ -50,7 +50,7 @@ def test_members_survive_a_coordinator_change() -> None:
 
 def test_sessions_restart_on_a_new_coordinator() -> None:
     harness = ShardHarness()
-    _, other = harness.stable(2)
+    _, other = harness.make_stable_group(2)
     harness.advance(SESSION_MS - 1)
     harness.move()
     harness.advance(SESSION_MS - 1)
@@ -61,7 +61,7 @@ def test_sessions_restart_on_a_new_coordinator() -> None:
 
 def test_an_unfinished_rebalance_starts_again() -> None:
     harness = ShardHarness()
-    old, _ = harness.stable(2)
+    old, _ = harness.make_stable_group(2)
     joining = harness.join(old)
     harness.move()
     assert harness.outcome(joining).error_code == ErrorCode.NOT_COORDINATOR
@@ -126,8 +126,8 @@ def test_offsets_of_the_oldest_record_version_are_loaded() -> None:
 # Transactions --------------------------------------------------------------------------------
 
 
-def in_transaction() -> ShardHarness:
-    """Group g has offset 1 of t-0, and producer 5 has 8 for it and 9 of t-1, not yet ended."""
+def harness_with_open_transaction() -> ShardHarness:
+    """Group g has committed 1 for t-0; an open transaction has 8 for t-0 and 9 for t-1."""
     harness = ShardHarness()
     harness.shard = harness.new_shard()
     harness.shard.replay_batch([offset(0, 1)])
@@ -137,7 +137,7 @@ def in_transaction() -> ShardHarness:
 
 
 def test_transactional_offsets_take_effect_on_commit() -> None:
-    harness = in_transaction()
+    harness = harness_with_open_transaction()
     assert harness.offsets() == {T0: 1}
     harness.shard.end_transaction(5, committed=True, now=harness.now)
     assert harness.offsets() == {T0: 8, T1: 9}
@@ -145,7 +145,7 @@ def test_transactional_offsets_take_effect_on_commit() -> None:
 
 
 def test_offsets_of_an_aborted_transaction_have_no_effect() -> None:
-    harness = in_transaction()
+    harness = harness_with_open_transaction()
     harness.shard.end_transaction(5, committed=False, now=harness.now)
     harness.shard.end_transaction(6, committed=True, now=harness.now)
     assert harness.offsets() == {T0: 1}
@@ -153,7 +153,7 @@ def test_offsets_of_an_aborted_transaction_have_no_effect() -> None:
 
 
 def test_a_later_ordinary_commit_wins_over_a_transaction() -> None:
-    harness = in_transaction()
+    harness = harness_with_open_transaction()
     harness.log += [(each, b"", None) for each in range(3)]
     harness.commit_offsets({T0: 3})
     harness.shard.end_transaction(5, committed=True, now=harness.now)
@@ -161,7 +161,7 @@ def test_a_later_ordinary_commit_wins_over_a_transaction() -> None:
 
 
 def test_stable_offsets_are_unstable_during_open_transactions() -> None:
-    harness = in_transaction()
+    harness = harness_with_open_transaction()
     outcome = harness.outcome(harness.fetch(T0, ("u", 0), stable=True))
     unstable, stable = [topic.partitions[0] for topic in outcome.topics]
     assert (unstable.error_code, unstable.committed_offset) == (
@@ -173,13 +173,13 @@ def test_stable_offsets_are_unstable_during_open_transactions() -> None:
 
 
 def test_a_deletion_includes_transactional_offsets() -> None:
-    harness = in_transaction()
+    harness = harness_with_open_transaction()
     harness.log += [(each, b"", None) for each in range(3)]
     harness.delete_offsets(T1)
     harness.shard.end_transaction(5, committed=True, now=harness.now)
     assert harness.offsets() == {T0: 8}
 
-    harness = in_transaction()
+    harness = harness_with_open_transaction()
     harness.delete_groups("g")
     harness.shard.end_transaction(5, committed=True, now=harness.now)
     assert (harness.offsets(), harness.state()) == ({}, "none")
@@ -196,12 +196,12 @@ def test_a_committed_transaction_creates_a_group() -> None:
 
 
 def test_offsets_with_an_open_transaction_do_not_expire() -> None:
-    harness = in_transaction()
+    harness = harness_with_open_transaction()
     harness.advance(2 * harness.config.offsets_retention_ms)
     assert harness.offsets() == {T0: 1}
 
 
-# Which partition -----------------------------------------------------------------------------
+# The partition of a group --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,11 @@ REBALANCE = ErrorCode.REBALANCE_IN_PROGRESS
 
 def test_assignments_are_sent_once_they_are_committed() -> None:
     harness = ShardHarness()
-    ids = harness.enter(2)
-    leader = harness.generation(ids)
-    harness.prompt = False
+    ids = harness.request_member_ids(2)
+    leader = harness.join_generation(ids)
+    harness.commits_at_once = False
     slots = [harness.sync(ids[1], 1), harness.sync(ids[0], 1, {ids[0]: b"x", ids[1]: b"y"})]
-    assert not harness.answers.keys() & set(slots)
+    assert not harness.responses.keys() & set(slots)
     assert harness.state() == GroupState.COMPLETING
     harness.commit()
     outcome = [harness.outcome(slot) for slot in slots]
@@ -35,8 +35,8 @@ def test_assignments_are_sent_once_they_are_committed() -> None:
 
 def test_missing_assignments_are_empty_and_late_syncs_immediate() -> None:
     harness = ShardHarness()
-    ids = harness.enter(2)
-    harness.generation(ids)
+    ids = harness.request_member_ids(2)
+    harness.join_generation(ids)
     harness.sync(ids[0], 1, {ids[0]: b"all", "stranger": b"none"})
     assert harness.outcome(harness.sync(ids[1], 1)).assignment == b""
     assert harness.outcome(harness.sync(ids[0], 1)).assignment == b"all"
@@ -44,8 +44,8 @@ def test_missing_assignments_are_empty_and_late_syncs_immediate() -> None:
 
 def test_an_invalid_sync_is_refused() -> None:
     harness = ShardHarness()
-    ids = harness.enter(2)
-    harness.generation(ids)
+    ids = harness.request_member_ids(2)
+    harness.join_generation(ids)
 
     def code(*words: object, **more: str) -> int:
         refused: int = harness.outcome(harness.sync(*words, **more)).error_code  # type: ignore[arg-type]  # as given
@@ -57,15 +57,15 @@ def test_an_invalid_sync_is_refused() -> None:
     assert code(ids[0], 0) == ErrorCode.ILLEGAL_GENERATION
     assert code(ids[0], 1, protocol="other") == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert code(ids[0], 1, protocol_type="other") == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    harness.enter(1)
+    harness.request_member_ids(1)
     harness.leave(ids[1])
     assert code(ids[0], 1) == REBALANCE
 
 
 def test_a_rebalance_ends_the_wait_for_an_assignment() -> None:
     harness = ShardHarness()
-    ids = harness.enter(2)
-    harness.generation(ids)
+    ids = harness.request_member_ids(2)
+    harness.join_generation(ids)
     waiting = harness.sync(ids[1], 1)
     harness.join(version=3)
     assert harness.outcome(waiting).error_code == REBALANCE
@@ -73,9 +73,9 @@ def test_a_rebalance_ends_the_wait_for_an_assignment() -> None:
 
 def test_an_assignment_of_an_old_generation_is_ignored() -> None:
     harness = ShardHarness()
-    ids = harness.enter(2)
-    harness.generation(ids)
-    harness.prompt = False
+    ids = harness.request_member_ids(2)
+    harness.join_generation(ids)
+    harness.commits_at_once = False
     slot = harness.sync(ids[0], 1, {ids[0]: b"x"})
     harness.leave(ids[1])
     assert harness.outcome(slot).error_code == REBALANCE
@@ -85,9 +85,9 @@ def test_an_assignment_of_an_old_generation_is_ignored() -> None:
 
 def test_a_failed_assignment_write_starts_a_rebalance() -> None:
     harness = ShardHarness()
-    ids = harness.enter(2)
-    harness.generation(ids)
-    harness.prompt = False
+    ids = harness.request_member_ids(2)
+    harness.join_generation(ids)
+    harness.commits_at_once = False
     slots = [harness.sync(ids[1], 1), harness.sync(ids[0], 1, {ids[0]: b"x", ids[1]: b"y"})]
     harness.fail(ErrorCode.NOT_ENOUGH_REPLICAS)
     assert {harness.outcome(slot).error_code for slot in slots} == {
@@ -99,8 +99,8 @@ def test_a_failed_assignment_write_starts_a_rebalance() -> None:
 
 def test_a_member_that_does_not_sync_is_removed() -> None:
     harness = ShardHarness()
-    ids = harness.enter(2)
-    harness.generation(ids)
+    ids = harness.request_member_ids(2)
+    harness.join_generation(ids)
     harness.sync(ids[0], 1, {ids[0]: b"x"})
     for _ in range(REBALANCE_MS // 5000):
         assert harness.heartbeat(ids[0], 1) == harness.heartbeat(ids[1], 1) == OK
@@ -111,8 +111,8 @@ def test_a_member_that_does_not_sync_is_removed() -> None:
 
 def test_a_rebalance_restarts_the_sync_timeout() -> None:
     harness = ShardHarness()
-    ids = harness.enter(2)
-    harness.generation(ids)
+    ids = harness.request_member_ids(2)
+    harness.join_generation(ids)
     for _ in range(3):
         harness.advance(5000)
         assert harness.heartbeat(ids[0], 1) == harness.heartbeat(ids[1], 1) == OK
@@ -127,8 +127,8 @@ def test_a_rebalance_restarts_the_sync_timeout() -> None:
 
 def test_a_silent_leader_is_removed_and_replaced() -> None:
     harness = ShardHarness()
-    ids = harness.enter(2)
-    harness.generation(ids)
+    ids = harness.request_member_ids(2)
+    harness.join_generation(ids)
     waiting = harness.sync(ids[1], 1)
     for _ in range(REBALANCE_MS // 5000):
         harness.heartbeat(ids[0], 1)
@@ -139,8 +139,8 @@ def test_a_silent_leader_is_removed_and_replaced() -> None:
 
 def test_a_later_sync_replaces_the_pending_one() -> None:
     harness = ShardHarness()
-    ids = harness.enter(2)
-    harness.generation(ids)
+    ids = harness.request_member_ids(2)
+    harness.join_generation(ids)
     first, second = harness.sync(ids[1], 1), harness.sync(ids[1], 1)
     assert harness.outcome(first).error_code == REBALANCE
     harness.sync(ids[0], 1, {ids[1]: b"y"})
@@ -152,8 +152,8 @@ def test_a_later_sync_replaces_the_pending_one() -> None:
 
 def test_heartbeat_error_codes() -> None:
     harness = ShardHarness()
-    ids = harness.enter(1)
-    harness.generation(ids)
+    ids = harness.request_member_ids(1)
+    harness.join_generation(ids)
     assert harness.heartbeat(ids[0], 1) == OK  # while assignments are made
     harness.sync(ids[0], 1, {ids[0]: b"x"})
     assert harness.heartbeat(ids[0], 1) == OK
@@ -165,13 +165,13 @@ def test_heartbeat_error_codes() -> None:
     assert harness.heartbeat(ids[0], 1) == REBALANCE
 
 
-@pytest.mark.parametrize("sign", ["heartbeat", "commit"])
-def test_any_request_of_a_member_extends_its_session(sign: str) -> None:
+@pytest.mark.parametrize("request_kind", ["heartbeat", "commit"])
+def test_any_request_of_a_member_extends_its_session(request_kind: str) -> None:
     harness = ShardHarness()
-    [member_id] = harness.stable(1)
+    [member_id] = harness.make_stable_group(1)
     for _ in range(5):
         harness.advance(SESSION_MS - 1)
-        if sign == "heartbeat":
+        if request_kind == "heartbeat":
             harness.heartbeat(member_id, 1)
         else:
             harness.commit_offsets({("t", 0): 1}, member_id, 1)
@@ -182,19 +182,19 @@ def test_any_request_of_a_member_extends_its_session(sign: str) -> None:
 
 def test_an_expired_session_starts_a_rebalance() -> None:
     harness = ShardHarness()
-    silent, other = harness.stable(2)
+    expired, other = harness.make_stable_group(2)
     harness.advance(SESSION_MS - 1)
     assert harness.heartbeat(other, 1) == OK
     harness.advance(1)
     assert harness.heartbeat(other, 1) == REBALANCE
-    assert harness.heartbeat(silent, 1) == UNKNOWN
+    assert harness.heartbeat(expired, 1) == UNKNOWN
     outcome = harness.outcome(harness.join(other))
     assert (outcome.leader, outcome.generation_id, len(outcome.members)) == (other, 2, 1)
 
 
 def test_a_pending_request_replaces_heartbeats() -> None:
     harness = ShardHarness()
-    old, other = harness.stable(2)
+    old, other = harness.make_stable_group(2)
     joining = harness.join(old)
     for _ in range(3):
         harness.advance(SESSION_MS // 2)
@@ -216,7 +216,7 @@ def test_a_pending_request_replaces_heartbeats() -> None:
 
 def test_a_leaving_member_starts_a_rebalance() -> None:
     harness = ShardHarness()
-    leader, other = harness.stable(2)
+    leader, other = harness.make_stable_group(2)
     outcome = harness.leave(leader, "nobody")
     assert (outcome.error_code, [each.error_code for each in outcome.members]) == (
         OK,
@@ -228,7 +228,7 @@ def test_a_leaving_member_starts_a_rebalance() -> None:
 
 def test_the_last_member_leaves_an_empty_next_generation() -> None:
     harness = ShardHarness()
-    [member_id] = harness.stable(1)
+    [member_id] = harness.make_stable_group(1)
     harness.leave(member_id)
     value = harness.shard.durable.groups["g"]
     assert harness.state() == GroupState.EMPTY
@@ -243,7 +243,7 @@ def test_the_last_member_leaves_an_empty_next_generation() -> None:
 
 def test_old_versions_of_leave_have_a_top_level_error() -> None:
     harness = ShardHarness()
-    [member_id] = harness.stable(1)
+    [member_id] = harness.make_stable_group(1)
     assert harness.leave("nobody", version=2).error_code == UNKNOWN
     assert harness.leave(member_id, version=2).error_code == OK
     assert harness.leave(member_id, version=2, group="other").error_code == UNKNOWN
@@ -253,18 +253,18 @@ def test_old_versions_of_leave_have_a_top_level_error() -> None:
 
 def test_a_pending_member_may_leave() -> None:
     harness = ShardHarness()
-    [old] = harness.stable(1)
-    [new] = harness.enter(1)
+    [old] = harness.make_stable_group(1)
+    [new] = harness.request_member_ids(1)
     again = harness.join(old)
-    assert again not in harness.answers
+    assert again not in harness.responses
     assert harness.leave(new).members[0].error_code == OK
     assert harness.outcome(again).generation_id == 2
 
 
 def test_a_leaving_members_pending_requests_get_a_response() -> None:
     harness = ShardHarness()
-    ids = harness.enter(2)
-    harness.generation(ids)
+    ids = harness.request_member_ids(2)
+    harness.join_generation(ids)
     waiting = harness.sync(ids[1], 1)
     harness.leave(ids[1])
     assert harness.outcome(waiting).error_code == UNKNOWN
@@ -272,5 +272,5 @@ def test_a_leaving_members_pending_requests_get_a_response() -> None:
 
 def test_leave_without_member_id_needs_a_known_instance_id() -> None:
     harness = ShardHarness()
-    harness.stable(1)
+    harness.make_stable_group(1)
     assert harness.leave("").members[0].error_code == UNKNOWN

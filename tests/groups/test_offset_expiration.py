@@ -10,13 +10,13 @@ DAY_MS = 24 * 60 * 60_000
 HOUR_MS = 60 * 60_000
 
 
-def a_day() -> ShardHarness:
+def one_day_retention() -> ShardHarness:
     """A shard that keeps offsets for a day and checks every hour."""
     return ShardHarness(offsets_retention_ms=DAY_MS, offsets_retention_check_interval_ms=HOUR_MS)
 
 
-def stay(harness: ShardHarness, member_id: str, ms: int) -> None:
-    """Time goes by, and a member gives signs of life."""
+def keep_member_alive(harness: ShardHarness, member_id: str, ms: int) -> None:
+    """Let time pass while a member sends heartbeats."""
     end = harness.ms + ms
     while harness.ms < end:
         harness.heartbeat(member_id, harness.shard.groups["g"].generation)
@@ -24,7 +24,7 @@ def stay(harness: ShardHarness, member_id: str, ms: int) -> None:
 
 
 def test_offsets_without_members_expire_from_their_commit() -> None:
-    harness = a_day()
+    harness = one_day_retention()
     harness.commit_offsets({T0: 1})
     harness.advance(2 * HOUR_MS)
     harness.commit_offsets({U0: 1})
@@ -39,10 +39,10 @@ def test_offsets_without_members_expire_from_their_commit() -> None:
 
 
 def test_offsets_of_an_empty_group_expire_from_when_it_is_empty() -> None:
-    harness = a_day()
-    [member_id] = harness.stable(1, session_ms=1_800_000)
+    harness = one_day_retention()
+    [member_id] = harness.make_stable_group(1, session_ms=1_800_000)
     harness.commit_offsets({T0: 1}, member_id, 1)
-    stay(harness, member_id, 5 * HOUR_MS)
+    keep_member_alive(harness, member_id, 5 * HOUR_MS)
     harness.leave(member_id)
     harness.advance(DAY_MS - 1)
     assert harness.offsets() == {T0: 1}
@@ -51,8 +51,8 @@ def test_offsets_of_an_empty_group_expire_from_when_it_is_empty() -> None:
 
 
 def test_the_time_of_becoming_empty_survives_a_restart() -> None:
-    harness = a_day()
-    harness.stable(1)
+    harness = one_day_retention()
+    harness.make_stable_group(1)
     harness.commit_offsets({T0: 1}, "c-1", 1)
     harness.leave("c-1")
     harness.advance(5 * HOUR_MS)
@@ -62,41 +62,41 @@ def test_the_time_of_becoming_empty_survives_a_restart() -> None:
 
 
 def test_only_unsubscribed_offsets_of_active_consumers_expire() -> None:
-    harness = a_day()
-    [member_id] = harness.stable(1, session_ms=1_800_000)
+    harness = one_day_retention()
+    [member_id] = harness.make_stable_group(1, session_ms=1_800_000)
     harness.commit_offsets({T0: 1, U0: 1}, member_id, 1)
-    stay(harness, member_id, DAY_MS)
+    keep_member_alive(harness, member_id, DAY_MS)
     assert harness.offsets() == {T0: 1}
     assert harness.state() == GroupState.STABLE
 
 
 def test_no_offsets_expire_during_a_rebalance_or_if_not_consumers() -> None:
-    harness = a_day()
-    [member_id] = harness.stable(1, session_ms=1_800_000, protocol_type="connect")
+    harness = one_day_retention()
+    [member_id] = harness.make_stable_group(1, session_ms=1_800_000, protocol_type="connect")
     harness.commit_offsets({U0: 1}, member_id, 1)
-    stay(harness, member_id, DAY_MS)
+    keep_member_alive(harness, member_id, DAY_MS)
     assert harness.offsets() == {U0: 1}
 
-    harness = a_day()
-    ids = harness.stable(2, session_ms=1_800_000, rebalance_ms=2**31 - 1)
+    harness = one_day_retention()
+    ids = harness.make_stable_group(2, session_ms=1_800_000, rebalance_ms=2**31 - 1)
     harness.commit_offsets({U0: 1}, ids[0], 1)
     harness.join(ids[0], rebalance_ms=2**31 - 1)
-    stay(harness, ids[1], DAY_MS)
+    keep_member_alive(harness, ids[1], DAY_MS)
     assert (harness.offsets(), harness.state()) == ({U0: 1}, GroupState.PREPARING)
 
 
 def test_a_commit_with_retention_time_expires_by_it() -> None:
-    harness = a_day()
+    harness = one_day_retention()
     harness.commit_offsets({T0: 1}, version=4, retention_ms=HOUR_MS)
     harness.advance(HOUR_MS)
     assert (harness.offsets(), harness.state()) == ({}, "none")
 
 
 def test_an_offset_committed_meanwhile_does_not_expire() -> None:
-    harness = a_day()
+    harness = one_day_retention()
     harness.commit_offsets({T0: 1, U0: 1})
     harness.advance(DAY_MS - 1)
-    harness.prompt = False
+    harness.commits_at_once = False
     harness.commit_offsets({T0: 2})
     harness.advance(1)
     harness.commit()
@@ -104,8 +104,8 @@ def test_an_offset_committed_meanwhile_does_not_expire() -> None:
 
 
 def test_an_empty_group_without_offsets_is_deleted() -> None:
-    harness = a_day()
-    harness.enter(1)
+    harness = one_day_retention()
+    harness.request_member_ids(1)
     harness.advance(SESSION_MS)
     assert harness.state() == GroupState.EMPTY
     harness.advance(HOUR_MS)
@@ -113,32 +113,32 @@ def test_an_empty_group_without_offsets_is_deleted() -> None:
 
 
 def test_a_failed_expiration_is_retried() -> None:
-    harness = a_day()
+    harness = one_day_retention()
     harness.commit_offsets({T0: 1})
-    harness.prompt = False
+    harness.commits_at_once = False
     harness.advance(DAY_MS)
     assert harness.state() == GroupState.DEAD
-    harness.advance(HOUR_MS)  # a check that meets the group while its end is under way
-    assert len(harness.under_way) == 1
+    harness.advance(HOUR_MS)  # a check while the tombstones of the group are pending
+    assert len(harness.pending_writes) == 1
     harness.fail()
     assert (harness.state(), harness.offsets()) == (GroupState.EMPTY, {T0: 1})
-    harness.prompt = True
+    harness.commits_at_once = True
     harness.advance(HOUR_MS)
     assert harness.state() == "none"
 
 
 def test_many_offsets_are_checked_in_slices() -> None:
-    harness = a_day()
+    harness = one_day_retention()
     for number in range(3):
         for start in range(0, 2000, 500):
             offsets = {("t", index): 1 for index in range(start, start + 500)}
             harness.commit_offsets(offsets, group=f"g{number}")
     harness.ms = DAY_MS
-    harness.prompt = False
+    harness.commits_at_once = False
     sizes = []
     for _ in range(4):
         harness.poll()
-        sizes.append([len(write.records) for write in harness.under_way])
+        sizes.append([len(write.records) for write in harness.pending_writes])
         harness.commit()
         harness.ms += 1
     assert sizes == [[1000, 1000, 1]] * 3 + [[]]
@@ -150,7 +150,7 @@ def test_old_records_lack_the_time_of_becoming_empty() -> None:
     from kraftlog.groups.stored_state import StoredGroups
     from kraftlog.wire.messages.group_records import GroupMetadataKey, GroupMetadataValue
 
-    harness = a_day()
+    harness = one_day_retention()
     harness.commit_offsets({T0: 1})
     harness.advance(3 * HOUR_MS)
     value = GroupMetadataValue(

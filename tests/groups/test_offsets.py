@@ -13,8 +13,8 @@ T0, T1, U0 = ("t", 0), ("t", 1), ("u", 0)
 ID_A, ID_B = b"a" * 16, b"b" * 16
 
 
-def committed(harness: ShardHarness, *words: object, **more: object) -> int:
-    """The code of a commit of one offset."""
+def commit_code(harness: ShardHarness, *words: object, **more: object) -> int:
+    """Commit an offset of t-0; return the error code."""
     [code] = codes(harness.outcome(harness.commit_offsets({T0: 7}, *words, **more)))  # type: ignore[arg-type]  # as given
     return code
 
@@ -23,9 +23,9 @@ def committed(harness: ShardHarness, *words: object, **more: object) -> int:
 
 
 def test_a_commit_is_visible_once_it_is_in_the_log() -> None:
-    harness = ShardHarness(prompt=False)
+    harness = ShardHarness(commits_at_once=False)
     slot = harness.commit_offsets({T0: 7, U0: 9}, epoch=3, metadata="here")
-    assert slot not in harness.answers
+    assert slot not in harness.responses
     assert harness.offsets(T0, U0) == {T0: -1, U0: -1}
     harness.commit()
     assert codes(harness.outcome(slot)) == [OK, OK]
@@ -39,10 +39,10 @@ def test_a_commit_is_visible_once_it_is_in_the_log() -> None:
 
 
 def test_pending_commits_complete_in_order() -> None:
-    harness = ShardHarness(prompt=False)
+    harness = ShardHarness(commits_at_once=False)
     first, second = harness.commit_offsets({T0: 7}), harness.commit_offsets({T0: 8})
     harness.commit(1)
-    assert (first in harness.answers, second in harness.answers) == (True, False)
+    assert (first in harness.responses, second in harness.responses) == (True, False)
     assert harness.offsets(T0) == {T0: 7}
     harness.commit()
     assert harness.offsets(T0) == {T0: 8}
@@ -50,26 +50,30 @@ def test_pending_commits_complete_in_order() -> None:
 
 def test_commit_error_codes() -> None:
     harness = ShardHarness()
-    assert committed(harness, "c-1", 0) == ErrorCode.GROUP_ID_NOT_FOUND
-    assert committed(harness, "c-1", 0, version=8) == ErrorCode.ILLEGAL_GENERATION
-    ids = harness.enter(2)
-    assert committed(harness) == OK  # the group has no members yet
-    leader = harness.generation(ids)
-    assert committed(harness, ids[1], 1) == ErrorCode.REBALANCE_IN_PROGRESS
+    assert commit_code(harness, "c-1", 0) == ErrorCode.GROUP_ID_NOT_FOUND
+    assert commit_code(harness, "c-1", 0, version=8) == ErrorCode.ILLEGAL_GENERATION
+    ids = harness.request_member_ids(2)
+    assert commit_code(harness) == OK  # the group has no members yet
+    leader = harness.join_generation(ids)
+    assert commit_code(harness, ids[1], 1) == ErrorCode.REBALANCE_IN_PROGRESS
     harness.assign(leader)
-    assert committed(harness, ids[1], 1) == OK
-    assert committed(harness, ids[1], 0) == ErrorCode.ILLEGAL_GENERATION
-    assert committed(harness, ids[1]) == ErrorCode.ILLEGAL_GENERATION
-    assert committed(harness, "nobody", 1) == ErrorCode.UNKNOWN_MEMBER_ID
-    assert committed(harness) == ErrorCode.UNKNOWN_MEMBER_ID  # a stranger, while there are members
-    assert committed(harness, ids[1], 1, instance="i") == ErrorCode.UNKNOWN_MEMBER_ID
+    assert commit_code(harness, ids[1], 1) == OK
+    assert commit_code(harness, ids[1], 0) == ErrorCode.ILLEGAL_GENERATION
+    assert commit_code(harness, ids[1]) == ErrorCode.ILLEGAL_GENERATION
+    assert commit_code(harness, "nobody", 1) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert (
+        commit_code(harness) == ErrorCode.UNKNOWN_MEMBER_ID
+    )  # a commit without a member id, while there are members
+    assert commit_code(harness, ids[1], 1, instance="i") == ErrorCode.UNKNOWN_MEMBER_ID
     harness.join(ids[0])
-    assert committed(harness, ids[1], 1) == OK  # what it had read before the rebalance
+    assert (
+        commit_code(harness, ids[1], 1) == OK
+    )  # a commit for the records that it read before the rebalance
 
 
 def test_transactional_commits_of_old_clients_have_no_member_id() -> None:
     harness = ShardHarness()
-    harness.stable(1)
+    harness.make_stable_group(1)
     group = harness.shard.groups["g"]
     assert commit_error(group, "", None, -1, is_transactional=True) == OK
     assert commit_error(group, "x", None, 1, is_transactional=True) != OK
@@ -78,11 +82,11 @@ def test_transactional_commits_of_old_clients_have_no_member_id() -> None:
 def test_the_metadata_limit_counts_utf_16_units() -> None:
     harness = ShardHarness(offset_metadata_max_bytes=10)
     too_large = ErrorCode.OFFSET_METADATA_TOO_LARGE
-    assert committed(harness, metadata="x" * 11) == too_large
+    assert commit_code(harness, metadata="x" * 11) == too_large
     assert harness.shard.groups == {}
-    assert committed(harness, metadata="\N{SLIGHTLY SMILING FACE}" * 6) == too_large
-    assert committed(harness, metadata="\N{SLIGHTLY SMILING FACE}" * 5) == OK
-    assert committed(harness, metadata="x" * 10) == OK
+    assert commit_code(harness, metadata="\N{SLIGHTLY SMILING FACE}" * 6) == too_large
+    assert commit_code(harness, metadata="\N{SLIGHTLY SMILING FACE}" * 5) == OK
+    assert commit_code(harness, metadata="x" * 10) == OK
 
 
 def test_an_empty_commit_gets_a_response() -> None:
@@ -93,7 +97,7 @@ def test_an_empty_commit_gets_a_response() -> None:
 
 def test_retention_time_of_old_versions_is_stored() -> None:
     harness = ShardHarness()
-    assert committed(harness, version=4, retention_ms=1000, epoch=3) == OK
+    assert commit_code(harness, version=4, retention_ms=1000, epoch=3) == OK
     offset = harness.shard.durable.offsets.get("g", *T0)
     assert offset is not None
     assert (offset.commit_timestamp, offset.expire_timestamp) == (WALL_MS, WALL_MS + 1000)
@@ -122,7 +126,7 @@ def test_a_version_10_response_has_the_requests_topic_ids() -> None:
     ],
 )
 def test_a_commit_that_fails_leaves_nothing(error: int, outcome: int) -> None:
-    harness = ShardHarness(prompt=False)
+    harness = ShardHarness(commits_at_once=False)
     slot = harness.commit_offsets({T0: 7})
     harness.fail(error)
     assert codes(harness.outcome(slot)) == [outcome]
@@ -146,21 +150,21 @@ def test_an_uncommitted_offset_is_minus_one() -> None:
 
 
 def test_a_fetch_of_stable_offsets_waits_for_pending_commits() -> None:
-    harness = ShardHarness(prompt=False)
+    harness = ShardHarness(commits_at_once=False)
     harness.commit_offsets({T0: 7})
     now, stable, other = (
         harness.fetch(T0),
         harness.fetch(T0, stable=True),
         harness.fetch(T0, group="h", stable=True),
     )
-    assert {now, other} <= harness.answers.keys()
-    assert stable not in harness.answers
+    assert {now, other} <= harness.responses.keys()
+    assert stable not in harness.responses
     harness.commit()
     assert harness.outcome(stable).topics[0].partitions[0].committed_offset == 7
 
 
 def test_a_fetch_that_waits_for_a_failed_write_is_not_coordinator() -> None:
-    harness = ShardHarness(prompt=False)
+    harness = ShardHarness(commits_at_once=False)
     harness.commit_offsets({T0: 7})
     stable = harness.fetch(T0, stable=True)
     harness.fail(ErrorCode.NOT_ENOUGH_REPLICAS)
@@ -169,7 +173,7 @@ def test_a_fetch_that_waits_for_a_failed_write_is_not_coordinator() -> None:
 
 def test_an_offset_of_a_former_topic_is_not_returned() -> None:
     harness = ShardHarness()
-    committed(harness, topic_id=ID_A)
+    commit_code(harness, topic_id=ID_A)
     for asked, seen in ((ID_A, 7), (ID_B, -1), (bytes(16), 7)):
         outcome = harness.outcome(harness.fetch(T0, topic_id=asked)).topics[0]
         assert (outcome.topic_id, outcome.partitions[0].committed_offset) == (asked, seen)
@@ -190,7 +194,7 @@ def test_existing_offsets_are_deleted() -> None:
 
 
 def test_a_pending_offset_is_deleted_too() -> None:
-    harness = ShardHarness(prompt=False)
+    harness = ShardHarness(commits_at_once=False)
     harness.commit_offsets({T0: 7})
     slot = harness.delete_offsets(T0)
     harness.commit(1)
@@ -207,12 +211,12 @@ def test_offset_delete_error_codes() -> None:
         == ErrorCode.INVALID_GROUP_ID
     )
     assert harness.outcome(harness.delete_offsets(T0)).error_code == ErrorCode.GROUP_ID_NOT_FOUND
-    harness.stable(1)
+    harness.make_stable_group(1)
     harness.commit_offsets({T0: 7, U0: 8}, "c-1", 1)
     outcome = harness.outcome(harness.delete_offsets(T0, U0))
     assert codes(outcome) == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, OK]
     assert harness.offsets() == {T0: 7}
-    harness.stable(1, group="h", protocol_type="connect")
+    harness.make_stable_group(1, group="h", protocol_type="connect")
     outcome = harness.outcome(harness.delete_offsets(T0, group="h"))
     assert outcome.error_code == ErrorCode.NON_EMPTY_GROUP
 
@@ -220,7 +224,7 @@ def test_offset_delete_error_codes() -> None:
 @pytest.mark.parametrize("metadata", [b"", b"\x00\x00\x00", b"\x00\x00\x7f\xff\xff\xff"])
 def test_undecodable_subscriptions_count_as_all_topics(metadata: bytes) -> None:
     harness = ShardHarness()
-    harness.stable(1, protocols=(("mine", metadata),))
+    harness.make_stable_group(1, protocols=(("mine", metadata),))
     harness.commit_offsets({U0: 8}, "c-1", 1)
     assert codes(harness.outcome(harness.delete_offsets(U0))) == [
         ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
@@ -230,7 +234,7 @@ def test_undecodable_subscriptions_count_as_all_topics(metadata: bytes) -> None:
 def test_a_deletion_that_fails_deletes_nothing() -> None:
     harness = ShardHarness()
     harness.commit_offsets({T0: 7})
-    harness.prompt = False
+    harness.commits_at_once = False
     slot = harness.delete_offsets(T0)
     harness.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     outcome = harness.outcome(slot)
@@ -238,7 +242,7 @@ def test_a_deletion_that_fails_deletes_nothing() -> None:
     assert harness.offsets() == {T0: 7}
 
 
-# Topics that go ------------------------------------------------------------------------------
+# Deleted topics ------------------------------------------------------------------------------
 
 
 def test_offsets_of_a_recreated_topic_stay() -> None:
@@ -287,7 +291,7 @@ def test_offsets_of_a_deleted_topic_are_deleted_in_slices() -> None:
     harness.shard.delete_offsets_of_partitions("t", ID_A, 0, harness.now)
     harness.settle()
     assert left() == 2 * REMOVED_AT_ONCE
-    harness.commit_offsets({T0: 2}, group=groups[-1])  # of a topic that has the name by now
+    harness.commit_offsets({T0: 2}, group=groups[-1])  # of a new topic of that name
     harness.advance(1)
     assert left() == REMOVED_AT_ONCE
     harness.advance(1)
@@ -298,7 +302,7 @@ def test_offsets_of_a_deleted_topic_are_deleted_in_slices() -> None:
 
 
 def test_versions_of_the_tests_are_the_latest() -> None:
-    """So that what is tested by default is what today's clients do."""
+    """So the tests use by default the versions that current clients use."""
     from kraftlog.wire.messages.describe_groups import DescribeGroupsRequest
     from kraftlog.wire.messages.join_group import JoinGroupRequest
     from kraftlog.wire.messages.leave_group import LeaveGroupRequest

@@ -23,12 +23,12 @@ def test_short_names_are_bounded_by_their_number() -> None:
 
 
 def test_long_names_are_bounded_by_their_bytes() -> None:
-    """Each letter takes two bytes."""
+    """A name with letters of two bytes each."""
     for part in parts_of("ä" * 16_000, 100):
         size = sum(len(key) for record in part for key in record.encoded() if key is not None)
         assert size <= MAX_BATCH_BYTES
         assert len(part) in {16, 101 % 16}
 
 
-def test_nothing_is_no_batch() -> None:
+def test_no_records_make_no_batch() -> None:
     assert not list(_parts([]))

@@ -17,11 +17,11 @@ NAMES = {1: "OffsetCommit", 2: "GroupMetadata"}
 TOPIC_ID = bytes(range(16))
 
 
-def a_life() -> ShardHarness:
-    """A group with static and other members, offsets of all forms, and their end."""
+def records_of_a_life() -> ShardHarness:
+    """A shard whose log has all forms of records: members, offsets and tombstones."""
     harness = ShardHarness()
     static = harness.join(instance="i", client="client é")
-    [member_id] = harness.enter(1)
+    [member_id] = harness.request_member_ids(1)
     harness.join(member_id)
     harness.poll()
     leader = harness.outcome(static)
@@ -35,14 +35,14 @@ def a_life() -> ShardHarness:
     return harness
 
 
-def test_kafka_writes_the_same_bytes(jvm: Driver) -> None:
+def test_kafka_encodes_our_records_to_the_same_bytes(jvm: Driver) -> None:
     items = []
-    for _, key, value in a_life().log:
+    for _, key, value in records_of_a_life().log:
         name = NAMES[int.from_bytes(key[:2], "big")]
         items.append((f"{name}Key", 0, key[2:]))
         if value is not None:
             items.append((f"{name}Value", int.from_bytes(value[:2], "big"), value[2:]))
-    answers = jvm.decode(items)
+    responses = jvm.decode(items)
     assert {(name, version) for name, version, _ in items} == {
         ("GroupMetadataKey", 0),
         ("GroupMetadataValue", 3),
@@ -50,13 +50,13 @@ def test_kafka_writes_the_same_bytes(jvm: Driver) -> None:
         ("OffsetCommitValue", 1),
         ("OffsetCommitValue", 4),
     }
-    for answer, (_, _, data) in zip(answers, items, strict=True):
+    for answer, (_, _, data) in zip(responses, items, strict=True):
         assert (answer.error, answer.left, answer.encoded_again) == ("", 0, data)
 
 
 def test_kafkas_tool_prints_our_records(jvm: Driver, tmp_path: Path) -> None:
     builder = BatchBuilder()
-    for _, key, value in a_life().log:
+    for _, key, value in records_of_a_life().log:
         builder.append(WALL_MS, key, value)
     folder = tmp_path / "__consumer_offsets-0"
     folder.mkdir()
@@ -65,7 +65,7 @@ def test_kafkas_tool_prints_our_records(jvm: Driver, tmp_path: Path) -> None:
     output = jvm.tool(
         "org.apache.kafka.tools.DumpLogSegments", "--offsets-decoder", "--files", str(segment)
     ).ok()
-    kinds = [int.from_bytes(key[:2], "big") for _, key, _ in a_life().log]
+    kinds = [int.from_bytes(key[:2], "big") for _, key, _ in records_of_a_life().log]
     assert [int(each) for each in re.findall(r' key: {"type":"?(\d+)', output.stdout)] == kinds
     assert '"generation":1' in output.stdout
     assert f'"offset":{2**40}' in output.stdout

@@ -19,8 +19,8 @@ FENCED = ErrorCode.FENCED_INSTANCE_ID
 UNKNOWN = ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def two_static(harness: ShardHarness) -> list[str]:
-    """A stable group of the instances a, which leads, and b."""
+def stable_static_group(harness: ShardHarness) -> list[str]:
+    """Make a stable group of the static members a, the leader, and b; return their member ids."""
     slots = [harness.join(instance=each) for each in ("a", "b")]
     harness.poll()
     leader = harness.outcome(slots[0])
@@ -31,7 +31,7 @@ def two_static(harness: ShardHarness) -> list[str]:
 
 def test_a_static_member_needs_no_second_join() -> None:
     harness = ShardHarness()
-    assert two_static(harness) == ["a-1", "b-2"]
+    assert stable_static_group(harness) == ["a-1", "b-2"]
     members = harness.outcome(1).members
     assert [each.group_instance_id for each in members] == ["a", "b"]
 
@@ -39,7 +39,7 @@ def test_a_static_member_needs_no_second_join() -> None:
 @pytest.mark.parametrize("version", [8, 9])
 def test_a_static_member_rejoins_without_a_rebalance(version: int) -> None:
     harness = ShardHarness()
-    two_static(harness)
+    stable_static_group(harness)
     outcome = harness.outcome(harness.join(instance="b", version=version))
     assert (outcome.error_code, outcome.member_id, outcome.generation_id) == (OK, "b-3", 1)
     assert (outcome.skip_assignment, outcome.members, outcome.leader) == (False, (), "a-1")
@@ -49,7 +49,7 @@ def test_a_static_member_rejoins_without_a_rebalance(version: int) -> None:
 
 def test_since_version_9_a_rejoining_leader_skips_assignment() -> None:
     harness = ShardHarness()
-    two_static(harness)
+    stable_static_group(harness)
     outcome = harness.outcome(harness.join(instance="a", version=9))
     assert (outcome.leader, outcome.skip_assignment) == ("a-3", True)
     assert [each.member_id for each in outcome.members] == ["a-3", "b-2"]
@@ -57,7 +57,7 @@ def test_since_version_9_a_rejoining_leader_skips_assignment() -> None:
 
 def test_before_version_9_a_rejoining_leader_is_not_named_leader() -> None:
     harness = ShardHarness()
-    two_static(harness)
+    stable_static_group(harness)
     outcome = harness.outcome(harness.join(instance="a", version=8))
     assert (outcome.leader, outcome.skip_assignment, outcome.members) == ("a-1", False, ())
     assert harness.shard.groups["g"].leader == "a-3"
@@ -65,7 +65,7 @@ def test_before_version_9_a_rejoining_leader_is_not_named_leader() -> None:
 
 def test_the_old_id_is_fenced_everywhere() -> None:
     harness = ShardHarness()
-    two_static(harness)
+    stable_static_group(harness)
     harness.join(instance="b")
     assert harness.heartbeat("b-2", 1, instance="b") == FENCED
     assert harness.outcome(harness.sync("b-2", 1, instance="b")).error_code == FENCED
@@ -80,7 +80,7 @@ def test_the_old_id_is_fenced_everywhere() -> None:
 
 def test_pending_requests_of_the_old_id_are_fenced() -> None:
     harness = ShardHarness()
-    two_static(harness)
+    stable_static_group(harness)
     harness.join("a-1", instance="a")  # the leader wants a rebalance
     waiting = harness.join(instance="a")
     joining = harness.join(instance="a")
@@ -91,7 +91,7 @@ def test_pending_requests_of_the_old_id_are_fenced() -> None:
     syncing = harness.sync("b-2", 2, instance="b")
     harness.join(instance="b")
     assert harness.outcome(syncing).error_code == FENCED
-    assert harness.state() == GroupState.PREPARING  # the leader may have had the old id in hand
+    assert harness.state() == GroupState.PREPARING  # the leader may have assigned to the old id
 
 
 def test_a_static_member_with_other_protocols_rebalances() -> None:
@@ -101,10 +101,10 @@ def test_a_static_member_with_other_protocols_rebalances() -> None:
     harness.poll()
     harness.assign(harness.outcome(slots[0]))
     assert harness.shard.groups["g"].protocol == "sticky"
-    back = harness.join(instance="b")  # supports one of them only
+    rejoining = harness.join(instance="b")  # supports one of them only
     assert harness.state() == GroupState.PREPARING
     outcome = harness.outcome(harness.join("a-1", instance="a", protocols=both))
-    assert (outcome.protocol_name, harness.outcome(back).generation_id) == ("range", 2)
+    assert (outcome.protocol_name, harness.outcome(rejoining).generation_id) == ("range", 2)
 
 
 def test_a_missing_static_member_stays_until_its_session_timeout() -> None:
@@ -126,7 +126,7 @@ def test_a_missing_static_member_stays_until_its_session_timeout() -> None:
 
 def test_a_missing_static_leader_stays_and_another_leads() -> None:
     harness = ShardHarness()
-    two_static(harness)
+    stable_static_group(harness)
     slot = harness.join("b-2", instance="b", protocols=(("range", subscription("u")),))
     for _ in range(4):
         harness.heartbeat("a-1", 1, instance="a")
@@ -149,8 +149,8 @@ def test_a_member_that_rejoins_before_its_assignment_is_awaited() -> None:
 
 def test_a_rebalance_of_missing_static_members_waits() -> None:
     harness = ShardHarness()
-    two_static(harness)
-    [new] = harness.enter(1)
+    stable_static_group(harness)
+    [new] = harness.request_member_ids(1)
     slot = harness.join(new)
     harness.leave(new)
     assert harness.outcome(slot).error_code == UNKNOWN
@@ -163,9 +163,9 @@ def test_a_rebalance_of_missing_static_members_waits() -> None:
     assert harness.state() == GroupState.EMPTY
 
 
-def test_while_none_is_here_the_rebalance_waits_for_as_long_again() -> None:
+def test_a_rebalance_without_members_waits_for_another_timeout() -> None:
     harness = ShardHarness()
-    two_static(harness)
+    stable_static_group(harness)
     harness.leave(("", "a"))
 
     def beat(ms: int) -> None:
@@ -176,7 +176,7 @@ def test_while_none_is_here_the_rebalance_waits_for_as_long_again() -> None:
     beat(REBALANCE_MS)
     slot = harness.join(instance="c")
     beat(REBALANCE_MS - 5_000)
-    assert slot not in harness.answers
+    assert slot not in harness.responses
     beat(5_000)
     outcome = harness.outcome(slot)
     assert (outcome.generation_id, outcome.leader) == (2, "c-3")
@@ -185,7 +185,7 @@ def test_while_none_is_here_the_rebalance_waits_for_as_long_again() -> None:
 
 def test_a_static_member_is_removed_by_instance_id() -> None:
     harness = ShardHarness()
-    two_static(harness)
+    stable_static_group(harness)
     outcome = harness.leave(("", "b"), ("", "nobody"))
     assert [(each.group_instance_id, each.error_code) for each in outcome.members] == [
         ("b", OK),
@@ -196,11 +196,11 @@ def test_a_static_member_is_removed_by_instance_id() -> None:
 
 def test_a_failed_write_restores_the_old_member_id() -> None:
     harness = ShardHarness()
-    two_static(harness)
+    stable_static_group(harness)
     before = harness.describe()
-    harness.prompt = False
+    harness.commits_at_once = False
     slot = harness.join(instance="a", session_ms=20_000)
-    assert slot not in harness.answers
+    assert slot not in harness.responses
     harness.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     outcome = harness.outcome(slot)
     assert (outcome.error_code, outcome.member_id) == (ErrorCode.NOT_COORDINATOR, "")
@@ -209,10 +209,10 @@ def test_a_failed_write_restores_the_old_member_id() -> None:
     assert harness.shard.groups["g"].members["a-1"].session_timeout_ms == SESSION_MS
 
 
-def test_two_that_come_back_as_one_instance_and_both_fail() -> None:
+def test_two_failed_rejoins_of_an_instance_restore_the_old_id() -> None:
     harness = ShardHarness()
-    two_static(harness)
-    harness.prompt = False
+    stable_static_group(harness)
+    harness.commits_at_once = False
     first = harness.join(instance="b")
     second = harness.join(instance="b")
     assert harness.outcome(first).error_code == FENCED
@@ -221,12 +221,12 @@ def test_two_that_come_back_as_one_instance_and_both_fail() -> None:
     assert list(harness.shard.groups["g"].members) == ["a-1", "b-2"]
 
 
-def test_a_rebalance_meanwhile_answers_instead() -> None:
+def test_a_rebalance_meanwhile_completes_the_pending_rejoin() -> None:
     harness = ShardHarness()
-    two_static(harness)
-    harness.prompt = False
-    back = harness.join(instance="b")
+    stable_static_group(harness)
+    harness.commits_at_once = False
+    rejoining = harness.join(instance="b")
     harness.join("a-1", instance="a")
-    assert harness.outcome(back).generation_id == 2
+    assert harness.outcome(rejoining).generation_id == 2
     harness.commit()
     assert harness.state() == GroupState.COMPLETING

@@ -9,7 +9,7 @@ from kraftlog.groups.timers import Timer, Timers
 from kraftlog.types import Now
 
 
-def test_a_timer_put_off_keeps_one_entry_and_fires_at_the_last_time_said() -> None:
+def test_a_postponed_timer_has_one_entry_and_fires_at_its_last_time() -> None:
     timers = Timers()
     fired: list[int] = []
     timer = Timer(lambda now: fired.append(now.monotonic_ms))
@@ -22,7 +22,7 @@ def test_a_timer_put_off_keeps_one_entry_and_fires_at_the_last_time_said() -> No
     assert (fired, timers.deadline()) == ([999], None)
 
 
-def test_what_a_timer_sets_to_now_fires_now() -> None:
+def test_a_timer_set_to_now_by_another_fires_in_the_same_poll() -> None:
     timers = Timers()
     fired: list[str] = []
     second = Timer(lambda _: fired.append("second"))
@@ -41,18 +41,18 @@ def test_what_a_timer_sets_to_now_fires_now() -> None:
         st.tuples(st.integers(0, 3), st.sampled_from(["set", "cancel", "poll"]), st.integers(0, 20))
     )
 )
-def test_they_fire_as_a_simple_table_of_times_says(steps: list[tuple[int, str, int]]) -> None:
+def test_timers_fire_as_a_simple_table_of_times(steps: list[tuple[int, str, int]]) -> None:
     timers = Timers()
     fired: list[int] = []
-    each = [_noting(number, fired) for number in range(4)]
+    timers_by_number = [_timer_that_appends(number, fired) for number in range(4)]
     table: dict[int, int] = {}
     time = 0
     for number, what, ms in steps:
         if what == "set":
-            timers.set(each[number], time + ms)
+            timers.set(timers_by_number[number], time + ms)
             table[number] = time + ms
         elif what == "cancel":
-            timers.cancel(each[number])
+            timers.cancel(timers_by_number[number])
             table.pop(number, None)
         else:
             time += ms
@@ -65,5 +65,5 @@ def test_they_fire_as_a_simple_table_of_times_says(steps: list[tuple[int, str, i
         assert timers.deadline() == min(table.values(), default=None)
 
 
-def _noting(number: int, fired: list[int]) -> Timer:
+def _timer_that_appends(number: int, fired: list[int]) -> Timer:
     return Timer(lambda _: fired.append(number))
