@@ -1,4 +1,4 @@
-"""A controller with a log of its own: what a test asks is decided, appended, and committed."""
+"""A controller with its own log: each request is decided, appended and, by default, committed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def numbered_id(number: int) -> bytes:
 
 
 class Cluster:
-    """`committed` is what brokers answer from; `controller.state` what is decided upon."""
+    """Two images: `committed` is what brokers have; `controller.state` is the base of decisions."""
 
     def __init__(
         self, brokers: int = 0, *, elr: bool = False, voters: VoterSet = VOTERS, **config: Any
@@ -82,7 +82,7 @@ class Cluster:
         return result_of(self.controller.decide_in_steps(api, request, self.now, len(self.log)))
 
     def propose(self, *parts: Sequence[Message]) -> None:
-        """Batches that go to the end of the log."""
+        """Propose batches whose records will be at the end of the log."""
         result_of(self.controller.propose_in_steps(parts, lambda: len(self.log)))
 
     def append(self, decision: Decision, *, commit: bool = True) -> Decision:
@@ -97,7 +97,7 @@ class Cluster:
         return self.append(self.decide(api, request), commit=commit)
 
     def commit(self, upto: int | None = None) -> None:
-        """The log is committed up to before an offset, or all of it."""
+        """Commit the log up to, not including, an offset, or all of it."""
         end = len(self.log) if upto is None else upto
         for record in self.log[self.commits : end]:
             self.committed.replay(record)
@@ -105,20 +105,20 @@ class Cluster:
         self.commits = max(self.commits, end)
 
     def pass_time(self, ms: int) -> list[Message]:
-        """Time passes; the records of what was due."""
+        """Let time pass, and decide what is due then; return the records."""
         self.now_ms += ms
         records: list[Message] = []
         while (due := self.controller.poll(self.now, len(self.log))) is not None:
             records += self.append(due).records
         return records
 
-    # What is asked often -------------------------------------------------------------------------
+    # Frequent requests ---------------------------------------------------------------------------
 
     def register(self, broker: int, life: int = 1, **changes: Any) -> Decision:
         return self.ask(ApiKey.BROKER_REGISTRATION, registration(broker, life, **changes))
 
     def heartbeat(self, broker: int, *, commit: bool = True, **fields: Any) -> Decision:
-        """By default of a broker that has caught up."""
+        """Send a heartbeat, by default of a broker that has replayed the whole log."""
         registered = self.state.brokers.get(broker)
         fields = {
             "broker_id": broker,
@@ -133,7 +133,7 @@ class Cluster:
     def configure(
         self, resource_type: int, name: str, values: dict[str, str | None], **fields: bool
     ) -> Decision:
-        """Set what has a value, and take back what has none."""
+        """Set the configs that have a value, and delete those with None."""
         configs = [
             AlterableConfig(name=key, config_operation=int(value is None), value=value)
             for key, value in values.items()
@@ -149,7 +149,7 @@ class Cluster:
     def create(
         self, name: str, *replicas: tuple[int, ...], configs: dict[str, str] | None = None
     ) -> bytes:
-        """A topic with a partition for each tuple of replicas; its id."""
+        """Create a topic with a partition for each tuple of replicas; return its id."""
         decision = self.ask(
             ApiKey.CREATE_TOPICS, creation(new_topic(name, *replicas, configs=configs))
         )

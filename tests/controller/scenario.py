@@ -1,4 +1,4 @@
-"""One cluster to which everything happens once."""
+"""Clusters with eventful logs: one with all kinds of records, others from random requests."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def eventful_cluster() -> Cluster:
 
 
 def random_cluster(seed: int, steps: int = 60) -> Cluster:
-    """What a seed makes of a cluster; all of it in records that Kafka knows without our tags."""
+    """A cluster after random requests; Kafka knows all records of its log, without our tags."""
     rng = Random(seed)
     cluster = Cluster(brokers=3, elr=rng.random() < 0.5)
     for step in range(steps):

@@ -1,6 +1,6 @@
 """V2, V10: random changes of partitions give the records of Kafka's own builder.
 
-`differs` names the intended differences (docs/controller.md); there are no others.
+`explained_difference` has the intended differences (docs/controller.md); there are no others.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ ELECTIONS = {
 
 
 def directory(broker: int) -> bytes:
-    """The directories that Kafka's builder is to give new replicas."""
+    """The directory of each broker, which Kafka's builder assigns to new replicas."""
     return (2).to_bytes(8, "big") + broker.to_bytes(8, "big")
 
 
 class Case:
-    """A partition, the cluster around it, and what it is to become."""
+    """A partition, the cluster around it, and the wanted change."""
 
     def __init__(self, seed: int) -> None:
         rng = Random(seed)
@@ -89,7 +89,7 @@ class Case:
         before = self.before
         wanted = PartitionTarget()
         if rng.random() < 0.6:
-            # a leader asks for others beside itself, or those that are not alive leave
+            # a leader proposes an ISR, or the brokers that are not alive leave it
             asked = before.leader != -1 and rng.random() < 0.5
             isr = tuple(
                 broker
@@ -114,7 +114,7 @@ class Case:
             wanted = wanted.replace(recovery=0)
         return wanted
 
-    def question(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         wanted, before = self.wanted, partition_record(self.before)
         election = wanted.election
         if election is None:
@@ -134,7 +134,7 @@ class Case:
             "unclean": sorted(wanted.unclean) or None,
         }
 
-    def ours(self) -> records.PartitionChangeRecord | None:
+    def change_record(self) -> records.PartitionChangeRecord | None:
         state = ControllerState({})
         for record in self.cluster():
             state.replay(record)
@@ -168,14 +168,18 @@ class Case:
         topic = records.TopicRecord(name="t", topic_id=TOPIC)
         return [*written, level, topic, partition_record(self.before)]
 
-    def differs(self, ours: Any, theirs: Any) -> str | None:
-        """The documented difference that explains this one; None if there is none."""
+    def explained_difference(self, change_record: Any, theirs: Any) -> str | None:
+        """The documented difference that explains why the records differ; None if none does."""
         last = self.before.last_known_elr
         if theirs and theirs.last_known_elr == (-1,):
             return "no leader is not a last known leader"
         if self.wanted.election == Election.PREFERRED and theirs and (theirs.leader,) == last:
             return "a preferred election elects no last known leader"
-        replicas = ours.replicas if ours is not None and ours.replicas else self.before.replicas
+        replicas = (
+            change_record.replicas
+            if change_record is not None and change_record.replicas
+            else self.before.replicas
+        )
         eligible = (theirs.eligible_leader_replicas if theirs else None) or self.before.elr
         if not set(eligible) <= set(replicas):
             return "a broker without a replica is not eligible"
@@ -184,20 +188,20 @@ class Case:
 
 def test_records_equal_those_of_kafkas_builder(jvm: Driver) -> None:
     cases = [Case(seed) for seed in range(CASES)]
-    questions = json.dumps([case.question() for case in cases]).encode()
+    questions = json.dumps([case.as_json() for case in cases]).encode()
     oracle = jvm.tool("PartitionOracle", stdin=questions).ok()
-    wrong, written, excused = [], 0, dict[str, int]()
+    wrong, written, explained = [], 0, dict[str, int]()
     for seed, (case, answer) in enumerate(zip(cases, json.loads(oracle.stdout), strict=True)):
         theirs = None if answer is None else decode_metadata(b64decode(answer))[0]
-        ours = case.ours()
-        written += ours is not None
-        if ours != theirs:
-            why = case.differs(ours, theirs)
+        change_record = case.change_record()
+        written += change_record is not None
+        if change_record != theirs:
+            why = case.explained_difference(change_record, theirs)
             if why is None:
-                wrong.append((seed, case.before, case.wanted, ours, theirs))
+                wrong.append((seed, case.before, case.wanted, change_record, theirs))
             else:
-                excused[why] = excused.get(why, 0) + 1
+                explained[why] = explained.get(why, 0) + 1
     assert wrong[:1] == [], f"{len(wrong)} of {CASES}"
     assert written > CASES // 2
-    assert len(excused) == 3
-    assert sum(excused.values()) < CASES // 50, excused
+    assert len(explained) == 3
+    assert sum(explained.values()) < CASES // 50, explained

@@ -1,4 +1,4 @@
-"""V2, V3, V5: brokers register, are unfenced when they have caught up, fenced when silent."""
+"""V2, V3, V5: brokers register, are unfenced once caught up, and fenced without heartbeats."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_v5_a_broker_without_a_finalized_feature_level_is_refused() -> None:
     "changes", [{"listeners": [listener("h", 9002)]}, {"log_dirs": [directory(2)]}]
 )
 def test_v5_an_id_is_in_use_while_its_broker_has_a_session(changes: dict[str, Any]) -> None:
-    """A copy of its directory has another address, a twin another directory."""
+    """The second process has another address, or another directory."""
     cluster = Cluster(brokers=1)
     second = cluster.register(1, life=2, **changes)
     assert second.response.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
@@ -96,7 +96,7 @@ def test_v5_an_id_is_in_use_while_its_broker_has_a_session(changes: dict[str, An
 def test_v5_a_restarted_broker_registers_before_its_session_is_over(
     directories: tuple[int, ...],
 ) -> None:
-    """It has a directory and the address of its former process, which must be gone.
+    """It has a directory and the address of its former process, which must have ended.
 
     Other directories may have failed, or be new.
     """
@@ -117,7 +117,7 @@ def test_v5_the_same_incarnation_registers_again_with_its_epoch() -> None:
     assert not before.fenced
 
 
-def test_v5_unfenced_once_it_has_caught_up() -> None:
+def test_v5_a_broker_is_unfenced_once_it_has_caught_up() -> None:
     """C211."""
     cluster = Cluster()
     epoch = cluster.register(1).response.broker_epoch
@@ -227,11 +227,11 @@ def test_v3_controlled_shutdown_moves_leaders_first_and_waits() -> None:
     ]
     assert not asked.response.should_shut_down
     waits = cluster.heartbeat(1, want_shut_down=True)
-    assert not waits.response.should_shut_down  # the other does not know yet that it leads
+    assert not waits.response.should_shut_down  # the other broker has not replayed its election
     cluster.heartbeat(2, current_metadata_offset=decided_at)
     done = cluster.heartbeat(1, want_shut_down=True)
     assert (done.response.should_shut_down, done.response.is_fenced) == (True, True)
-    assert cluster.register(1, life=2).response.error_code == 0  # and may be back at once
+    assert cluster.register(1, life=2).response.error_code == 0  # and it may register again at once
 
 
 def test_a_broker_that_leads_nothing_may_stop_at_once() -> None:
@@ -245,9 +245,9 @@ def test_v3_a_broker_lost_during_shutdown_leads_only_after_a_restart() -> None:
     cluster.heartbeat(1, want_shut_down=True)
     cluster.controller.broker_is_down(1)
     cluster.pass_time(0)
-    changed_its_mind = cluster.heartbeat(1)
-    assert changed_its_mind.records == []
-    assert changed_its_mind.response.is_fenced
+    later_heartbeat = cluster.heartbeat(1)
+    assert later_heartbeat.records == []
+    assert later_heartbeat.response.is_fenced
     assert cluster.committed.partitions[topic, 0].leader == -1
     cluster.pass_time(SESSION_MS + 1)
     cluster.register(1, life=2)

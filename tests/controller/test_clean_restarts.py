@@ -14,7 +14,7 @@ from tests.controller.cluster import SESSION_MS, Cluster, directory
 
 
 def restart(cluster: Cluster, **changes: Any) -> list[Any]:
-    """Broker 1 registers again after a clean shutdown: the records but the registration."""
+    """Register broker 1 after a clean shutdown; return all records but the registration."""
     epoch = cluster.state.brokers[1].epoch
     fields = {
         "previous_broker_epoch": epoch,
@@ -32,8 +32,8 @@ def leader(cluster: Cluster, topic: bytes) -> tuple[int, int]:
     return found.leader, found.leader_epoch
 
 
-def restarted() -> tuple[Cluster, bytes]:
-    """Broker 1 is fenced, and leads a partition that has no other replica."""
+def cluster_with_starting_leader() -> tuple[Cluster, bytes]:
+    """Broker 1 is starting: fenced, and still the leader of a partition with no other replica."""
     cluster = Cluster(brokers=2)
     topic = cluster.create("t", (1,))
     cluster.controller.broker_is_down(2)
@@ -60,7 +60,7 @@ def test_v5_a_sole_replica_keeps_its_leader_over_a_clean_restart(elr: bool) -> N
 def test_v2_a_sole_replica_gets_a_new_epoch_if_its_log_may_be_shorter(
     changes: dict[str, Any],
 ) -> None:
-    """After a crash, or without its directory, offsets may be given to other records."""
+    """After a crash, or without the directory, other records may get the same offsets."""
     cluster = Cluster(brokers=1)
     topic = cluster.create("t", (1,))
     cluster.register(1, log_dirs=[directory(1), directory(1, 2)])
@@ -80,7 +80,7 @@ def test_v2_a_clean_restart_moves_the_leaders_that_others_can_replace() -> None:
 
 
 def test_v2_a_broker_that_fails_while_it_starts_leads_no_longer() -> None:
-    cluster, topic = restarted()
+    cluster, topic = cluster_with_starting_leader()
     assert cluster.pass_time(SESSION_MS) == []
     assert cluster.pass_time(1) == [
         PartitionChangeRecord(partition_id=0, topic_id=topic, leader=-1)
@@ -89,7 +89,7 @@ def test_v2_a_broker_that_fails_while_it_starts_leads_no_longer() -> None:
 
 
 def test_v2_v14_another_controller_also_ends_its_leadership() -> None:
-    cluster, topic = restarted()
+    cluster, topic = cluster_with_starting_leader()
     cluster.controller.resign()
     cluster.append(cluster.controller.activate(cluster.bootstrap, cluster.now))
     cluster.pass_time(SESSION_MS + 1)
@@ -102,14 +102,14 @@ def test_v2_v14_another_controller_also_ends_its_leadership() -> None:
 def test_v3_v18_a_starting_broker_that_stops_or_fails_leads_no_longer(
     heartbeat: dict[str, Any],
 ) -> None:
-    cluster, topic = restarted()
+    cluster, topic = cluster_with_starting_leader()
     cluster.heartbeat(1, want_fence=True, **heartbeat)
     assert leader(cluster, topic) == (-1, 1)
     assert cluster.heartbeat(1, want_fence=True, **heartbeat).records == []
 
 
 def test_v2_refused_end_of_leadership_is_retried_a_session_later() -> None:
-    cluster, _ = restarted()
+    cluster, _ = cluster_with_starting_leader()
     cluster.now_ms += SESSION_MS + 1
     due = cluster.controller.poll(cluster.now, len(cluster.log))
     assert due is not None

@@ -17,7 +17,7 @@ from tests.controller.cluster import Cluster
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
-def with_topic(**config: Any) -> Cluster:
+def cluster_with_topic(**config: Any) -> Cluster:
     cluster = Cluster(brokers=1, **config)
     cluster.create("t", (1,), configs={"retention.ms": "1000"})
     return cluster
@@ -49,7 +49,7 @@ def record(key: str, value: str | None, kind: int = TOPIC, name: str = "t") -> C
 
 
 def test_a_config_is_set_and_deleted() -> None:
-    cluster = with_topic()
+    cluster = cluster_with_topic()
     assert alter(cluster, ("retention.ms", SET, "5")) == (0, [record("retention.ms", "5")])
     assert alter(cluster, ("retention.ms", SET, "5")) == (0, [])
     assert alter(cluster, ("retention.ms", DELETE, None)) == (0, [record("retention.ms", None)])
@@ -57,7 +57,7 @@ def test_a_config_is_set_and_deleted() -> None:
 
 
 def test_list_values_are_appended_and_subtracted() -> None:
-    cluster = with_topic()
+    cluster = cluster_with_topic()
     key = "cleanup.policy"
     assert alter(cluster, (key, APPEND, "compact,delete"))[1] == [record(key, "delete,compact")]
     assert alter(cluster, (key, SUBTRACT, "delete"))[1] == [record(key, "compact")]
@@ -65,8 +65,8 @@ def test_list_values_are_appended_and_subtracted() -> None:
 
 
 def test_setting_the_same_broker_config_writes_a_record() -> None:
-    """It may name a file whose content is another now."""
-    cluster = with_topic()
+    """It may name a file whose content has changed."""
+    cluster = cluster_with_topic()
     for name in ("1", ""):
         change = ("log.retention.ms", SET, "77")
         outcome = [record("log.retention.ms", "77", BROKER, name)]
@@ -91,19 +91,19 @@ def test_setting_the_same_broker_config_writes_a_record() -> None:
         (7, "t", ("retention.ms", SET, "1"), ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_is_refused(
+def test_invalid_configs_are_refused(
     kind: int, name: str, config: tuple[str, int, str | None], code: int
 ) -> None:
-    found, records = alter(with_topic(), config, kind=kind, name=name)
+    found, records = alter(cluster_with_topic(), config, kind=kind, name=name)
     assert found == code
     assert bool(records) == (code == 0)
 
 
 def test_r2_deleting_throttles_of_the_metadata_topic_changes_nothing() -> None:
-    """Kafka's tool does after a reassignment. The topic has no configs: Q27 refuses to set one."""
+    """As Kafka's tool does after a reassignment. Q27: the topic has no configs."""
     throttles = [f"{role}.replication.throttled.replicas" for role in ("leader", "follower")]
     deleted = [(key, DELETE, None) for key in throttles]
-    cluster = with_topic()
+    cluster = cluster_with_topic()
     assert alter(cluster, *deleted, name=METADATA_TOPIC) == (0, [])
     refused: tuple[int, list[Any]] = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [])
     assert alter(cluster, *deleted, ("retention.ms", SET, "1"), name=METADATA_TOPIC) == refused
@@ -112,14 +112,14 @@ def test_r2_deleting_throttles_of_the_metadata_topic_changes_nothing() -> None:
 
 
 def test_configs_are_validated_together() -> None:
-    cluster = with_topic()
+    cluster = cluster_with_topic()
     longest = ("min.compaction.lag.ms", SET, "10")
     assert alter(cluster, longest)[0] == 0
     assert alter(cluster, ("max.compaction.lag.ms", SET, "5"))[0] == ErrorCode.INVALID_CONFIG
 
 
 def test_duplicate_keys_and_resources_are_refused() -> None:
-    cluster = with_topic()
+    cluster = cluster_with_topic()
     twice = ("retention.ms", SET, "1")
     assert alter(cluster, twice, twice)[0] == ErrorCode.INVALID_REQUEST
     resource = incremental_alter_configs.AlterConfigsResource(
@@ -134,18 +134,18 @@ def test_duplicate_keys_and_resources_are_refused() -> None:
 
 
 def test_validate_only_writes_nothing() -> None:
-    decision = with_topic().configure(TOPIC, "t", {"retention.ms": "7"}, validate_only=True)
+    decision = cluster_with_topic().configure(TOPIC, "t", {"retention.ms": "7"}, validate_only=True)
     assert (decision.records, decision.response.responses[0].error_code) == ([], 0)
 
 
 def test_more_than_a_batch_is_refused() -> None:
-    cluster = with_topic()
+    cluster = cluster_with_topic()
     many = [(f"plugin.{number}", SET, "1") for number in range(10_001)]
     assert alter(cluster, *many, kind=BROKER, name="1")[0] == ErrorCode.POLICY_VIOLATION
 
 
 def test_alter_configs_deletes_configs_that_are_not_named() -> None:
-    cluster = with_topic()
+    cluster = cluster_with_topic()
     resource = alter_configs.AlterConfigsResource(
         resource_type=TOPIC,
         resource_name="t",
@@ -158,7 +158,7 @@ def test_alter_configs_deletes_configs_that_are_not_named() -> None:
 
 
 def test_alter_configs_refuses_null_values() -> None:
-    cluster = with_topic()
+    cluster = cluster_with_topic()
     null = alter_configs.AlterableConfig(name="cleanup.policy", value=None)
     resource = alter_configs.AlterConfigsResource(
         resource_type=TOPIC, resource_name="t", configs=[null]
@@ -169,7 +169,7 @@ def test_alter_configs_refuses_null_values() -> None:
 
 
 def test_elr_a_changed_min_isr_clears_the_elr() -> None:
-    cluster = with_topic(elr=True)
+    cluster = cluster_with_topic(elr=True)
     minimum = ("min.insync.replicas", SET, "2")
     records = [record("min.insync.replicas", "2"), ClearElrRecord(topic_name="t")]
     assert alter(cluster, minimum) == (0, records)
@@ -178,7 +178,7 @@ def test_elr_a_changed_min_isr_clears_the_elr() -> None:
 
 
 def test_elr_min_isr_is_cluster_wide() -> None:
-    cluster = with_topic(elr=True)
+    cluster = cluster_with_topic(elr=True)
     key = "min.insync.replicas"
     assert alter(cluster, (key, SET, "2"), kind=BROKER, name="1")[0] == ErrorCode.INVALID_CONFIG
     assert alter(cluster, (key, DELETE, None), kind=BROKER, name="")[0] == ErrorCode.INVALID_CONFIG

@@ -16,14 +16,14 @@ from tests.controller.cluster import Cluster, directory
 PREFERRED, UNCLEAN = 0, 1
 
 
-def lose(cluster: Cluster, *brokers: int) -> None:
+def stop_brokers(cluster: Cluster, *brokers: int) -> None:
     for broker in brokers:
         cluster.controller.broker_is_down(broker)
         cluster.pass_time(0)
 
 
 def elect(cluster: Cluster, kind: int, *partitions: int) -> tuple[list[int], list[object]]:
-    """The codes of these partitions of topic t, and the records."""
+    """Elect leaders of partitions of topic t; return their error codes, and the records."""
     named = [TopicPartitions(topic="t", partitions=partitions)]
     request = ElectLeadersRequest(election_type=kind, topic_partitions=named)
     decision = cluster.ask(ApiKey.ELECT_LEADERS, request)
@@ -31,16 +31,16 @@ def elect(cluster: Cluster, kind: int, *partitions: int) -> tuple[list[int], lis
     return [each.error_code for each in topic.partition_result], list(decision.records)
 
 
-def after_a_break() -> tuple[Cluster, bytes]:
-    """Broker 1 was away: 2 leads what 1 should, and 1 is in sync again."""
-    from tests.controller.test_isr import alter
+def cluster_after_a_restart() -> tuple[Cluster, bytes]:
+    """Broker 1 is in sync again after a restart, but broker 2 still leads both partitions."""
+    from tests.controller.test_isr import alter_isr
 
     cluster = Cluster(brokers=2)
     topic = cluster.create("t", (1, 2), (2, 1))
-    lose(cluster, 1)
+    stop_brokers(cluster, 1)
     cluster.heartbeat(1)
     now = cluster.state.partitions[topic, 0]
-    alter(
+    alter_isr(
         cluster,
         (2, 1),
         sender=2,
@@ -51,7 +51,7 @@ def after_a_break() -> tuple[Cluster, bytes]:
 
 
 def test_v2_a_preferred_election_moves_leadership() -> None:
-    cluster, topic = after_a_break()
+    cluster, topic = cluster_after_a_restart()
     codes, records = elect(cluster, PREFERRED, 0, 1, 7)
     assert codes == [
         ErrorCode.NONE,
@@ -63,7 +63,7 @@ def test_v2_a_preferred_election_moves_leadership() -> None:
 
 def test_electing_all_returns_only_partitions_that_needed_it() -> None:
     """C206."""
-    cluster, topic = after_a_break()
+    cluster, topic = cluster_after_a_restart()
     request = ElectLeadersRequest(election_type=PREFERRED, topic_partitions=None)
     decision = cluster.ask(ApiKey.ELECT_LEADERS, request)
     (results,) = decision.response.replica_election_results
@@ -72,7 +72,7 @@ def test_electing_all_returns_only_partitions_that_needed_it() -> None:
 
 
 def test_preferred_leaders_are_elected_periodically() -> None:
-    cluster, topic = after_a_break()
+    cluster, topic = cluster_after_a_restart()
     cluster.now_ms += 300_000
     cluster.heartbeat(1)
     cluster.heartbeat(2)
@@ -80,28 +80,28 @@ def test_preferred_leaders_are_elected_periodically() -> None:
     assert cluster.pass_time(0) == []
 
 
-def one_leader_at_a_time() -> Cluster:
-    """Two leaderless partitions may get a leader; each periodic check elects one."""
+def cluster_that_elects_one_at_a_time() -> Cluster:
+    """Two partitions without leader may get one; each periodic check elects one leader."""
     cluster = Cluster(brokers=2, elections_at_once=1, session_timeout_ms=10**9)
     cluster.create("t", (1, 2), (1, 2))
-    lose(cluster, 1, 2)
+    stop_brokers(cluster, 1, 2)
     cluster.heartbeat(1)
     cluster.configure(TOPIC, "t", {"unclean.leader.election.enable": "true"})
     return cluster
 
 
 def test_a_periodic_election_continues_until_it_is_complete() -> None:
-    cluster = one_leader_at_a_time()
-    assert all_due(cluster) == []
+    cluster = cluster_that_elects_one_at_a_time()
+    assert decide_all_due(cluster) == []
     assert cluster.controller.deadline() == cluster.now_ms + 300_000
     cluster.now_ms += 300_000
-    assert all_due(cluster) == [1, 1]
+    assert decide_all_due(cluster) == [1, 1]
     assert [p.leader for p in cluster.committed.partitions.values()] == [1, 1]
 
 
 def test_a_refused_periodic_election_backs_off() -> None:
-    """A controller that is about to be replaced would otherwise repeat the decision endlessly."""
-    cluster = one_leader_at_a_time()
+    """Otherwise a controller that is about to resign would repeat the decision endlessly."""
+    cluster = cluster_that_elects_one_at_a_time()
     cluster.now_ms += 300_000
     for _ in range(2):
         assert cluster.controller.poll(cluster.now, len(cluster.log)) is not None
@@ -109,11 +109,11 @@ def test_a_refused_periodic_election_backs_off() -> None:
         assert cluster.controller.poll(cluster.now, len(cluster.log)) is None
         assert cluster.controller.deadline() == cluster.now_ms + AFTER_REFUSAL_MS
         cluster.now_ms += AFTER_REFUSAL_MS
-    assert all_due(cluster) == [1, 1]
+    assert decide_all_due(cluster) == [1, 1]
 
 
-def all_due(cluster: Cluster) -> list[int]:
-    """How many records each decision has that is due by now."""
+def decide_all_due(cluster: Cluster) -> list[int]:
+    """Append all decisions that are due; return the number of records of each."""
     due = []
     while (decided := cluster.controller.poll(cluster.now, len(cluster.log))) is not None:
         due.append(len(cluster.append(decided).records))
@@ -124,7 +124,7 @@ def test_v2_a_preferred_replica_outside_the_isr_is_not_elected() -> None:
     """C202."""
     cluster = Cluster(brokers=2)
     cluster.create("t", (1, 2))
-    lose(cluster, 1)
+    stop_brokers(cluster, 1)
     cluster.heartbeat(1)
     codes, records = elect(cluster, PREFERRED, 0)
     assert (codes, records) == ([ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE], [])
@@ -134,7 +134,7 @@ def test_v2_a_requested_unclean_leader_is_recovering() -> None:
     """C201."""
     cluster = Cluster(brokers=2)
     topic = cluster.create("t", (1, 2))
-    lose(cluster, 1, 2)
+    stop_brokers(cluster, 1, 2)
     cluster.heartbeat(1)  # not in the ISR: 2 was the last one in it
     assert cluster.committed.partitions[topic, 0].leader == -1
     codes, records = elect(cluster, UNCLEAN, 0)
@@ -150,7 +150,7 @@ def test_v2_a_requested_unclean_leader_is_recovering() -> None:
 def test_v2_no_unclean_election_without_live_replicas() -> None:
     cluster = Cluster(brokers=1)
     cluster.create("t", (1,))
-    lose(cluster, 1)
+    stop_brokers(cluster, 1)
     assert elect(cluster, UNCLEAN, 0)[0] == [ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE]
 
 
@@ -158,7 +158,7 @@ def test_v2_a_topic_config_allows_unclean_elections() -> None:
     """C201."""
     cluster = Cluster(brokers=2)
     topic = cluster.create("t", (1, 2), configs={"unclean.leader.election.enable": "true"})
-    lose(cluster, 1, 2)
+    stop_brokers(cluster, 1, 2)
     cluster.heartbeat(1)
     elected = cluster.committed.partitions[topic, 0]
     assert (elected.leader, elected.isr, elected.recovery) == (1, (1,), RECOVERING)
@@ -173,47 +173,52 @@ def test_an_unknown_kind_of_election_is_refused() -> None:
 # Eligible replicas -------------------------------------------------------------------------------
 
 
-def with_minimum_two() -> tuple[Cluster, bytes]:
+def cluster_with_min_isr_two() -> tuple[Cluster, bytes]:
     cluster = Cluster(brokers=3, elr=True)
     return cluster, cluster.create("t", (1, 2, 3), configs={"min.insync.replicas": "2"})
 
 
 def test_elr_keeps_replicas_that_leave_an_isr_below_the_minimum() -> None:
     """C210."""
-    cluster, topic = with_minimum_two()
-    lose(cluster, 1)
+    cluster, topic = cluster_with_min_isr_two()
+    stop_brokers(cluster, 1)
     above = cluster.committed.partitions[topic, 0]
     assert (above.isr, above.elr) == ((2, 3), ())
-    lose(cluster, 2)
+    stop_brokers(cluster, 2)
     below = cluster.committed.partitions[topic, 0]
     assert (below.isr, below.elr, below.leader) == ((3,), (2,), 3)
-    lose(cluster, 3)
+    stop_brokers(cluster, 3)
     none = cluster.committed.partitions[topic, 0]
     assert (none.isr, none.elr, none.leader, none.last_known_elr) == ((), (2, 3), -1, (3,))
 
 
 def test_elr_an_eligible_replica_leads_as_cleanly_as_one_in_sync() -> None:
     """C199."""
-    cluster, topic = with_minimum_two()
-    lose(cluster, 1, 2, 3)
+    cluster, topic = cluster_with_min_isr_two()
+    stop_brokers(cluster, 1, 2, 3)
     cluster.heartbeat(2)
-    back = cluster.committed.partitions[topic, 0]
-    assert (back.leader, back.isr, back.elr, back.recovery) == (2, (2,), (3,), 0)
-    assert back.last_known_elr == ()
+    after_return = cluster.committed.partitions[topic, 0]
+    assert (after_return.leader, after_return.isr, after_return.elr, after_return.recovery) == (
+        2,
+        (2,),
+        (3,),
+        0,
+    )
+    assert after_return.last_known_elr == ()
 
 
 def test_elr_a_replica_outside_the_elr_does_not_lead() -> None:
     """C198, C199."""
-    cluster, topic = with_minimum_two()
-    lose(cluster, 1, 2, 3)
+    cluster, topic = cluster_with_min_isr_two()
+    stop_brokers(cluster, 1, 2, 3)
     cluster.heartbeat(1)
     assert cluster.committed.partitions[topic, 0].leader == -1
 
 
 def test_elr_an_unclean_shutdown_leaves_the_elr() -> None:
     """C203."""
-    cluster, topic = with_minimum_two()
-    lose(cluster, 1, 2, 3)
+    cluster, topic = cluster_with_min_isr_two()
+    stop_brokers(cluster, 1, 2, 3)
     cluster.register(2, life=2)
     after = cluster.committed.partitions[topic, 0]
     assert (after.elr, after.last_known_elr) == ((3,), (3,))
@@ -221,25 +226,25 @@ def test_elr_an_unclean_shutdown_leaves_the_elr() -> None:
 
 def test_elr_a_clean_shutdown_stays_in_the_elr() -> None:
     """C203."""
-    cluster, topic = with_minimum_two()
-    lose(cluster, 1, 2, 3)
+    cluster, topic = cluster_with_min_isr_two()
+    stop_brokers(cluster, 1, 2, 3)
     cluster.register(2, life=2, previous_broker_epoch=cluster.state.brokers[2].epoch)
     assert cluster.committed.partitions[topic, 0].elr == (2, 3)
 
 
 def test_elr_v18_a_broker_that_lacks_a_directory_has_not_kept_its_records() -> None:
-    """Its replicas there may start empty, however cleanly it was shut down."""
-    cluster, topic = with_minimum_two()
-    lose(cluster, 1, 2, 3)
+    """Its replicas in that directory may start empty even after a clean shutdown."""
+    cluster, topic = cluster_with_min_isr_two()
+    stop_brokers(cluster, 1, 2, 3)
     epoch = cluster.state.brokers[2].epoch
     cluster.register(2, life=2, previous_broker_epoch=epoch, log_dirs=[directory(2, 2)])
     assert cluster.committed.partitions[topic, 0].elr == (3,)
 
 
 def test_elr_the_last_leader_does_not_lead_while_another_is_eligible() -> None:
-    """C199: it stopped uncleanly, and the other one has all that is committed."""
-    cluster, topic = with_minimum_two()
-    lose(cluster, 1, 2, 3)
+    """C199: it stopped uncleanly, and broker 2 has all committed records."""
+    cluster, topic = cluster_with_min_isr_two()
+    stop_brokers(cluster, 1, 2, 3)
     cluster.register(3, life=2)
     before = cluster.committed.partitions[topic, 0]
     assert (before.elr, before.last_known_elr) == ((2,), (3,))
@@ -247,14 +252,14 @@ def test_elr_the_last_leader_does_not_lead_while_another_is_eligible() -> None:
     assert cluster.committed.partitions[topic, 0].leader == -1
 
 
-@pytest.mark.parametrize(("returns", "leader"), [(3, 3), (2, -1)])
-def test_elr_the_last_leader_leads_if_all_stopped_uncleanly(returns: int, leader: int) -> None:
-    cluster, topic = with_minimum_two()
-    lose(cluster, 1, 2, 3)
+@pytest.mark.parametrize(("returning", "leader"), [(3, 3), (2, -1)])
+def test_elr_the_last_leader_leads_if_all_stopped_uncleanly(returning: int, leader: int) -> None:
+    cluster, topic = cluster_with_min_isr_two()
+    stop_brokers(cluster, 1, 2, 3)
     cluster.register(2, life=2)
     cluster.register(3, life=2)
     assert cluster.committed.partitions[topic, 0].elr == ()
-    cluster.heartbeat(returns)
+    cluster.heartbeat(returning)
     after = cluster.committed.partitions[topic, 0]
     assert after.leader == leader
     assert (after.recovery == RECOVERING) == (leader == 3)

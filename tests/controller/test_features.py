@@ -56,7 +56,7 @@ def test_a_feature_level_is_upgraded_and_downgraded() -> None:
     decision = update(cluster, ELR, 1)
     assert decision.records == [
         FeatureLevelRecord(name=ELR, feature_level=1),
-        # brokers may not differ in what the controller has to know of all of them
+        # with the ELR, min.insync.replicas must be the same on all brokers
         ConfigRecord(resource_type=4, resource_name="", name="min.insync.replicas", value="1"),
         ConfigRecord(resource_type=4, resource_name="1", name="min.insync.replicas", value=None),
     ]
@@ -81,7 +81,7 @@ def test_a_feature_level_is_upgraded_and_downgraded() -> None:
         ("metadata.version", 29, SAFE, "only supports versions 30-30"),
     ],
 )
-def test_what_is_refused(name: str, level: int, kind: int, word: str) -> None:
+def test_invalid_feature_updates_are_refused(name: str, level: int, kind: int, word: str) -> None:
     decision = update(Cluster(brokers=1, elr=True), name, level, kind)
     assert decision.records == []
     assert decision.response.error_code == ErrorCode.INVALID_UPDATE_VERSION
@@ -110,7 +110,7 @@ def test_a_downgrade_type_does_not_upgrade() -> None:
 def test_r11_kraft_version_is_the_level_of_the_quorum(
     now: int, level: int, kind: int, word: str
 ) -> None:
-    """It never falls, and is never a record of the metadata."""
+    """It never decreases, and is not in a FeatureLevelRecord."""
     decision = update(
         Cluster(voters=VOTERS if now else voters_by_id(1)), "kraft.version", level, kind
     )
@@ -131,7 +131,7 @@ def test_r11_a_refused_kraft_version_names_each_voter_and_its_reason() -> None:
 
 @pytest.mark.parametrize("validate_only", [True, False])
 def test_r11_kraft_version_is_raised_once_all_directories_are_known(validate_only: bool) -> None:
-    """By the quorum, which has its own records for it; a repeat raises nothing."""
+    """The quorum writes its own record for it; a repeated request changes nothing."""
     cluster = Cluster(voters=voters_by_id(1))
     cluster.controller._context.reported_voters = lambda: VOTERS
     decision = update(cluster, "kraft.version", 1, validate_only=validate_only)
@@ -206,7 +206,7 @@ def test_producer_ids_need_the_broker_epoch_and_are_finite() -> None:
 
 
 def test_bootstrap_records_are_those_of_kafka() -> None:
-    """The records that a node of Kafka 4.3.1 wrote, without the features that are not kept to."""
+    """As written by a node of Kafka 4.3.1, without the features that kraftlog does not support."""
     fresh = Cluster(elr=True)
     assert fresh.log == [
         BeginTransactionRecord(name="Bootstrap records"),
@@ -284,7 +284,9 @@ def test_v2_an_incomplete_transaction_is_undone() -> None:
     cluster.commit(before + len(first))
     assert cluster.committed.topics == {}
     cluster.controller.resign()
-    assert cluster.state == cluster.committed  # half of it is committed: the next one aborts it
+    assert (
+        cluster.state == cluster.committed
+    )  # half of the transaction is committed; the next controller aborts it
     assert cluster.state.held_back != {}
 
 
@@ -313,13 +315,13 @@ def test_v14_a_state_made_of_a_snapshot_shares_values_and_changes_alone() -> Non
 # Directories -------------------------------------------------------------------------------------
 
 
-def assign(cluster: Cluster, where: bytes, topic: bytes, index: int, epoch: int = 0) -> Any:
+def assign(cluster: Cluster, directory_id: bytes, topic: bytes, index: int, epoch: int = 0) -> Any:
     partition = directories_api.PartitionData(partition_index=index)
     topics = [directories_api.TopicData(topic_id=topic, partitions=[partition])]
     request = directories_api.AssignReplicasToDirsRequest(
         broker_id=1,
         broker_epoch=epoch or cluster.state.brokers[1].epoch,
-        directories=[directories_api.DirectoryData(id=where, topics=topics)],
+        directories=[directories_api.DirectoryData(id=directory_id, topics=topics)],
     )
     return cluster.ask(ApiKey.ASSIGN_REPLICAS_TO_DIRS, request)
 
@@ -329,7 +331,7 @@ def code_of(decision: Any) -> int:
     return code
 
 
-def with_two_directories() -> tuple[Cluster, bytes]:
+def cluster_with_two_directories() -> tuple[Cluster, bytes]:
     cluster = Cluster(brokers=2)
     cluster.register(1, log_dirs=[directory(1), directory(1, 2)])
     topic = cluster.create("t", (1, 2))
@@ -341,7 +343,7 @@ def with_two_directories() -> tuple[Cluster, bytes]:
 
 
 def test_a_broker_assigns_replicas_to_directories() -> None:
-    cluster, topic = with_two_directories()
+    cluster, topic = cluster_with_two_directories()
     decision = assign(cluster, directory(1, 2), topic, 0)
     assert decision.records == [
         PartitionChangeRecord(
@@ -352,14 +354,14 @@ def test_a_broker_assigns_replicas_to_directories() -> None:
 
 
 def test_v18_a_replica_in_a_failed_directory_does_not_lead() -> None:
-    cluster, topic = with_two_directories()
+    cluster, topic = cluster_with_two_directories()
     assign(cluster, Directory.LOST, topic, 0)
     after = cluster.committed.partitions[topic, 0]
     assert (after.leader, after.isr, after.directories[0]) == (2, (2,), Directory.LOST)
 
 
 def test_v18_a_replica_that_is_in_another_directory_now_leads_again() -> None:
-    """Its former directory was taken out of `log.dirs`."""
+    """Its former directory was removed from `log.dirs`."""
     cluster = Cluster(brokers=1)
     topic = cluster.create("t", (1,))
     cluster.pass_time(SESSION_MS + 1)
@@ -372,7 +374,7 @@ def test_v18_a_replica_that_is_in_another_directory_now_leads_again() -> None:
 
 
 def test_an_invalid_directory_assignment_is_refused() -> None:
-    cluster, topic = with_two_directories()
+    cluster, topic = cluster_with_two_directories()
     other = cluster.create("other", (2,))
     assert code_of(assign(cluster, directory(1), numbered_id(9), 0)) == ErrorCode.UNKNOWN_TOPIC_ID
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -28,14 +28,14 @@ TOPIC = numbered_id(1)
 
 
 def three_replicas() -> Cluster:
-    """Broker 1 leads; its ISR is 1 and 2, in partition epoch 1."""
+    """A cluster whose partition has leader 1, ISR 1 and 2, and partition epoch 1."""
     cluster = Cluster(brokers=3)
     cluster.create("t", (1, 2, 3))
-    alter(cluster, (1, 2), partition_epoch=0)
+    alter_isr(cluster, (1, 2), partition_epoch=0)
     return cluster
 
 
-def alter(
+def alter_isr(
     cluster: Cluster, isr: tuple[int, ...], **fields: Any
 ) -> tuple[PartitionResult, list[Any]]:
     sender = fields.pop("sender", 1)
@@ -59,7 +59,7 @@ def alter(
 def test_v1_shrinking_the_isr_keeps_the_leader_epoch() -> None:
     """C205."""
     cluster = three_replicas()
-    result, records = alter(cluster, (1,))
+    result, records = alter_isr(cluster, (1,))
     assert records == [PartitionChangeRecord(partition_id=0, topic_id=TOPIC, isr=(1,))]
     assert result == PartitionResult(
         partition_index=0,
@@ -74,14 +74,14 @@ def test_v1_shrinking_the_isr_keeps_the_leader_epoch() -> None:
 def test_v1_a_follower_joins_the_isr_and_a_repeat_has_no_record() -> None:
     """C176, C205."""
     cluster = three_replicas()
-    joined, records = alter(cluster, (1, 2, 3))
+    joined, records = alter_isr(cluster, (1, 2, 3))
     assert (joined.isr, len(records)) == ((1, 2, 3), 1)
-    again, records = alter(cluster, (1, 2, 3), partition_epoch=2)
+    again, records = alter_isr(cluster, (1, 2, 3), partition_epoch=2)
     assert (again.isr, again.partition_epoch, records) == ((1, 2, 3), 2, [])
 
 
 def test_before_version_3_the_isr_comes_without_epochs() -> None:
-    result, _ = alter(three_replicas(), (), new_isr=(1, 2, 3), new_isr_with_epochs=())
+    result, _ = alter_isr(three_replicas(), (), new_isr=(1, 2, 3), new_isr_with_epochs=())
     assert result.isr == (1, 2, 3)
 
 
@@ -110,23 +110,23 @@ def test_v9_an_outdated_or_invalid_isr_change_is_refused(
     """C165, C174, C175."""
     cluster = three_replicas()
     before = cluster.committed.partitions[TOPIC, 0]
-    result, records = alter(cluster, isr, **fields)
+    result, records = alter_isr(cluster, isr, **fields)
     assert (result.error_code, records) == (code, [])
     assert cluster.committed.partitions[TOPIC, 0] == before
 
 
-@pytest.mark.parametrize("stop", [False, True])
-def test_a_fenced_or_stopping_broker_does_not_join_the_isr(stop: bool) -> None:
+@pytest.mark.parametrize("is_stopping", [False, True])
+def test_a_fenced_or_stopping_broker_does_not_join_the_isr(is_stopping: bool) -> None:
     """C162, C163."""
     cluster = three_replicas()
     cluster.create("led", (3,))
-    if stop:
+    if is_stopping:
         cluster.heartbeat(3, want_shut_down=True)
         assert cluster.state.brokers[3].in_controlled_shutdown
     else:
         cluster.controller.broker_is_down(3)
         cluster.pass_time(0)
-    result, _ = alter(cluster, (1, 2, 3))
+    result, _ = alter_isr(cluster, (1, 2, 3))
     assert result.error_code == ErrorCode.INELIGIBLE_REPLICA
 
 

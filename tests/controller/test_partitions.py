@@ -48,7 +48,7 @@ def shrink(cluster: Cluster, *partitions: int, name: str = "t", times: int = 1) 
     return code
 
 
-# Deleting ----------------------------------------------------------------------------------------
+# DeleteTopics ------------------------------------------------------------------------------------
 
 
 def test_v4_a_topic_is_deleted_by_name_or_id_with_its_configs() -> None:
@@ -102,7 +102,7 @@ def test_deletion_can_be_disabled() -> None:
     assert delete(cluster, ("t", NULL_UUID))[0] == [ErrorCode.TOPIC_DELETION_DISABLED]
 
 
-# Growing -----------------------------------------------------------------------------------------
+# CreatePartitions --------------------------------------------------------------------------------
 
 
 def test_v11_added_partitions_have_the_topics_replication_factor() -> None:
@@ -148,7 +148,7 @@ def test_v11_adding_partitions_needs_a_unique_topic_and_live_brokers() -> None:
     assert grow(cluster, 2, (1,))[0] == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
-# Shrinking ---------------------------------------------------------------------------------------
+# RemovePartitions --------------------------------------------------------------------------------
 
 
 def test_v11_the_last_partitions_are_removed() -> None:
@@ -196,7 +196,7 @@ def test_v11_a_partition_added_again_has_higher_epochs() -> None:
 
 @pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state"])
 def test_v11_partitions_of_internal_topics_are_not_removed(topic: str) -> None:
-    """The partition of a group or a transaction is its hash modulo their number."""
+    """A group or a transaction finds its partition by its hash modulo the number of partitions."""
     cluster = Cluster(brokers=1)
     cluster.create(topic, (1,), (1,))
     assert shrink(cluster, 1, name=topic) == ErrorCode.INVALID_TOPIC_EXCEPTION

@@ -20,7 +20,7 @@ def broker(number: int, rack: str | None = None, **state: Any) -> BrokerImage:
     return BrokerImage(number, 0, numbered_id(number), (), rack=rack, **{"fenced": False, **state})
 
 
-def placed(
+def placement_of(
     brokers: list[BrokerImage], partitions: int, replicas: int, seed: int = 0
 ) -> list[tuple[int, ...]]:
     found = result_of(place_in_steps(brokers, partitions, replicas, Random(seed)))
@@ -28,7 +28,7 @@ def placed(
     return found
 
 
-def refused(brokers: list[BrokerImage], replicas: int) -> Refusal:
+def refusal_of(brokers: list[BrokerImage], replicas: int) -> Refusal:
     found = result_of(place_in_steps(brokers, 1, replicas, Random(0)))
     assert isinstance(found, Refusal)
     assert found.code == ErrorCode.INVALID_REPLICATION_FACTOR
@@ -46,10 +46,10 @@ def test_v4_replicas_differ_and_an_unfenced_one_comes_first(
     brokers = [broker(n, rack, fenced=fenced) for n, (rack, fenced) in enumerate(cluster)]
     unfenced = {b.id for b in brokers if not b.fenced}
     if not unfenced or replicas > len(brokers):
-        refused(brokers, replicas)
+        refusal_of(brokers, replicas)
         return
-    placement = placed(brokers, partitions, replicas, seed)
-    assert placement == placed(brokers, partitions, replicas, seed)
+    placement = placement_of(brokers, partitions, replicas, seed)
+    assert placement == placement_of(brokers, partitions, replicas, seed)
     for partition in placement:
         assert len(set(partition)) == replicas
         assert partition[0] in unfenced
@@ -58,39 +58,39 @@ def test_v4_replicas_differ_and_an_unfenced_one_comes_first(
 @given(st.integers(1, 5), st.integers(1, 5), st.integers(0, 99))
 def test_v4_racks_are_used_evenly(racks: int, in_rack: int, seed: int) -> None:
     brokers = [broker(n, f"rack {n % racks}") for n in range(racks * in_rack)]
-    for partition in placed(brokers, 7, min(racks, 3), seed):
+    for partition in placement_of(brokers, 7, min(racks, 3), seed):
         assert len({n % racks for n in partition}) == len(partition)
 
 
 @given(st.integers(1, 6), st.integers(1, 3), st.integers(0, 99))
 def test_v4_leaders_are_spread(brokers: int, rounds: int, seed: int) -> None:
     everyone = [broker(n) for n in range(brokers)]
-    leaders = [p[0] for p in placed(everyone, brokers * rounds, 1, seed)]
+    leaders = [p[0] for p in placement_of(everyone, brokers * rounds, 1, seed)]
     assert all(leaders.count(n) == rounds for n in range(brokers))
 
 
 def test_v4_fenced_brokers_are_the_last_resort() -> None:
     brokers = [broker(1), broker(2, fenced=True), broker(3)]
-    assert all(2 not in partition for partition in placed(brokers, 6, 2))
-    assert all(partition[-1] == 2 for partition in placed(brokers, 6, 3))
+    assert all(2 not in partition for partition in placement_of(brokers, 6, 2))
+    assert all(partition[-1] == 2 for partition in placement_of(brokers, 6, 3))
 
 
 def test_v4_stopping_brokers_get_no_replicas() -> None:
     brokers = [broker(1), broker(2, in_controlled_shutdown=True)]
-    assert placed(brokers, 3, 1) == [(1,)] * 3
+    assert placement_of(brokers, 3, 1) == [(1,)] * 3
     one, other = numbered_id(1), numbered_id(2)
     full = broker(2).replace(directories=(one, other), cordoned=(one, other))
-    assert placed([broker(1), full], 3, 1) == [(1,)] * 3
+    assert placement_of([broker(1), full], 3, 1) == [(1,)] * 3
     half = full.replace(cordoned=(one,))
-    assert {p[0] for p in placed([broker(1), half], 3, 1)} == {1, 2}
-    assert "only 1 broker(s)" in str(refused(brokers, 2).message)
+    assert {p[0] for p in placement_of([broker(1), half], 3, 1)} == {1, 2}
+    assert "only 1 broker(s)" in str(refusal_of(brokers, 2).message)
 
 
 def test_v4_impossible_placements_are_refused() -> None:
     """C217, C219."""
-    assert "must be positive" in str(refused([broker(1)], 0).message)
-    assert "currently fenced" in str(refused([broker(1, fenced=True)], 1).message)
-    assert "currently fenced" in str(refused([], 1).message)
+    assert "must be positive" in str(refusal_of([broker(1)], 0).message)
+    assert "currently fenced" in str(refusal_of([broker(1, fenced=True)], 1).message)
+    assert "currently fenced" in str(refusal_of([], 1).message)
 
 
 @given(st.integers(1, 1000), st.integers(0, 99))

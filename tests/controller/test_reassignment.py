@@ -24,13 +24,13 @@ from kraftlog.wire.messages.metadata_records import (
     PartitionChangeRecord,
 )
 from tests.controller.cluster import Cluster, directory, numbered_id
-from tests.controller.test_isr import alter
+from tests.controller.test_isr import alter_isr
 
 TOPIC = numbered_id(1)
 
 
-def moving(target: tuple[int, ...] = (3, 4)) -> Cluster:
-    """A partition on its way from 1 and 2."""
+def reassigning_cluster(target: tuple[int, ...] = (3, 4)) -> Cluster:
+    """A cluster with a reassignment from brokers 1 and 2 to the target."""
     cluster = Cluster(brokers=5)
     cluster.create("t", (1, 2))
     assert code_of(reassign(cluster, target)) == ErrorCode.NONE
@@ -59,10 +59,10 @@ def code_of(decision: Decision) -> int:
     return code
 
 
-def in_sync(cluster: Cluster, *isr: int) -> tuple[int, list[object]]:
-    """The leader says so; the code of the answer and the records."""
+def set_isr(cluster: Cluster, *isr: int) -> tuple[int, list[object]]:
+    """Send the leader's AlterPartition with this ISR; return the error code and the records."""
     now = cluster.state.partitions[TOPIC, 0]
-    result, records = alter(
+    result, records = alter_isr(
         cluster,
         isr,
         sender=now.leader,
@@ -90,9 +90,9 @@ def test_v10_a_reassignment_first_adds_the_new_replicas() -> None:
 
 def test_v10_old_replicas_are_removed_once_new_ones_are_in_sync() -> None:
     """C228."""
-    cluster = moving()
-    assert in_sync(cluster, 1, 2, 3)[0] == ErrorCode.NONE
-    code, records = in_sync(cluster, 1, 2, 3, 4)
+    cluster = reassigning_cluster()
+    assert set_isr(cluster, 1, 2, 3)[0] == ErrorCode.NONE
+    code, records = set_isr(cluster, 1, 2, 3, 4)
     assert code == ErrorCode.NEW_LEADER_ELECTED  # broker 1 no longer leads
     assert records == [
         PartitionChangeRecord(
@@ -110,24 +110,24 @@ def test_v10_old_replicas_are_removed_once_new_ones_are_in_sync() -> None:
 
 def test_v10_added_replicas_are_waited_for_and_the_leader_stays() -> None:
     """V10, C226: nothing is removed, so the leader epoch stays as well."""
-    cluster = moving((1, 2, 3, 4))
+    cluster = reassigning_cluster((1, 2, 3, 4))
     during = cluster.committed.partitions[TOPIC, 0]
     assert (during.replicas, during.adding, during.removing) == ((1, 2, 3, 4), (3, 4), ())
-    in_sync(cluster, 1, 2, 3)
+    set_isr(cluster, 1, 2, 3)
     assert cluster.committed.partitions[TOPIC, 0].reassigning
-    in_sync(cluster, 1, 2, 3, 4)
+    set_isr(cluster, 1, 2, 3, 4)
     after = cluster.committed.partitions[TOPIC, 0]
     assert (after.reassigning, after.replicas, after.isr) == (False, (1, 2, 3, 4), (1, 2, 3, 4))
     assert (after.leader, after.leader_epoch) == (1, 0)
 
 
 def test_v10_the_next_controller_completes_a_reassignment() -> None:
-    """V10, V14, C233: what is under way is in the log, and in nobody's memory alone."""
-    cluster = moving()
-    in_sync(cluster, 1, 2, 3)
+    """V10, V14, C233: the log has the whole state of a reassignment."""
+    cluster = reassigning_cluster()
+    set_isr(cluster, 1, 2, 3)
     cluster.controller.resign()
     cluster.controller.activate(cluster.bootstrap, cluster.now)
-    in_sync(cluster, 1, 2, 3, 4)
+    set_isr(cluster, 1, 2, 3, 4)
     after = cluster.committed.partitions[TOPIC, 0]
     assert (after.replicas, after.isr, after.leader) == ((3, 4), (3, 4), 3)
 
@@ -153,8 +153,8 @@ def test_v10_reordering_replicas_completes_at_once() -> None:
 
 def test_v10_a_cancelled_reassignment_restores_the_replicas() -> None:
     """C230."""
-    cluster = moving()
-    in_sync(cluster, 1, 2, 3)
+    cluster = reassigning_cluster()
+    set_isr(cluster, 1, 2, 3)
     reassign(cluster, None)
     after = cluster.committed.partitions[TOPIC, 0]
     assert (after.replicas, after.isr, after.adding, after.removing) == ((1, 2), (1, 2), (), ())
@@ -162,8 +162,8 @@ def test_v10_a_cancelled_reassignment_restores_the_replicas() -> None:
 
 def test_v10_cancelling_moves_leadership_to_an_old_replica() -> None:
     """C232."""
-    cluster = moving()
-    in_sync(cluster, 1, 2, 3)
+    cluster = reassigning_cluster()
+    set_isr(cluster, 1, 2, 3)
     cluster.controller.broker_is_down(1)
     cluster.pass_time(0)
     assert cluster.committed.partitions[TOPIC, 0].leader == 3
@@ -174,8 +174,8 @@ def test_v10_cancelling_moves_leadership_to_an_old_replica() -> None:
 
 def test_v10_no_cancel_if_only_new_replicas_are_in_sync() -> None:
     """C232."""
-    cluster = moving()
-    in_sync(cluster, 1, 3)
+    cluster = reassigning_cluster()
+    set_isr(cluster, 1, 3)
     cluster.controller.broker_is_down(1)
     cluster.pass_time(0)
     assert code_of(reassign(cluster, None)) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
@@ -183,8 +183,8 @@ def test_v10_no_cancel_if_only_new_replicas_are_in_sync() -> None:
 
 def test_v10_a_replaced_reassignment_removes_only_its_additions() -> None:
     """C231."""
-    cluster = moving((3, 4))
-    in_sync(cluster, 1, 2, 3)
+    cluster = reassigning_cluster((3, 4))
+    set_isr(cluster, 1, 2, 3)
     reassign(cluster, (4, 5))
     replaced = cluster.committed.partitions[TOPIC, 0]
     assert (replaced.replicas, replaced.isr) == ((4, 5, 1, 2), (1, 2))
@@ -194,8 +194,8 @@ def test_v10_a_replaced_reassignment_removes_only_its_additions() -> None:
 
 
 def test_v10_a_reassignment_is_replaced_if_only_new_ones_are_in_sync() -> None:
-    cluster = moving((3, 4))
-    in_sync(cluster, 1, 3)
+    cluster = reassigning_cluster((3, 4))
+    set_isr(cluster, 1, 3)
     cluster.controller.broker_is_down(1)
     cluster.pass_time(0)
     reassign(cluster, (4, 5))
@@ -204,13 +204,13 @@ def test_v10_a_reassignment_is_replaced_if_only_new_ones_are_in_sync() -> None:
 
 
 def test_v10_reassigning_to_the_old_replicas_ends_it() -> None:
-    cluster = moving()
+    cluster = reassigning_cluster()
     reassign(cluster, (1, 2))
     after = cluster.committed.partitions[TOPIC, 0]
     assert (after.replicas, after.reassigning) == ((1, 2), False)
 
 
-def test_what_is_refused() -> None:
+def test_v10_invalid_reassignments_are_refused() -> None:
     """C235."""
     cluster = Cluster(brokers=3)
     cluster.create("t", (1, 2))
@@ -259,7 +259,7 @@ def test_more_than_a_batch_is_refused_as_a_whole() -> None:
 
 
 def test_v10_ongoing_reassignments_are_listed() -> None:
-    cluster = moving()
+    cluster = reassigning_cluster()
     running = OngoingPartitionReassignment(
         partition_index=0,
         replicas=(3, 4, 1, 2),
@@ -282,11 +282,11 @@ def test_v10_ongoing_reassignments_are_listed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "shown"),
+    ("asked", "is_listed"),
     [(None, True), ((METADATA_TOPIC, 0), True), ((METADATA_TOPIC, 1), False), (("t", 0), False)],
 )
 def test_r2_target_voters_are_listed_as_a_reassignment(
-    asked: tuple[str, int] | None, shown: bool
+    asked: tuple[str, int] | None, is_listed: bool
 ) -> None:
     voters = voters_by_id(1, 2, 3)
     cluster = Cluster(voters=voters.replace(targets=(3, 4)))
@@ -302,6 +302,6 @@ def test_r2_target_voters_are_listed_as_a_reassignment(
         removing_replicas=(1, 2),
     )
     expected = [OngoingTopicReassignment(name=METADATA_TOPIC, partitions=[running])]
-    assert found == (expected if shown else [])
+    assert found == (expected if is_listed else [])
     cluster.voters = voters
     assert cluster.ask(ApiKey.LIST_PARTITION_REASSIGNMENTS, request).response.topics == []

@@ -8,8 +8,8 @@ from tests.controller.cluster import Cluster
 INTERVAL_MS = 2000
 
 
-def beat(cluster: Cluster, offset: int) -> list[int]:
-    """A heartbeat interval passes; for how long brokers are behind after the heartbeat."""
+def behind_after_heartbeat(cluster: Cluster, offset: int) -> list[int]:
+    """Send a heartbeat of broker 1 after an interval; return how long brokers are behind."""
     cluster.now_ms += INTERVAL_MS
     cluster.heartbeat(1, current_metadata_offset=offset)
     return cluster.controller.sessions.behind_ms(cluster.now_ms)
@@ -18,13 +18,15 @@ def beat(cluster: Cluster, offset: int) -> list[int]:
 def test_v17_a_broker_is_behind_if_it_misses_a_whole_heartbeat() -> None:
     cluster = Cluster(brokers=2)
     applied = len(cluster.log) - 1
-    assert beat(cluster, applied) == []
+    assert behind_after_heartbeat(cluster, applied) == []
     cluster.create("t", (1,))
-    assert beat(cluster, applied) == [], "it may have been committed just now"
-    assert beat(cluster, applied) == [INTERVAL_MS]
-    assert beat(cluster, applied) == [2 * INTERVAL_MS]
+    assert behind_after_heartbeat(cluster, applied) == [], (
+        "the record may have been committed just now"
+    )
+    assert behind_after_heartbeat(cluster, applied) == [INTERVAL_MS]
+    assert behind_after_heartbeat(cluster, applied) == [2 * INTERVAL_MS]
     cluster.create("u", (1,))
-    assert beat(cluster, len(cluster.log) - 1) == []
+    assert behind_after_heartbeat(cluster, len(cluster.log) - 1) == []
 
 
 def test_v17_a_broker_that_stays_behind_is_logged_once() -> None:
@@ -34,12 +36,12 @@ def test_v17_a_broker_that_stays_behind_is_logged_once() -> None:
     cluster.create("t", (1,))
     notes: list[str] = []
     for _ in range(2 * BEHIND_LIMIT_MS // INTERVAL_MS):
-        beat(cluster, applied)
+        behind_after_heartbeat(cluster, applied)
         notes += cluster.controller.take_log_lines()
     assert len(notes) == 1
     assert notes[0].startswith("broker 1 is slow to apply metadata: for 12000 ms")
     assert f"at offset {applied} of {len(cluster.log) - 1}" in notes[0]
-    assert beat(cluster, len(cluster.log) - 1) == []
+    assert behind_after_heartbeat(cluster, len(cluster.log) - 1) == []
 
 
 def test_v17_a_broker_that_starts_is_not_behind() -> None:

@@ -51,7 +51,7 @@ SETTINGS = [
     ("min.insync.replicas", "2"),
     ("unclean.leader.election.enable", "true"),
 ]
-SOME = st.integers(0, 1000)
+NUMBERS = st.integers(0, 1000)
 
 
 class Speculation(RuleBasedStateMachine):
@@ -60,16 +60,16 @@ class Speculation(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.cluster = Cluster(brokers=3, elr=True)
-        #: where batches end, and how many of them are committed
+        #: The log ends after each batch.
         self.ends = [len(self.cluster.log)]
-        self.lives = dict.fromkeys(range(1, 5), 1)
+        self.incarnations = dict.fromkeys(range(1, 5), 1)
 
     def ask(self, api: int, request: object) -> Decision:
         decision = self.cluster.ask(api, request, commit=False)  # type: ignore[arg-type]  # many
-        self.appended()
+        self.note_batch_end()
         return decision
 
-    def appended(self) -> None:
+    def note_batch_end(self) -> None:
         if len(self.cluster.log) > self.ends[-1]:
             self.ends.append(len(self.cluster.log))
 
@@ -77,7 +77,7 @@ class Speculation(RuleBasedStateMachine):
         partitions = self.cluster.state.partitions
         return partitions[sorted(partitions)[number % len(partitions)]] if partitions else None
 
-    # What is asked -------------------------------------------------------------------------------
+    # Requests ------------------------------------------------------------------------------------
 
     @rule(name=TOPICS, partitions=st.integers(1, 3), factor=st.integers(1, 3))
     def create(self, name: str, partitions: int, factor: int) -> None:
@@ -107,29 +107,29 @@ class Speculation(RuleBasedStateMachine):
         request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
         self.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, request)
 
-    @rule(broker=BROKERS, again=st.booleans())
-    def register(self, broker: int, again: bool) -> None:
-        self.lives[broker] += again
-        self.ask(ApiKey.BROKER_REGISTRATION, registration(broker, self.lives[broker]))
+    @rule(broker=BROKERS, is_new_process=st.booleans())
+    def register(self, broker: int, is_new_process: bool) -> None:
+        self.incarnations[broker] += is_new_process
+        self.ask(ApiKey.BROKER_REGISTRATION, registration(broker, self.incarnations[broker]))
 
     @rule(broker=BROKERS, stop=st.booleans())
     def heartbeat(self, broker: int, stop: bool) -> None:
         self.cluster.heartbeat(broker, want_shut_down=stop, commit=False)
-        self.appended()
+        self.note_batch_end()
 
     @rule(broker=BROKERS)
-    def fall_silent(self, broker: int) -> None:
+    def stop_broker(self, broker: int) -> None:
         self.cluster.controller.broker_is_down(broker)
         due = self.cluster.controller.poll(self.cluster.now, len(self.cluster.log))
         if due is not None:
             self.cluster.append(due, commit=False)
-            self.appended()
+            self.note_batch_end()
 
     @rule(broker=BROKERS)
     def unregister(self, broker: int) -> None:
         self.ask(ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest(broker_id=broker))
 
-    @rule(number=SOME, keep=st.integers(0, 7))
+    @rule(number=NUMBERS, keep=st.integers(0, 7))
     def alter_isr(self, number: int, keep: int) -> None:
         partition = self.some_partition(number)
         if partition is None or partition.leader < 0:
@@ -149,7 +149,7 @@ class Speculation(RuleBasedStateMachine):
         )
         self.ask(ApiKey.ALTER_PARTITION, request)
 
-    @rule(number=SOME, to=st.none() | st.lists(BROKERS, min_size=1, max_size=3, unique=True))
+    @rule(number=NUMBERS, to=st.none() | st.lists(BROKERS, min_size=1, max_size=3, unique=True))
     def reassign(self, number: int, to: list[int] | None) -> None:
         partition = self.some_partition(number)
         if partition is None:
@@ -165,17 +165,17 @@ class Speculation(RuleBasedStateMachine):
         request = ElectLeadersRequest(election_type=kind, topic_partitions=None)
         self.ask(ApiKey.ELECT_LEADERS, request)
 
-    # What becomes of it --------------------------------------------------------------------------
+    # Commits and changes of leader ---------------------------------------------------------------
 
     @precondition(lambda self: self.cluster.commits < len(self.cluster.log))
-    @rule(number=SOME)
+    @rule(number=NUMBERS)
     def commit(self, number: int) -> None:
         open_ends = [end for end in self.ends if end > self.cluster.commits]
         self.cluster.commit(open_ends[number % len(open_ends)])
 
     @rule(others_commit=st.booleans())
     def lose_leadership(self, others_commit: bool) -> None:
-        """Another leads for a while; what was not committed is cut off, or comes through it."""
+        """Resign and lead again; the leader in between commits the other records, or drops them."""
         cluster = self.cluster
         cluster.controller.resign()
         assert cluster.state.maps() == cluster.committed.maps()
@@ -185,9 +185,9 @@ class Speculation(RuleBasedStateMachine):
             del cluster.log[cluster.commits :]
             self.ends = [end for end in self.ends if end <= cluster.commits]
         cluster.append(cluster.controller.activate(cluster.bootstrap, cluster.now), commit=False)
-        self.appended()
+        self.note_batch_end()
 
-    # What always holds ---------------------------------------------------------------------------
+    # Invariants ----------------------------------------------------------------------------------
 
     @invariant()
     def state_is_the_replayed_log(self) -> None:
@@ -210,7 +210,7 @@ class Speculation(RuleBasedStateMachine):
 
     @invariant()
     def partitions_are_sound(self) -> None:
-        """A leader is in sync; who is in sync or eligible is a replica, and not both."""
+        """Leaders are in the ISR; ISR and ELR are disjoint sets of replicas."""
         for partition in self.cluster.state.partitions.values():
             isr, elr = set(partition.isr), set(partition.elr)
             assert partition.leader == -1 or partition.leader in isr, partition

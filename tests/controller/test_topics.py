@@ -16,8 +16,8 @@ from kraftlog.wire.messages.metadata_records import ConfigRecord, PartitionRecor
 from tests.controller.cluster import Cluster, creation, directory, new_topic, numbered_id
 
 
-def unsorted(*assigned: tuple[int, tuple[int, ...]]) -> CreatableTopic:
-    """Partitions as they are numbered here."""
+def topic_with_indexes(*assigned: tuple[int, tuple[int, ...]]) -> CreatableTopic:
+    """A topic with these partition indexes, whether valid or not."""
     return new_topic("t").replace(
         assignments=[
             CreatableReplicaAssignment(partition_index=index, broker_ids=brokers)
@@ -26,7 +26,7 @@ def unsorted(*assigned: tuple[int, tuple[int, ...]]) -> CreatableTopic:
     )
 
 
-def refused(cluster: Cluster, topic: CreatableTopic) -> tuple[int, str | None]:
+def refusal_of(cluster: Cluster, topic: CreatableTopic) -> tuple[int, str | None]:
     decision = cluster.ask(ApiKey.CREATE_TOPICS, creation(topic))
     (result,) = decision.response.topics
     assert decision.records == []
@@ -101,8 +101,16 @@ def test_v4_minus_one_means_the_default() -> None:
         (new_topic("t", (9,)), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "no such broker"),
         (new_topic("t", (1, 1)), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "more than once"),
         (new_topic("t", (1, 2), (1,)), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "consistent"),
-        (unsorted((1, (1,)), (1, (1,))), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "multiple manual"),
-        (unsorted((0, (1,)), (2, (1,))), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "consecutive"),
+        (
+            topic_with_indexes((1, (1,)), (1, (1,))),
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "multiple manual",
+        ),
+        (
+            topic_with_indexes((0, (1,)), (2, (1,))),
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "consecutive",
+        ),
         (
             new_topic("t", partitions=1).replace(
                 configs=[CreatableTopicConfig(name="x", value=None)]
@@ -118,7 +126,7 @@ def test_v4_an_invalid_topic_is_refused(topic: CreatableTopic, code: int, word: 
     """C217, C218, C220."""
     cluster = Cluster(brokers=3)
     cluster.create("is_there", (1,))
-    found, why = refused(cluster, topic)
+    found, why = refusal_of(cluster, topic)
     assert found == code
     assert why is not None
     assert word in why
@@ -159,7 +167,7 @@ def test_v4_fenced_brokers_neither_lead_nor_are_in_sync() -> None:
     topic = cluster.create("t", (1, 2))
     partition = cluster.committed.partitions[topic, 0]
     assert (partition.leader, partition.isr, partition.replicas) == (2, (2,), (1, 2))
-    assert refused(cluster, new_topic("u", (1,)))[0] == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert refusal_of(cluster, new_topic("u", (1,)))[0] == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
 def test_more_records_than_a_batch_are_refused() -> None:
