@@ -46,13 +46,13 @@ class RequestContext:
 
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), 30)
-        self._answers = self._socket.makefile("rb")
+        self._responses = self._socket.makefile("rb")
 
     def ask(self, api_key: int, version: int, request: Message, answer: type[Any]) -> Any:
         pieces = request_frame(APIS[api_key], version, 1, "recorder", request)
         self._socket.sendall(b"".join(pieces))
-        (size,) = _LENGTH.unpack(self._answers.read(_LENGTH.size))
-        return decode(answer, version, self._answers.read(size), _RESPONSE_HEAD)
+        (size,) = _LENGTH.unpack(self._responses.read(_LENGTH.size))
+        return decode(answer, version, self._responses.read(size), _RESPONSE_HEAD)
 
     def make_topic(self, name: str) -> None:
         topic = create_topics.CreatableTopic(
@@ -77,8 +77,10 @@ class RequestContext:
         )
         assert not answer.responses[0].error_code, answer
 
-    def described_with(self, values: dict[str, str], resource: tuple[int, str]) -> list[list[Any]]:
-        """The rows, once the broker has applied the configs."""
+    def describe_once_applied(
+        self, values: dict[str, str], resource: tuple[int, str]
+    ) -> list[list[Any]]:
+        """Describe a resource until the broker has applied the configs; return the rows."""
         while True:
             rows = self.describe(resource)
             own = {row[5][0][0] for row in rows if row[5]}
@@ -102,32 +104,32 @@ def _row(entry: describe_configs.DescribeConfigsResourceResult) -> list[Any]:
     return [entry.name, entry.value, *flags, synonyms, entry.config_type]
 
 
-def record(given: dict[str, dict[str, str]]) -> dict[str, list[list[Any]]]:
-    """Start a broker with the given file, set the dynamic configs, describe everything."""
+def record(inputs: dict[str, dict[str, str]]) -> dict[str, list[list[Any]]]:
+    """Start a broker with the inputs' file, set the dynamic configs, describe all resources."""
     client, quorum = free_ports(2)
     with tempfile.TemporaryDirectory() as folder:
         # Ports and directories of this machine are replaced by those of the file.
         local = {"9092": str(client), "9093": str(quorum), "/data": f"{folder}/data"}
         path = f"{folder}/server.properties"
         with open(path, "w", encoding="utf-8") as file:
-            lines = [f"{key}={value}\n" for key, value in given["file"].items()]
-            file.write(_replaced("".join(lines), local))
+            lines = [f"{key}={value}\n" for key, value in inputs["file"].items()]
+            file.write(_replace_all("".join(lines), local))
         assert kraftlog(["format", "-c", path]) == 0
         with start_kafka(path, folder):
             context = RequestContext(client)
             context.make_topic("t")
-            for what, resource in RESOURCES.items():
-                context.configure(resource, given[what])
+            for label, resource in RESOURCES.items():
+                context.configure(resource, inputs[label])
             answers = {
-                what: context.described_with(given[what], resource)
-                for what, resource in RESOURCES.items()
+                label: context.describe_once_applied(inputs[label], resource)
+                for label, resource in RESOURCES.items()
             }
-    text = _replaced(json.dumps(answers), {value: key for key, value in local.items()})
+    text = _replace_all(json.dumps(answers), {value: key for key, value in local.items()})
     recorded: dict[str, list[list[Any]]] = json.loads(text)
     return recorded
 
 
-def _replaced(text: str, pairs: dict[str, str]) -> str:
+def _replace_all(text: str, pairs: dict[str, str]) -> str:
     for old, new in pairs.items():
         text = text.replace(old, new)
     return text
@@ -135,14 +137,14 @@ def _replaced(text: str, pairs: dict[str, str]) -> str:
 
 def main() -> None:
     with open(PATH, encoding="utf-8") as file:
-        given = json.load(file)["given"]
-    answers = record(given)
+        inputs = json.load(file)["given"]
+    answers = record(inputs)
     parts = [
-        f'"{what}": [\n' + ",\n".join([json.dumps(row) for row in rows]) + "\n]"
-        for what, rows in answers.items()
+        f'"{label}": [\n' + ",\n".join([json.dumps(row) for row in rows]) + "\n]"
+        for label, rows in answers.items()
     ]
     with open(PATH, "w", encoding="utf-8") as file:
-        file.write(f'{{\n"given": {json.dumps(given, indent=1)},\n')
+        file.write(f'{{\n"given": {json.dumps(inputs, indent=1)},\n')
         file.write('"answers": {\n' + ",\n".join(parts) + "\n}\n}\n")
 
 

@@ -20,8 +20,8 @@ PLAIN = {
 }
 
 
-def started_with(case: str) -> str:
-    """The text of a case's file."""
+def properties_of_case(case: str) -> str:
+    """The text of the properties file of a case."""
     pairs = dict(PLAIN)
     for change in case.split(" ; "):
         key, _, value = change.partition("=")

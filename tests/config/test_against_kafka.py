@@ -24,7 +24,7 @@ from kraftlog.config.properties import parse
 from kraftlog.config.read_config import read_config
 from kraftlog.config.values import parse_value, to_text, value_error
 from kraftlog.errors import ConfigError
-from tests.config.starts import ACCEPTED, OWN_DEFAULTS, OWN_NAMES, REFUSED, started_with
+from tests.config.starts import ACCEPTED, OWN_DEFAULTS, OWN_NAMES, REFUSED, properties_of_case
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -140,7 +140,7 @@ def is_same(key: Key, text: str, answer: Any) -> bool:
 
 def test_the_same_files_start_a_broker(jvm: Driver) -> None:
     """Both refuse the same files, though messages differ."""
-    texts = {case: started_with(case) for case in (*ACCEPTED, *REFUSED)}
+    texts = {case: properties_of_case(case) for case in (*ACCEPTED, *REFUSED)}
     answers = ask(jvm, [["start", text] for text in texts.values()])
     assert {case for case, answer in zip(texts, answers, strict=True) if answer} == set(REFUSED)
 
@@ -169,7 +169,7 @@ def test_random_files_start_a_broker_alike(jvm: Driver) -> None:
     for _ in range(1000):
         names = rng.sample(sorted(valid), rng.choice((1, 1, 2, 3)))
         cases.append(" ; ".join([f"{name}={rng.choice(valid[name])}" for name in names]))
-    answers = ask(jvm, [["start", started_with(case)] for case in cases])
+    answers = ask(jvm, [["start", properties_of_case(case)] for case in cases])
     reasons = [why_not(case) for case in cases]
     wrong = [
         outcome
@@ -181,7 +181,7 @@ def test_random_files_start_a_broker_alike(jvm: Driver) -> None:
 
 def why_not(case: str) -> str | None:
     try:
-        read_config(started_with(case), {})
+        read_config(properties_of_case(case), {})
     except ConfigError as error:
         return str(error)
     return None
@@ -208,7 +208,7 @@ TOPICS: list[dict[str, str]] = [
 
 
 def test_the_same_topics_are_possible(jvm: Driver) -> None:
-    file = started_with(
+    file = properties_of_case(
         "log.cleaner.min.compaction.lag.ms=10 ; log.cleaner.max.compaction.lag.ms=100"
     )
     layers = ConfigLayers(parse(file))
@@ -219,7 +219,7 @@ def test_the_same_topics_are_possible(jvm: Driver) -> None:
 
 def test_the_same_groups_are_possible(jvm: Driver) -> None:
     """One by one: each key with numbers around its limits."""
-    file = started_with("group.consumer.max.heartbeat.interval.ms=20000")
+    file = properties_of_case("group.consumer.max.heartbeat.interval.ms=20000")
     layers = ConfigLayers(parse(file))
     cases = [
         {key.name: text}

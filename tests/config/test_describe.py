@@ -37,7 +37,7 @@ def row(it: DescribedConfig) -> list[Any]:
     return [it.name, it.value, *flags, synonyms, it.config_type]
 
 
-def described(kind: str) -> list[DescribedConfig]:
+def our_descriptions(kind: str) -> list[DescribedConfig]:
     if kind == "topic":
         return describe_topic(GIVEN["topic"], LAYERS)
     if kind == "group":
@@ -55,7 +55,7 @@ DIFFERENT = {"log.retention.hours"}
 
 @pytest.mark.parametrize("kind", RECORDED["answers"])
 def test_descriptions_equal_kafkas(kind: str) -> None:
-    ours = {it.name: row(it) for it in described(kind) if it.name not in DIFFERENT}
+    ours = {it.name: row(it) for it in our_descriptions(kind) if it.name not in DIFFERENT}
     theirs = {row[0]: row for row in RECORDED["answers"][kind] if row[0] not in DIFFERENT}
     own = [ours.pop(name) for name in OWN_NAMES & set(ours)]
     assert len(own) == {"topic": 1, "broker": 2}.get(kind, 0)
@@ -67,7 +67,7 @@ def test_descriptions_equal_kafkas(kind: str) -> None:
 
 
 def with_own_default(theirs: list[Any]) -> list[Any]:
-    """Kafka's row of a key whose default differs here."""
+    """Kafka's row of a key with kraftlog's default in place of Kafka's."""
     name, value, read_only, source, sensitive, synonyms, config_type = theirs
     own, kafkas = OWN_DEFAULTS[name]
     assert synonyms[-1] == [name, kafkas, DEFAULT_CONFIG]
@@ -91,7 +91,7 @@ def test_a_larger_unit_in_the_file_is_the_source() -> None:
 
 @pytest.mark.parametrize("kind", RECORDED["answers"])
 def test_every_known_key_is_documented(kind: str) -> None:
-    for it in described(kind):
+    for it in our_descriptions(kind):
         assert it.documentation if it.config_type else it.documentation is None
     [voters] = describe_broker(LAYERS, ["controller.quorum.voters"])
     assert voters.documentation == "Voters of a static quorum, as id@host:port."

@@ -29,7 +29,7 @@ DIRECTORY = "JEXY6aqzQY-32P5TStzaFg"
         ("a b:1", None),
     ],
 )
-def test_servers(text: str, server: tuple[str, int] | None) -> None:
+def test_servers_are_parsed(text: str, server: tuple[str, int] | None) -> None:
     assert parse_server(text) == server
 
 
@@ -51,7 +51,7 @@ def test_an_address_of_zeros_means_all_addresses(host: str, *, is_wildcard: bool
     assert Listener("C", host, 1).is_wildcard == is_wildcard
 
 
-def test_voters() -> None:
+def test_voters_are_parsed() -> None:
     assert parse_voter("3@a:1") == Voter(3, "a", 1)
     dynamic = parse_dynamic_voter(f" 3@[::1]:1:{DIRECTORY}")
     assert dynamic is not None

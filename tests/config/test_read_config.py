@@ -15,7 +15,7 @@ from kraftlog.config.properties import parse, parse_overrides
 from kraftlog.config.read_config import REMOVED, read_config
 from kraftlog.config.setting import Setting
 from kraftlog.errors import ConfigError
-from tests.config.starts import ACCEPTED, PLAIN, REFUSED, started_with
+from tests.config.starts import ACCEPTED, PLAIN, REFUSED, properties_of_case
 
 
 def refusal(text: str, **overrides: str) -> str:
@@ -25,29 +25,29 @@ def refusal(text: str, **overrides: str) -> str:
 
 
 @pytest.mark.parametrize("case", ACCEPTED)
-def test_accepted(case: str) -> None:
-    config, _ = read_config(started_with(case), {})
+def test_files_that_start_kafka_are_accepted(case: str) -> None:
+    config, _ = read_config(properties_of_case(case), {})
     assert config.node_id in {1, 2}
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_refused(case: str) -> None:
+def test_files_that_kafka_refuses_are_refused(case: str) -> None:
     """The error is one line that names a key."""
-    message = refusal(started_with(case))
+    message = refusal(properties_of_case(case))
     assert "\n" not in message
     assert any(name in message for name in BROKER_KEYS.names())
 
 
 def test_an_invalid_port_is_refused_before_listening() -> None:
-    message = refusal(started_with("listeners=PLAINTEXT://:99999,CONTROLLER://:9093"))
+    message = refusal(properties_of_case("listeners=PLAINTEXT://:99999,CONTROLLER://:9093"))
     assert (
         message
         == "listeners: PLAINTEXT://:99999 is not of the form NAME://host:port, port up to 65535"
     )
 
 
-def test_effective_values() -> None:
-    config, warnings = read_config(started_with(
+def test_units_directories_and_overrides_take_effect() -> None:
+    config, warnings = read_config(properties_of_case(
         "listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://[::1]:9093 ; log.dirs=/a ; "
         "metadata.log.dir=/b ; log.retention.minutes=5 ; log.retention.hours=1 ; "
         "log.roll.hours=2 ; log.roll.jitter.ms=3 ; log.flush.scheduler.interval.ms=4 ; "
@@ -84,7 +84,7 @@ def test_the_smallest_unit_wins() -> None:
 
 
 def test_unknown_keys_cause_warnings() -> None:
-    text = started_with(
+    text = properties_of_case(
         "num.partition=3 ; zookeeper.connect=a ; log.message.format.version=1 ; qwertz=1 ; "
         "config.providers.file.class=x ; listener.name.plaintext.max.connections=5 ; "
         "super.users=User:a ; kraftlog.http.prot=1"
@@ -116,17 +116,17 @@ def test_every_attribute_is_a_key() -> None:
 
 
 def test_values_of_files_and_overrides_are_validated() -> None:
-    assert refusal(started_with("log.dirs=/a"), **{"num.io.threads": "0"}) == (
+    assert refusal(properties_of_case("log.dirs=/a"), **{"num.io.threads": "0"}) == (
         "num.io.threads=0: expected a whole number from 1 to 2147483647"
     )
     override = {"listener.name.a.max.connections": "x"}
-    assert refusal(started_with("log.dirs=/a"), **override).startswith(
+    assert refusal(properties_of_case("log.dirs=/a"), **override).startswith(
         "listener.name.a.max.connections=x: expected a whole number"
     )
     assert find_broker_key("listener.name.a.max.connections") is not None
 
 
-def test_overrides() -> None:
+def test_overrides_are_parsed() -> None:
     assert parse_overrides(["a=b", " c = d=e ", "f="]) == {"a": "b", "c": "d=e", "f": ""}
     for word in ("a", "=b"):
         with pytest.raises(ConfigError, match="expected key=value"):
@@ -146,7 +146,7 @@ def test_overrides() -> None:
         ("", {}),
     ],
 )
-def test_the_format(text: str, pairs: dict[str, str]) -> None:
+def test_the_properties_format_is_parsed(text: str, pairs: dict[str, str]) -> None:
     assert parse(text) == pairs
 
 
@@ -157,7 +157,7 @@ def test_an_invalid_escape_is_refused() -> None:
 
 def test_reading_a_file_imports_little() -> None:
     """A start imports the tables, and no slow modules of Python."""
-    text = started_with("log.dirs=/a")
+    text = properties_of_case("log.dirs=/a")
     reading = f"from kraftlog.config.read_config import read_config; read_config({text!r}, {{}})"
     imported = modules_after(reading) - modules_after("pass")
     assert "kraftlog.config.broker_keys" in imported

@@ -8,7 +8,7 @@ from kraftlog.config.read_config import read_config
 from kraftlog.config.safety import refuse_unsafe, refuse_unsupported_security
 from kraftlog.errors import ConfigError
 from kraftlog.server.start import raft_config
-from tests.config.starts import started_with
+from tests.config.starts import properties_of_case
 
 BROKER_ALONE = (
     "process.roles=broker ; node.id=2 ; listeners=PLAINTEXT://127.0.0.1:9092 ; "
@@ -59,7 +59,7 @@ def test_encrypted_listeners_are_refused(case: str, message: str) -> None:
 
 
 def refusal(case: str) -> str:
-    config, _ = read_config(started_with(case), {})
+    config, _ = read_config(properties_of_case(case), {})
     with pytest.raises(ConfigError) as refused:
         refuse_unsupported_security(config)
     return str(refused.value)
@@ -75,15 +75,15 @@ def refusal(case: str) -> str:
     ],
 )
 def test_settings_that_promise_no_protection_are_accepted(case: str) -> None:
-    config, _ = read_config(started_with(case), {})
+    config, _ = read_config(properties_of_case(case), {})
     refuse_unsupported_security(config)
 
 
 @pytest.mark.parametrize("value", ["0", "100", "749"])
 def test_a_fetch_timeout_below_the_wait_of_a_fetch_is_refused(value: str) -> None:
-    """The voters of an idle quorum would elect without end."""
+    """With a shorter one, voters of an idle quorum would hold elections endlessly."""
     key = "controller.quorum.fetch.timeout.ms"
-    config, _ = read_config(started_with(f"{key}={value}"), {})
+    config, _ = read_config(properties_of_case(f"{key}={value}"), {})
     with pytest.raises(ConfigError) as refused:
         refuse_unsafe(config)
     message = str(refused.value)
@@ -93,7 +93,7 @@ def test_a_fetch_timeout_below_the_wait_of_a_fetch_is_refused(value: str) -> Non
 
 
 def test_the_smallest_fetch_timeout_exceeds_the_wait_of_a_fetch() -> None:
-    config, _ = read_config(started_with("controller.quorum.fetch.timeout.ms=750"), {})
+    config, _ = read_config(properties_of_case("controller.quorum.fetch.timeout.ms=750"), {})
     refuse_unsafe(config)
     raft = raft_config(config, 0)
     assert raft.fetch_timeout_ms == raft.fetch_max_wait_ms * 3 // 2 == 750

@@ -23,11 +23,11 @@ def test_the_layer_with_the_highest_precedence_wins() -> None:
     assert TopicConfig({}, layers).segment_bytes == 2_000_000
 
 
-def test_small_segments_for_tests() -> None:
+def test_the_internal_key_allows_tiny_segments() -> None:
     assert TopicConfig({"internal.segment.bytes": "50"}, ConfigLayers({})).segment_bytes == 50
 
 
-def test_compaction() -> None:
+def test_a_cleanup_policy_with_compact_is_compacted() -> None:
     assert TopicConfig({"cleanup.policy": "compact,delete"}, ConfigLayers({})).is_compacted
     assert TopicConfig({}, ConfigLayers({"log.cleanup.policy": "compact"})).is_compacted
     assert not TopicConfig({}, ConfigLayers({})).is_compacted
@@ -43,7 +43,7 @@ def test_every_attribute_is_a_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "key", "value", "wrong"),
+    ("kind", "key", "value", "error_text"),
     [
         (TOPIC, "retention.ms", "5", None),
         (TOPIC, "retention.ms", "x", "retention.ms=x: expected a whole number of at least -1"),
@@ -61,12 +61,14 @@ def test_every_attribute_is_a_key() -> None:
         (BROKER_LOGGER, "kafka", "INFO", "resources of type 8 have no configs"),
     ],
 )  # fmt: skip
-def test_one_by_one(kind: int, key: str, value: str, wrong: str | None) -> None:
-    assert checks.check(kind, key, value) == wrong
+def test_each_value_is_checked_by_its_key(
+    kind: int, key: str, value: str, error_text: str | None
+) -> None:
+    assert checks.check(kind, key, value) == error_text
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "values", "wrong"),
+    ("kind", "name", "values", "error_text"),
     [
         (TOPIC, "t", {"min.compaction.lag.ms": "5"}, ""),
         (TOPIC, "t", {"min.compaction.lag.ms": "50", "max.compaction.lag.ms": "5"},
@@ -93,12 +95,14 @@ def test_one_by_one(kind: int, key: str, value: str, wrong: str | None) -> None:
         (CLIENT_METRICS, "m", {"interval.ms": "500"}, ""),
     ],
 )  # fmt: skip
-def test_together(kind: int, name: str, values: dict[str, str], wrong: str) -> None:
+def test_values_are_checked_together(
+    kind: int, name: str, values: dict[str, str], error_text: str
+) -> None:
     layers = ConfigLayers({"group.streams.max.heartbeat.interval.ms": "18000"})
-    assert (checks.check_together(kind, name, values, layers) or "") == wrong
+    assert (checks.check_together(kind, name, values, layers) or "") == error_text
 
 
-def test_what_a_controller_asks() -> None:
+def test_lists_defaults_and_names_of_keys_are_known() -> None:
     assert checks.is_list(TOPIC, "cleanup.policy")
     assert not checks.is_list(TOPIC, "retention.ms")
     assert not checks.is_list(TOPIC, "no.such.key")
@@ -111,7 +115,7 @@ def test_what_a_controller_asks() -> None:
     assert sorted(names) == list(names)
 
 
-def test_what_a_broker_has_in_the_end() -> None:
+def test_layers_give_the_effective_value() -> None:
     layers = ConfigLayers({"num.io.threads": "3"}, {"num.io.threads": "4"})
     assert layers.value("num.io.threads") == 4
     assert layers.value("num.network.threads") == 3

@@ -10,7 +10,7 @@ from kraftlog.storage.recovery import open_log, run
 from tests.interop.test_dump_log import dump_output, files
 from tests.storage.compacting import COMPACTED, HORIZON_MS, compact
 from tests.storage.making import T0, marker, put
-from tests.storage.test_compaction import end_segment, keyed
+from tests.storage.test_compaction import append_keyed, end_segment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,15 +23,15 @@ def test_kafkas_dump_tool_reads_a_compacted_log(jvm: Driver, tmp_path: Path) -> 
     folder = tmp_path / "t-0"
     folder.mkdir()
     log = run(open_log(Disk(system, HandleCache(system, 50)), str(folder), COMPACTED))[0]
-    keyed(log, (98, 1), (99, 1))
-    keyed(log, (98, None))
-    keyed(log, (1, 9), producer=(7, 0), transactional=True)
+    append_keyed(log, (98, 1), (99, 1))
+    append_keyed(log, (98, None))
+    append_keyed(log, (1, 9), producer=(7, 0), transactional=True)
     put(log, marker(log.end_offset, 7, commit=False))
     for number in range(20):
-        keyed(log, (1, number), (number, number), codec=number % 5)
+        append_keyed(log, (1, number), (number, number), codec=number % 5)
     end_segment(log)
     assert compact(log)
-    keyed(log, (1, 1))
+    append_keyed(log, (1, 1))
     log.close()
     output = dump_output(jvm, "--deep-iteration", "--files", files(str(folder), ".log"))
     assert f"deleteHorizonMs: OptionalLong[{T0 + HORIZON_MS}]" in output

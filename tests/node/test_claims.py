@@ -15,7 +15,7 @@ from tests.node.fast_path.test_produce import RECORD, batch_with_false_header
 from tests.node.frame_client import FrameClient, configured_host, make_host, set_config
 from tests.node.test_producers import Writer
 from tests.node.test_requests import batch, fetch, fetched_partition
-from tests.records.produce_cases import NOW_MS, Case, cases, made, put
+from tests.records.produce_cases import NOW_MS, Case, batch_of, cases, with_number
 
 MAX_COUNT = 2**31 - 1
 PLAIN_CASES = [case for case in cases() if case.topic == "plain"]
@@ -45,7 +45,7 @@ def test_validated_batches_get_the_errors_of_their_records(case: Case) -> None:
     host = configured_host(batch_validation="records")
     host.now = Now(0, NOW_MS)
     writer = Writer(host)
-    assert writer.write(made())[0] == ErrorCode.NONE
+    assert writer.write(batch_of())[0] == ErrorCode.NONE
     assert writer.write(case.records)[0] == case.ours
     if case.ours == ErrorCode.NONE:
         assert len(writer.values()) == 3 + read_header(case.records).record_count
@@ -53,7 +53,7 @@ def test_validated_batches_get_the_errors_of_their_records(case: Case) -> None:
 
 def test_a_validated_batch_has_the_max_timestamp_of_its_records() -> None:
     """As in Kafka; without validation of records the header's value is kept."""
-    raw = put(made(), 35, ">q", NOW_MS - 5)
+    raw = with_number(batch_of(), 35, ">q", NOW_MS - 5)
     found = []
     for form in ("header", "records"):
         host = configured_host(batch_validation=form)

@@ -48,7 +48,9 @@ class Case(NamedTuple):
     ours: int
 
 
-def made(count: int = 3, time_ms: int = NOW_MS, key: bytes | None = b"k", **fields: Any) -> bytes:
+def batch_of(
+    count: int = 3, time_ms: int = NOW_MS, key: bytes | None = b"k", **fields: Any
+) -> bytes:
     """A batch as a client builds it."""
     builder = BatchBuilder(**fields)
     for number in range(count):
@@ -60,14 +62,14 @@ def with_crc(batch: bytes) -> bytes:
     return batch[:17] + struct.pack(">I", crc32c(batch[21:])) + batch[21:]
 
 
-def put(batch: bytes, place: int, kind: str, number: int) -> bytes:
+def with_number(batch: bytes, place: int, kind: str, number: int) -> bytes:
     """The batch with one number replaced, and a new CRC."""
     changed = bytearray(batch)
     struct.pack_into(kind, changed, place, number)
     return with_crc(bytes(changed))
 
 
-def raw(payload: bytes, count: int, last_delta: int, attributes: int = 0) -> bytes:
+def batch_with_payload(payload: bytes, count: int, last_delta: int, attributes: int = 0) -> bytes:
     """A batch with this payload."""
     head = HEADER.pack(
         0, 49 + len(payload), -1, 2, 0, attributes, last_delta, NOW_MS, NOW_MS, -1, -1, -1, count
@@ -98,7 +100,7 @@ def cases() -> list[Case]:
 
 
 def _bytes_of_batches(case: Any) -> None:
-    good = made()
+    good = batch_of()
     case("good", good, OK)
     case("nothing", b"", INVALID)
     case("shorter than a length", good[:11], INVALID)
@@ -108,119 +110,134 @@ def _bytes_of_batches(case: Any) -> None:
     case("half a batch after the batch", good + good[:40], OK, ours=INVALID)
     case("61 zero bytes after the batch", good + bytes(61), CORRUPT, ours=INVALID)
     case("two batches", good + good, INVALID)
-    case("length 13", put(good, 8, ">i", 13), CORRUPT)
-    case("length 14", put(good, 8, ">i", 14), CORRUPT)
-    case("length 48", put(good, 8, ">i", 48), CORRUPT)
-    case("length 14, and no more bytes", put(good, 8, ">i", 14)[:26], UNKNOWN, ours=CORRUPT)
-    short = put(raw(b"", 1, 0), 8, ">i", 14)
+    case("length 13", with_number(good, 8, ">i", 13), CORRUPT)
+    case("length 14", with_number(good, 8, ">i", 14), CORRUPT)
+    case("length 48", with_number(good, 8, ">i", 48), CORRUPT)
+    case("length 14, and no more bytes", with_number(good, 8, ">i", 14)[:26], UNKNOWN, ours=CORRUPT)
+    short = with_number(batch_with_payload(b"", 1, 0), 8, ">i", 14)
     short = short[:17] + struct.pack(">I", crc32c(short[21:26])) + short[21:]
     case("length 14 with its checksum", short, CORRUPT)
-    case("length -1", put(good, 8, ">i", -1), CORRUPT)
-    case("length 1 more", put(good, 8, ">i", len(good) - 11), INVALID)
-    case("length 1 less", put(good, 8, ">i", len(good) - 13), CORRUPT)
-    shorter = with_crc(put(good, 8, ">i", len(good) - 13)[:-1])
+    case("length -1", with_number(good, 8, ">i", -1), CORRUPT)
+    case("length 1 more", with_number(good, 8, ">i", len(good) - 11), INVALID)
+    case("length 1 less", with_number(good, 8, ">i", len(good) - 13), CORRUPT)
+    shorter = with_crc(with_number(good, 8, ">i", len(good) - 13)[:-1])
     case("length 1 less with its checksum", shorter + good[-1:], INVALID)
-    case("format 0", put(good, 16, ">b", 0), INVALID)
-    case("format 1", put(good, 16, ">b", 1), INVALID)
-    case("format 3", put(good, 16, ">b", 3), CORRUPT)
-    case("format -1", put(good, 16, ">b", -1), CORRUPT)
+    case("format 0", with_number(good, 16, ">b", 0), INVALID)
+    case("format 1", with_number(good, 16, ">b", 1), INVALID)
+    case("format 3", with_number(good, 16, ">b", 3), CORRUPT)
+    case("format -1", with_number(good, 16, ">b", -1), CORRUPT)
     case("wrong checksum", good[:-1] + b"X", CORRUPT)
-    case("wrong checksum of a control batch", made(is_control=True)[:-1] + b"X", CORRUPT)
-    case("wrong checksum and base offset", put(good, 0, ">q", 5)[:-1] + b"X", INVALID)
+    case("wrong checksum of a control batch", batch_of(is_control=True)[:-1] + b"X", CORRUPT)
+    case("wrong checksum and base offset", with_number(good, 0, ">q", 5)[:-1] + b"X", INVALID)
 
 
 def _numbers(case: Any) -> None:
-    good = made()
-    case("base offset 5", put(good, 0, ">q", 5), INVALID)
-    case("base offset -1", put(good, 0, ">q", -1), INVALID)
-    case("leader epoch 7", put(good, 12, ">i", 7), OK)
-    case("no records", raw(b"", 0, 0), INVALID)
-    case("no records and no offsets", raw(b"", 0, -1), INVALID)
-    case("count -1", put(good, 57, ">i", -1), INVALID)
-    case("count too small", put(good, 57, ">i", 2), INVALID)
-    case("count too large", put(good, 57, ">i", 4), INVALID)
-    case("last delta too small", put(good, 23, ">i", 1), INVALID)
-    case("last delta too large", put(good, 23, ">i", 3), INVALID)
-    case("last delta -1", put(good, 23, ">i", -1), INVALID)
-    case("last delta lowest", put(good, 23, ">i", -(2**31)), INVALID)
-    case("attribute bit 7", put(good, 21, ">h", 0x80), OK)
-    case("attribute bit 15", put(good, 21, ">h", -0x8000), OK)
-    case("delete horizon", put(good, 21, ">h", 0x40), OK)
+    good = batch_of()
+    case("base offset 5", with_number(good, 0, ">q", 5), INVALID)
+    case("base offset -1", with_number(good, 0, ">q", -1), INVALID)
+    case("leader epoch 7", with_number(good, 12, ">i", 7), OK)
+    case("no records", batch_with_payload(b"", 0, 0), INVALID)
+    case("no records and no offsets", batch_with_payload(b"", 0, -1), INVALID)
+    case("count -1", with_number(good, 57, ">i", -1), INVALID)
+    case("count too small", with_number(good, 57, ">i", 2), INVALID)
+    case("count too large", with_number(good, 57, ">i", 4), INVALID)
+    case("last delta too small", with_number(good, 23, ">i", 1), INVALID)
+    case("last delta too large", with_number(good, 23, ">i", 3), INVALID)
+    case("last delta -1", with_number(good, 23, ">i", -1), INVALID)
+    case("last delta lowest", with_number(good, 23, ">i", -(2**31)), INVALID)
+    case("attribute bit 7", with_number(good, 21, ">h", 0x80), OK)
+    case("attribute bit 15", with_number(good, 21, ">h", -0x8000), OK)
+    case("delete horizon", with_number(good, 21, ">h", 0x40), OK)
     for codec in (5, 6, 7):
         code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-        case(f"codec {codec}", put(good, 21, ">h", codec), UNKNOWN, ours=code)
+        case(f"codec {codec}", with_number(good, 21, ">h", codec), UNKNOWN, ours=code)
 
 
 def _counts(case: Any) -> None:
     """More records than the bytes can contain."""
     most = 2**31 - 1
     one = record(0)
-    case("most records in no bytes", raw(b"", most, most - 1), INVALID)
-    case("most records in one", raw(one, most, most - 1), INVALID)
-    case("two records in one", raw(one, 2, 1), INVALID)
+    case("most records in no bytes", batch_with_payload(b"", most, most - 1), INVALID)
+    case("most records in one", batch_with_payload(one, most, most - 1), INVALID)
+    case("two records in one", batch_with_payload(one, 2, 1), INVALID)
     packed = [gzip.compress(one), *(bytes(pack(one)) for pack in _COMPRESSORS)]
     for codec, payload in enumerate(packed, start=1):
         name = f"most records in one by {compression.CODEC_NAMES[codec]}"
         kafka = UNKNOWN if codec == compression.LZ4 else INVALID
-        case(name, raw(payload, most, most - 1, codec), kafka, ours=INVALID)
+        case(name, batch_with_payload(payload, most, most - 1, codec), kafka, ours=INVALID)
     skippable = b"\x50\x2a\x4d\x18\x04\0\0\0abcd" + packed[3]
-    case("a skippable frame before zstd", raw(skippable, 1, 0, 4), OK)
-    case("empty members before gzip", raw(gzip.compress(b"") * 3 + packed[0], 1, 0, 1), OK)
-    case("gzip declared as zstd", put(made(codec=1), 21, ">h", 4), UNKNOWN, ours=INVALID)
+    case("a skippable frame before zstd", batch_with_payload(skippable, 1, 0, 4), OK)
+    case(
+        "empty members before gzip",
+        batch_with_payload(gzip.compress(b"") * 3 + packed[0], 1, 0, 1),
+        OK,
+    )
+    case(
+        "gzip declared as zstd", with_number(batch_of(codec=1), 21, ">h", 4), UNKNOWN, ours=INVALID
+    )
 
 
 def _producers(case: Any) -> None:
-    case("control batch", made(1, is_control=True), INVALID)
-    case("no sequence", made(producer_id=5, producer_epoch=0), INVALID)
-    case("no producer epoch", made(producer_id=5, base_sequence=0), OK)
-    case("producer", made(producer_id=900, producer_epoch=0, base_sequence=0), OK)
-    case("sequence without producer", made(base_sequence=3), OK)
-    case("epoch without producer", made(producer_epoch=3), OK)
-    case("producer -2", made(producer_id=-2, producer_epoch=0, base_sequence=0), OK)
+    case("control batch", batch_of(1, is_control=True), INVALID)
+    case("no sequence", batch_of(producer_id=5, producer_epoch=0), INVALID)
+    case("no producer epoch", batch_of(producer_id=5, base_sequence=0), OK)
+    case("producer", batch_of(producer_id=900, producer_epoch=0, base_sequence=0), OK)
+    case("sequence without producer", batch_of(base_sequence=3), OK)
+    case("epoch without producer", batch_of(producer_epoch=3), OK)
+    case("producer -2", batch_of(producer_id=-2, producer_epoch=0, base_sequence=0), OK)
 
 
 def _payloads(case: Any) -> None:
     """Errors that only the records show."""
-    case("a record too few", raw(record(0) + record(1), 3, 2), INVALID)
-    case("a record too many", raw(record(0) + record(1) + record(2), 2, 1), INVALID)
-    case("a byte after the record", raw(record(0) + b"\0", 1, 0), INVALID)
-    case("a truncated record", raw(record(0)[:-1], 1, 0), INVALID)
-    case("offsets swapped", raw(record(1) + record(0), 2, 1), OK, ours=INVALID)
-    case("offsets all 0", raw(record(0) + record(0), 2, 1), OK, ours=INVALID)
-    case("offset outside", raw(record(7), 1, 0), OK, ours=INVALID)
+    case("a record too few", batch_with_payload(record(0) + record(1), 3, 2), INVALID)
+    case("a record too many", batch_with_payload(record(0) + record(1) + record(2), 2, 1), INVALID)
+    case("a byte after the record", batch_with_payload(record(0) + b"\0", 1, 0), INVALID)
+    case("a truncated record", batch_with_payload(record(0)[:-1], 1, 0), INVALID)
+    case("offsets swapped", batch_with_payload(record(1) + record(0), 2, 1), OK, ours=INVALID)
+    case("offsets all 0", batch_with_payload(record(0) + record(0), 2, 1), OK, ours=INVALID)
+    case("offset outside", batch_with_payload(record(7), 1, 0), OK, ours=INVALID)
     swapped = gzip.compress(record(1) + record(0))
-    case("offsets swapped in gzip", raw(swapped, 2, 1, 1), UNKNOWN, ours=INVALID)
+    case("offsets swapped in gzip", batch_with_payload(swapped, 2, 1, 1), UNKNOWN, ours=INVALID)
     two = gzip.compress(record(0) + record(1))
-    case("a record too many in gzip", raw(two, 1, 0, 1), INVALID)
-    case("a record too few in gzip", raw(two, 3, 2, 1), INVALID)
+    case("a record too many in gzip", batch_with_payload(two, 1, 0, 1), INVALID)
+    case("a record too few in gzip", batch_with_payload(two, 3, 2, 1), INVALID)
     one = record(0)
-    case("snappy in one block", raw(bytes(cramjam.snappy.compress_raw(one)), 1, 0, 2), OK)
-    case("bytes after gzip", raw(gzip.compress(one) + b"xx", 1, 0, 1), OK, ours=INVALID)
+    case(
+        "snappy in one block",
+        batch_with_payload(bytes(cramjam.snappy.compress_raw(one)), 1, 0, 2),
+        OK,
+    )
+    case(
+        "bytes after gzip",
+        batch_with_payload(gzip.compress(one) + b"xx", 1, 0, 1),
+        OK,
+        ours=INVALID,
+    )
     lz4 = bytes(cramjam.lz4.compress(one)) + b"xx"
-    case("bytes after lz4", raw(lz4, 1, 0, 3), UNKNOWN, ours=INVALID)
+    case("bytes after lz4", batch_with_payload(lz4, 1, 0, 3), UNKNOWN, ours=INVALID)
     for codec, name in enumerate(compression.CODEC_NAMES):
-        case(f"compressed with {name}", made(codec=codec), OK)
+        case(f"compressed with {name}", batch_of(codec=codec), OK)
         if codec:
-            plain = put(made(), 21, ">h", codec)
+            plain = with_number(batch_of(), 21, ">h", codec)
             case(f"not compressed with {name}", plain, UNKNOWN, ours=INVALID)
 
 
 def _times_and_sizes(case: Any) -> None:
-    append_time = put(made(), 21, ">h", 8)
+    append_time = with_number(batch_of(), 21, ">h", 8)
     case("append time", append_time, OK, ours=TIMESTAMP)
     case("append time from the producer", append_time, TIMESTAMP, topic="appendtime")
-    case("no timestamp", made(1, -1), OK)
-    case("timestamp -2", made(1, -2), OK)
-    case("greatest timestamp 5", put(made(), 35, ">q", 5), OK)
-    case("future", made(3, NOW_MS + 2_000_000), TIMESTAMP, topic="bounded")
-    case("past", made(3, NOW_MS - 2_000_000), TIMESTAMP, topic="bounded")
-    case("no timestamp where bounded", made(1, -1), OK, topic="bounded")
-    case("within bounds", made(3, NOW_MS - 500_000), OK, topic="bounded")
-    case("future with append time", made(3, NOW_MS + 10**9), OK, topic="appendtime")
-    case("no key", made(key=None), INVALID, topic="compacted")
-    case("no key in gzip", made(key=None, codec=1), INVALID, topic="compacted")
-    case("key", made(), OK, topic="compacted")
-    large = made(50)
+    case("no timestamp", batch_of(1, -1), OK)
+    case("timestamp -2", batch_of(1, -2), OK)
+    case("greatest timestamp 5", with_number(batch_of(), 35, ">q", 5), OK)
+    case("future", batch_of(3, NOW_MS + 2_000_000), TIMESTAMP, topic="bounded")
+    case("past", batch_of(3, NOW_MS - 2_000_000), TIMESTAMP, topic="bounded")
+    case("no timestamp where bounded", batch_of(1, -1), OK, topic="bounded")
+    case("within bounds", batch_of(3, NOW_MS - 500_000), OK, topic="bounded")
+    case("future with append time", batch_of(3, NOW_MS + 10**9), OK, topic="appendtime")
+    case("no key", batch_of(key=None), INVALID, topic="compacted")
+    case("no key in gzip", batch_of(key=None, codec=1), INVALID, topic="compacted")
+    case("key", batch_of(), OK, topic="compacted")
+    large = batch_of(50)
     case("too large", large, ErrorCode.MESSAGE_TOO_LARGE, topic="small")
     case(
         "too large, wrong checksum",
@@ -228,6 +245,6 @@ def _times_and_sizes(case: Any) -> None:
         ErrorCode.MESSAGE_TOO_LARGE,
         topic="small",
     )
-    case("too large, format 1", put(large, 16, ">b", 1), INVALID, topic="small")
-    huge = raw(encode_record(0, 0, b"k", bytes(2_000_000)), 1, 0)
+    case("too large, format 1", with_number(large, 16, ">b", 1), INVALID, topic="small")
+    huge = batch_with_payload(encode_record(0, 0, b"k", bytes(2_000_000)), 1, 0)
     case("larger than a segment", huge, ErrorCode.RECORD_LIST_TOO_LARGE, topic="smallseg")

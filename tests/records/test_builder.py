@@ -17,7 +17,7 @@ with open(os.path.join(os.path.dirname(__file__), "java_batches.txt")) as lines:
     JAVA = {name: bytes.fromhex(digits) for name, digits in map(str.split, lines)}
 
 
-def many(codec: int) -> BatchBuilder:
+def builder_with_forty_records(codec: int) -> BatchBuilder:
     builder = BatchBuilder(codec=codec)
     for number in range(40):
         builder.append(1000 + 7 * number, b"key%d" % number, b"value %d" % number * number)
@@ -108,7 +108,7 @@ def test_transaction_markers_are_built(name: str) -> None:
 def test_compressed_batches_agree(codec: int) -> None:
     """Compressed sizes may differ from Kafka's; the records may not."""
     theirs = JAVA[f"packed_{CODEC_NAMES[codec]}"]
-    ours = many(codec).build()
+    ours = builder_with_forty_records(codec).build()
     assert list(read_records(theirs)) == list(read_records(ours))
     assert read_header(ours).replace(crc=0, batch_length=0) == read_header(theirs).replace(
         crc=0, batch_length=0

@@ -37,7 +37,9 @@ from kraftlog.records.compression import (
 SAMPLE = b"".join(b"record %d of a log; " % number for number in range(10_000))
 SIZES = (0, 1, 32 * 1024, 32 * 1024 + 1, len(SAMPLE))
 all_codecs = pytest.mark.parametrize("codec", range(len(CODEC_NAMES)), ids=CODEC_NAMES)
-real_codecs = pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD], ids=CODEC_NAMES[1:])
+compressing_codecs = pytest.mark.parametrize(
+    "codec", [GZIP, SNAPPY, LZ4, ZSTD], ids=CODEC_NAMES[1:]
+)
 
 
 @all_codecs
@@ -47,7 +49,7 @@ def test_compressed_data_round_trips(codec: int, size: int) -> None:
     assert decompress(codec, memoryview(compressed), max(size, 1)) == SAMPLE[:size]
 
 
-@real_codecs
+@compressing_codecs
 @given(data=st.binary(max_size=2000), repeats=st.integers(1, 100))
 def test_repeated_bytes_round_trip(codec: int, data: bytes, repeats: int) -> None:
     compressed = compress(codec, data * repeats)
@@ -72,7 +74,7 @@ def test_more_than_the_maximum_size_is_refused(codec: int) -> None:
         decompress(codec, compressed, len(SAMPLE) - 1)
 
 
-@real_codecs
+@compressing_codecs
 def test_a_bomb_allocates_no_more_than_the_limit(codec: int) -> None:
     """The data decompresses to four hundred times the limit."""
     limit = 1 << 18
@@ -87,14 +89,14 @@ def test_a_bomb_allocates_no_more_than_the_limit(codec: int) -> None:
     assert peak < 5 * limit
 
 
-@real_codecs
-@pytest.mark.parametrize("left", [0, 1, 3, 4, 7, 12, 20, 30, -1])
-def test_truncated_data_is_refused(codec: int, left: int) -> None:
+@compressing_codecs
+@pytest.mark.parametrize("kept", [0, 1, 3, 4, 7, 12, 20, 30, -1])
+def test_truncated_data_is_refused(codec: int, kept: int) -> None:
     with pytest.raises(CorruptBatchError):
-        decompress(codec, compress(codec, SAMPLE[:100])[:left], 1 << 20)
+        decompress(codec, compress(codec, SAMPLE[:100])[:kept], 1 << 20)
 
 
-@real_codecs
+@compressing_codecs
 @given(place=st.integers(0, 2**32), bit=st.integers(0, 7))
 def test_a_flipped_bit_raises_only_corrupt_batch_errors(codec: int, place: int, bit: int) -> None:
     compressed = bytearray(compress(codec, SAMPLE[:5000]))
@@ -103,7 +105,7 @@ def test_a_flipped_bit_raises_only_corrupt_batch_errors(codec: int, place: int, 
         decompress(codec, compressed, 6000)
 
 
-@real_codecs
+@compressing_codecs
 @given(data=st.binary(max_size=100))
 def test_arbitrary_bytes_raise_only_corrupt_batch_errors(codec: int, data: bytes) -> None:
     heads = (

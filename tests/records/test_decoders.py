@@ -117,12 +117,12 @@ def arrow_rows(columns: RecordColumns) -> list[dict[str, Any]]:
     return rows
 
 
-def in_one_log(made: list[tuple[bytes, list[Record]]]) -> tuple[bytes, list[Record]]:
+def concatenated(parts: list[tuple[bytes, list[Record]]]) -> tuple[bytes, list[Record]]:
     """The batches in one log, with ascending offsets."""
     log = bytearray()
     expected = []
     next_offset = 0
-    for batch, records in made:
+    for batch, records in parts:
         header = read_header(batch)
         moved = next_offset - header.base_offset
         expected += [record.replace(offset=record.offset + moved) for record in records]
@@ -133,9 +133,9 @@ def in_one_log(made: list[tuple[bytes, list[Record]]]) -> tuple[bytes, list[Reco
 
 
 @settings(max_examples=50, deadline=None)
-@given(made=st.lists(batches(), min_size=1, max_size=3))
-def test_all_decoders_agree(made: list[tuple[bytes, list[Record]]]) -> None:
-    log, expected = in_one_log(made)
+@given(parts=st.lists(batches(), min_size=1, max_size=3))
+def test_all_decoders_agree(parts: list[tuple[bytes, list[Record]]]) -> None:
+    log, expected = concatenated(parts)
     plain = [record for place, _ in walk(log) for record in read_records(log, place)]
     assert plain == expected
     assert records_by(log, AiokafkaRecords) == expected
@@ -252,12 +252,14 @@ runs = st.lists(
 
 
 @settings(max_examples=60, deadline=None)
-@given(made=st.lists(runs, min_size=1, max_size=2), place=st.integers(0), octet=st.integers(0, 255))
+@given(
+    parts=st.lists(runs, min_size=1, max_size=2), place=st.integers(0), octet=st.integers(0, 255)
+)
 def test_decoders_agree_on_runs_of_equal_sizes(
-    made: list[list[tuple[int, int]]], place: int, octet: int
+    parts: list[list[tuple[int, int]]], place: int, octet: int
 ) -> None:
     headers, payloads = [], []
-    for sizes in made:
+    for sizes in parts:
         builder = BatchBuilder()
         for size, count in sizes:
             for _ in range(count):

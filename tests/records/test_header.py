@@ -24,7 +24,7 @@ from kraftlog.records.reader import read_records
 from kraftlog.records.varint import decode_varint, encode_varint
 
 
-def a_batch(**fields: Any) -> bytes:
+def three_record_batch(**fields: Any) -> bytes:
     builder = BatchBuilder(**fields)
     for number in range(3):
         builder.append(1000 + number, None, b"v")
@@ -32,7 +32,7 @@ def a_batch(**fields: Any) -> bytes:
 
 
 def test_stamping_does_not_change_the_crc() -> None:
-    buffer = bytearray(5) + a_batch()
+    buffer = bytearray(5) + three_record_batch()
     stamp(buffer, 5, 2**40, 12)
     header = read_checked_header(buffer, 5)
     assert (header.base_offset, header.leader_epoch) == (2**40, 12)
@@ -46,7 +46,7 @@ def test_stamping_does_not_change_the_crc() -> None:
     [(0, 2), (2**31 - 3, 2**31 - 1), (2**31 - 2, 0), (2**31 - 1, 1), (NO_SEQUENCE, NO_SEQUENCE)],
 )
 def test_sequences_wrap_to_0(base: int, last: int) -> None:
-    header = read_header(a_batch(producer_id=1, producer_epoch=0, base_sequence=base))
+    header = read_header(three_record_batch(producer_id=1, producer_epoch=0, base_sequence=base))
     assert header.last_sequence == last
 
 
@@ -62,9 +62,9 @@ def test_attributes_are_decoded() -> None:
 @pytest.mark.parametrize("size", [0, HEADER_SIZE - 1, HEADER_SIZE, HEADER_SIZE + 5])
 def test_an_incomplete_batch_is_refused(size: int) -> None:
     with pytest.raises(CorruptBatchError, match=str(size)):
-        read_checked_header(a_batch()[:size])
+        read_checked_header(three_record_batch()[:size])
     with pytest.raises(CorruptBatchError, match="record format 3"):
-        read_checked_header(a_batch()[:16] + b"\3" + a_batch()[17:])
+        read_checked_header(three_record_batch()[:16] + b"\3" + three_record_batch()[17:])
 
 
 def test_crc32c_of_any_buffer_has_the_published_value() -> None:

@@ -1,4 +1,4 @@
-"""The check in one expression accepts no batch that the readable checks refuse."""
+"""`plain_fields`, a check in one expression, accepts no batch that the readable checks refuse."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ RULES = (
 )
 FIELDS = HEADER.unpack(bytes(HEADER.size))
 IDEMPOTENT = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
-#: The place of the checksum, which is made to fit again.
+#: The index of the checksum in FIELDS, which is computed anew after a change.
 CRC = 4
 
 
-def made(codec: int = NONE, count: int = 2, **fields: Any) -> bytes:
+def produced_batch(codec: int = NONE, count: int = 2, **fields: Any) -> bytes:
     builder = BatchBuilder(codec=codec, **fields)
     for number in range(count):
         builder.append(NOW_MS + number, b"key", b"value %d" % number)
@@ -47,7 +47,7 @@ def is_accepted(batch: bytes, rules: ProduceRules) -> bool:
 
 
 def accepted_fields(batch: bytes, rules: ProduceRules) -> Any:
-    """The fields by the check in one expression, of a batch somewhere in a buffer."""
+    """The header fields by `plain_fields`, for a batch in the middle of a buffer."""
     view = memoryview(bytearray(b"abc" + batch + b"def"))
     return plain_fields(view, 3, len(batch), rules, NOW_MS)
 
@@ -61,7 +61,7 @@ def test_ordinary_batches_are_accepted_as_by_the_readable_checks(
     rules: ProduceRules, codec: int, producer: dict[str, int]
 ) -> None:
     for count in (1, 2, 50):
-        batch = made(codec, count, **producer)
+        batch = produced_batch(codec, count, **producer)
         fields = accepted_fields(batch, rules)
         assert (fields is not None) == is_accepted(batch, rules)
         if fields is not None:
@@ -81,7 +81,7 @@ numbers = st.sampled_from([-(1 << 31), -2, -1, 0, 1, 2, 3, 100, NOW_MS, 1 << 40]
 def test_no_field_makes_it_accept_what_is_refused(
     place: int, number: int, codec: int, rules: ProduceRules, count: int
 ) -> None:
-    batch = made(codec, count, **IDEMPOTENT)
+    batch = produced_batch(codec, count, **IDEMPOTENT)
     fields = list(HEADER.unpack_from(batch))
     fields[place] = number
     try:
@@ -94,7 +94,7 @@ def test_no_field_makes_it_accept_what_is_refused(
 
 @given(data=st.data(), codec=st.sampled_from([NONE, SNAPPY, LZ4]))
 def test_no_changed_byte_makes_it_accept_what_is_refused(data: st.DataObject, codec: int) -> None:
-    batch = bytearray(made(codec))
+    batch = bytearray(produced_batch(codec))
     for _ in range(data.draw(st.integers(1, 3))):
         batch[data.draw(st.integers(0, len(batch) - 1))] = data.draw(st.integers(0, 255))
     size = data.draw(st.integers(0, len(batch)))

@@ -33,7 +33,7 @@ def drive(batch: bytes, timestamp: int, first: int = 0) -> tuple[Any, list[int]]
             return stop.value, costs
 
 
-def built(codec: int, *timestamps: int) -> bytes:
+def batch_with_timestamps(codec: int, *timestamps: int) -> bytes:
     builder = BatchBuilder(codec=codec)
     for timestamp in timestamps:
         builder.append(timestamp, None, b"value")
@@ -42,7 +42,7 @@ def built(codec: int, *timestamps: int) -> bytes:
 
 @all_codecs
 def test_the_first_record_at_or_after_the_timestamp_is_found(codec: int) -> None:
-    batch = built(codec, 1000, 3000, 2000, 5000, 4000)
+    batch = batch_with_timestamps(codec, 1000, 3000, 2000, 5000, 4000)
     for timestamp in range(500, 6000, 250):
         for first in range(6):
             expected = [
@@ -54,8 +54,8 @@ def test_the_first_record_at_or_after_the_timestamp_is_found(codec: int) -> None
 
 
 def test_the_header_suffices_if_all_timestamps_are_equal() -> None:
-    """So 18.7 million equal records in 12 kB of zstd are not decompressed."""
-    batch = bytearray(built(NONE, *[1000] * 5))
+    """So a batch of 12 kB with 18.7 million equal records is not decompressed."""
+    batch = bytearray(batch_with_timestamps(NONE, *[1000] * 5))
     batch[HEADER_SIZE:] = bytes(len(batch) - HEADER_SIZE)  # reading records fails
     with pytest.raises(CorruptBatchError):
         find(with_checksum(batch), 1000, 1)
@@ -75,7 +75,7 @@ def with_checksum(batch: bytearray) -> bytes:
 def test_only_the_front_of_a_large_batch_is_searched(
     codec: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    batch = built(codec, *range(1000, 11_000))
+    batch = batch_with_timestamps(codec, *range(1000, 11_000))
     assert find(batch, 9000) == (8000, 9000)
     monkeypatch.setattr(times, "MAX_DECOMPRESSED", 20_000)
     found, costs = drive(batch, 9000)
@@ -89,12 +89,12 @@ def test_a_raw_snappy_block_over_the_limit_is_not_searched(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(times, "MAX_DECOMPRESSED", 2_000)
-    batch = built(SNAPPY, *range(1000, 11_000))
+    batch = batch_with_timestamps(SNAPPY, *range(1000, 11_000))
     assert find(batch, 9000) == (0, 10_999)
 
 
 def test_a_step_has_a_bounded_number_of_records() -> None:
-    batch = built(NONE, *range(1000, 11_000))
+    batch = batch_with_timestamps(NONE, *range(1000, 11_000))
     found, costs = drive(batch, 10_999)
     assert found == (9999, 10_999)
     assert len(costs) == 2 + 9999 // times.RECORDS_PER_STEP
@@ -102,7 +102,7 @@ def test_a_step_has_a_bounded_number_of_records() -> None:
 
 
 def test_truncated_records_are_corrupt() -> None:
-    batch = bytearray(built(NONE, 1000, 2000))
+    batch = bytearray(batch_with_timestamps(NONE, 1000, 2000))
     record = encode_varint(100)
     batch[HEADER_SIZE : HEADER_SIZE + len(record)] = record
     with pytest.raises(CorruptBatchError, match=r"record 0: \d+ bytes are missing"):

@@ -14,7 +14,7 @@ from kraftlog.records.validate import (
     check_produced,
     check_records,
 )
-from tests.records.produce_cases import NOW_MS, TOPICS, Case, cases, made, put
+from tests.records.produce_cases import NOW_MS, TOPICS, Case, batch_of, cases, with_number
 
 CASES = cases()
 #: the default of message.timestamp.before.max.ms
@@ -73,7 +73,7 @@ def test_header_validation_finds_all_but_record_errors() -> None:
 
 
 def test_zstd_in_an_old_request_is_refused() -> None:
-    batch = made(codec=4)
+    batch = batch_of(codec=4)
     check_produced(batch, ProduceRules(), NOW_MS)
     with pytest.raises(CorruptBatchError, match="zstd") as caught:
         check_produced(batch, ProduceRules(allows_zstd=False), NOW_MS)
@@ -112,7 +112,7 @@ def test_refused_records_are_listed(codec: int) -> None:
 
 
 def test_a_response_lists_a_bounded_number_of_records() -> None:
-    batch = made(MAX_REJECTED + 1, key=None)
+    batch = batch_of(MAX_REJECTED + 1, key=None)
     header = check_produced(batch, ProduceRules(), NOW_MS)
     with pytest.raises(RejectedRecordsError) as caught:
         check_records(batch, header, TOPICS["compacted"], NOW_MS)
@@ -120,14 +120,14 @@ def test_a_response_lists_a_bounded_number_of_records() -> None:
 
 
 def test_a_wrong_max_timestamp_is_refused() -> None:
-    batch = put(made(), 35, ">q", NOW_MS + 9_000_000)
+    batch = with_number(batch_of(), 35, ">q", NOW_MS + 9_000_000)
     with pytest.raises(CorruptBatchError, match="not within") as caught:
         check_produced(batch, ProduceRules(), NOW_MS)
     assert caught.value.code == ErrorCode.INVALID_TIMESTAMP
 
 
 def test_a_decompression_bomb_is_refused() -> None:
-    batch = made(1, key=bytes(1 << 20), codec=1)
+    batch = batch_of(1, key=bytes(1 << 20), codec=1)
     header = check_produced(batch, ProduceRules(), NOW_MS)
     with pytest.raises(CorruptBatchError, match="more than 1000 bytes") as caught:
         check_records(batch, header, ProduceRules(), NOW_MS, max_size=1000)
@@ -136,7 +136,7 @@ def test_a_decompression_bomb_is_refused() -> None:
 
 def test_stamping_the_append_time_updates_the_crc() -> None:
     prefix = bytes(7)
-    buffer = bytearray(prefix + made(3) + prefix)
+    buffer = bytearray(prefix + batch_of(3) + prefix)
     stamp_append_time(buffer, 7, 1234)
     header = read_header(buffer, 7)
     assert (header.max_timestamp, header.has_log_append_time) == (1234, True)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Walk = Callable[[bytes], Iterator[tuple[int, tuple[int, ...]]]]
 
 
-def in_file(buffer: bytes) -> Iterator[tuple[int, tuple[int, ...]]]:
+def walk_in_file(buffer: bytes) -> Iterator[tuple[int, tuple[int, ...]]]:
     """`walk_file`, with a reader that returns no more than a header."""
 
     def pread(size: int, offset: int) -> bytes:
@@ -30,7 +30,7 @@ def in_file(buffer: bytes) -> Iterator[tuple[int, tuple[int, ...]]]:
     return walk_file(pread, 0, len(buffer))
 
 
-both = pytest.mark.parametrize("step", [walk, in_file])
+both_walks = pytest.mark.parametrize("step", [walk, walk_in_file])
 
 
 def make_batch(base_offset: int, count: int = 3) -> bytes:
@@ -40,7 +40,7 @@ def make_batch(base_offset: int, count: int = 3) -> bytes:
     return builder.build()
 
 
-@both
+@both_walks
 def test_every_batch_is_visited(step: Walk) -> None:
     batches = [make_batch(10), build_empty_batch(13, 19), make_batch(25, 1)]
     found = list(step(b"".join(batches)))
@@ -53,12 +53,12 @@ def test_every_batch_is_visited(step: Walk) -> None:
     ]
 
 
-@both
+@both_walks
 def test_an_empty_buffer_has_no_batches(step: Walk) -> None:
     assert list(step(b"")) == []
 
 
-@both
+@both_walks
 @pytest.mark.parametrize(
     ("place", "kind", "number", "what"),
     [
@@ -88,16 +88,16 @@ def test_an_invalid_header_stops_the_walk(
     assert caught.value.position == len(good)
 
 
-@both
-@pytest.mark.parametrize("left", [1, 60, 61, 80])
-def test_a_truncated_batch_stops_the_walk(step: Walk, left: int) -> None:
+@both_walks
+@pytest.mark.parametrize("remaining", [1, 60, 61, 80])
+def test_a_truncated_batch_stops_the_walk(step: Walk, remaining: int) -> None:
     good = make_batch(10)
-    steps = step(good + make_batch(13)[:left])
+    steps = step(good + make_batch(13)[:remaining])
     next(steps)
-    with pytest.raises(CorruptBatchError, match=f"truncated after {left} bytes") as caught:
+    with pytest.raises(CorruptBatchError, match=f"truncated after {remaining} bytes") as caught:
         next(steps)
     assert caught.value.position == len(good)
-    assert len(list(walk(good + make_batch(13)[:left], may_end_in_batch=True))) == 1
+    assert len(list(walk(good + make_batch(13)[:remaining], may_end_in_batch=True))) == 1
 
 
 def test_part_of_a_buffer_can_be_walked() -> None:
@@ -123,7 +123,7 @@ def test_walk_and_check_header_have_the_same_rules(
     else:
         expected = f"a batch truncated after {61 + 40} bytes at byte 0" if length > 89 else ""
     buffer = HEADER.pack(*fields) + bytes(40)
-    for steps in (walk(buffer), in_file(buffer)):
+    for steps in (walk(buffer), walk_in_file(buffer)):
         assert outcome_of(steps) == expected
 
 

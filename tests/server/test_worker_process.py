@@ -17,7 +17,7 @@ from tests.patience import LIMIT_S
 from tests.server.crowded import no_room_for_threads
 from tests.storage.compacting import COMPACTED
 from tests.storage.making import T0
-from tests.storage.test_compaction import end_segment, keyed
+from tests.storage.test_compaction import append_keyed, end_segment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +38,7 @@ def test_the_worker_rewrites_segments_or_reports_the_error(tmp_path: Path) -> No
     folder.mkdir()
     log = run(open_log(Disk(files, HandleCache(files, 50)), str(folder), COMPACTED))[0]
     for number in range(20):
-        keyed(log, (1, number))
+        append_keyed(log, (1, number))
     end_segment(log)
     found = log_to_clean(log, log.end_offset, T0)
     assert found is not None

@@ -71,11 +71,11 @@ def marker(
 
 
 def new_disk(files: Files | None = None, limit: int = 64) -> Disk:
-    files = files if files is not None else memory()
+    files = files if files is not None else memory_files()
     return Disk(files, HandleCache(files, limit))
 
 
-def memory() -> MemoryFiles:
+def memory_files() -> MemoryFiles:
     """A file system with an empty, durable directory for a log."""
     files = MemoryFiles()
     files.make_directory("/data")
@@ -84,7 +84,7 @@ def memory() -> MemoryFiles:
     return files
 
 
-def opened(
+def open_log_on(
     disk: Disk,
     config: LogConfig = SMALL,
     *,

@@ -18,7 +18,7 @@ from kraftlog.records.header import read_header
 from kraftlog.storage.batches import read_marker
 from kraftlog.storage.disk import Disk, HandleCache, unlink_if_there
 from kraftlog.storage.recovery import open_log, run
-from tests.storage.making import FOLDER, SMALL, T0, batch, marker, memory, put, read_all
+from tests.storage.making import FOLDER, SMALL, T0, batch, marker, memory_files, put, read_all
 
 if TYPE_CHECKING:
     from random import Random
@@ -32,23 +32,23 @@ class ModelledLog:
     """A log in memory and the list of its expected batches."""
 
     def __init__(self, config: LogConfig = SMALL) -> None:
-        self.files: MemoryFiles = memory()
+        self.files: MemoryFiles = memory_files()
         self.config = config
         self.epoch = 0
         self.next_sequence: dict[int, int] = {}
         self.open_transactions: set[int] = set()
-        #: all batches, with those of deleted segments, which may reappear
+        #: All appended batches, also those of deleted segments, which may reappear.
         self.written: list[bytes] = []
         self.end = 0
         self.start = 0
-        #: the highest log start offset of the `possible` states; a power loss may restore it
+        #: The highest log start offset of the `possible` states; a power loss may restore it.
         self.furthest_start = 0
-        #: the states since the log was last durable; a crash may leave any of them
+        #: The states since the log was last durable; a crash may leave any of them.
         self.possible: list[list[bytes]] = [[]]
         self.durable: list[bytes] = []
-        #: the offset in the recovery-point checkpoint
+        #: The offset in the recovery-point checkpoint.
         self.stored_point = 0
-        self.dropped = False
+        self.has_dropped_batches = False
         self.sync_failed = False
         self.log: Log = self._open(clean=False)
 
@@ -65,11 +65,11 @@ class ModelledLog:
                 distrust_cache=self.sync_failed,
             )
         )
-        log.before_truncation = self._store_lower
+        log.before_truncation = self._lower_stored_point
         self.sync_failed = False
         return log
 
-    def _store_lower(self, offset: int) -> None:
+    def _lower_stored_point(self, offset: int) -> None:
         self.stored_point = min(self.stored_point, offset)
 
     @property
@@ -113,10 +113,10 @@ class ModelledLog:
 
     def flush(self) -> None:
         self.log.flush()
-        self._is_durable()
+        self._note_durable()
         self.stored_point = self.log.recovery_point
 
-    def _is_durable(self) -> None:
+    def _note_durable(self) -> None:
         self.durable = list(self.written)
         self.possible = [list(self.written)]
         self.furthest_start = self.start
@@ -132,40 +132,40 @@ class ModelledLog:
         self.epoch += 1
         self.start = min(self.start, end)
 
-    def start_again(self, offset: int) -> None:
+    def truncate_fully(self, offset: int) -> None:
         self.possible.append([])
         self.durable = []
         self.log.truncate_fully_and_start_at(offset)
         self.written, self.start, self.end = [], offset, offset
         self.possible = [[]]
         self.furthest_start = offset
-        self.dropped = False
+        self.has_dropped_batches = False
         self.epoch += 1
 
     def move_start(self, offset: int) -> None:
         offset = min(offset, self.end)
-        self.dropped = True
+        self.has_dropped_batches = True
         self.start = max(self.start, offset)
         self.log.move_start(offset)
-        self._follow_start()
+        self._unlink_garbage()
 
     def delete_old_segments(self, keep_bytes: int) -> None:
-        self.dropped = True
+        self.has_dropped_batches = True
         self.start = self.end  # until it is known which segments were deleted
         self.log.config = self.config.replace(retention_bytes=keep_bytes)
         before = self.log.start_offset
         self.log.delete_old_segments(T0, self.end)
         self.start = max(before, self.log.start_offset)
-        self._follow_start()
+        self._unlink_garbage()
 
-    def _follow_start(self) -> None:
+    def _unlink_garbage(self) -> None:
         for path in self.log.garbage:
             unlink_if_there(self.files, path)
         self.log.garbage.clear()
 
     def close_and_open(self) -> None:
         self.log.close()
-        self._is_durable()
+        self._note_durable()
         self.stored_point = self.log.recovery_point
         self.log = self._open(clean=True, start_offset=self.log.start_offset)
         assert not self.report.is_noteworthy, self.report.line()
@@ -194,19 +194,21 @@ class ModelledLog:
         else:
             self.files.kill()
         self.log = self._open(clean=False)
-        self._adopt(self.log)
+        self._compare_after_crash(self.log)
 
-    def _adopt(self, log: Log) -> None:
+    def _compare_after_crash(self, log: Log) -> None:
         found = read_all(log, 300)
         first = log.start_offset
         self.furthest_start = furthest = max(self.furthest_start, self.start)
         assert first <= furthest or not found or first == log.end_offset, (
             f"the start of the log is lost: {first}, {furthest}"
         )
-        durable = since(self.durable, furthest)
-        wanted = since(found, furthest)
+        durable = batches_from(self.durable, furthest)
+        wanted = batches_from(found, furthest)
         assert wanted[: len(durable)] == durable, "durable records are lost"
-        match = [state for state in self.possible if since(state, first)[: len(found)] == found]
+        match = [
+            state for state in self.possible if batches_from(state, first)[: len(found)] == found
+        ]
         assert match, "the log never had these records"
         # The newest state also has the segments that were deleted in front of what is left. Their
         # deletion may not be durable: a power loss brings them back, before newer records.
@@ -239,21 +241,21 @@ class ModelledLog:
         for data in self.batches[:: max(1, len(self.batches) // 5)]:
             header = read_header(data)
             assert log.locate(header.last_offset, 1, log.end_offset) is not None
-        if not self.dropped:
+        if not self.has_dropped_batches:
             state = ProducerState()
             for data in found:
                 header = read_header(data)
                 if header.producer_id >= 0:
                     state.apply(header, read_marker(data, 0) if header.is_control else None)
-            assert lasts(log.producers) == lasts(state)
+            assert producer_values(log.producers) == producer_values(state)
             assert log.producers.ongoing == state.ongoing
 
 
-def since(state: list[bytes], start: int) -> list[bytes]:
+def batches_from(state: list[bytes], start: int) -> list[bytes]:
     return [data for data in state if read_header(data).last_offset >= start]
 
 
-def lasts(state: ProducerState) -> dict[int, tuple[int, ...]]:
+def producer_values(state: ProducerState) -> dict[int, tuple[int, ...]]:
     """The part of a producer state that a snapshot has."""
     return {
         producer_id: (

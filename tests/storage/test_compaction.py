@@ -24,9 +24,9 @@ from tests.storage.making import (
     FOLDER,
     T0,
     marker,
-    memory,
+    memory_files,
     new_disk,
-    opened,
+    open_log_on,
     put,
     read_all,
 )
@@ -47,7 +47,7 @@ BATCHES = st.lists(
 )
 
 
-def keyed(
+def append_keyed(
     log: Log,
     *pairs: Pair,
     codec: int = NONE,
@@ -77,7 +77,7 @@ def keyed(
 
 
 def new_log(files: MemoryFiles | None = None) -> Log:
-    return opened(new_disk(files or memory()), COMPACTED)[0]
+    return open_log_on(new_disk(files or memory_files()), COMPACTED)[0]
 
 
 def end_segment(log: Log) -> None:
@@ -99,7 +99,7 @@ def test_compaction_keeps_the_latest_value_of_each_key(
     log, now_ms = new_log(), T0
     passes = [0, *passes]
     for number, (codec, append_time, pairs) in enumerate(batches):
-        keyed(log, *pairs, codec=codec, append_time=append_time)
+        append_keyed(log, *pairs, codec=codec, append_time=append_time)
         if number % 10 == 9 and passes:
             now_ms += passes.pop()
             log.flush()
@@ -121,7 +121,7 @@ def test_compaction_keeps_the_latest_value_of_each_key(
     assert len(settled) == len(set(settled)), "each key occurs once"
     kept_end = log.end_offset
     log.close()
-    again, report = opened(new_disk(log.disk.files), COMPACTED, clean=True)
+    again, report = open_log_on(new_disk(log.disk.files), COMPACTED, clean=True)
     assert not report.is_noteworthy
     assert records_of(again) == after
     assert again.end_offset == kept_end
@@ -129,15 +129,15 @@ def test_compaction_keeps_the_latest_value_of_each_key(
 
 def test_tombstones_are_removed_only_after_their_horizon() -> None:
     log = new_log()
-    keyed(log, (1, 1), (2, 2))
-    keyed(log, (1, None))
+    append_keyed(log, (1, 1), (2, 2))
+    append_keyed(log, (1, None))
     end_segment(log)
     assert compact(log)
     assert [key for _, key, value in records_of(log) if value is None] == [b"key-1" * 4]
     horizons = [read_header(batch).delete_horizon_ms for batch in read_all(log)]
     assert horizons == [None, T0 + HORIZON_MS]
     for now_ms, tombstones in ((T0 + HORIZON_MS - 1, 1), (T0 + HORIZON_MS, 0)):
-        keyed(log, (3, now_ms % 7))
+        append_keyed(log, (3, now_ms % 7))
         end_segment(log)
         assert compact(log, now_ms)
         assert sum(value is None for _, _, value in records_of(log)) == tombstones
@@ -145,9 +145,9 @@ def test_tombstones_are_removed_only_after_their_horizon() -> None:
 
 def test_the_last_batch_of_a_producer_is_kept_even_if_empty() -> None:
     log = new_log()
-    keyed(log, (1, 1), producer=(7, 0))
-    keyed(log, (1, 2), (1, 3), producer=(7, 1))
-    keyed(log, (1, 4))
+    append_keyed(log, (1, 1), producer=(7, 0))
+    append_keyed(log, (1, 2), (1, 3), producer=(7, 1))
+    append_keyed(log, (1, 4))
     end_segment(log)
     producers = log.producers.copy()
     assert compact(log)
@@ -160,29 +160,29 @@ def test_the_last_batch_of_a_producer_is_kept_even_if_empty() -> None:
     for snapshot in list(log.tracker.snapshots):
         log.disk.files.unlink(log.tracker.path(snapshot))
     log.release()
-    again = opened(new_disk(log.disk.files), COMPACTED)[0]
+    again = open_log_on(new_disk(log.disk.files), COMPACTED)[0]
     assert again.producers.entries[7].last_sequence == producers.entries[7].last_sequence
 
 
 def test_aborted_records_are_removed_and_markers_after_the_horizon() -> None:
     log = new_log()
-    keyed(log, (1, 1))
-    keyed(log, (1, 9), producer=(7, 0), transactional=True)
+    append_keyed(log, (1, 1))
+    append_keyed(log, (1, 9), producer=(7, 0), transactional=True)
     put(log, marker(log.end_offset, 7, commit=False))
-    keyed(log, (2, 2), producer=(8, 0), transactional=True)
+    append_keyed(log, (2, 2), producer=(8, 0), transactional=True)
     put(log, marker(log.end_offset, 8, commit=True))
     for sequence, producer in ((1, 7), (1, 8)):  # so that their last batches are elsewhere
-        keyed(log, (3, sequence), producer=(producer, sequence))
+        append_keyed(log, (3, sequence), producer=(producer, sequence))
     end_segment(log)
     assert compact(log)
     assert latest(records_of(log))[b"key-1" * 4] == (0, b"1" * 20), "the aborted value is ignored"
     bases = [read_header(batch).base_offset for batch in read_all(log)]
     assert bases == [0, 2, 3, 4, 5, 6]
-    keyed(log, (2, 5))
+    append_keyed(log, (2, 5))
     end_segment(log)
     assert compact(log, T0), "the marker gets its horizon"
     assert log.aborted_transactions(0, log.end_offset) == []
-    keyed(log, (4, 5))
+    append_keyed(log, (4, 5))
     end_segment(log)
     assert compact(log, T0 + HORIZON_MS)
     bases = [read_header(batch).base_offset for batch in read_all(log)]
@@ -192,7 +192,7 @@ def test_aborted_records_are_removed_and_markers_after_the_horizon() -> None:
 
 def test_an_empty_aborted_batch_is_still_marked_as_aborted() -> None:
     log = new_log()
-    keyed(log, (1, 9), producer=(7, 0), transactional=True)
+    append_keyed(log, (1, 9), producer=(7, 0), transactional=True)
     put(log, marker(log.end_offset, 7, commit=False))
     end_segment(log)
     assert compact(log)
@@ -203,8 +203,8 @@ def test_an_empty_aborted_batch_is_still_marked_as_aborted() -> None:
 
 def test_undecided_young_or_unflushed_records_are_not_compacted() -> None:
     log = new_log()
-    keyed(log, (1, 1))
-    keyed(log, (1, 2), producer=(7, 0), transactional=True)
+    append_keyed(log, (1, 1))
+    append_keyed(log, (1, 2), producer=(7, 0), transactional=True)
     log.roll(T0)
     assert not compact(log), "no record is durable"
     log.flush()
@@ -224,7 +224,7 @@ def test_undecided_young_or_unflushed_records_are_not_compacted() -> None:
 def test_a_slice_is_readable_after_compaction() -> None:
     log = new_log()
     for number in range(20):
-        keyed(log, (1, number))
+        append_keyed(log, (1, number))
     end_segment(log)
     place = log.locate(3, 1 << 20, log.end_offset)
     assert place is not None
@@ -241,7 +241,7 @@ def test_a_slice_is_readable_after_compaction() -> None:
 def test_retention_skips_empty_segments() -> None:
     log = new_log()
     for number in range(20):
-        keyed(log, (1, number))
+        append_keyed(log, (1, number))
     end_segment(log)
     assert compact(log)
     assert log.segments[0].size == 0
@@ -250,23 +250,23 @@ def test_retention_skips_empty_segments() -> None:
     assert log.size_bytes == 0
 
 
-def scene() -> tuple[MemoryFiles, Log]:
-    files = memory()
+def log_to_compact() -> tuple[MemoryFiles, Log]:
+    files = memory_files()
     log = new_log(files)
     for number in range(12):
-        keyed(log, (number % 3, number), (5, number))
-    keyed(log, (9, 9), producer=(7, 0), transactional=True)
+        append_keyed(log, (number % 3, number), (5, number))
+    append_keyed(log, (9, 9), producer=(7, 0), transactional=True)
     put(log, marker(log.end_offset, 7, commit=False))
     for number in range(12):
-        keyed(log, (number % 3, None if number % 5 else number), producer=(8, number))
+        append_keyed(log, (number % 3, None if number % 5 else number), producer=(8, number))
     end_segment(log)
-    keyed(log, (2, 2))
+    append_keyed(log, (2, 2))
     log.flush()
     return files, log
 
 
 def operations_of_a_pass() -> int:
-    files, log = scene()
+    files, log = log_to_compact()
     records_of(log)  # opens files
     before = files.operations
     assert compact(log)
@@ -279,7 +279,7 @@ def test_a_crash_at_any_operation_loses_nothing(by_power: bool) -> None:
     count = operations_of_a_pass()
     assert count > 40
     for stop in range(count):
-        files, log = scene()
+        files, log = log_to_compact()
         before, recovery_point = records_of(log), log.recovery_point
         producers = log.producers.copy()
         files.stop_before = files.operations + stop
@@ -289,7 +289,7 @@ def test_a_crash_at_any_operation_loses_nothing(by_power: bool) -> None:
             files.power_loss(Random(stop)) if by_power else files.kill()
             files.stop_before = None if again is None else files.operations + again
             try:
-                log = opened(new_disk(files), COMPACTED, recovery_point=recovery_point)[0]
+                log = open_log_on(new_disk(files), COMPACTED, recovery_point=recovery_point)[0]
             except PowerLost:
                 continue
         assert latest(records_of(log)) == latest(before), stop
@@ -302,7 +302,7 @@ def test_a_crash_at_any_operation_loses_nothing(by_power: bool) -> None:
 
 
 def test_a_failed_cleaner_leaves_no_files() -> None:
-    files, log = scene()
+    files, log = log_to_compact()
     found = log_to_clean(log, log.end_offset, T0)
     assert found is not None
     task = describe_task(log, found, T0, 100)
@@ -322,7 +322,7 @@ def test_the_cleaner_offset_is_stored_and_lowered_by_truncation() -> None:
     directory = LogDirectory(files, "/data")
     log = directory.create(("t", 0), bytes(16), COMPACTED)
     for number in range(20):
-        keyed(log, (1, number))
+        append_keyed(log, (1, number))
     end_segment(log)
     assert compact(log)
     directory.close()
@@ -341,7 +341,7 @@ def test_the_cleaner_offset_is_stored_and_lowered_by_truncation() -> None:
 @pytest.mark.parametrize("seed", range(50))
 def test_corrupt_records_stop_the_cleaner(seed: int) -> None:
     """Wrong lengths raise only StorageError."""
-    data = keyed(new_log(), (1, 1), (2, None), (3, 3))
+    data = append_keyed(new_log(), (1, 1), (2, None), (3, 3))
     payload = bytearray(data[61:])
     random = Random(seed)
     payload[random.randrange(len(payload))] = random.randrange(256)

@@ -23,7 +23,7 @@ from kraftlog.storage.manifest import CLEAN_MARKER, MANIFEST
 from kraftlog.storage.offset_checkpoints import FILES
 from kraftlog.storage.recovery import run
 from tests.storage.making import SMALL, batch, fill, marker, put, read_all
-from tests.storage.model import lasts
+from tests.storage.model import producer_values
 
 if TYPE_CHECKING:
     pass
@@ -38,7 +38,7 @@ def new_files() -> MemoryFiles:
     return files
 
 
-def directory(files: MemoryFiles) -> LogDirectory:
+def open_directory(files: MemoryFiles) -> LogDirectory:
     return LogDirectory(files, "/d", HandleCache(files, 8))
 
 
@@ -49,25 +49,25 @@ def open_all(logs: LogDirectory) -> None:
 
 def test_only_one_process_opens_a_directory() -> None:
     files = new_files()
-    logs = directory(files)
+    logs = open_directory(files)
     with pytest.raises(BlockingIOError):
-        directory(files)
+        open_directory(files)
     logs.release()
-    directory(files).release()
+    open_directory(files).release()
 
 
 def test_v5_the_topic_id_is_durable_with_the_first_flush_after_a_kill() -> None:
     """Else a power loss empties the file, and the log is taken for that of a former topic."""
     files = new_files()
-    directory(files).create(("t", 0), TOPIC_ID)
+    open_directory(files).create(("t", 0), TOPIC_ID)
     files.kill()
-    logs = directory(files)
+    logs = open_directory(files)
     open_all(logs)
     log = logs.logs["t", 0]
     fill(log, 3)
     log.flush()
     files.power_loss()
-    logs = directory(files)
+    logs = open_directory(files)
     assert logs.topic_id(("t", 0)) == TOPIC_ID
     open_all(logs)
     assert logs.logs["t", 0].end_offset == log.end_offset
@@ -92,7 +92,7 @@ def test_folder_names_are_parsed_as_in_kafka(name: str, expected: tuple[str, int
 
 def test_a_new_log_is_a_folder_with_one_file() -> None:
     files = new_files()
-    logs = directory(files)
+    logs = open_directory(files)
     logs.create(("t", 3), TOPIC_ID)
     assert files.list("/d/t-3") == ["partition.metadata"]
     assert files.bytes_of("/d/t-3/partition.metadata") == (
@@ -104,7 +104,7 @@ def test_a_new_log_is_a_folder_with_one_file() -> None:
 
 def test_a_clean_directory_opens_without_reading_logs() -> None:
     files = new_files()
-    logs = directory(files)
+    logs = open_directory(files)
     for number in range(3):
         fill(logs.create(("t", number), TOPIC_ID, SMALL), 10 * number)
     log = logs.logs["t", 1]
@@ -117,13 +117,13 @@ def test_a_clean_directory_opens_without_reading_logs() -> None:
     logs.logs["t", 2].move_start(7)
     before = {name: (log.start_offset, log.end_offset) for name, log in logs.logs.items()}
     contents = {name: read_all(log) for name, log in logs.logs.items()}
-    producers, ongoing = lasts(log.producers), log.producers.ongoing
+    producers, ongoing = producer_values(log.producers), log.producers.ongoing
     logs.close(broker_epoch=77)
     assert files.open_handles() == 0
     marker_text = json.loads(files.bytes_of(f"/d/{CLEAN_MARKER}"))
     assert (marker_text["version"], marker_text["brokerEpoch"]) == (0, 77)
 
-    logs = directory(files)
+    logs = open_directory(files)
     assert (logs.was_clean, logs.broker_epoch) == (True, 77)
     assert not files.exists(f"/d/{CLEAN_MARKER}")
     assert not files.exists(f"/d/{MANIFEST}")
@@ -131,7 +131,7 @@ def test_a_clean_directory_opens_without_reading_logs() -> None:
     open_all(logs)
     assert not [line for line in files.journal if line.startswith(("pread", "open"))]
     assert {n: (log.start_offset, log.end_offset) for n, log in logs.logs.items()} == before
-    assert lasts(logs.logs["t", 1].producers) == producers
+    assert producer_values(logs.logs["t", 1].producers) == producers
     assert logs.logs["t", 1].producers.ongoing == ongoing
     assert {name: read_all(log) for name, log in logs.logs.items()} == contents
     fill(logs.logs["t", 1], 5, epoch=2)
@@ -144,7 +144,7 @@ def test_many_logs_are_closed_by_one_sync() -> None:
     operation = 0
     while True:
         files = new_files()
-        logs = directory(files)
+        logs = open_directory(files)
         for number in range(70):
             put(logs.create(("t", number), TOPIC_ID, SMALL), batch(0, 2, epoch=number % 3))
         logs.logs["t", 0].flush()
@@ -154,7 +154,7 @@ def test_many_logs_are_closed_by_one_sync() -> None:
             logs.close(5)
         except PowerLost:
             files.power_loss(Random(operation))
-            logs = directory(files)
+            logs = open_directory(files)
             open_all(logs)
             assert logs.logs["t", 0].end_offset == 2
             operation += 29
@@ -163,7 +163,7 @@ def test_many_logs_are_closed_by_one_sync() -> None:
     assert operation > 300
     assert len([line for line in files.journal if line.startswith("sync_all")]) == 2
     files.power_loss()
-    logs = directory(files)
+    logs = open_directory(files)
     open_all(logs)
     assert logs.was_clean
     for (_, number), log in logs.logs.items():
@@ -172,14 +172,14 @@ def test_many_logs_are_closed_by_one_sync() -> None:
 
 def test_many_logs_without_records_are_closed_by_a_single_sync() -> None:
     files = new_files()
-    logs = directory(files)
+    logs = open_directory(files)
     for number in range(70):
         logs.create(("t", number), TOPIC_ID, SMALL)
     files.journal = []
     logs.close(5)
     assert len([line for line in files.journal if line.startswith("sync_all")]) == 1
     files.power_loss()
-    logs = directory(files)
+    logs = open_directory(files)
     open_all(logs)
     assert logs.was_clean
     assert len(logs.logs) == 70
@@ -191,12 +191,12 @@ def test_many_logs_without_records_are_closed_by_a_single_sync() -> None:
 def test_logs_without_folders_are_made_again_with_few_writes() -> None:
     """The process has ended before it made the folders of new logs."""
     files = new_files()
-    logs = directory(files)
+    logs = open_directory(files)
     names = [("t", number) for number in range(50)]
     for name in names:
         logs.create(name, TOPIC_ID, SMALL, with_folder=False)
     logs.close(5)
-    logs = directory(files)
+    logs = open_directory(files)
     files.journal = []
     for name in names:
         logs.create(name, TOPIC_ID, SMALL, with_folder=False)
@@ -205,11 +205,11 @@ def test_logs_without_folders_are_made_again_with_few_writes() -> None:
 
 def test_the_names_of_unopened_logs_use_no_memory_once_all_are_open() -> None:
     files = new_files()
-    logs = directory(files)
+    logs = open_directory(files)
     for number in range(100):
         logs.create(("t", number), TOPIC_ID, SMALL)
     logs.close()
-    logs = directory(files)
+    logs = open_directory(files)
     first, *others = sorted(logs.unopened)
     assert len({id(topic) for topic, _ in (first, *others)}) == 1, "one string for the topic"
     for name in others:
@@ -222,34 +222,34 @@ def test_the_names_of_unopened_logs_use_no_memory_once_all_are_open() -> None:
 
 def test_unopened_logs_stay_clean() -> None:
     files = new_files()
-    logs = directory(files)
+    logs = open_directory(files)
     fill(logs.create(("t", 0), TOPIC_ID, SMALL), 10)
     logs.close()
-    directory(files).close()
-    logs = directory(files)
+    open_directory(files).close()
+    logs = open_directory(files)
     _, report = run(logs.open_log(("t", 0), SMALL))
     assert (report.clean, report.end_offset, report.scanned_bytes) == (True, 19, 0)
 
 
 def test_a_log_that_differs_from_the_manifest_is_recovered() -> None:
     files = new_files()
-    logs = directory(files)
+    logs = open_directory(files)
     log = logs.create(("t", 0), TOPIC_ID, SMALL)
     fill(log, 10)
     logs.close()
     path = log.segments[-1].log.path
     files.make_file(path, files.bytes_of(path) + b"more")
-    logs = directory(files)
+    logs = open_directory(files)
     log, report = run(logs.open_log(("t", 0), SMALL))
     assert (report.clean, report.truncated_bytes, log.end_offset) == (False, 4, 19)
 
 
-def close_later(files: MemoryFiles) -> None:
+def close_directory_with_old_folder(files: MemoryFiles) -> None:
     """Close a directory with a log whose folder has not been modified for some time."""
-    logs = directory(files)
+    logs = open_directory(files)
     fill(logs.create(("t", 0), TOPIC_ID, SMALL), 10)
     logs.close()
-    logs = directory(files)
+    logs = open_directory(files)
     open_all(logs)
     logs.logs["t", 0].topic_id = TOPIC_ID
     files.now_ms += 1
@@ -258,8 +258,8 @@ def close_later(files: MemoryFiles) -> None:
 
 def test_a_folder_that_is_older_than_the_manifest_is_not_read() -> None:
     files = new_files()
-    close_later(files)
-    logs = directory(files)
+    close_directory_with_old_folder(files)
+    logs = open_directory(files)
     files.journal = []
     assert logs.topic_id(("t", 0)) == TOPIC_ID
     log, report = run(logs.open_log(("t", 0), SMALL))
@@ -269,8 +269,8 @@ def test_a_folder_that_is_older_than_the_manifest_is_not_read() -> None:
 
 def test_a_log_opens_as_it_was_closed_only_if_nothing_has_changed() -> None:
     files = new_files()
-    close_later(files)
-    logs = directory(files)
+    close_directory_with_old_folder(files)
+    logs = open_directory(files)
     files.journal = []
     assert logs.open_from_manifest(("t", 0), bytes(16), SMALL) is None, "another topic of this name"
     log = logs.open_from_manifest(("t", 0), TOPIC_ID, SMALL)
@@ -281,7 +281,7 @@ def test_a_log_opens_as_it_was_closed_only_if_nothing_has_changed() -> None:
     logs.close()
     files.now_ms += 1
     files.make_file("/d/t-0/00000000000000000019.log", b"")
-    logs = directory(files)
+    logs = open_directory(files)
     assert logs.open_from_manifest(("t", 0), TOPIC_ID, SMALL) is None
     assert logs.unopened == {("t", 0)}, "for open_log"
 
@@ -289,7 +289,7 @@ def test_a_log_opens_as_it_was_closed_only_if_nothing_has_changed() -> None:
 @pytest.mark.parametrize("is_opened_between", [False, True])
 def test_a_folder_that_changed_after_the_manifest_is_read(is_opened_between: bool) -> None:
     files = new_files()
-    close_later(files)
+    close_directory_with_old_folder(files)
     files.now_ms += 1
     files.make_file("/d/t-0/00000000000000000019.log", b"")
     for ending in ("index", "timeindex"):
@@ -297,8 +297,8 @@ def test_a_folder_that_changed_after_the_manifest_is_read(is_opened_between: boo
     files.make_file("/d/t-0/partition.metadata", b"torn")
     if is_opened_between:  # without the log
         files.now_ms += 1
-        directory(files).close()
-    logs = directory(files)
+        open_directory(files).close()
+    logs = open_directory(files)
     assert logs.topic_id(("t", 0)) is None
     log, _ = run(logs.open_log(("t", 0), SMALL))
     assert [segment.base_offset for segment in log.segments][-1] == 19
@@ -307,7 +307,7 @@ def test_a_folder_that_changed_after_the_manifest_is_read(is_opened_between: boo
 @pytest.mark.parametrize("change", ["marker of another", "torn manifest", "no marker"])
 def test_a_manifest_is_valid_only_with_its_marker(change: str) -> None:
     files = new_files()
-    logs = directory(files)
+    logs = open_directory(files)
     fill(logs.create(("t", 0), TOPIC_ID, SMALL), 10)
     logs.close()
     if change == "marker of another":
@@ -316,7 +316,7 @@ def test_a_manifest_is_valid_only_with_its_marker(change: str) -> None:
         files.make_file(f"/d/{MANIFEST}", files.bytes_of(f"/d/{MANIFEST}")[:-10])
     else:
         files.unlink(f"/d/{CLEAN_MARKER}")
-    logs = directory(files)
+    logs = open_directory(files)
     assert logs.was_clean == (change != "no marker")
     log, report = run(logs.open_log(("t", 0), SMALL))
     assert report.clean == logs.was_clean
@@ -326,7 +326,7 @@ def test_a_manifest_is_valid_only_with_its_marker(change: str) -> None:
 
 def test_v15_checkpoints_hold_points_starts_and_high_watermarks() -> None:
     files = new_files()
-    logs = directory(files)
+    logs = open_directory(files)
     log = logs.create(("t", 0), TOPIC_ID, SMALL)
     fill(log, 10)
     log.flush()
@@ -340,7 +340,7 @@ def test_v15_checkpoints_hold_points_starts_and_high_watermarks() -> None:
     assert files.bytes_of("/d/log-start-offset-checkpoint") == b"0\n1\nt 0 3\n"
     assert files.bytes_of("/d/replication-offset-checkpoint") == b"0\n1\nt 0 17\n"
     files.kill()
-    logs = directory(files)
+    logs = open_directory(files)
     assert logs.high_watermark(("t", 0)) == 17
     log, _ = run(logs.open_log(("t", 0), SMALL))
     assert (log.recovery_point, log.start_offset, log.end_offset) == (19, 3, 20)
@@ -348,12 +348,12 @@ def test_v15_checkpoints_hold_points_starts_and_high_watermarks() -> None:
 
 def test_a_truncation_lowers_the_stored_recovery_point_first() -> None:
     files = new_files()
-    logs = directory(files)
+    logs = open_directory(files)
     log = logs.create(("t", 0), TOPIC_ID, SMALL)
     fill(log, 10)
     log.flush()
     logs.close()
-    logs = directory(files)
+    logs = open_directory(files)
     log, _ = run(logs.open_log(("t", 0), SMALL))
     job = result_of(logs.checkpoint_job_in_steps())
     job.run(files)
@@ -363,12 +363,12 @@ def test_a_truncation_lowers_the_stored_recovery_point_first() -> None:
     assert not logs.install_checkpoints(job), "the older job must not raise it again"
     assert files.bytes_of("/d/recovery-point-offset-checkpoint") == stored
     files.power_loss()
-    run(directory(files).open_log(("t", 0), SMALL))
+    run(open_directory(files).open_log(("t", 0), SMALL))
 
 
 def test_many_logs_are_lowered_by_one_write() -> None:
     files = new_files()
-    logs = directory(files)
+    logs = open_directory(files)
     for number in range(5):
         fill(logs.create(("t", number), TOPIC_ID, SMALL), 10)
         logs.logs["t", number].flush()
@@ -387,7 +387,7 @@ def test_many_logs_are_lowered_by_one_write() -> None:
 
 def test_deleting_renames_now_and_unlinks_later() -> None:
     files = new_files()
-    logs = directory(files)
+    logs = open_directory(files)
     log = logs.create(("t", 0), TOPIC_ID, SMALL)
     fill(log, 10)
     job = log.flush_job()
@@ -410,11 +410,11 @@ def test_deleting_renames_now_and_unlinks_later() -> None:
 
 def test_deletion_is_completed_after_a_crash() -> None:
     files = new_files()
-    logs = directory(files)
+    logs = open_directory(files)
     fill(logs.create(("t", 0), TOPIC_ID, SMALL), 10)
     logs.delete(("t", 0))
     files.kill()
-    logs = directory(files)
+    logs = open_directory(files)
     assert logs.names() == []
     unlink_garbage(files, logs.take_garbage())
     assert "delete" not in "".join(files.list("/d"))
@@ -422,7 +422,7 @@ def test_deletion_is_completed_after_a_crash() -> None:
 
 def test_a_recreated_log_ignores_the_old_recovery_point() -> None:
     files = new_files()
-    logs = directory(files)
+    logs = open_directory(files)
     log = logs.create(("t", 0), TOPIC_ID, SMALL)
     fill(log, 10)
     log.flush()
@@ -433,13 +433,13 @@ def test_a_recreated_log_ignores_the_old_recovery_point() -> None:
     logs.create(("t", 0), bytes(16), SMALL)
     files.sync_directory("/d")
     files.power_loss()
-    log, _ = run(directory(files).open_log(("t", 0), SMALL))
+    log, _ = run(open_directory(files).open_log(("t", 0), SMALL))
     assert log.end_offset == 0
 
 
 def test_v18_a_failed_sync_takes_all_logs_of_the_directory_offline() -> None:
     files = new_files()
-    logs = directory(files)
+    logs = open_directory(files)
     one, two = (logs.create(("t", number), TOPIC_ID, SMALL) for number in (0, 1))
     fill(one, 3)
     fill(two, 3)
@@ -452,7 +452,7 @@ def test_v18_a_failed_sync_takes_all_logs_of_the_directory_offline() -> None:
         fill(two, 1)
     logs.close()
     assert not files.exists(f"/d/{CLEAN_MARKER}")
-    logs = directory(files)
+    logs = open_directory(files)
     one, _ = run(logs.open_log(("t", 0), SMALL))
     assert one.end_offset == 0, "unsynced records are discarded, although the page cache has them"
     two, _ = run(logs.open_log(("t", 1), SMALL))
@@ -464,7 +464,7 @@ def test_v18_a_failed_sync_takes_all_logs_of_the_directory_offline() -> None:
 
 def test_a_corrupt_log_does_not_prevent_others_from_opening() -> None:
     files = new_files()
-    logs = directory(files)
+    logs = open_directory(files)
     for number in range(2):
         fill(logs.create(("t", number), TOPIC_ID, SMALL), 3)
         logs.logs["t", number].flush()
@@ -473,14 +473,14 @@ def test_a_corrupt_log_does_not_prevent_others_from_opening() -> None:
     logs.install_checkpoints(job)
     files.corrupt(f"/d/t-0/{0:020d}.log", 70, b"\xff\xff")
     files.kill()
-    logs = directory(files)
+    logs = open_directory(files)
     with pytest.raises(CorruptLogError, match="t-0"):
         run(logs.open_log(("t", 0), SMALL))
     run(logs.open_log(("t", 1), SMALL))
     logs.close()
     assert not files.exists(f"/d/{CLEAN_MARKER}"), "the shutdown was not clean"
     with pytest.raises(CorruptLogError, match="t-0"):
-        run(directory(files).open_log(("t", 0), SMALL))
+        run(open_directory(files).open_log(("t", 0), SMALL))
 
 
 def test_a_crash_at_any_operation_leaves_a_valid_directory() -> None:
@@ -491,7 +491,7 @@ def test_a_crash_at_any_operation_leaves_a_valid_directory() -> None:
         deleted: bool
 
     def live(files: MemoryFiles, progress: Progress) -> None:
-        logs = directory(files)
+        logs = open_directory(files)
         for number in range(3):
             log = logs.create(("t", number), TOPIC_ID, SMALL)
             fill(log, 12)
@@ -510,7 +510,7 @@ def test_a_crash_at_any_operation_leaves_a_valid_directory() -> None:
         logs.logs["t", 1].move_start(5)
         logs.close(3)
         progress.durable.update({name: log.end_offset for name, log in logs.logs.items()})
-        logs = directory(files)
+        logs = open_directory(files)
         open_all(logs)
         logs.close(4)
 
@@ -526,7 +526,7 @@ def test_a_crash_at_any_operation_leaves_a_valid_directory() -> None:
                 files.power_loss(Random(seed * 7919 + operation) if seed else None)
             else:
                 break
-            logs = directory(files)
+            logs = open_directory(files)
             open_all(logs)
             for name, end in progress.durable.items():
                 assert logs.logs[name].end_offset >= end
@@ -537,7 +537,7 @@ def test_a_crash_at_any_operation_leaves_a_valid_directory() -> None:
 
 def test_aborted_transactions_are_recovered() -> None:
     files = new_files()
-    logs = directory(files)
+    logs = open_directory(files)
     log = logs.create(("t", 0), TOPIC_ID, SMALL)
     put(log, batch(0, 2, producer_id=1, transactional=True))
     put(log, batch(2, 2, producer_id=2, transactional=True))
@@ -555,7 +555,7 @@ def test_aborted_transactions_are_recovered() -> None:
             logs.close()
         else:
             files.kill()
-        logs = directory(files)
+        logs = open_directory(files)
         log, _ = run(logs.open_log(("t", 0), SMALL))
         found = log.aborted_transactions(0, log.end_offset)
         assert [(a.producer_id, a.last_offset) for a in found] == [(1, 4)]
@@ -567,7 +567,7 @@ def test_aborted_transactions_are_recovered() -> None:
 def test_the_folder_of_a_topic_with_a_long_name_can_be_renamed() -> None:
     """A file name has at most 255 bytes, and a topic name may have 249."""
     files = new_files()
-    logs = directory(files)
+    logs = open_directory(files)
     topic = "x" * 249
     for index in (0, 12345):
         logs.create((topic, index), TOPIC_ID)

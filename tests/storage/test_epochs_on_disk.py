@@ -11,14 +11,23 @@ from kraftlog.records.header import read_header
 from kraftlog.simulator.files import PowerLost
 from kraftlog.storage.disk import write_whole
 from kraftlog.storage.recovery import open_log, run
-from tests.storage.making import FOLDER, SMALL, batch, memory, new_disk, opened, put, read_all
+from tests.storage.making import (
+    FOLDER,
+    SMALL,
+    batch,
+    memory_files,
+    new_disk,
+    open_log_on,
+    put,
+    read_all,
+)
 
 if TYPE_CHECKING:
     from kraftlog.storage.log import Log
 
 
 def epochs_of(log: Log) -> list[tuple[int, int]]:
-    """The epochs of all batches."""
+    """The epochs of all batches, each with the offset where it begins."""
     found: list[tuple[int, int]] = []
     for offset, raw in enumerate(read_all(log), log.start_offset):
         epoch = read_header(raw).leader_epoch
@@ -31,8 +40,8 @@ def epochs_of(log: Log) -> list[tuple[int, int]]:
 @pytest.mark.parametrize("stale", [None, b"0\n1\n1 0\n"], ids=["lost", "left behind"])
 def test_q7_lost_epochs_are_rebuilt_from_the_log(clean: bool, stale: bytes | None) -> None:
     """C127, KAFKA-15608: a log without epochs never diverges, and its replica votes for any."""
-    files = memory()
-    log, _ = opened(new_disk(files))
+    files = memory_files()
+    log, _ = open_log_on(new_disk(files))
     for offset in range(30):
         put(log, batch(offset, epoch=1 + offset // 10))
     log.finish()
@@ -44,7 +53,7 @@ def test_q7_lost_epochs_are_rebuilt_from_the_log(clean: bool, stale: bytes | Non
         files.unlink(f"{FOLDER}/leader-epoch-checkpoint")
     else:
         write_whole(files, f"{FOLDER}/leader-epoch-checkpoint", stale)
-    again, report = opened(new_disk(files), clean=clean)
+    again, report = open_log_on(new_disk(files), clean=clean)
     if clean:
         assert "leader-epoch-checkpoint" in report.line()
     assert again.epochs.entries() == expected
@@ -57,8 +66,8 @@ def test_q7_after_a_power_loss_the_epochs_match_the_log() -> None:
     """C128: KAFKA-16541; the checkpoint is durable before the recovery point passes it."""
     seen = set()
     for moment in range(400):
-        files = memory()
-        log, _ = opened(new_disk(files))
+        files = memory_files()
+        log, _ = open_log_on(new_disk(files))
         files.stop_before = files.operations + moment
         point = 0
         try:
@@ -72,7 +81,7 @@ def test_q7_after_a_power_loss_the_epochs_match_the_log() -> None:
             files.power_loss()
         else:
             break
-        again, _ = opened(new_disk(files), recovery_point=point)
+        again, _ = open_log_on(new_disk(files), recovery_point=point)
         assert again.end_offset >= point
         assert again.epochs.entries() == epochs_of(again)
         seen.add(again.end_offset)
@@ -82,8 +91,8 @@ def test_q7_after_a_power_loss_the_epochs_match_the_log() -> None:
     assert len(seen) > 2
 
 
-def closed_at(log: Log) -> int:
-    """Flush the log; return the recovery point."""
+def flush_and_release(log: Log) -> int:
+    """Flush the log and close its files; return the recovery point."""
     log.finish()
     log.flush()
     log.release()
@@ -94,19 +103,19 @@ def closed_at(log: Log) -> int:
 @pytest.mark.parametrize("start", [5, 14, 25])
 def test_q7_epochs_are_completed_to_an_earlier_log_start(clean: bool, start: int) -> None:
     """C150: the start was not checkpointed, so the dropped epochs are read from the batches."""
-    files = memory()
-    log, _ = opened(new_disk(files))
+    files = memory_files()
+    log, _ = open_log_on(new_disk(files))
     for offset in range(30):
         put(log, batch(offset, epoch=1 + offset // 10))
     log.move_start(start)
     assert log.epochs.entries() == epochs_of(log)
-    point = closed_at(log)
-    again, report = opened(new_disk(files), clean=clean, recovery_point=point)
+    point = flush_and_release(log)
+    again, report = open_log_on(new_disk(files), clean=clean, recovery_point=point)
     assert again.start_offset < start
     assert again.epochs.entries() == epochs_of(again)
     again.flush()
     again.release()
-    again, report = opened(new_disk(files), clean=clean, recovery_point=point)
+    again, report = open_log_on(new_disk(files), clean=clean, recovery_point=point)
     assert "leader-epoch-checkpoint" not in report.line(), "the checkpoint is complete now"
     again.release()
 
@@ -115,8 +124,8 @@ def test_q7_epochs_are_completed_to_an_earlier_log_start(clean: bool, start: int
 @pytest.mark.parametrize("more", [0, 4])
 def test_q7_epochs_are_rebuilt_after_truncation_below_the_start(clean: bool, more: int) -> None:
     """No epochs are left, but there are batches if the log starts at its old start offset."""
-    files = memory()
-    log, _ = opened(new_disk(files))
+    files = memory_files()
+    log, _ = open_log_on(new_disk(files))
     for offset in range(6):
         put(log, batch(offset, epoch=offset // 2))
     log.move_start(5)
@@ -125,8 +134,8 @@ def test_q7_epochs_are_rebuilt_after_truncation_below_the_start(clean: bool, mor
     for offset in range(4, 4 + more):
         put(log, batch(offset, epoch=7))
     log.roll(0)
-    point = closed_at(log)
-    again, _ = opened(new_disk(files), clean=clean, recovery_point=point)
+    point = flush_and_release(log)
+    again, _ = open_log_on(new_disk(files), clean=clean, recovery_point=point)
     assert (again.start_offset, again.end_offset) == (0, 4 + more)
     expected = [(0, 0), (1, 2), (7, 4)] if more else [(0, 0), (1, 2)]
     assert again.epochs.entries() == epochs_of(again) == expected
@@ -135,12 +144,12 @@ def test_q7_epochs_are_rebuilt_after_truncation_below_the_start(clean: bool, mor
 
 def test_q7_epochs_that_cover_the_first_batch_are_trusted() -> None:
     """Compaction leaves a gap after the start, which is no reason to scan the log."""
-    files = memory()
-    log, _ = opened(new_disk(files))
+    files = memory_files()
+    log, _ = open_log_on(new_disk(files))
     put(log, batch(20, epoch=3))
     log.roll(0)
-    point = closed_at(log)
-    again, report = opened(new_disk(files), recovery_point=point)
+    point = flush_and_release(log)
+    again, report = open_log_on(new_disk(files), recovery_point=point)
     assert (again.start_offset, again.epochs.entries()) == (0, [(3, 20)])
     assert not report.is_noteworthy
     again.release()
@@ -153,8 +162,8 @@ def test_q7_truncated_records_never_precede_their_replacements() -> None:
     """
     found = set()
     for seed in range(200):
-        files = memory()
-        log, _ = opened(new_disk(files))
+        files = memory_files()
+        log, _ = open_log_on(new_disk(files))
         old = [batch(offset, epoch=1) for offset in range(4)]
         new = [old[0], *[batch(offset, epoch=2) for offset in range(1, 4)]]
         put(log, *old)
@@ -163,7 +172,7 @@ def test_q7_truncated_records_never_precede_their_replacements() -> None:
         for data in new[1:]:
             put(log, data)
         files.power_loss(Random(seed))
-        again, _ = opened(new_disk(files))
+        again, _ = open_log_on(new_disk(files))
         kept = read_all(again)
         assert kept in (old[: len(kept)], new[: len(kept)])
         assert again.epochs.entries() == epochs_of(again)
@@ -173,13 +182,13 @@ def test_q7_truncated_records_never_precede_their_replacements() -> None:
 
 
 def test_q7_an_empty_log_has_no_epochs_to_rebuild() -> None:
-    files = memory()
-    log, _ = opened(new_disk(files))
+    files = memory_files()
+    log, _ = open_log_on(new_disk(files))
     for offset in range(3):
         put(log, batch(offset, epoch=1))
     log.move_start(2)
     log.truncate_to(2)
-    point = closed_at(log)
+    point = flush_and_release(log)
     again, report = run(
         open_log(new_disk(files), FOLDER, SMALL, clean=True, recovery_point=point, start_offset=2)
     )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(params=["real", "memory"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Files, str]:
+def file_system(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Files, str]:
     """A file system and an empty directory in it."""
     if request.param == "real":
         return OsFiles(), str(tmp_path)
@@ -28,8 +28,8 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Files, str]:
     return files, "/here"
 
 
-def test_both_file_systems_behave_the_same(place: tuple[Files, str]) -> None:
-    files, here = place
+def test_both_file_systems_behave_the_same(file_system: tuple[Files, str]) -> None:
+    files, here = file_system
     path = f"{here}/file"
     assert not files.exists(path)
     with pytest.raises(FileNotFoundError):
@@ -69,14 +69,14 @@ def test_both_file_systems_behave_the_same(place: tuple[Files, str]) -> None:
     assert files.list(here) == []
 
 
-def test_a_file_system_reports_its_space(place: tuple[Files, str]) -> None:
-    files, here = place
+def test_a_file_system_reports_its_space(file_system: tuple[Files, str]) -> None:
+    files, here = file_system
     total, usable = files.space(here)
     assert 0 < usable <= total
 
 
-def test_directories_behave_the_same(place: tuple[Files, str]) -> None:
-    files, here = place
+def test_directories_behave_the_same(file_system: tuple[Files, str]) -> None:
+    files, here = file_system
     files.make_directory(f"{here}/a")
     with pytest.raises(FileExistsError):
         files.make_directory(f"{here}/a")
@@ -173,7 +173,7 @@ def test_q4_an_atomic_write_leaves_the_old_or_the_new(seed: int | None) -> None:
 
 
 def test_overwriting_a_file_is_not_atomic() -> None:
-    """The test above can fail."""
+    """So `test_q4_an_atomic_write_leaves_the_old_or_the_new` can fail."""
     files = MemoryFiles()
     files.make_file("/f", b"old")
     files.stop_before = 2

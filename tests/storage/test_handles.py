@@ -11,7 +11,7 @@ import pytest
 from kraftlog.errors import DiskFullError
 from kraftlog.simulator.files import MemoryFiles
 from kraftlog.storage.disk import NOT_OPEN, Disk, Handle, HandleCache
-from tests.storage.making import FOLDER, fill, new_disk, opened
+from tests.storage.making import FOLDER, fill, new_disk, open_log_on
 
 if TYPE_CHECKING:
     from typing import Any
@@ -76,12 +76,12 @@ def test_an_unpinned_file_can_be_closed_again() -> None:
 
 
 class FewDescriptors(MemoryFiles):
-    """A process with a limit of open files."""
+    """The files of a process that may have only `max_open` files open."""
 
-    most = LIMIT
+    max_open = LIMIT
 
     def open(self, path: str, *, create: bool = False, write: bool = True) -> int:
-        if self.open_handles() >= self.most:
+        if self.open_handles() >= self.max_open:
             raise OSError(errno.EMFILE, "Too many open files", path)
         return super().open(path, create=create, write=write)
 
@@ -115,19 +115,19 @@ def test_a_lack_of_descriptors_does_not_take_the_disk_offline() -> None:
 def test_a_flush_without_descriptors_is_retried() -> None:
     """No sync has failed, so nothing is lost."""
     files = FewDescriptors()
-    files.most = 100
+    files.max_open = 100
     files.make_directory("/data")
     files.make_directory(FOLDER)
     disk = new_disk(files)
-    log, _ = opened(disk)
+    log, _ = open_log_on(disk)
     fill(log, 20)
     job = log.flush_job()
     assert job is not None
-    files.most = 0
+    files.max_open = 0
     job.run(files)
     with pytest.raises(DiskFullError):
         log.flushed(job)
     assert (log.recovery_point, disk.failure) == (0, None)
-    files.most = 100
+    files.max_open = 100
     log.flush()
     assert log.recovery_point == log.end_offset > 0

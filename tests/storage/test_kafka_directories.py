@@ -18,7 +18,7 @@ from kraftlog.storage.directory import LogDirectory
 from kraftlog.storage.disk import HandleCache
 from kraftlog.storage.recovery import run
 from tests.storage.making import read_all
-from tests.storage.model import lasts
+from tests.storage.model import producer_values
 
 if TYPE_CHECKING:
     from kraftlog.storage.log import Log
@@ -28,7 +28,7 @@ ARCHIVE = Path(__file__).parent / "data" / "kafka-4.3.1.tar.xz"
 NAMES = [("codecs", 0), ("small", 0), ("small", 1), ("tx", 0)]
 
 
-def opened(path: Path) -> tuple[LogDirectory, dict[str, tuple[Log, RecoveryReport]]]:
+def open_directory(path: Path) -> tuple[LogDirectory, dict[str, tuple[Log, RecoveryReport]]]:
     files = OsFiles()
     logs = LogDirectory(files, str(path), HandleCache(files, 16))
     assert logs.names() == NAMES
@@ -44,7 +44,7 @@ def unpacked(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("end", ["clean", "killed"])
 def test_kafkas_directory_opens(unpacked: Path, end: str) -> None:
-    logs, found = opened(unpacked / end)
+    logs, found = open_directory(unpacked / end)
     try:
         assert logs.was_clean == (end == "clean")
         for log, report in found.values():
@@ -68,8 +68,8 @@ def test_kafkas_directory_opens(unpacked: Path, end: str) -> None:
 
 def test_recovery_of_kafkas_directory_agrees_with_its_files(unpacked: Path) -> None:
     """Producers, aborted transactions and times: from Kafka's files, and by recovery."""
-    clean, by_file = opened(unpacked / "clean")
-    killed, by_scan = opened(unpacked / "killed")
+    clean, by_file = open_directory(unpacked / "clean")
+    killed, by_scan = open_directory(unpacked / "killed")
     try:
         for name, (log, _) in by_scan.items():
             other = by_file[name][0]
@@ -79,7 +79,7 @@ def test_recovery_of_kafkas_directory_agrees_with_its_files(unpacked: Path) -> N
                 assert log.aborted_transactions(0, log.end_offset) == known
                 assert len(known) == 9
                 continue
-            assert lasts(log.producers) == lasts(other.producers)
+            assert producer_values(log.producers) == producer_values(other.producers)
             assert log.end_offset == other.end_offset
             assert log.epochs.entries()[0] == (0, 0)
             for mine, theirs in zip(log.segments, other.segments, strict=True):
@@ -91,11 +91,11 @@ def test_recovery_of_kafkas_directory_agrees_with_its_files(unpacked: Path) -> N
 
 
 def test_kafkas_directory_accepts_appends(unpacked: Path) -> None:
-    logs, found = opened(unpacked / "killed")
+    logs, found = open_directory(unpacked / "killed")
     log = found["codecs-0"][0]
     before = read_all(log)
     logs.close(9)
-    logs, found = opened(unpacked / "killed")
+    logs, found = open_directory(unpacked / "killed")
     try:
         log, report = found["codecs-0"]
         assert report.clean

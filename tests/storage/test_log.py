@@ -17,9 +17,9 @@ from tests.storage.making import (
     T0,
     batch,
     fill,
-    memory,
+    memory_files,
     new_disk,
-    opened,
+    open_log_on,
     put,
     read_all,
 )
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 
 def test_an_empty_log_has_no_files() -> None:
-    files = memory()
-    log, report = opened(new_disk(files))
+    files = memory_files()
+    log, report = open_log_on(new_disk(files))
     assert (log.start_offset, log.end_offset) == (0, 0)
     assert files.list(FOLDER) == []
     assert not report.is_noteworthy
@@ -38,7 +38,7 @@ def test_an_empty_log_has_no_files() -> None:
 
 
 def test_appended_records_can_be_read() -> None:
-    log, _ = opened(new_disk())
+    log, _ = open_log_on(new_disk())
     written = fill(log, 40)
     assert len(log.segments) > 3
     for max_bytes in (1, 100, 250, 1 << 20):
@@ -47,7 +47,7 @@ def test_appended_records_can_be_read() -> None:
 
 @pytest.mark.parametrize("limit", range(0, 60, 7))
 def test_nothing_at_or_above_the_limit_is_located(limit: int) -> None:
-    log, _ = opened(new_disk(), LogConfig(index_interval_bytes=200))
+    log, _ = open_log_on(new_disk(), LogConfig(index_interval_bytes=200))
     fill(log, 30)
     place = log.locate(0, 1 << 20, limit)
     if limit == 0:
@@ -64,7 +64,7 @@ def test_nothing_at_or_above_the_limit_is_located(limit: int) -> None:
 @pytest.mark.parametrize("max_bytes", [0, 1, 60])
 def test_one_whole_batch_is_located_with_any_max_bytes(max_bytes: int) -> None:
     """C82: otherwise a reader with a smaller limit would never progress."""
-    log, _ = opened(new_disk(memory()))
+    log, _ = open_log_on(new_disk(memory_files()))
     written = fill(log, 3)
     place = log.locate(0, max_bytes, log.end_offset)
     assert place is not None
@@ -73,8 +73,8 @@ def test_one_whole_batch_is_located_with_any_max_bytes(max_bytes: int) -> None:
 
 
 def test_many_batches_are_appended_by_one_write() -> None:
-    files = memory()
-    log, _ = opened(new_disk(files), LogConfig())
+    files = memory_files()
+    log, _ = open_log_on(new_disk(files), LogConfig())
     put(log, batch(0))
     files.journal = []
     put(log, *[batch(offset) for offset in range(1, 900)])
@@ -87,7 +87,7 @@ def test_many_batches_are_appended_by_one_write() -> None:
 
 
 def test_an_append_larger_than_a_segment_is_split() -> None:
-    log, _ = opened(new_disk(), SMALL)
+    log, _ = open_log_on(new_disk(), SMALL)
     put(log, *[batch(offset) for offset in range(50)])
     assert len(log.segments) > 5
     assert all(segment.size <= SMALL.segment_bytes for segment in log.segments)
@@ -95,12 +95,12 @@ def test_an_append_larger_than_a_segment_is_split() -> None:
 
 
 def test_a_cleanly_closed_log_opens_again() -> None:
-    files = memory()
-    log, _ = opened(new_disk(files))
+    files = memory_files()
+    log, _ = open_log_on(new_disk(files))
     written = fill(log, 40, epoch=3)
     log.close()
     assert files.open_handles() == 0
-    again, report = opened(new_disk(files), clean=True)
+    again, report = open_log_on(new_disk(files), clean=True)
     assert not report.is_noteworthy
     assert report.scanned_bytes == 0
     assert (again.end_offset, again.recovery_point) == (log.end_offset, log.end_offset)
@@ -111,7 +111,7 @@ def test_a_cleanly_closed_log_opens_again() -> None:
 
 
 def test_a_segment_rolls_by_time() -> None:
-    log, _ = opened(new_disk(), LogConfig(segment_ms=100))
+    log, _ = open_log_on(new_disk(), LogConfig(segment_ms=100))
     put(log, batch(0, timestamp_ms=T0))
     put(log, batch(1, timestamp_ms=T0 + 100))
     assert len(log.segments) == 1
@@ -120,7 +120,7 @@ def test_a_segment_rolls_by_time() -> None:
 
 
 def test_a_segment_rolls_where_relative_offsets_end() -> None:
-    log, _ = opened(new_disk(), LogConfig())
+    log, _ = open_log_on(new_disk(), LogConfig())
     put(log, batch(0))
     put(log, batch(0x7FFFFFFF))
     assert len(log.segments) == 1
@@ -134,19 +134,19 @@ def test_a_segment_rolls_where_relative_offsets_end() -> None:
 def test_an_append_with_too_many_offsets_is_split() -> None:
     """An append can have any number of offsets; relative offsets in indexes have 31 bits."""
     disk = new_disk()
-    log, _ = opened(disk, LogConfig())
+    log, _ = open_log_on(disk, LogConfig())
     put(log, batch(0))
     put(log, batch(5), batch(0x7FFFFFFF), batch(0x80000000), batch(0x1_8000_0000))
     assert [segment.base_offset for segment in log.segments] == [0, 1, 0x1_8000_0000]
     log.roll(T0)
     log.flush()
     log.release()
-    again, report = opened(disk, LogConfig())
+    again, report = open_log_on(disk, LogConfig())
     assert (len(read_all(again)), report.problem) == (5, "")
 
 
 def test_a_segment_rolls_when_its_index_is_full() -> None:
-    log, _ = opened(new_disk(), LogConfig(segment_index_bytes=240, index_interval_bytes=100))
+    log, _ = open_log_on(new_disk(), LogConfig(segment_index_bytes=240, index_interval_bytes=100))
     fill(log, 100)
     assert len(log.segments) > 3
     assert all(segment.offsets.count * 8 <= 240 for segment in log.segments)
@@ -154,7 +154,7 @@ def test_a_segment_rolls_when_its_index_is_full() -> None:
 
 @pytest.mark.parametrize("cut", range(0, 80, 3))
 def test_truncation_keeps_earlier_records(cut: int) -> None:
-    log, _ = opened(new_disk())
+    log, _ = open_log_on(new_disk())
     written = fill(log, 40)
     end = log.end_offset
     new_end = log.truncate_to(cut)
@@ -169,19 +169,19 @@ def test_truncation_keeps_earlier_records(cut: int) -> None:
 
 
 def test_truncate_fully_removes_everything() -> None:
-    files = memory()
-    log, _ = opened(new_disk(files))
+    files = memory_files()
+    log, _ = open_log_on(new_disk(files))
     fill(log, 20)
     log.truncate_fully_and_start_at(1000)
     assert (log.start_offset, log.end_offset, log.epochs.entries()) == (1000, 1000, [])
     written = fill(log, 3)
     log.close()
-    again, _ = opened(new_disk(files), clean=True)
+    again, _ = open_log_on(new_disk(files), clean=True)
     assert (again.start_offset, read_all(again)) == (1000, written)
 
 
 def test_raising_the_log_start_deletes_whole_segments() -> None:
-    log, _ = opened(new_disk())
+    log, _ = open_log_on(new_disk())
     fill(log, 40)
     third = log.segments[2].base_offset
     assert log.move_start(third + 1) == 2
@@ -198,7 +198,7 @@ def test_a_start_whose_segments_stay_for_lack_of_space_has_its_epoch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """V6: the last segment is deleted by starting a new one, which may fail."""
-    log, _ = opened(new_disk())
+    log, _ = open_log_on(new_disk())
     fill(log, 3)
 
     def no_space(*_: object, **__: object) -> None:
@@ -211,7 +211,7 @@ def test_a_start_whose_segments_stay_for_lack_of_space_has_its_epoch(
 
 
 def test_retention_deletes_segments_by_size_and_time() -> None:
-    log, _ = opened(new_disk(), SMALL.replace(retention_bytes=1300))
+    log, _ = open_log_on(new_disk(), SMALL.replace(retention_bytes=1300))
     fill(log, 40)
     sizes = [segment.size for segment in log.segments]
     dropped = log.delete_old_segments(T0, log.end_offset)
@@ -230,8 +230,8 @@ def test_deleting_all_segments_writes_no_indexes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Index files take milliseconds to create and delete, and thousands of logs may roll."""
-    files = memory()
-    log, _ = opened(new_disk(files))
+    files = memory_files()
+    log, _ = open_log_on(new_disk(files))
     put(log, batch(0, 3))
     made: list[str] = []
 
@@ -257,7 +257,7 @@ def found_by_time(log: Log, timestamp: int) -> tuple[int, int] | None:
 
 
 def test_offsets_are_found_by_timestamp() -> None:
-    log, _ = opened(new_disk())
+    log, _ = open_log_on(new_disk())
     fill(log, 40)
     times: dict[int, int] = {}
     for data in read_all(log):
@@ -270,7 +270,7 @@ def test_offsets_are_found_by_timestamp() -> None:
 
 
 def test_the_largest_timestamp_is_found() -> None:
-    log, _ = opened(new_disk())
+    log, _ = open_log_on(new_disk())
     assert log.max_timestamp == -1
     fill(log, 20)
     middle = log.end_offset
@@ -282,8 +282,8 @@ def test_the_largest_timestamp_is_found() -> None:
 
 
 def test_a_wrong_index_is_rebuilt_on_use() -> None:
-    files = memory()
-    log, _ = opened(new_disk(files))
+    files = memory_files()
+    log, _ = open_log_on(new_disk(files))
     written = fill(log, 40)
     sealed = log.segments[1]
     files.corrupt(sealed.path(".index"), 0, (1).to_bytes(4, "big") + (7).to_bytes(4, "big"))
@@ -291,16 +291,16 @@ def test_a_wrong_index_is_rebuilt_on_use() -> None:
 
 
 def test_few_handles_serve_many_segments() -> None:
-    files = memory()
-    log, _ = opened(new_disk(files, limit=3))
+    files = memory_files()
+    log, _ = open_log_on(new_disk(files, limit=3))
     written = fill(log, 60)
     assert read_all(log, 100) == written
     assert files.open_handles() <= 3
 
 
 def test_a_pinned_slice_outlives_its_segment() -> None:
-    files = memory()
-    log, _ = opened(new_disk(files, limit=2))
+    files = memory_files()
+    log, _ = open_log_on(new_disk(files, limit=2))
     written = fill(log, 40)
     place = log.locate(0, 1, log.end_offset)
     assert place is not None

@@ -29,7 +29,7 @@ STATES = [
 ]
 
 
-def directory() -> MemoryFiles:
+def files_with_folder() -> MemoryFiles:
     files = MemoryFiles()
     files.make_directory("log")
     files.sync_directory(".")
@@ -38,7 +38,7 @@ def directory() -> MemoryFiles:
 
 @pytest.mark.parametrize("state", STATES)
 def test_q4_a_stored_election_state_is_loaded(state: QuorumStateData) -> None:
-    files = directory()
+    files = files_with_folder()
     assert load(files, "log") is None
     store(files, "log", state)
     assert load(files, "log") == state
@@ -48,7 +48,7 @@ def test_q4_a_crash_at_any_instant_leaves_the_old_or_the_new_file() -> None:
     old, new = STATES[2], STATES[3]
     seen = set()
     for moment in range(100):
-        files = directory()
+        files = files_with_folder()
         store(files, "log", old)
         files.stop_before = files.operations + moment
         try:
@@ -86,7 +86,7 @@ def test_q4_a_crash_at_any_instant_leaves_the_old_or_the_new_file() -> None:
 )
 def test_q4_a_corrupt_file_stops_the_node_and_is_kept(raw: bytes) -> None:
     """C10."""
-    files = directory()
+    files = files_with_folder()
     files.make_file(f"log/{NAME}", raw)
     with pytest.raises(CorruptLogError, match="log/quorum-state can't be read"):
         load(files, "log")

@@ -20,9 +20,9 @@ from tests.storage.making import (
     T0,
     batch,
     fill,
-    memory,
+    memory_files,
     new_disk,
-    opened,
+    open_log_on,
     put,
     read_all,
 )
@@ -84,7 +84,7 @@ def starts_again(m: ModelledLog) -> None:
         m.append([2, 3, 2])
     m.flush()
     m.append([2])
-    m.start_again(500)
+    m.truncate_fully(500)
     m.append([2])
     m.flush()
 
@@ -98,8 +98,8 @@ def closes(m: ModelledLog) -> None:
 
 
 SCRIPTS = [appends, rolls, truncates, drops, starts_again, closes]
-#: How the process ends: it is killed; power is lost with all that was not flushed; power is lost,
-#: and a random part of that has reached the disk.
+#: How the process ends: it is killed; a power loss drops all unflushed writes; a power loss drops
+#: a random part of them.
 ENDS: list[tuple[str, Callable[[int], Random | None], bool]] = [
     ("kill", lambda _: None, False),
     ("power", lambda _: None, True),
@@ -151,8 +151,8 @@ def test_a_crashed_recovery_is_repeated() -> None:
 
 
 def test_a_partial_last_batch_is_truncated_and_reported() -> None:
-    files = memory()
-    log, _ = opened(new_disk(files))
+    files = memory_files()
+    log, _ = open_log_on(new_disk(files))
     written = fill(log, 2)
     log.flush()
     size = log.segments[0].size
@@ -160,7 +160,7 @@ def test_a_partial_last_batch_is_truncated_and_reported() -> None:
     fd = log.segments[0].log.use()
     files.truncate(fd, size + 150)
     files.kill()
-    again, report = opened(new_disk(files), recovery_point=log.recovery_point)
+    again, report = open_log_on(new_disk(files), recovery_point=log.recovery_point)
     assert read_all(again) == written
     assert report.truncated_bytes == 150
     assert "truncated after 150 bytes" in report.problem
@@ -171,8 +171,8 @@ def test_a_partial_last_batch_is_truncated_and_reported() -> None:
 
 @pytest.mark.parametrize("damage", ["checksum", "magic", "gone", "zeros"])
 def test_corruption_below_the_recovery_point_changes_nothing(damage: str) -> None:
-    files = memory()
-    log, _ = opened(new_disk(files))
+    files = memory_files()
+    log, _ = open_log_on(new_disk(files))
     fill(log, 3)
     log.flush()
     path = log.segments[0].log.path
@@ -189,7 +189,7 @@ def test_corruption_below_the_recovery_point_changes_nothing(damage: str) -> Non
     files.kill()
     before = files.bytes_of(path)
     with pytest.raises(CorruptLogError, match="had been flushed") as caught:
-        opened(new_disk(files), recovery_point=point)
+        open_log_on(new_disk(files), recovery_point=point)
     assert path in str(caught.value)
     if damage != "gone":
         assert f"position {second}" in str(caught.value)
@@ -198,13 +198,13 @@ def test_corruption_below_the_recovery_point_changes_nothing(damage: str) -> Non
 
 
 def test_segments_below_the_recovery_point_are_not_scanned() -> None:
-    files = memory()
-    log, _ = opened(new_disk(files))
+    files = memory_files()
+    log, _ = open_log_on(new_disk(files))
     written = fill(log, 40)
     log.flush()
     files.kill()
     sizes = [segment.size for segment in log.segments]
-    again, report = opened(new_disk(files), recovery_point=log.recovery_point)
+    again, report = open_log_on(new_disk(files), recovery_point=log.recovery_point)
     assert report.scanned_bytes == sizes[-1]
     assert not report.is_noteworthy
     assert read_all(again) == written
@@ -212,8 +212,8 @@ def test_segments_below_the_recovery_point_are_not_scanned() -> None:
 
 @pytest.mark.parametrize("damage", ["missing", "odd", "wrong", "zeros", "times"])
 def test_invalid_indexes_are_rebuilt(damage: str) -> None:
-    files = memory()
-    log, _ = opened(new_disk(files))
+    files = memory_files()
+    log, _ = open_log_on(new_disk(files))
     written = fill(log, 40)
     log.close()
     index, times = log.segments[1].path(".index"), log.segments[1].path(".timeindex")
@@ -229,29 +229,29 @@ def test_invalid_indexes_are_rebuilt(damage: str) -> None:
     else:
         files.corrupt(times, 0, b"\xff" * len(good[1]))
     files.write_back()
-    again, report = opened(new_disk(files), clean=True)
+    again, report = open_log_on(new_disk(files), clean=True)
     assert report.rebuilt == (f"{again.segments[1].base_offset:020d}.log",)
     assert (files.bytes_of(index), files.bytes_of(times)) == good
     assert read_all(again, 150) == written
 
 
 def test_an_incomplete_index_is_rebuilt() -> None:
-    files = memory()
-    log, _ = opened(new_disk(files), SMALL.replace(segment_bytes=1 << 22))
+    files = memory_files()
+    log, _ = open_log_on(new_disk(files), SMALL.replace(segment_bytes=1 << 22))
     for _ in range(40):
         put(log, batch(log.end_offset, 1, size=50_000))
     log.close()
     files.truncate(files.open(log.segments[0].path(".index")), 8)
-    _, report = opened(new_disk(files), clean=True)
+    _, report = open_log_on(new_disk(files), clean=True)
     assert report.rebuilt
 
 
 @pytest.mark.parametrize("damage", ["a hole", "a length", "the epoch"])
 def test_valid_batches_after_corruption_are_reported(damage: str) -> None:
     """They were not durable, so they are truncated as in Kafka, but also reported."""
-    files = memory()
+    files = memory_files()
     disk = new_disk(files)
-    log, _ = opened(disk)
+    log, _ = open_log_on(disk)
     fill(log, 3)
     place, end = log.segments[-1].size, log.end_offset
     written = fill(log, 12, epoch=3)
@@ -260,7 +260,7 @@ def test_valid_batches_after_corruption_are_reported(damage: str) -> None:
     at, data = changed[damage]
     files.corrupt(log.segments[0].log.path, place + at, data)
     lost = log.end_offset - 1
-    again, report = opened(disk)
+    again, report = open_log_on(disk)
     assert again.end_offset == end
     first = end + 1
     assert f"{len(written) - 1} valid batches after it, offsets {first} to {lost}" in report.line()
@@ -269,16 +269,16 @@ def test_valid_batches_after_corruption_are_reported(damage: str) -> None:
 
 
 def test_records_that_look_like_batches_are_not_reported() -> None:
-    files = memory()
+    files = memory_files()
     disk = new_disk(files)
-    log, _ = opened(disk, LogConfig())
+    log, _ = open_log_on(disk, LogConfig())
     fill(log, 1)
     place = log.segments[-1].size
     inner = batch(50, size=30)
     put(log, build_batch([Record(log.end_offset, T0, None, inner[:-1] + b"X")]))
     log.release()
     files.corrupt(log.segments[0].log.path, place, bytes(61))
-    _, report = opened(disk, LogConfig())
+    _, report = open_log_on(disk, LogConfig())
     assert report.problem
     assert "valid" not in report.line()
 
@@ -286,9 +286,9 @@ def test_records_that_look_like_batches_are_not_reported() -> None:
 def test_the_search_for_valid_batches_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise a large batch full of headers would take quadratic time."""
     monkeypatch.setattr("kraftlog.storage.salvage._BUDGET_BYTES", 1000)
-    files = memory()
+    files = memory_files()
     disk = new_disk(files)
-    log, _ = opened(disk, LogConfig())
+    log, _ = open_log_on(disk, LogConfig())
     fill(log, 1)
     place = log.segments[-1].size
     liar = HEADER.pack(60, 400, 0, 2, 0, 0, 0, T0, T0, -1, -1, -1, 1)
@@ -297,16 +297,16 @@ def test_the_search_for_valid_batches_is_bounded(monkeypatch: pytest.MonkeyPatch
     log.release()
     files.corrupt(log.segments[0].log.path, place, bytes(61))
     files.journal = []
-    _, report = opened(disk, LogConfig())
+    _, report = open_log_on(disk, LogConfig())
     assert "valid" not in report.line()
     assert len(files.journal) < 30
 
 
 def test_a_batch_out_of_its_segments_range_is_refused() -> None:
     """An index cannot represent it; the batch is valid, so nothing is truncated."""
-    files = memory()
+    files = memory_files()
     disk = new_disk(files)
-    log, _ = opened(disk, LogConfig())
+    log, _ = open_log_on(disk, LogConfig())
     put(log, batch(0))
     size = log.segments[0].size
     log.release()
@@ -315,30 +315,30 @@ def test_a_batch_out_of_its_segments_range_is_refused() -> None:
     fd = files.open(path)
     files.pwritev(fd, [far], size)
     with pytest.raises(CorruptLogError, match="valid, so nothing was changed"):
-        opened(disk, LogConfig())
+        open_log_on(disk, LogConfig())
     assert files.size(fd) == size + len(far)
 
 
 def test_a_batch_of_an_older_epoch_is_truncated() -> None:
     """The truncation did not reach the disk, but later appends did."""
-    files = memory()
-    log, _ = opened(new_disk(files))
+    files = memory_files()
+    log, _ = open_log_on(new_disk(files))
     put(log, batch(0, epoch=1), batch(1, epoch=1), batch(2, epoch=1))
     size = log.segments[0].size // 3
     files.corrupt(log.segments[0].log.path, size, batch(1, epoch=2))
     files.kill()
-    again, report = opened(new_disk(files))
+    again, report = open_log_on(new_disk(files))
     assert read_all(again) == [batch(0, epoch=1), batch(1, epoch=2)]
     assert "after one of epoch 2" in report.problem
 
 
 def test_a_batch_with_decreasing_offsets_is_truncated() -> None:
-    files = memory()
-    log, _ = opened(new_disk(files))
+    files = memory_files()
+    log, _ = open_log_on(new_disk(files))
     put(log, batch(0, 2), batch(2))
     files.corrupt(log.segments[0].log.path, len(batch(0, 2)), batch(1))
     files.kill()
-    again, report = opened(new_disk(files))
+    again, report = open_log_on(new_disk(files))
     assert read_all(again) == [batch(0, 2)]
     assert "a batch at offset 1 where offset 2 is expected" in report.problem
 
@@ -346,22 +346,22 @@ def test_a_batch_with_decreasing_offsets_is_truncated() -> None:
 @pytest.mark.parametrize("key", [None, b"", b"\0\0\0"])
 def test_an_invalid_control_batch_is_truncated(key: bytes | None) -> None:
     """Its CRC is valid, so the batch was written with this content."""
-    files = memory()
-    log, _ = opened(new_disk(files))
+    files = memory_files()
+    log, _ = open_log_on(new_disk(files))
     put(log, batch(0))
     builder = BatchBuilder(base_offset=1, leader_epoch=0, producer_id=1, is_control=True)
     builder.append(T0, key, b"", ())
     files.corrupt(log.segments[0].log.path, log.segments[0].size, builder.build())
     files.kill()
-    again, report = opened(new_disk(files))
+    again, report = open_log_on(new_disk(files))
     assert read_all(again) == [batch(0)]
     assert "the control batch at offset 1" in report.problem
 
 
 def test_a_log_that_lost_all_records_continues_at_its_start() -> None:
     """The records below the log start offset were deleted, and the crash lost the others."""
-    files = memory()
-    log, _ = opened(new_disk(files))
+    files = memory_files()
+    log, _ = open_log_on(new_disk(files))
     fill(log, 3)
     files.kill()
     again, report = run(open_log(new_disk(files), FOLDER, SMALL, start_offset=50))
@@ -371,28 +371,28 @@ def test_a_log_that_lost_all_records_continues_at_its_start() -> None:
 
 
 def test_the_rest_of_a_failed_write_is_not_part_of_the_log() -> None:
-    files = memory()
-    log, _ = opened(new_disk(files))
+    files = memory_files()
+    log, _ = open_log_on(new_disk(files))
     written = fill(log, 12)
     log.flush()
     sealed = log.segments[0]
     files.make_file(sealed.log.path, files.bytes_of(sealed.log.path) + b"rest")
     files.kill()
-    again, _ = opened(new_disk(files), recovery_point=log.recovery_point)
+    again, _ = open_log_on(new_disk(files), recovery_point=log.recovery_point)
     assert read_all(again) == written
     files.make_file(sealed.log.path, files.bytes_of(sealed.log.path)[:-80])
     files.kill()
     with pytest.raises(CorruptLogError, match="no whole record batch"):
-        opened(new_disk(files), recovery_point=log.recovery_point)
+        open_log_on(new_disk(files), recovery_point=log.recovery_point)
 
 
 def test_a_gap_between_segments_ends_the_log() -> None:
-    files = memory()
-    log, _ = opened(new_disk(files))
+    files = memory_files()
+    log, _ = open_log_on(new_disk(files))
     written = fill(log, 40)
     files.truncate(log.segments[1].log.use(), 0)
     files.kill()
-    again, report = opened(new_disk(files))
+    again, report = open_log_on(new_disk(files))
     assert again.end_offset == log.segments[1].base_offset
     assert read_all(again) == written[: len(read_all(again))]
     assert "is expected" in report.problem
@@ -400,21 +400,21 @@ def test_a_gap_between_segments_ends_the_log() -> None:
 
 
 def test_a_compacted_log_may_have_gaps() -> None:
-    files = memory()
-    log, _ = opened(new_disk(files), SMALL.replace(contiguous=False))
+    files = memory_files()
+    log, _ = open_log_on(new_disk(files), SMALL.replace(contiguous=False))
     fill(log, 40)
     end = log.end_offset
     files.truncate(log.segments[1].log.use(), 0)
     files.kill()
-    again, _ = opened(new_disk(files), SMALL.replace(contiguous=False))
+    again, _ = open_log_on(new_disk(files), SMALL.replace(contiguous=False))
     assert again.end_offset == end
     assert read_all(again)
 
 
 @pytest.mark.parametrize("partial", [0, 50])
 def test_a_full_disk_leaves_the_log_unchanged(partial: int) -> None:
-    files = memory()
-    log, _ = opened(new_disk(files))
+    files = memory_files()
+    log, _ = open_log_on(new_disk(files))
     written = fill(log, 3)
     size = log.segments[0].size
     files.capacity_bytes = files.used_bytes() + partial
@@ -427,8 +427,8 @@ def test_a_full_disk_leaves_the_log_unchanged(partial: int) -> None:
 
 
 def test_a_full_disk_at_a_segment_roll_leaves_the_log_unchanged() -> None:
-    files = memory()
-    log, _ = opened(new_disk(files))
+    files = memory_files()
+    log, _ = open_log_on(new_disk(files))
     written = fill(log, 5)
     while log.segments[-1].size < 500:
         written += fill(log, 1)
@@ -440,13 +440,13 @@ def test_a_full_disk_at_a_segment_roll_leaves_the_log_unchanged() -> None:
     written += fill(log, 10)
     assert read_all(log) == written
     log.close()
-    again, report = opened(new_disk(files), clean=True)
+    again, report = open_log_on(new_disk(files), clean=True)
     assert (read_all(again), report.is_noteworthy) == (written, False)
 
 
 def test_an_append_of_many_segments_is_all_or_nothing() -> None:
-    files = memory()
-    log, _ = opened(new_disk(files))
+    files = memory_files()
+    log, _ = open_log_on(new_disk(files))
     written = fill(log, 3)
     files.capacity_bytes = files.used_bytes() + 2000
     with pytest.raises(DiskFullError):
@@ -458,8 +458,8 @@ def test_an_append_of_many_segments_is_all_or_nothing() -> None:
 
 def test_recovery_yields_after_each_chunk() -> None:
     """The loop can serve requests between two chunks."""
-    files = memory()
-    log, _ = opened(new_disk(files), SMALL.replace(segment_bytes=1 << 22))
+    files = memory_files()
+    log, _ = open_log_on(new_disk(files), SMALL.replace(segment_bytes=1 << 22))
     for _ in range(40):
         put(log, batch(log.end_offset, size=50_000))
     files.kill()
@@ -470,31 +470,31 @@ def test_recovery_yields_after_each_chunk() -> None:
 
 
 def test_a_batch_larger_than_a_chunk_is_checked() -> None:
-    files = memory()
-    log, _ = opened(new_disk(files), SMALL.replace(segment_bytes=1 << 22))
+    files = memory_files()
+    log, _ = open_log_on(new_disk(files), SMALL.replace(segment_bytes=1 << 22))
     put(log, batch(0), batch(1, size=1_000_000), batch(2))
     files.kill()
-    again, report = opened(new_disk(files))
+    again, report = open_log_on(new_disk(files))
     assert (again.end_offset, report.problem) == (3, "")
     files.corrupt(again.segments[0].log.path, 900_000, b"\x00")
     files.kill()
-    again, report = opened(new_disk(files))
+    again, report = open_log_on(new_disk(files))
     assert again.end_offset == 1
     assert "checksum" in report.problem
 
 
 def test_a_short_write_is_completed() -> None:
-    files = memory()
-    log, _ = opened(new_disk(files))
+    files = memory_files()
+    log, _ = open_log_on(new_disk(files))
     files.faults = [Fault("pwritev", code=0, partial=n, times=1) for n in (1, 95, 170)]
     put(log, *[batch(offset) for offset in range(4)])
     assert len(read_all(log)) == 4
 
 
 def test_v18_an_io_error_takes_the_disk_offline() -> None:
-    files = memory()
+    files = memory_files()
     disk = new_disk(files)
-    log, _ = opened(disk)
+    log, _ = open_log_on(disk)
     heard: list[StorageError] = []
     disk.on_failure = heard.append
     written = fill(log, 3)
@@ -507,7 +507,7 @@ def test_v18_an_io_error_takes_the_disk_offline() -> None:
     assert len(heard) == 1
     assert read_all(log) == written
     files.kill()
-    again, report = opened(new_disk(files))
+    again, report = open_log_on(new_disk(files))
     assert (read_all(again), report.truncated_bytes) == (written, 40)
 
 
@@ -530,7 +530,7 @@ def test_a_failed_sync_is_never_a_success() -> None:
 
 
 def test_the_model_detects_lost_records() -> None:
-    """The model's check can fail."""
+    """So the checks of `ModelledLog` can fail."""
     m = ModelledLog()
     m.append([1, 2])
     m.flush()
@@ -548,8 +548,8 @@ def test_the_model_detects_lost_records() -> None:
 
 
 def test_a_flush_during_appends_and_truncations_is_correct() -> None:
-    files = memory()
-    log, _ = opened(new_disk(files))
+    files = memory_files()
+    log, _ = open_log_on(new_disk(files))
     fill(log, 5)
     job = log.flush_job()
     assert job is not None
