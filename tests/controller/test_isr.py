@@ -154,7 +154,7 @@ def test_v18_a_replica_in_an_offline_directory_does_not_join_the_isr() -> None:
     cluster.heartbeat(3, offline_log_dirs=[directory(3, 2)])
     before = cluster.committed.partitions[TOPIC, 0]
     assert before.isr == (1, 2)
-    result, records = alter(cluster, (1, 2, 3), partition_epoch=before.partition_epoch)
+    result, records = alter_isr(cluster, (1, 2, 3), partition_epoch=before.partition_epoch)
     assert (result.error_code, records) == (ErrorCode.INELIGIBLE_REPLICA, [])
 
 

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from tests.interop.driver import Driver
 
 SEED = 17
+CONTROL_BATCH = 0x20
+#: The types of the records around a metadata transaction.
+BEGIN_TRANSACTION, END_TRANSACTION = b"\x17", b"\x18"
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
@@ -83,15 +86,22 @@ def test_kafkas_own_image_is_the_same_at_any_offset(
         live = MetadataQuorum(client.cluster)
         shutil.copytree(f"{kafka_folder}/data/__cluster_metadata-0", tmp_path / "copy")
         copied = MetadataFolder(str(tmp_path / "copy"))
-        records = [
-            (record.offset, b64encode(record.value or b"").decode())
+        written = [
+            (record.offset, record.value or b"")
             for data in live.read(0)
             for position, fields in walk(data)
+            if not fields[5] & CONTROL_BATCH
             for record in read_records(data, position)
-            if not fields[5] & 0x20 and (record.value or b"")[1:2] not in {b"\x17", b"\x18"}
         ]
+        records = [
+            (offset, b64encode(value).decode())
+            for offset, value in written
+            if value[1:2] not in {BEGIN_TRANSACTION, END_TRANSACTION}
+        ]
+        # Records of an open transaction are in Kafka's oracle here, and in no image.
+        first = max(offset for offset, value in written if value[1:2] == END_TRANSACTION)
         last = records[-1][0]
-        offsets = [*rng.sample(range(records[0][0], last), 12), last]
+        offsets = [*rng.sample(range(first, last), 12), last]
         states = [[log.state_at(Moment(offset=o)) for log in (live, copied)] for o in offsets]
         live.close()
     asked = [[value for at, value in records if at <= offset] for offset in offsets]
