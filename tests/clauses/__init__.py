@@ -94,7 +94,7 @@ def _clause(rule: str, entry: dict[str, Any], file: str) -> Clause:
     )
 
 
-def complaints(clauses: list[Clause]) -> Iterator[str]:
+def entry_errors(clauses: list[Clause]) -> Iterator[str]:
     """The mistakes in the entries that show without running a test."""
     for clause in clauses:
         what = f"{clause.file}: {clause.rule}: {clause.says!r}"
@@ -102,7 +102,7 @@ def complaints(clauses: list[Clause]) -> Iterator[str]:
             continue
         if not clause.dies:
             yield f"{what} has no failing test"
-        elif not is_there(clause.dies):
+        elif not has_test(clause.dies):
             yield f"{what}: there is no {clause.dies}"
         try:
             with open(os.path.join(ROOT, clause.path), encoding="utf-8") as file:
@@ -111,7 +111,7 @@ def complaints(clauses: list[Clause]) -> Iterator[str]:
             yield f"{what}: {error}"
 
 
-def is_there(node_id: str) -> bool:
+def has_test(node_id: str) -> bool:
     """Whether there is a test with this id."""
     path, _, name = node_id.partition("::")
     try:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.clauses import HERE, ROOT, Clause, complaints, load
+from tests.clauses import HERE, ROOT, Clause, entry_errors, load
 from tests.clauses.playing import NO_END, Player
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def main(arguments: list[str]) -> int:
         and (not options.rules or clause.rule in options.rules)
         and not (options.pin and clause.dies)
     ]
-    wrong = [line for line in complaints(chosen) if not options.pin or "has no test" not in line]
+    wrong = [line for line in entry_errors(chosen) if not options.pin or "has no test" not in line]
     if wrong:
         print(*wrong, sep="\n")
         return 1

@@ -54,14 +54,16 @@ class Player:
         for clause in self.clauses:
             found: list[Killer] = []
             for ids in self.choose(clause, list(items)):
-                found = _in_a_child(session, clause, [items[one] for one in ids])
+                found = _run_in_child(session, clause, [items[one] for one in ids])
                 if any(not killer.bare for killer in found):
                     break
             self.judge(clause, found)
         return True
 
 
-def _in_a_child(session: pytest.Session, clause: Clause, items: list[pytest.Item]) -> list[Killer]:
+def _run_in_child(
+    session: pytest.Session, clause: Clause, items: list[pytest.Item]
+) -> list[Killer]:
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -93,14 +95,14 @@ def delete(clause: Clause) -> None:
         altered = clause.altered(file.read())
     fresh: dict[str, Any] = {"__name__": clause.module, "__file__": module.__file__}
     exec(compile(altered, str(module.__file__), "exec", dont_inherit=True), fresh)
-    _take_over(module, vars(module), fresh, clause.module)
+    _replace_code(module, vars(module), fresh, clause.module)
 
 
-def _take_over(owner: ModuleType | type, old: Any, fresh: dict[str, Any], module: str) -> None:
+def _replace_code(owner: ModuleType | type, old: Any, fresh: dict[str, Any], module: str) -> None:
     for name, new in list(fresh.items()):
         before = old.get(name)
         if isinstance(new, type) and new.__module__ == module:
-            _take_over(before, vars(before), dict(vars(new)), module)
+            _replace_code(before, vars(before), dict(vars(new)), module)
         elif (function := _function_of(new)) is not None and function.__module__ == module:
             known = _function_of(before)
             assert known is not None, f"{module}: {name} was no function"

@@ -8,11 +8,11 @@ from __future__ import annotations
 import pytest
 
 from tests.citations import RULES
-from tests.clauses import Clause, _clause, clauses_table, complaints, is_there, load
+from tests.clauses import Clause, _clause, clauses_table, entry_errors, has_test, load
 
 
 def test_every_clause_has_its_code_and_its_test() -> None:
-    assert list(complaints(load())) == []
+    assert list(entry_errors(load())) == []
 
 
 def test_every_rule_of_the_quorum_has_clauses_or_a_reference() -> None:
@@ -46,16 +46,16 @@ def test_missing_texts_and_missing_tests_are_found() -> None:
     gone = Clause(
         "Q1", "a", "tests/x.py::test_y", "kraftlog.raft.core", "no such text", "", "", "f"
     )
-    (no_test, no_text) = complaints([gone])
+    (no_test, no_text) = entry_errors([gone])
     assert "there is no tests/x.py::test_y" in no_test
     assert "0 times" in no_text
-    assert next(complaints([gone._replace(dies="")])).endswith("has no failing test")
+    assert next(entry_errors([gone._replace(dies="")])).endswith("has no failing test")
 
 
 def test_a_test_is_found_by_its_full_name() -> None:
     here = "tests/clauses/test_clauses.py"
-    assert is_there(f"{here}::test_a_test_is_found_by_its_full_name")
-    assert not is_there(f"{here}::test_a_test_is_found")
+    assert has_test(f"{here}::test_a_test_is_found_by_its_full_name")
+    assert not has_test(f"{here}::test_a_test_is_found")
 
 
 def test_the_table_shows_every_clause() -> None:
