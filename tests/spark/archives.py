@@ -1,4 +1,4 @@
-"""What tests of archives share: records to archive, a run, and what a table has."""
+"""Helpers of archive tests: records to archive, runs of the pipeline, the content of tables."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ def dead_letters(lake: Path) -> list[dict[str, Any]]:
     return found
 
 
-def places(lake: Path, topic: str) -> list[tuple[int, int]]:
+def record_positions(lake: Path, topic: str) -> list[tuple[int, int]]:
     return [(each["partition"], each["offset"]) for each in rows(lake, topic)]
 
 
-def all_places(count: int) -> list[tuple[int, int]]:
+def all_positions(count: int) -> list[tuple[int, int]]:
     return [(partition, offset) for partition in (0, 1) for offset in range(count)]
 
 

@@ -1,6 +1,6 @@
-"""What the test of a cluster runs as a process of its own: `python -m … MASTER ADDRESS TOPIC LAKE`.
+"""The program of the cluster test, in its own process: `python -m … MASTER ADDRESS TOPIC LAKE`.
 
-It prints what it found as JSON.
+It prints the rows, digests and exit codes as JSON.
 """
 
 from __future__ import annotations
@@ -66,18 +66,18 @@ def pipelines(address: str, topic: str, lake: str) -> list[int]:
     commands = (
         ["archive", topic, "--to", lake],
         ["verify", lake],
-        ["replay", f"{lake}/{topic}", "--to", again(topic)],
+        ["replay", f"{lake}/{topic}", "--to", replay_topic(topic)],
     )
     return [kraftlog(["pipeline", *words, "-b", address]) for words in commands]
 
 
-def again(topic: str) -> str:
-    """The topic of the replay."""
+def replay_topic(topic: str) -> str:
+    """The name of the topic to which a topic is replayed."""
     return f"{topic}-again"
 
 
 def digests(spark: SparkSession) -> dict[int, str]:
-    """The digests of runs whose tasks all fail once after their work, and are tried again."""
+    """The digests of runs by seed; each task fails once after its work, and is retried."""
     play = player(RunSettings(SCENARIO, nodes=False, kinds=None))
 
     def play_twice(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

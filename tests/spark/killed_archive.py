@@ -1,4 +1,4 @@
-"""`python -m tests.spark.killed_archive WHERE …`: archive, and be killed in the second batch.
+"""`python -m tests.spark.killed_archive MOMENT …`: an archive that is killed in its second batch.
 
 The JVM of Spark ends when the process that started it is gone.
 """
@@ -23,16 +23,16 @@ def kill() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def killed(commit: Callable[..., None], where: str) -> Callable[..., None]:
-    """The method `commit`, in whose second call the process is killed."""
+def kill_in_second_call(commit: Callable[..., None], moment: str) -> Callable[..., None]:
+    """The method `commit`, changed so that its second call kills the process."""
     calls = 0
 
     def call(self: ArchiveTable, *arguments: Any) -> None:
         nonlocal calls
         calls += 1
-        if calls == 2 and where == BEFORE:
+        if calls == 2 and moment == BEFORE:
             kill()
-        if calls == 2 and where == BETWEEN:
+        if calls == 2 and moment == BETWEEN:
             self.finish = kill  # type: ignore[method-assign]  # what follows the table's commit
         commit(self, *arguments)
         if calls == 2:
@@ -42,5 +42,5 @@ def killed(commit: Callable[..., None], where: str) -> Callable[..., None]:
 
 
 if __name__ == "__main__":
-    setattr(ArchiveTable, "commit", killed(ArchiveTable.commit, sys.argv[1]))  # noqa: B010 - mypy allows it so
+    setattr(ArchiveTable, "commit", kill_in_second_call(ArchiveTable.commit, sys.argv[1]))  # noqa: B010 - mypy allows it so
     sys.exit(run(sys.argv[2:]))

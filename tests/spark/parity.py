@@ -22,7 +22,7 @@ OURS, THEIRS = "kraftlog", "kafka"
 #: The timestamp of the first record; one follows each second.
 T0_MS = 1_700_000_000_000
 MIXED, COMPACTED, APPENDED = "parity.mixed", "parity.compacted", "parity.appended"
-#: Of `MIXED`: all codecs and headers, transactions or deleted records, nothing, one batch.
+#: Partitions of `MIXED`: all codecs and headers; transactions or deleted records; empty; one batch.
 CODECS, TRANSACTIONS, EMPTY, PLAIN = range(4)
 #: How many records were deleted at the start of `PLAIN`.
 DELETED = 4
@@ -49,7 +49,7 @@ def ordered(found: DataFrame) -> list[tuple[object, ...]]:
 def stream(
     spark: SparkSession, source: str, address: str, folder: Path, **options: str
 ) -> StreamingQuery:
-    """Everything that is available now, into the Parquet files of `folder`, exactly once."""
+    """Stream all available records into Parquet files of `folder`; return the ended query."""
     query = (
         spark.readStream.format(source)
         .option("kafka.bootstrap.servers", address)
@@ -71,7 +71,7 @@ def offsets(query: StreamingQuery) -> list[tuple[Any, Any]]:
 
 
 def fill(address: str, *, has_transactions: bool) -> None:
-    """Make the topics with all that differs between records and between batches."""
+    """Create the topics, with all kinds of records and batches."""
     with Client(address, timeout_s=LIMIT_S) as client:
         client.create_topic(MIXED, partitions=4)
         client.create_topic(
@@ -126,7 +126,7 @@ def _write_codecs(client: Client, times: Iterator[int]) -> None:
 
 
 def _write_transactions(address: str) -> None:
-    """Committed and aborted transactions by turns."""
+    """Write committed and aborted transactions alternately."""
     producer = Producer({"bootstrap.servers": address, "transactional.id": MIXED})
     producer.init_transactions()
     for number in range(4):
@@ -164,7 +164,7 @@ def _write_compacted(client: Client) -> None:
         assert not deadline.is_over
         deadline.pause(0.05)
     client.alter_configs("brokers", "", {"log.cleaner.backoff.ms": None})
-    # So that no more gaps come between one read and the next.
+    # So that no further gaps appear between the reads.
     client.alter_configs("topics", COMPACTED, {"cleanup.policy": "delete"})
 
 

@@ -38,12 +38,12 @@ class PipelineProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for pid in self._session():
+        for pid in self._session_pids():
             os.kill(pid, signal.SIGKILL)
-        self._gone()
+        self._wait_for_exit()
 
     def await_event(self, kind: str) -> dict[str, Any]:
-        """The next line of this kind."""
+        """Wait for the next event of this kind; return it."""
         assert self._process.stdout is not None
         while line := read_line(self._process.stdout):
             found: dict[str, Any] = json.loads(line)
@@ -52,30 +52,30 @@ class PipelineProcess:
         raise AssertionError(f"no {kind}: {self.errors()}")
 
     def kill(self) -> None:
-        """SIGKILL to the pipeline alone; what it has started ends by itself."""
+        """Send SIGKILL to the pipeline alone, and wait until the JVM and the workers have ended."""
         self._process.kill()
-        until(self._session, [])
-        self._gone()
+        until(self._session_pids, [])
+        self._wait_for_exit()
 
-    def stop(self, number: int = signal.SIGTERM) -> int:
-        self._process.send_signal(number)
-        return self._gone()
+    def stop(self, signal_number: int = signal.SIGTERM) -> int:
+        self._process.send_signal(signal_number)
+        return self._wait_for_exit()
 
     def errors(self) -> str:
-        """What it has written to standard error."""
+        """The standard error of the process until now."""
         return self._errors.read_text()
 
     def wait(self) -> int:
-        """The exit code, once all that it has started is gone, too."""
-        code = self._gone()
-        until(self._session, [])
+        """Wait until the pipeline, its JVM and its workers have ended; return the exit code."""
+        code = self._wait_for_exit()
+        until(self._session_pids, [])
         return code
 
-    def _gone(self) -> int:
+    def _wait_for_exit(self) -> int:
         self._process.communicate(timeout=LIMIT_S)
         return self._process.returncode
 
-    def _session(self) -> list[int]:
+    def _session_pids(self) -> list[int]:
         """Processes of the session that runs the pipeline, its JVM and its workers."""
         found = []
         for pid in filter(str.isdigit, os.listdir("/proc")):

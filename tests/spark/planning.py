@@ -1,4 +1,4 @@
-"""The source's readers without Spark: its calls, in its order, in this process."""
+"""The source's readers without Spark: they are called in this process, in Spark's order."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 
 def stream_reader(address: str, **options: object) -> StreamReader:
-    return StreamReader(source_options(_given(address, options), is_stream=True))
+    return StreamReader(source_options(_named_options(address, options), is_stream=True))
 
 
 def batch_reader(address: str, **options: object) -> BatchReader:
-    return BatchReader(source_options(_given(address, options), is_stream=False))
+    return BatchReader(source_options(_named_options(address, options), is_stream=False))
 
 
-def _given(address: str, options: dict[str, object]) -> dict[str, str]:
-    """Options by name; `kafka_` stands for `kafka.`."""
+def _named_options(address: str, options: dict[str, object]) -> dict[str, str]:
+    """Options by their names: the argument `kafka_a__b` stands for the option `kafka.a.b`."""
     names = {name: name.replace("kafka_", "kafka.").replace("__", ".") for name in options}
     given = {names[name]: str(value) for name, value in options.items()}
     return {"kafka.bootstrap.servers": address, **given}

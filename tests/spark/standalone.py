@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from typing import Self
 
 _DEPLOY = "org.apache.spark.deploy"
-#: Small, and compiled quickly rather than well.
+#: For short runs: code is compiled quickly, not optimised, and garbage collection is simple.
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _MASTER_URL = re.compile(r"Starting Spark master at (spark://\S+)")
 _REGISTERED = re.compile(r"Successfully registered with master (\S+)")
 
 
 class Daemon:
-    """A master or a worker; its log is read until it has said what is waited for."""
+    """A master or a worker of Spark, whose log can be searched for a line."""
 
     def __init__(self, words: list[str], environment: Mapping[str, str]) -> None:
         import pyspark

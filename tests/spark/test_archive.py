@@ -25,15 +25,15 @@ from kraftlog.spark.ranges import OffsetRange
 from kraftlog.types import uuid_text
 from tests.patience import LIMIT_S
 from tests.spark.archives import (
-    all_places,
+    all_positions,
     archive,
     checkpoint,
     dead_letters,
-    places,
     produce,
+    record_positions,
     rows,
 )
-from tests.spark.test_decode import AVRO, ORDER, framed
+from tests.spark.test_decode import AVRO, ORDER, framed_avro
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -53,7 +53,7 @@ def client(our_node: str) -> Iterator[Client]:
 
 @pytest.fixture
 def topic(client: Client, named: Callable[[str], str]) -> str:
-    """Two partitions with `COUNT` records each."""
+    """A topic of two partitions with `COUNT` records each."""
     name = named("t")
     client.create_topic(name, partitions=2)
     produce(client, name, COUNT)
@@ -65,16 +65,16 @@ def test_every_record_is_archived_once_and_later_runs_add_what_is_new(
 ) -> None:
     assert archive(our_node, tmp_path, topic) == 0
     found = rows(tmp_path, topic)
-    assert [(each["partition"], each["offset"]) for each in found] == all_places(COUNT)
+    assert [(each["partition"], each["offset"]) for each in found] == all_positions(COUNT)
     assert [each["value"] for each in found[:3]] == [b"0 0", b"0 1", b"0 2"]
     assert (found[0]["key"], found[1]["key"]) == (b"k0", None)
     assert found[0]["headers"] == [{"key": "h", "value": b"1"}]
 
     assert archive(our_node, tmp_path, topic) == 0
-    assert places(tmp_path, topic) == all_places(COUNT)
+    assert record_positions(tmp_path, topic) == all_positions(COUNT)
     produce(client, topic, 10, first=COUNT)
     assert archive(our_node, tmp_path, topic) == 0
-    assert places(tmp_path, topic) == all_places(COUNT + 10)
+    assert record_positions(tmp_path, topic) == all_positions(COUNT + 10)
     committed = client.committed(f"kraftlog-archive-{topic}")
     assert {name[1]: each.offset for name, each in committed.items()} == dict.fromkeys(
         (0, 1), COUNT + 10
@@ -116,7 +116,7 @@ def test_a_batch_that_spark_repeats_adds_nothing(
     assert DeltaTable(str(tmp_path / topic)).version() == version
     produce(client, topic, 1, first=COUNT)
     assert archive(our_node, tmp_path, topic) == 0
-    assert places(tmp_path, topic) == all_places(COUNT + 1)
+    assert record_positions(tmp_path, topic) == all_positions(COUNT + 1)
 
 
 def test_without_its_checkpoint_an_archive_goes_on_from_its_table(
@@ -126,7 +126,7 @@ def test_without_its_checkpoint_an_archive_goes_on_from_its_table(
     shutil.rmtree(checkpoint(tmp_path, topic))
     produce(client, topic, 5, first=COUNT)
     assert archive(our_node, tmp_path, topic) == 0
-    assert places(tmp_path, topic) == all_places(COUNT + 5)
+    assert record_positions(tmp_path, topic) == all_positions(COUNT + 5)
 
 
 def test_a_topic_that_was_made_anew_is_refused(
@@ -143,7 +143,7 @@ def test_a_topic_that_was_made_anew_is_refused(
     produce(client, topic, 2 * COUNT)
     assert archive(our_node, tmp_path, topic) == 3
     assert f"topic {topic} was deleted and made again" in capsys.readouterr().err
-    assert places(tmp_path, topic) == all_places(COUNT)
+    assert record_positions(tmp_path, topic) == all_positions(COUNT)
 
 
 def test_a_topic_made_anew_during_an_archive_is_refused(
@@ -167,14 +167,14 @@ def test_a_topic_made_anew_during_an_archive_is_refused(
     monkeypatch.setattr(ArchiveTable, "commit", commit_and_recreate)
     assert archive(our_node, tmp_path, topic, "--max-records-per-batch", str(COUNT)) == 3
     assert f"topic {topic} was deleted and made again" in capsys.readouterr().err
-    assert places(tmp_path, topic) == all_places(COUNT // 2)
+    assert record_positions(tmp_path, topic) == all_positions(COUNT // 2)
 
 
 def test_a_task_never_reads_another_topic_of_the_name(
     our_node: str, client: Client, topic: str, tmp_path: Path
 ) -> None:
-    """The table says which topic it is of, whatever the plan of the batch says."""
-    table = ArchiveTable.create(str(tmp_path), archived(client, topic), RAW, by_date=False)
+    """The topic id in the table counts, not the one in the plan of the batch."""
+    table = ArchiveTable.create(str(tmp_path), empty_state(client, topic), RAW, by_date=False)
     client.delete_topic(topic)
     client.create_topic(topic, partitions=2)
     produce(client, topic, COUNT)
@@ -192,8 +192,8 @@ def test_a_task_never_reads_another_topic_of_the_name(
     assert os.listdir(table.path) == ["_delta_log"]
 
 
-def archived(client: Client, topic: str) -> ArchiveState:
-    """The state of a table that has nothing yet."""
+def empty_state(client: Client, topic: str) -> ArchiveState:
+    """The state of an archive table without records."""
     topic_id = uuid_text(client.cluster.topic(topic).id)
     return ArchiveState(topic=topic, topic_id=topic_id, decode="raw", offsets={0: 0, 1: 0})
 
@@ -212,7 +212,7 @@ def test_deleted_records_are_skipped_only_if_that_is_allowed(
     assert archive(our_node, tmp_path, topic) == 3
     assert f"offsets {COUNT} to {COUNT + 3} were deleted from the log" in capsys.readouterr().err
     assert archive(our_node, tmp_path, topic, "--allow-data-loss") == 0
-    assert len(places(tmp_path, topic)) == 2 * COUNT + 6 + 10
+    assert len(record_positions(tmp_path, topic)) == 2 * COUNT + 6 + 10
 
 
 def test_values_that_are_not_the_schema_s_become_dead_letters(
@@ -275,7 +275,7 @@ def test_small_files_become_one_with_the_same_rows(
     assert verify([str(tmp_path), "-b", our_node]) == 0
     produce(client, topic, 1, first=COUNT)
     assert archive(our_node, tmp_path, topic, "--compact") == 0
-    assert places(tmp_path, topic) == all_places(COUNT + 1)
+    assert record_positions(tmp_path, topic) == all_positions(COUNT + 1)
 
 
 def test_a_column_gets_the_new_fields_of_its_objects(
@@ -304,7 +304,7 @@ def test_a_column_gets_the_new_fields_of_its_objects(
 def test_avro_of_a_registry_is_archived_batch_by_batch_and_day_by_day(
     spark: SparkSession, our_node: str, client: Client, named: Callable[[str], str], tmp_path: Path
 ) -> None:
-    """From the end of the log as it was to a given offset; the offsets are a group's."""
+    """The archive starts at the log's end; its offsets are committed for a group."""
     topic, group = named("t"), named("g")
     client.create_topic(topic, partitions=1)
     produce_avro(client, topic, [b"older"] * 5)
@@ -321,12 +321,13 @@ def test_avro_of_a_registry_is_archived_batch_by_batch_and_day_by_day(
     assert archive(our_node, lake, topic, *options, "--from", "latest") == 0
     assert rows(lake, topic) == []
     values = [
-        framed(1 + n % 2, schemas[1 + n % 2], {**ORDER, "id": n, "extra": -n}) for n in range(5, 25)
+        framed_avro(1 + n % 2, schemas[1 + n % 2], {**ORDER, "id": n, "extra": -n})
+        for n in range(5, 25)
     ]
     values[3] = b"\0\0\0\0\x09" + values[3][5:]  # at offset 8
     produce_avro(client, topic, values, first=5)
     assert archive(our_node, lake, topic, *options, "--once") == 0
-    assert places(lake, topic) == [(0, offset) for offset in (5, 6, 7, 9, 10)]
+    assert record_positions(lake, topic) == [(0, offset) for offset in (5, 6, 7, 9, 10)]
     assert client.committed(group)[topic, 0].offset == 11
     assert archive(our_node, lake, topic, *options) == 0
 
@@ -387,7 +388,7 @@ def test_a_plan_writes_nothing(
         (["t", "-c", "FILE"], 1, "security.protocol=SASL_SSL is not supported, as this client"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_a_paragraph(
+def test_invalid_arguments_are_reported_in_a_paragraph(
     spark: SparkSession,
     our_node: str,
     tmp_path: Path,
@@ -400,6 +401,6 @@ def test_what_cannot_be_done_is_said_in_a_paragraph(
     properties.write_text("security.protocol=SASL_SSL")
     words = [str(properties) if word == "FILE" else word for word in arguments]
     assert archive(our_node, tmp_path, *words) == code
-    said = capsys.readouterr().err
-    assert text in said
-    assert len(said.splitlines()) <= 6
+    errors = capsys.readouterr().err
+    assert text in errors
+    assert len(errors.splitlines()) <= 6

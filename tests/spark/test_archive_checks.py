@@ -21,7 +21,7 @@ COUNT = 4
 
 
 class SparkStartedError(AssertionError):
-    """The test is to end before this."""
+    """The pipeline has started Spark, which these tests must not reach."""
 
 
 @pytest.fixture(autouse=True)
@@ -46,13 +46,13 @@ def topic(client: Client, named: Callable[[str], str]) -> str:
     return name
 
 
-def prepared(our_node: str, lake: Path, *arguments: str) -> int:
-    """A run that fails when Spark is to start, after it has created the tables."""
+def prepare_archive(our_node: str, lake: Path, *arguments: str) -> int:
+    """Run an archive up to the start of Spark; return 0 if it has created the tables."""
     code = archive(our_node, lake, *arguments)
     return 0 if code == 1 and os.listdir(lake) else code
 
 
-def begins(lake: Path, topic: str) -> dict[int, int]:
+def start_offsets(lake: Path, topic: str) -> dict[int, int]:
     table = ArchiveTable.open(str(lake), topic)
     assert table is not None
     return table.state.offsets
@@ -70,31 +70,31 @@ def test_an_unknown_topic_leaves_nothing_of_any_topic(
 def test_a_table_keeps_where_it_begins_and_another_from_is_refused(
     our_node: str, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The same command line goes on, as after a kill, and so does one without --from."""
-    assert prepared(our_node, tmp_path, topic, "--from", "latest") == 0
-    assert begins(tmp_path, topic) == {0: COUNT, 1: COUNT}
+    """A run with the same --from, or without it, continues, as after a kill."""
+    assert prepare_archive(our_node, tmp_path, topic, "--from", "latest") == 0
+    assert start_offsets(tmp_path, topic) == {0: COUNT, 1: COUNT}
     capsys.readouterr()
     for other in ("earliest", "2026-01-01", f'{{"{topic}": {{"0": 1, "1": 1}}}}'):
         assert archive(our_node, tmp_path, topic, "--from", other) == 3
-        said = capsys.readouterr().err
-        assert f"{tmp_path / topic} exists and was begun with --from latest, so --from" in said
-        assert f"or delete {tmp_path / topic}, which has no records yet" in said
-    assert prepared(our_node, tmp_path, topic, "--from", "latest") == 0
-    assert prepared(our_node, tmp_path, topic) == 0
-    assert begins(tmp_path, topic) == {0: COUNT, 1: COUNT}
+        errors = capsys.readouterr().err
+        assert f"{tmp_path / topic} exists and was begun with --from latest, so --from" in errors
+        assert f"or delete {tmp_path / topic}, which has no records yet" in errors
+    assert prepare_archive(our_node, tmp_path, topic, "--from", "latest") == 0
+    assert prepare_archive(our_node, tmp_path, topic) == 0
+    assert start_offsets(tmp_path, topic) == {0: COUNT, 1: COUNT}
 
 
 def test_the_same_start_in_other_words_is_the_same(
     our_node: str, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = f'{{"{topic}": {{"0": 1, "1": 2}}}}'
-    assert prepared(our_node, tmp_path / "a", topic, "--from", given) == 0
-    assert begins(tmp_path / "a", topic) == {0: 1, 1: 2}
+    assert prepare_archive(our_node, tmp_path / "a", topic, "--from", given) == 0
+    assert start_offsets(tmp_path / "a", topic) == {0: 1, 1: 2}
     again = f'{{"{topic}":{{"1":2,"0":1}}}}'
-    assert prepared(our_node, tmp_path / "a", topic, "--from", again) == 0
-    assert prepared(our_node, tmp_path / "b", topic, "--from", "2026-01-01") == 0
+    assert prepare_archive(our_node, tmp_path / "a", topic, "--from", again) == 0
+    assert prepare_archive(our_node, tmp_path / "b", topic, "--from", "2026-01-01") == 0
     same = "2026-01-01T01:00+01:00"
-    assert prepared(our_node, tmp_path / "b", topic, "--from", same) == 0
+    assert prepare_archive(our_node, tmp_path / "b", topic, "--from", same) == 0
     assert archive(our_node, tmp_path / "b", topic, "--from", "2026-01-02") == 3
     assert "begun with --from 2026-01-01T00:00:00+00:00" in capsys.readouterr().err
 
@@ -102,7 +102,7 @@ def test_the_same_start_in_other_words_is_the_same(
 def test_a_table_of_an_older_version_says_that_from_has_no_effect(
     our_node: str, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert prepared(our_node, tmp_path, topic) == 0
+    assert prepare_archive(our_node, tmp_path, topic) == 0
     table = ArchiveTable.open(str(tmp_path), topic)
     assert table is not None
     table.state.begun_at = ""
@@ -116,19 +116,19 @@ def test_a_table_of_an_older_version_says_that_from_has_no_effect(
 def test_a_start_beyond_the_log_names_the_offsets_that_there_are(
     our_node: str, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Not a loss of data, as nothing was read before."""
+    """It is not called a loss of data, as nothing was read before."""
     lake = tmp_path / "lake"
     given = f'{{"{topic}": {{"0": 1, "1": 99}}}}'
     assert archive(our_node, lake, topic, "--from", given) == 1
-    said = capsys.readouterr().err
-    assert f"--from: {topic}-1 has offsets 0 to {COUNT}, and 99 was given" in said
+    errors = capsys.readouterr().err
+    assert f"--from: {topic}-1 has offsets 0 to {COUNT}, and 99 was given" in errors
     assert not lake.exists()
 
 
 def test_a_table_without_dates_is_not_partitioned_by_them_later(
     our_node: str, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert prepared(our_node, tmp_path, topic) == 0
+    assert prepare_archive(our_node, tmp_path, topic) == 0
     assert archive(our_node, tmp_path, topic, "--partition-by", "date") == 3
     assert "exists and is not partitioned by date" in capsys.readouterr().err
 
@@ -152,9 +152,9 @@ def test_a_wrong_argument_is_named(
     text: str,
 ) -> None:
     assert archive(our_node, tmp_path / "lake", *arguments) == code
-    said = capsys.readouterr().err
-    assert text in said
-    assert len(said.splitlines()) == 1
+    errors = capsys.readouterr().err
+    assert text in errors
+    assert len(errors.splitlines()) == 1
     assert not (tmp_path / "lake").exists()
 
 

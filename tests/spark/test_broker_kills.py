@@ -44,7 +44,7 @@ def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
 def test_a_stream_outlives_kills_and_moves_of_leaders(
     spark: SparkSession, cluster: LocalCluster, tmp_path: Path
 ) -> None:
-    """Its copy has every record once and in order: no task is repeated in this process."""
+    """The copy has every record once and in order, as no task is repeated."""
     with Client(cluster.servers, timeout_s=LIMIT_S) as client:
         client.create_topic(COPY, PARTITIONS, replication_factor=3)
         query = start_copy(spark, cluster.servers, tmp_path)
@@ -54,11 +54,11 @@ def test_a_stream_outlives_kills_and_moves_of_leaders(
             for topic in (TOPIC, COPY):
                 killed = leader(client, topic)
                 cluster.kill(killed)
-                await_copied(client, query, copied(client) + ACKNOWLEDGEMENTS)
+                await_copied(client, query, count_copied(client) + ACKNOWLEDGEMENTS)
                 cluster.restart(killed)
                 await_isr(cluster, *NODES)
                 move_leader(client, topic, leader(client, topic))
-                await_copied(client, query, copied(client) + ACKNOWLEDGEMENTS)
+                await_copied(client, query, count_copied(client) + ACKNOWLEDGEMENTS)
         finally:
             writer.stop()
         expect_acknowledged(cluster, writer)
@@ -84,13 +84,15 @@ def start_copy(spark: SparkSession, servers: str, folder: Path) -> StreamingQuer
     )
 
 
-def copied(client: Client) -> int:
-    """The records of the copy, which has no gaps."""
+def count_copied(client: Client) -> int:
+    """The number of records in the copy, which has no gaps."""
     return sum(each.offset for each in client.offsets(COPY).values())
 
 
 def await_copied(client: Client, query: StreamingQuery, count: int) -> None:
-    until(lambda: copied(client) >= count or query.exception(), f"{count} records in the copy")
+    until(
+        lambda: count_copied(client) >= count or query.exception(), f"{count} records in the copy"
+    )
     assert query.exception() is None
 
 

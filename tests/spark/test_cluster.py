@@ -16,7 +16,7 @@ from kraftlog.simulator.digest import simulate_with_digest
 from tests.house_rules import ROOT
 from tests.patience import LIMIT_S
 from tests.spark import cluster_program
-from tests.spark.archives import all_places, places, values
+from tests.spark.archives import all_positions, record_positions, values
 from tests.spark.standalone import StandaloneCluster
 
 if TYPE_CHECKING:
@@ -63,10 +63,10 @@ def python(words: list[str], environment: dict[str, str]) -> subprocess.Complete
 def test_sources_pipelines_and_retried_tasks_run_on_workers(
     cluster: StandaloneCluster, environment: dict[str, str], our_node: str, tmp_path: Path
 ) -> None:
-    topic, again = "of-a-cluster", cluster_program.again("of-a-cluster")
+    topic, replay_topic = "of-a-cluster", cluster_program.replay_topic("of-a-cluster")
     with Client(our_node, timeout_s=LIMIT_S) as client:
         client.create_topic(topic, partitions=2)
-        client.create_topic(again, partitions=2)
+        client.create_topic(replay_topic, partitions=2)
         with client.producer() as producer:
             for number in range(300):
                 producer.send(topic, str(number), partition=number % 2)
@@ -82,9 +82,9 @@ def test_sources_pipelines_and_retried_tasks_run_on_workers(
     assert found["digests"] == direct
     assert found["codes"] == [0, 0, 0], ended.stderr
     assert "equal: 300 records compared" in ended.stdout
-    assert places(tmp_path, topic) == all_places(150)
+    assert record_positions(tmp_path, topic) == all_positions(150)
     with Client(our_node, timeout_s=LIMIT_S) as client:
-        assert values(client, again) == values(client, topic)
+        assert values(client, replay_topic) == values(client, topic)
 
 
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""Records that are gone: an error that says which, or a line that says so and reading goes on."""
+"""Lost records are an error, or a logged line if failOnDataLoss is false. Both name the offsets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def recreate(client: Client, topic: str, count: int) -> None:
     write(client, topic, count)
 
 
-def test_records_deleted_before_the_plan(
+def test_records_deleted_before_the_plan_are_an_error_or_skipped(
     client: Client, address: str, named: Named, capsys: pytest.CaptureFixture[str]
 ) -> None:
     topic = named("t")
@@ -51,7 +51,7 @@ def test_records_deleted_before_the_plan(
     assert "3 offsets are skipped" in line
 
 
-def test_records_deleted_between_plan_and_task(
+def test_records_deleted_after_the_plan_are_an_error_or_skipped(
     client: Client, address: str, named: Named, capsys: pytest.CaptureFixture[str]
 ) -> None:
     topic = named("t")
@@ -68,7 +68,9 @@ def test_records_deleted_between_plan_and_task(
     assert "7 offsets are skipped" in capsys.readouterr().err
 
 
-def test_explicit_start_before_the_log_start(client: Client, address: str, named: Named) -> None:
+def test_an_explicit_start_before_the_log_start_is_an_error(
+    client: Client, address: str, named: Named
+) -> None:
     topic = named("t")
     client.create_topic(topic, partitions=1)
     write(client, topic, 5)
@@ -80,7 +82,7 @@ def test_explicit_start_before_the_log_start(client: Client, address: str, named
     assert [offset for *_, offset in read(lenient, lenient.partitions())] == [3, 4]
 
 
-def test_a_new_partition_whose_first_records_are_gone(
+def test_a_new_partition_without_its_first_records_is_an_error(
     client: Client, address: str, named: Named
 ) -> None:
     topic = named("t")
@@ -94,7 +96,9 @@ def test_a_new_partition_whose_first_records_are_gone(
         reader.partitions(start, latest(reader, start))
 
 
-def test_a_topic_of_a_pattern_that_is_gone(client: Client, address: str, named: Named) -> None:
+def test_a_deleted_topic_of_a_pattern_is_an_error(
+    client: Client, address: str, named: Named
+) -> None:
     for each in ("one", "two"):
         client.create_topic(named(each), partitions=1)
     reader = stream_reader(address, subscribePattern=named(".*"), startingOffsets="earliest")
@@ -104,7 +108,7 @@ def test_a_topic_of_a_pattern_that_is_gone(client: Client, address: str, named: 
         reader.partitions(start, latest(reader, start))
 
 
-def test_a_topic_created_again_with_fewer_records(
+def test_a_recreated_topic_with_fewer_records_is_an_error(
     client: Client, address: str, named: Named, capsys: pytest.CaptureFixture[str]
 ) -> None:
     topic = named("t")
@@ -126,7 +130,7 @@ def test_a_topic_created_again_with_fewer_records(
     assert "3 offsets before that" in capsys.readouterr().err
 
 
-def test_a_topic_created_again_under_a_running_query(
+def test_a_topic_recreated_under_a_running_query_is_an_error(
     client: Client, address: str, named: Named
 ) -> None:
     topic = named("t")
@@ -161,7 +165,7 @@ def test_remembered_ids_tell_a_topic_created_again_after_a_restart(
     assert latest(lenient, end) == end
 
 
-def test_a_topic_created_again_between_plan_and_task(
+def test_a_topic_recreated_after_the_plan_is_an_error(
     client: Client, address: str, named: Named
 ) -> None:
     topic = named("t")
@@ -175,7 +179,7 @@ def test_a_topic_created_again_between_plan_and_task(
         read(reader, tasks)
 
 
-def test_a_topic_id_is_fetched_by_not_by_name(client: Client, named: Named) -> None:
+def test_fetches_name_the_topic_id_and_not_the_name(client: Client, named: Named) -> None:
     topic = named("t")
     client.create_topic(topic, partitions=1)
     write(client, topic, 1)
@@ -185,7 +189,7 @@ def test_a_topic_id_is_fetched_by_not_by_name(client: Client, named: Named) -> N
         list(reader)
 
 
-def test_a_topic_deleted_between_plan_and_task(
+def test_a_topic_deleted_after_the_plan_is_an_error(
     client: Client, address: str, named: Named, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = named("t")

@@ -71,7 +71,7 @@ ORDER = {
 }
 
 
-def raw(values: Sequence[bytes | None]) -> pa.RecordBatch:
+def raw_records(values: Sequence[bytes | None]) -> pa.RecordBatch:
     """Records with these values at the offsets from 10."""
     return pa.RecordBatch.from_pylist(
         [
@@ -82,9 +82,9 @@ def raw(values: Sequence[bytes | None]) -> pa.RecordBatch:
     )
 
 
-def decoded(decoding: Decoding, values: Sequence[bytes | None]) -> Decoded:
-    """Decoded into a table with the columns of the schema."""
-    return new_decoder(decoding).decode(raw(values))
+def decode_values(decoding: Decoding, values: Sequence[bytes | None]) -> Decoded:
+    """Decode values for a table with the columns of the schema."""
+    return new_decoder(decoding).decode(raw_records(values))
 
 
 def new_decoder(decoding: Decoding) -> Decoder:
@@ -102,13 +102,13 @@ def avro(schema: Any, value: Any) -> bytes:
     return stream.getvalue()
 
 
-def framed(number: int, schema: Any, value: Any) -> bytes:
+def framed_avro(number: int, schema: Any, value: Any) -> bytes:
     return struct.pack(">bI", 0, number) + avro(schema, value)
 
 
 def test_json_of_the_schema_becomes_columns() -> None:
     value = {"id": 1, "when": "2026-01-02T00:00:00Z", "tags": ["a"], "at": {"x": 1.5}}
-    found = decoded(Decoding("json", JSON_SCHEMA), [json.dumps(value).encode(), None])
+    found = decode_values(Decoding("json", JSON_SCHEMA), [json.dumps(value).encode(), None])
     first, tombstone = found.rows.to_pylist()
     assert (first["id"], first["tags"], first["at"]) == (1, ["a"], {"x": 1.5})
     assert first["when"] == datetime(2026, 1, 2, tzinfo=UTC)
@@ -118,7 +118,7 @@ def test_json_of_the_schema_becomes_columns() -> None:
 
 def test_json_that_is_broken_is_a_dead_letter_and_its_neighbours_are_not() -> None:
     values = [b'{"id": 1}', b"{", b'{"id": "x"}', b"[1]", b'{"tags": []}', b'{"id":\n 2}', b""]
-    found = decoded(Decoding("json", JSON_SCHEMA), values)
+    found = decode_values(Decoding("json", JSON_SCHEMA), values)
     assert found.rows.column("id").to_pylist() == [1, 2]
     assert sorted(found.bad) == [1, 2, 3, 4, 6]
     assert found.bad[3] == "not a JSON object"
@@ -126,7 +126,7 @@ def test_json_that_is_broken_is_a_dead_letter_and_its_neighbours_are_not() -> No
 
 
 def test_json_with_two_objects_in_a_value_is_a_dead_letter() -> None:
-    found = decoded(Decoding("json", JSON_SCHEMA), [b'{"id": 1} {"id": 2}', b'{"id": 3}'])
+    found = decode_values(Decoding("json", JSON_SCHEMA), [b'{"id": 1} {"id": 2}', b'{"id": 3}'])
     assert (found.rows.column("id").to_pylist(), list(found.bad)) == ([3], [0])
 
 
@@ -135,9 +135,9 @@ def test_fields_without_a_column_follow_the_rule(rule: str) -> None:
     values = [b'{"id": 1, "new": 7}', b'{"id": 2}']
     if rule == "fail":
         with pytest.raises(DriftError, match="fields without a column: new"):
-            decoded(Decoding("json", JSON_SCHEMA, on_drift=rule), values)
+            decode_values(Decoding("json", JSON_SCHEMA, on_drift=rule), values)
         return
-    found = decoded(Decoding("json", JSON_SCHEMA, on_drift=rule), values)
+    found = decode_values(Decoding("json", JSON_SCHEMA, on_drift=rule), values)
     assert ("new" in found.rows.schema.names) == (rule == "add")
     if rule == "add":
         assert found.rows.column("new").to_pylist() == [7, None]
@@ -148,8 +148,8 @@ def test_fields_without_a_column_follow_the_rule(rule: str) -> None:
 def test_added_objects_and_arrays_are_columns_of_their_json() -> None:
     decoder = new_decoder(Decoding("json", JSON_SCHEMA, on_drift="add"))
     values = ['{"id": 1, "to": {"city": "Köln"},\n "n": [1, 2.5]}', '{"id": 2, "at": {"y": 1}}']
-    found = decoder.decode(raw([value.encode() for value in values]))
-    later = decoder.decode(raw([b'{"id": 3, "to": {"zip": "1"}, "n": null}', b'{"id": 4}']))
+    found = decoder.decode(raw_records([value.encode() for value in values]))
+    later = decoder.decode(raw_records([b'{"id": 3, "to": {"zip": "1"}, "n": null}', b'{"id": 4}']))
     rows = [(row["id"], row["to"], row["n"]) for row in found.rows.to_pylist()]
     assert rows == [(1, '{"city": "Köln"}', "[1, 2.5]"), (2, None, None)]
     assert later.rows.column("to").to_pylist() == ['{"zip": "1"}', None]
@@ -168,10 +168,10 @@ def test_new_fields_within_an_object_follow_the_rule(rule: str) -> None:
     decoder = new_decoder(Decoding("json", json.dumps(schema), on_drift=rule))
     if rule == "fail":
         with pytest.raises(DriftError, match=r"without a column: at.y, at.z, lines\[\].n: --on-"):
-            decoder.decode(raw(values))
+            decoder.decode(raw_records(values))
         return
-    found = decoder.decode(raw(values))
-    later = decoder.decode(raw([b'{"id": 3, "at": {"z": [1]}}']))
+    found = decoder.decode(raw_records(values))
+    later = decoder.decode(raw_records([b'{"id": 3, "at": {"z": [1]}}']))
     first, second, third = found.rows.to_pylist() + later.rows.to_pylist()
     assert not found.bad
     if rule == "ignore":
@@ -188,7 +188,7 @@ def test_new_fields_within_an_object_follow_the_rule(rule: str) -> None:
 def test_a_new_field_whose_values_have_two_types_is_counted() -> None:
     decoder = new_decoder(Decoding("json", JSON_SCHEMA, on_drift="add"))
     values = [b'{"id": 1, "at": {"y": 1, "X": 1}}', b'{"id": 2, "at": {"y": "a"}}']
-    found = decoder.decode(raw(values))
+    found = decoder.decode(raw_records(values))
     assert found.ignored == {"at.y": 2, "at.X": 1}
     assert found.rows.schema.field("at").type == pa.struct([("x", pa.float64())])
 
@@ -196,14 +196,14 @@ def test_a_new_field_whose_values_have_two_types_is_counted() -> None:
 def test_text_that_is_not_utf8_is_a_dead_letter() -> None:
     decoder = decoder_of(Decoding("string").__dict__, layout.RAW, is_new=False)
     assert decoder is not None
-    found = decoder.decode(raw([b"a", b"\xff", None]))
+    found = decoder.decode(raw_records([b"a", b"\xff", None]))
     assert found.rows.column("value").to_pylist() == ["a", None]
     assert list(found.bad) == [1]
     assert "not UTF-8" in found.bad[1]
 
 
 def test_avro_of_the_schema_becomes_columns() -> None:
-    found = decoded(Decoding("avro", json.dumps(AVRO)), [avro(AVRO, ORDER), None])
+    found = decode_values(Decoding("avro", json.dumps(AVRO)), [avro(AVRO, ORDER), None])
     first, tombstone = found.rows.to_pylist()
     assert {name: first[name] for name in ORDER} == ORDER
     assert tombstone["id"] is None
@@ -211,7 +211,7 @@ def test_avro_of_the_schema_becomes_columns() -> None:
 
 def test_avro_that_is_cut_or_too_long_is_a_dead_letter() -> None:
     good = avro(AVRO, ORDER)
-    found = decoded(Decoding("avro", json.dumps(AVRO)), [good[:-3], good, good + b"x", b""])
+    found = decode_values(Decoding("avro", json.dumps(AVRO)), [good[:-3], good, good + b"x", b""])
     assert found.rows.column("id").to_pylist() == [5]
     assert sorted(found.bad) == [0, 2, 3]
     assert "1 bytes follow the record" in found.bad[2]
@@ -222,13 +222,13 @@ def test_framed_avro_is_read_with_the_schema_of_its_id(tmp_path: Path) -> None:
     (tmp_path / "1.avsc").write_text(json.dumps(AVRO))
     (tmp_path / "2.avsc").write_text(json.dumps(newer))
     values = [
-        framed(1, AVRO, ORDER),
-        framed(2, newer, {**ORDER, "extra": 9}),
-        framed(3, AVRO, ORDER),
-        b"\x01" + framed(1, AVRO, ORDER)[1:],
+        framed_avro(1, AVRO, ORDER),
+        framed_avro(2, newer, {**ORDER, "extra": 9}),
+        framed_avro(3, AVRO, ORDER),
+        b"\x01" + framed_avro(1, AVRO, ORDER)[1:],
     ]
     decoding = Decoding("avro-confluent", json.dumps(AVRO), str(tmp_path), on_drift="add")
-    found = decoded(decoding, values)
+    found = decode_values(decoding, values)
     assert found.rows.column("extra").to_pylist() == [None, 9]
     assert found.bad[2].endswith("the registry has no schema 3")
     assert "begins with byte 1" in found.bad[3]
@@ -243,9 +243,9 @@ def test_new_fields_within_an_avro_record_follow_the_rule(tmp_path: Path, rule: 
     }
     newer = {**AVRO, "fields": [*AVRO["fields"][:4], {"name": "lines", "type": lines}]}
     (tmp_path / "1.avsc").write_text(json.dumps(newer))
-    values = [framed(1, newer, {**ORDER, "lines": [{"sku": "a", "count": 3}]})]
+    values = [framed_avro(1, newer, {**ORDER, "lines": [{"sku": "a", "count": 3}]})]
     decoding = Decoding("avro-confluent", json.dumps(AVRO), str(tmp_path), on_drift=rule)
-    found = decoded(decoding, values)
+    found = decode_values(decoding, values)
     (row,) = found.rows.to_pylist()
     if rule == "add":
         assert (row["lines"], found.ignored) == ([{"sku": "a", "count": 3}], {})
@@ -265,7 +265,7 @@ def registry() -> Iterator[str]:
             self.wfile.write(json.dumps({"schema": json.dumps(AVRO)}).encode())
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever)
@@ -280,13 +280,13 @@ def registry() -> Iterator[str]:
 
 def test_schemas_come_from_a_registry(registry: str) -> None:
     decoding = Decoding("avro-confluent", registry=registry, on_drift="add")
-    found = decoded(decoding, [framed(1, AVRO, ORDER), framed(2, AVRO, ORDER)])
+    found = decode_values(decoding, [framed_avro(1, AVRO, ORDER), framed_avro(2, AVRO, ORDER)])
     assert found.rows.column("id").to_pylist() == [5]
     assert found.bad[1].endswith("the registry has no schema 2")
 
 
 @pytest.mark.parametrize(
-    ("how", "schema"),
+    ("encoding", "schema"),
     [
         ("json", "{"),
         ("json", '{"type": "array"}'),
@@ -300,6 +300,6 @@ def test_schemas_come_from_a_registry(registry: str) -> None:
         ),
     ],
 )
-def test_a_schema_that_gives_no_columns_is_refused(how: str, schema: str) -> None:
+def test_a_schema_that_gives_no_columns_is_refused(encoding: str, schema: str) -> None:
     with pytest.raises(ConfigError):
-        value_columns(Decoding(how, schema))
+        value_columns(Decoding(encoding, schema))

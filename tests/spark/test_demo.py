@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.xdist_group("jvm")]
-#: What it says, a step in a line.
+#: The lines that the demo prints, one per step.
 STEPS = r"""demo: starting 3 nodes on .*
 demo: created topic orders with 3 partitions on 3 replicas
 demo: a producer with acks=all and consumer group billing are at work
@@ -36,7 +36,7 @@ demo: kraftlog pipeline verify .*
 """
 
 
-def started(folder: Path) -> subprocess.Popen[str]:
+def start_demo(folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "kraftlog", "demo"],
         env={**os.environ, "TMPDIR": str(folder), "PYTHONPATH": ROOT},
@@ -61,8 +61,8 @@ def processes_of(folder: Path) -> list[str]:
 
 
 @pytest.mark.long
-def test_every_step_is_said_and_nothing_is_left(tmp_path: Path) -> None:
-    with started(tmp_path) as process:
+def test_every_step_is_printed_and_nothing_is_left_behind(tmp_path: Path) -> None:
+    with start_demo(tmp_path) as process:
         printed, errors = process.communicate(timeout=5 * LIMIT_S)
     assert (process.returncode, errors) == (0, "")
     assert re.fullmatch(STEPS, printed), printed
@@ -71,7 +71,7 @@ def test_every_step_is_said_and_nothing_is_left(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_demo_leaves_nothing(tmp_path: Path) -> None:
-    with started(tmp_path) as process:
+    with start_demo(tmp_path) as process:
         assert process.stdout is not None
         assert process.stdout.readline().startswith("demo: starting 3 nodes")
         assert process.stdout.readline().startswith("demo: created topic orders")
@@ -120,7 +120,7 @@ def test_an_archive_that_ends_is_named_with_its_last_lines(
 def test_a_slow_archive_is_waited_for_as_long_as_it_lives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Up to a limit that is far more than a slow machine needs; then its output is shown."""
+    """After a limit, far above what a slow machine needs, the error shows its output."""
     step = '{"event": "step", "step": "starting Spark"}'
     code = f"import time; print({step!r}, flush=True); time.sleep(9e3)"
     made = demo.Demo(keep=False)

@@ -73,7 +73,7 @@ def test_a_stream_has_no_end() -> None:
         source_options(given, is_stream=True)
 
 
-def test_an_unknown_topic(client: Client, address: str, named: Named) -> None:
+def test_an_unknown_topic_is_named(client: Client, address: str, named: Named) -> None:
     with pytest.raises(KraftlogSparkError) as raised:
         batch_reader(address, subscribe=named("t")).partitions()
     assert str(raised.value) == (
@@ -82,7 +82,7 @@ def test_an_unknown_topic(client: Client, address: str, named: Named) -> None:
     )
 
 
-def test_a_name_that_no_topic_can_have(address: str) -> None:
+def test_an_impossible_topic_name_is_refused(address: str) -> None:
     with pytest.raises(KraftlogSparkError) as raised:
         batch_reader(address, subscribe="ord*").partitions()
     assert str(raised.value) == (
@@ -91,7 +91,7 @@ def test_a_name_that_no_topic_can_have(address: str) -> None:
     )
 
 
-def test_an_unreachable_broker() -> None:
+def test_an_unreachable_broker_is_reported_with_its_option() -> None:
     with pytest.raises(KraftlogSparkError) as raised:
         stream_reader("127.0.0.1:1", subscribe="t").initialOffset()
     assert "Check the option kafka.bootstrap.servers=127.0.0.1:1" in str(raised.value)
@@ -99,7 +99,7 @@ def test_an_unreachable_broker() -> None:
         stream_reader("http://x", subscribe="t").initialOffset()
 
 
-def test_offsets_that_do_not_fit_the_log(client: Client, address: str, named: Named) -> None:
+def test_offsets_outside_the_log_are_refused(client: Client, address: str, named: Named) -> None:
     topic = named("t")
     client.create_topic(topic, partitions=2)
     write(client, topic, 3)
@@ -199,7 +199,7 @@ def test_a_batch_that_is_corrupt_on_disk_is_named_in_a_paragraph(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """By Spark's error, and by a pipeline's."""
+    """In Spark's error, and in that of a pipeline."""
     from pyspark.errors.exceptions.captured import CapturedException
 
     topic = named("t")

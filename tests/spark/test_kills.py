@@ -1,4 +1,4 @@
-"""Pipelines that are killed, and brokers under them: nothing is lost, and nothing is twice."""
+"""Pipelines, and brokers under them, are killed: no record is lost or duplicated."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kraftlog.spark.pipelines.verify import run as verify
 from tests.patience import LIMIT_S
 from tests.server.local_cluster import LocalCluster
 from tests.server.replication_load import until
-from tests.spark.archives import all_places, archive, dead_letters, places, produce
+from tests.spark.archives import all_positions, archive, dead_letters, produce, record_positions
 from tests.spark.killed_archive import AFTER, BEFORE, BETWEEN
 from tests.spark.pipeline_process import PipelineProcess
 
@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.long, pytest.mark.slow]
 COUNT = 100
 SEED = 13
 KILLED = -signal.SIGKILL
-#: Of both partitions, and in a batch.
+#: The number of records in both partitions, and the most in a batch.
 MANY, BATCH = 100_000, 5_000
 SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
 
@@ -44,23 +44,23 @@ def client(our_node: str) -> Iterator[Client]:
         yield made
 
 
-@pytest.mark.parametrize("where", [BEFORE, AFTER])
+@pytest.mark.parametrize("moment", [BEFORE, AFTER])
 def test_an_archive_killed_around_a_commit_goes_on(
     spark: SparkSession,
     our_node: str,
     client: Client,
     named: Callable[[str], str],
     tmp_path: Path,
-    where: str,
+    moment: str,
 ) -> None:
     topic = named("t")
     client.create_topic(topic, partitions=2)
     produce(client, topic, COUNT)
     lake = tmp_path / "lake"
-    killed_archive(where, tmp_path, topic, our_node, "--max-records-per-batch", str(COUNT))
-    assert 0 < len(places(lake, topic)) <= 2 * COUNT
+    run_killed_archive(moment, tmp_path, topic, our_node, "--max-records-per-batch", str(COUNT))
+    assert 0 < len(record_positions(lake, topic)) <= 2 * COUNT
     assert archive(our_node, lake, topic) == 0
-    assert places(lake, topic) == all_places(COUNT)
+    assert record_positions(lake, topic) == all_positions(COUNT)
     assert verify([str(lake), "-b", our_node]) == 0
 
 
@@ -71,23 +71,23 @@ def test_an_archive_killed_before_its_dead_letters_adds_them_once(
     named: Callable[[str], str],
     tmp_path: Path,
 ) -> None:
-    """The table has the second batch, the table of dead letters does not."""
+    """At the kill the table has the second batch, but the table of dead letters has not."""
     topic = named("t")
     client.create_topic(topic, partitions=1)
     write(client, topic, ["no JSON" if n % 10 == 9 else f'{{"id": {n}}}' for n in range(COUNT)])
     (tmp_path / "schema.json").write_text(json.dumps(SCHEMA))
     decode = ("--decode", "json", "--schema", str(tmp_path / "schema.json"))
     lake = tmp_path / "lake"
-    killed_archive(
+    run_killed_archive(
         BETWEEN, tmp_path, topic, our_node, *decode, "--max-records-per-batch", str(COUNT // 4)
     )
     good = [(0, offset) for offset in range(COUNT) if offset % 10 != 9]
-    assert places(lake, topic) == [place for place in good if place[1] < COUNT // 2]
+    assert record_positions(lake, topic) == [place for place in good if place[1] < COUNT // 2]
     assert [each["offset"] for each in dead_letters(lake)] == [9, 19]
 
     assert archive(our_node, lake, topic, *decode) == 0
 
-    assert places(lake, topic) == good
+    assert record_positions(lake, topic) == good
     assert sorted(each["offset"] for each in dead_letters(lake)) == [*range(9, COUNT, 10)]
     assert verify([str(lake), "-b", our_node]) == 0
 
@@ -112,12 +112,12 @@ def test_an_archive_killed_again_and_again_has_every_record_once(
                 process.await_event("progress")
             await_files(lake / topic, files)
             process.kill()
-    left = MANY - len(places(lake, topic))
+    left = MANY - len(record_positions(lake, topic))
     assert 0 < left < MANY
 
     assert archive(our_node, lake, topic) == 0
 
-    assert places(lake, topic) == all_places(MANY // 2)
+    assert record_positions(lake, topic) == all_positions(MANY // 2)
     assert verify([str(lake), "-b", our_node]) == 0
 
 
@@ -143,7 +143,7 @@ def test_a_continuous_archive_outlives_the_kill_of_a_broker(
                 await_archived(lake, 6 * COUNT)
                 assert process.stop() == 130
                 assert "Traceback" not in process.errors()
-        assert places(lake, "orders") == all_places(3 * COUNT)
+        assert record_positions(lake, "orders") == all_positions(3 * COUNT)
         assert verify([str(lake), "-b", cluster.servers]) == 0
     finally:
         cluster.end()
@@ -156,7 +156,7 @@ def test_a_killed_replay_repeats_and_leaves_out_nothing(
     named: Callable[[str], str],
     tmp_path: Path,
 ) -> None:
-    """Killed twice, when the topic has some of the records; its tasks end before it goes on."""
+    """It is killed twice while it writes; the next run starts once its tasks have ended."""
     topic = named("t")
     client.create_topic(topic, partitions=2)
     size = 20_000
@@ -174,7 +174,7 @@ def test_a_killed_replay_repeats_and_leaves_out_nothing(
         with PipelineProcess(tmp_path, "replay", *words, "--rate", "3000") as process:
             await_records(client, topic, least)
             process.kill()
-    assert end(client, topic) < size
+    assert count_records(client, topic) < size
 
     assert replay.run(words) == 0
 
@@ -188,9 +188,11 @@ def test_a_killed_replay_repeats_and_leaves_out_nothing(
     }
 
 
-def killed_archive(where: str, folder: Path, topic: str, address: str, *arguments: str) -> None:
-    """An archive into `folder`/lake that kills itself in its second batch."""
-    words = [where, topic, "--to", str(folder / "lake"), "-b", address, *arguments]
+def run_killed_archive(
+    moment: str, folder: Path, topic: str, address: str, *arguments: str
+) -> None:
+    """Run an archive into `folder`/lake that is killed in its second batch."""
+    words = [moment, topic, "--to", str(folder / "lake"), "-b", address, *arguments]
     with PipelineProcess(folder, *words, module="tests.spark.killed_archive") as process:
         assert process.wait() == KILLED, (folder / "errors.txt").read_text()
 
@@ -201,22 +203,22 @@ def write(client: Client, topic: str, values: Sequence[str]) -> None:
             producer.send(topic, value, partition=0)
 
 
-def archived(lake: Path) -> int:
+def count_archived(lake: Path) -> int:
     """How many records of the topic `orders` the table has."""
     table = ArchiveTable.open(str(lake), "orders")
     return 0 if table is None else sum(table.state.offsets.values())
 
 
 def await_archived(lake: Path, count: int) -> None:
-    until(lambda: archived(lake) == count, f"{count} records in the table")
+    until(lambda: count_archived(lake) == count, f"{count} records in the table")
 
 
 def await_records(client: Client, topic: str, least: int) -> None:
-    until(lambda: end(client, topic) >= least, f"{least} records in the topic")
+    until(lambda: count_records(client, topic) >= least, f"{least} records in the topic")
 
 
-def end(client: Client, topic: str) -> int:
-    """The records that a topic without gaps has."""
+def count_records(client: Client, topic: str) -> int:
+    """The number of records in a topic without gaps."""
     return sum(each.offset for each in client.offsets(topic).values())
 
 

@@ -1,4 +1,4 @@
-"""A task goes on with the new leader when the broker that it reads from is gone, or follows."""
+"""A task continues with the new leader after its broker was killed, or leads no longer."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_task_follows_the_leader(cluster: LocalCluster, is_killed: bool) -> No
 
 
 def move_leader(client: Client, topic: str, leader: int) -> None:
-    """Make another replica the leader of partition 0, and wait until it is."""
+    """Let another replica lead partition 0, and wait until it does."""
     others = [node for node in (1, 2, 3) if node != leader]
     client.reassign_partitions({(topic, 0): [*others, leader]})
 

@@ -1,4 +1,4 @@
-"""`kraftlog pipeline metadata`: the cluster as it was, from live clusters and copied logs."""
+"""`kraftlog pipeline metadata`: earlier states of a cluster, live or from a copy of its log."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CONTROL_BATCH = 0x20
 BEGIN_TRANSACTION, END_TRANSACTION = b"\x17", b"\x18"
 
 
-def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+def json_output(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
     assert run([*map(str, arguments), "--json"]) == 0
     [line] = capsys.readouterr().out.splitlines()
     found: dict[str, Any] = json.loads(line)
@@ -50,10 +50,10 @@ def test_a_live_cluster_is_shown_as_it_was(
 ) -> None:
     """The newest state is the one that the brokers report; the earlier one has no topic."""
     topic = named("t")
-    before = printed(capsys, "-b", address)["as_of"]["offset"]
+    before = json_output(capsys, "-b", address)["as_of"]["offset"]
     client.create_topic(topic, partitions=3, configs={"retention.ms": "4000"})
 
-    now = printed(capsys, "-b", address)["tables"]
+    now = json_output(capsys, "-b", address)["tables"]
     assert [
         (row["partition"], row["leader"], row["isr"], row["leader_epoch"])
         for row in now["partitions"]
@@ -68,9 +68,9 @@ def test_a_live_cluster_is_shown_as_it_was(
         "configs"
     ]
     assert [row["voter"] for row in now["voters"]] == [1]
-    then = printed(capsys, "-b", address, "--as-of", before, "--table", "topics")["tables"]
+    then = json_output(capsys, "-b", address, "--as-of", before, "--table", "topics")["tables"]
     assert topic not in [row["topic"] for row in then["topics"]]
-    changes = printed(capsys, "-b", address, "--diff", before, "latest", "--table", "topics")
+    changes = json_output(capsys, "-b", address, "--diff", before, "latest", "--table", "topics")
     added = [each for each in changes["changes"] if each["key"] == {"topic": topic}]
     assert [each["what"] for each in added] == ["added"]
     assert added[0]["fields"]["partitions"] == [None, 3]
@@ -151,7 +151,7 @@ def test_quotas_and_scram_credentials_are_those_of_kafkas_tools(
     configs("--entity-default", "--alter", "--add-config", "consumer_byte_rate=7")
     try:
         told = configs("--describe")
-        found = printed(capsys, "-b", kafka, "--table", "quotas", "--table", "scram")["tables"]
+        found = json_output(capsys, "-b", kafka, "--table", "quotas", "--table", "scram")["tables"]
     finally:
         configs("--entity-default", "--alter", "--delete-config", "consumer_byte_rate")
     quotas = {row["entity"]: f"{row['key']}={row['value']}" for row in found["quotas"]}
@@ -178,11 +178,11 @@ def copy(
 def test_tables_are_written_as_versions(
     copy: Path, tmp_path: Path, named: Callable[[str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each version of a Delta table says of which offset it is; no session of Spark is used."""
+    """Each version of a Delta table names its metadata offset; no Spark session is used."""
     session = SparkSession.getActiveSession()
     lake = tmp_path / "lake"
     for as_of in (1, "latest"):
-        printed(capsys, "--data", copy, "--as-of", as_of, "--to", lake)
+        json_output(capsys, "--data", copy, "--as-of", as_of, "--to", lake)
     topics = DeltaTable(str(lake / "topics"))
     assert named("t") in topics.to_pyarrow_table().column("topic").to_pylist()
     records = [commit["kraftlog"] for commit in reversed(topics.history())]
@@ -198,7 +198,7 @@ def test_tables_are_written_as_versions(
 def test_the_text_names_what_has_changed(
     copy: Path, named: Callable[[str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A directory that is half a batch longer than its last whole one is read up to that."""
+    """A copy that ends in half a batch is read up to its last whole one."""
     segment = copy / "__cluster_metadata-0" / f"{0:020d}.log"
     with segment.open("ab") as file:
         file.write(segment.read_bytes()[:70])
@@ -236,7 +236,7 @@ def test_what_cannot_be_shown_is_refused(
 def test_brokers_that_were_never_reached_are_not_tried_again(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As in the other pipelines: the address may be wrong."""
+    """As in the other pipelines, since the address may be wrong."""
     pauses: list[float] = []
     monkeypatch.setattr(Deadline, "pause", lambda _, seconds: pauses.append(seconds))
     assert run(["-b", "127.0.0.1:1"]) == 1
@@ -274,7 +274,7 @@ def test_internal_topics_are_printed_if_that_is_wanted(
     assert run([*tables, "--internal"]) == 0
     text = capsys.readouterr().out
     assert (topic in text, "left out" in text) == (True, False)
-    assert topic in [row["topic"] for row in printed(capsys, *tables)["tables"]["topics"]]
+    assert topic in [row["topic"] for row in json_output(capsys, *tables)["tables"]["topics"]]
     for words, is_shown in (((), False), (("--internal",), True)):
         assert run(["-b", our_node, "--diff", "0", "latest", "--table", "topics", *words]) == 0
         assert (topic in capsys.readouterr().out) == is_shown
@@ -299,7 +299,7 @@ def test_a_damaged_segment_is_named(copy: Path, capsys: pytest.CaptureFixture[st
 def test_a_log_that_begins_with_a_snapshot_is_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What the snapshot replaced is refused; what followed it is there, live and in a copy."""
+    """Offsets before the snapshot are refused; later ones are shown, live and from a copy."""
     settings = ("--override", "metadata.log.max.record.bytes.between.snapshots=1")
     arguments = (str(tmp_path / "data"), *settings)
     node = NodeProcess(*arguments, errors=str(tmp_path / "errors.txt"), topics={"a": 1})
@@ -311,7 +311,7 @@ def test_a_log_that_begins_with_a_snapshot_is_shown(
         assert node.stop() == 0
         node = NodeProcess(*arguments, errors=str(tmp_path / "errors.txt"), topics={"b": 1})
         for place in (("-b", node.address), ("--data", str(tmp_path / "data"))):
-            topics = printed(capsys, *place, "--table", "topics")["tables"]["topics"]
+            topics = json_output(capsys, *place, "--table", "topics")["tables"]["topics"]
             assert [row["topic"] for row in topics] == ["a", "b"]
         assert run(["-b", node.address, "--as-of", "0"]) == 1
         assert "earlier states of the cluster cannot be read" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Workers do without pandas, which takes longer to load than many a task to run."""
+"""Workers never load pandas, which takes longer than many tasks run."""
 
 from __future__ import annotations
 

@@ -37,8 +37,8 @@ HEADERS = {"includeHeaders": "true"}
 COMMITTED_ONLY = {"kafka.isolation.level": "read_committed"}
 
 
-def at(**by_partition: int) -> str:
-    """JSON with a number for each partition of `MIXED`, from p0 on."""
+def numbers_of_mixed(**by_partition: int) -> str:
+    """JSON with a number for each partition of `MIXED`: `p0=5` is that of partition 0."""
     return json.dumps({MIXED: {name[1:]: number for name, number in by_partition.items()}})
 
 
@@ -64,9 +64,13 @@ BATCHES = {
     },
     "times by partition": {
         "subscribe": MIXED,
-        "startingOffsetsByTimestamp": at(p0=T0_MS + 1, p1=T0_MS, p2=0, p3=T0_MS + 10**9),
+        "startingOffsetsByTimestamp": numbers_of_mixed(
+            p0=T0_MS + 1, p1=T0_MS, p2=0, p3=T0_MS + 10**9
+        ),
         "startingOffsetsByTimestampStrategy": "latest",
-        "endingOffsetsByTimestamp": at(p0=T0_MS + 50_000, p1=T0_MS + 9000, p2=0, p3=T0_MS + 10**9),
+        "endingOffsetsByTimestamp": numbers_of_mixed(
+            p0=T0_MS + 50_000, p1=T0_MS + 9000, p2=0, p3=T0_MS + 10**9
+        ),
         "endingOffsets": "latest",
     },
     "lost records": {
@@ -123,7 +127,7 @@ def test_a_batch_has_the_same_rows(
 
 
 def test_the_topics_have_what_parity_is_about(spark: SparkSession, filled: str) -> None:
-    """The comparison above would mean little on plain data."""
+    """Else the comparison of both sources would prove little."""
     rows = read(spark, OURS, filled, BATCHES["everything"])
     compacted = [row[4] for row in rows if row[2] == COMPACTED]
     assert compacted != list(range(len(compacted))), "gaps"
@@ -156,8 +160,8 @@ def test_a_stream_has_the_same_batches(
 
 
 @pytest.fixture
-def written(spark: SparkSession, connector: str) -> DataFrame:
-    """Rows with all that the columns of both sinks may have; one task writes them, in order."""
+def rows_to_write(spark: SparkSession, connector: str) -> DataFrame:
+    """Rows with all values that both sinks accept; one task writes them in order."""
     return (
         spark.range(60)
         .coalesce(1)
@@ -179,7 +183,7 @@ def test_both_sinks_write_the_same_records(
     connector: str,
     address: str,
     client: Client,
-    written: DataFrame,
+    rows_to_write: DataFrame,
     named: Callable[[str], str],
 ) -> None:
     """Also in the same partitions, at the same offsets."""
@@ -188,7 +192,7 @@ def test_both_sinks_write_the_same_records(
         topic = named(sink)
         client.create_topic(topic, partitions=5)
         options = {"kafka.bootstrap.servers": address, "topic": topic}
-        written.write.format(sink).mode("append").options(**options).save()
+        rows_to_write.write.format(sink).mode("append").options(**options).save()
         rows = read(spark, OURS, address, {"subscribe": topic, **HEADERS})
         found[sink] = [(row[:2], row[3:5], row[7]) for row in rows]
     assert found[OURS] == found[connector]

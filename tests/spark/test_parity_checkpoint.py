@@ -42,7 +42,7 @@ def test_a_stream_changes_its_source_without_loss_or_duplicate(
     query = stream(spark, connector, address, tmp_path, **given)
     ((start, end),) = offsets(query)
     assert flat(start) == {(topic, 0): 6, (topic, 1): 7}
-    assert list(topic_ids(start)) == [topic], "what ours notes does not disturb the connector"
+    assert list(topic_ids(start)) == [topic], "the connector ignores the topic ids in the offsets"
     assert end == {topic: {"0": 8, "1": 7}}
 
     rows = spark.read.parquet(str(tmp_path / "rows")).select("partition", "offset").collect()

@@ -1,4 +1,4 @@
-"""`kraftlog pipeline replay` writes a table's records back in order, and goes on where it was."""
+"""`kraftlog pipeline replay` writes records in order, and continues where it stopped."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def client(our_node: str) -> Iterator[Client]:
 
 
 def table(path: Path, topics: tuple[str, ...] = ("old",), partitions: int = 2) -> str:
-    """A Delta table of `COUNT` records of each partition, not in the order of offsets."""
+    """Write a Delta table of `COUNT` records per partition, not in offset order."""
     rows = [
         {
             "key": None if offset % 3 else b"k",
@@ -55,7 +55,7 @@ def table(path: Path, topics: tuple[str, ...] = ("old",), partitions: int = 2) -
 
 
 def offsets_in(client: Client, topic: str) -> dict[int, list[int]]:
-    """The old offsets of the records of each partition, in order."""
+    """The offsets that the records had in the table, by partition and in log order."""
     found: dict[int, list[int]] = {}
     with client.consume(topic, start="beginning", until_end=True) as records:
         for record in records:
@@ -143,7 +143,7 @@ def test_times_and_topics_choose_records(
         assert {(record.value or b"")[:1] for record in records} == {b"b"}
 
 
-def test_what_cannot_be_replayed_is_said_in_a_paragraph(
+def test_what_cannot_be_replayed_is_reported_in_a_paragraph(
     spark: SparkSession,
     client: Client,
     our_node: str,

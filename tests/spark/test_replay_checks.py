@@ -27,8 +27,10 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def refused(our_node: str, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
-    """Run it; return the exit code and the one line that it prints."""
+def run_refused_replay(
+    our_node: str, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str]]:
+    """A function that runs a replay, and returns its exit code and its one line of errors."""
 
     def run_it(*arguments: object, to: str = "nowhere") -> tuple[int, str]:
         code = run([*map(str, arguments), "--to", to, "-b", our_node])
@@ -38,51 +40,63 @@ def refused(our_node: str, capsys: pytest.CaptureFixture[str]) -> Callable[..., 
     return run_it
 
 
-def test_an_unknown_topic(refused: Callable[..., tuple[int, str]], tmp_path: Path) -> None:
-    write_deltalake(str(tmp_path / "t"), ROWS)
-    code, said = refused(tmp_path / "t")
-    assert (code, "topic nowhere does not exist" in said) == (1, True)
-
-
-def test_a_topic_of_a_table_without_topics(
-    refused: Callable[..., tuple[int, str]], tmp_path: Path
+def test_an_unknown_topic_is_refused(
+    run_refused_replay: Callable[..., tuple[int, str]], tmp_path: Path
 ) -> None:
-    """It would only change the mark by which a run finds where it goes on."""
+    write_deltalake(str(tmp_path / "t"), ROWS)
+    code, error = run_refused_replay(tmp_path / "t")
+    assert (code, "topic nowhere does not exist" in error) == (1, True)
+
+
+def test_a_topic_of_a_table_without_topics_is_refused(
+    run_refused_replay: Callable[..., tuple[int, str]], tmp_path: Path
+) -> None:
+    """With --topic such a table would only get another mark for where the next run continues."""
     write_deltalake(str(tmp_path / "orders"), ROWS)
-    code, said = refused(tmp_path / "orders", "--topic", "other")
+    code, error = run_refused_replay(tmp_path / "orders", "--topic", "other")
     assert code == 2
-    assert "--topic other: " in said
-    assert "has no column topic to choose by" in said
-    assert "nowhere does not exist" in refused(tmp_path / "orders", "--topic", "orders")[1]
+    assert "--topic other: " in error
+    assert "has no column topic to choose by" in error
+    assert (
+        "nowhere does not exist" in run_refused_replay(tmp_path / "orders", "--topic", "orders")[1]
+    )
 
 
-def test_a_directory_of_tables(refused: Callable[..., tuple[int, str]], tmp_path: Path) -> None:
+def test_a_directory_of_tables_is_refused(
+    run_refused_replay: Callable[..., tuple[int, str]], tmp_path: Path
+) -> None:
     for name in ("payments", "orders"):
         write_deltalake(str(tmp_path / name), ROWS)
     (tmp_path / "_kraftlog").mkdir()
-    code, said = refused(tmp_path)
+    code, error = run_refused_replay(tmp_path)
     assert code == 1
-    assert said.endswith(
+    assert error.endswith(
         f"is a directory of tables: name one of them: {tmp_path}/orders, {tmp_path}/payments"
     )
 
 
-def test_a_table_that_has_no_records_or_not_the_columns(
-    refused: Callable[..., tuple[int, str]], tmp_path: Path
+def test_a_table_without_rows_or_columns_is_refused(
+    run_refused_replay: Callable[..., tuple[int, str]], tmp_path: Path
 ) -> None:
     DeltaTable.create(str(tmp_path / "empty"), ROWS.schema)
-    assert "is a Delta table without rows" in refused(tmp_path / "empty")[1]
+    assert "is a Delta table without rows" in run_refused_replay(tmp_path / "empty")[1]
     write_deltalake(str(tmp_path / "other"), pa.table({"x": [1]}))
     columns = "has no column value and partition and offset; its columns are x"
-    assert columns in refused(tmp_path / "other")[1]
+    assert columns in run_refused_replay(tmp_path / "other")[1]
     write_deltalake(str(tmp_path / "t"), ROWS)
-    assert "has no column timestamp to keep" in refused(tmp_path / "t", "--keep-timestamps")[1]
     assert (
-        "has no column timestamp to select by" in refused(tmp_path / "t", "--from", "2026-01-01")[1]
+        "has no column timestamp to keep"
+        in run_refused_replay(tmp_path / "t", "--keep-timestamps")[1]
+    )
+    assert (
+        "has no column timestamp to select by"
+        in run_refused_replay(tmp_path / "t", "--from", "2026-01-01")[1]
     )
 
 
-def test_brokers_that_cannot_be_reached(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unreachable_brokers_are_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write_deltalake(str(tmp_path / "t"), ROWS)
     assert run([str(tmp_path / "t"), "--to", "t", "-b", "127.0.0.1:1"]) == 1
     assert "check --bootstrap-server, and that the brokers run" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Rows are made of batches without what a worker need not load."""
+"""Rows are made from batches without loading pandas."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ print("pandas" in sys.modules)
 
 
 def test_pandas_is_not_loaded_to_make_rows() -> None:
-    """It takes longer to load than many a task to run, in every worker."""
+    """Loading it takes longer than many tasks run, in every worker."""
     command = [sys.executable, "-c", _PROGRAM]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

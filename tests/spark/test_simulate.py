@@ -23,7 +23,7 @@ COMMAND = ["pipeline", "simulate", "--seeds", "11:21", "--scenario", "leader-par
 def test_runs_are_those_of_the_simulator(
     spark: SparkSession, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """Whatever the task and the machine; and so are those of a retried task."""
+    """In any task of any machine, also after a retry."""
     assert main([*COMMAND, "--json"]) == 0
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     rows = [event for event in events if event["event"] == "row"]

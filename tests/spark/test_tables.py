@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 DAYS = (date(2026, 1, 1), date(2026, 1, 2))
 
 
-def part(day: date, **columns: object) -> pa.Table:
+def rows_of_day(day: date, **columns: object) -> pa.Table:
     return pa.table({"date": pa.array([day], pa.date32()), **columns})
 
 
@@ -30,12 +30,12 @@ def test_columns_are_those_of_the_table_and_rows_those_of_live_files(
     """New columns and fields, a column that no file has, dates, and a file that was replaced."""
     path = str(tmp_path / "a table")
     at = pa.struct([("x", pa.int64())])
-    replaced = part(DAYS[0], offset=[-1], at=pa.array([{"x": 0}], at))
+    replaced = rows_of_day(DAYS[0], offset=[-1], at=pa.array([{"x": 0}], at))
     write_deltalake(path, replaced, partition_by=["date"])
-    first = part(DAYS[0], offset=[0], at=pa.array([{"x": 1}], at))
+    first = rows_of_day(DAYS[0], offset=[0], at=pa.array([{"x": 1}], at))
     write_deltalake(path, first, mode="overwrite")
     wide = pa.struct([("x", pa.int64()), ("y", pa.string())])
-    second = part(DAYS[1], offset=[1], at=pa.array([{"x": 2, "y": "z"}], wide), name=["n"])
+    second = rows_of_day(DAYS[1], offset=[1], at=pa.array([{"x": 2, "y": "z"}], wide), name=["n"])
     write_deltalake(path, second, mode="append", schema_mode="merge")
     table = DeltaTable(path)
     table.alter.add_columns([Field.from_json(
@@ -51,8 +51,10 @@ def test_columns_are_those_of_the_table_and_rows_those_of_live_files(
     ]
 
 
-def test_names_of_directories_are_no_patterns(spark: SparkSession, tmp_path: Path) -> None:
-    """Nor are they decoded twice. Deltalake itself refuses `[` in the name of a table."""
+def test_special_characters_in_directory_names_are_literal(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Neither patterns, nor decoded twice. Deltalake itself refuses `[` in a table's name."""
     path = str(tmp_path / "a {x}* table?")
     keys = ["a b", "50%", "x:y", "c%20d", "e[f]*{g}?h"]
     write_deltalake(path, pa.table({"key": keys, "n": [*range(5)]}), partition_by=["key"])

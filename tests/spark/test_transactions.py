@@ -1,4 +1,4 @@
-"""Transactions of Apache Kafka: what is read and archived while one is open, and after."""
+"""Transactions of Apache Kafka: what is read and archived while one is open, and after its end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kraftlog.spark.lake.table import ArchiveTable
 from kraftlog.spark.pipelines import replay
 from kraftlog.spark.pipelines.verify import run as verify
 from tests.patience import LIMIT_S
-from tests.spark.archives import archive, places
+from tests.spark.archives import archive, record_positions
 from tests.spark.parity import OURS, ordered, read, stream, write
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-#: So that the broker aborts no transaction by itself, however slow the machine is.
+#: Long, so that the broker never aborts a transaction by itself.
 TIMEOUT_MS = 15 * 60 * 1000
 COMMITTED = {"kafka.isolation.level": "read_committed"}
 EARLIEST = {"startingOffsets": "earliest"}
@@ -44,7 +44,7 @@ class Transactions:
         self._producer.init_transactions(LIMIT_S)
 
     def begin(self, count: int) -> None:
-        """Begin a transaction, and have its records in the log."""
+        """Begin a transaction, and write its records to the log."""
         self._producer.begin_transaction()
         for number in range(count):
             self._producer.produce(self._topic, b"%d" % number, partition=0)
@@ -94,7 +94,7 @@ def test_both_sources_stop_at_an_open_transaction(
 def test_an_archive_has_what_is_committed(
     spark: SparkSession, kafka: str, client: Client, named: Callable[[str], str], tmp_path: Path
 ) -> None:
-    """It ends before an open transaction, and later goes on there; a replay has the same."""
+    """It stops before an open transaction, and continues later; a replay has the same records."""
     topic, again = named("t"), named("again")
     client.create_topic(topic, partitions=1)
     client.create_topic(again, partitions=1)
@@ -108,7 +108,7 @@ def test_an_archive_has_what_is_committed(
     def archived() -> list[int]:
         assert archive(kafka, tmp_path, topic) == 0
         assert verify([str(tmp_path), "-b", kafka]) == 0
-        return [offset for _, offset in places(tmp_path, topic)]
+        return [offset for _, offset in record_positions(tmp_path, topic)]
 
     assert archived() == [*range(5)]
     assert next_offsets(tmp_path, topic) == {0: 12}

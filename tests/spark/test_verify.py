@@ -47,7 +47,7 @@ def write_topic(client: Client, topic: str, partitions: int = 1, **configs: str)
 
 
 def rows_of(address: str, topic: str, partition: int, start: int, end: int) -> pa.Table:
-    """The rows that an archive has of a range."""
+    """The rows that an archive would write for a range."""
     wanted = OffsetRange(topic, partition, start, end)
     maker = RowMaker(wanted, with_headers=True)
     reader = RangeReader(cluster_of(address, LIMIT_S), wanted.name, start, end)
@@ -56,7 +56,7 @@ def rows_of(address: str, topic: str, partition: int, start: int, end: int) -> p
 
 
 def archive(address: str, lake: Path, topic: str, partitions: int = 1) -> str:
-    """Two files of each partition, as of an archive of two batches; returns the table's path."""
+    """Write a table as an archive of two batches, with two files per partition; return its path."""
     path = str(lake / topic)
     for start in (0, COUNT // 2):
         for partition in range(partitions):
@@ -65,8 +65,8 @@ def archive(address: str, lake: Path, topic: str, partitions: int = 1) -> str:
     return path
 
 
-def altered(path: str, change: Callable[[pa.Table], pa.Table]) -> None:
-    """Write the rows of a file again in its place."""
+def rewrite_file(path: str, change: Callable[[pa.Table], pa.Table]) -> None:
+    """Replace a Parquet file by one with changed rows."""
     pq.write_table(change(pq.read_table(path)), path)
 
 
@@ -77,8 +77,8 @@ def files_of(table: str) -> list[str]:
     return [os.path.join(table, each["path"]) for each in found]
 
 
-class Verified:
-    """The report of a run, as programs see it."""
+class Verification:
+    """A run of `pipeline verify --json`: its exit code, errors and report."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str], *arguments: object) -> None:
         self.code = run([*map(str, arguments), "--json"])
@@ -109,7 +109,7 @@ def test_an_archive_is_equal_to_its_log(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Also after its small files were made into one."""
+    """Also after its small files were compacted into one."""
     plain, compacted = named("plain"), named("compacted")
     for topic in (plain, compacted):
         write_topic(client, topic, 2)
@@ -117,7 +117,7 @@ def test_an_archive_is_equal_to_its_log(
     DeltaTable(str(tmp_path / compacted)).optimize.compact()
     assert len(DeltaTable(str(tmp_path / compacted)).file_uris()) == 1
 
-    verified = Verified(capsys, tmp_path, "-b", address)
+    verified = Verification(capsys, tmp_path, "-b", address)
 
     assert verified.report["findings"] == []
     assert verified.code == 0
@@ -167,8 +167,8 @@ def test_each_difference_is_named(
         kind = rows.schema.field("headers").type
         return rows.set_column(place, "headers", pa.array(headers, kind))
 
-    altered(files_of(table[changed])[0], with_value)
-    altered(files_of(table[header])[1], with_header)
+    rewrite_file(files_of(table[changed])[0], with_value)
+    rewrite_file(files_of(table[header])[1], with_header)
     our_client.delete_topic(short)
     write_topic(our_client, short)
     our_client.delete_records({(short, 0): 20})
@@ -176,7 +176,7 @@ def test_each_difference_is_named(
     row = beyond.set_column(beyond.column_names.index("offset"), "offset", pa.array([COUNT]))
     write_deltalake(table[short], row, mode="append")
 
-    verified = Verified(capsys, tmp_path, "-b", our_node)
+    verified = Verification(capsys, tmp_path, "-b", our_node)
 
     assert verified.code == 3
     assert verified.findings(lost) == [("missing", half, [[half, COUNT - 1]])]
@@ -219,7 +219,7 @@ def test_what_compaction_deleted_is_counted(
                 "value": values,
             }
             write_deltalake(str(tmp_path / "lake" / "kept"), pa.table(rows))
-            verified = Verified(capsys, tmp_path / "lake", "-b", node.address)
+            verified = Verification(capsys, tmp_path / "lake", "-b", node.address)
     finally:
         node.make_sure_it_is_gone()
 
@@ -250,7 +250,7 @@ def test_committed_records_of_transactions_are_compared(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Markers and aborted records are holes of the log, which are not missing in the lake."""
+    """Markers and aborted records are gaps in the log, and not missing in the lake."""
     topic = named("t")
     with Client(kafka, timeout_s=LIMIT_S) as client:
         client.create_topic(topic, partitions=1)
@@ -278,9 +278,11 @@ def test_committed_records_of_transactions_are_compared(
     properties = CommitProperties(custom_metadata=record)
     write_deltalake(str(tmp_path / topic), rows, commit_properties=properties)
 
-    committed = Verified(capsys, tmp_path / topic, "-b", kafka)
+    committed = Verification(capsys, tmp_path / topic, "-b", kafka)
     assert committed.code == 0, committed.report
-    every = Verified(capsys, tmp_path / topic, "-b", kafka, "--isolation-level", "read_uncommitted")
+    every = Verification(
+        capsys, tmp_path / topic, "-b", kafka, "--isolation-level", "read_uncommitted"
+    )
     assert every.code == 3
     assert every.findings(topic) == [("missing", 3, [[2, 2], [6, 6], [10, 10]])]
 
@@ -294,8 +296,8 @@ def test_committed_records_of_transactions_are_compared(
     )
     write_deltalake(str(tmp_path / "other" / topic), rows)
     words = (tmp_path / "other" / topic, "-b", kafka)
-    assert Verified(capsys, *words).code == 0
-    committed = Verified(capsys, *words, "--isolation-level", "read_committed")
+    assert Verification(capsys, *words).code == 0
+    committed = Verification(capsys, *words, "--isolation-level", "read_committed")
     assert committed.findings(topic) == [("not in the log", 3, [[2, 2], [6, 6], [10, 10]])]
 
 
@@ -338,14 +340,14 @@ def test_a_log_that_ends_before_what_was_archived_is_named(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Also where the table has no record that the log lacks, as after a lost marker."""
+    """Also if only offsets are missing that have no rows, such as a lost marker's."""
     topic = named("t")
     write_topic(our_client, topic)
     record = {"ranges": {"0": [0, COUNT + 5]}, "topicId": ""}
     properties = CommitProperties(custom_metadata={"kraftlog": record})
     rows = rows_of(our_node, topic, 0, 0, COUNT)
     write_deltalake(str(tmp_path / topic), rows, commit_properties=properties)
-    verified = Verified(capsys, tmp_path, "-b", our_node)
+    verified = Verification(capsys, tmp_path, "-b", our_node)
     assert verified.code == 3
     assert verified.findings(topic) == [("not in the log", 0, [[COUNT, COUNT + 4]])]
 

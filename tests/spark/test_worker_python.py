@@ -22,10 +22,10 @@ ZIPS = os.path.join(os.path.dirname(pyspark.__file__), "python", "lib")
 
 @pytest.fixture
 def chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A user without a cache and without variables of Spark's; returns the cache."""
+    """The path of a cache that does not exist, for a user without Spark's variables."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a cache"))
     for name in (*VARIABLES, "SPARK_HOME"):
-        monkeypatch.setenv(name, "of another test")  # so that it is as it was afterwards
+        monkeypatch.setenv(name, "of another test")  # so that it is restored after the test
         monkeypatch.delenv(name)
     return tmp_path / "a cache"
 
@@ -48,7 +48,7 @@ def test_a_process_takes_no_source_from_the_zips(chosen: Path) -> None:
     assert kept == "/of a user:*"
 
 
-def test_what_the_user_chose_stays(chosen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_users_choice_of_python_is_kept(chosen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_PYTHON", "/opt/python")
     choose_python(is_local=True)
     assert os.environ["PYSPARK_PYTHON"] == "/opt/python"

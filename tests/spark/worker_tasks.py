@@ -1,4 +1,4 @@
-"""`python -m tests.spark.worker_tasks ADDRESS TOPIC LAKE`: what tasks do, without Spark.
+"""`python -m tests.spark.worker_tasks ADDRESS TOPIC LAKE`: the work of tasks, without Spark.
 
 Rows are written to the topic, archived, and verified; after each step a line says whether it has
 loaded pandas.
