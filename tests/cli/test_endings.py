@@ -5,10 +5,15 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
+from kraftlog import Client
 from tests.patience import LIMIT_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ENDED_BY_CTRL_C = 130
 
@@ -48,3 +53,30 @@ def test_ctrl_c_ends_a_command_quietly() -> None:
     # A shell reports both as 130.
     code = process.returncode
     assert (code if code >= 0 else 128 - code) == ENDED_BY_CTRL_C
+
+
+def test_sigterm_has_a_consumer_commit_and_leave_its_group(
+    our_node: str, named: Callable[[str], str]
+) -> None:
+    """As Kafka's console consumer; `timeout 60 kraftlog consume` sends SIGTERM."""
+    topic, group = named("topic"), named("group")
+    with Client(our_node, timeout_s=LIMIT_S) as client:
+        client.create_topic(topic, partitions=1)
+        with client.producer() as producer:
+            for value in (b"first", b"second"):
+                producer.send(topic, value)
+        words = ["--bootstrap-server", our_node, "--topic", topic, "--from-beginning"]
+        process = start_command("consume", *words, "--group", group)
+        assert process.stdout is not None
+        try:
+            lines = [process.stdout.readline(), process.stdout.readline()]
+            process.terminate()
+            process.communicate(timeout=LIMIT_S)
+        finally:
+            process.kill()
+            process.communicate()
+        assert lines == [b"first\n", b"second\n"]
+        assert process.returncode == ENDED_BY_CTRL_C
+        # The signal may come before the consumer has taken note that the last line is written.
+        assert client.committed(group)[topic, 0].offset in {1, 2}
+        assert client.describe_group(group).members == ()

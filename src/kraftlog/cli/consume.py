@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import struct
 import sys
+from contextlib import contextmanager, suppress
 
 from kraftlog.cli.common import (
     UsageError,
@@ -18,7 +20,7 @@ from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from kraftlog.client.client import Client
     from kraftlog.client.consumer import Consumer
@@ -129,8 +131,21 @@ def _consume(client: Client, options: argparse.Namespace) -> None:
         timeout_s=None if options.timeout_ms is None else options.timeout_ms / 1000,
         isolation=properties.get("isolation.level", options.isolation_level),
     )
-    with consumer:
+    with _interrupted_by_sigterm(), consumer:
         _print_records(consumer, show, options)
+
+
+@contextmanager
+def _interrupted_by_sigterm() -> Iterator[None]:
+    """SIGTERM ends the command as Ctrl-C does: offsets are committed, the consumer leaves."""
+    before = None
+    with suppress(ValueError):  # another thread than the main one
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
 
 
 def _print_records(

@@ -119,7 +119,9 @@ _BROKER = {
         "not set, also after 10,000 records, or as many as the latest snapshot has if that is more."
     ),
     "metadata.log.max.snapshot.interval.ms": "Longest time between snapshots of the metadata log.",
-    "min.insync.replicas": "Default for topics that do not set their own.",
+    "min.insync.replicas": "Default for topics that do not set their own. With eligible leader "
+    "replicas the value of the active controller's file is stored for the cluster, and brokers' "
+    "files no longer count.",
     "node.id": "Id of this node, unique in the cluster.",
     "num.partitions": "Number of partitions of topics created without one.",
     "num.replica.fetchers": "Connections on which a follower fetches from one leader.",
