@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 class OpenLog(Value):
     """Open or create a log; reported by LogOpened or LogFailed.
 
-    A log with records of an older epoch than the first one is of a removed partition: delete it.
+    If the log has records of an epoch before `first_leader_epoch`, it belongs to a removed partition
+    of the same number: it is deleted, and a new one is created.
     A log that does not exist is created in the directory that the metadata assigns, if it has one.
     """
 
@@ -104,7 +105,7 @@ class AppendBatch(Value):
 
 
 class TruncateLog(Value):
-    """Truncate a log to an offset."""
+    """Truncate the metadata log to an offset."""
 
     log: LogName
     offset: int
@@ -123,14 +124,20 @@ class TruncatePartition(Value):
 
 
 class MoveLogStart(Value):
-    """Advance the log start offset; for topics, reported by LogStartMoved."""
+    """Advance the log start offset.
+
+    For topics, reported by LogStartMoved, LogStartNotStored or LogFailed.
+    """
 
     log: LogName
     offset: int
 
 
 class ReadLog(Value):
-    """Read a chunk of whole batches from `offset` to before `limit`; reported by LogRead."""
+    """Read a chunk of whole batches from `offset` to before `limit`.
+
+    Reported by LogRead or LogUnreadable.
+    """
 
     log: LogName
     offset: int

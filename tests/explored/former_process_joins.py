@@ -13,9 +13,8 @@ MUTANT = Mutant(
     explores=REPLICATION,
     bound={
         "fencings": 0,
-        "unfencings": 1,
-        "power_losses": 1,
-        "losses": 1,
+        "unfencings": 2,
+        "power_losses": 2,
         "has_elr": True,
         "min_isr": 2,
     },

@@ -1,4 +1,4 @@
-"""The driver itself: Kafka's tools, messages and batches."""
+"""The JVM driver of these tests: Kafka's tools, messages and batches."""
 
 from __future__ import annotations
 
@@ -199,5 +199,5 @@ def test_a_flipped_bit_and_a_partial_batch_are_reported(jvm: Driver) -> None:
 
 def test_the_java_version_is_parsed() -> None:
     assert java_version('openjdk version "21.0.2" 2024-01-16') == 21
-    assert java_version('java version "1.8.0_392"') == 1
+    assert java_version('java version "1.8.0_392"') == 1  # Java 8: older than any accepted
     assert java_version("command not found") == 0

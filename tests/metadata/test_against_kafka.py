@@ -1,4 +1,4 @@
-"""A Kafka broker that replays our log arrives at the state of our image."""
+"""Kafka's image, after replaying our log, equals ours."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ def framed(records: Iterable[Message]) -> list[bytes]:
 
 
 def in_order(record: bytes) -> tuple[bytes, str]:
-    """Kafka keeps features and entities in no order, and not who got the last producer ids."""
+    """A sort key without what Kafka's image loses.
+
+    That is the order of features and entities, and which broker got the last producer ids.
+    """
     message = decode_metadata(record)[0]
     features = getattr(message, "features", None)
     if features is not None:
@@ -46,7 +49,7 @@ def in_order(record: bytes) -> tuple[bytes, str]:
 
 def test_kafka_replays_the_same_image(jvm: Driver) -> None:
     logs: list[list[Message]] = [list(SNAPSHOT)]
-    # A transaction is the loader's to see to, before an image is asked.
+    # The loader handles transactions; an image never gets these records.
     outside = (BeginTransactionRecord, EndTransactionRecord)
     logs += [
         [record for record in random_cluster(seed).log if not isinstance(record, outside)]

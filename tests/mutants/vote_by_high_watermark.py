@@ -1,4 +1,4 @@
-"""A voter compares the candidate's log with its high watermark (Q12)."""
+"""A voter compares the candidate's log with its own high watermark (Q12)."""
 
 from __future__ import annotations
 

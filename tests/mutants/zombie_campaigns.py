@@ -1,4 +1,4 @@
-"""A leader without a majority starts an election instead of resigning (Q11)."""
+"""A leader without a majority starts an election at once, without pre-votes (Q11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Searching a batch by timestamp is bounded work and finds what Kafka finds."""
+"""Searching a batch by timestamp is bounded work.
+
+It finds the first such record or, in a large batch, an offset before it.
+"""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class MetadataFolder:
         return self._read(self._names[snapshot.offset, snapshot.epoch])
 
     def read(self, offset: int) -> Iterator[bytes]:
-        """The segments from the one that has the offset; the last may end within a batch."""
+        """The batches from the segment with this offset on; what `_end` cuts off is left out."""
         for number, name in enumerate(self._segments):
             following = self._segments[number + 1 : number + 2]
             if following and int(following[0][:-4]) <= offset:
@@ -71,7 +71,10 @@ class MetadataFolder:
             yield data[:end]
 
     def _end(self, name: str, data: bytes, *, is_last: bool) -> int:
-        """Where the batches end: in the last segment there may be half a batch, or free space."""
+        """Where the batches end.
+
+        In the last segment a batch that is cut off or damaged, or free space, ends them.
+        """
         try:
             for _ in walk(data):
                 pass

@@ -41,14 +41,24 @@ def default_of(key: Key) -> Any:
 
 
 def to_text(value: Any) -> str | None:
-    """Format a value as Kafka's tools do."""
+    """Format a value as Kafka's tools do, doubles as Java does."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list):
         return ",".join(value)
-    return repr(value).replace("e+", "E").replace("e", "E")
+    return _double(value) if isinstance(value, float) else str(value)
+
+
+def _double(value: float) -> str:
+    """Java's text of a double: from 0.001 to below 10 million without an exponent."""
+    if not value or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    from decimal import Decimal
+
+    digits, exponent = f"{Decimal(repr(value)).normalize():E}".split("E")
+    return f"{digits if '.' in digits else digits + '.0'}E{int(exponent)}"
 
 
 # Types -------------------------------------------------------------------------------------------
@@ -98,6 +108,7 @@ _FRACTION_LETTERS = frozenset("0123456789+-.eE")
 
 
 def _is_valid(key: Key, value: Any) -> bool:
+    """Whether a value is valid by `key.valid`, in the notation that `keys` describes."""
     valid = key.valid
     if isinstance(value, list) and "" in value:
         return False

@@ -24,7 +24,7 @@ EPOLLIN, EPOLLOUT = select.EPOLLIN, select.EPOLLOUT
 MAX_CONNECTIONS = 16
 #: Largest request head.
 MAX_HEAD = 8 << 10
-#: Time limit for a request, for its response, and for a pause between requests.
+#: Time limit for a request, with the pause before it, and another for its response.
 DEFAULT_TIMEOUT_MS = 10_000
 #: Pieces of a page built in one turn, about a millisecond of work.
 PIECES_PER_TURN = 500

@@ -7,7 +7,7 @@ import os
 import time
 from socket import gethostname
 
-from kraftlog.config import endpoints as config_of_voters
+from kraftlog.config import endpoints
 from kraftlog.config.endpoints import bracketed
 from kraftlog.config.safety import QUORUM_FETCH_WAIT_MS, refuse_unsafe
 from kraftlog.errors import ConfigError, StorageError, in_words
@@ -57,7 +57,7 @@ def serve(
 ) -> None:
     """Run a node until it is stopped; `ready` gets one line when the node is ready.
 
-    `config_file` is named in the command that formats the directory.
+    `config_file`: its name in the format command that the error for an unformatted directory has.
     `may_format`: format an empty directory for a single-node cluster. `bootstrap`: format it for
     the quorum in the settings, whose first leader generates the cluster id (Q29, R10).
     """
@@ -139,7 +139,7 @@ def _ensure_formatted(
 
 
 def _how_to_format(settings: BrokerConfig, config_file: str) -> str:
-    """The command for this configuration: only static voters and brokers need no more flags."""
+    """The command for this configuration; a controller without static voters needs a flag more."""
     command = f"kraftlog format --cluster-id ID --config {config_file}"
     if settings.is_controller and not settings.voters:
         return (
@@ -156,9 +156,7 @@ def _format_standalone(files: OsFiles, path: str, settings: BrokerConfig) -> Non
     """Format for a quorum of this node, which may grow."""
     directory_id = new_id()
     listener = settings.controller_listeners[0]
-    me = config_of_voters.Voter(
-        settings.node_id, listener.host, listener.port, directory_id=directory_id
-    )
+    me = endpoints.Voter(settings.node_id, listener.host, listener.port, directory_id=directory_id)
     formatting = DirectoryFormat(
         cluster_id=uuid_text(new_id()),
         node_id=settings.node_id,
@@ -212,7 +210,7 @@ def _advertised_addresses(server: Server, listeners: list[Listener]) -> tuple[Br
 
 
 def _serve_http(server: Server, settings: BrokerConfig) -> None:
-    """Start metrics and health, before the node is ready, so that they explain why."""
+    """Start metrics and health before the node is ready, so that they show why it is not."""
     port: int = settings["kraftlog.http.port"]
     if port < 0:
         return

@@ -1,4 +1,7 @@
-"""One run: a scenario, a seed, and the outcome, as one line that repeats it."""
+"""One run: a scenario with a seed.
+
+The outcome is one line; if the run failed, with the command that repeats it.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +90,7 @@ def simulate(
     make_world: Callable[..., World] = World,
     nodes: bool = False,
 ) -> Outcome:
-    """Run a scenario; `kinds` limits the kinds of faults, `keep` selects entries of the plan.
+    """Run a scenario; `kinds` limits the kinds of faults, `keep` selects faults of the plan by number.
 
     With `nodes`, every replica is a whole node, as always in the cluster scenario.
     """

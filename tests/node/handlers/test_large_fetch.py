@@ -163,23 +163,23 @@ def produce_at_once(host: VirtualHost, *indexes: int) -> None:
 
 
 def test_files_of_the_second_read_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Records arrive between the slices of the first read; files are closed in the second."""
+    """Records arrive between the slices of the first read; the topic is deleted during the second."""
     monkeypatch.setattr(large_fetch, "READ_AT_ONCE", 0)
     host = make_host(many=3 * MANY)
     client = FrameClient(host)
     client.send(ApiKey.FETCH, 12, fetch(0, 3 * MANY, max_wait_ms=5000, min_bytes=2))
     slot: Any = client.connection.slots[0]
-    first_look = slot.waiter
+    first_read = slot.waiter
     produce_at_once(host, *range(100))
-    while slot.waiter is first_look:
+    while slot.waiter is first_read:
         host.one_turn()
     deletion = DeleteTopicsRequest(topic_names=["many"], timeout_ms=1000)
     ask_settled(host, ApiKey.DELETE_TOPICS, 5, deletion)
     assert sizes(settle_and_take(client))[0] == SIZE
 
 
-@pytest.mark.parametrize("is_deleted", [False, True])
-def test_partitions_that_changed_meanwhile_are_read_in_slices(is_deleted: bool) -> None:
+@pytest.mark.parametrize("is_abandoned", [False, True])
+def test_partitions_that_changed_meanwhile_are_read_in_slices(is_abandoned: bool) -> None:
     host = make_host(many=MANY)
     client = FrameClient(host)
     client.send(ApiKey.FETCH, 12, fetch(0, max_wait_ms=5000, min_bytes=MANY * SIZE))
@@ -190,19 +190,23 @@ def test_partitions_that_changed_meanwhile_are_read_in_slices(is_deleted: bool) 
     ].fetches:
         host.one_turn()
     assert host.node.sliced.has_work
-    if is_deleted:
+    if is_abandoned:
         slot.abandon()
     host.settle()
     waiting = [
         bool(partition.fetches) for partition in host.node.replica_manager.partitions.values()
     ]
-    assert waiting == [not is_deleted] * len(waiting)
+    assert waiting == [not is_abandoned] * len(waiting)
     slot.abandon()
     assert not any(partition.fetches for partition in host.node.replica_manager.partitions.values())
 
 
 def test_v8_a_partition_not_led_at_arrival_gets_an_error_in_the_session() -> None:
-    """It is led by the time of the read; without an error the follower would not name it again."""
+    """The broker leads the partition by the time it reads.
+
+    Without an error the follower would count the partition as part of the session, and not name it
+    in later requests.
+    """
     host = make_host(many=MANY)
     late = host.node.replica_manager.by_log["many", 0]
     client, state = FrameClient(host), ReplicaState(replica_id=2, replica_epoch=-1)

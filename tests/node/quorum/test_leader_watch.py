@@ -18,10 +18,10 @@ LATER = Now(LOG_AFTER_MS, 0)
 
 
 class WatchedQuorum:
-    """Replica 1 of three voters, none of which has responded so far."""
+    """Replica 1 with these voters, none of which has responded so far."""
 
     def __init__(self, *voter_ids: int) -> None:
-        machine, self.wanted = driver_with_voters(*voter_ids)
+        machine, _ = driver_with_voters(*voter_ids)
         assert machine.driver is not None
         self.driver = machine.driver
         self.lines: list[str] = []
@@ -99,7 +99,7 @@ def test_the_next_leader_is_logged_if_its_absence_was(found_ms: int, lines: int)
         assert watched.lines[-1].endswith("after 12 s without a leader")
 
 
-def test_a_node_without_voters_leaves_the_log_to_discovery() -> None:
+def test_a_node_without_voters_leaves_logging_to_discovery() -> None:
     watched = WatchedQuorum()
     watched.watch.poll(LATER)
     assert watched.lines == []

@@ -88,7 +88,10 @@ def records_in(data: Buffer) -> Iterator[Message]:
 def unreplayable(
     batches: Sequence[Buffer], records: Sequence[Message], error: Exception
 ) -> UnreplayableError:
-    """The error for `batches` that can't be replayed; `records` could be decoded."""
+    """The error for `batches` that can't be replayed.
+
+    `records` are theirs, up to the first that can't be decoded.
+    """
     number = len(records)
     if isinstance(error, ReplayError):
         places = (place for place, record in enumerate(records) if record is error.record)
@@ -125,9 +128,10 @@ def _offset_of(batches: Sequence[Buffer], number: int) -> int:
             first = fields[0] if first < 0 else first
             if fields[5] & CONTROL_BIT:
                 continue
-            if number < fields[12]:
+            count = BatchHeader(*fields).record_count
+            if number < count:
                 return fields[0] + number
-            number -= fields[12]
+            number -= count
     return first
 
 

@@ -442,9 +442,9 @@ class Leader(Role):
         self.advance(core)
 
     def hand_over(self, core: Core) -> None:
-        """Hand over leadership to a voter that has the whole log, so that one can be elected (R5).
+        """Resign once another voter has the whole log and so can be elected (R5).
 
-        Until there is one it accepts no proposals, for at most an election timeout (Ongaro's
+        Until then it accepts no proposals, for at most an election timeout (Ongaro's
         thesis, 3.10).
         """
         voters, end = core.log.voter_set, core.log.end

@@ -26,7 +26,10 @@ class OffsetCommit:
 
 
 class GroupHistory:
-    """The history of one group. Each method returns what is wrong, or an empty text."""
+    """The history of one group.
+
+    `fetched`, `joined` and `assigned` return what is wrong, or an empty text.
+    """
 
     def __init__(self) -> None:
         #: By partition and offset.
@@ -51,12 +54,12 @@ class GroupHistory:
         found = commits.get(offset)
         if found is None and offset != NO_OFFSET:
             return f"offset {offset} of partition {partition} was never committed"
-        for later, commit in commits.items():
-            is_older = commit.known_at is not None and commit.known_at < sent_ms
-            if is_older and (
+        for other, commit in commits.items():
+            was_known = commit.known_at is not None and commit.known_at < sent_ms
+            if was_known and (
                 found is None or (found.known_at is not None and found.known_at < commit.sent_at)
             ):
-                return f"partition {partition} has offset {offset} after {later} was committed"
+                return f"partition {partition} has offset {offset} after {other} was committed"
         if found is not None:
             self.committed(partition, offset, now_ms)
         return ""
@@ -73,5 +76,5 @@ class GroupHistory:
         for partition in partitions:
             owner = self._owners.setdefault((generation, partition), member)
             if owner != member:
-                return f"{owner} and {member} have partition {partition} in {generation}"
+                return f"{owner} and {member} have partition {partition} in generation {generation}"
         return ""

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from kraftlog.spark.lake_check.tables import FileSpan
 
-#: A range has about this many offsets at most, and this many bytes in files: it may be held in
-#: memory as a whole, with what the log has of it.
+#: A range has about this many records at most (offsets, where there are no files) and this many
+#: bytes of files, so that it fits in memory together with what the log has of it.
 RANGE_RECORDS = 1_000_000
 RANGE_BYTES = 128 << 20
 #: Ranges with fewer records share a task; a file with more is cut, if its row groups allow it.
@@ -31,7 +31,7 @@ class Range(NamedTuple):
     start: int
     end: int
     files: tuple[str, ...]
-    #: How many records the files have, by the table.
+    #: How many records the table has in this range; estimated if its files are cut.
     records: int
 
 
@@ -40,8 +40,9 @@ def ranges(
 ) -> list[Range]:
     """Cover the archived offsets of each partition with ranges, without a gap.
 
-    Every offset is in one range. A file belongs to the range of its offsets; files that overlap are
-    in one range. Offsets between two files are in the range of the second.
+    Every offset is in one range. Files that overlap share a range with the offsets before them. If
+    the files are too large, they are cut into several ranges, each of which names all of them; a
+    long hole before them, and what follows the last file, are ranges without files.
     """
     by_partition: dict[int, list[FileSpan]] = {partition: [] for partition in archived}
     for span in spans:
@@ -101,7 +102,10 @@ def _cut(
 
 
 def _inner_edges(files: Sequence[str], span: tuple[int, int], records: int, size: int) -> list[int]:
-    """Where to cut a range: between the row groups of a file, as these are read as a whole."""
+    """Where to cut a range.
+
+    If it has one file with statistics, between row groups, which are read as a whole; else evenly.
+    """
     first, end = span
     most = TASK_RECORDS if len(files) == 1 else RANGE_RECORDS
     parts = max(-(-records // most), -(-size // RANGE_BYTES))
@@ -127,7 +131,7 @@ def _row_groups(path: str, first: int, end: int) -> list[int]:
 
 
 def tasks(found: Sequence[Range]) -> list[list[Range]]:
-    """Ranges of about equal work, so that a small one does not cost a Spark task."""
+    """The ranges, in order, as tasks of about equal work: small ranges share a task."""
     shared: list[list[Range]] = []
     remaining = 0
     for each in found:

@@ -54,7 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     made = parser(
         "replay",
         "Write the records of a table back into a topic: each to its partition, in the order of "
-        "its offsets.\nA run that was stopped goes on where it was when it is started again.",
+        "its offsets.\nAfter a stop, the same command continues where it was.",
         "lake/orders --to orders-again --rate 5000",
     )
     made.add_argument(
@@ -221,10 +221,9 @@ class _Replay:
         ]
         heads = ("PARTITION", "FIRST", "LAST", "NEXT")
         names = [head.lower() for head in heads]
-        text = (
-            f"{table(heads, rows)}\n{total:,} records would be written to {self._options.to}, "
-            f"{before:,} are there already"
-        )
+        text = f"{table(heads, rows)}\n{total:,} records would be written to {self._options.to}"
+        # With --again the topic is not read before.
+        text += ", with --again" if self._options.again else f", {before:,} are there already"
         data = {"partitions": [dict(zip(names, row, strict=True)) for row in rows]}
         self._pipeline.progress.result({**data, "records": total, "already": before}, text)
 
@@ -253,7 +252,10 @@ def _own_name(directory: str) -> str:
 
 
 def _columns(directory: str) -> list[str]:
-    """The columns of a Delta table; none of Parquet files, which Spark reads. Checks both."""
+    """The columns of a Delta table; empty for Parquet files, whose columns only Spark reads.
+
+    Raises ConfigError if the directory is neither.
+    """
     if "://" not in directory and not os.path.exists(directory):
         raise ConfigError(f"{directory} does not exist: expected a Delta table or Parquet files")
     if _is_delta(directory):
@@ -290,7 +292,7 @@ def _records(rows: DataFrame, name: str, options: argparse.Namespace) -> DataFra
     pair = f.struct(f.lit(HEADER).alias("key"), mark.cast("binary").alias("value"))
     headers = f.array(pair)
     if "headers" in rows.columns:
-        # A record that was replayed before has the header of this time alone.
+        # If a record was replayed before, the header of that replay is dropped.
         own = f.filter("headers", lambda header: header["key"] != HEADER)
         empty = f.array().cast("array<struct<key:string,value:binary>>")
         headers = f.concat(f.coalesce(own, empty), headers)
