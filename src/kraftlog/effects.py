@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class OpenLog(Value):
     """Open or create a log; reported by LogOpened or LogFailed.
 
-    If the log has records of an epoch before `first_leader_epoch`, it belongs to a removed partition
-    of the same number: it is deleted, and a new one is created.
+    If the log has records of an epoch before `first_leader_epoch`, it belongs to a removed
+    partition of the same number: it is deleted, and a new one is created.
     A log that does not exist is created in the directory that the metadata assigns, if it has one.
     """
 

@@ -62,9 +62,9 @@ class Mutant(Value):
     explores: tuple[str, str, str] = QUORUM
     #: A rule that several modules keep has an edit for each.
     others: tuple[Edit, ...] = ()
-    #: An invariant that is not checked: the name of its function.
-    without: str = ""
-    #: Whether it takes tens of seconds.
+    #: The name of the function of an invariant that is not checked.
+    unchecked_invariant: str = ""
+    #: Whether its search takes tens of seconds.
     is_slow: bool = False
 
     @property
@@ -86,17 +86,17 @@ def all_mutants() -> dict[str, Mutant]:
     return {name: import_module(f"{__name__}.{name}").MUTANT for name in names}
 
 
-def explored(name: str, mutant: Mutant) -> Outcome:
-    """The explorer's outcome for a core with this bug."""
-    with grown(mutant):
+def explore_mutant(name: str, mutant: Mutant) -> Outcome:
+    """Explore modules with this bug; return the outcome."""
+    with loaded_mutant(mutant):
         *names, name_of_space = mutant.explores
         bounds, states, invariants, search = [
             import_module(f"kraftlog.simulator.explorer.{module}")
             for module in (*names, "invariants", "search")
         ]
-        if mutant.without:
-            assert hasattr(invariants, mutant.without), mutant.without
-            setattr(invariants, mutant.without, lambda *_: None)
+        if mutant.unchecked_invariant:
+            assert hasattr(invariants, mutant.unchecked_invariant), mutant.unchecked_invariant
+            setattr(invariants, mutant.unchecked_invariant, lambda *_: None)
         space = getattr(states, name_of_space)(bounds.Bound(name=name, **mutant.bound))
         outcome: Outcome = search.explore(space)
         return outcome
@@ -109,7 +109,7 @@ def is_as_expected(mutant: Mutant, outcome: Outcome) -> bool:
 
 
 @contextmanager
-def grown(mutant: Mutant) -> Iterator[None]:
+def loaded_mutant(mutant: Mutant) -> Iterator[None]:
     """Within this context, importing the modules of FRESH loads the mutant."""
     modules = {edit.module: None for edit in mutant.edits}
     finders = [AlteredFinder(module, partial(mutant.edited, module)) for module in modules]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from tests.explored import all_mutants, explored, is_as_expected
+from tests.explored import all_mutants, explore_mutant, is_as_expected
 
 
 def main(names: list[str]) -> int:
@@ -12,7 +12,7 @@ def main(names: list[str]) -> int:
     for name, mutant in all_mutants().items():
         if names and name not in names:
             continue
-        outcome = explored(name, mutant)
+        outcome = explore_mutant(name, mutant)
         print(f"\n{name}: {mutant.rule}", f"    {outcome.states} states", sep="\n")
         print(*outcome.trace or ["    exhausted: no invariant detects it"], sep="\n", flush=True)
         if not is_as_expected(mutant, outcome):

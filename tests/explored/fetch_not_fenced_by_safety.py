@@ -17,6 +17,6 @@ MUTANT = Mutant(
     original="        if 0 <= epoch < core.election.epoch:",
     replacement="        if False:",
     bound={"epochs": 2, "records": 0},
-    without="_check_followers",
+    unchecked_invariant="_check_followers",
     is_slow=True,
 )

@@ -22,7 +22,7 @@ from kraftlog.wire.record_frames import decode_metadata
 from tests.client.waiting import partitions_of, until
 from tests.interop.kafka_broker import KafkaNodes
 from tests.interop.tool_session import CLASSES
-from tests.metadata.test_against_kafka import framed, in_order
+from tests.metadata.test_against_kafka import frames_of, normalized
 from tests.patience import LIMIT_S
 from tests.ports import free_ports
 from tests.server.node_process import NodeProcess
@@ -271,7 +271,7 @@ def fail_broker(cluster: Cluster, client: Client) -> None:
 
 @cache
 def cached_in_order(record: bytes) -> tuple[bytes, str]:
-    return in_order(record)
+    return normalized(record)
 
 
 def images_of_kafka(cluster: Cluster, jvm: Driver) -> dict[int, list[tuple[bytes, str]] | None]:
@@ -299,7 +299,7 @@ def record_types(folder: str) -> set[str]:
 
 
 def records_of(image: Image) -> list[tuple[bytes, str]]:
-    return sorted(map(cached_in_order, framed(image.records())))
+    return sorted(map(cached_in_order, frames_of(image.records())))
 
 
 def check_images(folder: str, theirs: dict[int, list[tuple[bytes, str]] | None]) -> int:

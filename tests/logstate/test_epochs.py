@@ -12,7 +12,7 @@ from kraftlog.logstate.epochs import EpochCache
 RUNS = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 5)), max_size=6)
 
 
-def written(runs: list[tuple[int, int]]) -> list[int]:
+def epochs_of_records(runs: list[tuple[int, int]]) -> list[int]:
     """The epoch of each record of a log."""
     epochs: list[int] = []
     epoch = -1
@@ -34,7 +34,7 @@ def test_the_end_offset_is_the_start_of_the_next_epoch(
     runs: list[tuple[int, int]], epoch: int
 ) -> None:
     """C147, C148."""
-    epochs = written(runs)
+    epochs = epochs_of_records(runs)
     cache = cache_of(epochs)
     found = cache.end_offset_for(epoch, len(epochs))
     if epoch == -1 or not epochs or epoch > epochs[-1]:
@@ -50,7 +50,7 @@ def test_truncation_removes_epochs_at_either_end(
     runs: list[tuple[int, int]], data: st.DataObject
 ) -> None:
     """C149."""
-    epochs = written(runs)
+    epochs = epochs_of_records(runs)
     cache = cache_of(epochs)
     end = data.draw(st.integers(0, len(epochs)))
     start = data.draw(st.integers(0, end))

@@ -48,7 +48,7 @@ def header(
     )
 
 
-def after(*batches: BatchHeader) -> ProducerState:
+def state_after(*batches: BatchHeader) -> ProducerState:
     state = ProducerState()
     for batch in batches:
         assert state.check(batch) == ErrorCode.NONE
@@ -57,24 +57,24 @@ def after(*batches: BatchHeader) -> ProducerState:
 
 
 def test_sequences_must_be_consecutive() -> None:
-    state = after(header(0, 3, 0), header(3, 2, 3))
+    state = state_after(header(0, 3, 0), header(3, 2, 3))
     assert state.check(header(5, 1, 5)) == ErrorCode.NONE
     assert state.check(header(5, 1, 6)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert state.check(header(5, 1, 0)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_sequences_wrap_to_0() -> None:
-    state = after(header(0, 3, MAX - 1))
+    state = state_after(header(0, 3, MAX - 1))
     assert state.entries[1].last_sequence == 0
     assert state.check(header(3, 1, 1)) == ErrorCode.NONE
     assert state.check(header(3, 3, MAX - 1)) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
-    state = after(header(0, 1, MAX))
+    state = state_after(header(0, 1, MAX))
     assert state.check(header(1, 1, 0)) == ErrorCode.NONE
 
 
 def test_the_last_five_batches_are_recognized_as_duplicates() -> None:
     batches = [header(10 * i, 10, 10 * i, timestamp=i) for i in range(7)]
-    state = after(*batches)
+    state = state_after(*batches)
     for number, batch in enumerate(batches):
         code = state.check(batch)
         if number < 2:
@@ -88,7 +88,7 @@ def test_the_last_five_batches_are_recognized_as_duplicates() -> None:
 
 
 def test_a_new_epoch_starts_at_sequence_0_and_fences_the_old_one() -> None:
-    state = after(header(0, 3, 0))
+    state = state_after(header(0, 3, 0))
     assert state.check(header(3, 1, 3, epoch=1)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     state.apply(header(3, 1, 0, epoch=1))
     assert state.check(header(4, 1, 3)) == ErrorCode.INVALID_PRODUCER_EPOCH
@@ -109,7 +109,7 @@ def test_an_unknown_producer_may_start_at_any_sequence() -> None:
 
 @pytest.mark.parametrize("kind", [ControlType.ABORT, ControlType.COMMIT])
 def test_a_marker_ends_a_transaction(kind: int) -> None:
-    state = after(
+    state = state_after(
         header(0, 2, 0, transactional=True), header(2, 2, 0, producer_id=2, transactional=True)
     )
     assert state.first_undecided() == state.first_unstable() == 0
@@ -135,7 +135,7 @@ def test_a_marker_ends_a_transaction(kind: int) -> None:
 
 
 def test_markers_of_older_epochs_are_refused() -> None:
-    state = after(header(0, 1, 0, epoch=3, transactional=True))
+    state = state_after(header(0, 1, 0, epoch=3, transactional=True))
     assert state.check_marker(1, 2, 0) == ErrorCode.INVALID_PRODUCER_EPOCH
     assert state.check_marker(1, 3, 0) == ErrorCode.NONE
     assert state.check_marker(1, 3, 0, strictly_newer=True) == ErrorCode.INVALID_PRODUCER_EPOCH
@@ -151,7 +151,7 @@ def test_markers_of_older_epochs_are_refused() -> None:
 
 
 def test_idle_producers_expire_unless_in_a_transaction() -> None:
-    state = after(
+    state = state_after(
         header(0, 1, 0, timestamp=100),
         header(1, 1, 0, producer_id=2, timestamp=100, transactional=True),
         header(2, 1, 0, producer_id=3, timestamp=101),

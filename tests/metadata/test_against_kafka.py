@@ -26,15 +26,12 @@ if TYPE_CHECKING:
 LOGS = 60
 
 
-def framed(records: Iterable[Message]) -> list[bytes]:
+def frames_of(records: Iterable[Message]) -> list[bytes]:
     return [encode_metadata(record, record_version(record)) for record in records]
 
 
-def in_order(record: bytes) -> tuple[bytes, str]:
-    """A sort key without what Kafka's image loses.
-
-    That is the order of features and entities, and which broker got the last producer ids.
-    """
+def normalized(record: bytes) -> tuple[bytes, str]:
+    """A record without what Kafka's image does not keep: orders, and the owner of producer ids."""
     message = decode_metadata(record)[0]
     features = getattr(message, "features", None)
     if features is not None:
@@ -55,12 +52,12 @@ def test_kafka_replays_the_same_image(jvm: Driver) -> None:
         [record for record in random_cluster(seed).log if not isinstance(record, outside)]
         for seed in range(LOGS)
     ]
-    asked = [[b64encode(record).decode() for record in framed(log)] for log in logs]
+    asked = [[b64encode(record).decode() for record in frames_of(log)] for log in logs]
     result = jvm.tool("ImageOracle", stdin=json.dumps(asked).encode()).ok()
     for log, theirs in zip(logs, json.loads(result.stdout), strict=True):
         image = Image()
         for record in log:
             image.replay(record)
-        ours = sorted(map(in_order, framed(image.records())))
-        assert ours == sorted(in_order(b64decode(record)) for record in theirs)
+        ours = sorted(map(normalized, frames_of(image.records())))
+        assert ours == sorted(normalized(b64decode(record)) for record in theirs)
     assert sum(map(len, logs)) > 1000

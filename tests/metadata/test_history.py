@@ -53,7 +53,7 @@ def snapshot_of(image: Image, end: int, time_ms: int, voters: VoterSet) -> bytes
 
 
 class LogInMemory:
-    """A metadata log with snapshots at some offsets; it begins at the oldest, if it is cut off."""
+    """A metadata log with snapshots at some offsets; a truncated one begins at the oldest."""
 
     def __init__(self, log: Sequence[Message], sizes: Iterable[int] = ()) -> None:
         self.batches: list[tuple[int, bytes]] = []
@@ -120,21 +120,21 @@ def test_a_fold_equals_the_image_at_any_offset(seed: int, data: st.DataObject) -
             state_at(source, Moment(offset=data.draw(st.integers(0, source.start - 2))))
     earlier = state_at(source, Moment(offset=least))
     names = list(TABLES_OF_IMAGE)
-    assert patched(earlier, state) == {name: keyed(state, name) for name in names}
+    assert apply_differences(earlier, state) == {name: rows_by_key(state, name) for name in names}
 
 
-def keyed(state: MetadataState, name: str) -> dict[tuple[object, ...], dict[str, object]]:
+def rows_by_key(state: MetadataState, name: str) -> dict[tuple[object, ...], dict[str, object]]:
     table = TABLES_OF_IMAGE[name]
     return {
         tuple(row[key] for key in table.columns[: table.keys]): row for row in rows_of(state, name)
     }
 
 
-def patched(
+def apply_differences(
     before: MetadataState, after: MetadataState
 ) -> dict[str, dict[tuple[object, ...], dict[str, object]]]:
-    """The earlier tables with all differences applied."""
-    tables = {name: keyed(before, name) for name in TABLES_OF_IMAGE}
+    """The tables of the earlier state, with all differences to the later one applied."""
+    tables = {name: rows_by_key(before, name) for name in TABLES_OF_IMAGE}
     for change in differences(before, after, list(TABLES_OF_IMAGE)):
         table = TABLES_OF_IMAGE[change.table]
         rows = tables[change.table]

@@ -1,4 +1,4 @@
-"""The image: what records add up to."""
+"""The image that results from replayed records."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from kraftlog.metadata.changes import PartitionChanged
 from kraftlog.metadata.image import Image, UnreplayableRecordError
 from kraftlog.wire.messages.control_records import SnapshotFooterRecord
 from kraftlog.wire.messages.metadata_records import PartitionRecord
-from tests.metadata.made import made_records
+from tests.metadata.cluster_records import cluster_records
 
 
 def image_of(**topics: int) -> tuple[Image, list[PartitionRecord]]:
     image, partitions = Image(), []
-    for record in made_records(cluster_id="c", node_id=1, host="h", port=9092, topics=topics):
+    for record in cluster_records(cluster_id="c", node_id=1, host="h", port=9092, topics=topics):
         image.replay(record)
         if isinstance(record, PartitionRecord):
             partitions.append(record)

@@ -30,21 +30,21 @@ if TYPE_CHECKING:
 
 
 class WatchedImage(Image):
-    """Fails if a record changes a map past `put` and `drop`: the controller could not undo it."""
+    """Fails if a record changes a map other than by `put` or `drop`, which can be undone."""
 
     def __init__(self) -> None:
         super().__init__()
         self.noted = Image()
 
     def put(self, held: dict[Any, Any], key: Any, value: Any) -> None:
-        self._noted(held)[key] = value
+        self._map_of_noted(held)[key] = value
         super().put(held, key, value)
 
     def drop(self, held: dict[Any, Any], key: Any) -> None:
-        self._noted(held).pop(key, None)
+        self._map_of_noted(held).pop(key, None)
         super().drop(held, key)
 
-    def _noted(self, held: dict[Any, Any]) -> dict[Any, Any]:
+    def _map_of_noted(self, held: dict[Any, Any]) -> dict[Any, Any]:
         (name,) = [name for name, each in self.maps().items() if each is held]
         return self.noted.maps()[name]
 

@@ -21,7 +21,7 @@ from kraftlog.metadata.history import Moment
 from kraftlog.records.reader import read_records
 from kraftlog.records.walk import walk
 from kraftlog.spark.pipelines.metadata import run
-from tests.metadata.test_against_kafka import framed, in_order
+from tests.metadata.test_against_kafka import frames_of, normalized
 from tests.patience import LIMIT_S
 from tests.server.node_process import NodeProcess
 
@@ -107,9 +107,9 @@ def test_kafkas_own_image_is_the_same_at_any_offset(
     asked = [[value for at, value in records if at <= offset] for offset in offsets]
     said = json.loads(jvm.tool("ImageOracle", stdin=json.dumps(asked).encode()).ok().stdout)
     for offset, both, theirs in zip(offsets, states, said, strict=True):
-        expected = sorted(in_order(b64decode(record)) for record in theirs)
+        expected = sorted(normalized(b64decode(record)) for record in theirs)
         for state in both:
-            ours = sorted(map(in_order, framed(state.image.records())))
+            ours = sorted(map(normalized, frames_of(state.image.records())))
             assert ours == expected, f"at offset {offset} of {last}; seed {SEED}"
 
 

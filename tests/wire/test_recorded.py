@@ -20,21 +20,27 @@ def recorded() -> list[tuple[str, str, int, bytes]]:
     path = os.path.join(os.path.dirname(__file__), "recorded.txt")
     with open(path, encoding="ascii") as file:
         lines = [line.split() for line in file if not line.startswith("#")]
-    return [(who, name, int(version), bytes.fromhex(raw)) for who, name, version, raw in lines]
+    return [
+        (client_name, name, int(version), bytes.fromhex(raw))
+        for client_name, name, version, raw in lines
+    ]
 
 
 FRAMES = recorded()
 
 
 @pytest.mark.parametrize(
-    ("who", "name", "version", "raw"), FRAMES, ids=[f"{f[0]}-{f[1]}-{f[2]}" for f in FRAMES]
+    ("client_name", "name", "version", "raw"), FRAMES, ids=[f"{f[0]}-{f[1]}-{f[2]}" for f in FRAMES]
 )
-def test_a_recorded_request_round_trips(who: str, name: str, version: int, raw: bytes) -> None:
+def test_a_recorded_request_round_trips(
+    client_name: str, name: str, version: int, raw: bytes
+) -> None:
     api = APIS_BY_NAME[name]
     header, pos = decode_part(RequestHeader, api.request_header_version(version), raw)
     assert (header.request_api_key, header.request_api_version) == (api.key, version)
     assert (
-        header.client_id == {"librdkafka": "rdkafka", "kafka-python": "kp", "aiokafka": "aio"}[who]
+        header.client_id
+        == {"librdkafka": "rdkafka", "kafka-python": "kp", "aiokafka": "aio"}[client_name]
     )
     request = decode(api.request(), version, raw, pos)
     check_meaning(name, version, request)

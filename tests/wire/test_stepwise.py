@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
 
 
-def drive(steps: Generator[int, None, Any]) -> tuple[Any, list[int]]:
+def run_steps(steps: Generator[int, None, Any]) -> tuple[Any, list[int]]:
     """Run a generator; return its result and the costs that it has yielded."""
     costs = []
     while True:
@@ -42,7 +42,7 @@ def test_stepwise_readers_and_writers_agree_with_plain_ones(cls: type[Message]) 
         assert b"".join(pieces) == raw
         if not has_batches(cls):
             for buffer, pos in ((raw + b"\xfe", 0), (bytearray(b"head" + raw), 4)):
-                read, _ = drive(decode_request_in_steps(cls, version, buffer, pos))
+                read, _ = run_steps(decode_request_in_steps(cls, version, buffer, pos))
                 assert plain(read) == plain(decode(cls, version, raw))
 
 
@@ -50,7 +50,7 @@ def test_decoded_values_do_not_reference_the_buffer() -> None:
     """Ids are dict keys, so they must be hashable."""
     topic = MetadataRequestTopic(topic_id=b"i" * 16, name=None)
     buffer = bytearray(encode(MetadataRequest(topics=[topic]), 12))
-    read, _ = drive(decode_request_in_steps(MetadataRequest, 12, buffer))
+    read, _ = run_steps(decode_request_in_steps(MetadataRequest, 12, buffer))
     assert hash(read.topics[0].topic_id) == hash(b"i" * 16)
 
 
@@ -58,7 +58,7 @@ def test_a_giant_array_stays_a_list() -> None:
     for count, kind in ((GIANT_ARRAY, tuple), (GIANT_ARRAY + 1, list)):
         topics = [MetadataRequestTopic(name="t")] * count
         raw = encode(MetadataRequest(topics=topics), 12)
-        read, _ = drive(decode_request_in_steps(MetadataRequest, 12, raw))
+        read, _ = run_steps(decode_request_in_steps(MetadataRequest, 12, raw))
         assert (type(read.topics), len(read.topics)) == (kind, count)
 
 
@@ -68,14 +68,14 @@ def test_a_step_has_a_bounded_number_of_items() -> None:
     pieces: list[bytes] = []
     written = list(encode_in_steps(request, 12, pieces.append))
     raw = b"".join(pieces)
-    _, read = drive(decode_request_in_steps(MetadataRequest, 12, raw))
+    _, read = run_steps(decode_request_in_steps(MetadataRequest, 12, raw))
     assert written == read == [ITEMS_PER_STEP] * 10 + [50]
 
 
 def test_stepwise_readers_accept_invalid_utf8() -> None:
     topics = [MetadataRequestTopic(name=f"topic-{number}") for number in range(500)]
     raw = encode(MetadataRequest(topics=topics), 12).replace(b"topic-499", b"topic-\xff99")
-    read, _ = drive(decode_request_in_steps(MetadataRequest, 12, raw))
+    read, _ = run_steps(decode_request_in_steps(MetadataRequest, 12, raw))
     assert [topic.name for topic in read.topics[-2:]] == ["topic-498", "topic-\ufffd99"]
 
 
@@ -84,4 +84,4 @@ def test_malformed_data_is_refused_in_the_step_that_reads_it() -> None:
     raw = encode(MetadataRequest(topics=topics), 12)
     steps = decode_request_in_steps(MetadataRequest, 12, raw[:-20])
     with pytest.raises(ProtocolError, match="MetadataRequest v12"):
-        drive(steps)
+        run_steps(steps)

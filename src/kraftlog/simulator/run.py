@@ -90,7 +90,7 @@ def simulate(
     make_world: Callable[..., World] = World,
     nodes: bool = False,
 ) -> Outcome:
-    """Run a scenario; `kinds` limits the kinds of faults, `keep` selects faults of the plan by number.
+    """Run a scenario; `kinds` and `keep` limit the faults, by kind and by number in the plan.
 
     With `nodes`, every replica is a whole node, as always in the cluster scenario.
     """

@@ -163,7 +163,7 @@ def produce_at_once(host: VirtualHost, *indexes: int) -> None:
 
 
 def test_files_of_the_second_read_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Records arrive between the slices of the first read; the topic is deleted during the second."""
+    """Records arrive between slices of the first read; the topic is deleted in the second."""
     monkeypatch.setattr(large_fetch, "READ_AT_ONCE", 0)
     host = make_host(many=3 * MANY)
     client = FrameClient(host)

@@ -16,7 +16,7 @@ from kraftlog.simulator.explorer.quorum_space import QuorumSpace
 from kraftlog.simulator.explorer.search import explore
 from kraftlog.simulator.explorer.step import step
 from kraftlog.simulator.explorer.symmetry import Symmetry
-from tests.explored import Mutant, all_mutants, explored, is_as_expected
+from tests.explored import Mutant, all_mutants, explore_mutant, is_as_expected
 
 if TYPE_CHECKING:
     from kraftlog.simulator.explorer.node import Node
@@ -38,7 +38,7 @@ def test_every_run_within_the_bound_keeps_the_invariants(bound: Bound) -> None:
 @pytest.mark.parametrize("name", [name for name in MUTANTS if not MUTANTS[name].is_slow])
 def test_a_broken_rule_is_detected(name: str) -> None:
     mutant = MUTANTS[name]
-    outcome = explored(name, mutant)
+    outcome = explore_mutant(name, mutant)
     assert is_as_expected(mutant, outcome), outcome
     assert len(outcome.trace) == outcome.depth + 1
     assert outcome.trace[-1] == f"    broken: {outcome.broken}"
@@ -53,7 +53,7 @@ def test_a_search_ends_at_its_limit() -> None:
 
 def test_the_path_to_a_violation_is_printed() -> None:
     """Each node elects itself: the shortest path to two leaders has two moves."""
-    outcome = explored("", MUTANTS["minority_elects"])
+    outcome = explore_mutant("", MUTANTS["minority_elects"])
     assert [" ".join(line.split()) for line in outcome.trace] == [
         "1 A: campaign A leader 1 [0-1@1] durable 2 committed 0",
         "2 B: campaign B leader 1 [0-1@1] durable 2 committed 0",

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 PLAINTEXT = 0
 
 
-def made_records(
+def cluster_records(
     *, cluster_id: str, node_id: int, host: str, port: int, topics: Mapping[str, int]
 ) -> Iterator[Message]:
-    """What a metadata log would hold: this broker, and topics with their partition counts."""
+    """The records of a metadata log with this broker, and topics with these partition counts."""
     endpoint = BrokerEndpoint(name="PLAINTEXT", host=host, port=port, security_protocol=PLAINTEXT)
     yield RegisterBrokerRecord(
         broker_id=node_id,
