@@ -131,3 +131,11 @@ def test_sensitive_values_are_hidden() -> None:
     assert value_error(key.replace(valid="+"), "") == (
         f"{key.name}=(hidden): expected a non-empty string"
     )
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.5, "0.5"), (0.001, "0.001"), (1e-4, "1.0E-4"), (1.25e-5, "1.25E-5"), (1e7, "1.0E7")],
+)
+def test_doubles_are_formatted_as_java_does(value: float, text: str) -> None:
+    assert to_text(value) == text
