@@ -41,6 +41,7 @@ def corrupt_responses(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
 
 def _set_rate(world: SimulatedWorld, name: str, permille: int, for_ms: int) -> None:
     network = world.network
+    assert hasattr(network, name), f"the network has no rate {name!r}"
     network.calm = False
     setattr(network, name, permille)
     world.schedule(world.time + for_ms, setattr, network, name, 0)
@@ -107,7 +108,7 @@ def reset_connections(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
 
 def answer_late(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     """Responses arrive after their requests timed out, while newer ones are in flight."""
-    _set_rate(world, "late_answers", rng.between(50, 700), for_ms)
+    _set_rate(world, "late_responses", rng.between(50, 700), for_ms)
 
 
 def refuse_falsely(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
