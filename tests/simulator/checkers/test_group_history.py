@@ -61,4 +61,4 @@ def test_a_partition_has_one_member_in_a_generation() -> None:
     history = GroupHistory()
     assert history.assigned("a", 4, [0, 1]) == ""
     assert history.assigned("b", 5, [0]) == ""
-    assert history.assigned("b", 4, [1]) == "a and b have partition 1 in 4"
+    assert history.assigned("b", 4, [1]) == "a and b have partition 1 in generation 4"
