@@ -19,7 +19,7 @@ from kraftlog.raft import changes
 
 if TYPE_CHECKING:
     from kraftlog.effects import LogFlushed
-    from kraftlog.logstate.voters import VoterSet
+    from kraftlog.logstate.voters import VoterHistory, VoterSet
     from kraftlog.raft import messages
     from kraftlog.raft.interfaces import Core, LeaderRole
     from kraftlog.types import Now
@@ -75,8 +75,23 @@ def reach_commit(offset: int) -> None:
     reach(COMMITTED, offset)
 
 
+def inherit_step(history: VoterHistory) -> None:
+    """Plan a kill at a step of an earlier leader, which lost leadership before its planned point.
+
+    A leader appends the next step only after it has committed the previous one, so none is missed.
+    """
+    voters, offset = history.latest, history.latest_offset
+    if offset <= Step.offset or voters.targets is None:
+        return
+    name = name_of(voters)
+    with suppress(FileNotFoundError):  # there are no kills now
+        has_kill = any(each.startswith(f"{name} ") for each in os.listdir(os.environ[FOLDER]))
+        Step.name, Step.offset, Step.points = name, offset, () if has_kill else (COMMITTED,)
+
+
 def append_and_reach(core: Core, leader: LeaderRole, voters: VoterSet) -> None:
     # The previous step is committed; the driver would learn this only after the append.
+    inherit_step(core.log.voters)
     reach_commit(core.log.high_watermark)
     name = name_of(voters)
     Step.name, Step.offset, Step.points = name, core.log.end, points_left(name)
@@ -92,6 +107,7 @@ def flush_and_reach(self: QuorumDriver, report: LogFlushed, now: Now) -> None:
 
 def commit_and_reach(self: QuorumDriver, effect: messages.Committed, now: Now) -> None:
     if self.is_leader:
+        inherit_step(self.core.log.voters)
         reach_commit(effect.offset)
     on_committed(self, effect, now)
 
