@@ -192,7 +192,7 @@ def test_q3_a_newer_epoch_is_durable_before_any_message() -> None:
     "make", [unattached, voted, prospective, candidate, resigned, follower, observer]
 )
 def test_p2_without_a_leader_pre_votes_are_granted_repeatedly(make: Any) -> None:
-    """P1: nothing is persisted and no vote is used, whoever asks. C22, C32."""
+    """P1, C22, C32: nothing is persisted and no vote is used, for any candidate."""
     context = make()
     before = context.state
     for sender in (2, 3, 2, NON_VOTER):

@@ -26,7 +26,7 @@ RULES = (
 )
 FIELDS = HEADER.unpack(bytes(HEADER.size))
 IDEMPOTENT = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
-#: The index of the checksum in FIELDS, which is computed anew after a change.
+#: The index of the checksum in FIELDS, which is computed again after a change.
 CRC = 4
 
 

@@ -210,7 +210,7 @@ def test_v18_replicas_in_a_directory_lost_at_the_start_stay_offline() -> None:
     assert len(paths_of_logs(host)) == 4
 
 
-def test_replicas_of_an_unconfigured_directory_are_created_elsewhere() -> None:
+def test_replicas_of_an_unconfigured_directory_get_a_configured_one() -> None:
     """The operator has removed it from log.dirs, so its records are not expected back."""
     first = start()
     create_topics(first, {"demo": 6})
