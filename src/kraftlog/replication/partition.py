@@ -52,6 +52,12 @@ WRITTEN_IS_ENOUGH = -1
 UNTIL_COMMITTED = -2
 
 
+def _marked_done(taken: list[DelayedProduce]) -> list[DelayedProduce]:
+    for one in taken:
+        one.done = True
+    return taken
+
+
 class Append:
     """The batches of one turn for one partition, written by a single call.
 
@@ -464,19 +470,15 @@ class Partition:
             if one.offset > self.high_watermark:
                 break
             count += 1
-        return self._take_awaiting(count)
+        taken = self.awaiting_isr[:count]
+        del self.awaiting_isr[:count]
+        return _marked_done(taken)
 
     def take_unreplicated(self) -> list[DelayedProduce]:
         """Take the batches that wait for the other in-sync replicas, and may fail meanwhile."""
-        self.awaiting_isr.sort(key=lambda one: not one.may_fail)  # stable: both parts keep order
-        return self._take_awaiting(sum(one.may_fail for one in self.awaiting_isr))
-
-    def _take_awaiting(self, count: int) -> list[DelayedProduce]:
-        taken = self.awaiting_isr[:count]
-        del self.awaiting_isr[:count]
-        for one in taken:
-            one.done = True
-        return taken
+        taken = [one for one in self.awaiting_isr if one.may_fail]
+        self.awaiting_isr = [one for one in self.awaiting_isr if not one.may_fail]
+        return _marked_done(taken)
 
     def watch(self, fetch: Any, *, by_follower: bool = False) -> None:
         """Call `try_complete` of a delayed fetch when the high watermark moves.
