@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from confluent_kafka import Producer
@@ -109,6 +110,18 @@ def write_with_confluent(servers: str, padding_bytes: int = 0) -> Callable[[Writ
         assert producer.flush(LIMIT_S) == 0
 
     return write
+
+
+@contextmanager
+def writing(cluster: HasServers, write: Callable[[Writer], None]) -> Iterator[Writer]:
+    """Write until the end of the block, then check the acknowledged records."""
+    writer = Writer(write)
+    try:
+        yield writer
+    finally:
+        writer.stop()
+    assert writer.failures == []
+    expect_acknowledged(cluster, writer)
 
 
 class HasServers(Protocol):

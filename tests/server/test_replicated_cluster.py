@@ -32,10 +32,10 @@ from tests.server.replication_load import (
     SETTINGS,
     Writer,
     await_isr,
-    expect_acknowledged,
     replicated_cluster,
     until,
     write_with_confluent,
+    writing,
 )
 
 if TYPE_CHECKING:
@@ -93,8 +93,7 @@ def test_v7_acknowledged_records_survive_kills_and_pauses_of_every_node(
     cluster: LocalCluster,
 ) -> None:
     """V1, V8, V9, V16, C245: each node is killed and restarted, then paused beyond its session."""
-    writer = Writer(write_with_confluent(cluster.servers))
-    try:
+    with writing(cluster, write_with_confluent(cluster.servers)) as writer:
         kill_each(cluster, writer)
         for node in NODES:
             others = [each for each in NODES if each != node]
@@ -104,21 +103,12 @@ def test_v7_acknowledged_records_survive_kills_and_pauses_of_every_node(
             cluster.go_on(node)
             await_isr(cluster, *NODES)
             writer.await_more()
-    finally:
-        writer.stop()
-    assert writer.failures == []
-    expect_acknowledged(cluster, writer)
 
 
 def test_v3_acknowledged_records_survive_clean_restarts(cluster: LocalCluster) -> None:
     """V3, C246: each node shuts down cleanly and restarts, also the active controller."""
-    writer = Writer(write_with_confluent(cluster.servers))
-    try:
+    with writing(cluster, write_with_confluent(cluster.servers)) as writer:
         kill_each(cluster, writer, number=signal.SIGTERM)
-    finally:
-        writer.stop()
-    assert writer.failures == []
-    expect_acknowledged(cluster, writer)
 
 
 @pytest.mark.parametrize(
@@ -130,18 +120,13 @@ def test_v7_acknowledged_records_survive_ends_of_several_nodes(
     cluster: LocalCluster, nodes: tuple[int, ...], number: int
 ) -> None:
     """V14, C245, C246: at the same time, so that no quorum is left meanwhile."""
-    writer = Writer(write_with_confluent(cluster.servers))
-    try:
+    with writing(cluster, write_with_confluent(cluster.servers)) as writer:
         writer.await_more()
         with ThreadPoolExecutor(len(nodes)) as pool:
             list(pool.map(lambda node: cluster.kill(node, number), nodes))
             list(pool.map(cluster.restart, nodes))
         await_isr(cluster, *NODES)
         writer.await_more()
-    finally:
-        writer.stop()
-    assert writer.failures == []
-    expect_acknowledged(cluster, writer)
 
 
 def active_controller(cluster: LocalCluster) -> int:
@@ -176,13 +161,8 @@ def test_v10_a_reassignment_survives_target_and_controller(cluster: LocalCluster
 
 
 def test_v7_acknowledged_records_of_kafka_python_survive_kills(cluster: LocalCluster) -> None:
-    writer = Writer(write_with_kafka_python(cluster.servers))
-    try:
+    with writing(cluster, write_with_kafka_python(cluster.servers)) as writer:
         kill_each(cluster, writer)
-    finally:
-        writer.stop()
-    assert writer.failures == []
-    expect_acknowledged(cluster, writer)
 
 
 def write_with_java(servers: str, folder: Path) -> Callable[[Writer], None]:
@@ -219,13 +199,8 @@ def test_v7_acknowledged_records_of_kafkas_producer_survive_kills(
     jvm: Driver,
     tmp_path: Path,
 ) -> None:
-    writer = Writer(write_with_java(cluster.servers, tmp_path))
-    try:
+    with writing(cluster, write_with_java(cluster.servers, tmp_path)) as writer:
         kill_each(cluster, writer)
-    finally:
-        writer.stop()
-    assert writer.failures == []
-    expect_acknowledged(cluster, writer)
 
 
 ROW = re.compile(r"Partition: (\d+)\s+Leader: (\d+)\s+Replicas: ([\d,]+)\s+Isr: ([\d,]+)")
