@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog import Client
+from kraftlog.cli.progress import ChangeProgress
 from tests.cli.shell import Shell
 from tests.client.waiting import until
 from tests.patience import LIMIT_S
@@ -41,6 +43,21 @@ def move(nodes: Nodes, folder: Path, *targets: int, shell: Shell) -> Kills:
     return kills
 
 
+def pause_until_progress_is_shown(
+    quorum: Quorum, target: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pause a target, so that the move cannot end before the command has shown its progress."""
+    show = ChangeProgress.show
+    process = quorum.nodes[target].process
+    process.send_signal(signal.SIGSTOP)
+
+    def show_and_continue(progress: ChangeProgress, text: str) -> None:
+        show(progress, text)
+        process.send_signal(signal.SIGCONT)
+
+    monkeypatch.setattr(ChangeProgress, "show", show_and_continue)
+
+
 def voters(nodes: Nodes) -> list[int]:
     with Client(nodes.servers, timeout_s=LIMIT_S) as client:
         return sorted([each.id for each in client.describe_quorum().voters])
@@ -65,6 +82,7 @@ def test_r12_no_kill_of_a_leader_disturbs_a_move_to_new_nodes(
         shell = Shell(quorum.address, capsys, monkeypatch, tmp_path)
         plan = shell.run("quorum reassign --to 11,12,13 --dry-run")
         assert "to remove:  1, 2, 3\n" in plan
+        pause_until_progress_is_shown(quorum, NEW[-1], monkeypatch)
         with load_on(quorum) as load:
             kills = move(quorum, folder, *NEW, shell=shell)
             # The target is set, three voters are added, three removed, and the target is cleared.

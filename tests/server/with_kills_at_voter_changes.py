@@ -39,6 +39,8 @@ class Step:
 
     name = ""
     offset = -1
+    #: The offset of the voters record before it.
+    previous = -1
     points: tuple[str, ...] = ()
 
 
@@ -63,10 +65,10 @@ def points_left(name: str) -> tuple[str, ...]:
 def reach(point: str, offset: int) -> None:
     """Kill this process if its step, before `offset`, has now reached a point that is planned."""
     if offset > Step.offset and point in Step.points:
-        with (
-            suppress(FileNotFoundError),  # the kills are over
-            open(os.path.join(os.environ[FOLDER], f"{Step.name} {point}"), "x"),
-        ):
+        path = os.path.join(os.environ[FOLDER], f"{Step.name} {point}")
+        with suppress(FileNotFoundError):  # the kills are over
+            with open(path, "x", encoding="utf-8") as kill:
+                kill.write(str(Step.previous))
             os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -83,10 +85,21 @@ def inherit_step(history: VoterHistory) -> None:
     voters, offset = history.latest, history.latest_offset
     if offset <= Step.offset or voters.targets is None:
         return
-    name = name_of(voters)
+    name, kills = name_of(voters), kills_so_far()
+    is_earlier = offset <= min(kills.values(), default=offset)  # it was there before the first kill
+    has_kill = any(each.startswith(f"{name} ") for each in kills)
+    Step.name, Step.offset = name, offset
+    Step.points = () if is_earlier or has_kill else (COMMITTED,)
+
+
+def kills_so_far() -> dict[str, int]:
+    """By the name of each kill's file: the offset of the voters record before its step."""
+    found = {}
     with suppress(FileNotFoundError):  # there are no kills now
-        has_kill = any(each.startswith(f"{name} ") for each in os.listdir(os.environ[FOLDER]))
-        Step.name, Step.offset, Step.points = name, offset, () if has_kill else (COMMITTED,)
+        for name in os.listdir(os.environ[FOLDER]):
+            with open(os.path.join(os.environ[FOLDER], name), encoding="utf-8") as kill:
+                found[name] = int(kill.read())
+    return found
 
 
 def append_and_reach(core: Core, leader: LeaderRole, voters: VoterSet) -> None:
@@ -95,6 +108,7 @@ def append_and_reach(core: Core, leader: LeaderRole, voters: VoterSet) -> None:
     reach_commit(core.log.high_watermark)
     name = name_of(voters)
     Step.name, Step.offset, Step.points = name, core.log.end, points_left(name)
+    Step.previous = core.log.voters.latest_offset
     append_voters(core, leader, voters)
     reach(APPENDED, core.log.end)
 
