@@ -1,11 +1,71 @@
-"""`kraftlog decommission` in a cluster of one node refuses what is impossible."""
+"""`kraftlog decommission`: refusals in a cluster of one node, moves while brokers are fenced."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from argparse import Namespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from kraftlog.cli import decommission
+from kraftlog.client.deadline import Deadline
+from kraftlog.client.model import Broker, Partition, Topic
+from kraftlog.client.nodes import ClusterDescription
+from kraftlog.errors import ClientError, ErrorCode, RefusedError
+from tests.patience import LIMIT_S
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kraftlog.client.client import Client
+    from kraftlog.client.model import PartitionName
     from tests.cli.shell import Shell
+
+OPTIONS = Namespace(node=3, disable_rack_aware=False)
+
+
+class ClusterOfFour:
+    """A client of brokers 1 to 4 and a partition; broker 2 is fenced for the first few looks."""
+
+    def __init__(self, *replicas: int, fenced_looks: int, refusals: int = 0) -> None:
+        self.replicas, self.fenced_looks, self.refusals = replicas, fenced_looks, refusals
+        self.cluster = self
+        self.may_change_factor: list[bool] = []
+
+    def deadline(self) -> Deadline:
+        return Deadline(LIMIT_S)
+
+    def reassignments(self) -> dict[PartitionName, object]:
+        return {}
+
+    def topics(self) -> list[Topic]:
+        return [Topic("a", False, (Partition("a", 0, 3, 1, self.replicas, self.replicas),))]
+
+    def describe_cluster(self, *, fenced: bool) -> ClusterDescription:
+        assert fenced
+        self.fenced_looks -= 1
+        is_fenced = self.fenced_looks >= 0
+        brokers = [Broker(i, "127.0.0.1", 1, None, is_fenced and i == 2) for i in (1, 2, 3, 4)]
+        return ClusterDescription("cluster", 1, tuple(brokers))
+
+    def reassign_partitions(
+        self,
+        targets: Mapping[PartitionName, Sequence[int]],
+        *,
+        allow_replication_factor_change: bool,
+    ) -> dict[PartitionName, RefusedError]:
+        self.may_change_factor.append(allow_replication_factor_change)
+        if self.refusals:
+            self.refusals -= 1
+            code = ErrorCode.INVALID_REPLICATION_FACTOR
+            return {name: RefusedError(code, api="test", broker="test") for name in targets}
+        (self.replicas,) = map(tuple, targets.values())
+        return {}
+
+
+def move(cluster: ClusterOfFour, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decommission, "POLL_S", 0)
+    decommission._move_partitions(cast("Client", cluster), OPTIONS)
 
 
 def test_r14_impossible_removals_are_refused_before_any_change(shell: Shell) -> None:
@@ -13,3 +73,30 @@ def test_r14_impossible_removals_are_refused_before_any_change(shell: Shell) -> 
     assert "is the only voter: add another one first" in shell.fails("decommission 1")
     plan = shell.json("decommission 9 --dry-run")
     assert plan == {"node": 9, "removeVoter": False, "move": [], "unregister": False}
+
+
+def test_r14_a_plan_that_fenced_brokers_prevent_names_them() -> None:
+    client: Any = ClusterOfFour(1, 3, 4, fenced_looks=1)
+    expected = "3 replicas need 3 other brokers; there are 2 that are not fenced .fenced: 2."
+    with pytest.raises(ClientError, match=expected):
+        decommission._moves(client, OPTIONS)
+
+
+def test_r14_moves_wait_until_enough_brokers_are_unfenced(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = ClusterOfFour(1, 3, 4, fenced_looks=3)
+    move(cluster, monkeypatch)
+    assert sorted(cluster.replicas) == [1, 2, 4]
+    assert capsys.readouterr().err == (
+        "waiting for other brokers: 3 replicas need 3 other brokers; there are 2 that are not "
+        "fenced (fenced: 2)\n1 partitions to be moved from node 3\n"
+    )
+
+
+def test_r14_a_refused_plan_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that lags may still show the replicas of a reassignment that has ended."""
+    cluster = ClusterOfFour(1, 3, 4, fenced_looks=0, refusals=2)
+    move(cluster, monkeypatch)
+    assert sorted(cluster.replicas) == [1, 2, 4]
+    assert cluster.may_change_factor == [False] * 3

@@ -28,16 +28,27 @@ min.insync.replicas=2
 
 
 class Machines:
-    """`nodes` are the running processes, by id; the nodes `first` are the initial voters."""
+    """`nodes` are the running processes, by id; the nodes `first` are the initial voters.
+
+    The nodes `later` are added during the test. Their addresses are known from the beginning, as a
+    client that finds no broker goes back to the addresses that it was started with.
+    """
 
     def __init__(
-        self, folder: Path, *first: int, settings: str = "", module: str = "kraftlog"
+        self,
+        folder: Path,
+        *first: int,
+        later: tuple[int, ...] = (),
+        settings: str = "",
+        module: str = "kraftlog",
     ) -> None:
         self.folder = folder
         self.nodes: dict[int, NodeProcess] = {}
         self._more, self._module, self._count = settings, module, len(first)
         #: Addresses of the controllers.
         self._controllers: dict[int, str] = {}
+        #: Ports of the brokers and controllers that are added later.
+        self._later = {node_id: free_ports(2) for node_id in later}
         ports = self._assign_ports(*first)
         voters = ",".join(
             [f"{i}@{self._controllers[i]}:{uuid_text(bytes([i]) * 16)}" for i in first]
@@ -51,7 +62,9 @@ class Machines:
 
     def add(self, node_id: int) -> None:
         """Format and start a node that is no voter yet."""
-        self._write(node_id, self._assign_ports(node_id)[node_id])
+        port, controller_port = self._later.pop(node_id, None) or free_ports(2)
+        self._controllers[node_id] = f"127.0.0.1:{controller_port}"
+        self._write(node_id, port)
         format_node(self.file(node_id), "--no-initial-controllers")
         self._start(node_id)
 
@@ -68,7 +81,9 @@ class Machines:
 
     @property
     def servers(self) -> str:
-        return ",".join([node.address for node in self.nodes.values()])
+        """The addresses of the running brokers, and of those that are still to be added."""
+        later = [f"127.0.0.1:{port}" for port, _ in self._later.values()]
+        return ",".join([*(node.address for node in self.nodes.values()), *later])
 
     def _assign_ports(self, *node_ids: int) -> dict[int, int]:
         """The port of each broker."""

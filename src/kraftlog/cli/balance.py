@@ -18,13 +18,21 @@ if TYPE_CHECKING:
     from kraftlog.client.model import PartitionName
 
 
+class TooFewBrokersError(ValueError):
+    """A partition has more replicas than there are brokers for them."""
+
+    def __init__(self, needed: int, brokers: str, found: int) -> None:
+        super().__init__(f"{needed} replicas need {needed} {brokers}; there are {found}")
+        self.needed = needed
+
+
 def balanced(
     assignment: Mapping[PartitionName, Sequence[int]], racks: Mapping[int, str | None]
 ) -> dict[PartitionName, tuple[int, ...]]:
     """The changed partitions of a balanced assignment; `racks` has the brokers to use."""
     most = max(map(len, assignment.values()), default=0)
     if most > len(racks):
-        raise ValueError(f"{most} replicas need {most} brokers; there are {len(racks)}")
+        raise TooFewBrokersError(most, "brokers", len(racks))
     plan = _Plan(assignment, racks)
     plan.move_from_other_brokers()
     plan.even_out_replicas()
@@ -43,7 +51,7 @@ def moved_away(
     held = {name: replicas for name, replicas in assignment.items() if broker in replicas}
     most = max(map(len, held.values()), default=0)
     if most > len(racks):
-        raise ValueError(f"{most} replicas need {most} other brokers; there are {len(racks)}")
+        raise TooFewBrokersError(most, "other brokers", len(racks))
     plan = _Plan(assignment, racks)
     plan.move_all_from(broker)
     return {name: tuple(plan.replicas[name]) for name in held}

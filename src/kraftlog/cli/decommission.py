@@ -38,6 +38,10 @@ def run(arguments: Sequence[str]) -> int:
     return run_with_client("decommission", parser.parse_args(arguments), _decommission)
 
 
+class _FencedBrokersError(ClientError):
+    """There would be enough brokers for the replicas if none were fenced."""
+
+
 class _Moves(Value):
     """What is to be moved from a node."""
 
@@ -45,6 +49,8 @@ class _Moves(Value):
     changes: dict[PartitionName, tuple[int, ...]]
     #: How many partitions have a replica on it now, or will have one.
     partitions: int
+    #: Those of `changes` that replace an ongoing reassignment.
+    replacing: set[PartitionName]
 
 
 def _voters(client: Client) -> list[int]:
@@ -58,7 +64,7 @@ def _broker(client: Client, node: int) -> Broker | None:
 
 
 def _moves(client: Client, options: argparse.Namespace) -> _Moves:
-    from kraftlog.cli.balance import moved_away
+    from kraftlog.cli.balance import TooFewBrokersError, moved_away
 
     node = options.node
     ongoing = client.reassignments()
@@ -71,14 +77,23 @@ def _moves(client: Client, options: argparse.Namespace) -> _Moves:
         name: ongoing[name].target if name in ongoing else replicas
         for name, replicas in current.items()
     }
+    others = [each for each in client.describe_cluster(fenced=True).brokers if each.id != node]
     racks = {
         each.id: None if options.disable_rack_aware else each.rack
-        for each in client.describe_cluster().brokers
-        if each.id != node
+        for each in others
+        if not each.is_fenced
     }
+    try:
+        changes = moved_away(wanted, racks, node)
+    except TooFewBrokersError as error:
+        if error.needed > len(others):
+            raise
+        fenced = numbers([each.id for each in others if each.is_fenced])
+        raise _FencedBrokersError(f"{error} that are not fenced (fenced: {fenced})") from None
     return _Moves(
-        moved_away(wanted, racks, node),
+        changes,
         sum(1 for name, replicas in current.items() if node in (*replicas, *wanted[name])),
+        {name for name in changes if name in ongoing},
     )
 
 
@@ -153,17 +168,53 @@ def _remove_voter(client: Client, node: int) -> None:
 
 
 def _move_partitions(client: Client, options: argparse.Namespace) -> None:
-    """Move until no partition has the node; new topics may have been placed on it meanwhile."""
+    """Move until no partition has the node; new topics may have been placed on it meanwhile.
+
+    A plan can be made from metadata that is out of date, of a broker that lags: a plan that fails
+    is made again, until this has lasted for the client's timeout.
+    """
+    from kraftlog.cli.balance import TooFewBrokersError
+
     progress = ChangeProgress(sys.stderr)
+    deadline = client.cluster.deadline()
     try:
-        while (moves := _moves(client, options)).partitions:
-            if moves.changes:
-                for error in client.reassign_partitions(moves.changes).values():
-                    raise error
-            progress.show(f"{moves.partitions} partitions to be moved from node {options.node}")
+        while True:
+            try:
+                moves = _moves(client, options)
+                if not moves.partitions:
+                    return
+                _reassign(client, moves)
+                progress.show(f"{moves.partitions} partitions to be moved from node {options.node}")
+                deadline = client.cluster.deadline()
+            except _FencedBrokersError as error:
+                progress.show(f"waiting for other brokers: {error}")
+                deadline = client.cluster.deadline()
+            except (RefusedError, TooFewBrokersError):
+                if deadline.is_over:
+                    raise
             time.sleep(POLL_S)
     finally:
         progress.end()
+
+
+def _reassign(client: Client, moves: _Moves) -> None:
+    """Start the moves; raise the first refusal.
+
+    Only an ongoing reassignment may change the replication factor. Any other plan that would change
+    it was made from the replicas of a reassignment that has ended.
+    """
+    for may_change in (False, True):
+        targets = {
+            name: replicas
+            for name, replicas in moves.changes.items()
+            if (name in moves.replacing) is may_change
+        }
+        if not targets:
+            continue
+        for error in client.reassign_partitions(
+            targets, allow_replication_factor_change=may_change
+        ).values():
+            raise error
 
 
 def _unregister(client: Client, options: argparse.Namespace) -> None:
