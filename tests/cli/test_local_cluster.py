@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +19,15 @@ from kraftlog.storage.meta_properties import load
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+#: Locks a file until standard input ends.
+HOLD_LOCK = """
+import fcntl, sys
+with open(sys.argv[1], "w") as file:
+    fcntl.lockf(file, fcntl.LOCK_EX)
+    print("locked", flush=True)
+    sys.stdin.read()
+"""
 
 
 def plan_of(folder: Path, nodes: int, *words: str) -> Plan:
@@ -159,6 +170,27 @@ def test_a_node_that_lost_its_directory_is_formatted_as_another(tmp_path: Path) 
     assert after.cluster_id == before.cluster_id
     assert after.directory_id != before.directory_id
     assert "__cluster_metadata-0" not in os.listdir(lost), "it has no voters' checkpoint"
+
+
+def test_a_second_start_changes_no_file_of_running_nodes(tmp_path: Path) -> None:
+    found = plan_of(tmp_path, 3)
+    prepare(found)
+    file = tmp_path / "data" / "node-1.properties"
+    before = file.read_text()
+    # POSIX locks exclude other processes only.
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD_LOCK, f"{found.nodes[1].directory}/.lock"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == b"locked\n"
+        with pytest.raises(BlockingIOError, match="locked by another process"):
+            prepare(plan_of(tmp_path, 3, "--port", "20001"))
+        assert file.read_text() == before
+        running.communicate()
+    prepare(plan_of(tmp_path, 3, "--port", "20001"))
+    assert file.read_text() != before
 
 
 def test_an_interrupted_format_is_done_again(tmp_path: Path) -> None:

@@ -288,6 +288,7 @@ def table(nodes: Sequence[LocalNode], pids: Sequence[int]) -> str:
 def prepare(plan: Plan) -> list[str]:
     """Format new directories and write the files; return log lines for the operator."""
     _check(plan)
+    _refuse_running(plan.nodes)
     empty = [node for node in plan.nodes if not plan.known or not _is_formatted(node.directory)]
     notes = _format(plan, empty) if empty else []
     for node, text in reversed([*zip(plan.nodes, plan.texts, strict=True)]):
@@ -303,6 +304,17 @@ def _check(plan: Plan) -> None:
     for text in plan.texts:
         config, _ = read_config(text, {})
         refuse_unsafe(config)
+
+
+def _refuse_running(nodes: Sequence[LocalNode]) -> None:
+    """Refuse directories that running nodes use: their files are not to change under them."""
+    from kraftlog.server.files import OsFiles
+    from kraftlog.storage.directory import LOCK
+
+    files = OsFiles()
+    for node in nodes:
+        if _is_formatted(node.directory):
+            files.close(files.lock(f"{node.directory}/{LOCK}"))
 
 
 def _format(plan: Plan, empty: Sequence[LocalNode]) -> list[str]:
