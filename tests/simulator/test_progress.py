@@ -13,7 +13,7 @@ from kraftlog.simulator.run import simulate
 from kraftlog.simulator.scenarios.goals import begin
 from kraftlog.simulator.setting import KAFKA_TIMES, Setting
 from kraftlog.simulator.violation import Violation
-from kraftlog.simulator.world import World, passing
+from kraftlog.simulator.world import World, time_passes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +33,7 @@ class StuckWorld:
     def script(self) -> Iterator[Goal]:
         yield from begin(self.world)
         self.schedule_itself()
-        yield passing(1000)
+        yield time_passes(1000)
 
 
 def test_events_without_end_in_one_millisecond() -> None:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 #: Errors after which a change is retried: another replica leads, or the change cannot begin yet.
 RETRIABLE = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.REQUEST_TIMED_OUT}
 RETRY_MS = 100
-#: How long it retries one of its own changes.
-DEFAULT_TIMEOUT_MS = 10_000
+#: How long the administrator retries a random change.
+RANDOM_CHANGE_TIMEOUT_MS = 10_000
 
 
 class ChangeRequest:
@@ -56,7 +56,7 @@ class ChangeAttempt:
 
 
 class Administrator:
-    """Requests voter changes from any running process, as a client does."""
+    """Requests voter changes from the replicas that claim to lead, as a client does."""
 
     def __init__(self, world: SimulatedWorld) -> None:
         self.world = world
@@ -78,24 +78,24 @@ class Administrator:
     def begin(self) -> None:
         self._is_running = self.world.setting.change_gap_ms[1] > 0
         if self._is_running:
-            self._pause()
+            self._schedule_change()
 
     def stop(self) -> None:
         """Request no new changes; pending ones are still retried."""
         self._is_running = False
 
-    def _pause(self) -> None:
+    def _schedule_change(self) -> None:
         gap = self._rng.between(*self.world.setting.change_gap_ms)
         self.world.schedule(self.world.time + gap, self._change_now_and_then)
 
     def _change_now_and_then(self) -> None:
         if not self._is_running:
             return
-        self._pause()
+        self._schedule_change()
         leader = self.world.leader()
         # Sometimes it does not wait for the previous change, as if there were two administrators.
         if leader is not None and (self.is_idle or self._rng.below(4) == 0):
-            self.request(self._some_change(leader), DEFAULT_TIMEOUT_MS)
+            self.request(self._some_change(leader), RANDOM_CHANGE_TIMEOUT_MS)
 
     def _some_change(self, leader: Replica) -> VoterChange:
         assert leader.core is not None
@@ -104,19 +104,19 @@ class Administrator:
         outside = [
             r for r in world.replicas.values() if r.is_controller and not voters.holds(r.key)
         ]
-        kind = rng.below(8)
+        choice = rng.below(8)
         lost = lost_voters(world, voters)
         if lost and rng.below(2):
             return self.removal(lost[0].key)
-        if kind < 2 and outside:
+        if choice < 2 and outside:
             return self.addition(rng.pick(outside))
-        if kind < 4:
+        if choice < 4:
             return self.removal(rng.pick(voters.voters).key)
-        if kind < 5:
+        if choice < 5:
             return self.update(world.replicas[rng.pick(voters.ids)])
         if not world.reassigns:
             return self.removal(rng.pick(voters.voters).key)
-        if kind < 6 and voters.targets is not None:
+        if choice < 6 and voters.targets is not None:
             return VoterChange("reassign", None)
         ids = list(world.replicas)
         return VoterChange("reassign", tuple(rng.some(ids, 1 + rng.below(min(len(ids), 5)))))

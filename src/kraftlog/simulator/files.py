@@ -2,12 +2,12 @@
 
 A file has two contents: what reads return (the page cache) and what the disk has. `sync` copies one
 to the other; a crash reverts to the disk's. The same holds for directories: a name is on the disk
-after `sync_directory`. Unsynced changes may survive a crash in part, as a generator decides: writes
-are kept, lost or torn one by one, name changes up to some point.
+after `sync_directory`. Some unsynced changes survive a crash, as a random generator decides: each
+write is kept, lost or torn, and name changes are kept up to some point.
 
-A run ends in three ways: `power_loss` (what is on the disk, plus chance), `kill` (the process
-ends, the page cache stays), and `stop_before`, which raises `PowerLost` before a chosen operation,
-so that a test can crash between any two.
+A run ends in three ways: `power_loss` (the disk survives, and some of the unsynced changes), `kill`
+(the process ends, the page cache stays), and `stop_before`, which raises `PowerLost` before one
+operation, so that a test can crash between any two.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
     from kraftlog.types import Buffer
 
+#: Bytes; a torn write often ends at a multiple.
 SECTOR = 512
+#: The most buffers of one `pwritev`, as in Linux.
 IOV_MAX = 1024
-
-
 #: The reported capacity of a file system without a limit.
 _ENDLESS_BYTES = 1 << 50
 
@@ -38,7 +38,8 @@ class PowerLost(BaseException):
 class Fault(Value):
     """Makes an operation fail `times` times, after `skip` calls on paths that contain `path`.
 
-    A failing `pwritev` writes `partial` bytes first; with `code` 0 it is just short.
+    A failing `pwritev` writes `partial` bytes first; with `code` 0 it raises no error, but returns
+    how many bytes it has written.
     """
 
     operation: str
@@ -66,6 +67,7 @@ class MemoryFile:
         self.disk = bytearray()
         self.pending: list[_Write | _Truncation] = []
         self.modified_ms = now_ms
+        #: Whether a sync failed: `content` may differ from `disk` without pending changes.
         self.lost_pages = False
         #: the end of its allocated blocks, whatever its content
         self.allocated = 0
@@ -74,7 +76,10 @@ class MemoryFile:
     def durable_size(self) -> int:
         """The length of the prefix that is on the disk."""
         size = min(
-            [c.position if isinstance(c, _Write) else c.size for c in self.pending],
+            [
+                change.position if isinstance(change, _Write) else change.size
+                for change in self.pending
+            ],
             default=len(self.content),
         )
         if self.lost_pages:  # pages whose write-back failed count as clean
@@ -140,25 +145,25 @@ class MemoryDirectory:
 
     def change(self, change: dict[str, MemoryFile | MemoryDirectory | None], now_ms: int) -> None:
         self.modified_ms = now_ms
-        _rename(self.names, change)
+        _change_names(self.names, change)
         self.pending.append(change)
 
     def write_back(self) -> None:
         for change in self.pending:
-            _rename(self.disk, change)
+            _change_names(self.disk, change)
         self.pending.clear()
 
     def lose_power(self, random: Random | None) -> None:
         kept = random.getrandbits(32) % (len(self.pending) + 1) if random is not None else 0
         for change in self.pending[:kept]:
-            _rename(self.disk, change)
+            _change_names(self.disk, change)
         self.pending.clear()
         self.names = dict(self.disk)
         for node in self.names.values():
             node.lose_power(random)
 
 
-def _rename(
+def _change_names(
     names: dict[str, MemoryFile | MemoryDirectory],
     change: dict[str, MemoryFile | MemoryDirectory | None],
 ) -> None:
@@ -179,9 +184,12 @@ class MemoryFiles:
         self.operations = 0
         #: How many nodes were started on it.
         self.starts = 0
+        #: The number of the operation before which power is lost.
         self.stop_before: int | None = None
+        #: The operations and their paths, if a test sets a list.
         self.journal: list[str] | None = None
         self._root = MemoryDirectory(self.now_ms)
+        #: By descriptor: the file, its path, and whether it may be written.
         self._open: dict[int, tuple[MemoryFile, str, bool]] = {}
         self._locks: dict[str, int] = {}
         self._next_fd = 3

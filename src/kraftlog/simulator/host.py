@@ -47,7 +47,7 @@ class VirtualConnection:
         self.host = "127.0.0.1"
         self.request_templates: RequestTemplates | None = None
         self.failure: UnansweredError | None = None
-        #: How many requests the node still processes, and the frames that arrived meanwhile.
+        #: How many requests the node processes before the next may begin; the frames that wait.
         self.holds = 0
         self.held: deque[bytes] = deque()
 
@@ -112,7 +112,7 @@ class InlineIOThread:
 
 
 class InlineIOThreads:
-    """The I/O threads of a virtual host. The thread of the quorum comes last, as it may be late."""
+    """The I/O threads of a virtual host. The quorum's thread is last, as it may be slow."""
 
     def __init__(self) -> None:
         self.quorum = InlineIOThread()
@@ -121,7 +121,8 @@ class InlineIOThreads:
 
     def deliver(self, now: Now) -> bool:
         """Run the submitted jobs; return whether there were any."""
-        had_jobs = [it.deliver(now) for it in (self.maintenance, self.data, self.quorum)]
+        threads = (self.maintenance, self.data, self.quorum)
+        had_jobs = [thread.deliver(now) for thread in threads]
         return any(had_jobs)
 
 
@@ -147,7 +148,7 @@ controller.quorum.voters=1@127.0.0.1:9093
 kraftlog.reserve.bytes=0
 """
 CLUSTER_ID = "AAAAAAAAQACAAAAAAAAAAQ"
-#: The most turns without any passing of time.
+#: More turns than this without time passing: the node is in an endless loop.
 MAX_TURNS = 10_000
 
 
@@ -184,11 +185,16 @@ class NoPeers:
 def _controller_addresses(settings: BrokerConfig) -> tuple[BrokerAddress, ...]:
     own = host_of(settings.node_id)
     listeners = settings.advertised_controller_listeners
-    return tuple([BrokerAddress(it.name, it.host or own, it.port) for it in listeners])
+    return tuple(
+        [
+            BrokerAddress(listener.name, listener.host or own, listener.port)
+            for listener in listeners
+        ]
+    )
 
 
 class VirtualHost:
-    """One node, a cluster of its own; the caller sets `now`."""
+    """A host with one node, by default a cluster of its own; the caller sets `now`."""
 
     def __init__(
         self,
@@ -204,9 +210,10 @@ class VirtualHost:
         directories: Sequence[str] = ("data",),
         lost: Sequence[str] = (),
     ) -> None:
-        """Start a node; `voters` are the configured ones, by default this node alone.
+        """Start a node; `settled`: run turns until it is idle and ready.
 
-        The first of the directories has the metadata log.
+        `voters` are the configured ones, by default this node alone. The first of the `directories`
+        has the metadata log; `lost` are log directories that cannot be used.
         """
         self.files = files or MemoryFiles()
         self.files.starts += 1
@@ -220,9 +227,8 @@ class VirtualHost:
         node_id: int = node_settings["node.id"]
         opened = [self._open_directory(path, node_id) for path in directories]
         directory = opened[0]
-        self._ids = (node_id << 56) + (
-            self.files.starts << 32
-        )  # unlike those of an earlier process
+        # the ids differ from those of an earlier process
+        self._ids = (node_id << 56) + (self.files.starts << 32)
         directory.keep_reserve(node_settings["kraftlog.reserve.bytes"])
         self.runner = Runner(
             self.files,
@@ -269,7 +275,7 @@ class VirtualHost:
         return self._ids.to_bytes(8, "big") + bytes([0x80, *bytes(7)])
 
     def settle(self) -> None:
-        """Run turns until only time can cause more work."""
+        """Run turns until there is no work before the next deadline."""
         for _ in range(MAX_TURNS):
             self.turn()
             due = self.node.deadline()
@@ -314,7 +320,7 @@ class VirtualHost:
         self.runner.finish_turn(self.now)
 
     def deliver(self) -> None:
-        """Deliver the results of jobs."""
+        """Run the submitted jobs and deliver their results, without a turn."""
         self.io_threads.deliver(self.now)
 
     def ask(self, connection: VirtualConnection, frame: bytes) -> bytes:

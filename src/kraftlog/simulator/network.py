@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from kraftlog.simulator.interfaces import SimulatedWorld
     from kraftlog.simulator.process import Replica
 
-#: More requests than a process ever sends: numbers grow from one incarnation to the next.
+#: More requests than a process ever sends, so that request numbers grow across incarnations.
 REQUESTS_PER_INCARNATION = 1 << 32
 #: How long after the request timeout a late response is sent: minimum and maximum.
 LATE_BY_MS = (0, 1000)
-#: Where a response goes: the sender of the request, its incarnation, and the number.
+#: Where a response goes: the sender of the request, its incarnation, and the request's number.
 PendingResponse = tuple[CoreReplica, int, int]
 
 
@@ -73,13 +73,13 @@ class Network:
             self.world.saw("log diverges")
         if self.wire is not None or self.corrupt_permille:
             body = self._cross(slot, body)
-        way = source.id, requester.id, self._deliver_response, (slot, source.id, body)
+        delivery = source.id, requester.id, self._deliver_response, (slot, source.id, body)
         if self.late_responses and self.rng.permille(self.late_responses):
             self.world.saw("response after the request timeout")
             late = self.world.setting.request_timeout_ms + self.rng.between(*self.late_by_ms)
-            self.world.schedule(self.world.time + late, self._carry, *way)
+            self.world.schedule(self.world.time + late, self._carry, *delivery)
         else:
-            self._carry(*way)
+            self._carry(*delivery)
 
     def _cross(self, slot: PendingResponse, body: Any) -> Any:
         """A response as it arrives: through bytes if the setting says so, and possibly corrupt."""
@@ -102,8 +102,8 @@ class Network:
             is_real = candidate.role.name == "candidate"
             self.world.saw("vote refused" if is_real else "pre-vote refused")
         if not voter.log.voter_set.holds(candidate.me):
-            is_loyal = not result.granted and voter.role.has_live_leader(voter)
-            outcome = "refused for a live leader" if is_loyal else "considered"
+            for_leader = not result.granted and voter.role.has_live_leader(voter)
+            outcome = "refused for a live leader" if for_leader else "considered"
             self.world.saw(f"vote request of a non-voter {outcome}")
 
     def _carry(
@@ -213,10 +213,10 @@ class Network:
 
     def split(self, side: Iterable[int]) -> None:
         """Cut the replicas of one side off from all others."""
-        one = list(side)
-        other = [replica_id for replica_id in self.world.replicas if replica_id not in one]
-        self.cut(one, other)
-        self.cut(other, one)
+        inside = list(side)
+        outside = [replica_id for replica_id in self.world.replicas if replica_id not in inside]
+        self.cut(inside, outside)
+        self.cut(outside, inside)
 
     def heal(self) -> None:
         self.cuts.clear()

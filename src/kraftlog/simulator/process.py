@@ -1,4 +1,4 @@
-"""What the world sees of a replica, with any host."""
+"""A simulated replica, as the world sees it: the same for bare cores and for whole nodes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from kraftlog.simulator.rng import Rng
     from kraftlog.simulator.snapshot import Snapshot
 
-CLUSTER = "cluster"
+CLUSTER_ID = "cluster"
+#: The wall clocks show this time when a run begins, in ms.
+WALL_CLOCK_START_MS = 1_700_000_000_000
 
 
-def directory_of(replica_id: int, wipes: int) -> ReplicaKey:
+def replica_key(replica_id: int, wipes: int) -> ReplicaKey:
     """The key of a replica; a wiped disk has another directory id."""
     return ReplicaKey(replica_id, b"\x01" + bytes(13) + bytes([wipes, replica_id + 1]))
 
@@ -38,39 +40,42 @@ class Replica:
         self.id = replica_id
         self.disk = RaftDisk()
         if replica_id < world.setting.voters:
-            self.disk.cluster_id = CLUSTER  # formatted with it; observers learn it
+            self.disk.cluster_id = CLUSTER_ID  # formatted with it; observers learn it
         self.core: RaftCore | None = None
         self.incarnation = 0
         #: How often its disk was wiped; how often it lost durable data in any way.
         self.wipes = 0
         self.disk_losses = 0
         #: Its id, and the directory id on its disk.
-        self.key = directory_of(replica_id, 0)
+        self.key = replica_key(replica_id, 0)
         #: The chains of each directory that is lost.
         self.lost: dict[ReplicaKey, list[int]] = {}
         self.wiped_at = -1
         #: The voters before the log has any: formatted into an empty directory, or configured.
-        self.bootstrap = world.voters
+        self.bootstrap_voters = world.voters
         self.machine_up = True
         #: Its clock: monotonic ms = base + (virtual ms - since) * rate / 1000.
         self.clock_base = 0
         self.clock_since = 0
         self.clock_rate = 1000
         self.wall_offset_ms = 0
+        #: The clock as it was last read, and the virtual time then.
         self.now = Now(0, 0)
         self.now_at = -1
         self.paused = False
+        #: What arrived during the pause.
         self.waiting: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self._forget_process()
 
     def _forget_process(self) -> None:
+        #: The virtual time of the scheduled poll; -1 if there is none.
         self.wake_at = -1
         #: What the invariants have seen of this incarnation.
         self.seen_role: Any = None
         self.seen_election: Any = None
         self.seen_high_watermark = 0
         self.seen_voters: Any = None
-        self.seen_set: Any = None
+        self.seen_voter_set: Any = None
         self.seen_snapshot: Any = None
         #: The state machine: applying everything before `applied` gives its state.
         self.applied = 0
@@ -141,9 +146,9 @@ class Replica:
         if kept == 0:
             self.lost[self.key] = self.disk.chains[: self.disk.durable]
             self.wipes += 1
-            self.key = directory_of(self.id, self.wipes)
+            self.key = replica_key(self.id, self.wipes)
             self.wiped_at = self.world.time
-            self.bootstrap = self.world.newest_voters()
+            self.bootstrap_voters = self.world.newest_voters()
 
     def load(self, snapshot: Snapshot) -> None:
         """The state machine restarts from a snapshot."""
@@ -169,6 +174,7 @@ class Replica:
             act(*arguments)
 
     def _start_clock(self) -> None:
+        # each process starts at another monotonic time
         self.clock_base = 1 + (self.id * 7919 + self.incarnation * 104_729) % 1_000_000
         self.clock_since = self.world.time
         self.now_at = -1
@@ -177,11 +183,11 @@ class Replica:
     def read_clock(self) -> Now:
         time = self.world.time
         if self.now_at != time:
-            passed = time - self.clock_since
+            elapsed = time - self.clock_since
             if self.clock_rate != 1000:
-                passed = passed * self.clock_rate // 1000
-            monotonic = self.clock_base + passed
-            self.now = Now(monotonic, 1_700_000_000_000 + time + self.wall_offset_ms)
+                elapsed = elapsed * self.clock_rate // 1000
+            monotonic = self.clock_base + elapsed
+            self.now = Now(monotonic, WALL_CLOCK_START_MS + time + self.wall_offset_ms)
             self.now_at = time
         return self.now
 

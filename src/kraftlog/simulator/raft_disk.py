@@ -19,9 +19,10 @@ class RaftDisk:
     """A log with an election state; readers see `batches`, of which `durable` are synced.
 
     The first `dropped` batches are only in the snapshot: no reader sees them, they are kept for
-    comparing logs. `from_later_leader` has the chains of batches that came in a later epoch than
-    their own, from its leader. `old_tail` is the end that an unsynced truncation removed, which may
-    come back.
+    comparing logs. `from_later_leader` has the chains of batches that the leader of a later epoch
+    than their own sent. `old_tail` is the end of the log that an unsynced truncation removed; a
+    power loss may bring it back.
+
     Each batch has a chain, a number for the whole log up to it (see `oracle`).
     """
 
@@ -53,7 +54,7 @@ class RaftDisk:
         #: As in `meta.properties`; None until it is known (Q29).
         self.cluster_id: str | None = None
         self.dropped = 0
-        #: The newest complete and durable snapshot, and one that is being fetched.
+        #: The newest complete and durable snapshot, and the one that is being fetched.
         self.snapshot: Snapshot | None = None
         self.download: tuple[OffsetAndEpoch, bytes] | None = None
 
@@ -85,7 +86,7 @@ class RaftDisk:
             )
             self.old_tail[:0] = durable
             self.durable = kept
-        self._keep(kept)
+        self._remove_after(kept)
         self.truncations += 1
         return removed
 
@@ -102,19 +103,19 @@ class RaftDisk:
         unsynced = len(self.batches) - self.durable
         if self.old_tail and rng.below(2):
             tail, kept = self.old_tail, self.durable
-            self._keep(kept)
+            self._remove_after(kept)
             for batch, chain in tail:
                 self.append(batch, chain)
         else:
             kept = self.durable + rng.below(unsynced + 1)
-            self._keep(kept)
+            self._remove_after(kept)
         self.old_tail = []
         self.truncations += 1
         return self.durable + unsynced - kept
 
     def roll_back(self, count: int) -> None:
         """Restore an old copy: only the first `count` batches are left."""
-        self._keep(count)
+        self._remove_after(count)
         self.durable = min(self.durable, count)
         self.old_tail = []
         self.truncations += 1
@@ -122,7 +123,7 @@ class RaftDisk:
             self.snapshot, self.dropped = None, 0
         self.download = None
 
-    def _keep(self, count: int) -> None:
+    def _remove_after(self, count: int) -> None:
         del self.batches[count:], self.bases[count:], self.chains[count:]
 
     def between(self, offset: int, limit: int, max_batches: int) -> tuple[Batch, ...]:
@@ -139,8 +140,8 @@ class RaftDisk:
 
     # Snapshots -------------------------------------------------------------------------------
 
-    def keep(self, snapshot: Snapshot) -> None:
-        """A snapshot is complete; delete an older one."""
+    def add_snapshot(self, snapshot: Snapshot) -> None:
+        """Keep a complete snapshot, unless there is a newer one; delete an older one."""
         if self.snapshot is None or snapshot.id.offset > self.snapshot.id.offset:
             self.snapshot = snapshot
 
@@ -152,7 +153,7 @@ class RaftDisk:
     def drop_prefix(self, offset: int) -> None:
         self.dropped = max(self.dropped, bisect_left(self.bases, offset))
 
-    def begin_after(self, snapshot: Snapshot, batches: list[Batch], chains: list[int]) -> None:
+    def replace_log(self, snapshot: Snapshot, batches: list[Batch], chains: list[int]) -> None:
         """Replace the log by a snapshot, which stands for these batches."""
         self.batches, self.chains = batches, chains
         self.bases = [batch.base_offset for batch in batches]

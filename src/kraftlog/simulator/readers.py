@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kraftlog.simulator.snapshot import Snapshot
     from kraftlog.simulator.world import World
 
+#: The time between reads: minimum and maximum.
 GAP_MS = (5, 40)
 #: How long the state machine may lag behind the high watermark.
 APPLYING_MS = (0, 30)
@@ -34,7 +35,7 @@ class ReplicaReader:
 
 
 class PendingReadOffset:
-    """The slot of a request at the leader: setting `answer` sends the response."""
+    """The slot of a ReadOffset request at the leader: setting `answer` sends the response."""
 
     def __init__(
         self, readers: Readers, requester: ReplicaReader, number: int, leader: int
@@ -46,7 +47,7 @@ class PendingReadOffset:
 
     @property
     def answer(self) -> Any:
-        raise AttributeError("the response is sent when it is set")
+        raise AttributeError("only set `answer`: that sends the response")
 
     @answer.setter
     def answer(self, body: Any) -> None:
@@ -57,7 +58,7 @@ class PendingReadOffset:
 
 
 class Readers:
-    """Takes part in a run from before its replicas start, until the workload's reads stop."""
+    """All clients that read at any replica; create it before the replicas start."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -89,7 +90,6 @@ class Readers:
     def _started(self, replica: Replica) -> None:
         assert replica.core is not None
         self.by_replica[replica.id] = ReplicaReader(replica, replica.core)
-
         self._committed(replica, replica.applied)  # the content of a snapshot
 
     def _loaded(self, replica: Replica, snapshot: Snapshot) -> None:
@@ -153,7 +153,7 @@ class Readers:
         self.world.schedule(timeout_at, self._when_awake, reader, self._notify, reader, no_response)
 
     def carry(self, source: int, target: int, act: Callable[..., None], *arguments: Any) -> None:
-        """Carry a message with the faults of the replicas' network; to itself at once."""
+        """Carry a message with the faults of the replicas' network; within a replica at once."""
         world, network = self.world, self.world.network
         if source == target:
             world.schedule(world.time, act, *arguments)

@@ -65,8 +65,8 @@ class CoreReplica(Replica):
         self.flushing = False
         self.persisting: list[PersistElection] = []
         self.writing: PersistElection | None = None
-        #: The epoch that the state machine leads, and the one that it will lead once it has applied
-        #: enough.
+        #: The epoch in which the state machine serves as leader, and the one in which it will serve
+        #: once it has applied the first record of that epoch; -1 for none.
         self.serving_epoch = -1
         self.epoch_to_serve = -1
 
@@ -80,13 +80,13 @@ class CoreReplica(Replica):
         disk.sync(len(disk.batches))
         snapshot_host.recover(self)
         epochs = EpochCache()
-        log_itself = disk.batches[disk.dropped :]
-        for batch in log_itself:
+        log_batches = disk.batches[disk.dropped :]
+        for batch in log_batches:
             if batch.epoch > epochs.latest:
                 epochs.assign(batch.epoch, batch.base_offset)
         kept = disk.snapshot
-        history = VoterHistory(self.bootstrap if kept is None else kept.voters)
-        for batch in log_itself:
+        history = VoterHistory(self.bootstrap_voters if kept is None else kept.voters)
+        for batch in log_batches:
             if batch.voters is not None:
                 history.append(batch.base_offset, batch.voters)
         log = RaftLog(
@@ -167,7 +167,7 @@ class CoreReplica(Replica):
         """Carry out the core's effects until there are none; then check the result."""
         core, world = self.core, self.world
         assert core is not None
-        carry = _CARRY
+        carry_out = _CARRY_OUT
         try:
             rounds = 0
             while effects := core.take_effects():
@@ -179,7 +179,7 @@ class CoreReplica(Replica):
                 if world.crash_permille:
                     world.may_crash(self, effects)
                 for effect in effects:
-                    carry[type(effect)](self, effect)
+                    carry_out[type(effect)](self, effect)
                 self._use_disk(core)
         except Crash:
             return
@@ -187,7 +187,7 @@ class CoreReplica(Replica):
         world.check(self, core)
 
     def carry_out(self, effect: Any) -> None:
-        _CARRY[type(effect)](self, effect)
+        _CARRY_OUT[type(effect)](self, effect)
 
     def _use_disk(self, core: RaftCore) -> None:
         """Start the next disk operation; without latency it is done at once."""
@@ -267,7 +267,7 @@ class CoreReplica(Replica):
         if self.held:
             held, self.held = self.held, []
             for effect in held:
-                _CARRY[type(effect)](self, effect)
+                _CARRY_OUT[type(effect)](self, effect)
 
     def _send(self, effect: Send) -> None:
         assert self.core is not None
@@ -281,7 +281,7 @@ class CoreReplica(Replica):
     def _reply(self, effect: Reply) -> None:
         body = effect.body
         if isinstance(body, FetchResult) and body.limit > body.offset >= 0 and not body.batches:
-            # The bytes are read now: the log may change later.
+            # The batches are read now: the log may change before the response is sent.
             body.batches = self.disk.between(body.offset, body.limit, self.world.batches_per_fetch)
         elif isinstance(body, SnapshotChunk) and not body.error:
             snapshot_host.fill(self, body)
@@ -295,7 +295,7 @@ class CoreReplica(Replica):
         elif isinstance(slot, int):
             self.world.workload.read_response(slot, body)
         else:
-            slot.answer = body  # a foreign sender's
+            slot.answer = body  # the slot of a foreign sender or of a reader
 
     def _append(self, effect: Append) -> None:
         world = self.world
@@ -324,7 +324,7 @@ class CoreReplica(Replica):
             self._serve_if_caught_up()
 
     def _serve_if_caught_up(self) -> None:
-        """Q26: notify the state machine that it leads once it has applied its first record."""
+        """Q26: once its epoch's first record is applied, notify the state machine that it leads."""
         disk = self.disk
         last = disk.position_before(self.applied)
         if last >= 0 and disk.batches[last].epoch == self.epoch_to_serve:
@@ -340,7 +340,7 @@ class CoreReplica(Replica):
         if isinstance(slot, int):
             self.world.workload.proposed(slot, effect.error, effect.offset)
         else:
-            slot.decided(effect.error, effect.offset)  # an administrator's
+            slot.decided(effect.error, effect.offset)  # the slot of an administrator
 
     def _leader_changed(self, effect: LeaderChanged) -> None:
         self.world.note(self, "sees leader", effect)
@@ -409,7 +409,7 @@ class CoreReplica(Replica):
         self.disconnected(incarnation, peer, refused=refused)
 
 
-_CARRY: dict[type, Any] = {
+_CARRY_OUT: dict[type, Any] = {
     Append: CoreReplica._append,
     Truncate: CoreReplica._truncate,
     Send: CoreReplica._send,

@@ -33,6 +33,7 @@ class Rng:
         return low + (self.bits(32) * (high - low + 1) >> 32)
 
     def permille(self, probability: int) -> bool:
+        """Whether an event of this probability, in thousandths, happens."""
         return probability > 0 and self.bits(32) * 1000 >> 32 < probability
 
     def pick(self, choices: Sequence[T]) -> T:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kraftlog.simulator.world import Goal
 
 
-#: The scenario with brokers and their clients; any other is about the metadata quorum.
+#: The scenario with brokers and their clients; all others are about the metadata quorum.
 CLUSTER = "cluster"
 
 
@@ -73,7 +73,7 @@ def scenarios(*, nodes: bool = False) -> dict[str, tuple[Callable[[Rng], Setting
 
 
 def scenario_of(seed: int, *, nodes: bool = False) -> str:
-    """The scenario of a seed when all take part: the mixture, or a named one in turn."""
+    """The scenario of a seed if all are run: the mixture for odd seeds, the others in turn."""
     if seed % 2:
         return "mixture"
     named = [name for name in scenarios(nodes=nodes) if name != "mixture"]
@@ -92,7 +92,7 @@ def simulate(
 ) -> Outcome:
     """Run a scenario; `kinds` and `keep` limit the faults, by kind and by number in the plan.
 
-    With `nodes`, every replica is a whole node, as always in the cluster scenario.
+    With `nodes`, every replica is a whole node; in the cluster scenario it always is.
     """
     world: World
     script: Iterator[Goal]
@@ -150,7 +150,7 @@ def _make_world(
 
 @contextmanager
 def garbage_collection_disabled() -> Iterator[None]:
-    """Disable garbage collection: it finds nothing here, and costs a twentieth of the time."""
+    """Disable garbage collection, which finds nothing in a run and takes 5 % of its time."""
     was_on = gc.isenabled()
     gc.disable()
     try:

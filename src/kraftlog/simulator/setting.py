@@ -27,16 +27,16 @@ class Setting(Value):
     batches_per_fetch: int = 1000
     #: Whether the voters are known by their directory ids from the start, or by id alone.
     dynamic: bool = False
-    #: How often an administrator changes the voters.
+    #: The time between voter changes of an administrator.
     change_gap_ms: tuple[int, int] = (0, 0)
-    #: How often some replica takes a snapshot, and the size of a chunk.
+    #: The time between snapshots, each of some replica; how many bytes of one a fetch returns.
     snapshot_gap_ms: tuple[int, int] = (0, 0)
     chunk_bytes: int = 1000
     #: Whether messages are encoded and decoded on their way.
     in_bytes: bool = False
 
 
-#: The timeouts of Kafka's simulation.
+#: The timeouts of Kafka's simulation, RaftEventSimulationTest.
 KAFKA_TIMES = RaftConfig(
     election_timeout_ms=1000,
     fetch_timeout_ms=3000,
@@ -50,13 +50,13 @@ KAFKA_TIMES = RaftConfig(
 
 
 def kafka_setting(
-    low: int, high: int, max_observers: int, *, min_observers: int = 0
+    min_voters: int, max_voters: int, max_observers: int, *, min_observers: int = 0
 ) -> Callable[[Rng], Setting]:
-    """As many voters and observers as Kafka's property allows, with Kafka's timeouts."""
+    """Random numbers of voters and observers within bounds, with Kafka's timeouts."""
 
     def draw(rng: Rng) -> Setting:
         return Setting(
-            voters=rng.between(low, high),
+            voters=rng.between(min_voters, max_voters),
             observers=rng.between(min_observers, max_observers),
             raft=KAFKA_TIMES,
             dynamic=rng.below(2) == 1,
@@ -66,7 +66,7 @@ def kafka_setting(
 
 
 def some_voters(voters: int, observers: int, **more: Any) -> Callable[[Rng], Setting]:
-    """Fixed numbers of replicas, with Kafka's timeouts, known by their ids or directory ids."""
+    """Fixed numbers of replicas, with Kafka's timeouts; voters are known by id or directory id."""
 
     def draw(rng: Rng) -> Setting:
         dynamic = rng.below(2) == 1
@@ -82,7 +82,7 @@ def reading_setting(rng: Rng) -> Setting:
 
 
 def any_setting(rng: Rng) -> Setting:
-    """Our defaults or Kafka's, fast or slow networks and disks, busy or idle clients."""
+    """Random: kraftlog's or Kafka's timeouts, fast or slow networks and disks, any load."""
     slow = rng.below(3)
     raft = rng.pick([RaftConfig(), KAFKA_TIMES])
     return Setting(

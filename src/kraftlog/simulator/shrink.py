@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def shrink(
     failing: Outcome, kinds: Collection[str] | None = None, *, nodes: bool = False
 ) -> Outcome:
-    """Drop entries of the plan, many at once at first, then one by one."""
+    """Drop faults, many at once at first, then one by one; return the last run that failed."""
     kept = [fault.number for fault in failing.plan]
     best, size = failing, max(len(kept) // 2, 1)
     while kept:

@@ -22,13 +22,15 @@ if TYPE_CHECKING:
     from kraftlog.simulator.rng import Rng
     from kraftlog.simulator.snapshot import Snapshot
 
+#: The name of a violation here.
 NAME = "snapshot download"
 #: How long the state machine may take to write a snapshot, while the log continues.
 LONGEST_WRITE_MS = 60
 #: How long an obsolete log prefix may remain.
 LATEST_DROP_MS = 500
-#: Per thousand, where crashes may happen anywhere: installations are rare.
-CRASHES_WHILE_INSTALLING = 700
+#: The rate of crashes during an installation, on replicas that may crash at any point; high,
+#: because installations are rare.
+INSTALL_CRASH_PERMILLE = 700
 
 
 class SnapshotWork:
@@ -82,7 +84,7 @@ def _taken(replica: Replica, incarnation: int) -> None:
     work = replica.snapshots
     taken, work.taking = work.taking, None
     assert taken is not None
-    replica.disk.keep(taken)
+    replica.disk.add_snapshot(taken)
     replica.world.saw("snapshot taken")
     replica.handle(SnapshotTaken(taken.id))
 
@@ -113,9 +115,9 @@ def fill(replica: Replica, chunk: SnapshotChunk) -> None:
     if chunk.position >= len(kept.data):
         chunk.error = ErrorCode.POSITION_OUT_OF_RANGE
         return
-    most = min(chunk.max_bytes, replica.world.setting.chunk_bytes)
+    max_bytes = min(chunk.max_bytes, replica.world.setting.chunk_bytes)
     chunk.size = len(kept.data)
-    chunk.data = kept.data[chunk.position : chunk.position + most]
+    chunk.data = kept.data[chunk.position : chunk.position + max_bytes]
     chunk.length = len(chunk.data)
 
 
@@ -136,23 +138,27 @@ def note_request(replica: Replica, body: Any) -> None:
 
 
 def write(replica: Replica, effect: WriteSnapshot) -> None:
-    """Write a chunk; the first one begins a new file."""
+    """Write a chunk of a download; the first chunk begins a new file."""
     disk = replica.disk
     replica.world.progress += 1
     if effect.position == 0:
         disk.download = effect.id, b""
     if disk.download is None or disk.download[0] != effect.id:
-        raise Violation(NAME, f"replica {replica.id}: a chunk of {effect.id}, {disk.download}")
+        raise Violation(
+            NAME, f"replica {replica.id} gets a chunk of {effect.id}, not of {disk.download}"
+        )
     written = disk.download[1]
     if len(written) != effect.position:
-        raise Violation(NAME, f"replica {replica.id}: a gap after {len(written)}: {effect}")
+        raise Violation(
+            NAME, f"replica {replica.id} has {len(written)} bytes, the next chunk is {effect}"
+        )
     disk.download = effect.id, written + effect.data
 
 
 def install(replica: Replica, effect: InstallSnapshot) -> None:
     """Verify the snapshot, sync it, and replace the log with it; that takes some time."""
     world, disk = replica.world, replica.disk
-    assert disk.download is not None, "a download comes before"
+    assert disk.download is not None, "a snapshot is installed after its download"
     whole = snapshot.decode_snapshot(disk.download[1])
     if whole is None or whole.id != effect.id:
         raise Violation(NAME, f"replica {replica.id}: {effect.id} differs from what was written")
@@ -171,7 +177,7 @@ def _installed(replica: Replica, incarnation: int) -> None:
         return
     world, whole = replica.world, replica.snapshots.installing
     assert whole is not None
-    if world.disk_fails(replica) or world.crashes_at(replica, CRASHES_WHILE_INSTALLING):
+    if world.disk_fails(replica) or world.crashes_at(replica, INSTALL_CRASH_PERMILLE):
         return
     world.loads(replica, whole)
     put_in_place(replica, whole)
@@ -182,8 +188,8 @@ def _installed(replica: Replica, incarnation: int) -> None:
 
 def put_in_place(replica: Replica, whole: Snapshot) -> None:
     replica.disk.download = None
-    replica.disk.keep(whole)
-    replica.disk.begin_after(whole, *replica.world.oracle.log_of(whole.state))
+    replica.disk.add_snapshot(whole)
+    replica.disk.replace_log(whole, *replica.world.oracle.log_of(whole.state))
     replica.load(whole)
 
 
@@ -191,19 +197,19 @@ def put_in_place(replica: Replica, whole: Snapshot) -> None:
 
 
 def crash(replica: Replica, rng: Rng) -> None:
-    """The process ends: a write in progress is done, or not, or lacks its last step."""
+    """The process ends: an operation in progress is done, not done, or lacks its last step."""
     work, disk, world = replica.snapshots, replica.disk, replica.world
     if work.taking is not None and rng.below(2):
-        disk.keep(work.taking)
+        disk.add_snapshot(work.taking)
     if work.installing is None:
         return
     world.saw("crash while installing a snapshot")
     steps = rng.below(3)
     if steps >= 1:
-        disk.keep(work.installing)
+        disk.add_snapshot(work.installing)
         disk.download = None
     if steps == 2:
-        disk.begin_after(work.installing, *world.oracle.log_of(work.installing.state))
+        disk.replace_log(work.installing, *world.oracle.log_of(work.installing.state))
 
 
 def recover(replica: Replica) -> None:
@@ -222,5 +228,5 @@ def recover(replica: Replica) -> None:
         disk.drop_prefix(kept.id.offset)
     else:
         world.saw("log replaced by its snapshot at a start")
-        disk.begin_after(kept, *world.oracle.log_of(kept.state))
+        disk.replace_log(kept, *world.oracle.log_of(kept.state))
     replica.load(kept)

@@ -1,4 +1,4 @@
-"""The exceptions that end a simulation early."""
+"""The exception that ends a simulation early."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from __future__ import annotations
 SCRIPTS = ("scenarios.py", "catalog.py", "goals.py")
 
 
-def is_of_script(error: Exception) -> bool:
-    """Whether a script's expectation failed; otherwise the core or its host did."""
+def is_failed_expectation(error: Exception) -> bool:
+    """Whether an assertion of a script failed; otherwise the core or its host failed."""
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next

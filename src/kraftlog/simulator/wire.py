@@ -1,7 +1,7 @@
 """Messages as bytes: encoded as Kafka's requests and responses, and decoded.
 
-So a follower's host gets what a real one gets: batches of records, which it summarizes. The values
-are those of the objects, so that logs can be compared.
+So a follower's host gets what a real one gets: batches of records, which it summarizes. Their
+payloads are replaced by the objects that were encoded, so that logs can be compared.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 
     from kraftlog.types import Buffer
 
+    #: A requester's id, its incarnation, and the number of the request.
     Key = tuple[int, int, int]
 
-#: The batches of all runs have no timestamps.
+#: The records of all runs have the same timestamp.
 TIMESTAMP_MS = 0
 
 
@@ -50,24 +51,25 @@ class Wire:
     def response(self, key: Key, body: Any, damage: Callable[[bytes], bytes] | None = None) -> Any:
         """A response after its encoding; `damage` changes the bytes of its records."""
         api_key, request = self._requests[key]
-        data = data_of(body)
+        data = data_in(body)
         response = response_to_wire(body, damage(data) if damage is not None else data)
         version = VERSIONS[api_key]
         decoded: Any = decode(type(response), version, encode(response, version))
-        found = response_from_wire(decoded, request)
-        if isinstance(found, FetchResult) and not decoded.error_code:
+        result = response_from_wire(decoded, request)
+        if isinstance(result, FetchResult) and not decoded.error_code:
             records = only_partition(decoded.responses).records
-            found.batches = tuple([with_value(batch) for batch in summaries(records or b"")])
-        return found
+            result.batches = tuple([decode_payload(batch) for batch in summaries(records or b"")])
+        return result
 
 
-def data_of(body: Any) -> bytes:
+def data_in(body: Any) -> bytes:
+    """The record batches of a fetch response, or the bytes of a snapshot chunk."""
     if isinstance(body, FetchResult):
-        return b"".join([bytes_of(batch) for batch in body.batches])
+        return b"".join([encode_batch(batch) for batch in body.batches])
     return body.data or b"" if isinstance(body, SnapshotChunk) else b""
 
 
-def bytes_of(batch: Batch) -> bytes:
+def encode_batch(batch: Batch) -> bytes:
     if not isinstance(batch.payload, int):
         return control_batch(batch, TIMESTAMP_MS)
     builder = BatchBuilder(base_offset=batch.base_offset, leader_epoch=batch.epoch)
@@ -75,15 +77,15 @@ def bytes_of(batch: Batch) -> bytes:
     return builder.build()
 
 
-def with_value(batch: Batch) -> Batch:
-    """The batch with the payload of its original append."""
+def decode_payload(batch: Batch) -> Batch:
+    """Replace the bytes of a batch by the payload of its original append."""
     batch.payload = value_in(batch.payload, is_control=is_control(batch))
     return batch
 
 
 def is_control(batch: Batch) -> bool:
     """Whether the batch's attributes mark it as a control batch."""
-    return bool(batch.payload[22] & 0x20)
+    return bool(batch.payload[22] & 0x20)  # the low byte of the attributes
 
 
 def value_in(data: Buffer, *, is_control: bool) -> Any:

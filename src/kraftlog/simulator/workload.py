@@ -12,7 +12,7 @@ from kraftlog.simulator.checkers.log_history import (
     ReadInvoked,
     Unknown,
 )
-from kraftlog.simulator.process import CLUSTER
+from kraftlog.simulator.process import CLUSTER_ID
 from kraftlog.simulator.violation import Violation
 from kraftlog.value import TYPE_CHECKING
 
@@ -33,12 +33,12 @@ class Workload:
         self.acknowledged = 0
         self.reads_done = 0
         self._rng = world.rng("workload")
-        self._next = 0
+        self._last_number = 0
         self.is_appending = self.is_reading = False
         self._append_gap_ms = world.setting.append_gap_ms
 
     def begin(self) -> None:
-        """Start the clients; `is_appending` and `is_reading` stop them."""
+        """Start the clients; they run while `is_appending` and `is_reading` are true."""
         setting = self.world.setting
         if setting.append_gap_ms[1] and not self.is_appending:
             self.is_appending = True
@@ -48,7 +48,7 @@ class Workload:
             self.world.schedule(self.world.time, self._read)
 
     def slow_down(self) -> None:
-        """Reduce the load once more of it would find nothing."""
+        """Reduce the load, for the end of a run, where a higher one would only take longer."""
         low, high = self._append_gap_ms
         self._append_gap_ms = max(low, 100), max(high, 500)
 
@@ -69,7 +69,7 @@ class Workload:
             self.append_at(world.replicas[target])
 
     def append_at(self, replica: Replica) -> None:
-        value = self._number()
+        value = self._next_number()
         self._record(Invoked(value, self.world.time, value))
         self._propose(replica, replica.incarnation, value)
 
@@ -102,15 +102,15 @@ class Workload:
         running = world.running
         if running:
             claimants = [world.replicas[leader] for leader in world.leaders]
-            asked = claimants if claimants and self._rng.below(4) else running
-            self.read_at(self._rng.pick(asked))
+            targets = claimants if claimants and self._rng.below(4) else running
+            self.read_at(self._rng.pick(targets))
 
     def read_at(self, replica: Replica) -> None:
         self._send_read(replica, replica.incarnation, self.begin_read())
 
     def begin_read(self) -> int:
         """A client starts a read; return its number."""
-        number = self._number()
+        number = self._next_number()
         self._record(ReadInvoked(number, self.world.time))
         return number
 
@@ -120,14 +120,14 @@ class Workload:
         if replica.paused:
             replica.waiting.append((self._send_read, (replica, incarnation, number)))
             return
-        replica.handle(Request(number, ReadOffset(CLUSTER)))
+        replica.handle(Request(number, ReadOffset(CLUSTER_ID)))
 
     def read_response(self, number: int, body: Any) -> None:
         self.world.saw("read refused" if body.error else "read proved by a majority")
         self.read_done(number, body.error, body.offset)
 
     def read_done(self, number: int, error: int, offset: int) -> None:
-        """A client may read up to an offset, or must retry elsewhere."""
+        """A read ends: the client may read up to an offset, or has to retry at another replica."""
         time = self.world.time
         if error:
             self._record(Failed(number, time))
@@ -138,9 +138,9 @@ class Workload:
 
     # Checking --------------------------------------------------------------------------------
 
-    def _number(self) -> int:
-        self._next += 1
-        return self._next
+    def _next_number(self) -> int:
+        self._last_number += 1
+        return self._last_number
 
     def _record(self, event: Event) -> None:
         self.history.record(event)

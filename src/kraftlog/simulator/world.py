@@ -14,10 +14,10 @@ from kraftlog.simulator.administrator import Administrator
 from kraftlog.simulator.checkers.oracle import Oracle
 from kraftlog.simulator.invariants import HOOKS, make_invariants
 from kraftlog.simulator.network import Network
-from kraftlog.simulator.process import Replica, directory_of
+from kraftlog.simulator.process import Replica, replica_key
 from kraftlog.simulator.replica import NO_PROGRESS, CoreReplica, Crash
 from kraftlog.simulator.rng import Rng
-from kraftlog.simulator.violation import Violation, is_of_script
+from kraftlog.simulator.violation import Violation, is_failed_expectation
 from kraftlog.simulator.workload import Workload
 from kraftlog.value import TYPE_CHECKING, Value
 
@@ -47,7 +47,7 @@ class Goal(Value):
     required: bool = True
 
 
-def passing(ms: int) -> Goal:
+def time_passes(ms: int) -> Goal:
     """The goal of a script that only lets time pass."""
     return Goal("time passes", None, ms, required=False)
 
@@ -56,7 +56,7 @@ def first_voters(setting: Setting) -> VoterSet:
     """The first voters, by their formatted directory ids or by id alone."""
     ids = range(setting.voters)
     if setting.dynamic:
-        return VoterSet(tuple([Voter(directory_of(replica_id, 0)) for replica_id in ids]))
+        return VoterSet(tuple([Voter(replica_key(replica_id, 0)) for replica_id in ids]))
     return voters_by_id(*ids)
 
 
@@ -79,6 +79,7 @@ class World:
     ) -> None:
         self.seed = seed
         self.setting = setting
+        #: Virtual time in ms.
         self.time = 0
         self.sequence = 0
         self.steps = 0
@@ -88,7 +89,7 @@ class World:
         self.events: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self.tracing = trace is not None
         self._trace = trace
-        #: The faults of this run; none strikes once `healed`.
+        #: The faults of this run, none of which strikes once `healed`.
         self.plan: tuple[Fault, ...] = ()
         self.healed = False
         self.elections = 0
@@ -122,14 +123,20 @@ class World:
         self.workload = self.workload_type(self)
         self.administrator = self.administrator_type(self)
         self.invariants = make_invariants(self, self.more_invariants)
-        self._on = {
-            hook: tuple([getattr(one, hook) for one in self.invariants if one.implements(hook)])
+        self._listeners = {
+            hook: tuple(
+                [
+                    getattr(invariant, hook)
+                    for invariant in self.invariants
+                    if invariant.implements(hook)
+                ]
+            )
             for hook in HOOKS
         }
 
-    def add_listener(self, hook: str, look: Callable[..., None]) -> None:
-        """Call `look` after the invariants' hook of this name."""
-        self._on[hook] += (look,)
+    def add_listener(self, hook: str, listener: Callable[..., None]) -> None:
+        """Call `listener` after the invariants' hook of this name."""
+        self._listeners[hook] += (listener,)
 
     # Time ------------------------------------------------------------------------------------
 
@@ -149,8 +156,8 @@ class World:
         except Violation:
             raise
         except Exception as error:  # an exception in a core is a bug, whatever its type
-            what = "expectation" if is_of_script(error) else "exception"
-            raise Violation(what, f"{type(error).__name__}: {error}") from error
+            kind = "expectation" if is_failed_expectation(error) else "exception"
+            raise Violation(kind, f"{type(error).__name__}: {error}") from error
 
     def run_until(self, goal: Goal) -> None:
         """Run events until the goal is met, or its time is over."""
@@ -192,8 +199,8 @@ class World:
         self.steps += 1
         if core.role is not replica.seen_role or core.election is not replica.seen_election:
             self.progress += 1
-            for look in self._on["on_role"]:
-                look(replica, core)
+            for listener in self._listeners["on_role"]:
+                listener(replica, core)
             self._note_coverage(replica, core)
             if core.role.name == "leader":
                 self.leaders[replica.id] = core.election.epoch
@@ -204,14 +211,14 @@ class World:
         high_watermark = log.high_watermark
         if high_watermark != replica.seen_high_watermark:
             self.progress += 1
-            for look in self._on["on_commit"]:
-                look(replica, core, high_watermark)
+            for listener in self._listeners["on_commit"]:
+                listener(replica, core, high_watermark)
             replica.seen_high_watermark = high_watermark
         if log.snapshot is not replica.seen_snapshot:
             self.progress += 1
             replica.seen_snapshot = log.snapshot
-            for look in self._on["on_snapshot"]:
-                look(replica, core)
+            for listener in self._listeners["on_snapshot"]:
+                listener(replica, core)
         if log.voters.entries is not replica.seen_voters:
             self._see_voters(replica, core)
         if self.steps % FULL_CHECK_EVERY == 0:
@@ -220,13 +227,13 @@ class World:
     def _see_voters(self, replica: Replica, core: RaftCore) -> None:
         """The voter set in force may have changed."""
         self.progress += 1
-        for look in self._on["on_voters"]:
-            look(replica, core)
+        for listener in self._listeners["on_voters"]:
+            listener(replica, core)
         before, entries = replica.seen_voters, core.log.voters.entries
         newest = entries[-1][0] if entries else -1
         if before and before[-1][0] >= core.log.start and newest < before[-1][0]:
             self.saw("voter change rolled back by truncation")
-        replica.seen_voters, replica.seen_set = entries, core.log.voter_set
+        replica.seen_voters, replica.seen_voter_set = entries, core.log.voter_set
 
     def _note_coverage(self, replica: Replica, core: RaftCore) -> None:
         name = core.role.name
@@ -247,59 +254,59 @@ class World:
             self.saw("voter became an observer")
 
     def full_check(self, *, final: bool = False) -> None:
-        for look in self._on["on_full_check"]:
-            look()
+        for listener in self._listeners["on_full_check"]:
+            listener()
         if final:
-            for look in self._on["on_end"]:
-                look()
+            for listener in self._listeners["on_end"]:
+                listener()
 
     def started(self, replica: Replica) -> None:
         self.progress += 1
-        for look in self._on["on_start"]:
-            look(replica)
+        for listener in self._listeners["on_start"]:
+            listener(replica)
 
     def persisted(self, replica: Replica, state: ElectionState) -> None:
-        for look in self._on["on_persist"]:
-            look(replica, state)
+        for listener in self._listeners["on_persist"]:
+            listener(replica, state)
 
     def sent(self, replica: Replica, to: Replica, body: Any) -> None:
-        for look in self._on["on_send"]:
-            look(replica, to, body)
+        for listener in self._listeners["on_send"]:
+            listener(replica, to, body)
 
     def received(self, replica: Replica, sender: Replica, body: Any) -> None:
-        for look in self._on["on_receive"]:
-            look(replica, sender, body)
+        for listener in self._listeners["on_receive"]:
+            listener(replica, sender, body)
 
     def appended(self, replica: Replica, batch: Batch) -> None:
-        for look in self._on["on_append"]:
-            look(replica, batch)
+        for listener in self._listeners["on_append"]:
+            listener(replica, batch)
 
     def change_committed(self, change: VoterChange, end_offset: int) -> None:
         """A change was reported to an administrator as committed."""
         self.saw(f"change made: {change.kind}")
-        for look in self._on["on_change"]:
-            look(change, end_offset)
+        for listener in self._listeners["on_change"]:
+            listener(change, end_offset)
 
     def truncates(self, replica: Replica, offset: int) -> None:
         self.saw("truncation")
-        for look in self._on["on_truncate"]:
-            look(replica, offset)
+        for listener in self._listeners["on_truncate"]:
+            listener(replica, offset)
 
     def apply(self, replica: Replica, offset: int) -> None:
-        for look in self._on["on_apply"]:
-            look(replica, offset)
+        for listener in self._listeners["on_apply"]:
+            listener(replica, offset)
         disk = replica.disk
         replica.applied = offset
         replica.state = disk.chains[disk.position_before(offset)]
 
     def loads(self, replica: Replica, snapshot: Snapshot) -> None:
         """A snapshot is about to replace a log."""
-        for look in self._on["on_load"]:
-            look(replica, snapshot)
+        for listener in self._listeners["on_load"]:
+            listener(replica, snapshot)
 
     def serves(self, replica: Replica, epoch: int) -> None:
-        for look in self._on["on_serve"]:
-            look(replica, epoch)
+        for listener in self._listeners["on_serve"]:
+            listener(replica, epoch)
 
     # Disks and processes ---------------------------------------------------------------------
 
@@ -416,7 +423,8 @@ class World:
         return leader
 
     @property
-    def known_to_be_committed(self) -> int:
+    def known_committed_end(self) -> int:
+        """The highest offset that any replica, running or crashed, knew to be committed."""
         return max(self.oracle.committed_end, self._unchecked_high_watermark)
 
     def newest_voters(self) -> VoterSet:
@@ -433,7 +441,7 @@ class World:
         """The running replicas, except non-voters in a newer epoch than the leader's.
 
         No voter adopts the epoch of a non-voter (R8), whose fetches fail until an election reaches
-        a higher one.
+        a higher epoch than its own.
         """
         leader = self.leader()
         if leader is None or leader.core is None:

@@ -243,10 +243,10 @@ def test_a_reader_may_go_back() -> None:
         ([ReadInvoked(1, 12)], "used before"),
         ([ReadInvoked("r", 12), ReadAnswered("r", 13, 1), ReadInvoked("r", 14)], "used before"),
         ([Invoked(2, 12, "a")], "is appended by 2 and by another"),
-        ([Acknowledged(1, 12, 0)], "nothing under way is ended"),
-        ([Unknown(9, 12)], "nothing under way is ended"),
-        ([ReadAnswered("r", 12, 1)], "no read under way"),
-        ([ReadInvoked("r", 12), Unknown("r", 13), ReadAnswered("r", 14, 1)], "no read under way"),
+        ([Acknowledged(1, 12, 0)], "no append in progress is ended"),
+        ([Unknown(9, 12)], "no append in progress is ended"),
+        ([ReadAnswered("r", 12, 1)], "no read in progress"),
+        ([ReadInvoked("r", 12), Unknown("r", 13), ReadAnswered("r", 14, 1)], "no read in progress"),
     ],
 )
 def test_an_impossible_history_is_refused(events: list[Event], error_text: str) -> None:

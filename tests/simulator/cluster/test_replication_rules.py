@@ -17,7 +17,7 @@ from kraftlog.simulator.cluster.setting import ClusterSetting
 from kraftlog.simulator.cluster.world import ClusterWorld
 from kraftlog.simulator.run import simulate
 from kraftlog.simulator.setting import KAFKA_TIMES
-from kraftlog.simulator.world import Goal, passing
+from kraftlog.simulator.world import Goal, time_passes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -246,7 +246,7 @@ def test_v7_a_coordinator_answers_once_all_of_its_log_is_committed(seed: int) ->
         loads = f"error {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}"
         before = fetched()
         yield Goal("it is asked", lambda: any(it.endswith(loads) for it in story.coverage), LONG_MS)
-        yield passing(1000)
+        yield time_passes(1000)
         assert lags(story.replicas[leader()])
         assert fetched() == before
 
@@ -321,7 +321,7 @@ def test_v17_a_broker_that_applies_nothing_is_behind() -> None:
         story.cut_connection(other, story.broker)  # and there is news: the ISR shrinks
         yield Goal("it is behind", lambda: sessions.behind_ms(story.time) != [], LONG_MS)
         assert not story.image.brokers[slow.id].fenced
-        yield passing(BEHIND_LIMIT_MS + 1000)
+        yield time_passes(BEHIND_LIMIT_MS + 1000)
         assert not story.image.brokers[slow.id].fenced
         assert len(sessions.behind_ms(story.time)) == 1
         applier.is_applying = False

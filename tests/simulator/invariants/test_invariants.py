@@ -43,7 +43,7 @@ from kraftlog.simulator.setting import KAFKA_TIMES, Setting
 from kraftlog.simulator.snapshot import Snapshot, encode_snapshot
 from kraftlog.simulator.violation import Violation
 from kraftlog.simulator.voter_change import VoterChange
-from kraftlog.simulator.world import World, passing
+from kraftlog.simulator.world import World, time_passes
 from kraftlog.types import OffsetAndEpoch
 
 if TYPE_CHECKING:
@@ -484,8 +484,8 @@ def test_every_invariant_has_a_case() -> None:
 
 def send_foreign_requests_often(world: World, rng: Rng) -> Iterator[Goal]:
     for _ in range(100):
-        foreign_requests.send_foreign_requests(world, rng)
-        yield passing(1)
+        foreign_requests.send_foreign_request(world, rng)
+        yield time_passes(1)
 
 
 def test_obeying_a_foreign_request_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ NO_OFFSET = -1
 
 
 class OffsetCommit:
-    """A commit; `known_at` is when its effect was first known; None: its outcome is unknown."""
+    """A commit; `known_at` is when its effect was first known, None as long as it is unknown."""
 
     __slots__ = ("known_at", "sent_at")
 
@@ -28,7 +28,7 @@ class OffsetCommit:
 class GroupHistory:
     """The history of one group.
 
-    `fetched`, `joined` and `assigned` return what is wrong, or an empty text.
+    `fetched`, `joined` and `assigned` return a violation, or an empty text.
     """
 
     def __init__(self) -> None:
@@ -51,16 +51,19 @@ class GroupHistory:
     def fetched(self, partition: int, offset: int, sent_ms: int, now_ms: int) -> str:
         """An offset was fetched: no commit may have replaced it before the request was sent."""
         commits = self._commits.get(partition, {})
-        found = commits.get(offset)
-        if found is None and offset != NO_OFFSET:
+        fetched = commits.get(offset)
+        if fetched is None and offset != NO_OFFSET:
             return f"offset {offset} of partition {partition} was never committed"
-        for other, commit in commits.items():
-            was_known = commit.known_at is not None and commit.known_at < sent_ms
+        for other_offset, other in commits.items():
+            was_known = other.known_at is not None and other.known_at < sent_ms
             if was_known and (
-                found is None or (found.known_at is not None and found.known_at < commit.sent_at)
+                fetched is None
+                or (fetched.known_at is not None and fetched.known_at < other.sent_at)
             ):
-                return f"partition {partition} has offset {offset} after {other} was committed"
-        if found is not None:
+                return (
+                    f"partition {partition} has offset {offset} after {other_offset} was committed"
+                )
+        if fetched is not None:
             self.committed(partition, offset, now_ms)
         return ""
 

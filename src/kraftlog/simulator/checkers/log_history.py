@@ -92,7 +92,7 @@ class Seen(Value):
 
 
 class Landmark(Value):
-    """Stands for a client in the text of a violation, without being one."""
+    """A witness that is no event of a client; it only has a name in the text of a violation."""
 
     name: str
 
@@ -119,9 +119,9 @@ def _name(witness: Witness) -> str:
 
 
 class _Started(Value):
-    """An operation in progress, and the known end of the log when it began, with its source.
+    """An operation in progress: `floor` is the known end of the log when it began, by a witness.
 
-    The operation takes effect after that: a read returns no less, an append gets no lower offset.
+    The operation takes effect later: a read returns no less, an append gets no lower offset.
     """
 
     at: int
@@ -130,7 +130,7 @@ class _Started(Value):
 
 
 class _Append(_Started):
-    """An append, its outcome so far, and the known offset of its value."""
+    """An append, its outcome so far, and the offset of its value, once it is known."""
 
     id: OperationId
     value: Hashable
@@ -151,13 +151,14 @@ class LogHistory:
         self._appends: dict[OperationId, _Append] = {}
         self._by_value: dict[Hashable, _Append] = {}
         self._reads: dict[OperationId, _Started | None] = {}
+        #: by offset: the value there, and the first witness
         self._held: dict[int, tuple[Hashable, Witness]] = {}
-        #: the log is known to reach this offset, and the witness
+        #: the log is known to reach this offset, by this witness
         self._settled = 0
         self._settled_by: Witness = BEGINNING
         self._answers: list[ReadAnswered] = []
         self._readers: dict[OperationId, Seen] = {}
-        #: pairs that a reader saw in a row, with offsets in between
+        #: what a reader saw before and after offsets that it did not see
         self._gaps: list[tuple[Seen, Seen]] = []
 
     def record(self, event: Event) -> None:
@@ -167,7 +168,7 @@ class LogHistory:
             case Acknowledged():
                 self._acknowledged(event)
             case ReadInvoked():
-                self._must_be_new(event)
+                self._check_is_new(event)
                 self._reads[event.id] = _Started(event.at, self._settled, self._settled_by)
             case ReadAnswered():
                 self._read(event)
@@ -211,14 +212,14 @@ class LogHistory:
     # -- one method per kind of event --------------------------------------------------------
 
     def _invoked(self, event: Invoked) -> None:
-        self._must_be_new(event)
+        self._check_is_new(event)
         if event.value in self._by_value:
             raise ValueError(f"{event.value!r} is appended by {event.id} and by another")
         append = _Append(event.at, self._settled, self._settled_by, event.id, event.value)
         self._appends[event.id] = self._by_value[event.value] = append
 
     def _acknowledged(self, event: Acknowledged) -> None:
-        append = self._ended(event)
+        append = self._append_of(event)
         append.outcome = event
         self._holds(event.offset, append.value, event)
         self._settle(event.offset + 1, event)
@@ -227,7 +228,7 @@ class LogHistory:
         if self._reads.get(event.id):
             self._reads[event.id] = None
             return
-        append = self._ended(event)
+        append = self._append_of(event)
         append.outcome = event
         if isinstance(event, Failed) and append.place is not None:
             self._complain(
@@ -237,7 +238,7 @@ class LogHistory:
     def _read(self, event: ReadAnswered) -> None:
         read = self._reads.get(event.id)
         if read is None:
-            raise ValueError(f"no read under way is answered by {event}")
+            raise ValueError(f"no read in progress is answered by {event}")
         self._reads[event.id] = None
         if event.offset < read.floor:
             self._complain(
@@ -256,14 +257,14 @@ class LogHistory:
 
     # -- helpers -----------------------------------------------------------------------------
 
-    def _must_be_new(self, event: Invoked | ReadInvoked) -> None:
+    def _check_is_new(self, event: Invoked | ReadInvoked) -> None:
         if event.id in self._appends or event.id in self._reads:
             raise ValueError(f"the id of {event} was used before")
 
-    def _ended(self, event: Acknowledged | Failed | Unknown) -> _Append:
+    def _append_of(self, event: Acknowledged | Failed | Unknown) -> _Append:
         append = self._appends.get(event.id)
         if append is None or append.outcome is not None:
-            raise ValueError(f"nothing under way is ended by {event}")
+            raise ValueError(f"no append in progress is ended by {event}")
         return append
 
     def _settle(self, end: int, by: Settling) -> None:

@@ -39,7 +39,7 @@ class Write(Value):
 
 
 class PartitionHistory:
-    """The history of all partitions of a run; `violations` has what was found so far."""
+    """The history of all partitions of a run; `violations` has the violations so far."""
 
     def __init__(self) -> None:
         self.violations: list[str] = []
@@ -47,7 +47,7 @@ class PartitionHistory:
         #: The log, by its first epoch, and the offset where each value was acknowledged.
         self._acknowledged: dict[int, Seen] = {}
         self._refused: set[int] = set()
-        #: By log: what consumers saw at each offset, and where each value was.
+        #: By log: the value that was seen at each offset, and the offset of each value.
         self._read: dict[PartitionLog, dict[int, int]] = {}
         self._offsets: dict[tuple[PartitionLog, int], int] = {}
         #: The values seen in any log.
@@ -118,15 +118,17 @@ class PartitionHistory:
 
     def _is_at(self, log: PartitionLog, offset: int, value: int) -> None:
         partition, _ = log
-        known = self._read.setdefault(log, {}).setdefault(offset, value)
-        if known != value:
-            self._violated("inconsistent", f"{partition} had {known} at {offset}, and now {value}")
-        known_offset = self._offsets.setdefault((log, value), offset)
+        earlier = self._read.setdefault(log, {}).setdefault(offset, value)
+        if earlier != value:
+            self._violated(
+                "inconsistent", f"{partition} had {earlier} at {offset}, and now {value}"
+            )
+        earlier_offset = self._offsets.setdefault((log, value), offset)
         self._seen_values.add(value)
         write = self._writes.get(value)
-        if known_offset != offset and (write is None or write.once):
+        if earlier_offset != offset and (write is None or write.once):
             self._violated(
-                "duplicate", f"value {value} is at {known_offset} and at {offset} of {partition}"
+                "duplicate", f"value {value} is at {earlier_offset} and at {offset} of {partition}"
             )
 
     def _was_written(self, partition: Hashable, offset: int, value: int) -> None:
@@ -168,7 +170,7 @@ class PartitionHistory:
             if write.partition != partition:
                 continue
             epoch, offset = self._acknowledged.get(write.value, (-1, UNKNOWN_OFFSET))
-            found = offsets_of.get(write.value, [])
+            offsets = offsets_of.get(write.value, [])
             if epoch == first_epoch and write.safe and not start > offset > UNKNOWN_OFFSET:
                 is_there = (
                     write.value in offsets_of if offset < 0 else values.get(offset) == write.value
@@ -178,17 +180,17 @@ class PartitionHistory:
                     self._violated(
                         "lost",
                         f"value {write.value} was acknowledged {place} of {partition}, "
-                        f"which has it at {found}",
+                        f"which has it at {offsets}",
                     )
-            if write.once and found:
+            if write.once and offsets:
                 previous = last.get(write.producer, (-1, -1))
-                if found[0] < previous[0]:
+                if offsets[0] < previous[0]:
                     self._violated(
                         "nonmonotonic",
-                        f"value {write.value}, at {found[0]} of {partition}, was written after "
+                        f"value {write.value}, at {offsets[0]} of {partition}, was written after "
                         f"{previous[1]}, at {previous[0]}",
                     )
-                last[write.producer] = found[0], write.value
+                last[write.producer] = offsets[0], write.value
 
     def _compare_reads(self, log: PartitionLog, start: int, values: dict[int, int]) -> None:
         partition, _ = log
@@ -198,10 +200,10 @@ class PartitionHistory:
                     "lost",
                     f"value {value} was seen at {offset} of {partition}: now {values.get(offset)}",
                 )
-        for (consumer, which), following in self._next.items():
-            if which != log:
+        for (consumer, read_log), following in self._next.items():
+            if read_log != log:
                 continue
-            began, saw = self._began[consumer, which], self._saw[consumer, which]
+            began, saw = self._began[consumer, log], self._saw[consumer, log]
             missed = [
                 offset
                 for offset in values

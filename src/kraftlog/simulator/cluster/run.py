@@ -10,7 +10,7 @@ from kraftlog.simulator.faults import fault_plan
 from kraftlog.simulator.rng import Rng
 from kraftlog.simulator.scenarios.goals import leader_agreed
 from kraftlog.simulator.violation import Violation
-from kraftlog.simulator.world import Goal, passing
+from kraftlog.simulator.world import Goal, time_passes
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def mixture(world: ClusterWorld) -> Iterator[Goal]:
     world.deleter.take_turn()
     world.deleter.begin()
     fault_plan.schedule(world, world.plan, faults.BY_NAME)
-    yield passing(FAULTS_MS)
+    yield time_passes(FAULTS_MS)
     yield from heal(world)
 
 

@@ -1,11 +1,11 @@
-"""Corrupt fetch responses.
+"""Corrupts fetch responses.
 
 They are truncated, or have a flipped bit, a wrong epoch or a repeated batch, or lack the first
 batches.
 
-A host drops a batch that is truncated or has a wrong checksum, and everything after it. The rest is
-for the core to detect (KAFKA-18723). The epoch in a batch's header has no checksum: a flip into
-another valid one cannot be noticed, so none is made.
+A host drops a batch that is truncated or has a wrong checksum, and everything after it. The core
+must detect the other kinds (KAFKA-18723). The checksum of a batch does not cover its epoch: a flip
+into another valid epoch cannot be noticed, so none is made.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from kraftlog.raft.messages import FetchResult
     from kraftlog.simulator.rng import Rng
 
-#: The position of a batch's leader epoch.
-EPOCH = range(12, 16)
+#: The bytes of a batch that are its leader epoch.
+EPOCH_BYTES = range(12, 16)
 
 
 def corrupted(body: FetchResult, rng: Rng) -> FetchResult:
@@ -28,9 +28,9 @@ def corrupted(body: FetchResult, rng: Rng) -> FetchResult:
     kind = rng.below(4)
     if kind == 0:
         batches = batches[:place]  # truncated in this batch, or its checksum is wrong
-    elif kind == 1:  # of an epoch after the leader's
-        beyond = batches[place].replace(epoch=body.epoch + 1 + rng.below(3))
-        batches = (*batches[:place], beyond, *batches[place + 1 :])
+    elif kind == 1:  # a batch has a newer epoch than the leader
+        too_new = batches[place].replace(epoch=body.epoch + 1 + rng.below(3))
+        batches = (*batches[:place], too_new, *batches[place + 1 :])
     elif kind == 2:  # the same batch twice
         batches = (*batches[: place + 1], *batches[place:])
     else:  # begins after the requested offset
@@ -53,7 +53,7 @@ def damaged(data: bytes, rng: Rng) -> bytes:
 def _is_epoch(data: bytes, place: int) -> bool:
     start = 0
     while start + HEADER_SIZE <= len(data):
-        if place - start in EPOCH:
+        if place - start in EPOCH_BYTES:
             return True
         start += 12 + int.from_bytes(data[start + 8 : start + 12], "big")
     return False

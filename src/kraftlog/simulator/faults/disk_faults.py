@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
 
 class DiskLoss(Value):
-    """The remaining batches and election state; None means the epoch of the batches."""
+    """What is left of a disk: some batches and an election state.
+
+    `what` is the situation for the coverage. Without `election`, only the epoch of the last batch
+    is known.
+    """
 
     what: str
     kept: int
@@ -51,8 +55,8 @@ def failing_disk(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
 def full_disk(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     """The disk has space for a few more batches; then the process ends.
 
-    A core cannot take back an append. The peers notice the end at once, and elect another leader if
-    needed.
+    A core cannot take back an append. The peers notice at once that the process has ended, and
+    elect another leader if needed.
     """
     victim = some_replica(world, rng)
     world.room[victim.id] = len(victim.disk.batches) + rng.below(20)
@@ -71,12 +75,12 @@ def failing_writes(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
 
 def wipe_disk(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     """A replica restarts with an empty disk, in a new directory."""
-    _loses(world, rng, for_ms, lambda _: DiskLoss("disk wiped", 0))
+    _lose_disk(world, rng, for_ms, lambda _: DiskLoss("disk wiped", 0))
 
 
 def old_disk(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     """A replica restarts with an old copy of its log and election state."""
-    _loses(
+    _lose_disk(
         world,
         rng,
         for_ms,
@@ -94,7 +98,7 @@ def lost_writes(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
         kept = max(disk.durable - 1 - rng.below(5), disk.dropped, 1)
         return DiskLoss("writes lost that were reported as done", kept, disk.election)
 
-    _loses(world, rng, for_ms, loss)
+    _lose_disk(world, rng, for_ms, loss)
 
 
 def flipped_bit(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
@@ -106,18 +110,18 @@ def flipped_bit(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
 
     def loss(victim: Replica) -> DiskLoss:
         disk = victim.disk
-        log_itself = len(disk.batches) - disk.dropped
-        last = log_itself > 0 and rng.below(2) == 0
-        if last and len(disk.batches) > 1:
+        log_batches = len(disk.batches) - disk.dropped
+        is_last = log_batches > 0 and rng.below(2) == 0
+        if is_last and len(disk.batches) > 1:
             return DiskLoss("damaged tail cut off", len(disk.batches) - 1, disk.election)
         return DiskLoss("damaged log given up", 0)
 
-    _loses(world, rng, for_ms, loss)
+    _lose_disk(world, rng, for_ms, loss)
 
 
 def damaged_election(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     """The election state's file is corrupt, so the directory is replaced."""
-    _loses(world, rng, for_ms, lambda _: DiskLoss("damaged election state given up", 0))
+    _lose_disk(world, rng, for_ms, lambda _: DiskLoss("damaged election state given up", 0))
 
 
 def old_election(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
@@ -128,26 +132,30 @@ def old_election(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
         before = ElectionState(max(disk.election.epoch - 1 - rng.below(2), 0))
         return DiskLoss("election state went back", len(disk.batches), before)
 
-    _loses(world, rng, for_ms, loss)
+    _lose_disk(world, rng, for_ms, loss)
 
 
-def _loses(
+def _lose_disk(
     world: SimulatedWorld, rng: Rng, for_ms: int, loss: Callable[[Replica], DiskLoss]
 ) -> None:
     victim = some_replica(world, rng)
     if victim.core is not None and victim.disk.batches:
         world.lose_power(victim)
-        _come_back(world, victim, victim.incarnation, loss(victim), world.time + for_ms)
+        _restart_when_survivable(
+            world, victim, victim.incarnation, loss(victim), world.time + for_ms
+        )
 
 
-def _come_back(
+def _restart_when_survivable(
     world: SimulatedWorld, victim: Replica, incarnation: int, loss: DiskLoss, when: int
 ) -> None:
-    """Restart as soon as the quorum can survive the loss."""
+    """Restart with what is left, after `when`, as soon as the quorum can survive the loss."""
     if victim.core is not None or victim.incarnation != incarnation:
         return  # all faults have ended meanwhile
     if world.time < when or not may_forget(world, victim, loss.kept):
-        world.schedule(world.time + 50, _come_back, world, victim, incarnation, loss, when)
+        world.schedule(
+            world.time + 50, _restart_when_survivable, world, victim, incarnation, loss, when
+        )
         return
     world.saw(loss.what)
     victim.lose_disk(loss.kept, loss.election)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kraftlog.simulator.faults.disk_faults import DAMAGE_KINDS, DISK_KINDS
 from kraftlog.simulator.faults.fault_targets import end_fault, some_ids, some_replica
-from kraftlog.simulator.faults.foreign_requests import send_foreign_requests
+from kraftlog.simulator.faults.foreign_requests import send_foreign_request
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def split_with_bridge(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
 
 
 def majority_ring(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:  # noqa: ARG001 - one interface for all faults
-    """Every replica reaches a majority, and no two the same one."""
+    """Replicas in a ring reach only their nearest neighbours: of five, each another majority."""
     ring = list(world.replicas)
     reach = max(len(ring) // 4, 1)
     far = [
@@ -106,30 +106,31 @@ def reset_connections(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
         world.schedule(world.time + rng.below(for_ms), world.network.reset, *pair)
 
 
-def answer_late(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
+def respond_late(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     """Responses arrive after their requests timed out, while newer ones are in flight."""
     _set_rate(world, "late_responses", rng.between(50, 700), for_ms)
 
 
 def refuse_falsely(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
-    """Running processes seem dead: one to another, one to all others, or all to each other."""
+    """Running processes seem to be down: one to another, one to all, or all to each other."""
     replicas = list(world.replicas.values())
-    victim, how = some_replica(world, rng), rng.below(3)
+    victim, choice = some_replica(world, rng), rng.below(3)
     for _ in range(1 + rng.below(4)):
         when = world.time + rng.below(for_ms)
         pairs = [(other, victim) for other in replicas]
-        if how == 0:
+        if choice == 0:
             pairs = [rng.pick(pairs)]
-        elif how == 1:
-            pairs = [(one, other) for one in replicas for other in replicas]
+        elif choice == 1:
+            pairs = [(source, target) for source in replicas for target in replicas]
         for source, target in pairs:
             world.schedule(
                 when, _unless_healed, world, world.network.refuse_falsely, source, target
             )
 
 
-def _between(one: list[int], other: list[int]) -> list[tuple[int, int]]:
-    return [pair for a in one for b in other for pair in ((a, b), (b, a))]
+def _between(side: list[int], other_side: list[int]) -> list[tuple[int, int]]:
+    """All directions from one side to the other, and back."""
+    return [pair for a in side for b in other_side for pair in ((a, b), (b, a))]
 
 
 def cut_for(world: SimulatedWorld, cuts: list[tuple[int, int]], for_ms: int) -> None:
@@ -185,12 +186,12 @@ def shut_down(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
 
 
 def pause(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
-    """A pause, sometimes beyond every timeout; all messages in between then arrive at once."""
+    """A process pauses, sometimes beyond every timeout; then all held messages arrive at once."""
     victim = some_replica(world, rng)
     if victim.core is not None and not victim.paused:
         victim.paused = True
-        long = for_ms if rng.below(2) else for_ms + 5000
-        world.schedule(world.time + long, _resume, victim, victim.incarnation)
+        pause_ms = for_ms if rng.below(2) else for_ms + 5000
+        world.schedule(world.time + pause_ms, _resume, victim, victim.incarnation)
 
 
 def _resume(victim: Replica, incarnation: int) -> None:
@@ -220,10 +221,10 @@ def jump_wall_clock(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
 
 def tiny_fetches(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:  # noqa: ARG001 - one interface for all faults
     world.batches_per_fetch = 1
-    world.schedule(world.time + for_ms, _fetch_as_before, world)
+    world.schedule(world.time + for_ms, _restore_fetch_size, world)
 
 
-def _fetch_as_before(world: SimulatedWorld) -> None:
+def _restore_fetch_size(world: SimulatedWorld) -> None:
     if not world.healed:
         world.batches_per_fetch = world.setting.batches_per_fetch
 
@@ -231,10 +232,10 @@ def _fetch_as_before(world: SimulatedWorld) -> None:
 def scatter_foreign_requests(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     """A sender of another cluster, or with a wrong id, sends requests to replicas."""
     for _ in range(1 + rng.below(20)):
-        world.schedule(world.time + rng.below(for_ms), send_foreign_requests, world, rng)
+        world.schedule(world.time + rng.below(for_ms), send_foreign_request, world, rng)
 
 
-#: The faults without false information about peers and without corruption.
+#: Faults that neither corrupt data nor give false information about peers.
 COMMON_KINDS: dict[str, Kind] = {
     "loss": lose_messages,
     "duplicates": duplicate_messages,
@@ -262,5 +263,8 @@ COMMON_KINDS: dict[str, Kind] = {
 }
 CORRUPTION_KINDS: dict[str, Kind] = {"corrupt-responses": corrupt_responses, **DAMAGE_KINDS}
 #: Faults with false information about peers.
-FALSE_INFORMATION: dict[str, Kind] = {"late-answers": answer_late, "false-refusals": refuse_falsely}
+FALSE_INFORMATION: dict[str, Kind] = {
+    "late-answers": respond_late,
+    "false-refusals": refuse_falsely,
+}
 KINDS = {**COMMON_KINDS, **CORRUPTION_KINDS, **FALSE_INFORMATION}

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from kraftlog.simulator.interfaces import SimulatedWorld
 
+#: How many faults of one kind a plan has at most.
 MAX_PER_KIND = 4
 #: The longest fault: beyond every timeout.
 MAX_FAULT_MS = 6000
@@ -43,22 +44,26 @@ class Fault(Value):
 def draw(seed: int, duration_ms: int, kinds: Collection[str] | None = None) -> tuple[Fault, ...]:
     """The plan of a seed; `kinds` limits it to some kinds of faults.
 
-    Half of the seeds also have disk damage, a third false information. Each is drawn separately, so
-    that the rest of the plan does not depend on it.
+    Half of the seeds also have corruption, a third false information about peers. Each group is
+    drawn separately, so that the rest of the plan does not depend on it.
     """
-    damage, lies = Rng(seed, "damage"), Rng(seed, "lies")
-    wants_damage = damage.below(2) == 1 or kinds is not None
-    wants_lies = lies.below(3) == 0 or kinds is not None
+    corruption, false_information = Rng(seed, "damage"), Rng(seed, "lies")
+    wants_corruption = corruption.below(2) == 1 or kinds is not None
+    wants_false_information = false_information.below(3) == 0 or kinds is not None
     plan = [
         *drawn(Rng(seed, "faults"), COMMON_KINDS, duration_ms, kinds),
-        *(drawn(damage, CORRUPTION_KINDS, duration_ms, kinds) if wants_damage else ()),
-        *(drawn(lies, FALSE_INFORMATION, duration_ms, kinds) if wants_lies else ()),
+        *(drawn(corruption, CORRUPTION_KINDS, duration_ms, kinds) if wants_corruption else ()),
+        *(
+            drawn(false_information, FALSE_INFORMATION, duration_ms, kinds)
+            if wants_false_information
+            else ()
+        ),
     ]
     return in_order(plan)
 
 
 def in_order(plan: Iterable[tuple[int, str, int, int]]) -> tuple[Fault, ...]:
-    """Faults as they are drawn, numbered by their time."""
+    """The faults, given as they were drawn, numbered in the order of their times."""
     return tuple(
         [
             Fault(number, kind, at_ms, for_ms, detail_seed)
@@ -68,10 +73,10 @@ def in_order(plan: Iterable[tuple[int, str, int, int]]) -> tuple[Fault, ...]:
 
 
 def drawn(
-    rng: Rng, among: Iterable[str], duration_ms: int, kinds: Collection[str] | None
+    rng: Rng, choices: Iterable[str], duration_ms: int, kinds: Collection[str] | None
 ) -> Iterator[tuple[int, str, int, int]]:
-    """Times, kinds, durations and detail seeds of some of these kinds of faults."""
-    names = list(among)
+    """Draw faults of some of these kinds: their times, kinds, durations and detail seeds."""
+    names = list(choices)
     chosen = rng.some(names, 1 + rng.below(len(names) // 2))
     if kinds is not None:
         chosen = [name for name in names if name in kinds]

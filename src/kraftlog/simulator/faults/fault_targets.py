@@ -25,5 +25,5 @@ def some_ids(world: SimulatedWorld, rng: Rng) -> list[int]:
 
 
 def end_fault(faults: dict[int, int], victim: Replica) -> None:
-    """End a replica's fault; `faults`: by replica id."""
+    """End the fault of a replica; `faults` has the strength of one fault by replica id."""
     faults.pop(victim.id, None)

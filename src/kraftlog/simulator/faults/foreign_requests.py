@@ -5,6 +5,7 @@ from __future__ import annotations
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import ReplicaKey
 from kraftlog.raft.messages import Begin, End, Fetch, ReadOffset, Request, Vote
+from kraftlog.simulator.process import CLUSTER_ID
 from kraftlog.simulator.violation import Violation
 from kraftlog.value import TYPE_CHECKING
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from kraftlog.simulator.rng import Rng
 
 OTHER_CLUSTER = "another cluster"
+#: A log end beyond that of every replica: the candidate's log is no reason to refuse.
+HIGH_OFFSET = 1 << 40
+#: The name of a violation here.
 NAME = "identity"
 
 
@@ -29,24 +33,26 @@ class ForeignSender:
         return "a foreign sender"
 
 
-def send_foreign_requests(world: SimulatedWorld, rng: Rng) -> None:
+def send_foreign_request(world: SimulatedWorld, rng: Rng) -> None:
+    """Send one random request to one random replica."""
     # A replica that does not know its cluster id yet cannot detect another's (Q30).
     running = [r for r in world.running if not r.paused and r.disk.cluster_id is not None]
     if running:
         replica = rng.pick(running)
-        send_one(world, replica, foreign_request(replica, rng))
+        check_refusal(world, replica, foreign_request(replica, rng))
 
 
 def foreign_request(replica: Replica, rng: Rng) -> Any:
     assert replica.core is not None
     epoch = replica.core.election.epoch + rng.below(3)
-    me, other = ReplicaKey(0, b"s" * 16), ReplicaKey(replica.id, b"t" * 16)
+    sender = ReplicaKey(0, b"s" * 16)
+    other_directory = ReplicaKey(replica.id, b"t" * 16)
     foreign = [
-        Vote(OTHER_CLUSTER, replica.key, epoch, me, epoch, 1 << 40, rng.below(2) == 0),
-        Vote("cluster", other, epoch, me, epoch, 1 << 40, rng.below(2) == 0),
-        Begin("cluster", other, 0, epoch),
+        Vote(OTHER_CLUSTER, replica.key, epoch, sender, epoch, HIGH_OFFSET, rng.below(2) == 0),
+        Vote(CLUSTER_ID, other_directory, epoch, sender, epoch, HIGH_OFFSET, rng.below(2) == 0),
+        Begin(CLUSTER_ID, other_directory, 0, epoch),
         End(OTHER_CLUSTER, 0, epoch, (replica.key,)),
-        Fetch(OTHER_CLUSTER, me, epoch, 0, 0, 0, 0, 1000),
+        Fetch(OTHER_CLUSTER, sender, epoch, 0, 0, 0, 0, 1000),
         ReadOffset(OTHER_CLUSTER),
     ]
     if replica.core.is_confirmed:  # before that, a leader of another cluster ends the process (Q31)
@@ -54,7 +60,7 @@ def foreign_request(replica: Replica, rng: Rng) -> Any:
     return rng.pick(foreign)
 
 
-def send_one(world: SimulatedWorld, replica: Replica, body: Any) -> None:
+def check_refusal(world: SimulatedWorld, replica: Replica, body: Any) -> None:
     """Send a request and check that it is refused. Source: Q12, Q18, Q30, P5; Kafka's tests."""
     replica.do_what_is_due()
     core, slot = replica.core, ForeignSender()
@@ -67,6 +73,6 @@ def send_one(world: SimulatedWorld, replica: Replica, body: Any) -> None:
         return  # it crashed
     after = (core.role, core.election, core.log.end, core.log.high_watermark, core.timers)
     if before != after:
-        raise Violation(NAME, f"replica {replica.id} obeyed {body}: {before} became {after}")
+        raise Violation(NAME, f"replica {replica.id} changed from {before} to {after} by {body}")
     if slot.answer is not None and slot.answer.error == ErrorCode.NONE:
-        raise Violation(NAME, f"replica {replica.id} answered {body} with {slot.answer}")
+        raise Violation(NAME, f"replica {replica.id} responded to {body} with {slot.answer}")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def lost_voters(
     world: SimulatedWorld, voters: VoterSet, lost: ReplicaKey | None = None
 ) -> list[Voter]:
-    """The voters whose directory is lost, counting `lost` as lost, too."""
+    """The voters whose directory is lost, or would be if `lost` were lost, too."""
     return [
         voter
         for voter in voters.voters
@@ -75,12 +75,12 @@ def _possible_voter_sets(world: SimulatedWorld) -> Iterator[VoterSet]:
 
 
 def may_forget(world: SimulatedWorld, victim: Replica, kept: int) -> bool:
-    """Whether a disk may return with only this many batches.
+    """Whether a replica may restart with only `kept` batches of its log.
 
-    It keeps its directory id or, if nothing is left, gets another. A voter whose directory id
+    It keeps its directory id or, if no batch is left, gets another. A voter whose directory id
     changes loses its vote. One that keeps its vote has lost its promises, so the others must have
     elected a leader of a newer epoch that has committed, and must all know the current voters.
-    Until then a majority might depend on what was lost, which no protocol of this kind survives.
+    Until then a majority might depend on the lost data, which no protocol of this kind survives.
     """
     if kept == 0 and not may_be_wiped(world, victim):
         return False
@@ -101,7 +101,7 @@ def may_forget(world: SimulatedWorld, victim: Replica, kept: int) -> bool:
 
 
 def _was_only_voter(world: SimulatedWorld, victim: Replica, newest: VoterSet) -> bool:
-    """Whether the replica was the only voter once, and would be again by its old log."""
+    """Whether the replica once was the only voter, and by an old log would still be."""
     return newest.ids != (victim.id,) and any(
         batch.voters is not None and batch.voters.ids == (victim.id,)
         for batch in world.oracle.committed_batches

@@ -31,7 +31,7 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from kraftlog.simulator.interfaces import SimulatedWorld
 
-#: `CommittedPrefix` records what is committed, so invariants about what is new come before it.
+#: `CommittedPrefix` updates the oracle's committed log: invariants about new commits come before.
 INVARIANTS: tuple[type[Invariant], ...] = (
     OneLeader,
     EpochsGrow,

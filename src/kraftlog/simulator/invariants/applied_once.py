@@ -30,10 +30,10 @@ class AppliedOnce(Invariant):
         before = disk.position_before(replica.applied)
         if replica.state != (disk.chains[before] if before >= 0 else NO_CHAIN):
             self.fails(f"replica {replica.id} applies records to a state that is not its log's")
-        known = min(position, len(committed) - 1)
+        compared = min(position, len(committed) - 1)
         if not (position >= 0 and disk.batches[position].last_offset + 1 == offset):
             self.fails(f"replica {replica.id} applied part of a batch up to {offset}")
-        if not (known < 0 or disk.chains[known] == committed[known]):
+        if not (compared < 0 or disk.chains[compared] == committed[compared]):
             self.fails(
                 f"replica {replica.id} applied records that were never committed, below {offset}"
             )

@@ -19,7 +19,7 @@ class ChangesReported(Invariant):
 
     def __init__(self, world: SimulatedWorld) -> None:
         super().__init__(world)
-        #: Not checked yet, as the commit was not seen yet either.
+        #: Reported changes, with their end offsets, whose commits have not been seen yet.
         self.reported: list[tuple[VoterChange, int]] = []
 
     def on_change(self, change: VoterChange, end_offset: int) -> None:
@@ -37,8 +37,8 @@ class ChangesReported(Invariant):
                 if batch.voters is not None and batch.base_offset < end_offset
             ]
             if change.kind == "update_voter" and not recorded[-1].kraft_version:
-                continue  # the leader only remembers it (R11)
-            # The voter itself may have corrected its address since; each update has its own.
+                continue  # the leader keeps the update in memory only (R11)
+            # The voter may have corrected its address later; each update has another address.
             sets = recorded if change.kind == "update_voter" else recorded[-1:]
             if not any(is_result_of(voters, change) for voters in sets):
                 newest = recorded[-1:]

@@ -1,7 +1,7 @@
 """I16: clients see one log: acknowledged appends are there once and in order, reads are current.
 
-Source: Q25, P5, P8; Jepsen's workloads for Kafka. Most is checked when a client gets a response;
-this is the rest, at the end.
+Source: Q25, P5, P8; Jepsen's workloads for Kafka. Most rules are checked when a client gets a
+response; the others here, at the end.
 """
 
 from __future__ import annotations

@@ -26,23 +26,23 @@ class CommittedKept(Invariant):
         what = f"replica {replica.id} truncates its log to {offset}"
         committed = self.oracle.committed
         if first < len(committed) and disk.chains[first] == committed[first]:
-            self.fails(f"{what}: up to {self.oracle.committed_end} it is committed")
+            self.fails(f"{what}, but it is committed up to {self.oracle.committed_end}")
         if disk.batches[-1].epoch == core.election.epoch:
-            self.fails(f"{what}: it has records of epoch {core.election.epoch}, which it is in")
+            self.fails(f"{what}: it has records of its current epoch, {core.election.epoch}")
         epoch = -1
         for position in range(first, len(disk.batches)):
             batch = disk.batches[position]
             if batch.epoch == epoch and batch.voters is None:
-                continue  # its holders also have the previous one
+                continue  # a replica that holds this batch also holds the previous one
             epoch = batch.epoch
             holders = self._holders(replica, position)
             if is_majority(holders, [], self._voters_at(replica, position)):
-                self.fails(f"{what}: {sorted(holders)} hold what follows, from its own leader")
+                self.fails(f"{what}: {sorted(holders)} hold its end, from the leader of that epoch")
 
     def _holders(self, replica: Replica, position: int) -> dict[int, ReplicaKey]:
         """The replicas with a batch on disk that they received during its epoch.
 
-        Only such copies commit it: a later leader may replicate it, and another overwrite it (Q21).
+        Only such copies commit it: another leader may overwrite one that a later leader sent (Q21).
         """
         chain = replica.disk.chains[position]
         return {

@@ -30,10 +30,10 @@ class CommittedPrefix(Invariant):
                 f"replica {replica.id} and others committed different logs below "
                 f"{disk.batches[common].last_offset + 1}"
             )
-        fresh = len(committed)
-        if position >= fresh:
-            committed.extend(disk.chains[fresh : position + 1])
-            self.oracle.committed_batches.extend(disk.batches[fresh : position + 1])
+        first_new = len(committed)
+        if position >= first_new:
+            committed.extend(disk.chains[first_new : position + 1])
+            self.oracle.committed_batches.extend(disk.batches[first_new : position + 1])
 
     def on_full_check(self) -> None:
         committed = self.oracle.committed
@@ -41,4 +41,4 @@ class CommittedPrefix(Invariant):
             assert replica.core is not None
             count = replica.disk.position_before(replica.core.log.high_watermark) + 1
             if replica.disk.chains[:count] != committed[:count]:
-                self.fails(f"replica {replica.id} holds other records than were committed")
+                self.fails(f"replica {replica.id} holds records other than the committed ones")

@@ -30,5 +30,5 @@ class CountsOnlyOwnEpoch(Invariant):
         if progress is not None and progress.end_offset >= 0 and sender.key == body.replica:
             self.fails(
                 f"leader {replica.id} of epoch {core.election.epoch} counts {sender.id}, which "
-                f"is in {sender.disk.election.epoch}"
+                f"is in epoch {sender.disk.election.epoch}"
             )

@@ -35,21 +35,21 @@ class DurableMajority(Invariant):
             if len(chains) > position and chains[position] == chain
         ]
         # The set in force before this step, and those of this step.
-        seen = len(replica.seen_voters or ())
-        in_force = [replica.seen_set] if replica.seen_set is not None else []
-        in_force += [voters for _, voters in core.log.voters.entries[seen:]]
+        seen_count = len(replica.seen_voters or ())
+        in_force = [replica.seen_voter_set] if replica.seen_voter_set is not None else []
+        in_force += [voters for _, voters in core.log.voters.entries[seen_count:]]
         # A snapshot may have removed the entry of the newest set.
         in_force.append(core.log.voter_set)
         if not any(is_majority(holders, lost, voters) for voters in in_force):
             self.fails(
-                f"{high_watermark} is committed by {replica.id}, only {list(holders)} hold it"
+                f"{replica.id} commits up to {high_watermark}, which only {list(holders)} hold"
             )
 
 
 def is_majority(holders: dict[int, ReplicaKey], lost: list[ReplicaKey], voters: VoterSet) -> bool:
     """Whether the holders are a majority of the voters, by directory id where it is known."""
-    there = [voter for voter in voters.voters if voter.key.id in holders]
-    count = len([voter for voter in there if voters.holds(holders[voter.key.id])])
+    holding = [voter for voter in voters.voters if voter.key.id in holders]
+    count = len([voter for voter in holding if voters.holds(holders[voter.key.id])])
     if lost:
         count += len([voter for voter in voters.voters if voter.key in lost])
     return count >= voters.majority

@@ -22,24 +22,28 @@ class EarnedEpochs(Invariant):
 
     def __init__(self, world: SimulatedWorld) -> None:
         super().__init__(world)
-        #: The named successors, by the epoch of the leader.
-        self.named: set[tuple[int, int]] = set()
+        #: Successors named by resigning leaders, each with the epoch of that leader.
+        self.successors: set[tuple[int, int]] = set()
         #: The epoch in which each replica campaigns, or was elected.
         self.epochs: dict[int, int] = {}
 
     def on_send(self, replica: Replica, to: Replica, body: Any) -> None:  # noqa: ARG002 - one interface for all invariants
         if type(body) is End and any(key.id == to.id for key in body.successors):
-            self.named.add((to.id, body.epoch))
+            self.successors.add((to.id, body.epoch))
 
     def on_role(self, replica: Replica, core: RaftCore) -> None:
         before, epoch = replica.seen_role, core.election.epoch
         if core.role.name not in {"candidate", "leader"} or epoch == self.epochs.get(replica.id):
             return
         self.epochs[replica.id] = epoch
-        asked = before is not None and before.name == "prospective"
-        granted = before.granted if asked else ()
+        had_pre_vote = before is not None and before.name == "prospective"
+        granted = before.granted if had_pre_vote else ()
         majority = core.log.voter_set.majority
-        if majority > 1 and len(granted) < majority and (replica.id, epoch - 1) not in self.named:
+        if (
+            majority > 1
+            and len(granted) < majority
+            and (replica.id, epoch - 1) not in self.successors
+        ):
             self.fails(
                 f"replica {replica.id} made epoch {epoch} after "
                 f"{before.name if before else 'a restart'}, with pre-votes of {granted}"

@@ -34,12 +34,12 @@ class ElectedByVoters(Invariant):
         seen = replica.seen_role
         if core.role.name != "leader" or (seen is not None and seen.name == "leader"):
             return
-        # Its first record may be a voters record, with the same voters.
+        # The first record of its epoch may be a voters record, but with the same voters.
         voters, epoch = core.log.voter_set, core.election.epoch
-        known = {*self.granted.get((epoch, replica.id), ()), core.me}
-        electors = {key.id for key in known if voters.holds(key)} & set(core.granted)
+        granted = {*self.granted.get((epoch, replica.id), ()), core.me}
+        electors = {key.id for key in granted if voters.holds(key)} & set(core.granted)
         if len(electors) < voters.majority:
             self.fails(
                 f"replica {replica.id} leads epoch {epoch} by the votes of {core.granted}; "
-                f"voters of its log that gave it theirs: {sorted(electors)} of {voters.ids}"
+                f"of the voters of its log, {voters.ids}, only {sorted(electors)} voted for it"
             )

@@ -20,30 +20,33 @@ class EpochsGrow(Invariant):
 
     def __init__(self, world: SimulatedWorld) -> None:
         super().__init__(world)
+        #: The last written epoch, by replica and how often it has lost its disk.
         self.persisted: dict[tuple[int, int], int] = {}
 
     def on_persist(self, replica: Replica, state: ElectionState) -> None:
-        life = (replica.id, replica.disk_losses)
-        before = self.persisted.get(life, 0)
+        disk = (replica.id, replica.disk_losses)
+        before = self.persisted.get(disk, 0)
         if state.epoch < before:
             self.fails(f"replica {replica.id} wrote epoch {state.epoch} after {before}")
-        self.persisted[life] = state.epoch
+        self.persisted[disk] = state.epoch
 
     def on_start(self, replica: Replica) -> None:
         assert replica.core is not None
         before = self.persisted.get((replica.id, replica.disk_losses), 0)
         if replica.core.election.epoch < before:
             self.fails(
-                f"replica {replica.id} starts in {replica.core.election.epoch} after {before}"
+                f"replica {replica.id} starts in epoch {replica.core.election.epoch} after {before}"
             )
 
     def on_role(self, replica: Replica, core: RaftCore) -> None:
-        seen, now = replica.seen_election, core.election
-        if seen is not None and now.epoch < seen.epoch:
-            self.fails(f"replica {replica.id} went from {seen} to {now}")
+        before, after = replica.seen_election, core.election
+        if before is not None and after.epoch < before.epoch:
+            self.fails(f"replica {replica.id} went from {before} to {after}")
         if core.durable_version >= core.version:
             written = replica.disk.election
-            # A restarted leader clears its leadership, and need not write that.
-            forgot = now.leader_id == -1 and written.leader_id == replica.id
-            if not (written == now or (forgot and written.replace(leader_id=-1) == now)):
-                self.fails(f"replica {replica.id} takes {now} for durable, the disk has {written}")
+            # A restarted leader has resigned, and need not write that.
+            has_resigned = after.leader_id == -1 and written.leader_id == replica.id
+            if not (written == after or (has_resigned and written.replace(leader_id=-1) == after)):
+                self.fails(
+                    f"replica {replica.id} treats {after} as durable, the disk has {written}"
+                )

@@ -34,6 +34,6 @@ class HighWatermarkGrows(Invariant):
             self.newest_epoch = epoch
             if high_watermark < self.oracle.committed_end:
                 self.fails(
-                    f"leader {replica.id} of epoch {epoch} has {high_watermark}, "
-                    f"{self.oracle.committed_end} was committed before"
+                    f"leader {replica.id} of epoch {epoch} has high watermark {high_watermark}, "
+                    f"but {self.oracle.committed_end} was committed before"
                 )

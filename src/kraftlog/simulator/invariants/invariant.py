@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Invariant:
-    """One property. It overrides the hooks that it needs; the others cost nothing."""
+    """One property of every run; a subclass overrides the hooks that it needs."""
 
     name = ""
 
@@ -39,7 +39,7 @@ class Invariant:
         """The role or the election state changed; the replica's `seen_…` have the old ones."""
 
     def on_voters(self, replica: Replica, core: RaftCore) -> None:
-        """Voters records were appended or truncated; `seen_set` was in force before."""
+        """Voters records were appended or truncated; `seen_voter_set` was in force before."""
 
     def on_change(self, change: VoterChange, end_offset: int) -> None:
         """A change that ends at this offset was reported to an administrator as committed."""
@@ -51,9 +51,9 @@ class Invariant:
         """An election state has reached the disk."""
 
     def on_append(self, replica: Replica, batch: Batch) -> None:
-        """The last batch on the replica's disk makes a new log.
+        """A batch was appended, and no replica had this log before.
 
-        A log that some replica had before was checked then, batch by batch.
+        Otherwise the same log was checked when the first replica had it.
         """
 
     def on_truncate(self, replica: Replica, offset: int) -> None:
@@ -69,13 +69,13 @@ class Invariant:
         """The core's log starts at another snapshot."""
 
     def on_serve(self, replica: Replica, epoch: int) -> None:
-        """The state machine was notified that it leads."""
+        """The state machine was notified that it leads in an epoch."""
 
     def on_send(self, replica: Replica, to: Replica, body: Any) -> None:
         """A message is sent."""
 
     def on_receive(self, replica: Replica, sender: Replica, body: Any) -> None:
-        """A request was handled, unless the process crashed."""
+        """A request was delivered and handled, unless the process crashed."""
 
     def on_full_check(self) -> None:
         """Check everything, periodically and at the end."""

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from kraftlog.simulator.process import Replica
 
 
-#: Within an epoch, over any number of steps.
+#: By role: the roles that a replica may not take later in the same epoch.
 NEVER_AFTER = {
     "voted": {"candidate", "leader", "unattached", "resigned"},
     "candidate": {"unattached", "resigned"},
-    # After a lost pre-vote it may become `voted`, for itself.
+    # A former leader that loses a pre-vote may become `voted`: it voted for itself.
     "leader": {"unattached", "candidate", "follower"},
     "follower": {"unattached", "voted", "candidate", "leader", "resigned"},
     "resigned": {"unattached", "candidate", "leader", "follower"},
@@ -48,11 +48,11 @@ class LegalRoles(Invariant):
         self._check_voters(replica, core)
 
     def _check_voters(self, replica: Replica, core: RaftCore) -> None:
-        """A removed leader leads until its removal is committed, and then resigns."""
+        """Only voters campaign; a removed leader leads until its removal is committed."""
         name, log = core.role.name, core.log
         if core.may_campaign == (name == "observer") and name not in {"leader", "resigned"}:
-            voter = "may campaign" if core.may_campaign else "may not campaign"
-            self.fails(f"replica {replica.id} is {name}, and {voter}")
+            right = "may campaign" if core.may_campaign else "may not campaign"
+            self.fails(f"replica {replica.id} is {name}, and {right}")
         if name == "leader" and not core.is_voter and log.voters.latest_offset < log.high_watermark:
             self.fails(f"replica {replica.id} leads although its removal is committed")
 

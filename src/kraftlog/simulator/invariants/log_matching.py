@@ -19,6 +19,7 @@ class LogMatching(Invariant):
 
     def __init__(self, world: SimulatedWorld) -> None:
         super().__init__(world)
+        #: The only chain with a batch of this base offset and epoch.
         self.chains: dict[tuple[int, int], int] = {}
 
     def on_append(self, replica: Replica, batch: Batch) -> None:
@@ -26,6 +27,6 @@ class LogMatching(Invariant):
         point = (batch.base_offset, batch.epoch)
         if self.chains.setdefault(point, chain) != chain:
             self.fails(
-                f"replica {replica.id}: another log has other records up to offset "
-                f"{batch.base_offset} of epoch {batch.epoch}"
+                f"replica {replica.id}: another log with offset {batch.base_offset} of epoch "
+                f"{batch.epoch} has other records up to there"
             )

@@ -1,4 +1,4 @@
-"""I9: offsets and epochs ascend, committed batches stay, and the core's view matches the log.
+"""I9: offsets and epochs ascend, committed batches stay, and the core knows the log on the disk.
 
 Source: Q7, Q19; Kafka's log and epoch cache.
 """
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 def epochs_in(disk: RaftDisk, start: int) -> list[tuple[int, int]]:
-    """The epochs of the log from `start` on; without records, that of its snapshot."""
-    found: list[tuple[int, int]] = []
+    """The epochs of the log and their start offsets; without records, the epoch of its snapshot."""
+    entries: list[tuple[int, int]] = []
     position = disk.position_before(start)
     for batch in disk.batches[position + 1 :]:
-        if not found or batch.epoch > found[-1][0]:
-            found.append((batch.epoch, batch.base_offset))
-    if not found and position >= 0:
-        found.append((disk.batches[position].epoch, start))
-    return found
+        if not entries or batch.epoch > entries[-1][0]:
+            entries.append((batch.epoch, batch.base_offset))
+    if not entries and position >= 0:
+        entries.append((disk.batches[position].epoch, start))
+    return entries
 
 
 class LogShape(Invariant):
@@ -49,7 +49,7 @@ class LogShape(Invariant):
             log = core.log
             if log.end != disk.end:
                 self.fails(
-                    f"replica {replica.id} has log end {log.end}, its log ends at {disk.end}"
+                    f"replica {replica.id} has log end {log.end} in memory, {disk.end} on the disk"
                 )
             if log.flushed > disk.durable_end:
                 self.fails(

@@ -1,7 +1,7 @@
 """I11: voters change one at a time, after a record of the leader's epoch is committed.
 
-On the way to a target no leader removes itself. Source: R3, R5; Ongaro's correction of 2015;
-Kafka's VoterSet, the KRaft specification in TLA+.
+A leader that is a voter does not remove itself while there are target voters. Source: R3, R5;
+Ongaro's correction of 2015; Kafka's VoterSet, the KRaft specification in TLA+.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class OneChange(Invariant):
     name = "one change"
 
     def on_voters(self, replica: Replica, core: RaftCore) -> None:
-        voters, committed = core.log.voters, self.world.known_to_be_committed
+        voters, committed = core.log.voters, self.world.known_committed_end
         entries = [(-1, voters.base), *voters.entries]
         changes = 0
-        for (_, before), (offset, now) in pairwise(entries):
-            if before.voters == now.voters:
+        for (_, before), (offset, after) in pairwise(entries):
+            if before.voters == after.voters:
                 continue  # only the targets or the cluster id changed
-            members = members_changed(before, now)
-            # A replica that was formatted with the current voters finds older ones in the log.
+            members = members_changed(before, after)
+            # A replica that was formatted with the current voters fetches older voters records.
             if members > 1 and offset > 0:
                 self.fails(f"replica {replica.id}: {members} members changed at {offset}")
             changes += offset >= committed
@@ -38,9 +38,9 @@ class OneChange(Invariant):
                 f"replica {replica.id} has {changes} changes of voters after {committed}: "
                 f"{[(offset, entry.ids) for offset, entry in voters.entries]}"
             )
-        self._own_epoch(replica, core)
+        self._check_leader(replica, core)
 
-    def _own_epoch(self, replica: Replica, core: RaftCore) -> None:
+    def _check_leader(self, replica: Replica, core: RaftCore) -> None:
         role, log = core.role, core.log
         if not isinstance(role, Leader) or log.voters.latest_offset <= role.epoch_start:
             return
@@ -53,18 +53,20 @@ class OneChange(Invariant):
             )
         before = entries[-2][1] if len(entries) > 1 else log.voter_set
         if before.targets is not None and before.holds(core.me) and not core.is_voter:
-            self.fails(f"leader {replica.id} removed itself on the way to {before.targets}")
+            self.fails(
+                f"leader {replica.id} removed itself before it reached the targets {before.targets}"
+            )
 
 
-def members_changed(before: VoterSet, now: VoterSet) -> int:
+def members_changed(before: VoterSet, after: VoterSet) -> int:
     """How many voters were added or removed, or have a new directory id or address."""
-    ids = {*before.ids, *now.ids}
-    return sum([_differs(before.voter(one), now.voter(one)) for one in ids])
+    ids = {*before.ids, *after.ids}
+    return sum([_changes(before.voter(voter_id), after.voter(voter_id)) for voter_id in ids])
 
 
-def _differs(before: Voter | None, now: Voter | None) -> int:
-    """2 if the id stands for another replica: one was removed and one added."""
-    if before == now:
+def _changes(before: Voter | None, after: Voter | None) -> int:
+    """0 to 2; 2 if the id stands for another replica: one was removed and one added."""
+    if before == after:
         return 0
-    same = before is None or now is None or before.key == now.key
-    return 1 if same or (before is not None and not any(before.key.directory_id)) else 2
+    is_one = before is None or after is None or before.key == after.key
+    return 1 if is_one or (before is not None and not any(before.key.directory_id)) else 2

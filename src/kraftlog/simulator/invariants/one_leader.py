@@ -1,4 +1,4 @@
-"""I1: at most one leader in an epoch, in every memory and on every disk.
+"""I1: an epoch has at most one leader, in the memory and on the disk of all replicas.
 
 Source: Q2; Kafka's SingleLeader, the KRaft and etcd specifications in TLA+.
 """
@@ -20,6 +20,7 @@ class OneLeader(Invariant):
 
     def __init__(self, world: SimulatedWorld) -> None:
         super().__init__(world)
+        #: The leader of each epoch.
         self.leaders: dict[int, int] = {}
 
     def on_role(self, replica: Replica, core: RaftCore) -> None:  # noqa: ARG002 - one interface for all invariants
@@ -30,6 +31,6 @@ class OneLeader(Invariant):
 
     def _note(self, state: ElectionState) -> None:
         if state.leader_id >= 0:
-            known = self.leaders.setdefault(state.epoch, state.leader_id)
-            if known != state.leader_id:
-                self.fails(f"epoch {state.epoch} is led by {known} and by {state.leader_id}")
+            leader = self.leaders.setdefault(state.epoch, state.leader_id)
+            if leader != state.leader_id:
+                self.fails(f"epoch {state.epoch} is led by {leader} and by {state.leader_id}")

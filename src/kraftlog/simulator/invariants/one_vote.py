@@ -22,6 +22,7 @@ class OneVote(Invariant):
 
     def __init__(self, world: SimulatedWorld) -> None:
         super().__init__(world)
+        #: The vote, by replica, how often it has lost its disk, and epoch.
         self.votes: dict[tuple[int, int, int], Any] = {}
 
     def on_role(self, replica: Replica, core: RaftCore) -> None:
@@ -31,13 +32,13 @@ class OneVote(Invariant):
     def on_persist(self, replica: Replica, state: ElectionState) -> None:
         self._note(replica, state)
 
-    def on_grant(self, replica: Replica, epoch: int, candidate: Any) -> None:
-        known = self.votes.setdefault((replica.id, replica.disk_losses, epoch), candidate)
-        if known != candidate:
+    def _check_vote(self, replica: Replica, epoch: int, candidate: Any) -> None:
+        first = self.votes.setdefault((replica.id, replica.disk_losses, epoch), candidate)
+        if first != candidate:
             self.fails(
-                f"replica {replica.id} voted in epoch {epoch} for {known} and for {candidate}"
+                f"replica {replica.id} voted in epoch {epoch} for {first} and for {candidate}"
             )
 
     def _note(self, replica: Replica, state: ElectionState) -> None:
         if state.voted is not None:
-            self.on_grant(replica, state.epoch, state.voted)
+            self._check_vote(replica, state.epoch, state.voted)

@@ -1,4 +1,4 @@
-"""I10: a leader commits nothing before a record of its own epoch, which starts with a LeaderChange.
+"""I10: a leader first commits a record of its own epoch, which begins with a LeaderChange.
 
 Source: Q14, Q21; Raft, section 5.4.2.
 """
@@ -21,8 +21,8 @@ class OwnEpoch(Invariant):
 
     def on_append(self, replica: Replica, batch: Batch) -> None:
         batches = replica.disk.batches
-        begins = len(batches) > 1 and batches[-2].epoch != batch.epoch
-        if begins and not isinstance(batch.payload, LeaderChange):
+        begins_epoch = len(batches) > 1 and batches[-2].epoch != batch.epoch
+        if begins_epoch and not isinstance(batch.payload, LeaderChange):
             self.fails(f"epoch {batch.epoch} begins with {batch}, on replica {replica.id}")
 
     def on_commit(self, replica: Replica, core: RaftCore, high_watermark: int) -> None:

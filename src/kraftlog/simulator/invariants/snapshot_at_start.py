@@ -22,24 +22,26 @@ class SnapshotAtStart(Invariant):
         if log.snapshot is None or log.start != log.snapshot.offset:
             self.fails(f"replica {replica.id}: the log starts at {log.start}, not {log.snapshot}")
         if log.start > log.high_watermark:
-            self.fails(f"replica {replica.id} starts at {log.start}, {log.high_watermark} is known")
+            self.fails(
+                f"replica {replica.id}: log start {log.start}, high watermark {log.high_watermark}"
+            )
         if kept is None or kept.id.offset < log.start:
             self.fails(f"replica {replica.id} needs {log.snapshot}, the disk has {kept}")
-        self._is_committed(replica, kept)
+        self._check_committed(replica, kept)
 
     def on_load(self, replica: Replica, snapshot: Snapshot) -> None:
         core = replica.core
         assert core is not None
         if core.role.name == "leader":
             self.fails(f"replica {replica.id} loads {snapshot.id} and leads")
-        self._is_committed(replica, snapshot)
+        self._check_committed(replica, snapshot)
 
-    def _is_committed(self, replica: Replica, snapshot: Snapshot) -> None:
-        """The snapshot's state is that of everything committed before its end."""
+    def _check_committed(self, replica: Replica, snapshot: Snapshot) -> None:
+        """The snapshot's state must be that of everything committed before its end."""
         batches, chains = self.oracle.log_of(snapshot.state)
         end = batches[-1].last_offset + 1, batches[-1].epoch
         if end != (snapshot.id.offset, snapshot.id.epoch):
-            self.fails(f"replica {replica.id}: {snapshot.id} holds all up to {end}")
+            self.fails(f"replica {replica.id}: {snapshot.id} has the records up to {end}")
         position = len(chains) - 1
         committed = self.oracle.committed
         if position >= len(committed) or committed[position] != snapshot.state:

@@ -19,7 +19,7 @@ class StableLeader(Invariant):
 
     def __init__(self, world: SimulatedWorld) -> None:
         super().__init__(world)
-        #: The leader that must stay, while a script has no faults.
+        #: The id and epoch of the leader that must stay, while a script has no faults.
         self.must_stay: tuple[int, int] | None = None
 
     def on_role(self, replica: Replica, core: RaftCore) -> None:

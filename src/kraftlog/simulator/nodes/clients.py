@@ -7,7 +7,7 @@ from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import Voter
 from kraftlog.node.quorum.batches import records_in
 from kraftlog.simulator.invariants.changes_reported import is_result_of
-from kraftlog.simulator.process import CLUSTER
+from kraftlog.simulator.process import CLUSTER_ID
 from kraftlog.simulator.violation import Violation
 from kraftlog.simulator.voter_change import VoterChange
 from kraftlog.simulator.workload import Workload
@@ -185,7 +185,7 @@ def _error_of(response: Any) -> int:
 def _voter_request(replica: NodeProcess, kind: str, what: Any) -> tuple[int, int, Message]:
     if kind == "remove_voter":
         removal = removes.RemoveRaftVoterRequest(
-            cluster_id=CLUSTER, voter_id=what.id, voter_directory_id=what.directory_id
+            cluster_id=CLUSTER_ID, voter_id=what.id, voter_directory_id=what.directory_id
         )
         return ApiKey.REMOVE_RAFT_VOTER, CHANGE_VERSION, removal
     if kind == "reassign":
@@ -195,7 +195,7 @@ def _voter_request(replica: NodeProcess, kind: str, what: Any) -> tuple[int, int
         return ApiKey.ALTER_PARTITION_REASSIGNMENTS, REASSIGN_VERSION, move
     assert isinstance(what, Voter)
     voter: dict[str, Any] = {
-        "cluster_id": CLUSTER,
+        "cluster_id": CLUSTER_ID,
         "voter_id": what.key.id,
         "voter_directory_id": what.key.directory_id,
     }

@@ -197,7 +197,7 @@ class LogView(RaftDisk):
         """Check the new snapshots, and remember the newest."""
         for found in self.stored_snapshots():
             if found.offset and found not in self._known:
-                self.keep(self._read_snapshot(found, self.chain_at(found)))
+                self.add_snapshot(self._read_snapshot(found, self.chain_at(found)))
 
     def chain_at(self, end: OffsetAndEpoch) -> int:
         """The chain at a snapshot's end, from this log or another."""
@@ -220,7 +220,7 @@ class LogView(RaftDisk):
         """A fetched snapshot has replaced the log."""
         chain = self.chain_at(end)
         snapshot = self._read_snapshot(end, chain)
-        self.keep(snapshot)
+        self.add_snapshot(snapshot)
         self._begin_after(end, chain)
         assert self._log is not None
         self._truncations = self._log.truncations

@@ -29,7 +29,7 @@ from kraftlog.simulator.nodes.connections import (
 from kraftlog.simulator.nodes.io_thread import VirtualIOThreads, VirtualWorkerProcess
 from kraftlog.simulator.nodes.log_view import DIRECTORY, LogView
 from kraftlog.simulator.nodes.node_process import NodeProcess
-from kraftlog.simulator.process import CLUSTER
+from kraftlog.simulator.process import CLUSTER_ID
 from kraftlog.storage.directory import LogDirectory
 from kraftlog.storage.format import DirectoryFormat, format_directory, is_formatted
 from kraftlog.types import OffsetAndEpoch
@@ -98,7 +98,7 @@ class NodeReplica(NodeProcess):
         self._left_ports: set[int] = set()
         super().__init__(world, replica_id)
         self.disk = LogView(self)
-        self.disk.cluster_id = CLUSTER
+        self.disk.cluster_id = CLUSTER_ID
         self._ids = 0
 
     def _forget_process(self) -> None:
@@ -165,7 +165,7 @@ class NodeReplica(NodeProcess):
         seed = f"{world.seed}/{self.id}/{self.incarnation}"
         node = ObservedNode(
             NodeConfig(
-                cluster_id=CLUSTER,
+                cluster_id=CLUSTER_ID,
                 directory_id=self.key.directory_id,
                 settings=config,
                 raft=world.raft_of(self),
@@ -195,7 +195,7 @@ class NodeReplica(NodeProcess):
                 for key in [voter.key for voter in world.voters.voters]
             ]
         formatting = DirectoryFormat(
-            cluster_id=CLUSTER,
+            cluster_id=CLUSTER_ID,
             node_id=self.id,
             features=first_levels(),
             metadata_directory=DIRECTORY,
@@ -240,7 +240,7 @@ class NodeReplica(NodeProcess):
         if kept == 0:
             self.files = MemoryFiles()
             self.disk = LogView(self)
-            self.disk.cluster_id = CLUSTER
+            self.disk.cluster_id = CLUSTER_ID
         else:
             disks.restore_old_copy(self.files, self.disk, kept, election)
 

@@ -17,7 +17,7 @@ from kraftlog.simulator.scenarios.snapshot_scenarios import (
 from kraftlog.simulator.scenarios.voter_scenarios import reassign_midway
 from kraftlog.simulator.setting import any_setting, some_voters
 from kraftlog.simulator.violation import Violation
-from kraftlog.simulator.world import Goal, passing
+from kraftlog.simulator.world import Goal, time_passes
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def reads_anywhere(world: World) -> Iterator[Goal]:
     readers = NodeReaders(world)  # type: ignore[arg-type]  # its replicas are whole nodes
     yield from mixture(world)
     world.workload.stop()
-    yield passing(world.setting.raft.read_timeout_ms + world.setting.request_timeout_ms)
+    yield time_passes(world.setting.raft.read_timeout_ms + world.setting.request_timeout_ms)
     for replica in list(world.running):
         answered = readers.answered
         readers.read_at(replica)

@@ -245,7 +245,7 @@ class RecordedWorld(World):
         if known is not None and known[0] == key:
             return known[1]
         epochs: dict[int, int] = {}
-        history = VoterHistory(replica.bootstrap)
+        history = VoterHistory(replica.bootstrap_voters)
         for batch in disk.batches:
             epochs.setdefault(batch.epoch, batch.base_offset)
             if batch.voters is not None:

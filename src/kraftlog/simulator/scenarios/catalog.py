@@ -1,4 +1,4 @@
-"""The named scenarios: those of Kafka's own simulation, our own, and the random mixture.
+"""The named scenarios: those of Kafka's simulation, kraftlog's own, and random faults.
 
 A scenario draws its setting from the seed; its script controls the run and states what must happen.
 `docs/simulator.md` has their sources.
@@ -37,7 +37,7 @@ from kraftlog.simulator.scenarios.rare_scenarios import (
 from kraftlog.simulator.scenarios.snapshot_scenarios import SNAPSHOT_SCENARIOS
 from kraftlog.simulator.scenarios.voter_scenarios import VOTER_SCENARIOS
 from kraftlog.simulator.setting import any_setting, kafka_setting, reading_setting
-from kraftlog.simulator.world import Goal, World, passing
+from kraftlog.simulator.world import Goal, World, time_passes
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def leader_failure(world: World) -> Iterator[Goal]:
     old = leader_of(world)
     if world.rng("script").below(2):
         old.shut_down()
-        yield passing(10)
+        yield time_passes(10)
     world.kill(old)
     yield all_reached(world, 20)
     target = highest_high_watermark(world) + 10
@@ -131,8 +131,8 @@ def ping_pong(world: World) -> Iterator[Goal]:
 
     0 hears only 2, 1 hears only 3, and 2, 3, 4 hear each other.
     """
-    for one, deaf in ((0, [1, 3, 4]), (1, [0, 2, 4]), (2, [1]), (3, [0]), (4, [0, 1])):
-        world.network.cut([one], deaf)
+    for sender, cut_off in ((0, [1, 3, 4]), (1, [0, 2, 4]), (2, [1]), (3, [0]), (4, [0, 1])):
+        world.network.cut([sender], cut_off)
     for replica in world.replicas.values():
         world.start(replica)
     world.workload.begin()
@@ -141,10 +141,10 @@ def ping_pong(world: World) -> Iterator[Goal]:
     leader = leader_of(world)
     yield all_reached(world, 20, majority[leader.id])
     expect_to_stay(world, leader)
-    yield passing(3 * world.setting.raft.fetch_timeout_ms)
+    yield time_passes(3 * world.setting.raft.fetch_timeout_ms)
 
 
-# Our own ------------------------------------------------------------------------------------------
+# Kraftlog's own ----------------------------------------------------------------------------------
 
 
 def cut_off_leader(world: World) -> Iterator[Goal]:
@@ -163,57 +163,58 @@ def cut_off_leader(world: World) -> Iterator[Goal]:
 
 
 def cut_off_follower(world: World) -> Iterator[Goal]:
-    """P2: an up-to-date voter that hears all but the leader deposes no leader."""
+    """P2: a voter that hears all replicas but the leader does not depose the leader."""
     yield from begin(world)
     yield all_reached(world, 10)
     world.workload.stop()
     yield Goal("all logs are the same", lambda: converged(world), 5000)
     leader = leader_of(world)
-    deaf = world.rng("script").pick([i for i in range(world.setting.voters) if i != leader.id])
-    world.network.cut([leader.id], [deaf])
-    world.network.cut([deaf], [leader.id])
+    cut_off = world.rng("script").pick([i for i in range(world.setting.voters) if i != leader.id])
+    world.network.cut([leader.id], [cut_off])
+    world.network.cut([cut_off], [leader.id])
     expect_to_stay(world, leader)
-    yield passing(3 * world.setting.raft.fetch_timeout_ms)
+    yield time_passes(3 * world.setting.raft.fetch_timeout_ms)
 
 
 def quiet(world: World) -> Iterator[Goal]:
     """I15: a long run without faults, with and without load."""
     yield from begin(world)
-    yield passing(world.setting.request_timeout_ms)
+    yield time_passes(world.setting.request_timeout_ms)
     expect_to_stay(world, leader_of(world))
-    yield passing(2000)
+    yield time_passes(2000)
     world.workload.stop()
-    yield passing(3 * world.setting.raft.fetch_timeout_ms)
+    yield time_passes(3 * world.setting.raft.fetch_timeout_ms)
 
 
 def mixture(world: World) -> Iterator[Goal]:
-    """Faults of the seed's choice; once they stop, the quorum must recover."""
+    """Random faults, drawn from the seed; once they stop, the quorum must recover."""
     for replica in world.replicas.values():
         world.start(replica)
     world.workload.begin()
     snapshot_host.take_now_and_then(world)
     world.administrator.begin()
     fault_plan.schedule(world, world.plan)
-    yield passing(MIXTURE_MS)
+    yield time_passes(MIXTURE_MS)
     yield from heal_and_serve(world)
 
 
 def reads_anywhere(world: World) -> Iterator[Goal]:
-    """P6: the mixture with clients that read at every replica; in the end all of them respond."""
+    """P6: the mixture with clients that read at every replica; in the end all replicas respond."""
     readers = Readers(world)
     yield from mixture(world)
     world.workload.stop()
-    yield passing(world.setting.raft.read_timeout_ms + world.setting.request_timeout_ms)
+    yield time_passes(world.setting.raft.read_timeout_ms + world.setting.request_timeout_ms)
     for reader in list(readers.by_replica.values()):
-        answered = world.workload.reads_done
+        reads = world.workload.reads_done
         readers.read_at(reader)
         yield Goal(
             f"{reader.replica} answers a read",
-            lambda answered=answered: world.workload.reads_done > answered,
+            lambda reads=reads: world.workload.reads_done > reads,
             HEALING_MS,
         )
 
 
+#: For how long new faults begin.
 MIXTURE_MS = 12_000
 
 
@@ -239,7 +240,7 @@ SCENARIOS: dict[str, tuple[Callable[[Rng], Setting], Script]] = {
     **SNAPSHOT_SCENARIOS,
     "reads-anywhere": (any_setting, reads_anywhere),
 }
-#: Scenarios with faults of the seed's choice.
+#: Scenarios with random faults, drawn from the seed.
 WITH_FAULTS = {"mixture", "reads-anywhere"}
-#: The seven that both simulators have, for comparing their speed.
+#: The scenarios that Kafka's simulation has, too: to compare the speed of the two.
 KAFKA_MIX = tuple(SCENARIOS)[:7]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kraftlog.simulator.faults import fault_plan
 from kraftlog.simulator.invariants.stable_leader import StableLeader
-from kraftlog.simulator.world import Goal, World, passing
+from kraftlog.simulator.world import Goal, World, time_passes
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     Script = Callable[[World], Iterator[Goal]]
 
-#: Kafka allows 500,000 events, about four minutes of its time.
+#: Kafka's simulation allows 500,000 events, about four minutes of its virtual time.
 DEFAULT_TIMEOUT_MS = 60_000
 #: How long after the last fault the quorum must have recovered.
 HEALING_MS = 20_000
@@ -27,7 +27,7 @@ def leader_agreed(world: World) -> Goal:
 
 
 def all_reached(world: World, offset: int, among: Iterable[int] | None = None) -> Goal:
-    """Every running replica (of some) knows that everything before the offset is committed."""
+    """Every running replica, or those in `among`, has committed everything before the offset."""
     chosen = None if among is None else set(among)
 
     def met() -> bool:
@@ -58,6 +58,7 @@ def led_by_another(world: World, old: Replica) -> Goal:
 
 
 def log_end(world: World) -> int:
+    """The end of the longest log."""
     return max(replica.disk.end for replica in world.replicas.values())
 
 
@@ -70,11 +71,12 @@ def highest_high_watermark(world: World, among: Iterable[int] | None = None) -> 
 
 def leader_of(world: World) -> Replica:
     leader = world.leader()
-    assert leader is not None, "the previous goal was a leader"
+    assert leader is not None, "an earlier goal was that there is a leader"
     return leader
 
 
 def begin(world: World) -> Iterator[Goal]:
+    """Start all replicas and the clients; wait for a leader."""
     for replica in world.replicas.values():
         world.start(replica)
     world.workload.begin()
@@ -82,7 +84,7 @@ def begin(world: World) -> Iterator[Goal]:
 
 
 def majority_continues(world: World) -> Goal:
-    """After a power loss of all, a bare majority must restart and commit new records."""
+    """All machines lose power; a bare majority restarts and must commit new records."""
     target = highest_high_watermark(world) + 10
     for replica in world.replicas.values():
         world.lose_power(replica)
@@ -98,30 +100,30 @@ def heal_and_serve(world: World) -> Iterator[Goal]:
     """Without faults the quorum commits, converges, responds, and becomes idle."""
     fault_plan.heal(world)
     world.administrator.stop()
-    ends = log_end(world)
+    end = log_end(world)
     acknowledged = world.workload.acknowledged
     yield leader_agreed(world).replace(within_ms=HEALING_MS)
-    yield all_reached(world, ends).replace(within_ms=HEALING_MS)
+    yield all_reached(world, end).replace(within_ms=HEALING_MS)
     yield Goal(
         "a client's append is committed",
         lambda: world.workload.acknowledged > acknowledged,
         HEALING_MS,
     )
-    yield nothing_changes(world).replace(within_ms=HEALING_MS)
+    yield voter_changes_settled(world).replace(within_ms=HEALING_MS)
     world.workload.slow_down()
-    # Messages lost earlier are noticed within these times, and may still change a leader.
-    yield passing(world.setting.request_timeout_ms + world.setting.raft.fetch_timeout_ms)
+    # Replicas notice lost messages within these timeouts, and may still elect another leader.
+    yield time_passes(world.setting.request_timeout_ms + world.setting.raft.fetch_timeout_ms)
     yield leader_agreed(world).replace(within_ms=HEALING_MS)
     expect_to_stay(world, leader_of(world))
     reads = world.workload.reads_done
     world.workload.read_at(leader_of(world))
     yield Goal("a read is answered", lambda: world.workload.reads_done > reads, 2000)
-    yield passing(world.setting.raft.fetch_timeout_ms * 3 // 2 + 500)
+    yield time_passes(world.setting.raft.fetch_timeout_ms * 3 // 2 + 500)
     world.workload.stop()
     yield Goal("all logs are the same", lambda: converged(world), 5000)
 
 
-def nothing_changes(world: World) -> Goal:
+def voter_changes_settled(world: World) -> Goal:
     """Every voter change was made or rolled back, and all replicas know the outcome."""
 
     def met() -> bool:
@@ -140,6 +142,7 @@ def nothing_changes(world: World) -> Goal:
 
 
 def converged(world: World) -> bool:
+    """Whether all logs are equal and committed to their end."""
     ends = {(replica.disk.end, replica.disk.chains[-1]) for replica in world.able_to_follow}
     return len(ends) == 1 and set(world.high_watermarks().values()) == {log_end(world)}
 

@@ -14,7 +14,7 @@ from kraftlog.simulator.scenarios.goals import (
     led_by_another,
 )
 from kraftlog.simulator.setting import kafka_setting, reading_setting
-from kraftlog.simulator.world import Goal, passing
+from kraftlog.simulator.world import Goal, time_passes
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from kraftlog.simulator.setting import Setting
     from kraftlog.simulator.world import World
 
-#: Duplicates come so late that their leader may be deposed by then.
+#: Duplicates are so late that the leader may have been deposed when they arrive.
 LATE_MS = 4000
-#: After a request timed out and, a backoff later, was repeated: some later ones are in flight.
+#: How long after the timeout: the request has been repeated after a backoff, and newer requests are
+#: in flight.
 SOON_AFTER_RETRY_MS = (60, 125)
 
 
@@ -35,7 +36,7 @@ def busy_setting(rng: Rng) -> Setting:
 
 
 def impatient_setting(rng: Rng) -> Setting:
-    """Some replicas time out a request before its leader, and repeat it."""
+    """Half of the runs have a request timeout below the fetch timeout: requests are repeated."""
     return reading_setting(rng).replace(request_timeout_ms=rng.pick([1000, 3000]))
 
 
@@ -47,8 +48,8 @@ def parted_logs(world: World) -> Iterator[Goal]:
     for _ in range(2 + rng.below(4)):
         old = leader_of(world)
         world.network.isolate(old.id)
-        # Before another leads, or late enough for others to diverge from it, too.
-        yield passing(rng.below(2) * rng.below(2000))
+        # Before another leader is elected, or so late that other logs diverge from its log, too.
+        yield time_passes(rng.below(2) * rng.below(2000))
         yield led_by_another(world, old)
         newer = leader_of(world)
         world.network.heal()
@@ -56,26 +57,26 @@ def parted_logs(world: World) -> Iterator[Goal]:
             world.network.isolate(newer.id)  # none of its records has been replicated
             yield led_by_another(world, newer)
             world.network.heal()
-        yield passing(rng.below(500))
+        yield time_passes(rng.below(500))
     yield from heal_and_serve(world)
 
 
 def late_copies(world: World) -> Iterator[Goal]:
-    """P5: a deposed leader that does not know it receives old fetches, which prove nothing."""
+    """P5: a leader is deposed without knowing it; old fetches do not prove that it still leads."""
     yield from begin(world)
     yield any_reached(world, 10)
     network = world.network
     network.calm = False
     network.duplicates, network.delay_ms = 600, LATE_MS
-    yield passing(500)
+    yield time_passes(500)
     network.delayed = 600
-    yield passing(world.rng("script").between(300, 1500))
+    yield time_passes(world.rng("script").between(300, 1500))
     network.duplicates = network.delayed = 0
     old = leader_of(world)
     network.cut([old.id], world.replicas)
     for other in world.replicas:
         network.clogged[other, old.id] = world.time + 2 * LATE_MS
-    yield passing(2 * LATE_MS)
+    yield time_passes(2 * LATE_MS)
     yield from heal_and_serve(world)
 
 
@@ -87,14 +88,14 @@ def late_farewell(world: World) -> Iterator[Goal]:
     world.network.calm = False
     world.network.duplicates, world.network.delay_ms = 1000, LATE_MS
     old.shut_down()
-    yield passing(20)
+    yield time_passes(20)
     world.network.duplicates = 0
     world.kill(old)
     yield led_by_another(world, old)
     world.start(old)
     yield leader_agreed(world)
     expect_to_stay(world, leader_of(world))
-    yield passing(2 * LATE_MS)
+    yield time_passes(2 * LATE_MS)
 
 
 def late_setting(rng: Rng) -> Setting:
@@ -105,7 +106,7 @@ def late_responses(world: World) -> Iterator[Goal]:
     """Q19: a "diverging" response arrives again, after the log was truncated and acknowledged.
 
     The new leader needs the old one for a majority, so nothing is committed before the old one has
-    fetched. Its first request has timed out meanwhile, and newer ones are in flight.
+    fetched. The old leader's first fetch has timed out meanwhile, and newer ones are in flight.
     """
     yield from begin(world)
     yield any_reached(world, 10)
@@ -120,16 +121,16 @@ def late_responses(world: World) -> Iterator[Goal]:
     for _ in range(1000):
         if world.coverage.get("log diverges", 0) > seen:
             break
-        yield passing(5)
+        yield time_passes(5)
     network.late_responses = 0
-    yield passing(2 * world.setting.request_timeout_ms)
+    yield time_passes(2 * world.setting.request_timeout_ms)
     yield from heal_and_serve(world)
 
 
 def seems_gone(world: World) -> Iterator[Goal]:
-    """One voter after the other believes the running leader dead; none deposes it.
+    """One after the other, voters believe that the running leader is down; none deposes it.
 
-    Its next response proves that it runs. So a voter that is cut off from it later gets no votes.
+    The leader's next response proves that it runs. So a voter that is cut off later gets no votes.
     """
     yield from begin(world)
     yield all_reached(world, 10)
@@ -140,10 +141,10 @@ def seems_gone(world: World) -> Iterator[Goal]:
     expect_to_stay(world, leader)
     for other in others:
         world.network.refuse_falsely(other, leader)
-        yield passing(fetch_timeout_ms)
+        yield time_passes(fetch_timeout_ms)
     yield leader_agreed(world)
     voters = [r.id for r in others if r.id < world.setting.voters]
-    deaf = world.rng("script").pick(voters)
-    world.network.cut([leader.id], [deaf])
-    world.network.cut([deaf], [leader.id])
-    yield passing(3 * fetch_timeout_ms)
+    cut_off = world.rng("script").pick(voters)
+    world.network.cut([leader.id], [cut_off])
+    world.network.cut([cut_off], [leader.id])
+    yield time_passes(3 * fetch_timeout_ms)

@@ -13,7 +13,7 @@ from kraftlog.simulator.scenarios.goals import (
     majority_continues,
 )
 from kraftlog.simulator.setting import KAFKA_TIMES, Setting
-from kraftlog.simulator.world import Goal, passing
+from kraftlog.simulator.world import Goal, time_passes
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from kraftlog.simulator.scenarios.goals import Script
     from kraftlog.simulator.world import World
 
-#: The least number of chunks of a snapshot.
-SMALL_CHUNK = 20
+#: So small that every snapshot has several chunks.
+SMALL_CHUNK_BYTES = 20
 #: Long enough for another leader to be elected and followed.
 SLOW_INSTALL_MS = 1000
 
@@ -38,33 +38,33 @@ def in_small_chunks(min_voters: int) -> Callable[[Rng], Setting]:
             raft=KAFKA_TIMES,
             append_gap_ms=(5, 20),
             disk_ms=rng.pick([(0, 0), (1, 10)]),
-            chunk_bytes=rng.pick([SMALL_CHUNK, 2 * SMALL_CHUNK, 1000]),
+            chunk_bytes=rng.pick([SMALL_CHUNK_BYTES, 2 * SMALL_CHUNK_BYTES, 1000]),
         )
 
     return draw
 
 
-def in_chunks_of_few_bytes(rng: Rng) -> Setting:
-    return in_small_chunks(3)(rng).replace(chunk_bytes=SMALL_CHUNK)
+def in_smallest_chunks(rng: Rng) -> Setting:
+    return in_small_chunks(3)(rng).replace(chunk_bytes=SMALL_CHUNK_BYTES)
 
 
 def take_snapshots(world: World, except_for: Replica | None = None) -> Goal:
-    """All running replicas take a snapshot; done when their logs start there."""
+    """All running replicas take a snapshot; done when the logs of all start at one."""
     takers = [replica for replica in world.running if replica is not except_for]
-    wanted = {replica.id: replica.applied for replica in takers}
+    applied = {replica.id: replica.applied for replica in takers}
     for replica in takers:
         replica.take_snapshot()
 
     def met() -> bool:
         return all(
-            r.core is not None and (r.core.log.start > 0 or not wanted[r.id]) for r in takers
+            r.core is not None and (r.core.log.start > 0 or not applied[r.id]) for r in takers
         )
 
     return Goal("all have taken a snapshot", met, 5000)
 
 
 def fall_behind(world: World) -> Iterator[Goal]:
-    """One replica is cut off while the others commit, and drop their logs for snapshots."""
+    """One replica is cut off while the others commit, take snapshots and delete older records."""
     yield from begin(world)
     yield any_reached(world, 10)
     victim = some_follower(world)
@@ -80,6 +80,7 @@ def some_follower(world: World) -> Replica:
 
 
 def lagging_replica(world: World) -> Replica:
+    """The only running replica without a snapshot."""
     (victim,) = [
         replica for replica in world.running if replica.core and not replica.core.log.start
     ]
@@ -106,20 +107,22 @@ def snapshot_race(world: World) -> Iterator[Goal]:
     world.network.heal()
     yield Goal("a download has begun", lambda: victim.disk.download is not None, 60_000)
     rng, leader = world.rng("script"), leader_of(world)
-    what = rng.below(6)
-    if what >= 4 and world.installs_slowly:
+    choice = rng.below(6)
+    if choice >= 4 and world.installs_slowly:
         world.slow_disks[victim.id] = SLOW_INSTALL_MS
-        yield Goal("it is complete", lambda: victim.snapshots.installing is not None, 60_000)
+        yield Goal(
+            "the download is complete", lambda: victim.snapshots.installing is not None, 60_000
+        )
         leader.shut_down()
-    elif what == 0:
+    elif choice == 0:
         world.network.isolate(leader.id)
-    elif what == 1:
+    elif choice == 1:
         world.kill(leader)
-    elif what in {2, 4, 5}:
+    elif choice in {2, 4, 5}:
         leader.shut_down()
     else:
         world.network.reset(victim, leader)
-    yield passing(rng.below(200))
+    yield time_passes(rng.below(200))
     yield all_reached(world, highest_high_watermark(world) + 10, [victim.id])
     expect_coverage(world, "snapshot installed")
     yield from heal_and_serve(world)
@@ -147,7 +150,7 @@ def all_killed_with_snapshots(world: World) -> Iterator[Goal]:
 
 SNAPSHOT_SCENARIOS: dict[str, tuple[Callable[[Rng], Setting], Script]] = {
     "snapshot-install": (in_small_chunks(3), snapshot_install),
-    "snapshot-race": (in_chunks_of_few_bytes, snapshot_race),
+    "snapshot-race": (in_smallest_chunks, snapshot_race),
     "snapshot-crash": (in_small_chunks(3), crash_while_installing),
     "all-killed-with-snapshots": (in_small_chunks(1), all_killed_with_snapshots),
 }

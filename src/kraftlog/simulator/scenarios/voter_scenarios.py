@@ -15,11 +15,11 @@ from kraftlog.simulator.scenarios.goals import (
     leader_agreed,
     leader_of,
     led_by_another,
-    nothing_changes,
+    voter_changes_settled,
 )
 from kraftlog.simulator.setting import kafka_setting, some_voters
 from kraftlog.simulator.voter_change import VoterChange
-from kraftlog.simulator.world import Goal, World, passing
+from kraftlog.simulator.world import Goal, World, time_passes
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 
 def change_committed(request: ChangeRequest) -> Goal:
-    """The change is committed; that the administrator gives up is a failure."""
+    """The change is committed; it is a failure if the administrator gives up before."""
     return Goal(f"“{request.change}” is committed", lambda: is_done(request), DEFAULT_TIMEOUT_MS)
 
 
 def is_done(request: ChangeRequest) -> bool:
-    """Whether it succeeded; a retry may report that it has been made already."""
+    """Whether the change succeeded; the error of a retry may be that it has been made already."""
     done = {"add_voter": ErrorCode.DUPLICATE_VOTER, "remove_voter": ErrorCode.VOTER_NOT_FOUND}
     return request.is_committed or request.error == done.get(request.change.kind, ErrorCode.NONE)
 
@@ -91,10 +91,7 @@ def remove(world: World, replica_id: int) -> Iterator[Goal]:
 
 
 def move(world: World, *ids: int) -> Iterator[Goal]:
-    """Reassign the voters; done when the target is recorded, not when it is reached.
-
-    Without such a request, change them one by one.
-    """
+    """Change the voters to these: by one reassignment or, if there is none, one voter at a time."""
     if world.reassigns:
         yield change_committed(world.administrator.request(VoterChange("reassign", ids)))
         yield voters_are(world, *ids)
@@ -116,7 +113,7 @@ def all_continue(world: World) -> Iterator[Goal]:
     """Every running replica gets new records, voter or not."""
     yield leader_agreed(world)
     yield all_reached(world, highest_high_watermark(world) + 10)
-    yield nothing_changes(world)
+    yield voter_changes_settled(world)
 
 
 # Kafka's -----------------------------------------------------------------------------------------
@@ -134,17 +131,17 @@ def add_all_remove_all_but_one(world: World) -> Iterator[Goal]:
     yield all_reached(world, 10)
     for replica in observers(world):
         yield from add(world, replica)
-    left = world.rng("script").pick(list(world.replicas))
+    last_voter = world.rng("script").pick(list(world.replicas))
     for replica_id in world.replicas:
-        if replica_id != left:
+        if replica_id != last_voter:
             yield leader_agreed(world)
             yield from remove(world, replica_id)
-    yield voters_are(world, left)
+    yield voters_are(world, last_voter)
     yield from all_continue(world)
 
 
 def remove_voter(world: World) -> Iterator[Goal]:
-    """Remove a random voter: the leader as often as all the others together."""
+    """Remove a random voter, in half of the runs the leader."""
     yield from begin(world)
     yield all_reached(world, 10)
     rng, leader = world.rng("script"), leader_of(world)
@@ -187,7 +184,7 @@ def swap_cut_off_voter(world: World) -> Iterator[Goal]:
     assert core.role.name == "observer", "it was removed while it was cut off"
 
 
-# R12 and others --------------------------------------------------------------------------------
+# Kraftlog's own --------------------------------------------------------------------------------
 
 
 def grow(world: World) -> Iterator[Goal]:
@@ -223,14 +220,14 @@ def move_to_new_nodes(world: World) -> Iterator[Goal]:
 
 
 def reassign_midway(world: World) -> Iterator[Goal]:
-    """R2, R3, R6: a target is replaced, its leader fails, and another is cancelled."""
+    """R2, R3, R6: a reassignment is replaced, the leader loses power, and another is cancelled."""
     yield from begin(world)
     yield any_reached(world, 10)
     rng, administrator = world.rng("script"), world.administrator
     yield change_committed(administrator.request(VoterChange("reassign", (3, 4, 5))))
-    yield passing(rng.below(60))
+    yield time_passes(rng.below(60))
     yield change_committed(administrator.request(VoterChange("reassign", (0, 4, 5))))
-    yield passing(rng.below(60))
+    yield time_passes(rng.below(60))
     yield leader_agreed(world)
     leader = leader_of(world)
     world.lose_power(leader)
@@ -240,9 +237,9 @@ def reassign_midway(world: World) -> Iterator[Goal]:
     world.workload.slow_down()
     absent = world.replicas[1]
     world.kill(absent)
-    yield passing(2 * world.setting.raft.fetch_timeout_ms)
+    yield time_passes(2 * world.setting.raft.fetch_timeout_ms)
     yield change_committed(administrator.request(VoterChange("reassign", (0, 1, 4, 5))))
-    yield passing(1000)
+    yield time_passes(1000)
     yield change_committed(administrator.request(VoterChange("reassign", None)))
     assert settled_voters(world) is not None, "null keeps the current voters"
     world.start(absent)
@@ -250,7 +247,7 @@ def reassign_midway(world: World) -> Iterator[Goal]:
 
 
 def replace_dead(world: World) -> Iterator[Goal]:
-    """R12: a voter loses its disk, and returns with a new directory as a new voter."""
+    """R12: a voter loses its disk, and is replaced by itself with a new directory id."""
     yield from begin(world)
     yield all_reached(world, 10)
     dead = world.rng("script").pick([world.replicas[i] for i in range(world.setting.voters)])
@@ -268,11 +265,11 @@ def replace_dead(world: World) -> Iterator[Goal]:
     yield from all_continue(world)
 
 
-# The specification's and known bugs --------------------------------------------------------------
+# Situations of the specification, and known bugs -------------------------------------------------
 
 
 def unseen_growth(world: World) -> Iterator[Goal]:
-    """R8: 0, 1, 2 grow to include 3 and 4; 2 has seen neither change; 0 and 1 die.
+    """R8: the voters 0, 1, 2 are joined by 3 and 4, which 2 has not seen; 0 and 1 lose power.
 
     3 and 4 need the vote of 2, which does not know that they are voters.
     """
@@ -302,21 +299,21 @@ def early_changes(world: World) -> Iterator[Goal]:
     yield all_reached(world, 10)
     rng = world.rng("script")
     first = leader_of(world)
-    two = [replica for replica in world.replicas.values() if replica.id >= 4]
+    newcomers = [replica for replica in world.replicas.values() if replica.id >= 4]
     kinds = rng.pick(["add add", "add remove", "remove add", "remove remove"]).split()
-    helper = two[0].id
+    helper = newcomers[0].id
     world.network.split([first.id, helper])
-    try_at(world, first, some_change(world, first, kinds[0], two[0]))
+    try_at(world, first, some_change(world, first, kinds[0], newcomers[0]))
     yield led_by_another(world, first)
     second = leader_of(world)
-    friends = [i for i in range(4) if i not in {first.id, second.id}]
-    follower, bystander = friends if rng.below(2) else friends[::-1]
-    # At once, before its epoch has a commit; and only one voter receives it.
-    try_at(world, second, some_change(world, second, kinds[1], two[1], removed_id=first.id))
+    others = [i for i in range(4) if i not in {first.id, second.id}]
+    follower, bystander = others if rng.below(2) else others[::-1]
+    # Before the second leader has committed a record of its epoch; only one voter gets the change.
+    try_at(world, second, some_change(world, second, kinds[1], newcomers[1], removed_id=first.id))
     world.network.heal()
-    world.network.split([second.id, follower, two[1].id])
+    world.network.split([second.id, follower, newcomers[1].id])
     assert bystander not in {first.id, second.id}
-    yield passing(3 * world.setting.raft.fetch_timeout_ms)
+    yield time_passes(3 * world.setting.raft.fetch_timeout_ms)
     yield from heal_and_serve(world)
 
 
@@ -342,22 +339,24 @@ def some_change(
 def returned_empty(world: World) -> Iterator[Goal]:
     """A voter returns with an empty disk, and hears only a voter that lacks committed records.
 
-    By its id it would vote for that one; but with another directory it is another replica without a
-    vote.
+    If voters were known by id alone, it would vote for that one. With a new directory id it is
+    another replica, which has no vote.
     """
     yield from begin(world)
     yield all_reached(world, 10)
     leader = leader_of(world)
-    behind, wiped = [r for r in world.replicas.values() if r is not leader]
-    world.network.isolate(behind.id)
+    lagging, wiped = [r for r in world.replicas.values() if r is not leader]
+    world.network.isolate(lagging.id)
     yield all_reached(world, highest_high_watermark(world) + 10, [leader.id, wiped.id])
     world.lose_power(wiped)
     wiped.lose_disk(0)
     world.start(wiped)
     world.network.heal()
-    world.network.split([behind.id, wiped.id])
-    yield passing(4 * world.setting.raft.fetch_timeout_ms)
-    assert not {behind.id, wiped.id} & set(world.leaders), "one voter of three elects nobody"
+    world.network.split([lagging.id, wiped.id])
+    yield time_passes(4 * world.setting.raft.fetch_timeout_ms)
+    assert not {lagging.id, wiped.id} & set(world.leaders), (
+        "one voter of three cannot elect a leader"
+    )
     world.network.heal()
     yield from all_continue(world)
     assert wiped.core is not None
@@ -365,22 +364,22 @@ def returned_empty(world: World) -> Iterator[Goal]:
 
 
 def removed_voter(world: World) -> Iterator[Goal]:
-    """R7, P3, KAFKA-19850: a removed voter disturbs no other, and does not return by itself."""
+    """R7, P3, KAFKA-19850: a removed voter disturbs no leader and does not become a voter again."""
     yield from begin(world)
     yield all_reached(world, 10)
     rng = world.rng("script")
     leader = leader_of(world)
     removed = rng.pick([i for i in range(world.setting.voters) if i != leader.id])
-    unaware = rng.below(2) == 1
-    if unaware:
+    is_unaware = rng.below(2) == 1
+    if is_unaware:
         world.network.isolate(removed)
     yield from remove(world, removed)
     expect_to_stay(world, leader)
     world.workload.slow_down()
-    yield passing(2 * world.setting.raft.fetch_timeout_ms)
+    yield time_passes(2 * world.setting.raft.fetch_timeout_ms)
     world.network.heal()
     yield all_reached(world, highest_high_watermark(world) + 10)
-    yield passing(2 * world.setting.raft.fetch_timeout_ms)
+    yield time_passes(2 * world.setting.raft.fetch_timeout_ms)
     core = world.replicas[removed].core
     assert core is not None
     assert core.role.name == "observer"
@@ -390,18 +389,18 @@ def removed_voter(world: World) -> Iterator[Goal]:
 def leader_removes_itself(world: World) -> Iterator[Goal]:
     """KAFKA-16530, KAFKA-17608: the leader commits its own removal without counting itself.
 
-    The high watermark never decreases, and its state machine continues as an observer's.
+    The high watermark does not decrease; the former leader continues as an observer.
     """
     yield from begin(world)
     yield all_reached(world, 10)
     old = leader_of(world)
     others = [i for i in range(world.setting.voters) if i != old.id]
-    slow = world.rng("script").some(others, len(others) // 2)
-    for replica_id in slow:
+    lagging = world.rng("script").some(others, len(others) // 2)
+    for replica_id in lagging:
         world.network.cut([replica_id], world.replicas)
-    yield passing(200)
+    yield time_passes(200)
     request = world.administrator.request(removal_of(world, old.id))
-    yield passing(200)
+    yield time_passes(200)
     world.network.heal()
     yield change_committed(request)
     yield led_by_another(world, old)
@@ -411,31 +410,31 @@ def leader_removes_itself(world: World) -> Iterator[Goal]:
 
 
 def removed_leader_reads(world: World) -> Iterator[Goal]:
-    """P5: a leader that removed itself counts for no read; one other voter is no majority.
+    """P5: a leader that removed itself needs a majority of the other voters for each read.
 
-    Two voters have the record of its removal, elect one of them and commit, while it still leads
-    for the third.
+    Two voters have the record of its removal, elect one of them and commit. The third still follows
+    the old leader, and is no majority.
     """
     yield from begin(world)
     yield all_reached(world, 10)
     old = leader_of(world)
     others = [i for i in range(world.setting.voters) if i != old.id]
-    friend = world.rng("script").pick(others)
-    far = [i for i in others if i != friend]
-    yield passing(world.rng("script").below(100))
+    follower = world.rng("script").pick(others)
+    cut_off = [i for i in others if i != follower]
+    yield time_passes(world.rng("script").below(100))
     try_at(world, old, removal_of(world, old.id))
-    world.network.cut(far, [old.id, friend])  # they get the record, and cannot acknowledge it
-    yield passing(15)
-    world.network.split(far)
-    yield passing(2 * world.setting.raft.fetch_timeout_ms)
+    world.network.cut(cut_off, [old.id, follower])  # they get the record, and cannot acknowledge it
+    yield time_passes(15)
+    world.network.split(cut_off)
+    yield time_passes(2 * world.setting.raft.fetch_timeout_ms)
     yield from heal_and_serve(world)
 
 
 def only_the_removed_knows(world: World) -> Iterator[Goal]:
-    """A leader of two voters removes itself and restarts before the other knows.
+    """A leader of two voters removes itself and restarts before the other voter knows.
 
-    The other needs its vote, and its log is longer. So it campaigns although its own log has
-    removed it (Ongaro's thesis, section 4.2.2).
+    The other voter needs the vote of the old leader, whose log is longer. So the old leader
+    campaigns although by its own log it is no voter (Ongaro's thesis, section 4.2.2).
     """
     yield from begin(world)
     yield all_reached(world, 10)
@@ -443,7 +442,7 @@ def only_the_removed_knows(world: World) -> Iterator[Goal]:
     other = world.replicas[1 - old.id]
     world.network.cut([old.id], [other.id])
     world.administrator.request(removal_of(world, old.id))
-    yield passing(50)
+    yield time_passes(50)
     assert voters_of(old).ids == (other.id,), "it has removed itself"
     assert voters_of(other).ids == (0, 1), "and no other replica knows"
     world.kill(old)
