@@ -276,7 +276,7 @@ def test_v11_a_consumer_notices_records_of_another_partition() -> None:
         records=bytes(data),
     )
     with pytest.raises(Violation, match="they are of different partitions"):
-        consumer._take(scene.key, batch.base, found)
+        consumer._take_records(scene.key, batch.base, found)
 
 
 @pytest.mark.parametrize("tamper", TAMPERINGS, ids=lambda it: it.__name__)

@@ -1,7 +1,7 @@
 """The administrator of topics: creates them at any broker, and retries until they exist.
 
-In half of the runs it deletes one and creates it again under its name; in half of those with enough
-brokers it moves partitions to other replicas.
+In half of the runs it deletes a topic and creates it again; in half of those with enough brokers it
+reassigns partitions.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from kraftlog.simulator.cluster.clients import RETRY_MS, Client
 from kraftlog.simulator.violation import Violation
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
-from kraftlog.wire.messages import alter_partition_reassignments as moves
+from kraftlog.wire.messages import alter_partition_reassignments as reassignments
 from kraftlog.wire.messages import create_topics as creates
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
 
 REQUEST_MS = 2000
-#: When a topic is deleted and created again, and when a partition is moved.
+#: When, after the beginning, a topic is recreated, and when a partition is reassigned.
 CHANGE_MS = (500, 6000)
 
 
@@ -33,9 +33,9 @@ class TopicAdministrator(Client):
     #: The topic that is to be deleted: name, id, and number of partitions.
     topic_to_delete: tuple[str, bytes, int] | None = None
     _awaits_response = False
-    _retry_ms = 0
+    _retry_at_ms = 0
 
-    #: The replicas that a partition is to have, by topic name and index.
+    #: Reassignments to be requested: topic name, partition index, and the new replicas.
     moves: list[tuple[str, int, list[int]]]
 
     def begin(self) -> None:
@@ -69,17 +69,19 @@ class TopicAdministrator(Client):
         world = self.world
         if world.healed or not self.is_idle:
             return
-        topic = self.rng.pick([it for it in world.image.topics.values() if it.name != OFFSETS])
+        topic = self.rng.pick(
+            [topic for topic in world.image.topics.values() if topic.name != OFFSETS]
+        )
         self.topic_to_delete = topic.name, topic.id, topic.partition_count
         world.keys = [key for key in world.keys if key[0] != topic.id]
         world.saw("topic recreated")
         self.take_turn()
 
     def deadline(self) -> int | None:
-        return None if self.is_idle or self._awaits_response else self._retry_ms
+        return None if self.is_idle or self._awaits_response else self._retry_at_ms
 
     def work(self, now: Now) -> None:
-        if self._awaits_response or self.is_idle or self._retry_ms > now.monotonic_ms:
+        if self._awaits_response or self.is_idle or self._retry_at_ms > now.monotonic_ms:
             return
         self._awaits_response = True
         if self.topic_to_delete is not None:
@@ -93,10 +95,10 @@ class TopicAdministrator(Client):
             self._create()
         else:
             name, index, replicas = self.moves[0]
-            moved = moves.ReassignablePartition(partition_index=index, replicas=replicas)
-            alter = moves.AlterPartitionReassignmentsRequest(
+            moved = reassignments.ReassignablePartition(partition_index=index, replicas=replicas)
+            alter = reassignments.AlterPartitionReassignmentsRequest(
                 timeout_ms=REQUEST_MS,
-                topics=[moves.ReassignableTopic(name=name, partitions=[moved])],
+                topics=[reassignments.ReassignableTopic(name=name, partitions=[moved])],
             )
             broker = self.some_broker()
             api_key = ApiKey.ALTER_PARTITION_REASSIGNMENTS
@@ -104,21 +106,21 @@ class TopicAdministrator(Client):
 
     def _moved(self, response: Any, now: Now) -> None:
         self._awaits_response = False
-        self._retry_ms = now.monotonic_ms + RETRY_MS
+        self._retry_at_ms = now.monotonic_ms + RETRY_MS
         if response is None or response.error_code:
             return
         code = response.responses[0].partitions[0].error_code
         self.world.count_response("reassignment", code)
-        self.moves.pop(0)  # one that is refused, as the topic is gone, is not repeated
+        self.moves.pop(0)  # also if it was refused because the topic was deleted
         self.world.progress += 1
 
     def _deleted(self, response: Any, now: Now) -> None:
         self._awaits_response = False
-        self._retry_ms = now.monotonic_ms + RETRY_MS
+        self._retry_at_ms = now.monotonic_ms + RETRY_MS
         if response is None or self.topic_to_delete is None:
             return
         code = response.responses[0].error_code
-        if code in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_ID):  # an earlier attempt was made
+        if code in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_ID):  # an earlier attempt succeeded
             name, _, count = self.topic_to_delete
             self.missing_topics[name], self.topic_to_delete = count, None
         elif code not in RETRIABLE:
@@ -151,15 +153,15 @@ class TopicAdministrator(Client):
 
     def _on_response(self, response: Any, now: Now) -> None:
         self._awaits_response = False
-        self._retry_ms = now.monotonic_ms + RETRY_MS
+        self._retry_at_ms = now.monotonic_ms + RETRY_MS
         for topic in response.topics if response is not None else ():
             code = topic.error_code
             if not code:
                 self._created(topic.name, topic.topic_id)
             elif code == ErrorCode.TOPIC_ALREADY_EXISTS:
-                found = self.world.image.topic_named(topic.name)
-                if found is not None:
-                    self._created(topic.name, found.id)
+                existing = self.world.image.topic_named(topic.name)
+                if existing is not None:
+                    self._created(topic.name, existing.id)
             elif code not in RETRIABLE and code != ErrorCode.INVALID_REPLICATION_FACTOR:
                 raise Violation("administrator", f"{topic.name}: {code} {topic.error_message}")
 

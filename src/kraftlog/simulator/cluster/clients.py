@@ -1,10 +1,11 @@
-"""A client process: its connections to brokers, and what it knows of the leaders."""
+"""A client process: its connections to brokers, and the leaders that it knows."""
 
 from __future__ import annotations
 
 from kraftlog.effects import RequestFailed, ResponseReceived, SendRequest, VersionUnsupported
 from kraftlog.simulator.nodes.connections import BROKER_PORT, VirtualPeers
 from kraftlog.simulator.nodes.replica import host_of
+from kraftlog.simulator.process import WALL_CLOCK_START_MS
 from kraftlog.simulator.rng import Rng
 from kraftlog.types import Now
 from kraftlog.value import TYPE_CHECKING
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
 #: The ids of clients in the network start here, above those of nodes.
 FIRST_CLIENT = 100
 RETRY_MS = 50
+#: The time between refreshes of the metadata.
 REFRESH_MS = 1000
 #: How much longer than the broker's timeout a client waits for its response.
 RESPONSE_GRACE_MS = 500
@@ -77,7 +79,7 @@ CHANNEL = "client"
 
 
 class Client:
-    """A client; the network calls `turn` for each event, after which `work` sends what is due."""
+    """A client; the network calls `turn` for each event, and then `work` sends due requests."""
 
     def __init__(self, world: ClientWorld, number: int) -> None:
         self.world = world
@@ -87,14 +89,14 @@ class Client:
         self.incarnation = 0
         self.paused = False
         self.waiting: list[Any] = []
-        self.peers = VirtualPeers(self, self._receive)  # type: ignore[arg-type]  # what it needs of a replica
+        self.peers = VirtualPeers(self, self._receive)  # type: ignore[arg-type]  # a client has what it uses of a replica
         self._callbacks: dict[int, OnResponse] = {}
-        self._numbers = 0
+        self._last_number = 0
         #: The leader of each partition and its epoch.
         self.leaders: dict[PartitionKey, tuple[int, int]] = {}
-        #: The name of each topic.
-        self.names: dict[bytes, str] = {}
-        self._refresh_ms = 0
+        #: The name of each topic, by its id.
+        self.topic_names: dict[bytes, str] = {}
+        self._refresh_at_ms = 0
         self._is_refreshing = False
         self._wake_at = -1
 
@@ -104,14 +106,14 @@ class Client:
     # Turns ---------------------------------------------------------------------------------------
 
     def read_clock(self) -> Now:
-        return Now(self.world.time, 1_700_000_000_000 + self.world.time)
+        return Now(self.world.time, WALL_CLOCK_START_MS + self.world.time)
 
     def turn(self, what: str, act: Callable[..., None], *arguments: Any) -> None:  # noqa: ARG002 - called like a replica's
         now = self.read_clock()
         act(*arguments, now)
         self.peers.expire(now)
-        if self._refresh_ms <= now.monotonic_ms and not self._is_refreshing:
-            self._refresh(now)
+        if self._refresh_at_ms <= now.monotonic_ms and not self._is_refreshing:
+            self._request_metadata(now)
         self.work(now)
         self.peers.flush(now)
         self._arm()
@@ -120,7 +122,7 @@ class Client:
         self.turn("looks around", lambda _: None)
 
     def work(self, now: Now) -> None:
-        """Send what is due."""
+        """Send the requests that are due."""
         raise NotImplementedError
 
     def deadline(self) -> int | None:
@@ -130,8 +132,10 @@ class Client:
     def _arm(self) -> None:
         deadlines = [self.peers.deadline(), self.deadline()]
         if not self._is_refreshing:
-            deadlines.append(self._refresh_ms)
-        when = max(min([at for at in deadlines if at is not None]), self.world.time + 1)
+            deadlines.append(self._refresh_at_ms)
+        when = max(
+            min([deadline for deadline in deadlines if deadline is not None]), self.world.time + 1
+        )
         if self._wake_at <= self.world.time or when < self._wake_at:
             self._wake_at = when
             self.world.schedule(when, self._wake, when)
@@ -143,17 +147,17 @@ class Client:
     # Requests ------------------------------------------------------------------------------------
 
     def send_request(
-        self, node: int, api_key: int, request: Message, wait_ms: int, answered: OnResponse
+        self, node: int, api_key: int, request: Message, wait_ms: int, on_response: OnResponse
     ) -> None:
-        self._numbers += 1
-        self._callbacks[self._numbers] = answered
+        self._last_number += 1
+        self._callbacks[self._last_number] = on_response
         self.peers.send(
             SendRequest(
                 channel=CHANNEL,
                 peer=node,
                 host=host_of(node),
                 port=BROKER_PORT,
-                number=self._numbers,
+                number=self._last_number,
                 api_key=api_key,
                 version=APIS[api_key].last,
                 request=request,
@@ -175,28 +179,29 @@ class Client:
 
     def refresh_soon(self, now: Now) -> None:
         """Refresh the metadata soon: a leader is unknown, or did not serve a request."""
-        self._refresh_ms = min(self._refresh_ms, now.monotonic_ms + RETRY_MS)
+        self._refresh_at_ms = min(self._refresh_at_ms, now.monotonic_ms + RETRY_MS)
 
-    def _refresh(self, now: Now) -> None:  # noqa: ARG002 - as the others
+    def _request_metadata(self, now: Now) -> None:  # noqa: ARG002 - called like `work`
         self._is_refreshing = True
         request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-        self.send_request(self.some_broker(), ApiKey.METADATA, request, 500, self._refreshed)
+        self.send_request(self.some_broker(), ApiKey.METADATA, request, 500, self._on_metadata)
 
-    def _refreshed(self, response: Any, now: Now) -> None:
+    def _on_metadata(self, response: Any, now: Now) -> None:
         self._is_refreshing = False
-        self._refresh_ms = now.monotonic_ms + (RETRY_MS if response is None else REFRESH_MS)
+        self._refresh_at_ms = now.monotonic_ms + (RETRY_MS if response is None else REFRESH_MS)
         for topic in response.topics if response is not None else ():
-            self.names[topic.topic_id] = topic.name or ""
+            self.topic_names[topic.topic_id] = topic.name or ""
             for partition in topic.partitions if not topic.error_code else ():
                 key = topic.topic_id, partition.partition_index
                 self.learn(key, partition.leader_id, partition.leader_epoch)
 
     def learn(self, key: PartitionKey, leader: int, epoch: int) -> None:
-        """A broker named a leader; older information does not replace newer."""
+        """A broker named a partition's leader and its epoch: the highest epoch is kept."""
         if epoch >= self.leaders.get(key, (-1, -1))[1]:
             self.leaders[key] = leader, epoch
 
     def leader_of(self, key: PartitionKey, now: Now) -> int:
+        """The leader as far as the client knows, or -1 and a refresh soon."""
         leader = self.leaders.get(key, (-1, -1))[0]
         if leader < 0:
             self.refresh_soon(now)

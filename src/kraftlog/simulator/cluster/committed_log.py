@@ -1,4 +1,4 @@
-"""What is committed in a partition, by the high watermarks of all its leaders so far."""
+"""The committed batches of a partition, by the high watermarks of all its leaders so far."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from kraftlog.simulator.cluster.replica_logs import ReplicaLog, StoredBatch
 
+#: Higher than all leader epochs.
 ANY_EPOCH = 1 << 31
 
 
 class CommittedLog:
     """The committed batches of a partition: those below the highest `high_watermark` of any leader.
 
-    `committed_in` has the leader epoch in which each was committed.
+    `committed_in` has the leader epoch in which each batch was committed.
     """
 
     __slots__ = ("bases", "batches", "committed_in", "high_watermark", "leaders", "values")
@@ -25,24 +26,27 @@ class CommittedLog:
         self.batches: list[StoredBatch] = []
         self.bases: list[int] = []
         self.committed_in: list[int] = []
+        #: By offset: the committed value.
         self.values: dict[int, int] = {}
         #: The leader of each epoch: node and incarnation.
         self.leaders: dict[int, tuple[int, int]] = {}
 
-    def extend(self, log: ReplicaLog, mark: int, epoch: int) -> None:
-        """A leader's high watermark has passed the known one."""
-        for batch in log.between(self.high_watermark, mark):
+    def extend(self, log: ReplicaLog, high_watermark: int, epoch: int) -> None:
+        """The high watermark of a leader, with this log and epoch, is higher than all before."""
+        for batch in log.between(self.high_watermark, high_watermark):
             self.batches.append(batch)
             self.bases.append(batch.base)
             self.committed_in.append(epoch)
             self.values.update(batch.values)
-        self.high_watermark = mark
+        self.high_watermark = high_watermark
 
     def missing_in(
         self, log: ReplicaLog, start: int = 0, before_epoch: int = ANY_EPOCH
     ) -> StoredBatch | None:
-        """The first committed batch, from an offset on, that a log lacks or has differently;
-        among those committed before a leader epoch."""
+        """The first committed batch from `start` on that a log lacks or has differently.
+
+        Batches that were committed in `before_epoch` or later are ignored.
+        """
         for position in range(bisect_left(self.bases, max(start, log.start)), len(self.batches)):
             batch = self.batches[position]
             if log.batch_at(batch.base) != batch and self.committed_in[position] < before_epoch:

@@ -1,4 +1,4 @@
-"""The faults of a cluster: those of a quorum that replicas of partitions survive too."""
+"""The faults of a cluster: those of a quorum that partitions survive, too, and three others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kraftlog.simulator.cluster.world import ClusterWorld
     from kraftlog.simulator.faults.fault_plan import Fault
 
-#: Without disks that lose synced data: three replicas survive one such loss at most.
+#: The faults of a quorum but those that lose synced data: a partition survives few such losses.
 CLUSTER_KINDS = (
     "loss",
     "delay",
@@ -46,12 +46,12 @@ CLUSTER_KINDS = (
 
 
 WIPED, CUT_CLIENT, WIPED_CONTROLLER = "wiped-broker", "cut-client", "wiped-controller"
-#: How often it is checked again whether a node's disk may be lost.
+#: How long until it is checked again whether the cluster survives the loss of a node's disk.
 RECHECK_MS = 50
 
 
 def wipe_broker(world: ClusterWorld, rng: Rng, for_ms: int) -> None:
-    """A broker loses its machine, and returns with an empty disk; not one that is a voter."""
+    """A broker that is no voter loses its machine, and returns with an empty disk."""
     brokers = [broker for broker in world.setting.brokers if broker >= world.setting.voters]
     if brokers:
         _lose_machine(world, world.replicas[rng.pick(brokers)], for_ms)
@@ -60,8 +60,8 @@ def wipe_broker(world: ClusterWorld, rng: Rng, for_ms: int) -> None:
 def wipe_controller(world: ClusterWorld, rng: Rng, for_ms: int) -> None:
     """A controller loses its machine, and returns with an empty disk; it may be a broker, too.
 
-    The voters are known by their directory ids, and its own is another one now: it is an observer,
-    without a vote that it could have forgotten.
+    Only if voters are known by their directory ids: it returns with a new one, as an observer, and
+    cannot vote twice.
     """
     victim = world.replicas[rng.below(world.setting.voters)]
     if world.setting.dynamic:
@@ -71,14 +71,18 @@ def wipe_controller(world: ClusterWorld, rng: Rng, for_ms: int) -> None:
 def _lose_machine(world: ClusterWorld, victim: ClusterNode, for_ms: int) -> None:
     world.lose_power(victim)
     if victim.core is None:
-        _wipe(world, victim, victim.incarnation, world.time + for_ms)
+        _wipe_when_survivable(world, victim, victim.incarnation, world.time + for_ms)
 
 
-def _wipe(world: ClusterWorld, victim: ClusterNode, incarnation: int, when: int) -> None:
+def _wipe_when_survivable(
+    world: ClusterWorld, victim: ClusterNode, incarnation: int, when: int
+) -> None:
     if victim.core is not None or victim.incarnation != incarnation or world.healed:
         return
     if world.time < when or not world.may_be_wiped(victim):
-        world.schedule(world.time + RECHECK_MS, _wipe, world, victim, incarnation, when)
+        world.schedule(
+            world.time + RECHECK_MS, _wipe_when_survivable, world, victim, incarnation, when
+        )
         return
     if victim.id >= world.setting.voters:
         world.saw("broker wiped")
@@ -96,15 +100,14 @@ def cut_client(world: ClusterWorld, rng: Rng, for_ms: int) -> None:
     cut_for(world, cuts + [(broker, client) for broker in brokers if directions[1]], for_ms)
 
 
-#: Kinds that are drawn from an rng of their own, so that they do not change the rest of a plan;
-#: each with the name of its rng.
+#: Kinds that do not change the rest of a plan: each is drawn from an rng of its own, of this name.
 INDEPENDENT_KINDS = {
     WIPED: "wiped brokers",
     CUT_CLIENT: "cut clients",
     WIPED_CONTROLLER: "wiped controllers",
 }
 #: All kinds of a cluster, by name.
-BY_NAME = {
+ALL_KINDS = {
     **KINDS,
     WIPED: wipe_broker,
     CUT_CLIENT: cut_client,

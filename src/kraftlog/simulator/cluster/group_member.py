@@ -1,8 +1,8 @@
 """A member of a consumer group: it joins, gets partitions, and commits and fetches offsets.
 
-The partitions are those of the offsets topic itself, as no administrator removes them. A request
-that fails is repeated at the coordinator that any broker names then; `GroupHistory` checks the
-responses.
+The partitions are those of the offsets topic itself, as no administrator removes them. After a
+request without a response, a member finds the coordinator again, at any broker. `GroupHistory`
+checks the responses.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ REBALANCING = (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION)
 #: Errors of a coordinator that no longer knows the member: join again, without a member id.
 MEMBER_UNKNOWN = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND)
 NO_BROKER = -1
-#: A time before all commits: any committed offset is accepted.
-BEFORE_ALL = 0
+#: A time before all commits: a fetch may return any committed offset.
+BEFORE_ALL_COMMITS = 0
 
 
 class GroupMember(Client):
@@ -61,7 +61,7 @@ class GroupMember(Client):
         self.member_id = ""
         self.generation = -1
         self.partitions: tuple[int, ...] = ()
-        #: How many requests in a row, since it joined, were served.
+        #: How many requests in a row succeeded.
         self.served = 0
         self._coordinator = self._last_coordinator = NO_BROKER
         self.awaits_response = False
@@ -69,7 +69,8 @@ class GroupMember(Client):
         self._due_ms = 0
         #: The assignments of all members, if it is the group's leader.
         self._assignments: Sequence[SyncGroupRequestAssignment] = ()
-        self._joined = -1
+        #: The generation that it has joined, perhaps without an assignment yet; -1: none.
+        self._joined_generation = -1
 
     def deadline(self) -> int | None:
         return self._due_ms if self.is_running and not self.awaits_response else None
@@ -78,8 +79,8 @@ class GroupMember(Client):
         if self.awaits_response or not self.is_running or self._due_ms > now.monotonic_ms:
             return
         if self._coordinator == NO_BROKER or not self._topic_id:
-            self._find()
-        elif self._joined < 0:
+            self._find_coordinator()
+        elif self._joined_generation < 0:
             self._join()
         elif self.generation < 0:
             self._sync()
@@ -90,12 +91,15 @@ class GroupMember(Client):
     @property
     def _topic_id(self) -> bytes:
         """The id of the offsets topic; empty until it is known."""
-        return next((topic_id for topic_id, name in self.names.items() if name == TOPIC), b"")
+        return next((topic_id for topic_id, name in self.topic_names.items() if name == TOPIC), b"")
 
     @property
     def _is_current(self) -> bool:
-        """Whether the coordinator leads the group's partition: one that does not know yet that it
-        no longer does may know older offsets and generations, as in Kafka."""
+        """Whether the coordinator still leads the partition of the group.
+
+        A former leader that has not noticed the change may return older offsets and generations, as
+        in Kafka.
+        """
         image = self.world.image
         topic = image.topic_named(TOPIC)
         if topic is None:
@@ -106,24 +110,24 @@ class GroupMember(Client):
     # Requests and errors -------------------------------------------------------------------------
 
     def _request(
-        self, api_key: int, request: Message, take: OnSuccess, wait_ms: int = REQUEST_MS
+        self, api_key: int, request: Message, on_success: OnSuccess, wait_ms: int = REQUEST_MS
     ) -> None:
-        """Ask the coordinator."""
-        self._send(self._coordinator, api_key, request, take, wait_ms)
+        """Send a request to the coordinator."""
+        self._send(self._coordinator, api_key, request, on_success, wait_ms)
 
     def _send(
-        self, broker: int, api_key: int, request: Message, take: OnSuccess, wait_ms: int
+        self, broker: int, api_key: int, request: Message, on_success: OnSuccess, wait_ms: int
     ) -> None:
-        def answered(response: Any, now: Now) -> None:
+        def on_response(response: Any, now: Now) -> None:
             self.awaits_response = False
             self._due_ms = now.monotonic_ms + self.rng.between(*GAP_MS)
             if response is None:
                 self._coordinator, self.served = NO_BROKER, 0
             else:
-                take(response, now)
+                on_success(response, now)
 
         self.awaits_response = True
-        self.send_request(broker, api_key, request, wait_ms, answered)
+        self.send_request(broker, api_key, request, wait_ms, on_response)
 
     def _is_served(self, what: str, code: int, now: Now) -> bool:
         """Whether a request was served; if not, prepare the next one by the error."""
@@ -137,30 +141,33 @@ class GroupMember(Client):
         if code in COORDINATOR_MOVED:
             self._coordinator = NO_BROKER
         elif code in REBALANCING:
-            self._joined = self.generation = -1
+            self._joined_generation = self.generation = -1
         elif code in MEMBER_UNKNOWN:
-            self._joined = self.generation = -1
+            self._joined_generation = self.generation = -1
             self.member_id = ""
         elif code not in RETRIABLE:
-            self._fail(f"{what} got error {code}")
+            self._check(f"{what} got error {code}")
         return False
 
-    def _fail(self, why: str) -> None:
-        if why:
-            raise Violation("group", f"{self}: {why}")
+    def _check(self, violation: str) -> None:
+        """Fail unless the text of a violation is empty."""
+        if violation:
+            raise Violation("group", f"{self}: {violation}")
 
     # Finding, joining ----------------------------------------------------------------------------
 
-    def _find(self) -> None:
+    def _find_coordinator(self) -> None:
         request = FindCoordinatorRequest(coordinator_keys=[GROUP])
-        self._send(self.some_broker(), ApiKey.FIND_COORDINATOR, request, self._found, REQUEST_MS)
+        self._send(
+            self.some_broker(), ApiKey.FIND_COORDINATOR, request, self._on_coordinator, REQUEST_MS
+        )
 
-    def _found(self, response: Any, now: Now) -> None:
-        [found] = response.coordinators
-        if self._is_served("coordinator", found.error_code, now):
-            if found.node_id != self._last_coordinator >= 0:
+    def _on_coordinator(self, response: Any, now: Now) -> None:
+        [coordinator] = response.coordinators
+        if self._is_served("coordinator", coordinator.error_code, now):
+            if coordinator.node_id != self._last_coordinator >= 0:
                 self.world.saw("coordinator moved")
-            self._coordinator = self._last_coordinator = found.node_id
+            self._coordinator = self._last_coordinator = coordinator.node_id
             if not self._topic_id:
                 self.refresh_soon(now)
 
@@ -179,10 +186,12 @@ class GroupMember(Client):
             if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
                 self.member_id = response.member_id
             elif self._is_served("join", response.error_code, now):
-                self._fail(self.world.groups.joined(response.generation_id, lowest))
-                self._joined = response.generation_id
+                self._check(self.world.groups.joined(response.generation_id, lowest))
+                self._joined_generation = response.generation_id
                 self.member_id = response.member_id
-                self._assignments = _split([it.member_id for it in response.members], self.world)
+                self._assignments = _split(
+                    [member.member_id for member in response.members], self.world
+                )
                 self._due_ms = now.monotonic_ms
 
         self._request(ApiKey.JOIN_GROUP, request, joined, REQUEST_MS + REBALANCE_MS)
@@ -190,7 +199,7 @@ class GroupMember(Client):
     def _sync(self) -> None:
         request = SyncGroupRequest(
             group_id=GROUP,
-            generation_id=self._joined,
+            generation_id=self._joined_generation,
             member_id=self.member_id,
             protocol_type=PROTOCOL_TYPE,
             protocol_name=PROTOCOL,
@@ -200,21 +209,21 @@ class GroupMember(Client):
 
     def _synced(self, response: Any, now: Now) -> None:
         if self._is_served("sync", response.error_code, now):
-            self.generation, self.partitions = self._joined, tuple(response.assignment)
+            self.generation, self.partitions = self._joined_generation, tuple(response.assignment)
             groups = self.world.groups
-            self._fail(groups.assigned(self.member_id, self.generation, self.partitions))
+            self._check(groups.assigned(self.member_id, self.generation, self.partitions))
 
-    # A member at work ----------------------------------------------------------------------------
+    # Requests of a member with an assignment -----------------------------------------------------
 
     def _heartbeat(self, _: Now) -> None:
         request = HeartbeatRequest(
             group_id=GROUP, generation_id=self.generation, member_id=self.member_id
         )
 
-        def taken(response: Any, now: Now) -> None:
+        def on_success(response: Any, now: Now) -> None:
             self._is_served("heartbeat", response.error_code, now)
 
-        self._request(ApiKey.HEARTBEAT, request, taken)
+        self._request(ApiKey.HEARTBEAT, request, on_success)
 
     def _commit(self, now: Now) -> None:
         offsets = {index: self.world.next_value() for index in self.partitions}
@@ -239,18 +248,18 @@ class GroupMember(Client):
 
         def committed(response: Any, now: Now) -> None:
             for topic in response.topics:
-                for it in topic.partitions:
-                    if not self._is_served("OffsetCommit", it.error_code, now):
+                for partition in topic.partitions:
+                    if not self._is_served("OffsetCommit", partition.error_code, now):
                         return
-                    index = it.partition_index
+                    index = partition.partition_index
                     self.world.groups.committed(index, offsets[index], now.monotonic_ms)
 
         self._request(ApiKey.OFFSET_COMMIT, request, committed)
 
     def _fetch(self, now: Now) -> None:
-        sent_ms = now.monotonic_ms if self._is_current else BEFORE_ALL
-        every = range(self.world.setting.offsets_partitions)
-        topic = fetches.OffsetFetchRequestTopics(topic_id=self._topic_id, partition_indexes=every)
+        sent_ms = now.monotonic_ms if self._is_current else BEFORE_ALL_COMMITS
+        indexes = range(self.world.setting.offsets_partitions)
+        topic = fetches.OffsetFetchRequestTopics(topic_id=self._topic_id, partition_indexes=indexes)
         group = fetches.OffsetFetchRequestGroup(group_id=GROUP, topics=[topic])
         request = fetches.OffsetFetchRequest(groups=[group], require_stable=self.rng.below(2) == 1)
 
@@ -259,11 +268,14 @@ class GroupMember(Client):
             if not self._is_served("OffsetFetch", group.error_code, now):
                 return
             for topic in group.topics:
-                for it in topic.partitions:
-                    if self._is_served("OffsetFetch", it.error_code, now):
-                        self._fail(
+                for partition in topic.partitions:
+                    if self._is_served("OffsetFetch", partition.error_code, now):
+                        self._check(
                             self.world.groups.fetched(
-                                it.partition_index, it.committed_offset, sent_ms, now.monotonic_ms
+                                partition.partition_index,
+                                partition.committed_offset,
+                                sent_ms,
+                                now.monotonic_ms,
                             )
                         )
 
@@ -272,10 +284,11 @@ class GroupMember(Client):
 
 def _split(members: Sequence[str], world: ClientWorld) -> list[SyncGroupRequestAssignment]:
     """The partitions, each assigned to one of the members."""
-    every = range(world.setting.offsets_partitions)
+    indexes = range(world.setting.offsets_partitions)
     return [
         SyncGroupRequestAssignment(
-            member_id=member, assignment=bytes([it for it in every if it % len(members) == place])
+            member_id=member,
+            assignment=bytes([index for index in indexes if index % len(members) == number]),
         )
-        for place, member in enumerate(members)
+        for number, member in enumerate(members)
     ]

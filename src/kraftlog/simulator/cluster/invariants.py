@@ -1,10 +1,10 @@
-"""The invariants of replication, S1 to S10 and V11; each is checked after what may break it."""
+"""The invariants of replication, S1 to S10 and V11; hooks check each when it may be violated."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from kraftlog.simulator.cluster.producer import ALL
+from kraftlog.simulator.cluster.producer import ACKS_ALL
 from kraftlog.simulator.violation import Violation
 from kraftlog.value import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ReplicaChange(NamedTuple):
-    """A replica whose role or offsets have changed; `before` has the earlier ones."""
+    """A replica whose role or offsets have changed; `before` has the old ones."""
 
     node: ClusterNode
     key: PartitionKey
@@ -36,14 +36,14 @@ class ReplicaChange(NamedTuple):
 
     @property
     def log(self) -> ReplicaLog | None:
-        """The replica's log, but not that of a removed partition of its number."""
+        """The replica's log, unless it is that of a removed partition of the same number (V11)."""
         log = self.node.logs.get(self.key)
         is_same = log is not None and log.first_epoch == self.partition.first_leader_epoch
         return log if is_same else None
 
 
 class ClusterInvariant:
-    """One property. It overrides the hooks that it needs; the others cost nothing."""
+    """One property of every run; a subclass overrides the hooks that it needs."""
 
     name = ""
 
@@ -64,7 +64,7 @@ class ClusterInvariant:
         """A replica's role or one of its offsets has changed."""
 
     def on_truncated(self, node: ClusterNode, key: PartitionKey) -> None:
-        """A replica missing what it had before: it was truncated, or restarted."""
+        """A replica may lack batches: it was truncated or restarted, or lost data and is back."""
 
     def on_acknowledged(
         self, producer: Producer, key: PartitionKey, value: int, offset: int
@@ -86,9 +86,9 @@ CLUSTER_HOOKS = tuple([name for name in vars(ClusterInvariant) if name.startswit
 
 
 class CommittedIsKept(ClusterInvariant):
-    """S4, S5, S7: what is below the high watermark of a leader stays, and every leader has it.
+    """S4, S5, S7: records below the high watermark of a leader stay, and every leader has them.
 
-    It comes first, as it extends the committed log, which the others use.
+    This invariant is the first, as it extends the committed log, which the others use.
     """
 
     name = "committed is kept"
@@ -99,15 +99,15 @@ class CommittedIsKept(ClusterInvariant):
         if log is None:
             return
         if not partition.online:
-            is_known = partition.is_open or (before is not None and before.online)
-            if partition.high_watermark > committed.high_watermark and is_known:
-                self._raised_before(change)
+            was_open = partition.is_open or (before is not None and before.online)
+            if partition.high_watermark > committed.high_watermark and was_open:
+                self._extend_by_former_leader(change)
             return
-        is_new = (
+        is_new_leader = (
             before is None or not before.online or before.leader_epoch != partition.leader_epoch
         )
-        # A replica that has just become leader may have a newer successor already.
-        missing = committed.missing_in(log, 0, partition.leader_epoch) if is_new else None
+        # A newer leader may have committed more already, in its own epoch.
+        missing = committed.missing_in(log, 0, partition.leader_epoch) if is_new_leader else None
         if missing is not None:
             self.fails(
                 f"{node} leads {_name(key)} in epoch {partition.leader_epoch} without the "
@@ -125,9 +125,12 @@ class CommittedIsKept(ClusterInvariant):
                     f"committed batch {missing.base} to {missing.end} of epoch {missing.epoch}"
                 )
 
-    def _raised_before(self, change: ReplicaChange) -> None:
-        """A leader may raise its high watermark and resign, or be removed, in one turn, in which it
-        may even have become leader; a follower may not raise it."""
+    def _extend_by_former_leader(self, change: ReplicaChange) -> None:
+        """A replica that does not lead has a higher high watermark than all leaders before.
+
+        It may have raised it as leader in this turn, in which it then resigned or was removed, and
+        may even have become leader. A follower may not raise it.
+        """
         node, key, partition, before = change
         if before is None or not (before.online or before.leader_epoch < partition.leader_epoch):
             self.fails(
@@ -141,7 +144,7 @@ class CommittedIsKept(ClusterInvariant):
         self, producer: Producer, key: PartitionKey, value: int, offset: int
     ) -> None:
         committed = self.world.committed(key, self.world.acknowledged_in(key, value, offset))
-        if producer.acks == ALL and offset >= 0 and committed.values.get(offset) != value:
+        if producer.acks == ACKS_ALL and offset >= 0 and committed.values.get(offset) != value:
             self.fails(
                 f"{producer}: {value} is acknowledged at {offset} of {_name(key)}, where "
                 f"{committed.values.get(offset)} is committed, up to {committed.high_watermark}"
@@ -164,8 +167,7 @@ class CommittedIsKept(ClusterInvariant):
 
 
 class StrongIsr(ClusterInvariant):
-    """S1: what is below the high watermark of a leader is on every member of the ISR, and of the
-    ELR (S4)."""
+    """S1, S4: every member of the ISR and the ELR has all records below the high watermark."""
 
     name = "every ISR member has what is committed"
 
@@ -179,36 +181,36 @@ class StrongIsr(ClusterInvariant):
         checked = self._checked.get(committed, 0)
         if committed.high_watermark > checked and committed is self.world.committed(key):
             self._checked[committed] = committed.high_watermark
-            # The node may be about to apply a newer state, and have the partition's already.
+            # The node may be replaying newer records, and may have the new ISR already.
             newest = change.node.node.image.partitions.get(key)
             for member in self._members.get(key, ()):
                 if newest is None or member in (*newest.isr, *newest.elr):
-                    self._look(member, key, checked)
+                    self._check_member(member, key, checked)
 
     def on_image(self, image: Image) -> None:
         if len(self._members) > len(image.partitions):
             self._members = {
-                key: it for key, it in self._members.items() if key in image.partitions
+                key: members for key, members in self._members.items() if key in image.partitions
             }
         for key, partition in image.partitions.items():
             members = (*partition.isr, *partition.elr)
             if self._members.get(key) != members:
                 self._members[key] = members
                 for member in members:
-                    self._look(member, key)
+                    self._check_member(member, key)
 
     def on_truncated(self, node: ClusterNode, key: PartitionKey) -> None:
         if node.id in self._members.get(key, ()):
-            self._look(node.id, key)
+            self._check_member(node.id, key)
 
-    def _look(self, member: int, key: PartitionKey, start: int = 0) -> None:
+    def _check_member(self, member: int, key: PartitionKey, start: int = 0) -> None:
         node = self.world.replicas[member]
         log = node.logs.get(key)
         if log is None or not log.is_known or member in self.world.lossy:
             return
         newest = self.world.image.partitions.get(key)
         if newest is not None and member not in (*newest.isr, *newest.elr):
-            return  # removed from the partition, and perhaps added again, since the last look
+            return  # it is no member any more
         if newest is not None and log.first_epoch != newest.first_leader_epoch:
             return  # it does not know yet that the partition was removed and added again
         missing = self.world.committed(key).missing_in(log, start)
@@ -220,7 +222,7 @@ class StrongIsr(ClusterInvariant):
 
 
 class CountsTheIsr(ClusterInvariant):
-    """S3: a leader counts every member of the ISR for its high watermark, whatever it proposes."""
+    """S3: a leader waits for every member of the ISR before it raises its high watermark."""
 
     name = "the leader counts the ISR"
 
@@ -246,8 +248,8 @@ class CountsTheIsr(ClusterInvariant):
 class SoundIsr(ClusterInvariant):
     """S2: the leader is in the ISR, the ISR among the replicas, and no member is fenced.
 
-    A fenced broker may be the last member without leading, or still lead after a clean restart
-    what has no other replica.
+    A fenced broker may be the only member of an ISR without a leader or, after a clean restart,
+    still lead a partition that has no other replica.
     """
 
     name = "sound ISR"
@@ -258,27 +260,28 @@ class SoundIsr(ClusterInvariant):
         self._brokers: dict[int, BrokerImage] = {}
 
     def on_image(self, image: Image) -> None:
-        is_all = False
+        brokers_changed = False
         for broker in image.brokers.values():
             if self._brokers.get(broker.id) is not broker:
                 self._brokers[broker.id] = broker
-                is_all = True
+                brokers_changed = True
         for key, partition in image.partitions.items():
-            if is_all or self._partitions.get(key) is not partition:
+            if brokers_changed or self._partitions.get(key) is not partition:
                 self._partitions[key] = partition
                 self._check(image, key, partition)
 
-    def _check(self, image: Image, key: PartitionKey, it: PartitionImage) -> None:
-        what = f"{_name(key)}: leader {it.leader}, ISR {it.isr}, ELR {it.elr}"
-        if it.leader >= 0 and it.leader not in it.isr:
+    def _check(self, image: Image, key: PartitionKey, partition: PartitionImage) -> None:
+        leader, isr, elr = partition.leader, partition.isr, partition.elr
+        what = f"{_name(key)}: leader {leader}, ISR {isr}, ELR {elr}"
+        if leader >= 0 and leader not in isr:
             self.fails(f"{what}: the leader is not in the ISR")
-        if {*it.isr, *it.elr} - {*it.replicas} or {*it.isr} & {*it.elr}:
-            self.fails(f"{what}: the replicas are {it.replicas}")
-        fenced = [one for one in it.isr if image.brokers[one].fenced]
-        may_lead = it.leader < 0 or it.replicas == (it.leader,)
-        if fenced and not (may_lead and it.isr == (fenced[0],)):
+        if {*isr, *elr} - {*partition.replicas} or {*isr} & {*elr}:
+            self.fails(f"{what}: the replicas are {partition.replicas}")
+        fenced = [broker for broker in isr if image.brokers[broker].fenced]
+        may_be_fenced = leader < 0 or partition.replicas == (leader,)
+        if fenced and not (may_be_fenced and isr == (fenced[0],)):
             self.fails(f"{what}: {fenced} are fenced")
-        if not it.isr and (it.leader >= 0 or not (it.elr or it.last_known_elr)):
+        if not isr and (leader >= 0 or not (elr or partition.last_known_elr)):
             self.fails(f"{what}: the ISR is empty")
 
 
@@ -289,20 +292,22 @@ class ReassignmentIsSafe(ClusterInvariant):
 
     def __init__(self, world: ClusterWorld) -> None:
         super().__init__(world)
-        self._moving: dict[PartitionKey, PartitionImage] = {}
+        #: Partitions that are being reassigned, in their last state.
+        self._reassigned: dict[PartitionKey, PartitionImage] = {}
 
     def on_image(self, image: Image) -> None:
-        for key, it in image.partitions.items():
-            if it.reassigning:
-                self._moving[key] = it
+        for key, after in image.partitions.items():
+            if after.reassigning:
+                self._reassigned[key] = after
                 continue
-            before = self._moving.pop(key, None)
-            if before is None or before.first_leader_epoch != it.first_leader_epoch:
+            before = self._reassigned.pop(key, None)
+            if before is None or before.first_leader_epoch != after.first_leader_epoch:
                 continue
-            if {*it.replicas} & {*before.removing} or not before.adding:
-                continue  # it was cancelled, or adds nothing
-            if len(it.isr) < min(self.world.setting.min_insync, len(before.isr)) and it.leader >= 0:
-                self.fails(f"{_name(key)}: {before} became {it}")
+            if {*after.replicas} & {*before.removing} or not before.adding:
+                continue  # it was cancelled, or added no replicas
+            min_isr = min(self.world.setting.min_insync, len(before.isr))
+            if len(after.isr) < min_isr and after.leader >= 0:
+                self.fails(f"{_name(key)}: {before} became {after}")
 
 
 class EpochsGrow(ClusterInvariant):
@@ -330,7 +335,9 @@ class EpochsGrow(ClusterInvariant):
 
     def _compare(self, key: PartitionKey, before: PartitionImage, after: PartitionImage) -> None:
         what = f"{_name(key)}: {before} became {after}"
-        if after.first_leader_epoch != before.first_leader_epoch:  # it was removed meanwhile (V11)
+        if (
+            after.first_leader_epoch != before.first_leader_epoch
+        ):  # the partition was removed and added again (V11)
             if after.first_leader_epoch <= before.leader_epoch:
                 self.fails(f"{what}: the leader epoch of the removed partition is used again")
             return
@@ -353,35 +360,38 @@ class EpochsGrow(ClusterInvariant):
             if first != me:
                 self.fails(
                     f"{node} leads {_name(key)} in epoch {partition.leader_epoch}, in which "
-                    f"node {first[0]} did"
+                    f"node {first[0]} led before"
                 )
 
 
 class HighWatermarkGrows(ClusterInvariant):
-    """S7: the high watermark of a leader never falls in its epoch, nor passes its own end."""
+    """S7: a leader's high watermark never falls in its epoch, nor passes the end of its log."""
 
     name = "partition high watermark grows"
 
     def on_replica(self, change: ReplicaChange) -> None:
         node, key, partition, before = change
-        mark = partition.high_watermark
-        if partition.is_open and mark > partition.written_end:
-            self.fails(f"{node}: {_name(key)} is committed to {mark} of {partition.written_end}")
+        high_watermark = partition.high_watermark
+        if partition.is_open and high_watermark > partition.written_end:
+            self.fails(
+                f"{node}: the high watermark of {_name(key)} is {high_watermark}, "
+                f"its log ends at {partition.written_end}"
+            )
         if before is None or not (before.leads and partition.leads):
             return
         if (
             before.leader_epoch == partition.leader_epoch
             and before.online
-            and mark < before.high_watermark
+            and high_watermark < before.high_watermark
         ):
             self.fails(
                 f"{node}: the high watermark of {_name(key)} fell from "
-                f"{before.high_watermark} to {mark}"
+                f"{before.high_watermark} to {high_watermark}"
             )
 
 
 class EpochsMatchLog(ClusterInvariant):
-    """V6: the epoch cache of a log has the epochs of its batches, by which it is truncated."""
+    """V6: the epoch cache of a log, by which it is truncated, has the epochs of its batches."""
 
     name = "epoch cache matches the log"
 
@@ -389,14 +399,16 @@ class EpochsMatchLog(ClusterInvariant):
         view = change.log
         if view is None or view.log is None or not view.batches:
             return
-        known = view.log.epochs.entries()
+        cached = view.log.epochs.entries()
         expected = [(epoch, max(first, view.start)) for epoch, first in view.epoch_starts]
-        if known[-len(expected) :] != expected:
-            self.fails(f"{change.node}: {_name(change.key)} has {known}, its batches {expected}")
+        if cached[-len(expected) :] != expected:
+            self.fails(
+                f"{change.node}: {_name(change.key)} has epochs {cached}, its batches {expected}"
+            )
 
 
 class RemovedRecordsAreGone(ClusterInvariant):
-    """V11: no replica of a partition that was added again has records of the one before it."""
+    """V11: a partition that was added again has no records of the removed one on any replica."""
 
     name = "records of removed partitions are gone"
 
@@ -405,7 +417,7 @@ class RemovedRecordsAreGone(ClusterInvariant):
         if log is not None and log.batches and log.batches[0].epoch < log.first_epoch:
             self.fails(
                 f"{change.node}: {_name(change.key)} begins with epoch {log.batches[0].epoch}, "
-                f"but epoch {log.first_epoch} is its first"
+                f"but its first leader epoch is {log.first_epoch}"
             )
 
 
@@ -416,11 +428,11 @@ class DeletesOnlyRequested(ClusterInvariant):
 
     def on_replica(self, change: ReplicaChange) -> None:
         partition = change.partition
-        asked = self.world.deleter.requested.get((partition.topic, partition.index), 0)
-        if partition.start > asked:
+        requested = self.world.deleter.requested.get((partition.topic, partition.index), 0)
+        if partition.start > requested:
             self.fails(
                 f"{change.node}: {_name(change.key)} starts at {partition.start}, but records were "
-                f"to be deleted before {asked}"
+                f"to be deleted before {requested}"
             )
 
 

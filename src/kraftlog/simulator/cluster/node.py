@@ -1,4 +1,4 @@
-"""A node of the cluster: broker, controller or both; its partitions are shown to the invariants."""
+"""A node of the cluster: broker, controller or both; the invariants see its partitions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kraftlog.storage.log import Log
 
 
-#: How long a node is down after a clean shutdown, at most: a fault may restart it sooner.
+#: How long a node is down after a clean shutdown, unless the end of a fault restarts it earlier.
 RESTART_MS = 300
 
 
@@ -39,25 +39,25 @@ class ReplicaSnapshot(NamedTuple):
 
 
 class ClusterNode(NodeReplica):
-    """`logs` are those of its replicas, as its files have them, whether it runs or not."""
+    """A node; `logs` has the logs of its replicas, read from its files, whether it runs or not."""
 
     world: ClusterWorld
 
     def __init__(self, world: ClusterWorld, replica_id: int) -> None:
         self.logs: dict[PartitionKey, ReplicaLog] = {}
-        #: What a power loss has left is decided at the next start.
+        #: Whether its machine lost power; the next start decides which unsynced data survives.
         self.lost_power = False
         super().__init__(world, replica_id)
 
     def _forget_process(self) -> None:
         super()._forget_process()
-        #: Whether clients have been let in; they are from then on.
+        #: Whether the broker has ever been ready; from then on it accepts clients.
         self.was_ready = False
         self.is_leaving = False
         self.seen: dict[PartitionKey, ReplicaSnapshot] = {}
         self._partitions: dict[PartitionKey, Partition] = {}
         for log in self.logs.values():
-            log.log = None  # what it appended in a turn that a crash ended was never looked at
+            log.log = None  # read it again: a turn that a crash ended may have appended to it
 
     @property
     def is_broker(self) -> bool:
@@ -65,18 +65,18 @@ class ClusterNode(NodeReplica):
 
     @property
     def is_registered(self) -> bool:
-        """Whether the cluster knows that this process is the broker, and not an earlier one."""
-        known = self.world.image.brokers.get(self.id)
+        """Whether the cluster has the registration of this process, not only of an earlier one."""
+        broker = self.world.image.brokers.get(self.id)
         lifecycle = self.node.broker_lifecycle if self._node is not None else None
         return (
-            known is not None
+            broker is not None
             and lifecycle is not None
-            and known.incarnation_id == lifecycle.incarnation
+            and broker.incarnation_id == lifecycle.incarnation
         )
 
     @property
     def is_sound(self) -> bool:
-        """Whether it runs on if no fault strikes it."""
+        """Whether it is registered, and its log directory is online."""
         return self.is_registered and self.runner.directory.disk.failure is None
 
     def listens_on(self, port: int) -> bool:
@@ -125,7 +125,7 @@ class ClusterNode(NodeReplica):
             return
         world = self.world
         world.saw("clean shutdown")
-        self.disk.look_at_disk()
+        self.disk.refresh_durable()
         world.end_now(self)
         world.schedule(world.time + RESTART_MS, world.start, self)
 
@@ -137,9 +137,9 @@ class ClusterNode(NodeReplica):
             self.is_leaving = False
             self.world.schedule(self.world.time, self.close, self.incarnation)
 
-    def _look(self) -> None:
-        super()._look()
-        self.world.look_at_image(self)  # first: what a replica does may follow from it
+    def _report_turn(self) -> None:
+        super()._report_turn()
+        self.world.image_applied(self)  # first: it may be the cause of what its replicas did
         node, seen = self.node, self.seen
         if not self.was_ready and self.is_broker and node.is_ready:
             self.was_ready = True
@@ -147,12 +147,12 @@ class ClusterNode(NodeReplica):
         partitions = node.replica_manager.partitions
         removed = [
             key
-            for key, it in self._partitions.items()
-            if (now := partitions.get(key)) is not it
-            and (now is None or now.first_leader_epoch != it.first_leader_epoch)
+            for key, before in self._partitions.items()
+            if (now := partitions.get(key)) is not before
+            and (now is None or now.first_leader_epoch != before.first_leader_epoch)
         ]
         if removed:
-            self._look_at_removed(removed)
+            self._report_removed(removed)
         for key, partition in partitions.items():
             state = ReplicaSnapshot(
                 partition.leader_epoch,
@@ -163,12 +163,12 @@ class ClusterNode(NodeReplica):
                 partition.start,
             )
             if seen.get(key) != state:
-                self._look_at(key, partition, state)
+                self._report_partition(key, partition, state)
 
-    def _look_at_removed(self, keys: Iterable[PartitionKey]) -> None:
+    def _report_removed(self, keys: Iterable[PartitionKey]) -> None:
         """A leader may have raised its high watermark in the turn in which it is removed.
 
-        What it appended in that turn is not looked at any more: its log is deleted.
+        Its appends of that turn are not read any more: its log is deleted.
         """
         for key in keys:
             removed = self._partitions.pop(key)
@@ -176,21 +176,23 @@ class ClusterNode(NodeReplica):
                 self.logs[key].log = None
             self.world.replica_changed(self, key, removed, self.seen.pop(key))
 
-    def _look_at(self, key: PartitionKey, partition: Partition, state: ReplicaSnapshot) -> None:
+    def _report_partition(
+        self, key: PartitionKey, partition: Partition, state: ReplicaSnapshot
+    ) -> None:
         before = self.seen.get(key)
         self.seen[key] = state
         self._partitions[key] = partition
         log = self.runner.directory.logs.get(partition.log)
         if log is not None and log.topic_id == partition.topic_id:
-            self._look_at_log(key, partition, log)
+            self._read_log(key, partition, log)
         self.world.replica_changed(self, key, partition, before)
 
-    def _look_at_log(self, key: PartitionKey, partition: Partition, log: Log) -> None:
+    def _read_log(self, key: PartitionKey, partition: Partition, log: Log) -> None:
         first_epoch = partition.first_leader_epoch
         view = self.logs.get(key)
         if view is None or view.first_epoch != first_epoch:
             if first_epoch and not partition.is_open:
                 return  # it may be the log of the partition that was removed (V11)
             view = self.logs[key] = ReplicaLog(first_epoch)
-        if view.look(self.files, log):
+        if view.refresh(self.files, log):
             self.world.truncated(self, key)

@@ -1,5 +1,7 @@
-"""The administrator of partitions: in half of the runs it removes the last ones of topics, and adds
-others of the same numbers (V11), while clients use them."""
+"""The administrator of partitions: removes the last ones of topics, and adds them again (V11).
+
+It does so in half of the runs, while clients use the partitions.
+"""
 
 from __future__ import annotations
 
@@ -21,27 +23,28 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
 
 REQUEST_MS = 2000
-#: The pause before each change, and after a removal: a broker may be away during both.
-CHANGED_MS, AFTER_REMOVAL_MS = (300, 2000), (10, 400)
+#: The pause before each change, and the shorter one after a removal: a broker may be down during
+#: the removal and the addition.
+BEFORE_CHANGE_MS, AFTER_REMOVAL_MS = (300, 2000), (10, 400)
 MAX_PARTITIONS = 4
-#: A request that was sent twice, or that too few live brokers can satisfy.
+#: Errors of a request that was sent twice, or that too few live brokers can satisfy.
 EXPECTED = (ErrorCode.INVALID_PARTITIONS, ErrorCode.INVALID_REPLICATION_FACTOR)
 
 
 class PartitionAdministrator(Client):
-    """`counts` are the partitions that topics are to have, by topic id."""
+    """`counts` has the intended number of partitions of topics, by topic id."""
 
     def __init__(self, world: ClientWorld, number: int) -> None:
         super().__init__(world, number)
         self.counts: dict[bytes, int] = {}
         self._awaits_response = False
-        self._retry_ms = 0
+        self._retry_at_ms = 0
 
     def begin(self) -> None:
         if self.rng.below(2):
-            self._plan(CHANGED_MS)
+            self._schedule_change(BEFORE_CHANGE_MS)
 
-    def _plan(self, pause_ms: tuple[int, int]) -> None:
+    def _schedule_change(self, pause_ms: tuple[int, int]) -> None:
         world = self.world
         world.schedule(world.time + self.rng.between(*pause_ms), self._change)
 
@@ -49,34 +52,38 @@ class PartitionAdministrator(Client):
         world = self.world
         if world.healed:
             return
-        known = world.image.topics
-        used = [it for it in dict.fromkeys([topic_id for topic_id, _ in world.keys]) if it in known]
+        topics = world.image.topics
+        used = [
+            topic_id
+            for topic_id in dict.fromkeys([topic_id for topic_id, _ in world.keys])
+            if topic_id in topics
+        ]
         removes = False
         if used and self.is_idle:
             topic_id = self.rng.pick(used)
-            count = known[topic_id].partition_count
+            count = topics[topic_id].partition_count
             removes = count > 1 and (count >= MAX_PARTITIONS or self.rng.below(2) == 1)
             self.counts[topic_id] = count - 1 - self.rng.below(count - 1) if removes else count + 1
             world.saw("partitions removed" if removes else "partition added")
             self.take_turn()
-        self._plan(AFTER_REMOVAL_MS if removes else CHANGED_MS)
+        self._schedule_change(AFTER_REMOVAL_MS if removes else BEFORE_CHANGE_MS)
 
     @property
     def is_idle(self) -> bool:
-        return self._next is None
+        return self._next_topic is None
 
     @property
-    def _next(self) -> TopicImage | None:
-        """A topic in use that has another number of partitions than it is to have.
+    def _next_topic(self) -> TopicImage | None:
+        """A topic in use that does not have its intended number of partitions.
 
-        A request of which there was no response may still be decided, and undo a later one, or
-        change the next topic of its name.
+        A request without a response may still take effect: it may undo a later request, or change
+        a topic that was created again with the same name.
         """
         world = self.world
         for topic_id, used in Counter([topic_id for topic_id, _ in world.keys]).items():
             topic, count = world.image.topics.get(topic_id), self.counts.get(topic_id, used)
             if topic is None:
-                continue  # the one that was asked knows of it, no other yet
+                continue  # no node has applied its creation yet
             if topic.partition_count != count:
                 return topic
             if used != count:
@@ -84,39 +91,43 @@ class PartitionAdministrator(Client):
         return None
 
     def _use(self, topic_id: bytes, used: int, count: int) -> None:
-        """Clients use the partitions that there are now."""
+        """Let clients use the partitions that the topic has now."""
         keys = self.world.keys
         keys[:] = [key for key in keys if key[0] != topic_id or key[1] < count]
         keys += [(topic_id, index) for index in range(used, count)]
         self.world.progress += 1
 
     def deadline(self) -> int | None:
-        return None if self._awaits_response or self.is_idle else self._retry_ms
+        return None if self._awaits_response or self.is_idle else self._retry_at_ms
 
     def work(self, now: Now) -> None:
-        topic = self._next
-        if self._awaits_response or topic is None or self._retry_ms > now.monotonic_ms:
+        topic = self._next_topic
+        if self._awaits_response or topic is None or self._retry_at_ms > now.monotonic_ms:
             return
         self._awaits_response = True
-        has = topic.partition_count
+        current = topic.partition_count
         used = len([topic_id for topic_id, _ in self.world.keys if topic_id == topic.id])
-        wanted = self.counts.get(topic.id, used)
+        intended = self.counts.get(topic.id, used)
         request: Any
-        if wanted > has:
-            added = additions.CreatePartitionsTopic(name=topic.name, count=wanted, assignments=None)
+        if intended > current:
+            added = additions.CreatePartitionsTopic(
+                name=topic.name, count=intended, assignments=None
+            )
             request = additions.CreatePartitionsRequest(
                 topics=[added], timeout_ms=REQUEST_MS, validate_only=False
             )
             api_key = ApiKey.CREATE_PARTITIONS
         else:
-            gone = removals.RemovePartitionsTopic(name=topic.name, partitions=range(wanted, has))
-            request = removals.RemovePartitionsRequest(topics=[gone], timeout_ms=REQUEST_MS)
+            removed = removals.RemovePartitionsTopic(
+                name=topic.name, partitions=range(intended, current)
+            )
+            request = removals.RemovePartitionsRequest(topics=[removed], timeout_ms=REQUEST_MS)
             api_key = ApiKey.REMOVE_PARTITIONS
         self.send_request(self.some_broker(), api_key, request, REQUEST_MS, self._on_response)
 
     def _on_response(self, response: Any, now: Now) -> None:
         self._awaits_response = False
-        self._retry_ms = now.monotonic_ms + RETRY_MS
+        self._retry_at_ms = now.monotonic_ms + RETRY_MS
         if response is None:
             return
         [result] = response.results

@@ -1,5 +1,4 @@
-"""A producer: one batch in flight per partition, retried until its outcome is known or its time
-is over."""
+"""A producer: one batch in flight per partition, retried until its outcome is known or too late."""
 
 from __future__ import annotations
 
@@ -24,9 +23,11 @@ if TYPE_CHECKING:
     from kraftlog.simulator.cluster.clients import ClientWorld
     from kraftlog.types import Now
 
-ALL, LEADER = -1, 1
+#: Values of `acks`.
+ACKS_ALL, ACKS_LEADER = -1, 1
+#: The producer id and sequence number without idempotence.
 NO_PRODUCER = -1
-#: After these the batch is not in the log; after any other error it may be.
+#: Errors after which the batch is not in the log; after any other error it may be.
 _NOT_APPENDED = frozenset(
     (
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -35,11 +36,12 @@ _NOT_APPENDED = frozenset(
     )
 )
 REQUEST_MS = 1000
+#: How long a batch is retried.
 DELIVERY_MS = 6000
 
 
 class Batch:
-    """Some values for a partition, and what is known of their fate."""
+    """Values for a partition, and the state of their delivery."""
 
     def __init__(self, key: PartitionKey, values: list[int], now: Now) -> None:
         self.key = key
@@ -49,9 +51,9 @@ class Batch:
         self.producer_id = self.sequence = NO_PRODUCER
         self.data = b""
         self.is_in_flight = False
-        #: Whether an attempt had no definite outcome.
+        #: Whether the outcome of an attempt is unknown.
         self.is_uncertain = False
-        self.retry_ms = 0
+        self.retry_at_ms = 0
 
 
 class Producer(Client):
@@ -60,14 +62,20 @@ class Producer(Client):
     def __init__(self, world: ClientWorld, number: int) -> None:
         super().__init__(world, number)
         self.acks, self.is_idempotent = self.rng.pick(
-            [(ALL, True), (ALL, True), (ALL, True), (ALL, False), (LEADER, False)]
+            [
+                (ACKS_ALL, True),
+                (ACKS_ALL, True),
+                (ACKS_ALL, True),
+                (ACKS_ALL, False),
+                (ACKS_LEADER, False),
+            ]
         )
         self.is_running = False
         self._batches: dict[PartitionKey, list[Batch]] = {}
         self._producer_id = NO_PRODUCER
         self._sequences: dict[PartitionKey, int] = {}
         self._awaits_id = False
-        self._retry_id_ms = 0
+        self._retry_id_at_ms = 0
 
     @property
     def is_idle(self) -> bool:
@@ -95,33 +103,33 @@ class Producer(Client):
     # Sending -------------------------------------------------------------------------------------
 
     def deadline(self) -> int | None:
-        due = [it[0].retry_ms for it in self._batches.values() if not it[0].is_in_flight]
-        return min(due, default=None)
+        first = [batches[0] for batches in self._batches.values()]
+        return min([batch.retry_at_ms for batch in first if not batch.is_in_flight], default=None)
 
     def work(self, now: Now) -> None:
         if self._batches and self.is_idempotent and self._producer_id == NO_PRODUCER:
-            self._ask_id(now)
+            self._request_id(now)
         for batches in list(self._batches.values()):
             batch = batches[0]
             if batch.is_in_flight:
                 continue
             if batch.deadline_ms <= now.monotonic_ms:
                 self._give_up(batch)
-            elif batch.retry_ms <= now.monotonic_ms:
-                batch.retry_ms = now.monotonic_ms + RETRY_MS
+            elif batch.retry_at_ms <= now.monotonic_ms:
+                batch.retry_at_ms = now.monotonic_ms + RETRY_MS
                 self._send(batch, now)
 
-    def _ask_id(self, now: Now) -> None:
-        if self._awaits_id or self._retry_id_ms > now.monotonic_ms:
+    def _request_id(self, now: Now) -> None:
+        if self._awaits_id or self._retry_id_at_ms > now.monotonic_ms:
             return
         self._awaits_id = True
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
         broker = self.some_broker()
-        self.send_request(broker, ApiKey.INIT_PRODUCER_ID, request, REQUEST_MS, self._got_id)
+        self.send_request(broker, ApiKey.INIT_PRODUCER_ID, request, REQUEST_MS, self._on_id)
 
-    def _got_id(self, response: Any, now: Now) -> None:
+    def _on_id(self, response: Any, now: Now) -> None:
         self._awaits_id = False
-        self._retry_id_ms = now.monotonic_ms + RETRY_MS
+        self._retry_id_at_ms = now.monotonic_ms + RETRY_MS
         if response is not None and not response.error_code:
             self._producer_id = response.producer_id
             self._sequences.clear()
@@ -131,7 +139,7 @@ class Producer(Client):
         if leader < 0 or (self.is_idempotent and not batch.data and not self._has_id()):
             return
         if not batch.data:
-            self._first_attempt(batch, now)
+            self._prepare(batch, now)
         topic_id, index = batch.key
         request = ProduceRequest(
             acks=self.acks,
@@ -155,18 +163,18 @@ class Producer(Client):
     def _has_id(self) -> bool:
         return self._producer_id != NO_PRODUCER
 
-    def _first_attempt(self, batch: Batch, now: Now) -> None:
-        numbers: dict[str, int] = {}
+    def _prepare(self, batch: Batch, now: Now) -> None:
+        idempotence: dict[str, int] = {}
         if self.is_idempotent:
             batch.producer_id = self._producer_id
             batch.sequence = self._sequences.get(batch.key, 0)
             self._sequences[batch.key] = batch.sequence + len(batch.values)
-            numbers = {
+            idempotence = {
                 "producer_id": batch.producer_id,
                 "producer_epoch": 0,
                 "base_sequence": batch.sequence,
             }
-        builder = BatchBuilder(**numbers)  # type: ignore[arg-type]  # all are numbers
+        builder = BatchBuilder(**idempotence)  # type: ignore[arg-type]  # all are numbers
         for value in batch.values:
             builder.append(now.wall_ms, None, str(value).encode())
             self.world.history.sent(
@@ -175,7 +183,7 @@ class Producer(Client):
                     (self.name, batch.producer_id),
                     batch.key,
                     self.is_idempotent,
-                    self.acks == ALL,
+                    self.acks == ACKS_ALL,
                 )
             )
         batch.data = builder.build()
@@ -184,11 +192,11 @@ class Producer(Client):
 
     def _on_response(self, batch: Batch, leader: int, response: Any, now: Now) -> None:
         batch.is_in_flight = False
-        batch.retry_ms = now.monotonic_ms + RETRY_MS
+        batch.retry_at_ms = now.monotonic_ms + RETRY_MS
         if response is None:
             batch.is_uncertain = True
             self.refresh_soon(now)
-            self._may_not_retry(batch)
+            self._maybe_give_up(batch)
             return
         partition = response.responses[0].partition_responses[0]
         code = partition.error_code
@@ -199,10 +207,10 @@ class Producer(Client):
             self._acknowledged(batch, UNKNOWN_OFFSET, now)
         elif code in RETRIABLE:
             batch.is_uncertain |= code not in _NOT_APPENDED
-            named = partition.current_leader
-            self.learn(batch.key, named.leader_id, named.leader_epoch)
+            current = partition.current_leader
+            self.learn(batch.key, current.leader_id, current.leader_epoch)
             self.refresh_soon(now)
-            self._may_not_retry(batch)
+            self._maybe_give_up(batch)
         else:
             raise Violation(
                 "producer", f"{self} got error {code} from node {leader} for {batch.key}"
@@ -213,11 +221,11 @@ class Producer(Client):
         for number, value in enumerate(batch.values):
             offset = UNKNOWN_OFFSET if base_offset < 0 else base_offset + number
             world.acknowledged(self, batch.key, value, offset)
-        self._is_over(batch)
+        self._finish(batch)
         self.work(now)
 
-    def _may_not_retry(self, batch: Batch) -> None:
-        """A producer without sequence numbers that must not write twice gives up."""
+    def _maybe_give_up(self, batch: Batch) -> None:
+        """Without idempotence a retry may write twice: after an unknown outcome maybe give up."""
         if batch.is_uncertain and not self.is_idempotent and self.rng.below(2):
             self._give_up(batch)
 
@@ -226,10 +234,10 @@ class Producer(Client):
             for value in batch.values:
                 self.world.refused(value)
         if batch.data and self._producer_id == batch.producer_id:
-            self._producer_id = NO_PRODUCER  # the next batch would not follow this one
-        self._is_over(batch)
+            self._producer_id = NO_PRODUCER  # its next sequence number would leave a gap
+        self._finish(batch)
 
-    def _is_over(self, batch: Batch) -> None:
+    def _finish(self, batch: Batch) -> None:
         batches = self._batches[batch.key]
         assert batches.pop(0) is batch, "batches of a partition are sent one after the other"
         if not batches:

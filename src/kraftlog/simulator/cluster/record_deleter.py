@@ -1,4 +1,4 @@
-"""A client that deletes records: in half of the runs, up to where a consumer has read."""
+"""A client that deletes records that a consumer has read, in half of the runs."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ GAP_MS = (300, 2000)
 
 
 class RecordDeleter(Client):
-    """`requested` has the highest offset of a request for each partition, by topic name and index.
+    """`requested` has the highest requested offset of each partition, by topic name and index.
 
-    A request may take effect even if its outcome is unknown, and on the next topic of the name.
+    A request may take effect though its outcome is unknown, even on a topic that was created again.
     """
 
     def __init__(self, world: ClientWorld, number: int) -> None:
@@ -36,32 +36,33 @@ class RecordDeleter(Client):
 
     def begin(self) -> None:
         if self.rng.below(2):
-            self._plan()
+            self._schedule()
 
-    def _plan(self) -> None:
+    def _schedule(self) -> None:
         world = self.world
         world.schedule(world.time + self.rng.between(*GAP_MS), self._delete)
 
     def _delete(self) -> None:
         if not self.world.healed:
-            self.turn("deletes records", self._ask)
-            self._plan()
+            self.turn("deletes records", self._send)
+            self._schedule()
 
-    def _ask(self, now: Now) -> None:
+    def _send(self, now: Now) -> None:
         world = self.world
-        read = [key for key in world.keys if world.read_up_to(key) and key[0] in self.names]
-        if not read:
+        keys = [key for key in world.keys if world.read_up_to(key) and key[0] in self.topic_names]
+        if not keys:
             return
-        key = self.rng.pick(read)
+        key = self.rng.pick(keys)
         leader = self.leader_of(key, now)
         if leader < 0:
             return
-        place = self.names[key[0]], key[1]
+        partition = self.topic_names[key[0]], key[1]
         offset = 1 + self.rng.below(world.read_up_to(key))
-        self.requested[place] = max(offset, self.requested.get(place, 0))
-        part = DeleteRecordsPartition(partition_index=key[1], offset=offset)
+        self.requested[partition] = max(offset, self.requested.get(partition, 0))
+        deletion = DeleteRecordsPartition(partition_index=partition[1], offset=offset)
         request = DeleteRecordsRequest(
-            topics=[DeleteRecordsTopic(name=place[0], partitions=[part])], timeout_ms=REQUEST_MS
+            topics=[DeleteRecordsTopic(name=partition[0], partitions=[deletion])],
+            timeout_ms=REQUEST_MS,
         )
         self.send_request(leader, ApiKey.DELETE_RECORDS, request, REQUEST_MS, self._on_response)
 
@@ -73,8 +74,8 @@ class RecordDeleter(Client):
         self.world.count_response("DeleteRecords", code)
         if code in RETRIABLE:
             self.refresh_soon(now)
-        elif code and code != ErrorCode.OFFSET_OUT_OF_RANGE:  # of the next partition of its name
+        elif code and code != ErrorCode.OFFSET_OUT_OF_RANGE:  # it was added again meanwhile
             raise Violation("record deleter", f"error {code}")
 
     def work(self, now: Now) -> None:
-        """Requests are sent by the plan alone."""
+        """Do nothing: requests are sent at scheduled times alone."""

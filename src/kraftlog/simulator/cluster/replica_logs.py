@@ -1,9 +1,10 @@
-"""What the invariants see of the replicas of partitions: their logs, read from the files."""
+"""The logs of replicas of partitions as the invariants see them, read from the files."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 
+from kraftlog.records.header import LENGTH_OVERHEAD
 from kraftlog.records.reader import read_records
 from kraftlog.records.walk import walk
 from kraftlog.value import TYPE_CHECKING, Value
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
 
     from kraftlog.simulator.files import MemoryFiles
     from kraftlog.storage.log import Log
-
-LENGTH_OVERHEAD = 12
 
 
 class StoredBatch(Value):
@@ -30,7 +29,11 @@ class StoredBatch(Value):
     def values(self) -> list[tuple[int, int]]:
         """Offset and value of each record of a client."""
         records = read_records(self.data)
-        return [(it.offset, int(it.value)) for it in records if it.key is None and it.value]
+        return [
+            (record.offset, int(record.value))
+            for record in records
+            if record.key is None and record.value
+        ]
 
 
 class ReplicaLog:
@@ -42,21 +45,21 @@ class ReplicaLog:
         "first_epoch",
         "is_known",
         "log",
-        "place",
+        "read_position",
         "start",
         "truncations",
     )
 
     def __init__(self, first_epoch: int = 0) -> None:
-        #: The first leader epoch of the partition; one of its number may have been removed before.
+        #: The first leader epoch of the partition, which tells it from a removed one (V11).
         self.first_epoch = first_epoch
         self.log: Log | None = None
         self.truncations = -1
         self.start = 0
         self.batches: list[StoredBatch] = []
         self.bases: list[int] = []
-        #: The segment and the position behind the last batch.
-        self.place = (-1, 0)
+        #: The segment of the last batch, and the position after the batch.
+        self.read_position = (-1, 0)
         #: False after a power loss, until the next start.
         self.is_known = True
 
@@ -74,12 +77,12 @@ class ReplicaLog:
         return starts
 
     def forget(self) -> None:
-        """The machine has lost power: what the files will have is known at the next start."""
+        """The machine has lost power: only the next start shows what is left in the files."""
         self.is_known = False
         self.log = None
 
-    def look(self, files: MemoryFiles, log: Log) -> bool:
-        """Read what is new; return whether batches that were there before may be gone."""
+    def refresh(self, files: MemoryFiles, log: Log) -> bool:
+        """Read new batches; return whether batches that were read before are no longer there."""
         if log is self.log and log.truncations == self.truncations:
             if log.start_offset > self.start:
                 self._drop_before(log.start_offset)
@@ -89,20 +92,20 @@ class ReplicaLog:
         before = self.batches
         self.log, self.truncations, self.is_known = log, log.truncations, True
         self.start = log.start_offset
-        self.batches, self.bases, self.place = [], [], (-1, 0)
+        self.batches, self.bases, self.read_position = [], [], (-1, 0)
         self._read(files, log)
         self._drop_before(self.start)
         return self.batches[: len(before)] != before
 
     def _drop_before(self, start: int) -> None:
         self.start = start
-        gone = 0
-        while gone < len(self.batches) and self.batches[gone].end <= start:
-            gone += 1
-        del self.batches[:gone], self.bases[:gone]
+        count = 0
+        while count < len(self.batches) and self.batches[count].end <= start:
+            count += 1
+        del self.batches[:count], self.bases[:count]
 
     def _read(self, files: MemoryFiles, log: Log) -> None:
-        first, position = self.place
+        first, position = self.read_position
         for segment in log.segments:
             base = segment.base_offset
             if base < first:
@@ -110,14 +113,14 @@ class ReplicaLog:
             begin = position if base == first else 0
             content = files.file(f"{log.folder}/{base:020d}.log").content
             end = segment.size
-            for place, fields in walk(content, begin, end):
-                after = place + LENGTH_OVERHEAD + fields[1]
-                data = bytes(memoryview(content)[place:after])
-                self.batches.append(
-                    StoredBatch(fields[0], fields[0] + fields[6] + 1, fields[2], data)
-                )
-                self.bases.append(fields[0])
-            self.place = base, end
+            for batch_position, fields in walk(content, begin, end):
+                base_offset, length, epoch, _, _, _, last_offset_delta, *_ = fields
+                batch_end = batch_position + LENGTH_OVERHEAD + length
+                data = bytes(memoryview(content)[batch_position:batch_end])
+                end_offset = base_offset + last_offset_delta + 1
+                self.batches.append(StoredBatch(base_offset, end_offset, epoch, data))
+                self.bases.append(base_offset)
+            self.read_position = base, end
 
     def batch_at(self, base: int) -> StoredBatch | None:
         position = bisect_left(self.bases, base)
@@ -130,7 +133,7 @@ class ReplicaLog:
         return [batch for batch in self.batches if batch.end > start]
 
     def between(self, start: int, end: int) -> Iterator[StoredBatch]:
-        """The batches from an offset on that end before another."""
+        """The batches from `start` on that end at `end` or before."""
         for position in range(bisect_left(self.bases, start), len(self.batches)):
             batch = self.batches[position]
             if batch.end > end:

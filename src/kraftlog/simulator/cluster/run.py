@@ -20,16 +20,17 @@ if TYPE_CHECKING:
     from kraftlog.simulator.cluster.producer import Producer
     from kraftlog.simulator.faults.fault_plan import Fault
 
+#: For how long new faults begin, and how long each goal after the last fault may take.
 FAULTS_MS = 8_000
 HEALING_MS = 20_000
-#: How many requests in a row a stable group serves each of its members.
-SERVED = 8
-#: The log of a replica in which nothing was ever written.
-NOTHING = ReplicaLog()
+#: How many requests in a row of each member succeed in a stable group.
+MIN_SERVED = 8
+#: The log of a replica without a log in its files.
+EMPTY_LOG = ReplicaLog()
 
 
 def begin(world: ClusterWorld) -> Iterator[Goal]:
-    """All nodes start, the topics are made, and the clients begin."""
+    """Start all nodes, create the topics, and start the clients."""
     for replica in world.replicas.values():
         world.start(replica)
     yield leader_agreed(world)
@@ -49,13 +50,13 @@ def mixture(world: ClusterWorld) -> Iterator[Goal]:
     yield from begin(world)
     world.deleter.take_turn()
     world.deleter.begin()
-    fault_plan.schedule(world, world.plan, faults.BY_NAME)
+    fault_plan.schedule(world, world.plan, faults.ALL_KINDS)
     yield time_passes(FAULTS_MS)
     yield from heal(world)
 
 
 def heal(world: ClusterWorld) -> Iterator[Goal]:
-    """Without faults every partition has its leader and all replicas again, and serves."""
+    """Without faults every partition has a leader and a full ISR again, and serves its clients."""
     faults.heal(world)
     yield leader_agreed(world).replace(within_ms=HEALING_MS)
     yield Goal("all brokers are unfenced", lambda: all_unfenced(world), HEALING_MS)
@@ -71,11 +72,13 @@ def heal(world: ClusterWorld) -> Iterator[Goal]:
         member.is_running = False
     yield Goal("no produce request is left", lambda: all(map(is_idle, world.producers)), HEALING_MS)
     yield Goal(
-        "no request of a member is left", lambda: not any(map(asks, world.members)), HEALING_MS
+        "no request of a member is left",
+        lambda: not any(map(awaits_response, world.members)),
+        HEALING_MS,
     )
     yield Goal("all logs are the same", lambda: all_equal(world), HEALING_MS)
     yield Goal("all is read", lambda: all_read(world), HEALING_MS)
-    judge(world)
+    check_histories(world)
 
 
 def is_administered(world: ClusterWorld) -> bool:
@@ -86,45 +89,46 @@ def is_idle(producer: Producer) -> bool:
     return producer.is_idle
 
 
-def asks(member: GroupMember) -> bool:
+def awaits_response(member: GroupMember) -> bool:
     return member.awaits_response
 
 
 def is_stable(world: ClusterWorld) -> bool:
-    """Every member has its part of one generation, and was served in it again and again."""
+    """All members have assignments of one generation, and their last requests succeeded."""
     return len({member.generation for member in world.members}) < 2 and all(
-        member.served >= SERVED for member in world.members
+        member.served >= MIN_SERVED for member in world.members
     )
 
 
 def all_unfenced(world: ClusterWorld) -> bool:
-    known = world.image.brokers
-    return all(it in known and not known[it].fenced for it in world.setting.brokers) and all(
-        world.replicas[it].was_ready for it in world.setting.brokers
-    )
+    registered = world.image.brokers
+    return all(
+        broker in registered and not registered[broker].fenced for broker in world.setting.brokers
+    ) and all(world.replicas[broker].was_ready for broker in world.setting.brokers)
 
 
 def all_led(world: ClusterWorld) -> bool:
-    return all(it.leader >= 0 for it in world.image.partitions.values())
+    return all(partition.leader >= 0 for partition in world.image.partitions.values())
 
 
 def all_in_sync(world: ClusterWorld) -> bool:
     return all(
-        {*it.isr} == {*it.replicas} and not it.reassigning for it in world.image.partitions.values()
+        {*partition.isr} == {*partition.replicas} and not partition.reassigning
+        for partition in world.image.partitions.values()
     )
 
 
 def all_equal(world: ClusterWorld) -> bool:
-    """Every replica has the same batches, and knows that all of them are committed.
+    """Whether every replica of each partition has the same batches, all committed.
 
-    A leader that resigns may have deleted records that the next one still has.
+    Batches before the highest log start are ignored: not all replicas may have deleted them.
     """
-    for key, it in world.image.partitions.items():
+    for key, image in world.image.partitions.items():
         logs = {node.id: log for node, log in world.logs_of(key)}
         start = max([log.start for log in logs.values()], default=0)
-        first = logs.get(it.replicas[0], NOTHING)
-        for broker in it.replicas:
-            node, log = world.replicas[broker], logs.get(broker, NOTHING)
+        first = logs.get(image.replicas[0], EMPTY_LOG)
+        for broker in image.replicas:
+            node, log = world.replicas[broker], logs.get(broker, EMPTY_LOG)
             if node.core is None:
                 return False
             partition = node.node.replica_manager.partitions.get(key)
@@ -147,9 +151,10 @@ def all_read(world: ClusterWorld) -> bool:
     )
 
 
-def judge(world: ClusterWorld) -> None:
+def check_histories(world: ClusterWorld) -> None:
+    """Check what clients saw against the final log of each partition."""
     for key in world.keys:
-        log = next((log for _, log in world.logs_of(key)), NOTHING)
+        log = next((log for _, log in world.logs_of(key)), EMPTY_LOG)
         values = [seen for batch in log.batches for seen in batch.values]
         violations = world.history.finish(key, log.start, values, log.first_epoch)
         if violations:

@@ -8,6 +8,7 @@ from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kraftlog.simulator.rng import Rng
+
 #: The replicas of a partition, at most.
 MAX_REPLICAS = 3
 
@@ -20,7 +21,7 @@ class ClusterSetting(Setting):
     partitions: tuple[int, ...] = (1,)
     replication: int = 1
     min_insync: int = 1
-    #: Whether topics are flushed before they are acknowledged (flush.messages=1).
+    #: Whether records are flushed before they are acknowledged (flush.messages=1).
     flushes: bool = False
     heartbeat_ms: int = 300
     session_ms: int = 1500
@@ -28,7 +29,7 @@ class ClusterSetting(Setting):
     fetch_wait_ms: int = 300
     producers: int = 2
     consumers: int = 1
-    #: Pause between two batches of a producer: minimum and maximum.
+    #: The pause between two batches of a producer: minimum and maximum.
     batch_gap_ms: tuple[int, int] = (50, 400)
     #: The members of a consumer group; without any there is no offsets topic.
     members: int = 0
@@ -40,8 +41,8 @@ class ClusterSetting(Setting):
 
     @property
     def brokers(self) -> tuple[int, ...]:
-        everybody = range(self.voters + self.observers)
-        return tuple(everybody[self.voters :] if self.separate else everybody)
+        node_ids = range(self.voters + self.observers)
+        return tuple(node_ids[self.voters :] if self.separate else node_ids)
 
     def rack_of(self, number: int) -> str:
         """The rack of a broker or a consumer; empty if there are no racks."""

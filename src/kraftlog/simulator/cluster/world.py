@@ -21,7 +21,7 @@ from kraftlog.simulator.cluster.producer import Producer
 from kraftlog.simulator.cluster.record_deleter import RecordDeleter
 from kraftlog.simulator.faults.survivable import may_forget
 from kraftlog.simulator.nodes.connections import BROKER_PORT, CONTROLLER_PORT
-from kraftlog.simulator.nodes.node_invariants import FilesMatchModel
+from kraftlog.simulator.nodes.node_invariants import FilesMatchWrites
 from kraftlog.simulator.nodes.replica import LISTENER, host_of
 from kraftlog.simulator.nodes.world import NodeWorld
 from kraftlog.simulator.violation import Violation
@@ -40,17 +40,17 @@ if TYPE_CHECKING:
     from kraftlog.simulator.nodes.replica import NodeReplica
     from kraftlog.simulator.process import Replica
 
-#: For the newest partition of a number.
+#: In place of an epoch: the newest of the partitions that had this number (V11).
 NEWEST = -1
-#: How much later a broker is killed.
+#: By how much a kill is postponed.
 POSTPONED_MS = 50
 
 
 class ClusterWorld(NodeWorld):
-    """`image` is the newest that any node has applied."""
+    """The world of a cluster; `image` is the newest that any node has applied."""
 
     replica_type = ClusterNode
-    more_invariants = (FilesMatchModel,)
+    more_invariants = (FilesMatchWrites,)
     setting: ClusterSetting
     replicas: dict[int, ClusterNode]  # type: ignore[assignment]  # all are nodes of the cluster
 
@@ -58,7 +58,7 @@ class ClusterWorld(NodeWorld):
         self, seed: int, setting: ClusterSetting, trace: Callable[[str], None] | None = None
     ) -> None:
         self.image = Image()
-        self._newest = 0
+        self._newest_applied = 0
         #: By partition and its first leader epoch: what is committed.
         self.committed_logs: dict[PartitionKey, dict[int, CommittedLog]] = {}
         #: The partitions that clients use.
@@ -67,9 +67,9 @@ class ClusterWorld(NodeWorld):
         self.groups = GroupHistory()
         self.operations = 0
         self._values = 0
-        #: Brokers that lost data, until they are back in every ISR.
+        #: Brokers that lost data, until they are back in the ISR of all their partitions.
         self.lossy: set[int] = set()
-        #: Whether a process has ended by itself, so that nothing can be postponed.
+        #: Whether the process has already ended, so that its end cannot be postponed.
         self._is_ending = False
         super().__init__(seed, setting, trace)
         self.power_rng = self.rng("power")
@@ -80,9 +80,13 @@ class ClusterWorld(NodeWorld):
         self.partitions = PartitionAdministrator(self, 91)
         self.deleter = RecordDeleter(self, 92)
         self.cluster_invariants = make_cluster_invariants(self)
-        self._on_cluster = {
+        self._cluster_listeners = {
             hook: tuple(
-                [getattr(it, hook) for it in self.cluster_invariants if it.implements(hook)]
+                [
+                    getattr(invariant, hook)
+                    for invariant in self.cluster_invariants
+                    if invariant.implements(hook)
+                ]
             )
             for hook in CLUSTER_HOOKS
         }
@@ -110,8 +114,8 @@ class ClusterWorld(NodeWorld):
             servers = ",".join([f"{host_of(i)}:{CONTROLLER_PORT}" for i in voters])
             quorum = f"controller.quorum.bootstrap.servers={servers}"
         else:
-            named = ",".join([f"{i}@{host_of(i)}:{CONTROLLER_PORT}" for i in voters])
-            quorum = f"controller.quorum.voters={named}"
+            addresses = ",".join([f"{i}@{host_of(i)}:{CONTROLLER_PORT}" for i in voters])
+            quorum = f"controller.quorum.voters={addresses}"
         roles, listeners, host = [], [], host_of(replica.id)
         if replica.id in setting.brokers:
             roles.append("broker")
@@ -144,7 +148,7 @@ class ClusterWorld(NodeWorld):
         )
 
     def _group_settings(self) -> list[str]:
-        """Also of the offsets topic, which a broker creates for the first member."""
+        """Settings for groups, and for the offsets topic, which a broker creates."""
         setting = self.setting
         if not setting.members:
             return []
@@ -159,26 +163,28 @@ class ClusterWorld(NodeWorld):
     # What nodes show -----------------------------------------------------------------------------
 
     def _call_hooks(self, hook: str, *arguments: Any) -> None:
-        for look in self._on_cluster[hook]:
-            look(*arguments)
+        for listener in self._cluster_listeners[hook]:
+            listener(*arguments)
 
     def committed(self, key: PartitionKey, first_epoch: int = NEWEST) -> CommittedLog:
-        """Of the partition with this first leader epoch; the others of its number were removed."""
+        """The committed log of the partition that began with this leader epoch (V11)."""
         committed_logs = self.committed_logs.setdefault(key, {})
         if first_epoch == NEWEST:
             first_epoch = self.first_epoch(key)
-        found = committed_logs.get(first_epoch)
-        if found is None:
-            found = committed_logs[first_epoch] = CommittedLog()
-        return found
+        log = committed_logs.get(first_epoch)
+        if log is None:
+            log = committed_logs[first_epoch] = CommittedLog()
+        return log
 
     def first_epoch(self, key: PartitionKey, epoch: int = NEWEST) -> int:
-        """The first leader epoch of the partition that had an epoch; of the newest."""
-        known = self.committed_logs.get(key, ())
-        return max([first for first in known if epoch == NEWEST or first <= epoch], default=0)
+        """The first leader epoch of the partition that had this leader epoch (V11)."""
+        first_epochs = self.committed_logs.get(key, ())
+        return max(
+            [first for first in first_epochs if epoch == NEWEST or first <= epoch], default=0
+        )
 
     def acknowledged_in(self, key: PartitionKey, value: int, offset: int) -> int:
-        """The first leader epoch of the partition that has a value; else of the newest."""
+        """The first leader epoch of the partition with this committed value, or of the newest."""
         committed_logs = self.committed_logs.get(key, {})
         for first_epoch in sorted(committed_logs, reverse=True):
             values = committed_logs[first_epoch].values
@@ -186,10 +192,11 @@ class ClusterWorld(NodeWorld):
                 return first_epoch
         return self.first_epoch(key)
 
-    def look_at_image(self, node: ClusterNode) -> None:
+    def image_applied(self, node: ClusterNode) -> None:
+        """A turn of a node is over: its image may be the newest."""
         quorum = node.node.quorum
-        if quorum.applied > self._newest and not quorum.is_applying:
-            self._newest, self.image = quorum.applied, node.node.image
+        if quorum.applied > self._newest_applied and not quorum.is_applying:
+            self._newest_applied, self.image = quorum.applied, node.node.image
             self.progress += 1
             for key, partition in self.image.partitions.items():
                 self.committed(key, partition.first_leader_epoch)
@@ -240,7 +247,7 @@ class ClusterWorld(NodeWorld):
         epoch: int,
         high_watermark: int,
     ) -> None:
-        """`epoch` is that of the last record; without records it is the consumer's position."""
+        """A consumer got records, or none, up to `following`; `epoch` is that of its last record."""
         first_epoch = self.first_epoch(key, epoch)
         if following > position:
             self.progress += 1
@@ -252,9 +259,9 @@ class ClusterWorld(NodeWorld):
     def must_restart(
         self, consumer: Consumer, key: PartitionKey, position: int, epoch: int
     ) -> None:
-        """A leader does not have the position of a consumer, after a record of an epoch.
+        """A leader does not have the position of a consumer, whose last record is of `epoch`.
 
-        Its records were deleted, or that partition was removed and another of its number added.
+        The records were deleted, or the partition was removed and added again.
         """
         if position < self.deleted_before(key):
             self.saw("consumer of deleted records")
@@ -264,18 +271,20 @@ class ClusterWorld(NodeWorld):
         self.saw("consumer of a removed partition")
 
     def restarted(self, consumer: Consumer, key: PartitionKey, start: int, epoch: int) -> None:
-        """A consumer goes on at the start of a log, after a record of an epoch or at its end."""
+        """A consumer continues at the start of a log, which a leader named with its epoch."""
         if start > self.deleted_before(key):
-            raise Violation("consumer", f"{consumer}: {key} starts at {start}: nobody asked for it")
+            raise Violation(
+                "consumer", f"{consumer}: {key} starts at {start}, which no client requested"
+            )
         self.history.restarted(consumer.name, key, start, self.first_epoch(key, epoch))
 
     def deleted_before(self, key: PartitionKey) -> int:
-        """Up to where clients wanted the records of a partition of this name to be deleted."""
+        """Before which offset clients requested to delete records of a partition of this name."""
         topic = self.image.topics.get(key[0])
         return self.deleter.requested.get((topic.name, key[1]), 0) if topic is not None else 0
 
     def read_up_to(self, key: PartitionKey) -> int:
-        """The next offset of the consumer that has read most."""
+        """The highest position of any consumer in a partition."""
         return max([consumer.positions.get(key, 0) for consumer in self.consumers])
 
     def _judge(self) -> None:
@@ -293,21 +302,28 @@ class ClusterWorld(NodeWorld):
             super().lose_power(replica)
 
     def _postpones(self, act: Callable[[Replica], None], replica: Replica) -> bool:
-        """No broker is killed if one that has lost data could then be elected, as the last known
-        leader: while that one is not registered yet, as all others may restart before it, or if no
-        other broker has all of a partition of both."""
+        """Whether the end of a broker is postponed, as it would leave no replica with all records.
+
+        A broker that has lost data could then be elected, as the last known leader.
+        """
         if self._is_ending or not self._is_vulnerable(replica):
             return False
         self.schedule(self.time + POSTPONED_MS, self._unless_healed, act, replica)
         return True
 
     def _is_vulnerable(self, replica: Replica) -> bool:
+        """Whether a broker that has lost data could be elected if this one ended now.
+
+        So it is if the former has not registered yet, as all others may restart before it, or if
+        only this one has all records of a partition of both.
+        """
         return any(
             broker != replica.id and not self.replicas[broker].is_registered
             for broker in self.lossy
         ) or any(
-            self.lossy.intersection(it.replicas) and {*it.isr, *it.elr} - self.lossy == {replica.id}
-            for it in self.image.partitions.values()
+            self.lossy.intersection(partition.replicas)
+            and {*partition.isr, *partition.elr} - self.lossy == {replica.id}
+            for partition in self.image.partitions.values()
         )
 
     def _unless_healed(self, act: Callable[[Replica], None], replica: Replica) -> None:
@@ -315,7 +331,7 @@ class ClusterWorld(NodeWorld):
             act(replica)
 
     def end_now(self, replica: Replica) -> None:
-        """The process has ended by itself."""
+        """End a process without postponing: it has ended by itself."""
         self._is_ending = True
         self.kill(replica)
         self._is_ending = False
@@ -341,33 +357,37 @@ class ClusterWorld(NodeWorld):
         return not self._is_vulnerable(replica) and super().sync_fails(replica)
 
     def loses_data(self, node: ClusterNode) -> bool:
-        """Whether a machine that lost power has lost what was not synced: if fewer than the minimum
-        ISR lose some, and every partition has a member of the ISR or ELR that runs and has all of
-        it (S5), and no record that may be committed changes that. Else all of it was written."""
+        """Whether a machine that lost power has lost its unsynced data; otherwise it was written.
+
+        It may be lost if fewer brokers than the minimum ISR lose data, every partition has a
+        running member of the ISR or ELR with all records (S5), and no unapplied record may change
+        an ISR.
+        """
         if self.setting.flushes:
             return True
-        if len(self.lossy | {node.id}) >= self.setting.min_insync or self._may_change:
+        if len(self.lossy | {node.id}) >= self.setting.min_insync or self._isr_may_change:
             return False
         safe = {broker for broker in self.setting.brokers if self.replicas[broker].is_sound}
         safe -= self.lossy
-        if not all({*it.isr, *it.elr} & safe for it in self.image.partitions.values()):
+        partitions = self.image.partitions.values()
+        if not all({*partition.isr, *partition.elr} & safe for partition in partitions):
             return False
         if any(
-            node.id in it.replicas and len(it.replicas) == 2
-            for it in self.image.partitions.values()
+            node.id in partition.replicas and len(partition.replicas) == 2
+            for partition in partitions
         ):
-            # Were the other one stopped uncleanly next, this one would be the last known leader.
+            # If the other replica ended uncleanly next, this one would be the last known leader.
             return False
         self.lossy.add(node.id)
         self.saw("replicas lost unsynced data")
         return True
 
     @property
-    def _may_change(self) -> bool:
+    def _isr_may_change(self) -> bool:
         """Whether a log has records that no node has applied, which may change an ISR."""
         return any(
-            it.disk.batches and it.disk.batches[-1].last_offset >= self._newest
-            for it in self.replicas.values()
+            node.disk.batches and node.disk.batches[-1].last_offset >= self._newest_applied
+            for node in self.replicas.values()
         )
 
     def _forget_recovered(self) -> None:
@@ -376,36 +396,39 @@ class ClusterWorld(NodeWorld):
             partitions = self.image.partitions.values()
             node = self.replicas[broker]
             if node.is_registered and all(
-                broker in it.isr for it in partitions if broker in it.replicas
+                broker in partition.isr for partition in partitions if broker in partition.replicas
             ):
                 self.lossy.discard(broker)
                 for key in [key for key in node.logs if key in self.image.partitions]:
                     self._call_hooks("on_truncated", node, key)
 
     def may_be_wiped(self, node: ClusterNode) -> bool:
-        """Whether a stopped broker may lose its disk: it is fenced, so that nothing is committed
-        without the others any more, and each of its partitions has another sound replica.
-        A voter may if a majority of the voters' directories is left."""
+        """Whether a stopped node may lose its disk.
+
+        A broker may if it is fenced, so that no record is committed by it alone, and each of its
+        partitions has another sound replica. A voter may if the quorum survives the loss.
+        """
         if node.id < self.setting.voters and not may_forget(self, node, 0):
             return False
         if not node.is_broker:
             return True
-        known = self.image.brokers.get(node.id)
-        others = {it for it in self.setting.brokers if self.replicas[it].is_sound} - self.lossy
+        registration = self.image.brokers.get(node.id)
+        sound = {broker for broker in self.setting.brokers if self.replicas[broker].is_sound}
+        others = sound - self.lossy - {node.id}
         return (
-            known is not None
-            and known.fenced
-            and not self._may_change
+            registration is not None
+            and registration.fenced
+            and not self._isr_may_change
             and not self.lossy - {node.id}
             and all(
-                {*it.isr, *it.elr} & (others - {node.id})
-                for it in self.image.partitions.values()
-                if node.id in it.replicas
+                {*partition.isr, *partition.elr} & others
+                for partition in self.image.partitions.values()
+                if node.id in partition.replicas
             )
         )
 
     def wipe(self, node: ClusterNode) -> None:
-        """A node comes back with an empty disk."""
+        """Restart a stopped node with an empty disk."""
         node.lose_disk(0)
         if node.is_broker:
             self.lossy.add(node.id)
@@ -414,6 +437,7 @@ class ClusterWorld(NodeWorld):
     # For scripts ---------------------------------------------------------------------------------
 
     def logs_of(self, key: PartitionKey) -> Iterable[tuple[ClusterNode, Any]]:
+        """The replicas of a partition that have a log of it, with the logs."""
         for broker in self.image.partitions[key].replicas:
             node = self.replicas[broker]
             log = node.logs.get(key)

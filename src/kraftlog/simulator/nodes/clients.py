@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
     from kraftlog.raft.messages import Batch
     from kraftlog.simulator.nodes.node_process import NodeProcess, Request, WorldOfNodes
-    from kraftlog.types import Now
     from kraftlog.wire.schema import Message
 
 #: Each append sets the interval of one of this many client metrics subscriptions to its value plus
 #: the smallest valid interval.
-SUBSCRIPTIONS, KEY, SMALLEST = 12, "interval.ms", 100
+SUBSCRIPTION_COUNT, INTERVAL_KEY, MIN_INTERVAL_MS = 12, "interval.ms", 100
+#: The versions of the requests; a change is a removal or an update of a voter.
 ALTER_VERSION = 1
 ADD_VERSION, REASSIGN_VERSION, CHANGE_VERSION = 1, 1, 0
 TIMEOUT_MS = 30_000
@@ -47,11 +47,13 @@ TIMEOUT_MS = 30_000
 
 
 def subscription_of(value: int) -> str:
-    return f"c{value % SUBSCRIPTIONS}"
+    return f"c{value % SUBSCRIPTION_COUNT}"
 
 
 def append_request(value: int) -> Message:
-    config = alters.AlterableConfig(name=KEY, config_operation=0, value=str(SMALLEST + value))
+    config = alters.AlterableConfig(
+        name=INTERVAL_KEY, config_operation=0, value=str(MIN_INTERVAL_MS + value)
+    )
     resource = alters.AlterConfigsResource(
         resource_type=CLIENT_METRICS, resource_name=subscription_of(value), configs=[config]
     )
@@ -64,8 +66,8 @@ def values_in(batch: Batch) -> Iterator[tuple[int, int]]:
         return
     for number, record in enumerate(records_in(batch.payload)):
         if isinstance(record, ConfigRecord) and record.resource_type == CLIENT_METRICS:
-            assert record.value is not None, "appends set what they name"
-            yield batch.base_offset + number, int(record.value) - SMALLEST
+            assert record.value is not None, "an append sets a value"
+            yield batch.base_offset + number, int(record.value) - MIN_INTERVAL_MS
 
 
 class NodeWorkload(Workload):
@@ -96,21 +98,21 @@ class NodeWorkload(Workload):
 class Proposals:
     """The pending appends at one process.
 
-    They are dropped when it no longer leads: their outcome stays unknown, and they are not retried.
+    They are dropped when the process no longer leads: their outcome stays unknown, without a retry.
     """
 
     def __init__(self, replica: NodeProcess) -> None:
         self._replica = replica
-        self._open: dict[Any, Request] = {}
+        self._pending: dict[Any, Request] = {}
 
     def propose(self, slot: Any, value: int) -> int:
         """Send an append; return an error code, or 0 if the response follows later."""
         errors: list[int] = []
         is_sent = False
 
-        def answered(response: Any) -> None:
+        def on_response(response: Any) -> None:
             error = response.responses[0].error_code
-            self._open.pop(slot, None)
+            self._pending.pop(slot, None)
             if is_sent:
                 self._notify(slot, value, error)
             else:
@@ -118,7 +120,7 @@ class Proposals:
 
         replica = self._replica
         client = replica.send_as_client(
-            ApiKey.INCREMENTAL_ALTER_CONFIGS, ALTER_VERSION, append_request(value), answered
+            ApiKey.INCREMENTAL_ALTER_CONFIGS, ALTER_VERSION, append_request(value), on_response
         )
         is_sent = True
         if errors:
@@ -126,14 +128,14 @@ class Proposals:
                 self._notify(slot, value, errors[0])
             return errors[0]
         if client.is_open:
-            self._open[slot] = client
+            self._pending[slot] = client
         self.drop_if_resigned()
         return 0
 
     def drop_if_resigned(self) -> None:
         core = self._replica.core
-        if self._open and (core is None or core.role.name != "leader"):
-            waiting, self._open = self._open, {}
+        if self._pending and (core is None or core.role.name != "leader"):
+            waiting, self._pending = self._pending, {}
             for slot, client in waiting.items():
                 client.close()
                 self._replica.world.workload.proposed(slot, ErrorCode.REQUEST_TIMED_OUT, -1)
@@ -147,10 +149,10 @@ class Proposals:
     def _offset_of(self, value: int) -> int:
         values = self._replica.world.values
         for chain in reversed(self._replica.disk.chains):
-            for offset, there in values.get(chain, ()):
-                if there == value:
+            for offset, logged in values.get(chain, ()):
+                if logged == value:
                     return offset
-        raise Violation("client history", f"value {value} was acknowledged, and is in no log")
+        raise Violation("client history", f"value {value} was acknowledged, but is not in the log")
 
 
 # Voters ------------------------------------------------------------------------------------------
@@ -161,7 +163,7 @@ def change_voters(replica: NodeProcess, kind: str, attempt: Any, what: Any) -> i
     errors: list[int] = []
     is_sent = False
 
-    def decided(error: int, _: Now | None = None) -> None:
+    def decided(error: int) -> None:
         if not is_sent:
             errors.append(error)
             return
@@ -191,8 +193,8 @@ def _voter_request(replica: NodeProcess, kind: str, what: Any) -> tuple[int, int
     if kind == "reassign":
         partition = ReassignablePartition(partition_index=0, replicas=what)
         topic = ReassignableTopic(name=METADATA_TOPIC, partitions=[partition])
-        move = AlterPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=[topic])
-        return ApiKey.ALTER_PARTITION_REASSIGNMENTS, REASSIGN_VERSION, move
+        reassignment = AlterPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=[topic])
+        return ApiKey.ALTER_PARTITION_REASSIGNMENTS, REASSIGN_VERSION, reassignment
     assert isinstance(what, Voter)
     voter: dict[str, Any] = {
         "cluster_id": CLUSTER_ID,
@@ -217,16 +219,19 @@ def _voter_request(replica: NodeProcess, kind: str, what: Any) -> tuple[int, int
 
 
 def _end_of_change(replica: NodeProcess, kind: str, what: Any) -> int:
-    """The end of the newest committed voters record in this log that results from the change.
+    """The end of the newest committed voters record in this log.
 
-    A move may have been replaced by another one, which was committed with it.
+    Of a reassignment it is the record of this one: another may have replaced it and been committed
+    with it.
     """
     assert replica.core is not None
-    mark, change = replica.core.log.high_watermark, VoterChange(kind, what)
-    sets = [
+    high_watermark, change = replica.core.log.high_watermark, VoterChange(kind, what)
+    voter_sets = [
         (batch.last_offset + 1, batch.voters)
         for batch in replica.disk.batches
-        if batch.voters is not None and batch.last_offset < mark
+        if batch.voters is not None and batch.last_offset < high_watermark
     ]
-    moved = [entry for entry in sets if kind == "reassign" and is_result_of(entry[1], change)]
-    return max([end for end, _ in moved or sets], default=0)
+    results = [
+        entry for entry in voter_sets if kind == "reassign" and is_result_of(entry[1], change)
+    ]
+    return max([end for end, _ in results or voter_sets], default=0)

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
     from kraftlog.wire.schema import Message
 
-#: The ports of the two listeners of a node; a controller is reached at any but the broker's, as
-#: updates of voters change it.
+#: The ports of the two listeners of a node. A controller is reached at any port but the broker's:
+#: updates of voters may give it another one.
 CONTROLLER_PORT, BROKER_PORT = 9093, 9092
 
-_CORRELATION = struct.Struct(">i")
-#: Its position in a request, after length, API key and version.
-_CORRELATION_AT = 8
+_INT32 = struct.Struct(">i")
+#: The position of the correlation id in a request, after length, API key and version.
+_CORRELATION_POSITION = 8
 
 
 class VirtualChannel(PeerChannel):
@@ -129,7 +129,7 @@ class ServerEnd(VirtualConnection):
         """Pass whole requests to the node, one after the other."""
         pos = 0
         while pos < len(data):
-            end = pos + 4 + _CORRELATION.unpack_from(data, pos)[0]
+            end = pos + 4 + _INT32.unpack_from(data, pos)[0]
             self.held.append(data[pos:end])
             pos = end
         self.serve_held(now)
@@ -142,7 +142,7 @@ class ServerEnd(VirtualConnection):
             self.replica.held_connections[self] = None
 
     def _serve(self, frame: bytes, now: Now) -> None:
-        number = _CORRELATION.unpack_from(frame, _CORRELATION_AT)[0]
+        number = _INT32.unpack_from(frame, _CORRELATION_POSITION)[0]
         body = self.connection.unanswered.pop(number, None)
         buffer: bytes | bytearray = frame
         if body is not None:
@@ -159,7 +159,7 @@ class ServerEnd(VirtualConnection):
         self.replica.node.frame(slot, buffer, 4, len(buffer), now)
 
     def send_finished(self) -> None:
-        """Send the finished responses; a request that cannot be answered ends the connection."""
+        """Send the finished responses; a request that cannot get a response ends the connection."""
         data = self.take()
         if data:
             self.connection.send_responses(data)

@@ -19,17 +19,18 @@ FOLDER = "data/__cluster_metadata-0"
 def restore_old_copy(
     files: MemoryFiles, view: LogView, kept: int, election: ElectionState | None
 ) -> None:
-    """Restore an old copy: only the first `kept` batches are left."""
+    """Turn the files into an old copy, with only the first `kept` batches of the log."""
     end = view.batches[kept - 1].last_offset + 1
     for name in files.names(FOLDER):
         path = f"{FOLDER}/{name}"
-        found = parse_name(name)
-        if found is not None and found.offset <= end:
+        snapshot_end = parse_name(name)
+        if snapshot_end is not None and snapshot_end.offset <= end:
             continue
         if name.endswith(".log"):
             base = int(name.removesuffix(".log"))
             if base < end:
-                size = max([at for seg, at in view.ends[:kept] if seg == base], default=0)
+                ends = [end for segment, end in view.ends[:kept] if segment == base]
+                size = max(ends, default=0)
                 files.make_file(path, files.bytes_of(path)[:size])
                 continue
         if name != quorum_state.NAME:
@@ -37,8 +38,8 @@ def restore_old_copy(
     for name in (HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS):
         if files.exists(f"{DIRECTORY}/{name}"):
             files.unlink(f"{DIRECTORY}/{name}")
-    old = election or ElectionState(view.batches[kept - 1].epoch)
-    stored = quorum_state.QuorumStateData(old.leader_id, old.epoch, old.voted)
+    state = election or ElectionState(view.batches[kept - 1].epoch)
+    stored = quorum_state.QuorumStateData(state.leader_id, state.epoch, state.voted)
     files.make_file(f"{FOLDER}/{quorum_state.NAME}", quorum_state.encode(stored))
     files.write_back()
 

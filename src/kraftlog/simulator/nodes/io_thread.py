@@ -1,7 +1,7 @@
 """The I/O threads of a virtual process: each runs its jobs one by one, in the disk's time.
 
-The threads are independent, and may be slow for long: whatever relies on an order between two of
-them fails in some run.
+The threads are independent, and each may be slow for a long time: code that relies on an order
+between jobs of two threads fails in some run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class VirtualIOThread:
-    """Belongs to one incarnation: its pending jobs end with it."""
+    """An I/O thread of one incarnation of a process, with which its pending jobs end."""
 
     def __init__(self, replica: NodeProcess, name: str) -> None:
         self._replica = replica
@@ -52,7 +52,7 @@ class VirtualIOThread:
         job, done = self._jobs[0]
         result, failure = None, None
         fault = None
-        replica.world.cancel_past_crash(replica)
+        replica.world.cancel_expired_crash(replica)
         if replica.world.sync_fails(replica):
             fault = Fault("sync", errno.EIO)
             replica.files.faults.append(fault)
@@ -61,11 +61,11 @@ class VirtualIOThread:
         except PowerLost:
             replica.crash()
             return
-        except Exception as error:  # what a thread reports to the loop
+        except Exception as error:  # a real thread reports it to the loop
             failure = error
         if fault is not None:
             replica.files.faults.remove(fault)
-        replica.disk.look_at_disk()
+        replica.disk.refresh_durable()
         self._jobs.popleft()
         if self._jobs:
             self._begin()

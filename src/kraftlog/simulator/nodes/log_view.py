@@ -1,7 +1,7 @@
 """The invariants' view of a node's disk, read from the files.
 
-A view is a `RaftDisk` that follows the real files: batches from the segments, what is durable from
-the virtual disk, the election state and snapshots from their files.
+A view is a `RaftDisk` that follows the files of a whole node: it reads the batches from segments,
+the durable part from the virtual disk, the election state and snapshots from their own files.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ if TYPE_CHECKING:
 
 DIRECTORY = "data"
 FOLDER = f"{DIRECTORY}/{METADATA_TOPIC}-0"
+#: The name of a violation here.
 NAME = "storage"
 
 
 class LogView(RaftDisk):
-    """Call `look` after possible writes, `look_at_disk` after possible syncs."""
+    """Call `refresh_log` after possible writes, `refresh_durable` after possible syncs."""
 
     __slots__ = (
-        "_known",
+        "_checked_snapshots",
         "_log",
         "_raw_election",
         "_replica",
@@ -54,25 +55,25 @@ class LogView(RaftDisk):
         self._stored_bytes: list[bytes] = []
         self._raw_election = b""
         #: Snapshots whose content was checked.
-        self._known: set[OffsetAndEpoch] = set()
+        self._checked_snapshots: set[OffsetAndEpoch] = set()
 
     # Start ---------------------------------------------------------------------------------------
 
     def begin(self, log: Log) -> None:
         """A process has opened its log, which must contain all that was durable."""
         world, durable_chains = self._replica.world, self.chains[: self.durable]
-        had = self.end
+        old_end = self.end
         self._log, self._truncations = log, log.truncations
-        self._known.clear()
+        self._checked_snapshots.clear()
         old_chains = self.chains
         self.batches, self.chains, self.bases, self.ends, self._stored_bytes = [], [], [], [], []
         self.durable = self.dropped = 0
         self.snapshot = self.download = None
         files = self._replica.files
-        newest = max(self.stored_snapshots(), key=lambda it: it.offset, default=None)
+        newest = max(self.stored_snapshots(), key=lambda snapshot: snapshot.offset, default=None)
         if newest is not None and newest.offset:
             chain = world.chain_ending(newest)
-            self._begin_after(newest, chain)
+            self._start_at_snapshot(newest, chain)
             self.snapshot = self._read_snapshot(newest, chain)
         for segment, end, batch, raw in _batches(files, log):
             if batch.base_offset >= self.end:
@@ -80,41 +81,40 @@ class LogView(RaftDisk):
             else:  # the snapshot has it, too
                 position = self.position_before(batch.base_offset) + 1
                 self.ends[position], self._stored_bytes[position] = (segment, end), raw
-        self.from_later_leader.update(
-            set(self.chains) - set(old_chains)
-        )  # assume it: who sent them was not observed
-        self.look_at_disk()
+        # New batches came from an unobserved sender: assume a leader of a later epoch.
+        self.from_later_leader.update(set(self.chains) - set(old_chains))
+        self.refresh_durable()
         if self.chains[: len(durable_chains)] != durable_chains:
             self._fails(
                 f"the opened log lacks or changed some of {len(durable_chains)} durable batches: "
-                f"it ended at offset {had}, now at {self.end}"
+                f"it ended at offset {old_end}, now at {self.end}"
             )
 
-    def _begin_after(self, newest: OffsetAndEpoch, chain: int) -> None:
+    def _start_at_snapshot(self, newest: OffsetAndEpoch, chain: int) -> None:
         self.batches, self.chains = self._replica.world.oracle.log_of(chain)
         self.bases = [batch.base_offset for batch in self.batches]
         self.ends = [(-1, 0)] * len(self.batches)
         self._stored_bytes = [b""] * len(self.batches)
         self.dropped = self.durable = len(self.batches)
         if self.end != newest.offset:
-            self._fails(f"{newest} holds all up to {self.end}")
+            self._fails(f"{newest} has the records up to {self.end}")
 
     def forget(self) -> None:
-        """The disk is lost or was set back: it need not have what was durable."""
+        """The disk was lost or replaced by an old copy: it need not have the durable batches."""
         self.durable = 0
 
     # While it runs -------------------------------------------------------------------------------
 
-    def look(self) -> None:
-        """Read what was appended to the log or truncated since."""
+    def refresh_log(self) -> None:
+        """Read what was appended to the log or truncated since the last call."""
         log = self._log
         assert log is not None
         if log.truncations != self._truncations:
             self._truncations = log.truncations
             self._compare(log)
         elif log.end_offset > self.end:
-            for it in _batches(self._replica.files, log, self.ends):
-                self._add(*it)
+            for entry in _batches(self._replica.files, log, self.ends):
+                self._add(*entry)
         assert self._replica.core is not None
         download = getattr(self._replica.core.role, "download", None)
         self.download = None if download is None else (download.id, b"")
@@ -124,19 +124,21 @@ class LogView(RaftDisk):
     def _compare(self, log: Log) -> None:
         """After a truncation, find where the files and the earlier view diverge."""
         stored = [
-            it for it in _batches(self._replica.files, log) if it[2].base_offset >= self.start
+            entry
+            for entry in _batches(self._replica.files, log)
+            if entry[2].base_offset >= self.start
         ]
         for number, (segment, end, batch, raw) in enumerate(stored):
             position = self.dropped + number
             if position < len(self.batches) and self.batches[position] == batch:
                 self.ends[position], self._stored_bytes[position] = (segment, end), raw
             else:
-                self._cut(batch.base_offset)
+                self._truncate_view(batch.base_offset)
                 self._add(segment, end, batch, raw)
         if log.end_offset < self.end:
-            self._cut(log.end_offset)
+            self._truncate_view(log.end_offset)
 
-    def _cut(self, offset: int) -> None:
+    def _truncate_view(self, offset: int) -> None:
         if offset < self.end:
             self._replica.world.truncates(self._replica, offset)
             self.truncate(offset)
@@ -158,9 +160,9 @@ class LogView(RaftDisk):
             self._replica.world.note_chain(batch, chain)
             self._replica.world.appended(self._replica, batch)
 
-    def look_at_disk(self) -> None:
+    def refresh_durable(self) -> None:
         """Update what is durable, and the election state."""
-        # What was dropped is in a durable snapshot, whatever happened to its segment.
+        # Dropped batches are in a durable snapshot, whatever happened to their segment.
         files, position = self._replica.files, max(self.durable, self.dropped)
         sizes: dict[int, int] = {}
         while position < len(self.ends):
@@ -172,10 +174,10 @@ class LogView(RaftDisk):
                 break
             position += 1
         self.sync(position)
-        self._look_at_election(files)
-        self._look_at_snapshots()
+        self._read_election(files)
+        self._read_new_snapshots()
 
-    def _look_at_election(self, files: MemoryFiles) -> None:
+    def _read_election(self, files: MemoryFiles) -> None:
         path = f"{FOLDER}/{quorum_state.NAME}"
         file = files.on_disk(path)
         if file is None or file.disk == self._raw_election:
@@ -189,15 +191,15 @@ class LogView(RaftDisk):
 
     def stored_snapshots(self) -> Iterator[OffsetAndEpoch]:
         for name in self._replica.files.names(FOLDER):
-            found = parse_name(name)
-            if found is not None:
-                yield found
+            end = parse_name(name)
+            if end is not None:
+                yield end
 
-    def _look_at_snapshots(self) -> None:
+    def _read_new_snapshots(self) -> None:
         """Check the new snapshots, and remember the newest."""
-        for found in self.stored_snapshots():
-            if found.offset and found not in self._known:
-                self.add_snapshot(self._read_snapshot(found, self.chain_at(found)))
+        for end in self.stored_snapshots():
+            if end.offset and end not in self._checked_snapshots:
+                self.add_snapshot(self._read_snapshot(end, self.chain_at(end)))
 
     def chain_at(self, end: OffsetAndEpoch) -> int:
         """The chain at a snapshot's end, from this log or another."""
@@ -209,7 +211,7 @@ class LogView(RaftDisk):
         return self._replica.world.chain_ending(end)
 
     def _read_snapshot(self, end: OffsetAndEpoch, chain: int) -> Snapshot:
-        self._known.add(end)
+        self._checked_snapshots.add(end)
         data = self._replica.files.bytes_of(f"{FOLDER}/{name_of(end)}")
         voters = snapshot_voters(data) or self._replica.world.voters
         snapshot = Snapshot(end, chain, voters, data)
@@ -221,7 +223,7 @@ class LogView(RaftDisk):
         chain = self.chain_at(end)
         snapshot = self._read_snapshot(end, chain)
         self.add_snapshot(snapshot)
-        self._begin_after(end, chain)
+        self._start_at_snapshot(end, chain)
         assert self._log is not None
         self._truncations = self._log.truncations
         return snapshot
@@ -238,7 +240,7 @@ class LogView(RaftDisk):
                 written[segment].append(raw)
         for segment, raws in written.items():
             if b"".join(raws) != self._replica.files.file(_path(segment)).content:
-                self._fails(f"the segment {segment} holds other bytes than were written")
+                self._fails(f"segment {segment} has other bytes than were written to it")
 
     def _fails(self, what: str) -> None:
         raise Violation(NAME, f"replica {self._replica.id}: {what}")
@@ -249,10 +251,10 @@ def _path(base_offset: int) -> str:
 
 
 def _batches(
-    files: MemoryFiles, log: Log, seen: list[tuple[int, int]] | None = None
+    files: MemoryFiles, log: Log, known_ends: list[tuple[int, int]] | None = None
 ) -> Iterator[tuple[int, int, Batch, bytes]]:
-    """Segment, end, content and bytes of the batches after the known ones."""
-    first, position = seen[-1] if seen else (-1, 0)
+    """Segment, end, content and bytes of each batch after the last of `known_ends`."""
+    first, position = known_ends[-1] if known_ends else (-1, 0)
     for segment in log.segments:
         base = segment.base_offset
         if base < first:

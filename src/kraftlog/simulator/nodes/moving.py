@@ -26,9 +26,9 @@ class NewestAddresses(Invariant):
 
     def __init__(self, world: SimulatedWorld) -> None:
         super().__init__(world)
-        #: By process, identified by replica and incarnation: how recent its report of each node
-        #: is. Processes forget nodes that are no longer members of the quorum.
-        self._had: dict[tuple[int, int], dict[int, tuple[int, int]]] = {}
+        #: By process (replica and incarnation): the recency of the report of each node that it
+        #: knows. Processes forget nodes that are no longer members of the quorum.
+        self._recencies: dict[tuple[int, int], dict[int, tuple[int, int]]] = {}
         #: By replica and number of wipes: the boot timestamp that was last written.
         self._boots: dict[tuple[int, int], int] = {}
 
@@ -36,15 +36,15 @@ class NewestAddresses(Invariant):
         """A turn of this node is over."""
         nodes = replica.node.quorum.known_nodes
         process = replica.id, replica.incarnation
-        had = self._had.get(process, {})
-        has = {it.node_id: it.recency for it in nodes}
-        for node_id, recency in has.items():
-            if recency < had.get(node_id, recency):
+        before = self._recencies.get(process, {})
+        after = {node.node_id: node.recency for node in nodes}
+        for node_id, recency in after.items():
+            if recency < before.get(node_id, recency):
                 self.fails(
                     f"replica {replica.id} takes a report of {node_id} from {recency} (epoch, boot "
-                    f"timestamp) after one from {had[node_id]}"
+                    f"timestamp) after one from {before[node_id]}"
                 )
-        self._had[process] = has
+        self._recencies[process] = after
 
     def on_boot(self, replica: NodeReplica, boot_timestamp_ms: int) -> None:
         """A boot timestamp has reached the disk."""
@@ -58,17 +58,17 @@ class NewestAddresses(Invariant):
 
 
 def moved_voters(world: World) -> Iterator[Goal]:
-    """R9: only the voter that stays can lead, and its log has the old address of the other.
+    """R9: only the voter that does not move can lead; its log has old addresses of the others.
 
-    The clocks of those that move are set back, so that only their boot timestamps tell which start
-    is the newer one.
+    The clocks of moved nodes are set back, so that only their boot timestamps show which start is
+    the newest.
     """
     yield from begin(world)
     yield all_reached(world, log_end(world) + SOME_RECORDS)
     lagging = some_follower(world)
     world.kill(lagging)
-    others = [it for it in world.replicas.values() if it is not lagging]
-    yield all_reached(world, log_end(world) + SOME_RECORDS, [it.id for it in others])
+    others = [replica for replica in world.replicas.values() if replica is not lagging]
+    yield all_reached(world, log_end(world) + SOME_RECORDS, [replica.id for replica in others])
     unmoved = world.rng("moves").pick(others)
     for replica in others:
         world.kill(replica)
@@ -83,11 +83,15 @@ def moved_voters(world: World) -> Iterator[Goal]:
             world.start(replica)
     yield all_reached(world, log_end(world) + SOME_RECORDS)
     world.kill(unmoved)
-    yield all_reached(world, log_end(world) + SOME_RECORDS, [it.id for it in world.running])
+    yield all_reached(
+        world, log_end(world) + SOME_RECORDS, [replica.id for replica in world.running]
+    )
     world.kill(lagging)
     _move(lagging)
     world.start(lagging)
-    yield all_reached(world, log_end(world) + SOME_RECORDS, [it.id for it in world.running])
+    yield all_reached(
+        world, log_end(world) + SOME_RECORDS, [replica.id for replica in world.running]
+    )
     world.start(unmoved)
     yield from heal_and_serve(world)
 
@@ -97,5 +101,5 @@ SET_BACK_MS = 100_000
 
 
 def _move(replica: Replica) -> None:
-    replica.move()  # type: ignore[attr-defined]  # it is a whole node
+    replica.change_port()  # type: ignore[attr-defined]  # it is a whole node
     replica.wall_offset_ms -= SET_BACK_MS

@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
     Pieces = deque[tuple[Callable[..., None], tuple[Any, ...]]]
 
-#: How long until a lost segment is retransmitted.
+#: How long until a lost TCP segment is retransmitted.
 RETRANSMIT_MS = 200
-#: How long until a machine without power is asked for a connection again.
+#: How long until a connection to a machine without power is attempted again.
 RECONNECT_MS = 1000
 #: How long a process falsely refuses new connections.
 FALSELY_REFUSED_MS = 50
 
 
 class Connection:
-    """One connection, from the node that sends requests to the one that answers."""
+    """One connection, from the node that sends requests to the node that responds."""
 
     def __init__(
         self,
@@ -51,18 +51,18 @@ class Connection:
         self.server: ServerEnd | None = None
         #: For the invariants: the requests in flight, by correlation id.
         self.unanswered: dict[int, Any] = {}
-        #: The bytes in flight, to the server and back, in the order of sending, and when the last
-        #: of each arrive.
+        #: The bytes in flight, to the server and back, in the order of sending, and the times when
+        #: the last of each arrive.
         self.requests: Pieces = deque()
         self.responses: Pieces = deque()
-        self.last_request = self.last_response = 0
+        self.last_request_at = self.last_response_at = 0
         self.is_over = False
 
     @property
     def is_held_by_client(self) -> bool:
-        """Whether the client still holds it."""
-        alive = self.source.incarnation == self.source_incarnation
-        return alive and not self.is_over and self.channel.connection is self
+        """Whether the client still has the connection open."""
+        is_running = self.source.incarnation == self.source_incarnation
+        return is_running and not self.is_over and self.channel.connection is self
 
     @property
     def is_held_by_server(self) -> bool:
@@ -73,20 +73,22 @@ class Connection:
         return self.source.peers
 
     def send_request(self, data: bytes) -> None:
-        self.last_request = self.network.carry(self, True, self.last_request, self._request, data)
+        self.last_request_at = self.network.carry(
+            self, True, self.last_request_at, self._request, data
+        )
 
     def send_responses(self, data: bytes) -> None:
         late_ms = self.network.late_ms()
         if late_ms:
-            self.last_response = max(self.last_response, self.network.world.time + late_ms)
-        self.last_response = self.network.carry(
-            self, False, self.last_response, self._response, data
+            self.last_response_at = max(self.last_response_at, self.network.world.time + late_ms)
+        self.last_response_at = self.network.carry(
+            self, False, self.last_response_at, self._response, data
         )
 
     def close_by_client(self) -> None:
-        """The client closes it and ignores what is in flight."""
+        """The client closes the connection and ignores the bytes in flight."""
         self.is_over = True
-        self.network.carry(self, True, self.last_request, self._closed_by_client)
+        self.network.carry(self, True, self.last_request_at, self._closed_by_client)
 
     # Arriving ------------------------------------------------------------------------------------
 
@@ -95,14 +97,14 @@ class Connection:
             world = self.network.world
             if self.target.machine_up:
                 self.reset_client()
-            elif not self.is_over:  # it is sent again until the machine is there
+            elif not self.is_over:  # retransmit until the machine has power
                 world.schedule(world.time + RETRANSMIT_MS, self._request, data)
             return
-        server, life = self.server, self.target.incarnation
+        server, incarnation = self.server, self.target.incarnation
         assert server is not None
         self.target.turn("is asked", server.receive, data)
         received, server.received_requests = server.received_requests, []
-        if self.target.incarnation == life:
+        if self.target.incarnation == incarnation:
             for body in received:
                 self.network.world.received(self.target, self.source, body)
 
@@ -124,7 +126,7 @@ class Connection:
             self.source.turn("is reset", self.peers.receive, self.channel, b"")
 
     def reset(self) -> None:
-        """Notify both ends at once."""
+        """Break the connection and notify both ends at once."""
         if self.is_held_by_server and self.server is not None:
             self.server.close()
         self.server = None
@@ -162,13 +164,13 @@ class ByteNetwork(Network):
             return
         if target.core is None or not target.listens_on(connection.channel.address[1]):
             if target.machine_up:
-                self.carry(connection, False, 0, self._turned_away, connection)
+                self.carry(connection, False, 0, self._on_refusal, connection)
             else:
                 self.world.schedule(self.world.time + RECONNECT_MS, self._connect_to, connection)
             return
         if self._refuses_until.get((connection.source.id, target.id), 0) > self.world.time:
             self.world.saw("a running process seemed gone")
-            self.carry(connection, False, 0, self._turned_away, connection)
+            self.carry(connection, False, 0, self._on_refusal, connection)
             return
         connection.target_incarnation = target.incarnation
         connection.server = ServerEnd(target, connection)
@@ -185,12 +187,12 @@ class ByteNetwork(Network):
         self.world.saw("response after the request timeout")
         return self.world.setting.request_timeout_ms + self.rng.between(*self.late_by_ms)
 
-    def _turned_away(self, connection: Connection) -> None:
+    def _on_refusal(self, connection: Connection) -> None:
         if connection.is_held_by_client:
-            connection.source.turn("is refused", self._refuse_line, connection)
+            connection.source.turn("is refused", self._report_refusal, connection)
 
     @staticmethod
-    def _refuse_line(connection: Connection, now: Any) -> None:
+    def _report_refusal(connection: Connection, now: Any) -> None:
         connection.peers.connect_failed(connection.channel, now, refused=True)
 
     # Carrying ------------------------------------------------------------------------------------
@@ -203,17 +205,17 @@ class ByteNetwork(Network):
         act: Callable[..., None],
         *arguments: Any,
     ) -> int:
-        """Call `act` at the other end, not before `after`; return when."""
+        """Call `act` at the other end, not before the time `after`; return the time of the call."""
         world = self.world
-        one, other = connection.source, connection.target
-        source, target = (one, other) if is_request else (other, one)
+        client, server = connection.source, connection.target
+        source, target = (client, server) if is_request else (server, client)
         when = world.time + self._low + (self._bits(32) * self._span >> 32)
         if not self.calm:
             direction = source.id, target.id
             if self.rng.permille(self.loss):
                 world.saw("message lost")
                 is_begun = connection.channel.connection is connection or connection.is_over
-                if self.rng.below(2) and is_begun:  # else its first segment is sent again
+                if self.rng.below(2) and is_begun:  # otherwise the first segment is retransmitted
                     connection.reset()
                     return after
                 when += RETRANSMIT_MS + self.rng.below(RETRANSMIT_MS)
@@ -228,15 +230,15 @@ class ByteNetwork(Network):
     def _land(self, connection: Connection, source: int, target: Replica, is_request: bool) -> None:
         pieces = connection.requests if is_request else connection.responses
         if (source, target.id) in self.cuts:
-            # It is retransmitted until it gets through, or the connection ends.
+            # The bytes are retransmitted until they arrive or the connection ends.
             if connection.is_over:
                 pieces.popleft()
                 return
             again = self.world.time + RETRANSMIT_MS
             if is_request:
-                connection.last_request = max(connection.last_request, again)
+                connection.last_request_at = max(connection.last_request_at, again)
             else:
-                connection.last_response = max(connection.last_response, again)
+                connection.last_response_at = max(connection.last_response_at, again)
             self.world.schedule(again, self._land, connection, source, target, is_request)
             return
         act, arguments = pieces.popleft()
@@ -259,9 +261,10 @@ class ByteNetwork(Network):
     def _open(self) -> list[Connection]:
         """The connections that an end still holds."""
         self._connections = [
-            it
-            for it in self._connections
-            if not it.is_over and (it.is_held_by_client or it.server is not None)
+            connection
+            for connection in self._connections
+            if not connection.is_over
+            and (connection.is_held_by_client or connection.server is not None)
         ]
         return list(self._connections)
 
@@ -287,7 +290,7 @@ class ByteNetwork(Network):
     ) -> None:
         self.world.sent(source, connection.source, body)
         if type(body) is VoteResult:
-            self._note_vote(source, (connection.source, 0, 0), body)  # type: ignore[arg-type]  # its core is all that counts
+            self._note_vote(source, (connection.source, 0, 0), body)  # type: ignore[arg-type]  # only its core is used
         elif type(body) is FetchResult:
             if body.diverging is not None:
                 self.world.saw("log diverges")
@@ -297,7 +300,7 @@ class ByteNetwork(Network):
             self._corrupt(response.topics, "unaligned_records")
 
     def _corrupt(self, topics: Any, name: str) -> None:
-        """The leader's disk, or its memory, returns other bytes than were written."""
+        """Corrupt the bytes of a response, as a broken disk or memory of the leader may do."""
         for topic in topics:
             for partition in topic.partitions:
                 data = bytes(getattr(partition, name) or b"")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
 
 
-class FilesMatchModel(Invariant):
+class FilesMatchWrites(Invariant):
     """The files contain the bytes that were written, in their order (Q7, Q8)."""
 
     name = "storage"
@@ -44,7 +44,7 @@ class StateMatchesLog(Invariant):
         self._image, self._voters = Image(), VoterSet()
         self._state: list[bytes] | None = None
 
-    def on_file(self, replica: NodeProcess, snapshot: Snapshot) -> None:
+    def on_snapshot_file(self, replica: NodeProcess, snapshot: Snapshot) -> None:
         """A snapshot has been completed on a disk."""
         state, voters = self._state_of(snapshot.state)
         try:
@@ -52,31 +52,31 @@ class StateMatchesLog(Invariant):
         except CorruptBatchError as error:
             self.fails(f"replica {replica.id}: {snapshot.id} is damaged: {error}")
         if encoded(records_in(snapshot.data)) != state:
-            self.fails(f"replica {replica.id}: {snapshot.id} is not the state of its log")
-        held = snapshot_voters(snapshot.data)
-        if voters.voters and held != voters:
-            self.fails(f"replica {replica.id}: {snapshot.id} says {held}, the log {voters}")
+            self.fails(f"replica {replica.id}: {snapshot.id} does not result from its log")
+        recorded = snapshot_voters(snapshot.data)
+        if voters.voters and recorded != voters:
+            self.fails(f"replica {replica.id}: {snapshot.id} has {recorded}, the log {voters}")
 
     def on_full_check(self) -> None:
         nodes = [(replica, replica.node) for replica in self.world.running]  # type: ignore[attr-defined]  # they are whole nodes
-        nodes.sort(key=lambda it: it[1].quorum.applied)
+        nodes.sort(key=lambda pair: pair[1].quorum.applied)
         for replica, node in nodes:
             if node.quorum.is_applying:
                 continue  # it is between two states
             position = replica.disk.position_before(node.quorum.applied)
             chain = replica.disk.chains[position] if position >= 0 else NO_CHAIN
             if encoded(node.image.records()) != self._state_of(chain)[0]:
-                self.fails(f"replica {replica.id}: its image is not that of its log")
+                self.fails(f"replica {replica.id}: its image does not result from its log")
 
     def _state_of(self, chain: int) -> tuple[list[bytes], VoterSet]:
         """The sorted records of the image that results from a log, and the voters at its end."""
         if chain == self._chain and self._state is not None:
             return self._state, self._voters
-        new = self.oracle.between(self._chain, chain)
-        if new is None:  # it does not continue the previous log
+        batches = self.oracle.between(self._chain, chain)
+        if batches is None:  # it does not continue the previous log
             self._image, self._voters = Image(), VoterSet()
-            new = self.oracle.log_of(chain)[0]
-        for batch in new:
+            batches = self.oracle.log_of(chain)[0]
+        for batch in batches:
             self._voters = batch.voters or self._voters
             if isinstance(batch.payload, bytes):
                 for record in records_in(batch.payload):

@@ -1,4 +1,4 @@
-"""What clients, connections, disks and threads of a simulated node use of its process."""
+"""The process of a whole node, as its clients, connections, disks and threads see it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
 
     class HasResponses(Protocol):
-        """A connection with responses that leave at the end of the turn."""
+        """A connection with responses that are sent at the end of the turn."""
 
         def send_finished(self) -> None: ...
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
         def connect(self, source: NodeProcess, channel: Any) -> Any: ...
 
     class WorldOfNodes(SimulatedWorld, Protocol):
-        """A world of nodes, which reads their logs and disturbs their disks."""
+        """A world of nodes, which reads their logs and plans faults of their disks."""
 
         #: By chain: the offset and the value of each append in its last batch.
         values: dict[int, list[tuple[int, int]]]
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
         def snapshot_seen(self, replica: NodeProcess, snapshot: Snapshot) -> None: ...
         def job_ms(self, replica: NodeProcess, thread: str) -> int: ...
         def sync_fails(self, replica: NodeProcess) -> bool: ...
-        def cancel_past_crash(self, replica: NodeProcess) -> None: ...
+        def cancel_expired_crash(self, replica: NodeProcess) -> None: ...
 
 
 class NodeProcess(Replica):

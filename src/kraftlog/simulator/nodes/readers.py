@@ -1,7 +1,7 @@
 """Clients with linearizable reads of configs at any node (P6, P7).
 
-A read must see every change that was acknowledged before it began: of each config the newest one of
-those, or a later one.
+A read must return, for each config, the newest change that was acknowledged before the read began,
+or a later one.
 """
 
 from __future__ import annotations
@@ -9,7 +9,12 @@ from __future__ import annotations
 from kraftlog.config.keys import CLIENT_METRICS
 from kraftlog.config.layers import DYNAMIC_CLIENT_METRICS_CONFIG
 from kraftlog.errors import ErrorCode
-from kraftlog.simulator.nodes.clients import KEY, SMALLEST, SUBSCRIPTIONS, NodeWorkload
+from kraftlog.simulator.nodes.clients import (
+    INTERVAL_KEY,
+    MIN_INTERVAL_MS,
+    SUBSCRIPTION_COUNT,
+    NodeWorkload,
+)
 from kraftlog.simulator.nodes.node_process import NodeProcess
 from kraftlog.simulator.violation import Violation
 from kraftlog.value import TYPE_CHECKING
@@ -25,19 +30,20 @@ if TYPE_CHECKING:
     from kraftlog.simulator.nodes.world import NodeWorld
     from kraftlog.simulator.process import Replica
 
+#: The time between reads: minimum and maximum.
 GAP_MS = (5, 60)
 DESCRIBE_VERSION = 4
 
 
 class NodeReaders:
-    """Takes part in a run until the workload's reads stop."""
+    """All clients that read configs at any node, until the workload's reads stop."""
 
     def __init__(self, world: NodeWorld) -> None:
         assert isinstance(world.workload, NodeWorkload)
         self.world = world
         self.workload = world.workload
-        #: The reads that have been answered without an error.
-        self.answered = 0
+        #: How many reads got a response without an error.
+        self.reads_done = 0
         self._rng = world.rng("readers")
         world.schedule(world.time, self._read)
 
@@ -59,9 +65,11 @@ class NodeReaders:
             return
         resources = [
             DescribeConfigsResource(
-                resource_type=CLIENT_METRICS, resource_name=f"c{number}", configuration_keys=[KEY]
+                resource_type=CLIENT_METRICS,
+                resource_name=f"c{number}",
+                configuration_keys=[INTERVAL_KEY],
             )
-            for number in range(SUBSCRIPTIONS)
+            for number in range(SUBSCRIPTION_COUNT)
         ]
         replica.send_as_client(
             ApiKey.DESCRIBE_CONFIGS,
@@ -76,7 +84,7 @@ class NodeReaders:
             self.world.saw("read given up")
             return
         if codes != {ErrorCode.NONE}:
-            raise Violation("client history", f"{replica} answers a read with errors {codes}")
+            raise Violation("client history", f"{replica} responds to a read with errors {codes}")
         for result in response.results:
             seen = self._offset_seen(result)
             needed = newest.get(result.resource_name, -1)
@@ -84,13 +92,16 @@ class NodeReaders:
                 what = f"{replica} reads {result.resource_name} as of offset {seen}"
                 why = f"{needed} was acknowledged before the read began"
                 raise Violation("client history", f"{what}, but {why}")
-        self.answered += 1
+        self.reads_done += 1
         self.world.progress += 1
         self.world.saw("read at any replica")
 
     def _offset_seen(self, result: Any) -> int:
-        """The offset of the record with the value that a result has; -1 without one."""
+        """The offset of the record that set the returned value; -1 if the config is not set."""
         for config in result.configs:
-            if config.name == KEY and config.config_source == DYNAMIC_CLIENT_METRICS_CONFIG:
-                return self.world.offset_of[int(config.value) - SMALLEST]
+            if (
+                config.name == INTERVAL_KEY
+                and config.config_source == DYNAMIC_CLIENT_METRICS_CONFIG
+            ):
+                return self.world.offset_of[int(config.value) - MIN_INTERVAL_MS]
         return -1

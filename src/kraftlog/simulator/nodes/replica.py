@@ -50,7 +50,8 @@ if TYPE_CHECKING:
 
 LISTENER, PORT = "CONTROLLER", CONTROLLER_PORT
 #: A snapshot is due as soon as there is any new record.
-AT_ONCE = SnapshotPolicy(after_bytes=0, after_ms=0)
+ALWAYS_DUE = SnapshotPolicy(after_bytes=0, after_ms=0)
+#: How long after a requested snapshot the next is taken.
 NEXT_SNAPSHOT_MS = 400
 
 
@@ -59,7 +60,7 @@ def host_of(replica_id: int) -> str:
 
 
 class ObservedNode(Node):
-    """Reports what its state machine is notified of."""
+    """A node that reports to its `watcher` what its state machine is notified of."""
 
     watcher: NodeReplica | None = None
 
@@ -95,7 +96,7 @@ class NodeReplica(NodeProcess):
         self.files = MemoryFiles()
         #: Where its controller listens, and where it has listened before.
         self.port = PORT
-        self._left_ports: set[int] = set()
+        self._former_ports: set[int] = set()
         super().__init__(world, replica_id)
         self.disk = LogView(self)
         self.disk.cluster_id = CLUSTER_ID
@@ -267,10 +268,10 @@ class NodeReplica(NodeProcess):
         except (StorageError, OSError) as error:
             self.stopped(error)
             return
-        self._look()
-        world.turned(self)
+        self._report_turn()
+        world.turn_ended(self)
         try:
-            self._response()  # which may read files
+            self._send_responses()  # which may read files
         except PowerLost:
             self.crash()
             return
@@ -286,15 +287,15 @@ class NodeReplica(NodeProcess):
         for connection in held_connections:
             connection.serve_held(now)
 
-    def _look(self) -> None:
+    def _report_turn(self) -> None:
         """Show the world what this turn has written, and the state machine's notifications."""
         notifications, self.notifications = self.notifications, []
         if notifications and notifications[0][0] == "installed":
             self._installed(notifications.pop(0)[1])
-        self.disk.look()
+        self.disk.refresh_log()
         for what, number in notifications:
             if what == "applied":
-                if number > self.applied:  # a start replays nothing of its own
+                if number > self.applied:  # a start has applied its snapshot already
                     self.world.apply(self, number)
             else:
                 self.world.serves(self, number)
@@ -302,14 +303,14 @@ class NodeReplica(NodeProcess):
     def _installed(self, offset: int) -> None:
         core = self.core
         assert core is not None
-        epoch = max([it.epoch for it in self.disk.stored_snapshots() if it.offset == offset])
+        epoch = max([end.epoch for end in self.disk.stored_snapshots() if end.offset == offset])
         end = OffsetAndEpoch(offset, epoch)
         snapshot = self.disk.installed(end)
         self.world.saw("snapshot installed")
         self.world.loads(self, snapshot)
         self.load(snapshot)
 
-    def _response(self) -> None:
+    def _send_responses(self) -> None:
         while self.ready_connections:
             ready_connections, self.ready_connections = self.ready_connections, {}
             for connection in ready_connections:
@@ -333,8 +334,8 @@ class NodeReplica(NodeProcess):
         self.turn("goes on", _nothing)
 
     def _deadline(self) -> int | None:
-        wishes = (self.node.deadline(), self.runner.deadline(), self.peers.deadline())
-        return min([at for at in wishes if at is not None], default=None)
+        deadlines = (self.node.deadline(), self.runner.deadline(), self.peers.deadline())
+        return min([deadline for deadline in deadlines if deadline is not None], default=None)
 
     def _poll(self) -> None:
         self.turn("polls", _nothing)
@@ -380,12 +381,12 @@ class NodeReplica(NodeProcess):
         return not self.world.is_broker(self)
 
     def listens_on(self, port: int) -> bool:
-        """A broker of this quorum has no listener for peers."""
-        return port != BROKER_PORT and port not in self._left_ports and self.is_controller
+        """Only controllers listen for peers here; brokers of this quorum have no such listener."""
+        return port != BROKER_PORT and port not in self._former_ports and self.is_controller
 
-    def move(self) -> None:
+    def change_port(self) -> None:
         """Listen on another port from the next start on."""
-        self._left_ports.add(self.port)
+        self._former_ports.add(self.port)
         self.port += 1
         self.world.forget_settings(self)
 
@@ -403,17 +404,19 @@ class NodeReplica(NodeProcess):
 
     def take_snapshot(self) -> None:
         """Take a snapshot now and another soon: a log starts at the one before the newest."""
-        self.turn("takes a snapshot", self._snap)
-        self.world.schedule(self.world.time + NEXT_SNAPSHOT_MS, self._snap_again, self.incarnation)
+        self.turn("takes a snapshot", self._take_snapshot)
+        self.world.schedule(
+            self.world.time + NEXT_SNAPSHOT_MS, self._take_snapshot_again, self.incarnation
+        )
 
-    def _snap(self, now: Now) -> None:
-        self.node.snapshot_if_due(now, AT_ONCE)
-        if self.node.quorum.is_applying:  # it waits until all of that is applied
-            self.world.schedule(self.world.time + 1, self._snap_again, self.incarnation)
+    def _take_snapshot(self, now: Now) -> None:
+        self.node.snapshot_if_due(now, ALWAYS_DUE)
+        if self.node.quorum.is_applying:  # retry until all committed records are applied
+            self.world.schedule(self.world.time + 1, self._take_snapshot_again, self.incarnation)
 
-    def _snap_again(self, incarnation: int) -> None:
+    def _take_snapshot_again(self, incarnation: int) -> None:
         if incarnation == self.incarnation and not self.paused:
-            self.turn("takes a snapshot", self._snap)
+            self.turn("takes a snapshot", self._take_snapshot)
 
     def disconnected(self, *_: Any, **__: Any) -> None:
         raise AssertionError("connections of whole nodes end in their network")
@@ -422,7 +425,7 @@ class NodeReplica(NodeProcess):
         raise AssertionError("the runner of a whole node carries out its effects")
 
 
-def first_voters(count: int) -> VoterSet:
+def configured_voters(count: int) -> VoterSet:
     """The configured voters, by id and address alone."""
     return VoterSet(
         tuple([Voter(ReplicaKey(i), (Endpoint(LISTENER, host_of(i), PORT),)) for i in range(count)])
@@ -430,7 +433,7 @@ def first_voters(count: int) -> VoterSet:
 
 
 class _Bits(Random):
-    """Random bits as files need them."""
+    """A `Random` for files that takes its bits from an `Rng`."""
 
     def __init__(self, rng: Rng) -> None:
         super().__init__(0)

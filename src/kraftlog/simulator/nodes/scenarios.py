@@ -1,4 +1,4 @@
-"""Scenarios for whole nodes only, about damage to their files."""
+"""Scenarios for whole nodes only: damaged files, changed addresses, reads of configs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kraftlog.simulator.world import World
 
 
-#: Per thousand responses.
+#: How many of a thousand responses are corrupted.
 CORRUPT_PERMILLE = 250
 
 
@@ -46,7 +46,9 @@ def lost_checkpoint(world: World) -> Iterator[Goal]:
     if victim.core is not None:
         raise Violation("storage", f"{victim} starts without its checkpoint")
     world.saw("start refused")
-    yield Goal("the directory can be given up", lambda: may_forget(world, victim, 0), HEALING_MS)
+    yield Goal(
+        "the quorum can lose the directory", lambda: may_forget(world, victim, 0), HEALING_MS
+    )
     victim.lose_disk(0)
     world.start(victim)
     yield from heal_and_serve(world)
@@ -62,17 +64,17 @@ def garbled_snapshot(world: World) -> Iterator[Goal]:
 
 
 def reads_anywhere(world: World) -> Iterator[Goal]:
-    """P6, P7: the mixture with clients that read at every node; in the end all of them respond."""
+    """P6, P7: the mixture with clients that read at every node; in the end all nodes respond."""
     readers = NodeReaders(world)  # type: ignore[arg-type]  # its replicas are whole nodes
     yield from mixture(world)
     world.workload.stop()
     yield time_passes(world.setting.raft.read_timeout_ms + world.setting.request_timeout_ms)
     for replica in list(world.running):
-        answered = readers.answered
+        reads = readers.reads_done
         readers.read_at(replica)
         yield Goal(
             f"{replica} answers a read",
-            lambda answered=answered: readers.answered > answered,
+            lambda reads=reads: readers.reads_done > reads,
             HEALING_MS,
         )
 

@@ -10,8 +10,8 @@ from kraftlog.simulator.nodes.clients import NodeWorkload, values_in
 from kraftlog.simulator.nodes.connections import BROKER_PORT
 from kraftlog.simulator.nodes.moving import NewestAddresses
 from kraftlog.simulator.nodes.network import ByteNetwork
-from kraftlog.simulator.nodes.node_invariants import FilesMatchModel, StateMatchesLog
-from kraftlog.simulator.nodes.replica import LISTENER, PORT, NodeReplica, first_voters, host_of
+from kraftlog.simulator.nodes.node_invariants import FilesMatchWrites, StateMatchesLog
+from kraftlog.simulator.nodes.replica import LISTENER, PORT, NodeReplica, configured_voters, host_of
 from kraftlog.simulator.rng import Rng
 from kraftlog.simulator.violation import Violation
 from kraftlog.simulator.world import World
@@ -31,16 +31,18 @@ if TYPE_CHECKING:
     from kraftlog.simulator.snapshot import Snapshot
     from kraftlog.types import OffsetAndEpoch
 
-#: A crash comes before one of this many file operations.
+#: A planned crash comes before one of the next file operations of a node, this many at most.
 OPERATIONS_TO_A_CRASH = 12
-#: Crashes of a node per turn, for each of a core per step: a node takes fewer turns.
+#: The crash rate per turn of a node, relative to that per step of a core: a node takes fewer turns.
 CRASH_FACTOR = 5
-#: Per thousand turns, where crashes may happen at any point.
-CRASHES_WHILE_DOWNLOADING = 300
-#: A commit costs a whole node many times what it costs a core.
+#: The rate of crashes during a download, on nodes that may crash at any point; high, because
+#: installations are rare.
+DOWNLOAD_CRASH_PERMILLE = 300
+#: The least time between appends: a commit costs a whole node many times what it costs a core.
 APPEND_GAP_MS = 20
+#: A fetch of fewer batches than this is a small one.
 FEW_BATCHES = 10
-#: The I/O threads whose jobs no vote waits for, and how slow they are in some runs.
+#: The I/O threads whose jobs no vote waits for, and by how much they may be slower in a run.
 OTHER_IO_THREADS = ("data", "maintenance", "worker")
 SLOWER_MS = (0, 10, 300)
 #: The size of a batch on a disk that is nearly full.
@@ -52,7 +54,8 @@ def node_setting(setting: Setting, *, changes_voters: bool) -> Setting:
     dynamic = setting.dynamic or changes_voters
     low, high = setting.append_gap_ms
     if setting.batches_per_fetch < FEW_BATCHES and setting.network_ms[1] > 10:
-        setting = setting.replace(network_ms=(1, 6))  # or followers never catch up with the clients
+        # on a slow network, followers with small fetches would never catch up with the clients
+        setting = setting.replace(network_ms=(1, 6))
     return setting.replace(
         dynamic=dynamic,
         append_gap_ms=(max(low, APPEND_GAP_MS), max(high, 3 * APPEND_GAP_MS)) if high else (0, 0),
@@ -67,7 +70,7 @@ class NodeWorld(World):
     workload_type = NodeWorkload
     installs_slowly = False
     more_invariants: tuple[type[Invariant], ...] = (
-        FilesMatchModel,
+        FilesMatchWrites,
         StateMatchesLog,
         NewestAddresses,
     )
@@ -76,20 +79,20 @@ class NodeWorld(World):
     def __init__(
         self, seed: int, setting: Setting, trace: Callable[[str], None] | None = None
     ) -> None:
-        #: The reserve of a node for a full disk.
+        #: The size of the reserve for a full disk.
         self.reserve_bytes = Rng(seed, "reserve").pick([0, 3000])
-        #: A metadata log segment has one snapshot, or a few.
+        #: The size of a segment of the metadata log: one snapshot per segment, or a few.
         self.segment_bytes = Rng(seed, "segments").pick([500, 4000])
         #: The time in a turn for sliced work, and the duration of such a turn. In some runs it is a
         #: single step, so that everything else happens between the steps of a change.
         self.sliced_us, self.slice_ms = Rng(seed, "slices").pick([(TURN_BUDGET, 0), (1, 0), (1, 1)])
-        #: How much longer than the quorum's a job of another I/O thread takes, at most.
         self._io_rng = Rng(seed, "I/O threads")
-        self._slower_ms = {it: self._io_rng.pick(SLOWER_MS) for it in OTHER_IO_THREADS}
+        #: How much longer than a job of the quorum's thread a job of another thread takes, at most.
+        self._slower_ms = {thread: self._io_rng.pick(SLOWER_MS) for thread in OTHER_IO_THREADS}
         #: A node without the controller's role can't become a voter.
         self.reassigns = setting.dynamic
         #: The configured voters; none if the log has them.
-        self.static_voters = VoterSet() if setting.dynamic else first_voters(setting.voters)
+        self.static_voters = VoterSet() if setting.dynamic else configured_voters(setting.voters)
         self._count = setting.voters + setting.observers
         self._settings: dict[int, BrokerConfig] = {}
         #: The chain of the log that ends at an offset with a record of an epoch.
@@ -99,7 +102,9 @@ class NodeWorld(World):
         #: The offset of each append.
         self.offset_of: dict[int, int] = {}
         super().__init__(seed, setting, trace)
-        self._address_invariants = [it for it in self.invariants if isinstance(it, NewestAddresses)]
+        self._address_invariants = [
+            invariant for invariant in self.invariants if isinstance(invariant, NewestAddresses)
+        ]
 
     def sent(self, replica: Replica, to: Replica, body: Any) -> None:
         if self.tracing:
@@ -115,7 +120,7 @@ class NodeWorld(World):
         return config
 
     def forget_settings(self, replica: NodeReplica) -> None:
-        """Its settings have changed; they count from its next start on."""
+        """A node's settings have changed; they take effect at its next start."""
         self._settings.pop(replica.id, None)
 
     def boot_written(self, replica: NodeReplica, boot_timestamp_ms: int) -> None:
@@ -123,13 +128,13 @@ class NodeWorld(World):
         for invariant in self._address_invariants:
             invariant.on_boot(replica, boot_timestamp_ms)
 
-    def turned(self, replica: NodeReplica) -> None:
+    def turn_ended(self, replica: NodeReplica) -> None:
         """A turn of a node is over."""
         for invariant in self._address_invariants:
             invariant.on_turn(replica)
 
     def is_broker(self, replica: Replica) -> bool:
-        """In a quorum with configured voters, any other node is no controller."""
+        """In a quorum with configured voters, all other nodes are brokers only."""
         return not self.setting.dynamic and replica.id >= self.setting.voters
 
     def _properties_of(self, replica: NodeReplica) -> str:
@@ -163,13 +168,13 @@ class NodeWorld(World):
         )
         if setting.batches_per_fetch < FEW_BATCHES:
             raft = raft.replace(max_fetch_bytes=setting.batches_per_fetch * BATCH_BYTES)
-        # A state of this many records is larger than that of a bare core.
+        # A snapshot of a whole node is larger than that of a bare core.
         return raft.replace(max_snapshot_bytes=4 * setting.chunk_bytes)
 
     def replica_at(self, host: str) -> NodeReplica | None:
-        found = self.replicas.get(int(host.removeprefix("node")))
-        assert found is None or isinstance(found, NodeReplica)
-        return found
+        replica = self.replicas.get(int(host.removeprefix("node")))
+        assert replica is None or isinstance(replica, NodeReplica)
+        return replica
 
     # Logs ----------------------------------------------------------------------------------------
 
@@ -182,9 +187,10 @@ class NodeWorld(World):
             self.offset_of.update({value: offset for offset, value in values})
 
     def chain_ending(self, end: OffsetAndEpoch) -> int:
+        """The chain of the log that ended at the end of a snapshot."""
         chain = self._endings.get((end.offset, end.epoch))
         if chain is None:
-            raise Violation("storage", f"no log ever ended where the snapshot {end} does")
+            raise Violation("storage", f"no log ever ended at the end of snapshot {end}")
         return chain
 
     def snapshot_seen(self, replica: NodeProcess, snapshot: Snapshot) -> None:
@@ -192,19 +198,19 @@ class NodeWorld(World):
         self.saw("snapshot taken")
         for invariant in self.invariants:
             if isinstance(invariant, StateMatchesLog):
-                invariant.on_file(replica, snapshot)
+                invariant.on_snapshot_file(replica, snapshot)
 
     # Faults --------------------------------------------------------------------------------------
 
     def plan_file_faults(self, replica: NodeReplica) -> None:
         """Before a turn: plan the faults of its file operations."""
         files = replica.files
-        self.cancel_past_crash(replica)
+        self.cancel_expired_crash(replica)
         if replica.id in self.crash_permille and files.stop_before is None:
             permille = CRASH_FACTOR * self.crash_permille[replica.id]
             operations = OPERATIONS_TO_A_CRASH
-            if replica.disk.download is not None:  # installations are rare
-                permille, operations = CRASHES_WHILE_DOWNLOADING, 2 * OPERATIONS_TO_A_CRASH
+            if replica.disk.download is not None:
+                permille, operations = DOWNLOAD_CRASH_PERMILLE, 2 * OPERATIONS_TO_A_CRASH
             if self._crash_rng.permille(permille):
                 files.stop_before = files.operations + self._crash_rng.below(operations)
         if files.faults:
@@ -213,8 +219,8 @@ class NodeWorld(World):
             files.faults.append(Fault("pwritev"))
         self.limit_space(replica)
 
-    def cancel_past_crash(self, replica: NodeProcess) -> None:
-        """The fault is over: cancel a crash that has not happened yet."""
+    def cancel_expired_crash(self, replica: NodeProcess) -> None:
+        """Cancel a planned crash if the fault is over."""
         if replica.id not in self.crash_permille:
             replica.files.stop_before = None
 
