@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.node.handlers.delete_records",
-    source="if asked.offset == HIGH_WATERMARK else asked.offset\n",
-    replacement="if asked.offset else asked.offset\n",
+    source="if part.offset == HIGH_WATERMARK else part.offset\n",
+    replacement="if part.offset else part.offset\n",
     scenario="cluster",
     seed=3,
 )

@@ -7,19 +7,19 @@ from tests.mutants.mutant import Mutant
 MUTANT = Mutant(
     module="kraftlog.node.handlers.fetch",
     source=(
-        "                other = self._diverging_epoch(node, partition, part)\n"
-        "                if other is not None:\n"
-        "                    return other\n"
+        "                diverging = self._diverging_epoch(node, partition, part)\n"
+        "                if diverging is not None:\n"
+        "                    return diverging\n"
     ),
     replacement=(
-        "                other = self._diverging_epoch(node, partition, part)\n"
-        "                if other is not None:\n"
+        "                diverging = self._diverging_epoch(node, partition, part)\n"
+        "                if diverging is not None:\n"
         "                    manager, start = node.replica_manager, part.log_start_offset\n"
         "                    if part.fetch_offset <= partition.written_end:\n"
         "                        manager.in_sync_replicas.fetched(\n"
         "                            partition, *self.follower, part.fetch_offset, start\n"
         "                        )\n"
-        "                    return other\n"
+        "                    return diverging\n"
     ),
     scenario="cluster",
     seed=213,

@@ -6,9 +6,9 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.node.handlers.follower_read",
-    source="            found.append((partition.counts, length))",
+    source="            sent_bytes.append((partition.counts, length))",
     replacement="""\
-            found.append((partition.counts, length))
+            sent_bytes.append((partition.counts, length))
             manager.in_sync_replicas.fetched(
                 partition, *fetch.follower, end, part.log_start_offset
             )""",

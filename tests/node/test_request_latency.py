@@ -55,7 +55,7 @@ def test_responses_in_a_quick_turn_are_not_recorded(
     assert (received_ms == times.quick_ms) == is_quick
     slot = PendingResponse(None)
     slot.api, slot.received_ms = APIS[FETCH], received_ms
-    times.answered(slot)
+    times.sent(slot)
     found = [bucket for bucket, count in enumerate(times.slow.get(FETCH, [])) if count]
     assert found == ([] if noted is None else [bucket_of(noted)])
 

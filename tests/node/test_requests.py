@@ -535,8 +535,8 @@ def test_v5_a_new_active_controller_does_not_fence_its_own_broker() -> None:
         if life:
             node.broker_lifecycle.incarnation = bytes(16)  # the log has the previous incarnation
             node.broker_lifecycle.epoch = UNKNOWN
-        node.led_by(-1, node.quorum.core.election.epoch)
-        node.leads(node.quorum.core.election.epoch, host.now)
+        node.leader_changed(-1, node.quorum.core.election.epoch)
+        node.became_leader(node.quorum.core.election.epoch, host.now)
         before = partition_epoch(host)
         host.settle()
         assert (partition_epoch(host) > before) == is_fenced

@@ -1,1 +1,1 @@
-"""The pure whole: requests in, effects out."""
+"""The node, a state machine that connects the cores: requests in, effects out."""

@@ -1,8 +1,8 @@
 """The served APIs, their handlers and the advertised versions.
 
 A handler module is imported at the first request of its API, to start fast. An API that is not in
-this table is not advertised; a request for it closes the connection, as in Kafka. APIs of our own
-are advertised to our own client only.
+this table is not advertised; a request for it closes the connection, as in Kafka. APIs that Kafka
+does not have are advertised to kraftlog's own client only.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 class ServedApi(Value):
     """An API and its advertised versions, `first` to `last`.
 
-    Other versions are refused, as are versions of Produce without a schema here.
+    Other versions are refused, as are advertised ones that have no schema here (Produce 0 to 2).
     """
 
     key: int
+    #: The name of the module in `kraftlog.node.handlers`.
     handler: str
     first: int
     last: int
@@ -49,8 +50,8 @@ def _all_versions(key: int, handled_by: str = "") -> ServedApi:
 SERVED = {
     served.key: served
     for served in (
-        # With an advertised minimum of 3 some clients send uncompressed batches; requests of
-        # versions 0 to 2 are refused.
+        # If the advertised minimum is 3, some clients turn compression off; requests of
+        # versions 0 to 2 are refused all the same.
         ServedApi(ApiKey.PRODUCE, "produce", 0, APIS[ApiKey.PRODUCE].last),
         _all_versions(ApiKey.FETCH),
         _all_versions(ApiKey.LIST_OFFSETS),
@@ -115,7 +116,7 @@ SERVED = {
         _all_versions(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "security"),
         _all_versions(ApiKey.DESCRIBE_CLIENT_QUOTAS, "client_quotas"),
         _all_versions(ApiKey.ALTER_CLIENT_QUOTAS, "client_quotas"),
-        # Version 6 is for two-phase commit.
+        # Version 6 adds two-phase commit, which is not supported.
         ServedApi(ApiKey.INIT_PRODUCER_ID, "init_producer_id", 0, 5),
     )
 }
@@ -129,8 +130,9 @@ def served_on(listener: int) -> list[ServedApi]:
 
 
 def handler(key: int) -> Handler:
-    found = _handlers.get(key)
-    if found is None:
+    """The handler of a served API, imported if necessary."""
+    handle = _handlers.get(key)
+    if handle is None:
         module: Any = import_module(f"kraftlog.node.handlers.{SERVED[key].handler}")
-        found = _handlers[key] = module.handle
-    return found
+        handle = _handlers[key] = module.handle
+    return handle

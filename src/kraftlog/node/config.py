@@ -52,11 +52,12 @@ class NodeConfig(Value):
 
 
 class RecoveredMetadata(Value):
-    """The metadata log, the election state, the records of the latest snapshot and its end."""
+    """The metadata log, the election state, and the records of the latest snapshot."""
 
     log: RaftLog
     election: ElectionState
     snapshot: tuple[Message, ...] = ()
+    #: The end offset of that snapshot; without one, the start of the log.
     applied: int = 0
     #: The boot timestamp of the last start that reported itself to other nodes; -1: none.
     last_boot_ms: int = -1

@@ -3,7 +3,7 @@
 The changes of a failed handler are undone: a partition drops appends that are not written, the
 groups that the request used are reloaded from their log, and delayed work is cancelled. Only an
 exception within a step of the quorum ends the node, as a vote or an acknowledgement might depend on
-a half-made change: see `steps`.
+a half-made change: see `QuorumDriver.steps`.
 
 Periodic tasks that raise are retried later.
 """
@@ -74,7 +74,7 @@ class Attempts:
 
     def __init__(self, node: ServingNode) -> None:
         self._node = node
-        #: When each kind of error was last logged, and its number since.
+        #: When each kind of error was last logged, and how often it has occurred since.
         self._logged: dict[tuple[str, type], tuple[int, int]] = {}
 
     def attempt(self, what: str, step: Callable[..., Any], *arguments: Any) -> bool:
@@ -95,12 +95,12 @@ class Attempts:
 
     def _log(self, what: str, error: Exception) -> None:
         kind, now_ms = (what, type(error)), self._node.now.monotonic_ms
-        logged_ms, times = self._logged.get(kind, (now_ms - LOG_AGAIN_MS, 0))
+        logged_ms, count = self._logged.get(kind, (now_ms - LOG_AGAIN_MS, 0))
         if now_ms - logged_ms < LOG_AGAIN_MS:
-            self._logged[kind] = logged_ms, times + 1
+            self._logged[kind] = logged_ms, count + 1
             return
         self._logged[kind] = now_ms, 0
-        more = f" ({times} more since it was last logged)" if times else ""
+        more = f" ({count} more since it was last logged)" if count else ""
         self._node.emit(LogLine(f"{InternalError(what, error)}{more}"))
 
 
@@ -117,11 +117,11 @@ def _raise_within_a_step(node: ServingNode, error: Exception) -> None:
 
 def _partitions_of(node: ServingNode, request: Any) -> list[Partition]:
     """The local partitions that a Produce request names."""
-    found = []
+    partitions = []
     for topic in request.topic_data:
         topic_id = node.image.topic_ids.get(topic.name, topic.topic_id)
         for part in topic.partition_data:
             partition = node.replica_manager.partitions.get((topic_id, part.index))
             if partition is not None:
-                found.append(partition)
-    return found
+                partitions.append(partition)
+    return partitions

@@ -8,11 +8,12 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_VERSIONS = 8  # bits
+#: Bits of the version in a key of `Counts.requests`.
+_VERSION_BITS = 8
 
 
 class Counts:
-    """`requests` is by `key << 8 | version`: an int is cheaper than a pair per request."""
+    """`requests` is by `API key << 8 | version`: an int is cheaper than a pair per request."""
 
     def __init__(self) -> None:
         self.requests: dict[int, int] = {}
@@ -23,21 +24,21 @@ class Counts:
         self.activations = 0
 
     @staticmethod
-    def key_of(key: int, version: int) -> int:
+    def key_of(api_key: int, version: int) -> int:
         """The key of `requests` for an API and version."""
-        return key << _VERSIONS | version
+        return api_key << _VERSION_BITS | version
 
-    def count_request(self, key: int, version: int) -> None:
-        what = key << _VERSIONS | version
-        self.requests[what] = self.requests.get(what, 0) + 1
+    def count_request(self, api_key: int, version: int) -> None:
+        key = api_key << _VERSION_BITS | version
+        self.requests[key] = self.requests.get(key, 0) + 1
 
     def requests_by_api(self) -> dict[int, int]:
         totals: dict[int, int] = {}
-        for what, count in self.requests.items():
-            totals[what >> _VERSIONS] = totals.get(what >> _VERSIONS, 0) + count
+        for key, count in self.requests.items():
+            totals[key >> _VERSION_BITS] = totals.get(key >> _VERSION_BITS, 0) + count
         return totals
 
-    def by_api(self) -> Iterator[tuple[int, int, int]]:
-        """API key, version, number of requests."""
-        for what, count in list(self.requests.items()):
-            yield what >> _VERSIONS, what & ((1 << _VERSIONS) - 1), count
+    def requests_by_version(self) -> Iterator[tuple[int, int, int]]:
+        """Yields API key, version and number of requests."""
+        for key, count in list(self.requests.items()):
+            yield key >> _VERSION_BITS, key & ((1 << _VERSION_BITS) - 1), count

@@ -33,7 +33,7 @@ class DelayedOperations:
         self._fail = fail
         #: Deadline, sequence number, operation.
         self._waiting: list[tuple[int, int, DelayedOperation]] = []
-        self._numbers = 0
+        self._sequence = 0
         self._clean_up_at = MIN_CLEANUP_SIZE
 
     def __len__(self) -> int:
@@ -46,8 +46,8 @@ class DelayedOperations:
             self._waiting = [entry for entry in self._waiting if not entry[2].done]
             heapify(self._waiting)
             self._clean_up_at = max(2 * len(self._waiting), MIN_CLEANUP_SIZE)
-        self._numbers += 1
-        heappush(self._waiting, (deadline_ms, self._numbers, operation))
+        self._sequence += 1
+        heappush(self._waiting, (deadline_ms, self._sequence, operation))
 
     def poll(self, now: Now) -> None:
         """Expire the operations whose deadline has passed."""

@@ -21,14 +21,14 @@ MAX_BYTES = 32 << 20
 
 
 class EncodedTopics(MetadataPublisher):
-    """Encoded topics by topic id and form, which is the version and options of a request."""
+    """Encoded topics by topic id and form; a form is the version and options of a request."""
 
     name = "encoded topics"
 
     def __init__(self) -> None:
         self._kept: dict[Uuid, dict[Any, bytes]] = {}
         self._size_bytes = 0
-        #: Number of changes: an encoding that began before one may be out of date.
+        #: Number of changes so far: an encoding that began before the last one may be outdated.
         self.changes = 0
 
     def get(self, topic_id: Uuid, form: Any) -> Any:
@@ -36,13 +36,14 @@ class EncodedTopics(MetadataPublisher):
         forms = self._kept.get(topic_id)
         return None if forms is None else forms.get(form)
 
-    def keep(self, topic_id: Uuid, form: Any, piece: Any) -> Any:
-        self._size_bytes += len(piece)
+    def keep(self, topic_id: Uuid, form: Any, encoded: Any) -> Any:
+        """Add an encoded topic; returns it."""
+        self._size_bytes += len(encoded)
         if self._size_bytes > MAX_BYTES:
             self.clear()
-            self._size_bytes = len(piece)
-        self._kept.setdefault(topic_id, {})[form] = piece
-        return piece
+            self._size_bytes = len(encoded)
+        self._kept.setdefault(topic_id, {})[form] = encoded
+        return encoded
 
     def changed(self, change: Change) -> None:
         """Drop the topics that a change affects."""
@@ -60,8 +61,8 @@ class EncodedTopics(MetadataPublisher):
         self.clear()
 
     def _forget(self, topic_id: Uuid) -> None:
-        for piece in self._kept.pop(topic_id, {}).values():
-            self._size_bytes -= len(piece)
+        for encoded in self._kept.pop(topic_id, {}).values():
+            self._size_bytes -= len(encoded)
 
     def clear(self) -> None:
         self.changes += 1

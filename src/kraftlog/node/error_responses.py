@@ -73,11 +73,12 @@ def _configs(api_key: int) -> Callable[[Any, int, int], dict[str, Any]]:
 
 
 def _elect_leaders(_: Any, version: int, code: int) -> dict[str, Any]:
+    # Version 0 has no error code for the whole request.
     return {"error_code": code if version else 0, "replica_election_results": ()}
 
 
 def _describe_topic_partitions(request: Any, _: int, code: int) -> dict[str, Any]:
-    """A request for all topics fails by a topic without a name: there is no error code for all."""
+    """If all topics are requested, one without a name has the error: the response has no code."""
     result = _module(ApiKey.DESCRIBE_TOPIC_PARTITIONS).DescribeTopicPartitionsResponseTopic
     names = [topic.name for topic in request.topics] or [None]
     return {

@@ -27,23 +27,27 @@ if TYPE_CHECKING:
     )
 
 NO_SESSION = 0
-#: The epochs of a request that starts a session, and of one that ends it or wants none.
-FIRST, LAST = 0, -1
+#: The session epoch of a request that starts a session.
+INITIAL_EPOCH = 0
+#: The session epoch of a request that ends its session, or wants none.
+FINAL_EPOCH = -1
 _MAX_EPOCH = 0x7FFFFFFF
+#: The first version of Fetch that names topics by id.
 BY_ID_SINCE = 13
 #: Idle time, or minimum age, after which a session may be evicted (as in Kafka).
 EVICTION_MS = 120_000
+#: Instead of an offset: the client does not know it.
 UNKNOWN = -1
-#: More than any request waits for.
+#: More bytes than any request waits for.
 MANY_BYTES = 1 << 62
-#: The types of partitions that are encoded already.
-_ENCODED: frozenset[type] = frozenset((bytes, tuple))
+#: The types of the partitions of a response that are encoded already.
+_ENCODED_TYPES: frozenset[type] = frozenset((bytes, tuple))
 #: Partitions per slice, if the request is served in slices.
 PARTITIONS_PER_SLICE = 200
 
 
 class SessionPartition:
-    """A partition's request, and the offsets in its last response."""
+    """A partition of a session: its latest request, and the offsets in its last response."""
 
     __slots__ = (
         "high_watermark",
@@ -65,7 +69,7 @@ class SessionPartition:
         #: The partition that reports its changes, while it is on this broker.
         self.partition: Partition | None = None
         self.is_removed = False
-        #: The bytes written to it as of its last read or reported change.
+        #: The partition's `written_bytes` as of its last read or reported change.
         self.written_bytes = 0
 
     @property
@@ -92,7 +96,7 @@ class SessionPartition:
         return session.delayed
 
     def has_sent(self, partition: Partition) -> bool:
-        """Whether the client knows the partition's offsets."""
+        """Whether the last response had the partition's current high watermark and log start."""
         return self.high_watermark == partition.high_watermark and self.start == partition.start
 
     def partition_removed(self) -> object | None:
@@ -101,15 +105,15 @@ class SessionPartition:
         return self.changed()
 
     def requested(self, request: FetchPartition) -> None:
-        """A request has the partition again. At the same offset, the client did not use the last
-        response: a follower skips a partition whose leader epoch has changed."""
+        """A request names the partition again. If it has the same offset, the client has ignored
+        the last response, as a follower does if the leader epoch has changed."""
         if request.fetch_offset == self.request.fetch_offset:
             self.high_watermark = UNKNOWN
         self.request = request
 
     def sent(self, data: PartitionData) -> None:
-        """Note the offsets in a response. After an error or a divergence the client ignores them,
-        so the next response includes the partition."""
+        """Note the offsets in a response. The client ignores them after an error or a divergence,
+        so the next response includes the partition again."""
         is_unused = data.error_code or data.diverging_epoch.end_offset >= 0
         self.high_watermark = UNKNOWN if is_unused else data.high_watermark
         self.start = data.log_start_offset
@@ -118,16 +122,16 @@ class SessionPartition:
 class SessionTopic:
     """The partitions of one topic, in the order in which they are served."""
 
-    __slots__ = ("known", "topic", "topic_id")
+    __slots__ = ("by_index", "topic", "topic_id")
 
     def __init__(self, topic: str, topic_id: Uuid) -> None:
         self.topic = topic
         self.topic_id = topic_id
-        self.known: dict[int, SessionPartition] = {}
+        self.by_index: dict[int, SessionPartition] = {}
 
     @property
     def partitions(self) -> list[FetchPartition]:
-        return [partition.request for partition in self.known.values()]
+        return [partition.request for partition in self.by_index.values()]
 
 
 class FetchSession:
@@ -168,15 +172,15 @@ class FetchSession:
         return topic_id if self.by_id else topic
 
     def has_only(self, topic: str, topic_id: Uuid, index: int) -> bool:
-        """Whether this is its only partition."""
+        """Whether this is the session's only partition."""
         if len(self.topics) != 1:
             return False
-        found = self.topics.get(self._key(topic, topic_id))
-        return found is not None and len(found.known) == 1 and index in found.known
+        only = self.topics.get(self._key(topic, topic_id))
+        return only is not None and len(only.by_index) == 1 and index in only.by_index
 
     def find(self, topic: str, topic_id: Uuid, index: int) -> SessionPartition | None:
-        found = self.topics.get(self._key(topic, topic_id))
-        return None if found is None else found.known.get(index)
+        session_topic = self.topics.get(self._key(topic, topic_id))
+        return None if session_topic is None else session_topic.by_index.get(index)
 
     def update(self, topics: Iterable[FetchTopic]) -> None:
         """Add or update the partitions of a request."""
@@ -187,34 +191,36 @@ class FetchSession:
         """`update` in steps; yields their costs."""
         for topic in topics:
             key = self._key(topic.topic, topic.topic_id)
-            known = self.topics.get(key)
-            if known is None:
-                known = self.topics[key] = SessionTopic(topic.topic, topic.topic_id)
+            session_topic = self.topics.get(key)
+            if session_topic is None:
+                session_topic = SessionTopic(topic.topic, topic.topic_id)
+                self.topics[key] = session_topic
             for number, part in enumerate(topic.partitions, 1):
-                before = known.known.get(part.partition)
-                if before is None:
-                    before = SessionPartition(self, known, part)
-                    known.known[part.partition] = before
+                partition = session_topic.by_index.get(part.partition)
+                if partition is None:
+                    partition = SessionPartition(self, session_topic, part)
+                    session_topic.by_index[part.partition] = partition
                     self.size += 1
                 else:
-                    before.requested(part)
-                self.changed[before] = None
+                    partition.requested(part)
+                self.changed[partition] = None
                 if not number % PARTITIONS_PER_SLICE:
                     yield PARTITIONS_PER_SLICE
             yield 1
 
     def forget(self, request: FetchRequest) -> None:
+        """Remove the partitions that the request no longer wants."""
         for topic in request.forgotten_topics_data:
             key = self._key(topic.topic, topic.topic_id)
-            known = self.topics.get(key)
-            if known is not None:
+            session_topic = self.topics.get(key)
+            if session_topic is not None:
                 for index in topic.partitions:
-                    removed = known.known.pop(index, None)
+                    removed = session_topic.by_index.pop(index, None)
                     if removed is not None:
                         self.size -= 1
                         removed.is_removed = True
                         self.changed.pop(removed, None)
-                if not known.known:
+                if not session_topic.by_index:
                     del self.topics[key]
 
     def sent(self, responses: Iterable[FetchableTopicResponse]) -> None:
@@ -226,15 +232,15 @@ class FetchSession:
         """`sent` in steps; yields their costs."""
         for topic in responses:
             key = self._key(topic.topic, topic.topic_id)
-            known = self.topics.get(key)
-            if known is None:
+            session_topic = self.topics.get(key)
+            if session_topic is None:
                 continue
             for number, data in enumerate(topic.partitions, 1):
                 if not number % PARTITIONS_PER_SLICE:
                     yield PARTITIONS_PER_SLICE
-                if type(data) in _ENCODED:
+                if type(data) in _ENCODED_TYPES:
                     continue  # see `sent_encoded`
-                partition = known.known.get(data.partition_index)
+                partition = session_topic.by_index.get(data.partition_index)
                 if partition is not None:
                     partition.sent(data)
                     if data.records:
@@ -243,17 +249,17 @@ class FetchSession:
             yield 1
 
     def sent_encoded(self, encoded: Iterable[tuple[SessionPartition, int, int, bool]]) -> None:
-        """`sent` for encoded partitions: high watermark, log start, and whether with records."""
+        """`sent` for encoded partitions: high watermark, log start, whether there are records."""
         changed = self.changed
-        for known, high_watermark, start, has_records in encoded:
-            known.high_watermark, known.start = high_watermark, start
+        for session_partition, high_watermark, start, has_records in encoded:
+            session_partition.high_watermark, session_partition.start = high_watermark, start
             if has_records:
-                changed.pop(known, None)
-                changed[known] = None
+                changed.pop(session_partition, None)
+                changed[session_partition] = None
 
 
 class FetchSessions:
-    """At most `slots` sessions, the least recently used first."""
+    """At most `slots` sessions, ordered from the least to the most recently used."""
 
     def __init__(self, slots: int, rng: Rng) -> None:
         self._slots = slots
@@ -265,7 +271,7 @@ class FetchSessions:
 
     def resume(self, request: FetchRequest, version: int, now: Now) -> FetchSession | int | None:
         """The session that a request continues, None without one, or an error code."""
-        if request.session_epoch in {FIRST, LAST}:
+        if request.session_epoch in {INITIAL_EPOCH, FINAL_EPOCH}:
             self.drop(request.session_id)
             return None
         session = self._sessions.get(request.session_id)
@@ -284,7 +290,7 @@ class FetchSessions:
         return session
 
     def advance(self, session: FetchSession, now: Now) -> None:
-        """Advance the epoch and make it the most recently used."""
+        """Advance the epoch of a session, which becomes the most recently used."""
         del self._sessions[session.id]
         self._sessions[session.id] = session
         session.used_ms = now.monotonic_ms
@@ -330,14 +336,18 @@ class FetchSessions:
         return session
 
     def _new_id(self) -> int:
-        """A random id, so that no client has it from before a restart."""
+        """A random id: a client may still use an id from before a restart."""
         while True:
             session_id = self._rng.getrandbits(31)
             if session_id != NO_SESSION and session_id not in self._sessions:
                 return session_id
 
     def _make_room(self, newcomer: FetchSession, now: Now) -> bool:
-        """Evict an idle session, else a smaller one that is old enough."""
+        """Whether there is room for another session, if necessary by evicting one.
+
+        That is an idle session; or else the smallest one that is old enough and smaller than the
+        newcomer, where any session of a follower counts as larger than those of consumers.
+        """
         if len(self._sessions) < self._slots:
             return True
         if not self._sessions:
@@ -354,12 +364,12 @@ class FetchSessions:
         ]
         if not evictable:
             return False
-        least = min(evictable, key=_value)
-        if _value(least) >= _value(newcomer):
+        smallest = min(evictable, key=_eviction_rank)
+        if _eviction_rank(smallest) >= _eviction_rank(newcomer):
             return False
-        self.drop(least.id)
+        self.drop(smallest.id)
         return True
 
 
-def _value(session: FetchSession) -> tuple[bool, int]:
+def _eviction_rank(session: FetchSession) -> tuple[bool, int]:
     return session.is_follower, session.size

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from kraftlog.types import Uuid
     from kraftlog.wire.messages.fetch import FetchResponse
 
-#: No leader and no epoch.
-NONE_KNOWN = -1, -1
+#: Leader and leader epoch of an unknown partition.
+NO_LEADER_OR_EPOCH = -1, -1
 #: The errors of a fetch after which the client needs the current leader.
 _LEADER_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 #: The number of partitions in a step.
@@ -29,37 +29,39 @@ def leader_of(image: Image, topic: str, topic_id: Uuid, index: int) -> tuple[int
     if topic_id == NULL_UUID:
         topic_id = image.topic_ids.get(topic, NULL_UUID)
     partition = image.partitions.get((topic_id, index))
-    return NONE_KNOWN if partition is None else (partition.leader, partition.leader_epoch)
+    return NO_LEADER_OR_EPOCH if partition is None else (partition.leader, partition.leader_epoch)
 
 
 def add_leader_endpoint(
-    node: ServingNode, slot: PendingResponse, leader: int, response: Any, endpoint: Any
+    node: ServingNode, slot: PendingResponse, leader: int, response: Any, endpoint_type: Any
 ) -> None:
-    """Add a leader's endpoint to a response once; `endpoint` is the response's own struct.
+    """Add a leader's endpoint to a response once; `endpoint_type` is the struct for it.
 
-    A leader that is fenced, or without the listener that the client uses, has none.
+    Not if the leader is fenced, or lacks the listener that the client uses.
     """
-    if leader in [named.node_id for named in response.node_endpoints]:
+    if leader in [endpoint.node_id for endpoint in response.node_endpoints]:
         return
     broker = node.image.brokers.get(leader)
-    at = None if broker is None or broker.fenced else broker.endpoint(slot.connection.listener_name)
-    if broker is None or at is None:
+    if broker is None or broker.fenced:
+        return
+    endpoint = broker.endpoint(slot.connection.listener_name)
+    if endpoint is None:
         return
     response.node_endpoints = [
         *response.node_endpoints,
-        endpoint(node_id=broker.id, host=at.host, port=at.port, rack=broker.rack),
+        endpoint_type(node_id=broker.id, host=endpoint.host, port=endpoint.port, rack=broker.rack),
     ]
 
 
 def add_current_leaders(
     node: ServingNode, slot: PendingResponse, response: FetchResponse
 ) -> Iterator[int]:
-    """Name the current leaders to a client with outdated metadata (KIP-951); yields the costs."""
+    """Add the current leaders for a client with outdated metadata (KIP-951); yields the costs."""
     from kraftlog.wire.messages.fetch import LeaderIdAndEpoch, NodeEndpoint
 
     for topic in response.responses:
         for number, data in enumerate(topic.partitions, 1):
-            # Those that are encoded already have no error.
+            # Partitions that are encoded already have no error.
             if getattr(data, "error_code", 0) in _LEADER_ERRORS:
                 leader, epoch = leader_of(
                     node.image, topic.topic, topic.topic_id, data.partition_index

@@ -81,7 +81,7 @@ LIFECYCLE_TASK = "sending a registration or heartbeat of the broker"
 STARTING_MS = 60_000
 #: The APIs of the data path: by far the most requests, and they change little but logs.
 _DATA = frozenset((ApiKey.PRODUCE, ApiKey.FETCH))
-#: Requests that bring no deadline forward, unless their handlers report it.
+#: Requests that bring no deadline forward, unless their handlers call `wait` or `emit`.
 _WITHOUT_DEADLINES = _DATA | {ApiKey.READ_OFFSET}
 
 
@@ -95,8 +95,8 @@ class Node:
         self.logs = logs
         #: When the current turn began.
         self.now = now
-        #: Whether `poll` is needed: something since the last one may have changed what is due.
-        #: Produce and Fetch requests do not, unless they have to wait.
+        #: Whether `poll` is needed, as something since the last one may have changed what is due.
+        #: Produce and Fetch requests change nothing, unless they have to wait.
         self.needs_poll = True
         #: `poll` is due at this time at the latest, by the calls of `poll_by` since the last one.
         self.due_ms = NEVER_MS
@@ -150,7 +150,7 @@ class Node:
         self.producer_expiration = parts.producer_expiration(self) if settings.is_broker else None
         self.producer_ids = ProducerIds(config.node_id, self.broker_epoch, self.controller_channel)
         self._snapshot_policy = snapshot_policy_of(settings)
-        self._starts_until_ms = now.monotonic_ms + STARTING_MS
+        self._snapshots_wait_until_ms = now.monotonic_ms + STARTING_MS
         self._add_publishers()
         try:
             self._install(metadata.snapshot)
@@ -229,7 +229,7 @@ class Node:
             self.active_controller.controller.install_snapshot(image)
         self.metadata_loader.install(image)
 
-    def led_by(self, leader_id: int, epoch: int) -> None:
+    def leader_changed(self, leader_id: int, epoch: int) -> None:
         """The quorum has a new leader, or none (-1)."""
         self.linearizable_reads.leader_changed(leader_id, epoch, self.now)
         if self.active_controller is not None:
@@ -241,7 +241,7 @@ class Node:
         else:
             self._reset_backoffs()
 
-    def leads(self, epoch: int, now: Now) -> None:
+    def became_leader(self, epoch: int, now: Now) -> None:
         """This node leads the quorum and has replayed the log: its controller becomes active."""
         if self.active_controller is not None:
             self.counts.activations += 1
@@ -297,14 +297,14 @@ class Node:
             self.quorum.handle(message, now)
 
     def _fetch_ended(self, report: RequestReport, now: Now) -> None:
-        """Follow a leader. Records alone change no deadline."""
+        """Handle the outcome of a follower's fetch. Records alone change no deadline."""
         fetchers = self.replica_manager.fetchers
         due_ms = fetchers.deadline()
         fetchers.handle(report, now)
         self.needs_poll |= fetchers.deadline() != due_ms
 
     def _request_ended(self, report: RequestReport, now: Now) -> None:
-        """Pass a response to what has sent the request: each has channels of its own."""
+        """Pass the outcome of a request to its sender: each sender has channels of its own."""
         channel = report.channel
         if channel in {CONTROLLER_CHANNEL, HEARTBEAT_CHANNEL}:
             self.controller_channel.handle(report, now)
@@ -318,7 +318,7 @@ class Node:
             self.broker_probes.handle(report, now)
 
     def _peer_down(self, report: PeerDown, now: Now) -> None:
-        """A refused connection is evidence about that listener: the quorum's, or a broker's."""
+        """A connection was refused: by a controller, by a broker, or by both in one process."""
         is_of_quorum = report.channel in {QUORUM_CHANNEL, CONTROLLER_CHANNEL, HEARTBEAT_CHANNEL}
         if is_of_quorum:
             self.quorum.handle(report, now)
@@ -329,9 +329,10 @@ class Node:
 
     @property
     def is_ready(self) -> bool:
-        """Whether clients may connect: the broker is unfenced, and has replayed that it is.
+        """Whether clients may connect: the broker has replayed that it is unfenced.
 
-        Before that a Metadata response would not name it, and some clients retry only much later.
+        Before that a Metadata response would not name the broker, and some clients
+        retry only much later.
         """
         lifecycle = self.broker_lifecycle
         return lifecycle is None or lifecycle.is_unfenced
@@ -362,7 +363,7 @@ class Node:
         self._effects.append(effect)
 
     def send_fetch(self, effect: SendRequest) -> None:
-        """`emit` for a follower's fetch: the host knows when that times out."""
+        """`emit` for a follower's fetch, which needs no poll: the host keeps its timeout."""
         self._effects.append(effect)
 
     def poll_by(self, due_ms: int) -> None:
@@ -399,8 +400,8 @@ class Node:
         self.quorum.poll(now)
         self.discovery.poll(now)
         self.linearizable_reads.poll(now)
-        if self.is_ready or now.monotonic_ms >= self._starts_until_ms:
-            # Unfencing changes all partitions of the broker: an earlier snapshot lacks that.
+        if self.is_ready or now.monotonic_ms >= self._snapshots_wait_until_ms:
+            # Unfencing changes all partitions of the broker; an earlier snapshot would lack that.
             self.snapshot_if_due(now, self._snapshot_policy)
         if self.broker_probes is not None:
             self.broker_probes.poll(now)
@@ -452,9 +453,9 @@ class Node:
             self.group_coordinators,
             self.producer_expiration,
         ):
-            at = part.deadline() if part is not None else None
-            if at is not None:
-                due.append(at)
+            deadline_ms = part.deadline() if part is not None else None
+            if deadline_ms is not None:
+                due.append(deadline_ms)
         return min(due, default=None)
 
     def wait_for_ms(self, operation: DelayedOperation, timeout_ms: int) -> None:

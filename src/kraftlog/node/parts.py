@@ -120,25 +120,25 @@ def discovery(node: Node, last_boot_ms: int, now: Now) -> Discovery:
 
 
 def _own_controller_endpoint(node: Node) -> tuple[str, int] | None:
-    """Where other controllers reach this one; None if it is a broker, or does not know its host.
+    """Where other controllers reach this one; None if it is a broker, or its host is not known.
 
-    As in its voter record, a listener without a host keeps the recorded host.
+    If the settings name no host, the host is that of this node's voter record.
     """
     settings, me = node.config.settings, node.config.node_id
     name = settings.controller_listener_names[0]
     listener = endpoint_of(settings.advertised_controller_listeners, name)
-    reached = endpoint_of(node.config.controller_addresses, name)
-    if not settings.is_controller or listener is None or reached is None:
+    advertised = endpoint_of(node.config.controller_addresses, name)
+    if not settings.is_controller or listener is None or advertised is None:
         return None
     named = node.named_voters.get(me)
     if named is not None and not settings.is_given("advertised.listeners"):
         return named.host, named.port
-    host = reached.host
+    host = advertised.host
     if listener.is_wildcard:
         voter = node.quorum.core.log.voter_set.voter(me)
         recorded = endpoint_of(voter.endpoints, name) if voter is not None else None
         host = recorded.host if recorded is not None else host
-    return None if is_any_address(host) else (host, reached.port)
+    return None if is_any_address(host) else (host, advertised.port)
 
 
 def registered_voter(node: Node, key: ReplicaKey) -> Voter | None:
@@ -195,7 +195,7 @@ def broker_probes(node: Node, active_controller: ActiveController) -> BrokerProb
 
 
 def voter_updater(node: Node) -> VoterUpdater:
-    """With static voters (controller.quorum.voters) their endpoints come from the settings."""
+    """With static voters, the recorded endpoint is this node's in controller.quorum.voters."""
     from kraftlog.config.endpoints import Listener
     from kraftlog.node.quorum.voter_updater import VoterUpdater
 
@@ -228,8 +228,8 @@ def controller_registration(node: Node) -> ControllerRegistration:
 
 def _endpoints_as_voter(node: Node) -> list[Endpoint]:
     """The endpoints of this controller once it is a voter."""
-    result = node.config.controller_addresses
-    return [Endpoint(each.name, each.host, each.port) for each in result]
+    addresses = node.config.controller_addresses
+    return [Endpoint(it.name, it.host, it.port) for it in addresses]
 
 
 def broker_lifecycle(node: Node) -> BrokerLifecycle:

@@ -31,12 +31,12 @@ _arrays: dict[type[Message], Sequence[tuple[str, bool]]] = {}
 def items_of(message: Any, most: int = FEW_ITEMS) -> int:
     """The number of structs in a message, counted up to `most` + 1."""
     count = 0
-    for name, has_more in _arrays_of(type(message)):
-        found = getattr(message, name) or ()
-        count += len(found)
+    for name, is_nested in _arrays_of(type(message)):
+        structs = getattr(message, name) or ()
+        count += len(structs)
         if count > most:
             return most + 1
-        for item in found if has_more else ():
+        for item in structs if is_nested else ():
             count += items_of(item, most)
             if count > most:
                 return most + 1
@@ -44,15 +44,15 @@ def items_of(message: Any, most: int = FEW_ITEMS) -> int:
 
 
 def _arrays_of(cls: type[Message]) -> Sequence[tuple[str, bool]]:
-    """The fields that are arrays of structs, and whether those structs have such fields."""
-    found = _arrays.get(cls)
-    if found is None:
-        found = _arrays[cls] = [
+    """The fields that are arrays of structs, and whether those structs have arrays of structs."""
+    fields = _arrays.get(cls)
+    if fields is None:
+        fields = _arrays[cls] = [
             (field.name, bool(_arrays_of(field.struct)))
             for field in cls._schema
             if field.is_array and field.struct is not None
         ]
-    return found
+    return fields
 
 
 class PendingResponse:
@@ -89,7 +89,7 @@ class PendingResponse:
         #: Size of the request as the connection counts it.
         self.size = 0
         self.pieces: list[Any] | None = None
-        #: The number of partitions that the response waits for, and the response.
+        #: The number of partitions that the response still waits for, and the response.
         self.waits = 0
         self.response: Any = None
         #: Delayed work, cancelled when the connection closes.
@@ -100,7 +100,7 @@ class PendingResponse:
         try:
             pieces = response_frame(self.api, self.version, self.correlation_id, response)
         except Exception as error:  # the request is carried out; only its response fails
-            self._cannot_answer(error)
+            self._fail_connection(error)
             return
         self._send(pieces)
 
@@ -126,7 +126,7 @@ class PendingResponse:
                 yield ITEM_COST * count
             pieces = framed(self.api, self.version, self.correlation_id, written + joined(pieces))
         except Exception as error:
-            self._cannot_answer(error)
+            self._fail_connection(error)
             return
         self._send(pieces)
         yield from free_message_in_steps(response)
@@ -135,7 +135,7 @@ class PendingResponse:
         self.pieces = pieces
         self.connection.ready(self)
 
-    def _cannot_answer(self, error: Exception) -> None:
+    def _fail_connection(self, error: Exception) -> None:
         assert self.api is not None
         what = f"responding to {self.api.name} version {self.version}"
         self.connection.fail(InternalError(what, error))

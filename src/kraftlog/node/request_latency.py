@@ -48,9 +48,9 @@ def upper_bound(bucket: int) -> int:
 
 
 class RequestLatency:
-    """The host reports the end of each turn, and the responses of the turn that are not quick.
+    """The host reports the end of each turn, and the responses sent in it that are not quick.
 
-    A response is quick if its request arrived in this turn and the turn took no millisecond.
+    A response is quick if its request arrived in this turn and the turn took less than 1 ms.
     """
 
     __slots__ = ("_before", "_began_ms", "_ends_ms", "_latest", "quick_ms", "slow")
@@ -58,7 +58,7 @@ class RequestLatency:
     def __init__(self) -> None:
         #: By API key: counts by latency bucket, without quick responses.
         self.slow: dict[int, list[int]] = {}
-        #: Responses to requests of this time are quick.
+        #: Responses to requests received at this time are quick.
         self.quick_ms = -1
         self._ends_ms = 0
         #: The counts at the starts of the last two spans, quick ones in bucket 0.
@@ -70,7 +70,7 @@ class RequestLatency:
         self._ends_ms = began_ms + took_ms
         self.quick_ms = -1 if took_ms else began_ms
 
-    def answered(self, slot: SentResponse) -> None:
+    def sent(self, slot: SentResponse) -> None:
         """Count a response by its `received_ms`."""
         if slot.api is not None:
             self.add(slot.api.key, self._ends_ms - slot.received_ms, slot.count)
@@ -92,21 +92,22 @@ class RequestLatency:
         result = self._all(totals)
         if now_ms - self._began_ms >= SPAN_MS:
             self._before, self._latest, self._began_ms = self._latest, result, now_ms
-        none = [0] * BUCKETS
+        zeros = [0] * BUCKETS
         return {
             key: [
-                now - then for now, then in zip(buckets, self._before.get(key, none), strict=True)
+                count - before
+                for count, before in zip(buckets, self._before.get(key, zeros), strict=True)
             ]
             for key, buckets in result.items()
         }
 
     def _all(self, totals: dict[int, int]) -> dict[int, list[int]]:
-        found = {}
+        result = {}
         for key, total in totals.items():
             buckets = self.slow.get(key)
-            found[key] = buckets = [0] * BUCKETS if buckets is None else buckets[:]
+            result[key] = buckets = [0] * BUCKETS if buckets is None else buckets[:]
             buckets[0] = max(0, total - sum(buckets))
-        return found
+        return result
 
 
 def quantile(buckets: list[int], share: float) -> float:

@@ -4,7 +4,7 @@ A handler with much to do returns a generator. A connection delivers no further 
 unfinished, so the requests of a client keep their order.
 
 A sliced request reads the current image in each slice: a response about many topics may show one
-before a change and another after it, as responses of two brokers may. A decision about several
+before a change and another after it, as the responses of two brokers may. A decision about several
 things happens within one slice.
 """
 
@@ -56,10 +56,10 @@ class SlicedRequests(Slices):
         `request`: a Produce or Fetch request; `contain` undoes it if a later slice raises.
         """
         sliced = SlicedRequest(slot, steps, request)
-        left = self._budget_left
-        if left > 0:
+        budget = self._budget_left
+        if budget > 0:
             self._budget_left -= sliced.advance(
-                min(left, self.slice_budget) if self.has_work else left
+                min(budget, self.slice_budget) if self.has_work else budget
             )
         if not sliced.done:
             slot.waiter = sliced
@@ -100,7 +100,7 @@ class SlicedRequests(Slices):
 
 
 def kept_body(buffer: Buffer, pos: int, end: int) -> tuple[Buffer, int]:
-    """The body of a request kept for later turns, and its position; a giant one is not copied."""
+    """A request's body, kept for later turns, and its position; a giant one is not copied."""
     if end - pos > GIANT_FRAME_BYTES and end == len(buffer):
         return buffer, pos
     return bytes(memoryview(buffer)[pos:end]), 0

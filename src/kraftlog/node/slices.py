@@ -26,7 +26,7 @@ SLICE_BUDGET = 500
 
 
 class Work:
-    """Unfinished work of the node itself: an exception in it ends the node."""
+    """Unfinished work, as a generator. An exception in work of the node itself ends the node."""
 
     __slots__ = ("done", "is_cancelled", "steps")
 
@@ -54,8 +54,8 @@ class Work:
 class Slices:
     """The budget of a turn for sliced work of the node itself and of requests.
 
-    Both share the budget, with at least one step each. `has_work`: the next turn continues, even
-    without input.
+    Both share the budget, with at least one step each. While work is left (`has_work`), the host
+    begins the next turn without waiting for input.
     """
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class Slices:
         return bool(self._own or self._waiting)
 
     def limit(self, turn_budget: int) -> None:
-        """The budget of a turn."""
+        """Set the budget of each turn."""
         self.turn_budget = self._budget_left = turn_budget
         self.slice_budget = min(turn_budget, SLICE_BUDGET)
 
@@ -86,7 +86,7 @@ class Slices:
     def finish_turn(self) -> bool:
         """Spend the rest of the turn's budget, at least one step of each kind.
 
-        Returns whether work is left.
+        Returns whether any work was done.
         """
         if not self.has_work:
             self._budget_left = self.turn_budget
@@ -116,7 +116,7 @@ class Slices:
             self._own.append(work)
 
     def _continue_request(self) -> None:
-        """Continue a sliced request; only a node has them."""
+        """Continue a sliced request; see `SlicedRequests`."""
 
     def _request_poll(self) -> None:
         """Request a poll in the next turn."""

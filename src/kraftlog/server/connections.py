@@ -409,7 +409,7 @@ class Connection:
             out.extend(slot.pieces or ())
             self.unanswered -= slot.size
             if slot.received_ms != quick_ms:
-                self.times.answered(slot)
+                self.times.sent(slot)
         before = self.unsent
         while out:
             pieces = self._gather()

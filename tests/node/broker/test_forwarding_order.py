@@ -16,7 +16,7 @@ def test_v5_a_broker_sends_its_heartbeat_before_it_forwards_requests() -> None:
     host.node.handle(effects.RequestFailed(CHANNEL, 2, take_forwarded(peers)), host.now)
     host.turn()
     peers.requests.clear()
-    host.node.led_by(2, host.node.quorum.epoch + 1)
+    host.node.leader_changed(2, host.node.quorum.epoch + 1)
     host.turn()
     (first,) = [it for it in peers.requests if it.channel in {CHANNEL, HEARTBEAT_CHANNEL}]
     assert (first.channel, first.api_key) == (HEARTBEAT_CHANNEL, ApiKey.BROKER_REGISTRATION)

@@ -181,7 +181,7 @@ def partitions_of_session(session: Any) -> Any:
     return [
         (topic.topic, index, known.request, known.high_watermark, known.start)
         for topic in session.topics.values()
-        for index, known in topic.known.items()
+        for index, known in topic.by_index.items()
     ]
 
 

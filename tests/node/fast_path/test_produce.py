@@ -17,7 +17,7 @@ from kraftlog.errors import ProtocolError
 from kraftlog.node.fast_path.request_templates import (
     LONGEST_PREFIX,
     MAX_LEARNT,
-    MAX_SIZES,
+    MAX_PREFIX_LENGTHS,
     MAX_TEMPLATES,
     RequestTemplates,
 )
@@ -484,9 +484,9 @@ def test_requests_with_long_names_get_no_template(
 
 def test_the_number_of_request_lengths_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each known length is tried for every later request."""
-    frames = 2 * [frame(PLAIN, client="x" * length) for length in range(2 * MAX_SIZES)]
+    frames = 2 * [frame(PLAIN, client="x" * length) for length in range(2 * MAX_PREFIX_LENGTHS)]
     known = served_by_template_each(frames, monkeypatch)[len(frames) // 2 :]
-    assert known == MAX_SIZES * [True] + MAX_SIZES * [False]
+    assert known == MAX_PREFIX_LENGTHS * [True] + MAX_PREFIX_LENGTHS * [False]
 
 
 class NamedTemplate:

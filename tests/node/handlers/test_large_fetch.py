@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kraftlog.errors import ErrorCode
-from kraftlog.node.fetch_sessions import FIRST, LAST
+from kraftlog.node.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH
 from kraftlog.node.handlers import large_fetch
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
@@ -41,7 +41,7 @@ def fetch(offset: int, count: int = MANY, **words: Any) -> FetchRequest:
         FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 20)
         for index in range(count)
     ]
-    fields = {"max_wait_ms": 0, "min_bytes": 1, "session_epoch": LAST} | words
+    fields = {"max_wait_ms": 0, "min_bytes": 1, "session_epoch": FINAL_EPOCH} | words
     return FetchRequest(topics=[FetchTopic(topic="many", partitions=parts)], **fields)
 
 
@@ -139,7 +139,7 @@ def test_a_topic_may_be_deleted_during_a_large_fetch() -> None:
 def test_a_session_of_many_partitions_returns_changes() -> None:
     host = make_host(many=MANY)
     client = FrameClient(host)
-    client.send(ApiKey.FETCH, 12, fetch(0, session_epoch=FIRST))
+    client.send(ApiKey.FETCH, 12, fetch(0, session_epoch=INITIAL_EPOCH))
     first = settle_and_take(client)
     assert len(sizes(first)) == MANY
     produce(host, 5)
@@ -210,7 +210,7 @@ def test_v8_a_partition_not_led_at_arrival_gets_an_error_in_the_session() -> Non
     host = make_host(many=MANY)
     late = host.node.replica_manager.by_log["many", 0]
     client, state = FrameClient(host), ReplicaState(replica_id=2, replica_epoch=-1)
-    request = fetch(0, max_wait_ms=500, session_epoch=FIRST, replica_state=state)
+    request = fetch(0, max_wait_ms=500, session_epoch=INITIAL_EPOCH, replica_state=state)
     topic_id = host.node.image.topic_ids["many"]
     for topic in request.topics:
         topic.topic_id = topic_id
@@ -240,7 +240,7 @@ def session_fetch(session_id: int, epoch: int, **words: Any) -> FetchRequest:
 def client_waiting_in_session(host: VirtualHost, **words: Any) -> FrameClient:
     """A client whose fetch waits in a session of many partitions without new records."""
     client = FrameClient(host)
-    client.send(ApiKey.FETCH, 12, fetch(0, session_epoch=FIRST))
+    client.send(ApiKey.FETCH, 12, fetch(0, session_epoch=INITIAL_EPOCH))
     first = settle_and_take(client)
     client.send(ApiKey.FETCH, 12, session_fetch(first.session_id, 1, max_wait_ms=0))
     assert sizes(settle_and_take(client)) == {}
@@ -290,7 +290,7 @@ def test_v13_records_of_another_partition_between_slices_are_not_missed() -> Non
     """V13: records of a partition that had none when the read began complete the fetch, too."""
     host = make_host(many=MANY)
     client = FrameClient(host)
-    client.send(ApiKey.FETCH, 12, fetch(0, session_epoch=FIRST))
+    client.send(ApiKey.FETCH, 12, fetch(0, session_epoch=INITIAL_EPOCH))
     session_id = settle_and_take(client).session_id
     client.send(ApiKey.FETCH, 12, session_fetch(session_id, 1, max_wait_ms=0))
     assert sizes(settle_and_take(client)) == {}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kraftlog.node.fetch_sessions import LAST
+from kraftlog.node.fetch_sessions import FINAL_EPOCH
 from kraftlog.types import METADATA_TOPIC
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.describe_topic_partitions import (
@@ -37,7 +37,7 @@ WAIT_MS = 400
 def fetch(offset: int) -> FetchRequest:
     part = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
     topic = FetchTopic(topic=METADATA_TOPIC, partitions=[part])
-    return FetchRequest(topics=[topic], max_wait_ms=WAIT_MS, min_bytes=1, session_epoch=LAST)
+    return FetchRequest(topics=[topic], max_wait_ms=WAIT_MS, min_bytes=1, session_epoch=FINAL_EPOCH)
 
 
 @pytest.fixture

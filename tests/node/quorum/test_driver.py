@@ -80,9 +80,9 @@ class Machine:
     def reload(self, records: Iterable[Any], last_offset: int) -> None:
         self.calls.append(("reload", len(list(records)), last_offset))
 
-    def leads(self, epoch: int, now: Now) -> None: ...
+    def became_leader(self, epoch: int, now: Now) -> None: ...
 
-    def led_by(self, leader_id: int, epoch: int) -> None:  # noqa: ARG002 - see StateMachine
+    def leader_changed(self, leader_id: int, epoch: int) -> None:  # noqa: ARG002 - see StateMachine
         if self.driver is not None and leader_id == 1:
             self.proposals += 1
             assert self.driver.propose(proposal_of([NoOpRecord()]), lambda _, __: None, NOW) == 0

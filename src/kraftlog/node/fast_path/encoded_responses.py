@@ -1,4 +1,4 @@
-"""Responses to repeated requests, encoded but for a few numbers."""
+"""Responses to repeated requests, encoded once except for a few numbers."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ def split_around_numbers(write: Callable[[int], bytes], width: int) -> tuple[byt
     The numbers are `width` adjacent bytes, found by encoding the response with two values.
     """
     zeros, ones = write(0), write(-1)
-    at = next(i for i, (a, b) in enumerate(zip(zeros, ones, strict=True)) if a != b)
-    return zeros[RESPONSE_HEAD.size : at], zeros[at + width :]
+    start = next(i for i, (a, b) in enumerate(zip(zeros, ones, strict=True)) if a != b)
+    return zeros[RESPONSE_HEAD.size : start], zeros[start + width :]

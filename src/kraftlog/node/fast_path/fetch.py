@@ -1,7 +1,7 @@
 """Repeated Fetch requests for one partition that differ only in offset and session epoch.
 
-Only a fetch that finds enough data at once is served here, as a consumer that catches up sends
-them. One that must wait, gets an empty response or an error goes to `handlers.fetch`.
+Only a fetch that finds enough data at once is served here, like those of a consumer that catches
+up. One that must wait, or gets an empty response or an error, goes to `handlers.fetch`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from struct import Struct
 from kraftlog.errors import ErrorCode, StorageError
 from kraftlog.node.fast_path.encoded_responses import split_around_numbers
 from kraftlog.node.fast_path.request_templates import LONGEST_PREFIX
-from kraftlog.node.fetch_sessions import FIRST, LAST, NO_SESSION
+from kraftlog.node.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION
 from kraftlog.node.handlers.fetch import BY_ID_SINCE, RACKS_SINCE, READ_COMMITTED
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS, ApiKey
@@ -63,12 +63,12 @@ class FetchTemplate:
         "_count_key",
         "_epoch_at",
         "_front",
+        "_head_struct",
         "_is_at_leader",
         "_is_flexible",
         "_max_bytes",
         "_middle",
         "_offset_at",
-        "_pack",
         "_partition_request",
         "_request",
         "_session",
@@ -98,7 +98,7 @@ class FetchTemplate:
         self._epoch_at = 8 + len(front)
         self._offset_at = self._epoch_at + _INT32.size + len(middle)
         if session is None:  # the session epoch is constant, so it belongs to the prefix
-            front, middle = front + _INT32.pack(LAST) + middle, b""
+            front, middle = front + _INT32.pack(FINAL_EPOCH) + middle, b""
         self.prefix, self._middle = front, middle
         self._size = self._offset_at + _INT64.size + len(self._suffix)
         self.node = node
@@ -156,7 +156,7 @@ class FetchTemplate:
             return False
         node, request = self.node, self._request
         try:
-            found = node.logs.locate(
+            records = node.logs.locate(
                 partition.log,
                 offset,
                 partition.high_watermark,
@@ -165,15 +165,15 @@ class FetchTemplate:
             )
         except StorageError:
             return False
-        if found is None or (len(found) < request.min_bytes and request.max_wait_ms > 0):
+        if records is None or (len(records) < request.min_bytes and request.max_wait_ms > 0):
             return False
         node.counts.requests[self._count_key] += 1
         counts = partition.counts
         counts.fetches += 1
-        counts.bytes_out += len(found)
+        counts.bytes_out += len(records)
         if self._session is not None:
             self._continue_session(self._session, offset, now)
-        response = ReadyResponse(self._response_pieces(correlation_id, found), now)
+        response = ReadyResponse(self._response_pieces(correlation_id, records), now)
         self._connection.slots.append(response)
         self._connection.ready(response)
         return True
@@ -194,24 +194,24 @@ class FetchTemplate:
 
     def _continue_session(self, session: FetchSession, offset: int, now: Now) -> None:
         self._partition_request = self._partition_request.replace(fetch_offset=offset)
-        known = session.find(
+        session_partition = session.find(
             self._topic.topic, self._topic.topic_id, self._partition_request.partition
         )
-        assert known is not None, "the session is about this partition"
-        known.request = self._partition_request
-        known.high_watermark = self.partition.high_watermark
-        known.start = self.partition.start
+        assert session_partition is not None, "the session is about this partition"
+        session_partition.request = self._partition_request
+        session_partition.high_watermark = self.partition.high_watermark
+        session_partition.start = self.partition.start
         self.node.fetch_sessions.advance(session, now)
 
     # Responses -----------------------------------------------------------------------------------
 
-    def _response_pieces(self, correlation_id: int, found: Any) -> list[Any]:
-        size = len(found)
+    def _response_pieces(self, correlation_id: int, records: Any) -> list[Any]:
+        size = len(records)
         length = uvarint(size + 1) if self._is_flexible else _INT32.pack(size)
-        whole = self._pack.size + len(length) + size + len(self._tail) - LENGTH_SIZE
+        response_size = self._head_struct.size + len(length) + size + len(self._tail) - LENGTH_SIZE
         high_watermark = self.partition.high_watermark
-        head = self._pack.pack(
-            whole,
+        head = self._head_struct.pack(
+            response_size,
             correlation_id,
             self._front,
             high_watermark,
@@ -219,10 +219,10 @@ class FetchTemplate:
             self.partition.start,
             self._after_offsets,
         )
-        return [head + length, found, self._tail] if self._tail else [head + length, found]
+        return [head + length, records, self._tail] if self._tail else [head + length, records]
 
     def _encode_template(self, version: int) -> None:
-        """Encode the response once, without offsets and records."""
+        """Encode the response once; offsets and records are filled in for each request."""
         pieces = self._encode(version, 0)
         front, back = split_around_numbers(
             lambda number: self._encode(version, number)[0], _OFFSETS_SIZE
@@ -230,7 +230,7 @@ class FetchTemplate:
         length_size = 1 if self._is_flexible else _INT32.size
         self._front, self._after_offsets = front, back[:-length_size]
         self._tail = b"".join(pieces[2:])
-        self._pack = Struct(f">ii{len(front)}sqqq{len(self._after_offsets)}s")
+        self._head_struct = Struct(f">ii{len(front)}sqqq{len(self._after_offsets)}s")
 
     def _encode(self, version: int, number: int) -> list[Any]:
         """Encode a whole response with one byte of records, which is the second piece."""
@@ -255,7 +255,7 @@ class FetchTemplate:
         return response_frame(_API, version, 0, response)
 
 
-def partition_of_request(
+def target_of_request(
     node: ServingNode, slot: PendingResponse, request: FetchRequest
 ) -> tuple[Partition, FetchSession | None] | None:
     """Partition and session of a served request; None if the fast path does not support it."""
@@ -264,25 +264,25 @@ def partition_of_request(
         or len(request.topics) != 1
         or len(request.topics[0].partitions) != 1
         or request.forgotten_topics_data
-        or request.session_epoch == FIRST
+        or request.session_epoch == INITIAL_EPOCH
     ):
         return None
     topic = request.topics[0]
-    asked = topic.partitions[0]
+    part = topic.partitions[0]
     by_id = slot.version >= BY_ID_SINCE
-    partition = node.replica_manager.partition(topic.topic, topic.topic_id, asked.partition, by_id)
+    partition = node.replica_manager.partition(topic.topic, topic.topic_id, part.partition, by_id)
     session = node.fetch_sessions.get(request.session_id)
-    ends = request.session_epoch == LAST and request.session_id != NO_SESSION
+    ends_session = request.session_epoch == FINAL_EPOCH and request.session_id != NO_SESSION
     if (
         isinstance(partition, int)
         or partition.error_for_request(
-            asked.current_leader_epoch, reads_followers=slot.version >= RACKS_SINCE
+            part.current_leader_epoch, reads_followers=slot.version >= RACKS_SINCE
         )
         # Another replica may be nearer.
         or (partition.leads and request.rack_id and node.replica_manager.selects_by_rack)
-        or ends
-        or asked.last_fetched_epoch >= 0
-        or (session is None) != (request.session_epoch == LAST)
+        or ends_session
+        or part.last_fetched_epoch >= 0
+        or (session is None) != (request.session_epoch == FINAL_EPOCH)
     ):
         return None
     return partition, session
@@ -292,19 +292,19 @@ def template_of(
     node: ServingNode,
     slot: PendingResponse,
     request: FetchRequest,
-    subject: tuple[Partition, FetchSession | None],
+    target: tuple[Partition, FetchSession | None],
     buffer: Buffer,
     pos: int,
     end: int,
 ) -> FetchTemplate | None:
-    """The template of a request; None if the client encodes it differently than we do."""
+    """The template of a request; None if the client's encoding differs from this codec's."""
     if (
         end - pos > LONGEST_PREFIX  # the template keeps the whole request
         or memoryview(buffer)[pos:end] != encoded_request(slot, request)
     ):
         return None
     parts = _split_frame(slot, request)
-    return None if parts is None else FetchTemplate(node, slot, request, *subject, parts)
+    return None if parts is None else FetchTemplate(node, slot, request, *target, parts)
 
 
 def encoded_request(slot: PendingResponse, request: FetchRequest) -> bytes:
@@ -314,7 +314,7 @@ def encoded_request(slot: PendingResponse, request: FetchRequest) -> bytes:
 
 
 def _split_frame(slot: PendingResponse, request: FetchRequest) -> tuple[bytes, bytes, bytes] | None:
-    """The bytes before, between and after the session epoch and the offset.
+    """The bytes before the session epoch, between it and the offset, and after the offset.
 
     None if these numbers change other bytes, too.
     """

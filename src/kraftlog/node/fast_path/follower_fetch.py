@@ -1,7 +1,8 @@
 """Repeated Fetch requests of a follower in its session, which name any number of partitions.
 
-They differ in the session epoch and in the partitions whose positions have moved; each of those
-has the same size. A request in which anything is unusual goes to `handlers.fetch`.
+They differ in the session epoch and in the partitions whose positions have moved; each of these
+partitions takes the same number of bytes. A request in which anything is unusual goes to
+`handlers.fetch`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from struct import Struct
 
 from kraftlog.node.fast_path.fetch import encoded_request
-from kraftlog.node.fetch_sessions import FIRST, LAST, UNKNOWN
+from kraftlog.node.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, UNKNOWN
 from kraftlog.node.handlers.fetch import FEW_PARTITIONS, DelayedFetch
 from kraftlog.node.pending_response import PendingResponse
 from kraftlog.types import NULL_UUID
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from kraftlog.types import Buffer, Now
     from kraftlog.wire.messages.fetch import FetchRequest
 
-    #: A partition, and the offset, log start and maximum of bytes that the follower names.
+    #: A partition, and the fetch offset, log start and maximum of bytes in the request.
     Position = tuple[SessionPartition, int, int, int]
 
 _API = APIS[ApiKey.FETCH]
@@ -32,9 +33,9 @@ _INT32 = Struct(">i")
 #: Index, leader epoch, offset, last fetched epoch, log start, maximum of bytes, number of tags.
 _POSITION = Struct(">iiqiqiB")
 _ID_SIZE = 16
-#: Where a follower does not name its own.
+#: The default of this field, if a follower does not report its high watermark.
 NO_HIGH_WATERMARK = 0x7FFFFFFFFFFFFFFF
-#: Larger numbers take more than a byte.
+#: Larger unsigned varints take more than a byte.
 _MAX_ONE_BYTE = 0x7F
 
 
@@ -69,7 +70,7 @@ class FollowerFetchTemplate:
         self.prefix, self._suffix = parts
         self._epoch_at = 8 + len(self.prefix)
         self.node = node
-        #: It appends nothing that would have to be taken back.
+        #: A fetch appends nothing that would have to be taken back.
         self.partition = None
         self._connection = slot.connection
         self._slot_fields = slot.version, slot.client_id
@@ -122,8 +123,8 @@ class FollowerFetchTemplate:
     def _positions(
         self, buffer: bytearray, view: memoryview, at: int, end: int
     ) -> list[Position] | None:
-        """The named positions in `buffer[at:end]`; None if anything is unusual."""
-        known_topics, in_sync = self._session.topics, self.node.replica_manager.in_sync_replicas
+        """The positions in `buffer[at:end]`; None if anything is unusual."""
+        session_topics, in_sync = self._session.topics, self.node.replica_manager.in_sync_replicas
         positions: list[Position] = []
         end -= len(self._suffix)
         count = buffer[at]
@@ -133,7 +134,7 @@ class FollowerFetchTemplate:
         for _ in range(count - 1):
             if at + _ID_SIZE >= end:
                 return None
-            topic = known_topics.get(bytes(view[at : at + _ID_SIZE]))
+            topic = session_topics.get(bytes(view[at : at + _ID_SIZE]))
             count = buffer[at + _ID_SIZE]
             at += _ID_SIZE + 1
             after = at + _POSITION.size * (count - 1)
@@ -142,10 +143,10 @@ class FollowerFetchTemplate:
             for index, epoch, offset, last_epoch, start, max_bytes, tags in _POSITION.iter_unpack(
                 view[at:after]
             ):
-                known = topic.known.get(index)
-                partition = None if known is None else known.partition
+                session_partition = topic.by_index.get(index)
+                partition = None if session_partition is None else session_partition.partition
                 if (
-                    known is None
+                    session_partition is None
                     or partition is None
                     or tags
                     or not partition.online
@@ -155,26 +156,29 @@ class FollowerFetchTemplate:
                     or not in_sync.accepts(partition, *self._follower)
                 ):
                     return None
-                positions.append((known, offset, start, max_bytes))
+                positions.append((session_partition, offset, start, max_bytes))
             at = after + 1
         return positions if at == end and buffer.startswith(self._suffix, at) else None
 
     def _has_many(self, positions: list[Position]) -> bool:
-        """Whether too many partitions will have news to read them in one slice."""
+        """Whether too many partitions will have changed to read them in one slice."""
         changed = self._session.changed
         if len(changed) + len(positions) <= FEW_PARTITIONS:
             return False
         named = [position[0] for position in positions]
-        return len(changed) + sum([known not in changed for known in named]) > FEW_PARTITIONS
+        return (
+            len(changed) + sum([session_partition not in changed for session_partition in named])
+            > FEW_PARTITIONS
+        )
 
     def _move(self, positions: list[Position]) -> None:
-        """Update the session, and take the positions for what the follower has."""
+        """Update the session, and note what the follower has, by its fetch offsets."""
         changed, in_sync = self._session.changed, self.node.replica_manager.in_sync_replicas
-        for known, offset, start, max_bytes in positions:
-            part, partition = known.request, known.partition
+        for session_partition, offset, start, max_bytes in positions:
+            part, partition = session_partition.request, session_partition.partition
             assert partition is not None, "the partition has been checked"
             if part.fetch_offset == offset:  # see `SessionPartition.requested`
-                known.high_watermark = UNKNOWN
+                session_partition.high_watermark = UNKNOWN
             part.fetch_offset, part.log_start_offset, part.partition_max_bytes = (
                 offset,
                 start,
@@ -182,17 +186,17 @@ class FollowerFetchTemplate:
             )
             part.current_leader_epoch = part.last_fetched_epoch = partition.leader_epoch
             part.replica_directory_id, part.high_watermark = NULL_UUID, NO_HIGH_WATERMARK  # no tags
-            changed[known] = None
+            changed[session_partition] = None
             in_sync.fetched(partition, *self._follower, offset, start)
 
 
-def partition_of_request(
+def target_of_request(
     node: ServingNode, slot: PendingResponse, request: FetchRequest
 ) -> FetchSession | None:
     """The session of a served request; None if the fast path does not support it."""
     if (
         slot.version < REPLICA_STATE_SINCE
-        or request.session_epoch in (FIRST, LAST)
+        or request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH)
         or request.forgotten_topics_data
     ):
         return None
@@ -208,7 +212,7 @@ def template_of(
     pos: int,
     end: int,
 ) -> FollowerFetchTemplate | None:
-    """The template of a request; None if the follower encodes it differently than we do."""
+    """The template of a request; None if the follower's encoding differs from this codec's."""
     if memoryview(buffer)[pos:end] != encoded_request(slot, request):
         return None
     first = encoded_request(slot, request.replace(session_epoch=0, topics=()))

@@ -1,7 +1,7 @@
 """Repeated Produce requests for one partition that differ only in their batch.
 
-The checks are those of `handlers.produce`, without decoding; a batch that fails one goes there and
-gets its error code there. Responses that wait for the same write are sent together.
+The checks are those of `handlers.produce`, without decoding; a batch that fails one is passed to
+the handler, which finds the error code. Responses that wait for the same write are sent together.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _INT64 = Struct(">q")
 _SMALLEST_BATCH = HEADER_SIZE + MIN_RECORD_SIZE
 #: At most this many responses share one `PendingResponses`: more would gain nothing.
 MAX_JOINED = 64
-#: Each response has the base offset of its own batch.
+#: Instead of a base offset: each response has that of its own batch.
 OWN_OFFSET = -2
 
 
@@ -81,7 +81,7 @@ class PendingResponses:
     ) -> None:
         self._template = template
         self.received_ms = now.monotonic_ms
-        #: The log start offset in these responses.
+        #: The log start offset in all of these responses.
         self.start = start
         #: The append that they wait for.
         self.write = write
@@ -99,16 +99,17 @@ class PendingResponses:
 
     def respond(self, _: Any) -> None:
         if self.error_code:
-            self.packed = [self._error_response(raw) for raw in self.packed]
+            self.packed = [self._error_response(encoded) for encoded in self.packed]
         self.pieces = [b"".join(self.packed)]
         self._template.complete(self)
 
-    def _error_response(self, good: bytes) -> bytes:
+    def _error_response(self, encoded: bytes) -> bytes:
+        """The error response in place of an encoded response without an error."""
         template = self._template
-        _, correlation_id = RESPONSE_HEAD.unpack_from(good)
+        _, correlation_id = RESPONSE_HEAD.unpack_from(encoded)
         base = self.base_offset
         if base == OWN_OFFSET:
-            base = template.offset_in(good)
+            base = template.base_offset_in(encoded)
         return template.respond(correlation_id, self.error_code, base, self.start)
 
     def abandon(self) -> None:
@@ -272,39 +273,39 @@ class ProduceTemplate:
     # Responses -----------------------------------------------------------------------------------
 
     def _respond_later(self, correlation_id: int, base: int, now: Now) -> None:
-        """Respond after the write, together with the previous response if that is the last one."""
-        partition, run = self.partition, self._pending
+        """Respond after the write, if possible together with the connection's last response."""
+        partition, pending = self.partition, self._pending
         acks, slots, start = partition.acks, self.connection.slots, partition.start
         if start != self._start:
             self._encode_template(start)
         if (
-            run is not None
+            pending is not None
             and acks
-            and acks[-1][1] is run
-            and slots[-1] is run
-            and run.write is partition.pending
-            and run.start == start
-            and len(run.packed) < MAX_JOINED
+            and acks[-1][1] is pending
+            and slots[-1] is pending
+            and pending.write is partition.pending
+            and pending.start == start
+            and len(pending.packed) < MAX_JOINED
         ):
-            acks[-1] = partition.end, run, run, self._timeout_ms
+            acks[-1] = partition.end, pending, pending, self._timeout_ms
         else:
-            run = self._pending = PendingResponses(self, start, partition.pending, now)
-            slots.append(run)
-            acks.append((partition.end, run, run, self._timeout_ms))
-        run.packed.append(
+            pending = self._pending = PendingResponses(self, start, partition.pending, now)
+            slots.append(pending)
+            acks.append((partition.end, pending, pending, self._timeout_ms))
+        pending.packed.append(
             self._pack(self._response_size, correlation_id, self._front, base, self._back)
         )
 
-    def complete(self, run: PendingResponses) -> None:
+    def complete(self, pending: PendingResponses) -> None:
         """Send the responses; no others join them."""
-        if self._pending is run:
+        if self._pending is pending:
             self._pending = None
-        self.connection.ready(run)
+        self.connection.ready(pending)
 
-    def offset_in(self, answer: bytes) -> int:
+    def base_offset_in(self, encoded: bytes) -> int:
         """The base offset in an encoded response of the current template."""
-        found: int = _INT64.unpack_from(answer, RESPONSE_HEAD.size + len(self._front))[0]
-        return found
+        base: int = _INT64.unpack_from(encoded, RESPONSE_HEAD.size + len(self._front))[0]
+        return base
 
     def respond(self, correlation_id: int, code: int, base: int, start: int) -> bytes:
         """Encode a whole response."""
@@ -329,14 +330,14 @@ class ProduceTemplate:
         front, back = split_around_numbers(
             lambda base: self.respond(0, 0, base, start), _INT64.size
         )
-        form = Struct(f">ii{len(front)}sq{len(back)}s")
+        layout = Struct(f">ii{len(front)}sq{len(back)}s")
         self._start = start
-        self._response_size = form.size - LENGTH_SIZE
+        self._response_size = layout.size - LENGTH_SIZE
         self._front, self._back = front, back
-        self._pack = form.pack
+        self._pack = layout.pack
 
 
-def partition_of_request(
+def target_of_request(
     node: ServingNode, slot: PendingResponse, request: ProduceRequest
 ) -> Partition | None:
     """The partition of a served request; None if the fast path does not support it."""
@@ -368,20 +369,20 @@ def template_of(
     pos: int,
     end: int,
 ) -> ProduceTemplate | None:
-    """The template of a request; None if the client encodes it differently than we do."""
+    """The template of a request; None if the client's encoding differs from this codec's."""
     records = request.topic_data[0].partition_data[0].records
-    assert records is not None, "partition_of_request has checked it"
+    assert records is not None, "target_of_request has checked it"
     size = len(records)
     pieces = request_frame(_API, slot.version, 0, slot.client_id, request)
     at = next(i for i, piece in enumerate(pieces) if piece is records)
     length_size = len(uvarint(size + 1)) if slot.version >= _API.flexible else _INT32.size
     prefix = b"".join(pieces[:at])[LENGTH_SIZE + 8 : -length_size]
     suffix = b"".join(pieces[at + 1 :])
-    whole = memoryview(buffer)
+    view = memoryview(buffer)
     if (
         pos + 8 + len(prefix) + length_size + size + len(suffix) != end
-        or whole[pos + 8 : pos + 8 + len(prefix)] != prefix
-        or whole[end - len(suffix) : end] != suffix
+        or view[pos + 8 : pos + 8 + len(prefix)] != prefix
+        or view[end - len(suffix) : end] != suffix
     ):
         return None
     return ProduceTemplate(node, slot, partition, request, prefix, suffix)

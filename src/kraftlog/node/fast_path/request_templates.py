@@ -57,12 +57,12 @@ if TYPE_CHECKING:
 
 #: API key and version as one number, and the correlation id. The prefix of a template follows.
 HEAD = Struct(">ii")
-#: The maximum of templates per connection, one for each partition.
+#: The maximum number of templates per connection, one for each partition.
 MAX_TEMPLATES = 256
-#: The longest prefix, and the maximum of different prefix lengths: each is one lookup per request.
-#: Enough for usual client ids and topic names.
+#: The longest prefix, enough for usual client ids and topic names; and the maximum number of
+#: different prefix lengths, as each costs a lookup per request.
 LONGEST_PREFIX = 512
-MAX_SIZES = 16
+MAX_PREFIX_LENGTHS = 16
 #: Stop learning from a connection that never repeats a request.
 MAX_LEARNT = 4 * MAX_TEMPLATES
 
@@ -70,15 +70,15 @@ MAX_LEARNT = 4 * MAX_TEMPLATES
 class RequestTemplates:
     """The templates of one connection; its frames go through `serve` first."""
 
-    __slots__ = ("_last", "_learnt", "_sizes", "_templates")
+    __slots__ = ("_last", "_learnt", "_prefix_lengths", "_templates")
 
     def __init__(self) -> None:
         #: By API key and version, and prefix.
         self._templates: dict[tuple[int, bytes], Template] = {}
-        #: The lengths of the prefixes, usually one.
-        self._sizes: list[int] = []
+        #: The different lengths of the prefixes, usually only one.
+        self._prefix_lengths: list[int] = []
         self._last: Template | None = None
-        #: Requests learnt from: live templates, and requests that gave none.
+        #: The number of requests learnt from: those of the templates, and those that gave none.
         self._learnt = 0
 
     def serve(self, buffer: bytearray, view: memoryview, pos: int, end: int, now: Now) -> bool:
@@ -106,20 +106,18 @@ class RequestTemplates:
         return False
 
     def _find(self, head: int, view: memoryview, pos: int) -> Template | None:
-        for size in self._sizes:
-            found = self._templates.get((head, bytes(view[pos : pos + size])))
-            if found is not None:
-                return found
+        for size in self._prefix_lengths:
+            template = self._templates.get((head, bytes(view[pos : pos + size])))
+            if template is not None:
+                return template
         return None
 
     def _forget_stale(self) -> None:
         """Drop stale templates; their requests may be learnt again."""
-        known = {
-            key: template for key, template in self._templates.items() if not template.is_stale
-        }
-        self._learnt -= len(self._templates) - len(known)
-        self._templates = known
-        self._sizes = list({len(prefix) for _, prefix in known})
+        live = {key: template for key, template in self._templates.items() if not template.is_stale}
+        self._learnt -= len(self._templates) - len(live)
+        self._templates = live
+        self._prefix_lengths = list({len(prefix) for _, prefix in live})
         self._last = None
 
     def may_learn(self, buffer: Buffer, pos: int, end: int) -> bool:
@@ -139,13 +137,13 @@ class RequestTemplates:
             self._forget_stale()
         if self._has_room(size):
             self._templates[template.head, template.prefix] = template
-            if size not in self._sizes:
-                self._sizes.append(size)
+            if size not in self._prefix_lengths:
+                self._prefix_lengths.append(size)
 
     def _has_room(self, size: int) -> bool:
         if size > LONGEST_PREFIX or len(self._templates) >= MAX_TEMPLATES:
             return False
-        return size in self._sizes or len(self._sizes) < MAX_SIZES
+        return size in self._prefix_lengths or len(self._prefix_lengths) < MAX_PREFIX_LENGTHS
 
 
 def learn(
@@ -160,9 +158,9 @@ def learn(
         return
     assert slot.api is not None, "the request has been served"
     module = _module_of(slot.api.key, request)
-    subject = module.partition_of_request(node, slot, request)
-    if subject is not None:
-        templates.learn(module.template_of(node, slot, request, subject, buffer, pos, end))
+    target = module.target_of_request(node, slot, request)
+    if target is not None:
+        templates.learn(module.template_of(node, slot, request, target, buffer, pos, end))
 
 
 def _module_of(api_key: int, request: Any) -> Any:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 #: Cost of a partition in microseconds.
 PARTITION_COST = 4
-#: A folder of a moving log has this name, of at most 255 bytes: topic-partition.UUID-future.
+#: The folder of a moving log has a name like topic-partition.UUID-future, of at most 255 bytes.
 LONGEST_NAME, SUFFIX_LENGTH = 255, len("." + 32 * "0" + "-future")
 
 
@@ -36,9 +36,9 @@ def handle(
     results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
     count = 0
     directories = {it.path: it for it in node.logs.directories}
-    for wanted in request.dirs:
-        directory = directories.get(wanted.path.rstrip("/"))
-        for topic in wanted.topics:
+    for target in request.dirs:
+        directory = directories.get(target.path.rstrip("/"))
+        for topic in target.topics:
             for index in topic.partitions:
                 code = _begin(node, directory, (topic.name, index))
                 result = AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
     from kraftlog.wire.messages.api_versions import ApiVersionsRequest
 
+#: The first version whose clients accept a minimum feature level of 0.
 ZERO_SINCE = 4
-#: Only our own clients and nodes see APIs with keys from here on.
+#: Only kraftlog's own clients and nodes see APIs with keys from here on.
 HIDDEN_FROM = FIRST_OWN
 
 
@@ -53,14 +54,13 @@ def _add_features(node: ServingNode, slot: PendingResponse, response: ApiVersion
     response.supported_features = [
         SupportedFeatureKey(name=name, min_version=low, max_version=high)
         for name, (low, high) in OFFERED.items()
-        # Clients of version 3 reject a minimum level of 0.
         if low > 0 or slot.version >= ZERO_SINCE
     ]
     response.finalized_features_epoch = node.quorum.applied - 1
     # kraft.version is in the quorum's control records, not in the image.
-    agreed = {**node.image.features, KRAFT_VERSION: node.quorum.core.log.voter_set.kraft_version}
+    finalized = {**node.image.features, KRAFT_VERSION: node.quorum.core.log.voter_set.kraft_version}
     response.finalized_features = [
         FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
-        for name, level in sorted(agreed.items())
+        for name, level in sorted(finalized.items())
         if level or name != KRAFT_VERSION
     ]

@@ -46,7 +46,7 @@ def _describe(
 ) -> describe.DescribeClientQuotasResponse:
     wanted: dict[str, Any] = {}
     for component in request.components:
-        code, why = _refuse(component, wanted)
+        code, why = _component_error(component, wanted)
         if code:
             return describe.DescribeClientQuotasResponse(
                 error_code=code, error_message=why, entries=None
@@ -74,7 +74,7 @@ def _describe(
     )
 
 
-def _refuse(component: describe.ComponentData, so_far: dict[str, Any]) -> tuple[int, str]:
+def _component_error(component: describe.ComponentData, so_far: dict[str, Any]) -> tuple[int, str]:
     """Error code and message of an invalid component, as in Kafka; 0 if it is valid."""
     kind, match = component.entity_type, component.match
     why = ""
@@ -104,7 +104,7 @@ def _matches(entity: dict[str, str | None], wanted: dict[str, Any], *, strict: b
 
 
 def _alter(image: Image, entry: alter.EntryData) -> alter.EntryResult:
-    """Alter an entity; removing a quota that is not set succeeds, as in Kafka."""
+    """Refuse to alter a quota; removing one that is not set succeeds, as in Kafka."""
     stored = image.quotas.get(_entity(entry.entity), {})
     is_no_change = all(op.remove and op.key not in stored for op in entry.ops)
     return alter.EntryResult(

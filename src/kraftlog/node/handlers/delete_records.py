@@ -37,14 +37,14 @@ INTERNAL = ("__consumer_offsets", "__transaction_state")
 
 
 class DelayedDeleteRecords:
-    """A request that waits for log start offsets."""
+    """A request that waits until the new log start offsets have reached disk and replicas."""
 
     __slots__ = ("_node", "_size", "_slot", "_timeout_ms", "response", "waits")
 
     def __init__(self, node: ServingNode, slot: PendingResponse) -> None:
         self._node = node
         self._slot = slot
-        #: Partitions to wait for, and 1 until all of the request is processed.
+        #: The number of partitions to wait for, plus 1 until the whole request is processed.
         self.waits = 1
         self._timeout_ms = 0
         self._size = 0
@@ -53,7 +53,8 @@ class DelayedDeleteRecords:
     def respond(self, response: DeleteRecordsResponse) -> None:
         self._node.sliced.run(self._slot, self._slot.respond_in_steps(response, self._size))
 
-    def decide_in_steps(self, request: DeleteRecordsRequest) -> Iterator[int]:
+    def delete_in_steps(self, request: DeleteRecordsRequest) -> Iterator[int]:
+        """Begin to delete; the response is sent when nothing is left to wait for."""
         topics = []
         self._timeout_ms = request.timeout_ms
         for topic in drained(request.topics):
@@ -68,20 +69,20 @@ class DelayedDeleteRecords:
         self.response.topics = topics
         complete_one(self)
 
-    def _delete(self, topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+    def _delete(self, topic: str, part: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
         node = self._node
         partition = node.replica_manager.partition(
-            topic, NULL_UUID, asked.partition_index, by_id=False
+            topic, NULL_UUID, part.partition_index, by_id=False
         )
         code = (
-            partition if isinstance(partition, int) else _error_code(node, partition, asked.offset)
+            partition if isinstance(partition, int) else _error_code(node, partition, part.offset)
         )
         result = DeleteRecordsPartitionResult(
-            partition_index=asked.partition_index, low_watermark=-1, error_code=code
+            partition_index=part.partition_index, low_watermark=-1, error_code=code
         )
         if code or isinstance(partition, int):
             return result
-        offset = partition.high_watermark if asked.offset == HIGH_WATERMARK else asked.offset
+        offset = partition.high_watermark if part.offset == HIGH_WATERMARK else part.offset
         node.replica_manager.delete_records(partition, offset, self, result, self._timeout_ms)
         return result
 
@@ -92,7 +93,7 @@ def handle(
     request: DeleteRecordsRequest,
     now: Now,  # noqa: ARG001 - interface of handlers
 ) -> Iterator[int]:
-    return DelayedDeleteRecords(node, slot).decide_in_steps(request)
+    return DelayedDeleteRecords(node, slot).delete_in_steps(request)
 
 
 def _error_code(node: ServingNode, partition: Partition, offset: int) -> int:

@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
     from kraftlog.wire.messages.describe_cluster import DescribeClusterRequest
 
+#: Endpoint types.
 BROKERS, CONTROLLERS = 1, 2
 _TYPES = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
 #: All operations on a cluster (there are no ACLs), as bits: create, alter, describe, cluster
 #: action, describe configs, alter configs, idempotent write.
 ALL_OPERATIONS = sum([1 << operation for operation in (5, 7, 8, 9, 10, 11, 12)])
+#: Instead of operations.
 NOT_REQUESTED = -(2**31)
 
 
@@ -64,26 +66,26 @@ def handle(
 def _brokers(
     node: ServingNode, request: DescribeClusterRequest, listener: str
 ) -> list[DescribeClusterBroker]:
-    """Brokers with the client's listener, and its endpoints."""
+    """The brokers that have the client's listener, with their endpoints on it."""
     return [
         DescribeClusterBroker(
             broker_id=broker.id,
-            host=at.host,
-            port=at.port,
+            host=endpoint.host,
+            port=endpoint.port,
             rack=broker.rack,
             is_fenced=broker.fenced,
         )
         for broker in node.image.brokers.values()
         if (request.include_fenced_brokers or not broker.fenced)
-        and (at := broker.endpoint(listener))
+        and (endpoint := broker.endpoint(listener))
     ]
 
 
 def _controllers(node: ServingNode, listener: str) -> list[DescribeClusterBroker]:
     return [
-        DescribeClusterBroker(broker_id=voter.key.id, host=at.host, port=at.port)
+        DescribeClusterBroker(broker_id=voter.key.id, host=endpoint.host, port=endpoint.port)
         for voter in node.quorum.core.log.voter_set.voters
-        if (at := endpoint_of(node.endpoints_of(voter), listener))
+        if (endpoint := endpoint_of(node.endpoints_of(voter), listener))
     ]
 
 

@@ -54,9 +54,9 @@ def handle(
 def _resource(
     node: ServingNode, resource: api.DescribeConfigsResource, request: api.DescribeConfigsRequest
 ) -> api.DescribeConfigsResult:
-    found = _described(node, resource)
-    if isinstance(found, tuple):
-        code, message = found
+    configs = _configs_or_error(node, resource)
+    if isinstance(configs, tuple):
+        code, message = configs
         return api.DescribeConfigsResult(
             error_code=code,
             error_message=message,
@@ -69,11 +69,11 @@ def _resource(
         error_message="",
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
-        configs=[_entry(entry, request) for entry in found],
+        configs=[_entry(entry, request) for entry in configs],
     )
 
 
-def _described(
+def _configs_or_error(
     node: ServingNode, resource: api.DescribeConfigsResource
 ) -> list[DescribedConfig] | tuple[int, str]:
     """The configs of a resource, or an error code and message."""

@@ -67,7 +67,7 @@ def handle(
 
 
 def _requested(node: ServingNode, request: DescribeLogDirsRequest) -> list[Partition]:
-    """The requested logs, or all without a list; those of other brokers are left out."""
+    """The requested partitions that have a replica here; all of them if the list is null."""
     if request.topics is None:
         return list(node.replica_manager.by_log.values())
     names = [(topic.topic, index) for topic in request.topics for index in topic.partitions]
@@ -96,14 +96,14 @@ def _topics(
                 is_future_key=False,
             )
         )
-    for each in futures:
-        if each.log in wanted:
-            by_topic.setdefault(each.log[0], []).append(
+    for future in futures:
+        if future.log in wanted:
+            by_topic.setdefault(future.log[0], []).append(
                 DescribeLogDirsPartition(
-                    partition_index=each.log[1],
-                    partition_size=each.size_bytes,
-                    offset_lag=each.lag,
+                    partition_index=future.log[1],
+                    partition_size=future.size_bytes,
+                    offset_lag=future.lag,
                     is_future_key=True,
                 )
             )
-    return [DescribeLogDirsTopic(name=name, partitions=found) for name, found in by_topic.items()]
+    return [DescribeLogDirsTopic(name=name, partitions=logs) for name, logs in by_topic.items()]

@@ -35,15 +35,15 @@ def handle(
     topics = []
     count = 0
     for topic in request.topics:
-        found = []
+        results = []
         for index in topic.partition_indexes:
             if (topic.name, index) in described:
                 continue  # a duplicate: the response would be much larger than the request
             described.add((topic.name, index))
             result = yield from _described(node, topic.name, index)
-            found.append(result)
+            results.append(result)
             count += 1 + len(result.active_producers)
-        topics.append(TopicResponse(name=topic.name, partitions=found))
+        topics.append(TopicResponse(name=topic.name, partitions=results))
         yield PARTITION_COST
     yield from slot.respond_in_steps(DescribeProducersResponse(topics=topics), count)
 
@@ -55,14 +55,14 @@ def _described(
     code = partition if isinstance(partition, int) else partition.error_for_request(-1)
     yield PARTITION_COST
     if code or isinstance(partition, int):
-        is_known = topic in node.image.topic_ids
-        why = None if is_known else "This server does not host this topic-partition."
+        exists = topic in node.image.topic_ids
+        why = None if exists else "This server does not host this topic-partition."
         return PartitionResponse(
             partition_index=index, error_code=code, error_message=why, active_producers=()
         )
-    known = [] if partition.producers is None else list(partition.producers.entries.values())
+    entries = [] if partition.producers is None else list(partition.producers.entries.values())
     states: list[ProducerState] = []
-    for entry in known:
+    for entry in entries:
         states.append(
             ProducerState(
                 producer_id=entry.producer_id,

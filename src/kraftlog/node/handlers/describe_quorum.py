@@ -63,8 +63,8 @@ def _partition(
 ) -> api.PartitionResult:
     if topic != METADATA_TOPIC or part.partition_index != 0:
         return _refused(part.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    found = describe(node.quorum.core, now)
-    if found is None:
+    description = describe(node.quorum.core, now)
+    if description is None:
         refused = _refused(part.partition_index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         refused.leader_id = node.quorum.leader_id
         refused.leader_epoch = node.quorum.epoch
@@ -73,15 +73,15 @@ def _partition(
         partition_index=0,
         error_code=ErrorCode.NONE,
         error_message="",
-        leader_id=found.leader_id,
-        leader_epoch=found.epoch,
-        high_watermark=found.high_watermark,
-        current_voters=[_replica(replica) for replica in found.voters],
-        observers=[_replica(replica) for replica in found.observers],
-        target_voters=found.targets,
-        waits_for=found.waits_for,
-        committed_voters=found.committed_voters,
-        uncommitted_offset=found.uncommitted_offset,
+        leader_id=description.leader_id,
+        leader_epoch=description.epoch,
+        high_watermark=description.high_watermark,
+        current_voters=[_replica(replica) for replica in description.voters],
+        observers=[_replica(replica) for replica in description.observers],
+        target_voters=description.targets,
+        waits_for=description.waits_for,
+        committed_voters=description.committed_voters,
+        uncommitted_offset=description.uncommitted_offset,
     )
 
 

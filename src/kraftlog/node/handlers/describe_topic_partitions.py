@@ -44,11 +44,11 @@ def handle(
     limit = min(max(request.response_partition_limit, 1), MOST_PARTITIONS)
     listener = slot.connection.listener_name
     unreachable = node.image.brokers_without(listener)
-    topics, following = [], None
+    topics, next_cursor = [], None
     for name in wanted:
         first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
         if limit <= 0:
-            following = api.Cursor(topic_name=name, partition_index=first)
+            next_cursor = api.Cursor(topic_name=name, partition_index=first)
             break
         if name == METADATA_TOPIC:
             result = describe_topic_from(node, listener, ALL_TOPIC_OPERATIONS, first)
@@ -58,15 +58,17 @@ def handle(
         limit -= len(result.partitions)
         topics.append(result)
         if not is_whole:
-            following = api.Cursor(topic_name=name, partition_index=first + len(result.partitions))
+            next_cursor = api.Cursor(
+                topic_name=name, partition_index=first + len(result.partitions)
+            )
             break
-    slot.respond(api.DescribeTopicPartitionsResponse(topics=topics, next_cursor=following))
+    slot.respond(api.DescribeTopicPartitionsResponse(topics=topics, next_cursor=next_cursor))
 
 
 def _topic(
     node: ServingNode, name: str, first: int, limit: int, unreachable: Collection[int]
 ) -> tuple[api.DescribeTopicPartitionsResponseTopic, bool]:
-    """The topic from a partition on, and whether it is complete."""
+    """The topic with up to `limit` partitions from index `first` on, and whether no more follow."""
     topic = node.image.topic_named(name)
     if topic is None:
         unknown = api.DescribeTopicPartitionsResponseTopic(
@@ -92,15 +94,15 @@ def _topic(
 def _partitions(
     node: ServingNode, partitions: Iterable[PartitionImage], unreachable: Collection[int]
 ) -> Iterable[api.DescribeTopicPartitionsResponsePartition]:
-    for image in partitions:
+    for partition in partitions:
         yield api.DescribeTopicPartitionsResponsePartition(
-            error_code=ErrorCode.LEADER_NOT_AVAILABLE if image.leader == NO_LEADER else 0,
-            partition_index=image.index,
-            leader_id=NO_LEADER if image.leader in unreachable else image.leader,
-            leader_epoch=image.leader_epoch,
-            replica_nodes=image.replicas,
-            isr_nodes=image.isr,
-            eligible_leader_replicas=image.elr,
-            last_known_elr=image.last_known_elr,
-            offline_replicas=offline_replicas(node.image, image, unreachable),
+            error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER else 0,
+            partition_index=partition.index,
+            leader_id=NO_LEADER if partition.leader in unreachable else partition.leader,
+            leader_epoch=partition.leader_epoch,
+            replica_nodes=partition.replicas,
+            isr_nodes=partition.isr,
+            eligible_leader_replicas=partition.elr,
+            last_known_elr=partition.last_known_elr,
+            offline_replicas=offline_replicas(node.image, partition, unreachable),
         )

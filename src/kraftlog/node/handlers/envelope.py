@@ -1,7 +1,7 @@
 """Envelope: a request of a client that one of Kafka's brokers forwards to the controller.
 
-Our own brokers forward requests without it (decision 0008). The principal inside is not read: there
-is no authorization yet.
+kraftlog's own brokers forward requests without it (decision 0008). The principal inside is not
+read: there is no authorization yet.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kraftlog.wire.frames import RequestHead
     from kraftlog.wire.messages.envelope import EnvelopeRequest
 
-#: The APIs that Kafka's brokers forward; it refuses an Envelope with any other.
+#: The APIs that Kafka's brokers forward; Kafka refuses an Envelope with any other.
 FORWARDABLE = frozenset(
     (
         ApiKey.CREATE_TOPICS,
@@ -77,7 +77,7 @@ def handle(node: ServingNode, slot: PendingResponse, request: EnvelopeRequest, n
 
 
 def _error_for(head: RequestHead, slot: PendingResponse) -> int:
-    """Why the embedded request is not served, as an error code."""
+    """The error code if the embedded request is not served."""
     if head.api_key not in FORWARDABLE:
         return ErrorCode.INVALID_REQUEST
     api, served = APIS[head.api_key], SERVED.get(head.api_key)

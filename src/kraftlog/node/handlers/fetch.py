@@ -8,7 +8,7 @@ to the end of the leader's log; a follower's fetch offset tells the leader what 
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode, StorageError
-from kraftlog.node.fetch_sessions import FIRST, LAST, NO_SESSION
+from kraftlog.node.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION
 from kraftlog.node.handlers import follower_news, metadata_topic
 from kraftlog.node.handlers.fetched_partitions import partition_encoder
 from kraftlog.node.handlers.follower_read import read_changed
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 #: The first version whose responses can name a diverging epoch.
 DIVERGING_SINCE = 12
+#: The first version that names topics by id.
 BY_ID_SINCE = 13
 #: The first version with a rack: since then consumers may read from followers.
 RACKS_SINCE = 11
@@ -50,7 +51,7 @@ FEW_PARTITIONS = 100
 CHECK_COST = 3
 READ_COST = 40
 SLICE_COST = 200
-_UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+_UNKNOWN_TOPIC_ERRORS = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 #: The isolation level whose responses list aborted transactions.
 READ_COMMITTED = 1
 
@@ -61,12 +62,12 @@ def handle(
     if request.topics and metadata_topic.serves(node, slot, request, now):
         return None
     session: FetchSession | None = None
-    if request.session_epoch != LAST or request.session_id != NO_SESSION:
-        found = node.fetch_sessions.resume(request, slot.version, now)
-        if isinstance(found, int):
-            slot.respond(FetchResponse(error_code=found, session_id=NO_SESSION, responses=()))
+    if request.session_epoch != FINAL_EPOCH or request.session_id != NO_SESSION:
+        resumed = node.fetch_sessions.resume(request, slot.version, now)
+        if isinstance(resumed, int):
+            slot.respond(FetchResponse(error_code=resumed, session_id=NO_SESSION, responses=()))
             return None
-        session = found
+        session = resumed
     if _partition_count(request, session) > FEW_PARTITIONS:
         from kraftlog.node.handlers.large_fetch import LargeFetch
 
@@ -76,7 +77,7 @@ def handle(
 
 
 def _partition_count(request: FetchRequest, session: FetchSession | None) -> int:
-    """The number of partitions in a request."""
+    """The number of partitions that a request reads."""
     if session is not None:
         return len(session.changed)
     if len(request.topics) == 1:
@@ -127,15 +128,15 @@ class DelayedFetch:
         self.follower = max(request.replica_id, state.replica_id), state.replica_epoch
         self.is_by_follower = self.follower[0] >= 0
         self.reads_followers = slot.version >= RACKS_SINCE and not self.is_by_follower
-        #: The positions of a follower that are not counted yet, by identity: each counts once.
+        #: The `id()`s of a follower's `FetchPartition`s that are not noted yet: each is noted once.
         self.pending_positions: set[int] = set()
         if self.is_by_follower:
             self.pending_positions.update(
                 [id(part) for it in request.topics for part in it.partitions]
             )
-        #: The session that it continues; a new session is created with the response.
+        #: The session that the request continues; a new session is created with the response.
         self.session = session
-        self.epoch = LAST if session is None else session.epoch
+        self.epoch = FINAL_EPOCH if session is None else session.epoch
         self.done = False
         self.failed = False
         #: Whether to respond now, without waiting for data, as with an error.
@@ -154,7 +155,7 @@ class DelayedFetch:
         self.response: FetchResponse | None = None
         #: Encodes partitions with offsets and records alone; None: all are `PartitionData`, as in
         #: the first response of a session, which is made from it.
-        begins_session = session is None and request.session_epoch == FIRST
+        begins_session = session is None and request.session_epoch == INITIAL_EPOCH
         lists_aborted = request.isolation_level == READ_COMMITTED
         self.encode_partition = None if begins_session else partition_encoder(slot, lists_aborted)
         #: The session's partitions encoded so: high watermark, log start, whether with records.
@@ -221,20 +222,22 @@ class DelayedFetch:
     ) -> Iterator[int]:
         """Read the partitions that the request names."""
         for topic in self.request.topics:
-            found = []
+            partitions = []
             work = 0
             for part in topic.partitions:
                 data = self._read_partition(node, topic, part, None)
                 work += CHECK_COST
                 if data is not None:
-                    found.append(data)
+                    partitions.append(data)
                     work += READ_COST if self.encode_partition is None and data.records else 0
                 if work > SLICE_COST:
                     yield work
                     work = 0
             yield work
             responses.append(
-                FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=found)
+                FetchableTopicResponse(
+                    topic=topic.topic, topic_id=topic.topic_id, partitions=partitions
+                )
             )
 
     def _read_changed(
@@ -244,83 +247,85 @@ class DelayedFetch:
         by_topic: dict[SessionTopic, list[PartitionData]] = {}
         session.new_bytes = 0
         work = 0
-        for known in list(session.changed):
-            if known.is_removed:
+        for session_partition in list(session.changed):
+            if session_partition.is_removed:
                 continue
-            data = self._read_partition(node, known.topic, known.request, known)
+            data = self._read_partition(
+                node, session_partition.topic, session_partition.request, session_partition
+            )
             work += CHECK_COST
             if data is None:
-                if not self._has_more(known):
-                    session.changed.pop(known, None)
+                if not self._has_more(session_partition):
+                    session.changed.pop(session_partition, None)
             else:
-                by_topic.setdefault(known.topic, []).append(data)
+                by_topic.setdefault(session_partition.topic, []).append(data)
                 work += READ_COST if self.encode_partition is None and data.records else 0
             if work > SLICE_COST:
                 yield work
                 work = 0
         yield work
-        for topic, found in by_topic.items():
-            responses.append(
-                FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=found)
-            )
+        responses += [
+            FetchableTopicResponse(topic=it.topic, topic_id=it.topic_id, partitions=partitions)
+            for it, partitions in by_topic.items()
+        ]
 
-    def _has_more(self, known: SessionPartition) -> bool:
+    def _has_more(self, session_partition: SessionPartition) -> bool:
         """Whether a partition has records for which the response has no room."""
-        partition = known.partition
-        return partition is not None and known.request.fetch_offset < self._limit(partition)
+        partition, offset = session_partition.partition, session_partition.request.fetch_offset
+        return partition is not None and offset < self._limit(partition)
 
     def _read_partition(
         self,
         node: ServingNode,
         topic: FetchTopic | SessionTopic,
         part: FetchPartition,
-        known: SessionPartition | None,
+        session_partition: SessionPartition | None,
     ) -> PartitionData | None:
         """Read one partition; None if its session has nothing new to report."""
-        partition = self._find_partition(node, topic, part, known)
+        partition = self._find_partition(node, topic, part, session_partition)
         if isinstance(partition, int):
             return self._refused(part.partition, partition)
         partition.counts.fetches += 1
-        other = self._check_position(node, partition, part)
+        response = self._check_position(node, partition, part)
         if (
-            other is None
+            response is None
             and self.request.rack_id
             and self.reads_followers
             and node.replica_manager.selects_by_rack
         ):
-            other = nearer_replica(node, self.slot, self.request, partition, part)
-            self.is_immediate |= other is not None
-        if other is not None:
-            return other
+            response = nearer_replica(node, self.slot, self.request, partition, part)
+            self.is_immediate |= response is not None
+        if response is not None:
+            return response
         self.partitions.append(partition)
-        found, size = None, 0
+        records, size = None, 0
         is_throttled = self.throttle is not None and self.throttle.applies_to(partition)
         if part.fetch_offset < self._limit(partition) and not (
             is_throttled and self._is_throttled(node, partition)
         ):
             try:
-                found = self._locate(node, partition, part)
+                records = self._locate(node, partition, part)
             except StorageError:
                 partition.counts.failed_fetches += 1
                 return self._refused(part.partition, ErrorCode.KAFKA_STORAGE_ERROR)
-        if known is not None:
-            known.written_bytes = partition.written_bytes
-            if found is None and known.has_sent(partition):
+        if session_partition is not None:
+            session_partition.written_bytes = partition.written_bytes
+            if records is None and session_partition.has_sent(partition):
                 return None
         if self.is_by_follower:
             manager = node.replica_manager
             self.is_immediate |= follower_news.is_awaited(manager, partition, part)
-            self.is_soon |= follower_news.is_for_consumers(manager, partition, known)
-        if found is not None:
-            size = len(found)
+            self.is_soon |= follower_news.is_for_consumers(manager, partition, session_partition)
+        if records is not None:
+            size = len(records)
             self.size += size
             self.throttled_bytes += size if is_throttled else 0
             self.sent_bytes.append((partition.counts, size))
         high_watermark, start = partition.high_watermark, partition.start
         if self.encode_partition is not None:
-            if known is not None:
-                self.encoded.append((known, high_watermark, start, size > 0))
-            return self.encode_partition(part.partition, high_watermark, start, found, size)
+            if session_partition is not None:
+                self.encoded.append((session_partition, high_watermark, start, size > 0))
+            return self.encode_partition(part.partition, high_watermark, start, records, size)
         return PartitionData(
             partition_index=part.partition,
             error_code=ErrorCode.NONE,
@@ -328,7 +333,7 @@ class DelayedFetch:
             last_stable_offset=high_watermark,
             log_start_offset=start,
             aborted_transactions=() if self.request.isolation_level == READ_COMMITTED else None,
-            records=b"" if found is None else found,  # type: ignore[arg-type]  # bytes still in a file
+            records=b"" if records is None else records,  # type: ignore[arg-type]  # bytes still in a file
         )
 
     def _is_throttled(self, node: ServingNode, partition: Partition) -> bool:
@@ -339,18 +344,20 @@ class DelayedFetch:
     def _check_position(
         self, node: ServingNode, partition: Partition, part: FetchPartition
     ) -> PartitionData | None:
-        """Check the offset and epoch of a fetch, and take them as a follower's position.
+        """Check the offset and epoch of a fetch, and note them as a follower's position.
+
+        Returns a response without records if there is an error or a diverging epoch.
 
         A follower has everything below the offset that its request names. An offset that only the
         session has is that of an earlier request, and proves nothing new.
         """
-        is_leader = partition.online and part.current_leader_epoch == partition.leader_epoch
-        code = ErrorCode.NONE if is_leader else self._error_code(partition, part)
+        is_current = partition.online and part.current_leader_epoch == partition.leader_epoch
+        code = ErrorCode.NONE if is_current else self._error_code(partition, part)
         if not code:
             if part.last_fetched_epoch >= 0 and part.fetch_offset >= partition.start:
-                other = self._diverging_epoch(node, partition, part)
-                if other is not None:
-                    return other
+                diverging = self._diverging_epoch(node, partition, part)
+                if diverging is not None:
+                    return diverging
             if not partition.start <= part.fetch_offset <= partition.end:
                 return self._out_of_range(node, partition, part)
             if id(part) in self.pending_positions and part.fetch_offset <= partition.written_end:
@@ -372,16 +379,16 @@ class DelayedFetch:
         node: ServingNode,
         topic: FetchTopic | SessionTopic,
         part: FetchPartition,
-        known: SessionPartition | None,
+        session_partition: SessionPartition | None,
     ) -> Partition | int:
         """The partition, which from now on reports its changes to the session; or an error code."""
-        if known is not None and known.partition is not None:
-            return known.partition
+        if session_partition is not None and session_partition.partition is not None:
+            return session_partition.partition
         partition = node.replica_manager.partition(
             topic.topic, topic.topic_id, part.partition, self.slot.version >= BY_ID_SINCE
         )
-        if known is not None and not isinstance(partition, int):
-            known.follow(partition)
+        if session_partition is not None and not isinstance(partition, int):
+            session_partition.follow(partition)
         return partition
 
     def _diverging_epoch(
@@ -446,11 +453,12 @@ class DelayedFetch:
             error_code=code,
             high_watermark=-1,
             # As Kafka does: empty for unknown partitions, null for other errors.
-            aborted_transactions=() if code in _UNKNOWN else None,
+            aborted_transactions=() if code in _UNKNOWN_TOPIC_ERRORS else None,
             records=b"",
         )
 
     def park(self, node: ServingNode, deadline_ms: int) -> None:
+        """Wait for data until the deadline."""
         self.node, self.deadline_ms = node, deadline_ms
         node.wait(self, deadline_ms)
         self.slot.waiter = self
@@ -464,9 +472,9 @@ class DelayedFetch:
             node.replica_manager.delayed_fetches.add(self.follower[0], self)
 
     def _note_written(self) -> None:
-        """Note the bytes written so far: the next read finds at most what is written since."""
+        """Note the bytes written so far; the next read finds at most those written later."""
         watched = self.partitions
-        all_committed = all(self._limit(one) == one.written_end for one in watched)
+        all_committed = all(self._limit(it) == it.written_end for it in watched)
         self.read_bytes = self._written_bytes() if all_committed else None
 
     def _has_too_few_bytes(self) -> bool:
@@ -484,14 +492,14 @@ class DelayedFetch:
         watched = self.partitions
         if len(watched) == 1:
             return watched[0].written_bytes
-        return sum([one.written_bytes for one in watched])
+        return sum([partition.written_bytes for partition in watched])
 
     def try_complete(self, partition: Partition) -> None:
         """The high watermark of a partition has moved, or the partition is removed."""
         if not (partition.online and self._has_too_few_bytes()):
-            self._try_complete()
+            self._read_and_try_complete()
 
-    def _try_complete(self) -> None:
+    def _read_and_try_complete(self) -> None:
         node, watched = self.node, self.partitions
         self.read(node)
         if self.size >= self.request.min_bytes or self.is_immediate:
@@ -516,7 +524,7 @@ class DelayedFetch:
             if self._has_much_to_read:
                 self._serve_in_slices(self.deadline_ms)
             else:
-                self._try_complete()
+                self._read_and_try_complete()
 
     def expire(self, now: Now) -> None:
         if self.done:
@@ -535,7 +543,7 @@ class DelayedFetch:
         return self.session is not None and len(self.session.changed) > FEW_PARTITIONS
 
     def _serve_in_slices(self, deadline_ms: int) -> None:
-        """Serve the request again, in slices; it has waited until now."""
+        """Stop waiting, and serve the request in slices instead, from scratch."""
         from kraftlog.node.handlers.large_fetch import LargeFetch
 
         self.cancel()
@@ -546,7 +554,7 @@ class DelayedFetch:
     def respond(self, node: ServingNode, now: Now) -> None:
         self.done = True
         session = self.session
-        if session is None and self.request.session_epoch == FIRST:
+        if session is None and self.request.session_epoch == INITIAL_EPOCH:
             session = node.fetch_sessions.open(self.request, self.slot.version, now)
         response = self._response_in(session)
         if session is not None:

@@ -1,7 +1,7 @@
 """Partitions in Fetch responses that have only offsets and records, encoded without an object each.
 
-The writer of the response puts them as they are. They are found by encoding one partition normally,
-so they are what the writer would write.
+The writer of the response copies these bytes. Their layout is found by encoding one partition
+normally, so they equal what the writer itself would write.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.ports.logs import Slice
 
-    #: Encodes index, high watermark, log start, records and their size; typed as the struct.
+    #: Encodes index, high watermark, log start, records and their size. The result is bytes, typed
+    #: as the struct that they stand for.
     EncodePartition = Callable[[int, int, int, "Slice | bytes | None", int], PartitionData]
 
 _API = APIS[ApiKey.FETCH]
@@ -39,10 +40,10 @@ def partition_encoder(slot: PendingResponse, lists_aborted: bool) -> EncodeParti
     version = slot.version
     if version < STARTS_SINCE or not slot.takes_encoded:
         return None
-    found = _encoders.get((version, lists_aborted))
-    if found is None:
-        found = _encoders[version, lists_aborted] = _make_encoder(version, lists_aborted)
-    return found
+    encoder = _encoders.get((version, lists_aborted))
+    if encoder is None:
+        encoder = _encoders[version, lists_aborted] = _make_encoder(version, lists_aborted)
+    return encoder
 
 
 def _make_encoder(version: int, lists_aborted: bool) -> EncodePartition:
@@ -56,25 +57,25 @@ def _make_encoder(version: int, lists_aborted: bool) -> EncodePartition:
         aborted_transactions=() if lists_aborted else None,
         records=b"",
     )
-    whole: Any = encode_piece(FetchResponse, version, sample)
-    middle = whole[_NUMBERS.size : len(whole) - length_size - len(tail)]
+    encoded: Any = encode_piece(FetchResponse, version, sample)
+    middle = encoded[_NUMBERS.size : len(encoded) - length_size - len(tail)]
     pack = Struct(f"{_NUMBERS.format}{len(middle)}s").pack
-    write_length = uvarint_after if is_flexible else _INT32.pack
+    write_length = _compact_length if is_flexible else _INT32.pack
     empty = write_length(0) + tail
 
     def encode(
-        index: int, high_watermark: int, start: int, found: Slice | bytes | None, size: int
+        index: int, high_watermark: int, start: int, records: Slice | bytes | None, size: int
     ) -> Any:
         head = pack(index, 0, high_watermark, high_watermark, start, middle)
-        if found is None:
+        if records is None:
             return head + empty
         if tail:
-            return head + write_length(size), found, tail
-        return head + write_length(size), found
+            return head + write_length(size), records, tail
+        return head + write_length(size), records
 
     return encode
 
 
-def uvarint_after(size: int) -> bytes:
-    """The length of records in flexible versions."""
+def _compact_length(size: int) -> bytes:
+    """The length of records as flexible versions encode it."""
     return uvarint(size + 1)

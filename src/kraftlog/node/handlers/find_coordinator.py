@@ -1,7 +1,7 @@
 """FindCoordinator 0-6: the coordinator of a group; creates the offsets topic if it is missing.
 
-Transactional ids have no coordinator, because transactions are not supported. Clients must not
-retry: each kind of client treats one of two error codes as final and shows its message.
+Transactional ids have no coordinator, because transactions are not supported; they get an error
+that clients do not retry.
 """
 
 from __future__ import annotations
@@ -49,26 +49,27 @@ def _respond_in_steps(
 ) -> Iterator[int]:
     several = slot.version >= SEVERAL_SINCE
     keys = request.coordinator_keys if several else [request.key]
-    found = []
+    coordinators = []
     for number, key in enumerate(keys, 1):
         if request.key_type == TRANSACTION:
-            found.append(_without_transactions(key, several=several))
+            coordinators.append(_without_transactions(key, several=several))
         else:
-            found.append(_find(node, slot, request.key_type, key))
+            coordinators.append(_find(node, slot, request.key_type, key))
         if not number % KEYS_PER_SLICE:
             yield KEYS_PER_SLICE * KEY_COST
     if several:
-        yield from slot.respond_in_steps(FindCoordinatorResponse(coordinators=found), len(found))
+        response = FindCoordinatorResponse(coordinators=coordinators)
+        yield from slot.respond_in_steps(response, len(coordinators))
         return
-    one = found[0]
+    coordinator = coordinators[0]
     slot.respond(
         FindCoordinatorResponse(
-            error_code=one.error_code,
+            error_code=coordinator.error_code,
             # For a single key Kafka sets the message to the name of the code, also on success.
-            error_message=one.error_message or error_name(one.error_code),
-            node_id=one.node_id,
-            host=one.host,
-            port=one.port,
+            error_message=coordinator.error_message or error_name(coordinator.error_code),
+            node_id=coordinator.node_id,
+            host=coordinator.host,
+            port=coordinator.port,
         )
     )
 
@@ -85,14 +86,21 @@ def _find(node: ServingNode, slot: PendingResponse, key_type: int, key: str) -> 
     index = partition_of(key, topic.partition_count)
     partition = node.image.partitions.get((topic.id, index))
     broker = node.image.brokers.get(partition.leader) if partition is not None else None
-    at = None if broker is None or broker.fenced else broker.endpoint(slot.connection.listener_name)
-    if broker is None or at is None:
+    if broker is None or broker.fenced:
         return _no_coordinator(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    return Coordinator(key=key, node_id=broker.id, host=at.host, port=at.port, error_message="")
+    endpoint = broker.endpoint(slot.connection.listener_name)
+    if endpoint is None:
+        return _no_coordinator(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return Coordinator(
+        key=key, node_id=broker.id, host=endpoint.host, port=endpoint.port, error_message=""
+    )
 
 
 def _without_transactions(key: str, *, several: bool) -> Coordinator:
-    """The final error: librdkafka, which sends one key, retries all but authorization errors."""
+    """An error that clients do not retry.
+
+    librdkafka, which sends a single key, retries all errors but those of authorization.
+    """
     code = (
         ErrorCode.UNSUPPORTED_VERSION
         if several

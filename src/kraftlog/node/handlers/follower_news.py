@@ -1,4 +1,4 @@
-"""New offsets that a follower must get soon, even if there are no records for it."""
+"""New offsets that a follower must get soon, even if there are no new records for it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from kraftlog.wire.messages.fetch import FetchPartition
 
 #: How long a follower with consumers may lack a new high watermark. Under load the response with
-#: the next records brings it earlier; one response for each would double the followers' fetches.
+#: the next records brings it earlier; a response for each high watermark would double the number
+#: of fetches.
 NOTIFIED_WITHIN_MS = 5
 
 
@@ -21,11 +22,11 @@ def is_awaited(manager: ReplicaManager, partition: Partition, part: FetchPartiti
 
 
 def is_for_consumers(
-    manager: ReplicaManager, partition: Partition, known: SessionPartition | None
+    manager: ReplicaManager, partition: Partition, session_partition: SessionPartition | None
 ) -> bool:
     """Whether the follower lacks the high watermark up to which its consumers may read."""
     return (
         manager.selects_by_rack
-        and known is not None
-        and known.high_watermark != partition.high_watermark
+        and session_partition is not None
+        and session_partition.high_watermark != partition.high_watermark
     )

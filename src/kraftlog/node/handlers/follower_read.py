@@ -1,6 +1,6 @@
 """Reads the changed partitions of a follower's session, without the rare cases.
 
-`DelayedFetch.read` does the same in general, with the same result, and serves the rare cases.
+`DelayedFetch.read_in_steps` reads all cases; in the usual ones the result is the same.
 """
 
 from __future__ import annotations
@@ -35,38 +35,38 @@ def read_changed(fetch: DelayedFetch, node: ServingNode) -> bool:
         or manager.quotas.leader.is_limited
     ):
         return False
-    most = min(fetch.request.max_bytes, node.max_fetch_bytes)
+    max_bytes = min(fetch.request.max_bytes, node.max_fetch_bytes)
     size, is_soon = 0, False
-    fetch.partitions, fetch.sent_bytes, fetch.encoded = partitions, found, encoded = [], [], []
+    fetch.partitions, fetch.sent_bytes, fetch.encoded = partitions, sent_bytes, encoded = [], [], []
     unchanged: list[SessionPartition] = []
     by_topic: dict[SessionTopic, list[Any]] = {}
-    for known in session.changed:
-        partition, part = known.partition, known.request
-        if partition is None or not _is_usual(known, partition, part, manager):
+    for session_partition in session.changed:
+        partition, part = session_partition.partition, session_partition.request
+        if partition is None or not _is_usual(session_partition, partition, part, manager):
             return False
         partitions.append(partition)
         offset, end = part.fetch_offset, partition.written_end
         records, length = None, 0
-        room = min(part.partition_max_bytes, most - size)
+        room = min(part.partition_max_bytes, max_bytes - size)
         if offset < end and (room > 0 or not size):
             try:
                 records = node.logs.locate(partition.log, offset, end, room, not size)
             except StorageError:
                 return False
         high_watermark, start = partition.high_watermark, partition.start
-        is_new = known.high_watermark != high_watermark
+        is_new = session_partition.high_watermark != high_watermark
         if records is not None:
             length = len(records)
             size += length
-            found.append((partition.counts, length))
-        elif not is_new and known.start == start:
+            sent_bytes.append((partition.counts, length))
+        elif not is_new and session_partition.start == start:
             if offset == end:
-                unchanged.append(known)
+                unchanged.append(session_partition)
             continue
         is_soon |= is_new
-        encoded.append((known, high_watermark, start, length > 0))
+        encoded.append((session_partition, high_watermark, start, length > 0))
         piece = encode(part.partition, high_watermark, start, records, length)
-        by_topic.setdefault(known.topic, []).append(piece)
+        by_topic.setdefault(session_partition.topic, []).append(piece)
     fetch.size, fetch.is_soon = size, is_soon and manager.selects_by_rack
     fetch.failed, fetch.is_immediate, fetch.throttle, fetch.throttled_bytes = False, False, None, 0
     fetch.response = _response(session, by_topic)
@@ -75,12 +75,15 @@ def read_changed(fetch: DelayedFetch, node: ServingNode) -> bool:
 
 
 def _is_usual(
-    known: SessionPartition, partition: Partition, part: FetchPartition, manager: ReplicaManager
+    session_partition: SessionPartition,
+    partition: Partition,
+    part: FetchPartition,
+    manager: ReplicaManager,
 ) -> bool:
     epoch = partition.leader_epoch
     return (
         partition.online
-        and not known.is_removed
+        and not session_partition.is_removed
         and part.current_leader_epoch == part.last_fetched_epoch == epoch
         and partition.start <= part.fetch_offset <= partition.written_end
         and (part.log_start_offset >= partition.start or partition not in manager.deletions)
@@ -102,9 +105,9 @@ def _note(
     session: FetchSession, partitions: Sequence[Partition], unchanged: Sequence[SessionPartition]
 ) -> None:
     """Note that the partitions are read, and remove the unchanged ones from the session's list."""
-    for known, partition in zip(session.changed, partitions, strict=True):
-        known.written_bytes = partition.written_bytes
+    for session_partition, partition in zip(session.changed, partitions, strict=True):
+        session_partition.written_bytes = partition.written_bytes
         partition.counts.fetches += 1
-    for known in unchanged:
-        del session.changed[known]
+    for session_partition in unchanged:
+        del session.changed[session_partition]
     session.new_bytes = 0

@@ -38,6 +38,7 @@ def handle(node: ServingNode, slot: PendingResponse, request: Message, now: Now)
 
 
 def refuse(slot: PendingResponse, request: Message, code: int) -> None:
+    """Respond with an error code."""
     assert slot.api is not None
     slot.respond(error_response(slot.api.key, slot.version, request, code))
 
@@ -86,7 +87,7 @@ class Forwarded:
             self.start(now)
 
     def cancel(self) -> None:
-        """The connection is closed; a decision stays in effect."""
+        """The connection is closed; what the controller decides still takes effect."""
         self._finish()
 
     def _respond(self, response: Any) -> None:
@@ -117,7 +118,7 @@ class Forwarded:
 
 
 class ControllerOnly(Forwarded):
-    """A request on a controller listener; it waits for a leader that is not active yet."""
+    """A request on a controller listener; it waits while this node leads but is not active yet."""
 
     __slots__ = ()
 
@@ -129,7 +130,7 @@ class ControllerOnly(Forwarded):
 
 
 class LeaderOnly(Forwarded):
-    """A request that only the quorum leader handles; this node may become the leader."""
+    """A request that only the quorum leader handles: this node, if it becomes the leader."""
 
     __slots__ = ()
 

@@ -49,8 +49,8 @@ def handle(
 def _listed(coordinators: GroupCoordinators, request: Any) -> ListGroupsResponse:
     groups, code = [], int(ErrorCode.NONE)
     # Few states and types exist, however many names a request has.
-    states = _known(request.states_filter, STATES)
-    types = _known(request.types_filter, (CLASSIC,))
+    states = _existing(request.states_filter, STATES)
+    types = _existing(request.types_filter, (CLASSIC,))
     for shard in coordinators.shards():
         if shard.is_loaded:
             groups += shard.list_groups(states, types)
@@ -59,19 +59,19 @@ def _listed(coordinators: GroupCoordinators, request: Any) -> ListGroupsResponse
     return ListGroupsResponse(error_code=code, groups=groups)
 
 
-def _known(names: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
-    """The existing names among these; if there is none, one that matches nothing."""
+def _existing(names: Sequence[str], existing: Sequence[str]) -> tuple[str, ...]:
+    """The names that exist, in any case; if none of them does, a name that matches nothing."""
     if not names:
         return ()
-    named = {name.lower() for name in names}
-    return tuple([name for name in known if name.lower() in named]) or ("",)
+    lower_names = {name.lower() for name in names}
+    return tuple([name for name in existing if name.lower() in lower_names]) or ("",)
 
 
 def _describe_in_steps(
     node: ServingNode, coordinators: GroupCoordinators, slot: PendingResponse, request: Any
 ) -> Iterator[int]:
     """One result for each requested group: some clients crash without it."""
-    found = []
+    groups = []
     work = 0
     for group_id in dict.fromkeys(request.groups):
         if work >= SLICE_COST:
@@ -81,7 +81,7 @@ def _describe_in_steps(
         work += GROUP_COST
         shard = coordinators.shard_of(group_id)
         if isinstance(shard, int):
-            found.append(
+            groups.append(
                 DescribedGroup(
                     error_code=shard,
                     group_id=group_id,
@@ -95,11 +95,11 @@ def _describe_in_steps(
         [described] = shard.describe_groups(context_of(slot), [group_id])
         if request.include_authorized_operations and not described.error_code:
             described.authorized_operations = ALL_OPERATIONS
-        found.append(described)
+        groups.append(described)
         work += len(described.members)
     coordinators.settle(node.now)
     yield work
-    yield from slot.respond_in_steps(DescribeGroupsResponse(groups=found), len(found))
+    yield from slot.respond_in_steps(DescribeGroupsResponse(groups=groups), len(groups))
 
 
 def _delete(

@@ -73,7 +73,7 @@ def _dispatch(
 def _commit(
     node: ServingNode, shard: GroupShard, slot: PendingResponse, request: Any, now: Now
 ) -> None:
-    """Commit the offsets of known topics, with name and id; unknown topics get an error."""
+    """Commit the offsets of existing topics, with name and id; unknown topics get an error."""
     from kraftlog.wire.messages.offset_commit import (
         OffsetCommitResponsePartition,
         OffsetCommitResponseTopic,
@@ -81,20 +81,22 @@ def _commit(
 
     by_id = slot.version >= COMMIT_BY_ID_SINCE
     image = node.image
-    refused, known = [], []
+    refused, existing = [], []
     for topic in request.topics:
         if by_id:
-            found = image.topics.get(topic.topic_id)
-            topic.name = "" if found is None else found.name
+            topic_image = image.topics.get(topic.topic_id)
+            topic.name = "" if topic_image is None else topic_image.name
         else:
-            found = image.topic_named(topic.name)
-            topic.topic_id = NULL_UUID if found is None else found.id
+            topic_image = image.topic_named(topic.name)
+            topic.topic_id = NULL_UUID if topic_image is None else topic_image.id
         kept: list[Any] = []
         missing: list[Any] = []
-        count = 0 if found is None else found.partition_count
+        count = 0 if topic_image is None else topic_image.partition_count
         for part in topic.partitions:
             (kept if 0 <= part.partition_index < count else missing).append(part)
-        code = ErrorCode.UNKNOWN_TOPIC_ID if by_id and found is None else UNKNOWN
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if by_id and topic_image is None:
+            code = ErrorCode.UNKNOWN_TOPIC_ID
         if missing:
             refused.append(
                 OffsetCommitResponseTopic(
@@ -110,15 +112,15 @@ def _commit(
             )
         if kept:
             topic.partitions = kept
-            known.append(topic)
-    request.topics = known
+            existing.append(topic)
+    request.topics = existing
     shard.offset_commit(_WithRefusedTopics(slot, refused), context_of(slot), request, now)
 
 
 def _delete(
     node: ServingNode, shard: GroupShard, slot: PendingResponse, request: Any, now: Now
 ) -> None:
-    """Delete the offsets of known topics; unknown topics get an error."""
+    """Delete the offsets of existing topics; unknown topics get an error."""
     from kraftlog.wire.messages.offset_delete import (
         OffsetDeleteResponsePartition,
         OffsetDeleteResponseTopic,
@@ -130,7 +132,8 @@ def _delete(
             name=topic.name,
             partitions=[
                 OffsetDeleteResponsePartition(
-                    partition_index=part.partition_index, error_code=UNKNOWN
+                    partition_index=part.partition_index,
+                    error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 )
                 for part in topic.partitions
             ],
@@ -140,9 +143,6 @@ def _delete(
     ]
     request.topics = [topic for topic in request.topics if topic.name in ids]
     shard.offset_delete(_WithRefusedTopics(slot, refused), request, now)
-
-
-UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 class _WithRefusedTopics:
@@ -160,7 +160,7 @@ class _WithRefusedTopics:
 
 
 class _NonNullProtocol:
-    """A response whose version has no null protocol: it is empty instead."""
+    """A response whose version has no null protocol: an empty one takes its place."""
 
     __slots__ = ("_slot",)
 

@@ -2,13 +2,13 @@
 
 Files may be replaced or deleted between two slices. So data is read at once, or its file stays
 open: it is never found again by name. While such a fetch waits, a partition with new records is
-read alone; all partitions are read again once there is enough data, or if many have news.
+read alone; all partitions are read again once there is enough data, or if many have changed.
 """
 
 from __future__ import annotations
 
 from kraftlog.errors import StorageError
-from kraftlog.node.fetch_sessions import FIRST
+from kraftlog.node.fetch_sessions import INITIAL_EPOCH
 from kraftlog.node.handlers import follower_news
 from kraftlog.node.handlers.fetch import FEW_PARTITIONS, READ_COST, DelayedFetch
 from kraftlog.value import TYPE_CHECKING
@@ -35,16 +35,17 @@ READ_AT_ONCE = 64 << 10
 
 
 class LargeFetch(DelayedFetch):
-    """`sizes`: by partition, its part of the request, the bytes found and the readable end."""
+    """A fetch that is read, parked and encoded in slices."""
 
-    __slots__ = ("open_slices", "sizes")
+    __slots__ = ("last_reads", "open_slices")
 
     def __init__(
         self, slot: PendingResponse, request: FetchRequest, session: FetchSession | None
     ) -> None:
         super().__init__(slot, request, session)
         self.encode_partition = None  # the response is encoded in steps
-        self.sizes: dict[Partition, tuple[FetchPartition, int, int]] = {}
+        #: By partition: its part of the request, and its last read: bytes found and readable end.
+        self.last_reads: dict[Partition, tuple[FetchPartition, int, int]] = {}
         #: Slices whose files stay open until the response is encoded.
         self.open_slices: list[Slice] = []
 
@@ -53,7 +54,7 @@ class LargeFetch(DelayedFetch):
         return self.serve_until(node, now.monotonic_ms + self.max_wait_ms(node))
 
     def serve_until(self, node: ServingNode, deadline_ms: int) -> Iterator[int]:
-        """Serve the request, in steps: at the deadline with what there is."""
+        """Serve the request, in steps; at the deadline, respond with what there is."""
         try:
             yield from self.read_in_steps(node)
             if self.is_enough or node.now.monotonic_ms >= deadline_ms:
@@ -71,14 +72,14 @@ class LargeFetch(DelayedFetch):
             self.slot.waiter = self
 
     def _recheck(self) -> Iterator[int]:
-        """Check again the partitions that changed between their read and `park`."""
+        """Check the partitions that changed between their read and `park`."""
         for number, partition in enumerate(self.partitions, 1):
-            known = self.sizes.get(partition)
+            last_read = self.last_reads.get(partition)
             if (
-                known is None
-                or known[2] < self._limit(partition)
-                or self._error_code(partition, known[0])
-                or self._has_offsets_for(partition, known[0])
+                last_read is None
+                or last_read[2] < self._limit(partition)
+                or self._error_code(partition, last_read[0])
+                or self._has_offsets_for(partition, last_read[0])
             ):
                 self.try_complete(partition)
                 if not self.done:
@@ -87,12 +88,12 @@ class LargeFetch(DelayedFetch):
                 yield FEW_PARTITIONS
             if self.done:
                 return
-        # Others of the session that had no news when they were looked for.
+        # Other partitions of the session, which have changed since all were read.
         for changed in () if self.session is None else list(self.session.changed):
             other = changed.partition
             if other is None:
                 self._finish()
-            elif other not in self.sizes:
+            elif other not in self.last_reads:
                 self.try_complete(other)
                 if not self.done:
                     yield READ_COST
@@ -100,7 +101,7 @@ class LargeFetch(DelayedFetch):
                 return
 
     def read_in_steps(self, node: ServingNode) -> Iterator[int]:
-        self.sizes.clear()
+        self.last_reads.clear()
         yield from super().read_in_steps(node)
 
     def _read_partition(
@@ -108,12 +109,12 @@ class LargeFetch(DelayedFetch):
         node: ServingNode,
         topic: FetchTopic | SessionTopic,
         part: FetchPartition,
-        known: SessionPartition | None,
+        session_partition: SessionPartition | None,
     ) -> PartitionData | None:
-        data = super()._read_partition(node, topic, part, known)
+        data = super()._read_partition(node, topic, part, session_partition)
         partition = self.partitions[-1] if self.partitions else None
-        if partition is not None and partition not in self.sizes:
-            self.sizes[partition] = part, 0, self._limit(partition)
+        if partition is not None and partition not in self.last_reads:
+            self.last_reads[partition] = part, 0, self._limit(partition)
         return data
 
     def _locate(
@@ -121,7 +122,7 @@ class LargeFetch(DelayedFetch):
     ) -> Slice | bytes | None:
         found: Any = super()._locate(node, partition, part)
         size = 0 if found is None else len(found)
-        self.sizes[partition] = part, size, self._limit(partition)
+        self.last_reads[partition] = part, size, self._limit(partition)
         if found is None:
             return None
         try:
@@ -140,14 +141,14 @@ class LargeFetch(DelayedFetch):
         return data
 
     def _release_files(self) -> None:
-        for piece in self.open_slices:
-            piece.release()
+        for open_slice in self.open_slices:
+            open_slice.release()
         self.open_slices.clear()
 
     # Waiting -------------------------------------------------------------------------------------
 
     def _note_written(self) -> None:
-        """`sizes` has it for each partition."""
+        """`last_reads` has the readable end of each partition."""
 
     def partitions_changed(self, partitions: Collection[Partition]) -> None:
         if len(partitions) > FEW_PARTITIONS:
@@ -158,9 +159,9 @@ class LargeFetch(DelayedFetch):
                 self.try_complete(partition)
 
     def try_complete(self, partition: Partition) -> None:
-        part, before, _ = self.sizes.get(partition, (None, 0, 0))
-        if part is None and (known := self._known(partition)) is not None:
-            part = known.request
+        part, old_size, _ = self.last_reads.get(partition, (None, 0, 0))
+        if part is None and (session_partition := self._session_partition(partition)) is not None:
+            part = session_partition.request
         if (
             part is not None
             and not self._error_code(partition, part)
@@ -171,13 +172,13 @@ class LargeFetch(DelayedFetch):
             except StorageError:
                 found = None
             size = 0 if found is None else len(found)
-            self.size += size - before
-            self.sizes[partition] = part, size, self._limit(partition)
+            self.size += size - old_size
+            self.last_reads[partition] = part, size, self._limit(partition)
             if self.size < self.request.min_bytes:
                 return
         self._finish()
 
-    def _known(self, partition: Partition) -> SessionPartition | None:
+    def _session_partition(self, partition: Partition) -> SessionPartition | None:
         if self.session is None:
             return None
         return self.session.find(partition.topic, partition.topic_id, partition.index)
@@ -187,7 +188,9 @@ class LargeFetch(DelayedFetch):
         manager = self.node.replica_manager
         return self.is_by_follower and (
             follower_news.is_awaited(manager, partition, part)
-            or follower_news.is_for_consumers(manager, partition, self._known(partition))
+            or follower_news.is_for_consumers(
+                manager, partition, self._session_partition(partition)
+            )
         )
 
     def expire(self, now: Now) -> None:  # noqa: ARG002 - interface of delayed operations
@@ -211,7 +214,7 @@ class LargeFetch(DelayedFetch):
     def _respond_in_steps(self, node: ServingNode) -> Iterator[int]:
         self.done = True
         session = self.session
-        if session is None and self.request.session_epoch == FIRST:
+        if session is None and self.request.session_epoch == INITIAL_EPOCH:
             session = yield from node.fetch_sessions.open_in_steps(
                 self.request, self.slot.version, node.now
             )
@@ -219,7 +222,7 @@ class LargeFetch(DelayedFetch):
         if session is not None:
             yield from session.sent_in_steps(response.responses)
         self._count(node)
-        yield from self.slot.respond_in_steps(response, len(self.sizes) + 1)
+        yield from self.slot.respond_in_steps(response, len(self.last_reads) + 1)
 
     def cancel(self) -> None:
         super().cancel()

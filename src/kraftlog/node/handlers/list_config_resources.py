@@ -32,12 +32,14 @@ def handle(
         code = ErrorCode.UNSUPPORTED_VERSION
         slot.respond(api.ListConfigResourcesResponse(error_code=code, config_resources=()))
         return
-    found = [
+    resources = [
         api.ConfigResource(resource_name=name, resource_type=kind)
         for kind in kinds
         for name in _names(node, kind)
     ]
-    slot.respond(api.ListConfigResourcesResponse(error_code=ErrorCode.NONE, config_resources=found))
+    slot.respond(
+        api.ListConfigResourcesResponse(error_code=ErrorCode.NONE, config_resources=resources)
+    )
 
 
 def _names(node: ServingNode, kind: int) -> Iterable[str]:
@@ -46,4 +48,4 @@ def _names(node: ServingNode, kind: int) -> Iterable[str]:
         return sorted(image.topic_ids)
     if kind in {BROKER, BROKER_LOGGER}:
         return [str(broker_id) for broker_id in sorted(image.brokers)]
-    return sorted(name for set_for, name in image.configs if set_for == kind)
+    return sorted(name for configured_kind, name in image.configs if configured_kind == kind)

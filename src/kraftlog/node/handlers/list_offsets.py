@@ -1,8 +1,8 @@
 """ListOffsets 1-11: log start offset, high watermark, and offsets by timestamp.
 
 Negative timestamps are special: -1 latest (high watermark), -2 earliest, -3 maximum timestamp.
--4 to -6 are for tiered storage, which is not supported: -4 is -2, the others find nothing. Each
-has a minimum version, else UNSUPPORTED_VERSION.
+-4 to -6 are for tiered storage, which is not supported: -4 means the same as -2, the others find
+nothing. In a version before its first one, a special timestamp gets UNSUPPORTED_VERSION.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 #: The first version with each special timestamp; -5 and -6 are for tiered storage.
 SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, -5: 9, -6: 11}
-NEVER = 1 << 15
+#: Larger than any version.
+NO_VERSION = 1 << 15
 #: The first version with OFFSET_NOT_AVAILABLE, from a new leader (KIP-207).
 NOT_AVAILABLE_SINCE = 5
 
@@ -52,65 +53,65 @@ def handle(
 ) -> Iterator[int]:
     version, topics, count = slot.version, [], 0
     for topic in drained(request.topics):
-        found = []
+        partitions = []
         for number, part in enumerate(topic.partitions, 1):
-            found.append((yield from _one(node, version, topic.name, part)))
+            partitions.append((yield from _partition(node, version, topic.name, part)))
             if not number % PARTITIONS_PER_SLICE:
                 yield PARTITIONS_PER_SLICE * PARTITION_COST
-        yield (len(found) % PARTITIONS_PER_SLICE) * PARTITION_COST
-        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=found))
-        count += len(found)
+        yield (len(partitions) % PARTITIONS_PER_SLICE) * PARTITION_COST
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+        count += len(partitions)
     yield from slot.respond_in_steps(ListOffsetsResponse(topics=topics), count)
 
 
-def _one(
-    node: ServingNode, version: int, topic: str, asked: ListOffsetsPartition
+def _partition(
+    node: ServingNode, version: int, topic: str, part: ListOffsetsPartition
 ) -> Generator[int, None, ListOffsetsPartitionResponse]:
-    if topic == METADATA_TOPIC and not asked.partition_index:
-        supported = asked.timestamp >= 0 or version >= SINCE.get(asked.timestamp, NEVER)
+    if topic == METADATA_TOPIC and not part.partition_index:
+        supported = part.timestamp >= 0 or version >= SINCE.get(part.timestamp, NO_VERSION)
         return ListOffsetsPartitionResponse(
             partition_index=0,
             error_code=ErrorCode.NONE if supported else ErrorCode.UNSUPPORTED_VERSION,
-            offset=offset_of(node, asked.timestamp) if supported else -1,
+            offset=offset_of(node, part.timestamp) if supported else -1,
         )
-    partition = node.replica_manager.partition(topic, NULL_UUID, asked.partition_index, by_id=False)
+    partition = node.replica_manager.partition(topic, NULL_UUID, part.partition_index, by_id=False)
     code = (
         partition
         if isinstance(partition, int)
-        else partition.error_for_request(asked.current_leader_epoch)
+        else partition.error_for_request(part.current_leader_epoch)
     )
-    if asked.timestamp < 0 and version < SINCE.get(asked.timestamp, NEVER):
+    if part.timestamp < 0 and version < SINCE.get(part.timestamp, NO_VERSION):
         code = ErrorCode.UNSUPPORTED_VERSION
     if code or isinstance(partition, int):
-        return _refused(asked.partition_index, code)
+        return _refused(part.partition_index, code)
     try:
-        offset, timestamp = yield from _find(node, partition, asked.timestamp)
+        offset, timestamp = yield from _find(node, partition, part.timestamp)
     except StorageError:
-        return _refused(asked.partition_index, ErrorCode.KAFKA_STORAGE_ERROR)
+        return _refused(part.partition_index, ErrorCode.KAFKA_STORAGE_ERROR)
     except CorruptBatchError as error:
         # The search reads records, which the broker does not validate when it appends them.
-        return _refused(asked.partition_index, error.code)
-    code = partition.error_for_request(asked.current_leader_epoch)
+        return _refused(part.partition_index, error.code)
+    code = partition.error_for_request(part.current_leader_epoch)
     if code:  # the partition may have moved or be deleted during the search
-        return _refused(asked.partition_index, code)
-    found = offset >= 0
-    if not partition.has_valid_end and (asked.timestamp == LATEST or not found):
-        retry = version >= NOT_AVAILABLE_SINCE
-        code = ErrorCode.OFFSET_NOT_AVAILABLE if retry else ErrorCode.LEADER_NOT_AVAILABLE
-        return _refused(asked.partition_index, code)
+        return _refused(part.partition_index, code)
+    is_found = offset >= 0
+    if not partition.has_valid_end and (part.timestamp == LATEST or not is_found):
+        is_known_error = version >= NOT_AVAILABLE_SINCE
+        code = ErrorCode.OFFSET_NOT_AVAILABLE if is_known_error else ErrorCode.LEADER_NOT_AVAILABLE
+        return _refused(part.partition_index, code)
     return ListOffsetsPartitionResponse(
-        partition_index=asked.partition_index,
+        partition_index=part.partition_index,
         error_code=ErrorCode.NONE,
         timestamp=timestamp,
         offset=offset,
         leader_epoch=(
-            _epoch_of(node, partition, offset) if found and version >= EPOCH_SINCE else -1
+            _epoch_of(node, partition, offset) if is_found and version >= EPOCH_SINCE else -1
         ),
     )
 
 
 def _epoch_of(node: ServingNode, partition: Partition, offset: int) -> int:
-    """The leader epoch of the record there; at the end, the current one."""
+    """The leader epoch of the record at an offset; at the high watermark, the current one."""
     if offset >= partition.high_watermark:
         return partition.leader_epoch
     return node.logs.epoch_at(partition.log, offset)

@@ -1,7 +1,8 @@
 """Metadata 0-13: brokers, topics and leaders, from the image.
 
-Null topics (version 0: an empty list) means all. Versions from 12 on can name topics by id. Missing
-topics are created if request and settings allow it, and the response waits for that.
+A null list of topics (in version 0: an empty list) means all. Versions from 12 on can name topics
+by id. Missing topics are created if request and settings allow it, and the response waits for
+that.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ LISTENER_NOT_FOUND_SINCE = 6
 #: All operations on a topic (there are no ACLs), as bits: read, write, create, delete, alter,
 #: describe, describe configs, alter configs.
 ALL_TOPIC_OPERATIONS = sum([1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11)])
+#: Instead of operations.
 NOT_REQUESTED = -(2**31)
 #: Items per slice, and their costs in microseconds.
 NAMES_PER_SLICE = 100
@@ -91,8 +93,8 @@ def _to_create(
 
     Empty if they are too many: the controller refuses such a request as a whole.
     """
-    may = request.allow_auto_topic_creation or slot.version <= ALWAYS_CREATES_UNTIL
-    if not may or not request.topics or not node.config.settings.auto_create_topics_enable:
+    is_allowed = request.allow_auto_topic_creation or slot.version <= ALWAYS_CREATES_UNTIL
+    if not is_allowed or not request.topics or not node.config.settings.auto_create_topics_enable:
         return ()
     wanted: dict[str, None] = {}
     for number, topic in enumerate(request.topics, 1):
@@ -111,23 +113,23 @@ def _to_create(
 def _respond(
     node: ServingNode, slot: PendingResponse, request: MetadataRequest, codes: dict[str, int]
 ) -> Iterator[int]:
-    asked = request.topics
+    named = request.topics
     operations = NOT_REQUESTED
     if request.include_topic_authorized_operations:
         operations = ALL_TOPIC_OPERATIONS
     listener = slot.connection.listener_name
     form = slot.version, operations, node.image.brokers_without(listener)
-    each: Iterator[TopicImage | MetadataRequestTopic]
-    if asked is None or (not asked and slot.version == 0):
-        each = iter(list(node.image.topics.values()))
+    requested_topics: Iterator[TopicImage | MetadataRequestTopic]
+    if named is None or (not named and slot.version == 0):
+        requested_topics = iter(list(node.image.topics.values()))
     else:
-        each = drained(asked)
-    del asked
+        requested_topics = drained(named)
+    del named
     request.topics = ()
     topics: list[MetadataResponseTopic] = []
     reported: set[Uuid] = set()
     work = 0
-    for requested in each:
+    for requested in requested_topics:
         if not isinstance(requested, TopicImage) and is_metadata_topic(
             requested.name, requested.topic_id
         ):
@@ -148,10 +150,10 @@ def _respond(
             work += 1  # as in Kafka, a topic that is named twice is returned once
         elif topic.id in node.image.topics:  # else it has since been deleted
             reported.add(topic.id)
-            piece = node.encoded_topics.get(topic.id, form)
-            piece = piece or (yield from _encode_and_cache(node, topic, form))
-            if piece is not None:
-                topics.append(piece)
+            encoded = node.encoded_topics.get(topic.id, form)
+            encoded = encoded or (yield from _encode_and_cache(node, topic, form))
+            if encoded is not None:
+                topics.append(encoded)
             elif not isinstance(requested, TopicImage):
                 topics.append(_refused(requested, slot.version, codes))
             work += 1
@@ -167,9 +169,11 @@ def _response(
 ) -> MetadataResponse:
     response = MetadataResponse(
         brokers=[
-            MetadataResponseBroker(node_id=b.id, host=at.host, port=at.port, rack=b.rack)
+            MetadataResponseBroker(
+                node_id=b.id, host=endpoint.host, port=endpoint.port, rack=b.rack
+            )
             for b in node.image.brokers.values()
-            if not b.fenced and (at := b.endpoint(listener))
+            if not b.fenced and (endpoint := b.endpoint(listener))
         ],
         cluster_id=node.cluster_id,
         # Clients send admin requests to the node named here: this broker forwards them.
@@ -183,25 +187,25 @@ def _response(
     return response
 
 
-def _find(image: Image, asked: MetadataRequestTopic, version: int) -> TopicImage | None:
-    if version >= BY_ID_SINCE and asked.topic_id != NULL_UUID:
-        return image.topics.get(asked.topic_id)
-    return image.topic_named(asked.name or "")
+def _find(image: Image, requested: MetadataRequestTopic, version: int) -> TopicImage | None:
+    if version >= BY_ID_SINCE and requested.topic_id != NULL_UUID:
+        return image.topics.get(requested.topic_id)
+    return image.topic_named(requested.name or "")
 
 
 def _refused(
-    asked: MetadataRequestTopic, version: int, codes: dict[str, int]
+    requested: MetadataRequestTopic, version: int, codes: dict[str, int]
 ) -> MetadataResponseTopic:
     """The error response for an unknown topic."""
     name: str | None
-    if version < BY_ID_SINCE and asked.name is None:
+    if version < BY_ID_SINCE and requested.name is None:
         # The schema of these versions allows a null name, but has no ids and no null response.
         code, name, topic_id = ErrorCode.INVALID_REQUEST, "", NULL_UUID
-    elif version >= BY_ID_SINCE and asked.topic_id != NULL_UUID:
-        code, name, topic_id = ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id
+    elif version >= BY_ID_SINCE and requested.topic_id != NULL_UUID:
+        code, name, topic_id = ErrorCode.UNKNOWN_TOPIC_ID, None, requested.topic_id
     else:
-        code = codes.get(asked.name or "") or unknown_topic_error(asked.name or "")
-        name, topic_id = asked.name, asked.topic_id
+        code = codes.get(requested.name or "") or unknown_topic_error(requested.name or "")
+        name, topic_id = requested.name, requested.topic_id
     return MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id, partitions=())
 
 
@@ -218,30 +222,30 @@ def _encode_and_cache(
 ) -> Generator[int, None, MetadataResponseTopic | None]:
     """Encode a topic and cache it, unless it changes while it is encoded.
 
-    None: it has been deleted meanwhile. The result never lacks existing partitions.
+    None: the topic has been deleted meanwhile. The result never lacks existing partitions.
     """
-    pieces = node.encoded_topics
+    cache = node.encoded_topics
     while True:
-        changes = pieces.changes
+        changes = cache.changes
         result = yield from _topic(node, topic, form)
-        now = node.image.topics.get(topic.id)
-        if now is None:
+        current = node.image.topics.get(topic.id)
+        if current is None:
             return None
-        if now.partition_count >= topic.partition_count:
+        if current.partition_count >= topic.partition_count:
             break
-        topic = now  # with fewer partitions some may be missing: encode again
+        topic = current  # with fewer partitions some may be missing: encode again
     if len(result.partitions) <= PARTITIONS_PER_SLICE:
-        piece = encode_piece(MetadataResponse, form[0], result)
+        encoded = encode_piece(MetadataResponse, form[0], result)
     else:
-        piece = yield from encode_piece_in_steps(MetadataResponse, form[0], result)
+        encoded = yield from encode_piece_in_steps(MetadataResponse, form[0], result)
     yield TOPIC_COST
-    if pieces.changes == changes:
-        pieces.keep(topic.id, form, piece)
-    return piece
+    if cache.changes == changes:
+        cache.keep(topic.id, form, encoded)
+    return encoded
 
 
-def _reachable(leader: int, unreachable: Collection[int], version: int) -> tuple[int, int]:
-    """The leader and error code of a partition, by whether the client can reach the leader."""
+def _leader_and_error(leader: int, unreachable: Collection[int], version: int) -> tuple[int, int]:
+    """The leader and error code of a partition; no leader if the client cannot reach it."""
     if leader == NO_LEADER:
         return NO_LEADER, ErrorCode.LEADER_NOT_AVAILABLE
     if leader not in unreachable:
@@ -262,7 +266,7 @@ def _topic(
         replicas = partition.replicas
         if replicas not in offline:
             offline[replicas] = offline_replicas(node.image, partition, unreachable)
-        leader, code = _reachable(partition.leader, unreachable, version)
+        leader, code = _leader_and_error(partition.leader, unreachable, version)
         partitions.append(
             MetadataResponsePartition(
                 error_code=code,

@@ -167,7 +167,7 @@ def _traffic(name: str, what: str, value: Callable[[TopicCounts], float]) -> Fam
 
 
 def _requests(node: Node, _: Now) -> Samples:
-    for key, version, count in node.counts.by_api():
+    for key, version, count in node.counts.requests_by_version():
         yield (("request", APIS[key].name), ("version", str(version))), count
 
 

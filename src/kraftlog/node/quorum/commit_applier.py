@@ -36,11 +36,11 @@ if TYPE_CHECKING:
             """Replace the state by the records of a snapshot."""
             ...
 
-        def led_by(self, leader_id: int, epoch: int) -> None:
+        def leader_changed(self, leader_id: int, epoch: int) -> None:
             """The leader has changed; -1: unknown."""
             ...
 
-        def leads(self, epoch: int, now: Now) -> None:
+        def became_leader(self, epoch: int, now: Now) -> None:
             """This node leads, and has replayed everything of earlier leaders."""
             ...
 

@@ -389,7 +389,7 @@ class QuorumDriver:
             self.latency.know_leader(now.monotonic_ms, leads=effect.leader_id == self.core.me.id)
         elif self.core.election.voted == self.core.me:
             self.latency.campaign(now.monotonic_ms)
-        self._machine.led_by(effect.leader_id, effect.epoch)
+        self._machine.leader_changed(effect.leader_id, effect.epoch)
 
     # Messages ------------------------------------------------------------------------------------
 
@@ -568,7 +568,7 @@ class QuorumDriver:
             and self._leading != self.epoch
         ):
             self._leading = self.epoch
-            self._machine.leads(self.epoch, now)
+            self._machine.became_leader(self.epoch, now)
         return self.core.take_effects()
 
     def _snapshot_loaded(self, report: effects.SnapshotLoaded, now: Now) -> None:

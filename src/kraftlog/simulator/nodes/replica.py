@@ -81,8 +81,8 @@ class ObservedNode(Node):
         if self.watcher is not None and isinstance(message, BootTimestampWritten):
             self.watcher.world.boot_written(self.watcher, message.boot_timestamp_ms)
 
-    def leads(self, epoch: int, now: Now) -> None:
-        super().leads(epoch, now)
+    def became_leader(self, epoch: int, now: Now) -> None:
+        super().became_leader(epoch, now)
         if self.watcher is not None:
             self.watcher.notifications.append(("serves", epoch))
 
