@@ -15,7 +15,7 @@ from kraftlog.node.pending_response import PendingResponse
 from kraftlog.node.request_latency import RequestLatency
 from kraftlog.runner.logs import FileSlice
 from kraftlog.server import connections
-from kraftlog.server.connections import COPY_SLICE, FIRST_LARGE, Arena, Connection
+from kraftlog.server.connections import COPY_SLICE, MAX_FIRST_CAPACITY, Arena, Connection
 from kraftlog.server.files import OsFiles
 from kraftlog.server.memory import ClientMemory
 from kraftlog.server.turns import TurnClock
@@ -145,7 +145,7 @@ def test_requests_wait_while_responses_are_not_received(
     while len(received) < 1000 * one:
         connection.send()
         received += pair.peer.recv(1 << 20)
-        if not connection.overdue() and connection.holds_frames:
+        if not connection.is_reading_paused() and connection.holds_frames:
             arena.used = 0
             connection.serve_rest(arena, host.node, host.now)
     numbers = [struct.unpack_from(">i", received, at + 4)[0] for at in range(0, len(received), one)]
@@ -174,9 +174,9 @@ def send_while_unflushed(host: VirtualHost, arena: Arena, sent: bytes) -> None:
 
 def test_a_large_buffer_is_reused_while_its_batch_is_flushed() -> None:
     """The frame of another client needs more space than the buffer has."""
-    host = configured_host(flush_messages=1, max_message_bytes=4 * FIRST_LARGE)
+    host = configured_host(flush_messages=1, max_message_bytes=4 * MAX_FIRST_CAPACITY)
     arena = Arena()
-    values = [b"a" * (FIRST_LARGE - 1000), b"b" * (3 * FIRST_LARGE)]
+    values = [b"a" * (MAX_FIRST_CAPACITY - 1000), b"b" * (3 * MAX_FIRST_CAPACITY)]
     for number, value in enumerate(values):
         send_while_unflushed(host, arena, produce(number, value))
     partition = host.node.replica_manager.by_log["demo", 0]
@@ -188,7 +188,9 @@ def test_a_large_buffer_is_reused_while_its_batch_is_flushed() -> None:
         assert values_in(reader.ask(ApiKey.FETCH, 12, fetch(offset))) == [value]
 
 
-@pytest.mark.parametrize("size", [100_000, 600_000, 1_000_000, FIRST_LARGE, FIRST_LARGE - 1000])
+@pytest.mark.parametrize(
+    "size", [100_000, 600_000, 1_000_000, MAX_FIRST_CAPACITY, MAX_FIRST_CAPACITY - 1000]
+)
 @pytest.mark.parametrize("left", [65_536, 100_000, 270_000])
 def test_the_grown_buffer_of_a_large_frame_is_lent_again(size: int, left: int) -> None:
     """Buffers of sizes that are never lent would fill the pool, and all others be new each time."""

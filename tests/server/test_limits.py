@@ -61,7 +61,7 @@ def connect(server: Server) -> Iterator[Connect]:
 
 def run_turn(server: Server) -> None:
     """Run a turn that does not wait, and runs everything that is due."""
-    server._clients_due_ms = 0
+    server._maintenance_due_ms = 0
     server.node.needs_poll = True
     os.eventfd_write(server.io_threads.ready_fd, 1)
     server.turn()

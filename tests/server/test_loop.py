@@ -15,9 +15,9 @@ from kraftlog.errors import ConfigError
 from kraftlog.server.io_thread import IOThreads
 from kraftlog.server.listening import ListeningSocket
 from kraftlog.server.loop import (
+    ACCEPT_PAUSE_MS,
     EPOLLIN,
     FREEZE_AFTER_PARTITIONS,
-    FULL_FOR_MS,
     Server,
     read_clock,
 )
@@ -57,8 +57,8 @@ def test_a_listener_pauses_after_a_failed_accept(
     assert "new connections wait: " in capfd.readouterr().err
     with socket.create_connection(("127.0.0.1", port)):
         assert (fd, EPOLLIN) not in server.epoll.poll(0)
-        assert server.full_until_ms == now.monotonic_ms + FULL_FOR_MS
-        server.full_until_ms = 0  # the time is over
+        assert server.accept_paused_until_ms == now.monotonic_ms + ACCEPT_PAUSE_MS
+        server.accept_paused_until_ms = 0  # the time is over
         server.turn()
         server.turn()
         assert len(server.connections) == 1
@@ -91,7 +91,7 @@ def test_v5_clients_are_refused_before_unfencing_and_controllers_are_not(
     socket.create_connection(("127.0.0.1", ports[CONTROLLER])).close()
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", ports[BROKER]))
-    is_ready = partial(Pages(server).answer, "/health/ready", read_clock())
+    is_ready = partial(Pages(server).page, "/health/ready", read_clock())
     assert [getattr(is_ready(), "status", None), server.is_open] == [503, False]
     server.open_client_listeners()
     socket.create_connection(("127.0.0.1", ports[BROKER])).close()

@@ -11,7 +11,7 @@ import pytest
 from kraftlog.server import connections
 from kraftlog.server.connections import MAX_HELD, SMALL_FRAME
 from kraftlog.server.loop import MAINTENANCE_MS, Server
-from kraftlog.server.memory import DEFAULT_LIMIT, FREE, IDLE_MS, ClientMemory, limit_of
+from kraftlog.server.memory import ALWAYS_READ_BYTES, DEFAULT_LIMIT, IDLE_MS, ClientMemory, limit_of
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.metadata import MetadataRequest
 from tests.node.frame_client import make_host
@@ -88,7 +88,7 @@ def test_unread_responses_pause_their_connection(server: Server, connect: Connec
     request = frame(1, ApiKey.METADATA, MetadataRequest(topics=None))
     send_all(server, peer, request * 20_000)
     connection = peer.connection
-    turn_until(server, connection.overdue)
+    turn_until(server, connection.is_reading_paused)
     assert MAX_HELD <= connection.charged < MAX_HELD + SMALL_FRAME + connections.READ_SIZE + 4096
     assert server.memory.used == connection.charged
     peer.sock.close()
@@ -111,7 +111,7 @@ def test_at_the_limit_only_large_users_wait(server: Server, connect: Connect) ->
     for peer in greedy:
         send_all(server, peer, struct.pack(">i", MAX_FRAME) + bytes(1 << 20))
     assert server.memory.used < LIMIT + (1 << 20)
-    waiting = [peer for peer in greedy if peer.connection.overdue()]
+    waiting = [peer for peer in greedy if peer.connection.is_reading_paused()]
     assert waiting
     other = connect()
     send_all(server, other, api_versions(3))
@@ -120,7 +120,9 @@ def test_at_the_limit_only_large_users_wait(server: Server, connect: Connect) ->
     for peer in greedy:
         if peer is not last:
             server._drop(peer.connection)
-    turn_until(server, lambda: not last.connection.overdue() and last.connection.events > 0)
+    turn_until(
+        server, lambda: not last.connection.is_reading_paused() and last.connection.events > 0
+    )
 
 
 def test_concurrent_large_requests_at_the_limit_are_all_served(
@@ -227,4 +229,4 @@ def test_freed_memory_is_returned_to_the_system() -> None:
 def test_queued_max_request_bytes_limits_all_connections() -> None:
     """-1 means no limit in Kafka; here there is one."""
     assert (limit_of(-1), limit_of(1 << 30)) == (DEFAULT_LIMIT, 1 << 30)
-    assert FREE < DEFAULT_LIMIT
+    assert ALWAYS_READ_BYTES < DEFAULT_LIMIT

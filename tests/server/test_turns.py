@@ -117,9 +117,9 @@ def test_longest_turn_expires_after_two_spans() -> None:
 def test_clients_time_ends_with_the_step_that_exceeds_it() -> None:
     scene = ClockScene()
     scene.turns.begin()
-    assert scene.turns.at_ns < scene.turns.until_ns
+    assert scene.turns.step_ended_ns < scene.turns.requests_until_ns
     scene.spend("Metadata", 3 * MS)
-    assert scene.turns.at_ns >= scene.turns.until_ns
+    assert scene.turns.step_ended_ns >= scene.turns.requests_until_ns
 
 
 def test_long_turn_before_clients_connect_is_counted_not_logged() -> None:

@@ -18,7 +18,7 @@ from collections import deque
 
 from kraftlog.errors import InternalError, KraftlogError, ProtocolError, UnansweredError
 from kraftlog.node.pending_response import PendingResponse
-from kraftlog.server.memory import FREE
+from kraftlog.server.memory import ALWAYS_READ_BYTES
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS, BROKER, ApiKey
 
@@ -40,19 +40,19 @@ ARENA_SIZE = 1 << 20
 SMALL_FRAME = 64 << 10
 #: Most bytes that one socket may receive in a turn, for fairness.
 READ_SIZE = 256 << 10
-#: A larger frame's buffer begins with at most this, and grows as it fills. It has room for the
-#: largest batch that Kafka accepts by default, and the rest of its request.
-FIRST_LARGE = (1 << 20) + (64 << 10)
+#: The buffer of a larger frame begins with at most this capacity, and grows as it fills. It has
+#: room for a request with the largest batch that Kafka accepts by default.
+MAX_FIRST_CAPACITY = (1 << 20) + (64 << 10)
 #: How much a buffer grows at a time, once it is too large for the pool.
 GROWTH = 1 << 20
 #: Bytes of buffers that are pooled for the next large frames, because new memory is slow.
 MAX_POOLED = 8 << 20
-#: A connection with more unanswered requests is not read until it has received some responses.
+#: Reading of a connection is paused at one of three limits: the number of unanswered requests, the
+#: bytes of unsent responses, and the bytes of both in memory (without file slices).
 MAX_UNANSWERED = 4096
 MAX_UNSENT = 64 << 20
-#: The same limit for memory: bytes of unanswered requests and unsent responses.
 MAX_HELD = 2 << 20
-#: The clock is read after each normal request, and after this many templated ones.
+#: The clock is read after each normal request, and after this many served from templates.
 REQUESTS_PER_CLOCK_READ = 32
 #: File slices up to this size are copied and sent together with the bytes around them.
 COPY_SLICE = 64 << 10
@@ -69,7 +69,7 @@ assert SMALL_FRAME + READ_SIZE <= ARENA_SIZE
 
 
 class Arena:
-    """The shared receive buffer, filled from the front in each turn, and the pool of large ones."""
+    """The shared receive buffer, filled from the front in each turn, and a pool of large ones."""
 
     def __init__(self) -> None:
         self.buffer = bytearray(ARENA_SIZE)
@@ -80,14 +80,14 @@ class Arena:
         #: Buffers of requests that were passed to the node in this turn.
         self._given_back: list[bytearray] = []
 
-    def lend(self, size: int, left: int) -> bytearray:
+    def lend(self, size: int, received: int) -> bytearray:
         """A buffer for a large frame or its beginning.
 
-        Memory grows with the received bytes (`left`), not with the announced length.
+        Its size grows with the number of bytes received, not with the announced `size`.
         """
-        capacity = min(1 << (size - 1).bit_length(), FIRST_LARGE)
-        if capacity > 4 * left:
-            capacity = 2 << left.bit_length()
+        capacity = min(1 << (size - 1).bit_length(), MAX_FIRST_CAPACITY)
+        if capacity > 4 * received:
+            capacity = 2 << received.bit_length()
         return self.take(capacity)
 
     @staticmethod
@@ -97,8 +97,8 @@ class Arena:
         A pooled buffer gets a capacity that `lend` uses: one of any other size would never be lent
         again, but take up space in the pool.
         """
-        if capacity < FIRST_LARGE:
-            return min(2 * capacity, FIRST_LARGE)
+        if capacity < MAX_FIRST_CAPACITY:
+            return min(2 * capacity, MAX_FIRST_CAPACITY)
         return capacity + min(GROWTH, size - capacity)
 
     def take(self, capacity: int) -> bytearray:
@@ -119,7 +119,7 @@ class Arena:
         if self._given_back:
             for buffer in self._given_back:
                 size = len(buffer)
-                if size <= FIRST_LARGE and self._free_bytes + size <= MAX_POOLED:
+                if size <= MAX_FIRST_CAPACITY and self._free_bytes + size <= MAX_POOLED:
                     self._free.setdefault(size, []).append(buffer)
                     self._free_bytes += size
             self._given_back.clear()
@@ -159,7 +159,7 @@ class Connection:
         #: The name of the listener that accepted the connection.
         self.listener_name = ""
         self.closed = False
-        #: An error found where nothing can be raised; `send` raises it.
+        #: An error from a method that must not raise, because the node calls it; `send` raises it.
         self.failure: OSError | KraftlogError | None = None
         #: Received bytes that the node did not get: the beginning of a frame; or, if the slice of
         #: the turn was over or reading is paused, any number of frames from `rest_at` on.
@@ -237,14 +237,14 @@ class Connection:
     # Receiving -----------------------------------------------------------------------------------
 
     def receive(self, arena: Arena, node: Node, now: Now) -> None:
-        """Receive once and pass complete frames to the node while the slice lasts."""
+        """Receive once and serve complete frames while the slice of the turn lasts."""
         start = arena.used
         if self.large is not None:
             after_large = self._receive_large(arena, node, now)
             if after_large < 0:
                 return
             end = start + after_large
-            if self._is_over(PRODUCE) and after_large:
+            if self._ends_slice(PRODUCE) and after_large:
                 self.rest, self.holds_frames = arena.buffer[start:end], True
                 return
         else:
@@ -256,16 +256,16 @@ class Connection:
         arena.used = end
         if self.rest:
             self.rest = bytearray()
-        pos = self._frames(arena.buffer, arena.view, start, end, node, now)
+        pos = self._serve_frames(arena.buffer, arena.view, start, end, node, now)
         if pos < end:
             self._keep(arena, arena.view, pos, end)
 
     def serve_rest(self, arena: Arena, node: Node, now: Now) -> None:
-        """Pass frames received earlier to the node while the slice lasts."""
+        """Serve frames received earlier while the slice of the turn lasts."""
         rest = self.rest
         end = len(rest)
         view = memoryview(rest)
-        self.rest_at = pos = self._frames(rest, view, self.rest_at, end, node, now)
+        self.rest_at = pos = self._serve_frames(rest, view, self.rest_at, end, node, now)
         self.memory.served(self)
         if not self.holds_frames:
             self.rest, self.rest_at = bytearray(), 0
@@ -289,10 +289,10 @@ class Connection:
         self.active_ns = self.turns.began_ns
         return count
 
-    def _frames(
+    def _serve_frames(
         self, buffer: bytearray, view: memoryview, pos: int, end: int, node: Node, now: Now
     ) -> int:
-        """Pass on complete frames of `buffer[pos:end]`; return where the rest starts."""
+        """Pass complete frames of `buffer[pos:end]` to the node; return where the rest starts."""
         slots = self.slots
         requests_left = REQUESTS_PER_CLOCK_READ
         while end - pos >= 4:
@@ -312,7 +312,7 @@ class Connection:
                 if requests_left:
                     continue
                 requests_left = REQUESTS_PER_CLOCK_READ
-                cause = _name(slots[-1]) if slots else PRODUCE  # without a response if acks=0
+                cause = _api_name(slots[-1]) if slots else PRODUCE  # without a response if acks=0
             else:
                 slot = PendingResponse(self)
                 slot.size = size
@@ -320,25 +320,26 @@ class Connection:
                 slots.append(slot)
                 node.frame(slot, buffer, pos + 4, after, now)
                 pos = after
-                cause = _name(slot)
-            if self._is_over(cause) and pos < end:
+                cause = _api_name(slot)
+            if self._ends_slice(cause) and pos < end:
                 self.holds_frames = True
                 return pos
         self.holds_frames = False
         return pos
 
-    def _is_over(self, cause: str) -> bool:
-        """Whether the slice ends after a request of this kind."""
+    def _ends_slice(self, cause: str) -> bool:
+        """Account the time of a request to `cause`; return whether the slice ends after it."""
         turns = self.turns
         is_over = turns.step(cause) >= turns.slice_until_ns
         if self.unsent or self.unanswered:
             self.charge()
-        if self.overdue():
+        if self.is_reading_paused():
             self.mark_dirty()
             return True
         return is_over
 
     def _keep(self, arena: Arena, view: memoryview, pos: int, end: int) -> None:
+        """Keep the bytes after the last served frame; a large frame gets a buffer of its own."""
         left = end - pos
         if left >= 4 and not self.holds_frames:
             size = _LENGTH.unpack_from(view, pos)[0]
@@ -362,10 +363,10 @@ class Connection:
         if self.large_filled == len(buffer):
             capacity = arena.next_capacity(len(buffer), size)
             self.needs = capacity - len(buffer)
-            if self.overdue():
+            if self.is_reading_paused():
                 self.mark_dirty()
                 return -1
-            if len(buffer) > FIRST_LARGE:
+            if len(buffer) > MAX_FIRST_CAPACITY:
                 buffer += bytes(self.needs)  # realloc remaps the pages without copying
             else:
                 # A pooled buffer cannot grow in place: it may contain batches of an earlier turn.
@@ -486,7 +487,7 @@ class Connection:
         piece.release()
         return True
 
-    def overdue(self) -> bool:
+    def is_reading_paused(self) -> bool:
         """Whether reading is paused: a request is in progress, responses are received too slowly,
         or the memory limit of all connections is reached."""
         return (
@@ -495,7 +496,7 @@ class Connection:
             or self.unsent >= MAX_UNSENT
             or self.unsent - self.in_files + self.unanswered >= MAX_HELD
             or (
-                self.charged > FREE
+                self.charged > ALWAYS_READ_BYTES
                 and self.memory.lacks(self.needs)
                 and self.memory.exempt is not self
             )
@@ -516,19 +517,19 @@ class Connection:
             self.charged = held
         memory = self.memory
         if memory.exempt is self and (
-            held <= FREE or (memory.is_exempt_served and not (self.slots or self.out))
+            held <= ALWAYS_READ_BYTES or (memory.is_exempt_served and not (self.slots or self.out))
         ):
             memory.end_exemption()
 
     def _charge_received(self) -> None:
         """Update the memory account and pause reading beyond the limit."""
         self.charge()
-        if self.overdue():
+        if self.is_reading_paused():
             self.mark_dirty()
 
     @property
     def is_kept_waiting(self) -> bool:
-        """Whether it only waits for reading to resume: all is sent, and more has arrived."""
+        """Whether its peer waits for us: all responses are sent, and more requests have arrived."""
         if self.out:
             return False
         if self.holds_frames:
@@ -560,7 +561,7 @@ class Connection:
 _TOO_SHORT = "a file is shorter than the length that was sent to the client"
 
 
-def _name(slot: PendingResponse | PendingResponses | ReadyResponse) -> str:
+def _api_name(slot: PendingResponse | PendingResponses | ReadyResponse) -> str:
     return slot.api.name if slot.api is not None else ""
 
 

@@ -1,4 +1,4 @@
-"""Opens the log directories of a node (JBOD), each with its lock and its identity."""
+"""Opens the log directories of a node (JBOD): checks meta.properties and locks each of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kraftlog.storage.disk import HandleCache
     from kraftlog.storage.meta_properties import MetaProperties
 
-#: The broker epoch after anything but a clean shutdown.
+#: The previous broker epoch after anything but a clean shutdown, as in Kafka.
 NO_EPOCH = -1
 
 
@@ -33,25 +33,25 @@ class OpenDirectories(Value):
     #: The properties of the directory with the metadata log.
     properties: MetaProperties
     metadata: LogDirectory
-    #: The directories of `log.dirs`, in their order.
+    #: The open directories of `log.dirs`, in their order.
     directories: tuple[LogDirectory, ...]
     #: The paths of those that could not be opened: replicas in them are offline.
     lost: tuple[str, ...]
 
     @property
     def broker_epoch(self) -> int:
-        """The epoch of the broker that has shut down all of its directories cleanly, else -1."""
-        epochs = {it.broker_epoch for it in self.directories}
+        """The broker epoch that a clean shutdown has stored in all directories, else -1."""
+        epochs = {directory.broker_epoch for directory in self.directories}
         return epochs.pop() if len(epochs) == 1 and not self.lost else NO_EPOCH
 
 
 def open_directories(
     files: Files, settings: BrokerConfig, handles: HandleCache, log_line: Callable[[str], None]
 ) -> OpenDirectories:
-    """Open all directories; the one with the metadata log, which is formatted, has to work.
+    """Open all directories; any error in that of the metadata log, which is formatted, is fatal.
 
-    An empty directory, as on a new disk, is formatted. One that cannot be read is left out, and the
-    node serves the logs in the others (V18).
+    Of the others, an empty one, as on a new disk, is formatted. One that cannot be read is left
+    out, and the node serves the logs in the others (V18).
     """
     path = os.path.abspath(settings.metadata_directory)
     properties = load_for_node(files, path, settings.node_id)
@@ -75,7 +75,7 @@ def open_directories(
         for directory in opened.values():
             directory.keep_reserve(settings["kraftlog.reserve.bytes"])
         paths = dict.fromkeys(map(os.path.abspath, settings.data_directories))
-        directories = tuple([opened[each] for each in paths if each in opened])
+        directories = tuple([opened[path] for path in paths if path in opened])
         if not directories:
             raise StorageError(f"log.dirs={','.join(paths)}: none of them can be opened")
     except BaseException:
@@ -95,15 +95,15 @@ def _open(
     """Open a directory of this node, formatting it first if it is empty."""
     if not is_formatted(files, path):
         _format(files, path, settings, expected)
-    found = load_for_node(files, path, settings.node_id)
-    if found.cluster_id is None and expected.cluster_id is not None:
-        store_cluster_id(files, path, expected.cluster_id)  # the node had stopped before that
-    elif found.cluster_id != expected.cluster_id:
+    properties = load_for_node(files, path, settings.node_id)
+    if properties.cluster_id is None and expected.cluster_id is not None:
+        store_cluster_id(files, path, expected.cluster_id)  # the node stopped before this
+    elif properties.cluster_id != expected.cluster_id:
         raise StorageError(
-            f"{path} belongs to cluster {found.cluster_id}, and this node to "
+            f"{path} belongs to cluster {properties.cluster_id}, and this node to "
             f"{expected.cluster_id}: take it out of log.dirs, or empty it"
         )
-    return LogDirectory(files, path, handles, directory_id=found.directory_id)
+    return LogDirectory(files, path, handles, directory_id=properties.directory_id)
 
 
 def _format(files: Files, path: str, settings: BrokerConfig, expected: MetaProperties) -> None:
@@ -128,7 +128,7 @@ def _format(files: Files, path: str, settings: BrokerConfig, expected: MetaPrope
 
 
 def _refuse_copies(*directories: LogDirectory) -> None:
-    """Refuse two directories with one id: one has been copied from the other."""
+    """Refuse the last directory if another has its id: one has been copied from the other."""
     *others, newest = directories
     for other in others:
         if other.id == newest.id:

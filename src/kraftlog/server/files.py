@@ -55,8 +55,8 @@ class OsFiles:
             self._can_allocate = False
 
     def space(self, path: str) -> tuple[int, int]:
-        found = os.statvfs(path)
-        return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
+        stat = os.statvfs(path)
+        return stat.f_blocks * stat.f_frsize, stat.f_bavail * stat.f_frsize
 
     def forget_cached(self, fd: int) -> None:
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -88,7 +88,7 @@ class OsFiles:
             os.close(fd)
 
     def lock(self, path: str) -> int:
-        """A POSIX lock, as Kafka takes it, so that each excludes the other."""
+        """Take a POSIX lock, as Kafka does, so that kraftlog and Kafka exclude each other."""
         import fcntl
 
         fd = os.open(path, _WRITE | os.O_CREAT, 0o644)
@@ -107,7 +107,7 @@ class OsFiles:
 
 
 def load_fallocate() -> Callable[[int, int, int], None]:
-    """The C library's `fallocate`: the standard library has only the one that zero-fills."""
+    """The C library's `fallocate`: Python has only `posix_fallocate`, which may write zeros."""
     import ctypes
 
     function = _c_function("fallocate64")

@@ -1,7 +1,7 @@
 """A small HTTP/1.1 server on the event loop: GET and HEAD of pages built in slices.
 
-It serves monitoring, not the public: few connections, short requests without a body, one response
-at a time, and slow clients are disconnected.
+It serves monitoring, not the public: it accepts few connections, short requests without a body, one
+request at a time per connection, and disconnects slow clients.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 EPOLLIN, EPOLLOUT = select.EPOLLIN, select.EPOLLOUT
 MAX_CONNECTIONS = 16
-#: Largest request head.
+#: Largest request line with header fields, in bytes.
 MAX_HEAD = 8 << 10
-#: Time limit for a request, with the pause before it, and another for its response.
+#: Time limit from the end of one response to the next request, and again for its response.
 DEFAULT_TIMEOUT_MS = 10_000
 #: Pieces of a page built in one turn, about a millisecond of work.
 PIECES_PER_TURN = 500
@@ -59,8 +59,8 @@ class HttpResponse(Value):
 
 def parse(head: bytes) -> HttpRequest | int:
     """Parse a request head without the empty line; return the request or an error status."""
-    first, *lines = head.decode("latin-1").split("\r\n")
-    words = first.split(" ")
+    request_line, *lines = head.decode("latin-1").split("\r\n")
+    words = request_line.split(" ")
     if len(words) != 3 or not words[1].startswith("/") or not words[2].startswith("HTTP/"):
         return 400
     method, target, version = words
@@ -72,14 +72,14 @@ def parse(head: bytes) -> HttpRequest | int:
         if not colon or not name or name != name.strip():
             return 400
         fields[name.lower()] = value.strip()
-    is_new = version == "HTTP/1.1"
-    if (is_new and "host" not in fields) or _has_body(fields):
+    is_http_1_1 = version == "HTTP/1.1"
+    if (is_http_1_1 and "host" not in fields) or _has_body(fields):
         return 400
     if method not in {"GET", "HEAD"}:
         return 405
     connection_field = fields.get("connection", "").lower()
     return HttpRequest(
-        method, target.partition("?")[0], connection_field != "close" if is_new else False
+        method, target.partition("?")[0], is_http_1_1 and connection_field != "close"
     )
 
 
@@ -96,7 +96,7 @@ class _Connection:
         self.received = b""
         self.request: HttpRequest | None = None
         #: The page being built, and the unsent rest of the response.
-        self.answer: HttpResponse | None = None
+        self.page: HttpResponse | None = None
         self.pieces: list[str] = []
         self.out = memoryview(b"")
         self.closes = False
@@ -104,21 +104,21 @@ class _Connection:
 
     @property
     def waits_for_request(self) -> bool:
-        return self.answer is None and not self.out
+        return self.page is None and not self.out
 
 
 class HttpServer:
-    """The server; `answer(path, now)` returns a page, or None for an unknown path."""
+    """The server; `page(path, now)` returns a page, or None for an unknown path."""
 
     def __init__(
         self,
         epoll: select.epoll,
         host: str,
         port: int,
-        answer: Callable[[str, Now], HttpResponse | None],
+        page: Callable[[str, Now], HttpResponse | None],
     ) -> None:
         self._epoll = epoll
-        self._answer = answer
+        self._page = page
         self._listener = bind(host, port)
         self._listener.listen(MAX_CONNECTIONS)
         self.port: int = self._listener.getsockname()[1]
@@ -128,10 +128,10 @@ class HttpServer:
     @property
     def has_work(self) -> bool:
         """Whether a page is being built."""
-        return any(each.answer is not None for each in self._connections.values())
+        return any(connection.page is not None for connection in self._connections.values())
 
     def deadline(self) -> int | None:
-        return min([each.until_ms for each in self._connections.values()], default=None)
+        return min([connection.until_ms for connection in self._connections.values()], default=None)
 
     def close(self) -> None:
         for connection in list(self._connections.values()):
@@ -162,7 +162,7 @@ class HttpServer:
         for connection in list(self._connections.values()):
             if connection.until_ms <= now.monotonic_ms:
                 self._drop(connection)
-            elif connection.answer is not None:
+            elif connection.page is not None:
                 try:
                     self._build(connection, now)
                 except OSError:
@@ -209,46 +209,46 @@ class HttpServer:
             self._begin(connection, parse(head), now)
 
     def _begin(self, connection: _Connection, request: HttpRequest | int, now: Now) -> None:
-        answer: HttpResponse | None
+        page: HttpResponse | None
         if isinstance(request, int):
             connection.request = None
             connection.closes = True
-            answer = _error_page(request)
+            page = _error_page(request)
         else:
             connection.request = request
             connection.closes = not request.keeps_alive
-            answer = self._answer(request.path, now) or _error_page(404)
-        connection.answer = answer
+            page = self._page(request.path, now) or _error_page(404)
+        connection.page = page
         connection.pieces = []
         connection.until_ms = now.monotonic_ms + DEFAULT_TIMEOUT_MS
         self._epoll.modify(connection.fd, 0)
 
-    # Answers -------------------------------------------------------------------------------------
+    # Pages ---------------------------------------------------------------------------------------
 
     def _build(self, connection: _Connection, now: Now) -> None:
         """Build the next slice of the page; send the page after the last one."""
-        answer, request = connection.answer, connection.request
-        assert answer is not None, "the page is being built"
+        page, request = connection.page, connection.request
+        assert page is not None, "the page is being built"
         try:
-            slice_ = list(islice(answer.pieces, PIECES_PER_TURN))
+            slice_ = list(islice(page.pieces, PIECES_PER_TURN))
         except Exception as error:  # an error in a page must not stop the node
             log_line(f"cannot build an HTTP page: {error!r}")
             connection.closes = True
-            connection.answer, connection.pieces = _error_page(500), []
+            connection.page, connection.pieces = _error_page(500), []
             return
         connection.pieces += slice_
         if len(slice_) == PIECES_PER_TURN:
             return
         body = "".join(connection.pieces).encode()
         head = (
-            f"HTTP/1.1 {answer.status} {REASONS[answer.status]}\r\n"
-            f"Content-Type: {answer.content_type}\r\n"
+            f"HTTP/1.1 {page.status} {REASONS[page.status]}\r\n"
+            f"Content-Type: {page.content_type}\r\n"
             f"Content-Length: {len(body)}\r\n"
-            f"{_ALLOW if answer.status == 405 else ''}"
+            f"{_ALLOW if page.status == 405 else ''}"
             f"Connection: {'close' if connection.closes else 'keep-alive'}\r\n\r\n"
         ).encode()
         is_head = request is not None and request.method == "HEAD"
-        connection.answer, connection.pieces = None, []
+        connection.page, connection.pieces = None, []
         connection.out = memoryview(head if is_head else head + body)
         with contextlib.suppress(BlockingIOError):
             self._send(connection, now)

@@ -1,4 +1,4 @@
-"""`ConnectionLimits`: limits the number of connections, per address, and their idle time.
+"""`ConnectionLimits`: limits the number of connections, in total and by address, and idle time.
 
 The settings are Kafka's and may change while the node runs: `max.connections`,
 `max.connections.per.ip` and its overrides, `connections.max.idle.ms`.
@@ -17,21 +17,22 @@ if TYPE_CHECKING:
 
     from kraftlog.server.connections import Connection
 
-#: The queue is compacted at this many entries, or at twice the number of connections.
+#: Closed connections are removed from the queue of idle checks at this many entries, or at twice
+#: the number of connections.
 MIN_COMPACTED = 1024
 
 
 class ConnectionLimits:
-    """Counts connections; `value` returns the current value of a broker setting."""
+    """Counts open connections; `value` returns the current value of a broker setting."""
 
     def __init__(self, value: Callable[[str], Any]) -> None:
         self._value = value
         #: Connections to broker listeners: in total, and by address.
         self._count = 0
         self._by_host: dict[str, int] = {}
-        #: When to check whether a connection is idle: (nanoseconds, number, connection).
+        #: When to check whether a connection is idle; the entry's number orders equal times.
         self._due: list[tuple[int, int, Connection]] = []
-        self._number = 0
+        self._entries = 0
         #: The last text of the overrides, and the parsed value.
         self._overrides_text = ""
         self._overrides: dict[str, int] = {}
@@ -69,26 +70,26 @@ class ConnectionLimits:
             self._by_host.pop(connection.host, None)
 
     def idle(self, now_ns: int, max_connections: int) -> list[Connection]:
-        """Connections that have been idle for `connections.max.idle.ms`."""
+        """Up to `max_connections` connections that have been idle for `connections.max.idle.ms`."""
         idle_ns = self._idle_ns()
-        found: list[Connection] = []
-        while self._due and self._due[0][0] <= now_ns and len(found) < max_connections:
+        idle: list[Connection] = []
+        while self._due and self._due[0][0] <= now_ns and len(idle) < max_connections:
             connection = heappop(self._due)[2]
             if connection.closed or idle_ns < 0:
                 continue
             at_ns = connection.active_ns + idle_ns
             if at_ns <= now_ns:
-                found.append(connection)
+                idle.append(connection)
             else:
                 self._check_at(connection, at_ns)
-        return found
+        return idle
 
     def _check_at(self, connection: Connection, at_ns: int) -> None:
         if len(self._due) >= max(MIN_COMPACTED, 2 * self._count):
             self._due = [entry for entry in self._due if not entry[2].closed]
             heapify(self._due)
-        self._number += 1
-        heappush(self._due, (at_ns, self._number, connection))
+        self._entries += 1
+        heappush(self._due, (at_ns, self._entries, connection))
 
     def _idle_ns(self) -> int:
         idle_ms: int = self._value("connections.max.idle.ms")
@@ -104,9 +105,9 @@ class ConnectionLimits:
 
 def parse_overrides(text: str) -> dict[str, int]:
     """Parse `address:number` pairs; IPv6 addresses may be in brackets."""
-    found = {}
+    limits = {}
     for entry in text.split(","):
         host, _, number = entry.strip().rpartition(":")
         if host:
-            found[host.strip("[]")] = int(number)
-    return found
+            limits[host.strip("[]")] = int(number)
+    return limits

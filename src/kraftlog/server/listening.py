@@ -55,7 +55,7 @@ def host_of(address: tuple[str, int]) -> str:
     return host[len(_MAPPED) :] if host.startswith(_MAPPED) and "." in host else host
 
 
-def prepare(sock: socket.socket) -> None:
+def set_client_options(sock: socket.socket) -> None:
     """Set Kafka's socket options: keep-alive to detect dead peers, and TCP_NODELAY."""
     sock.setblocking(False)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

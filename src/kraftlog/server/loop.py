@@ -28,8 +28,8 @@ from kraftlog.errors import (
 )
 from kraftlog.server.connections import Arena, Connection
 from kraftlog.server.limits import ConnectionLimits
-from kraftlog.server.listening import ListeningSocket, bind, host_of, prepare
-from kraftlog.server.memory import FREE, IDLE_MS, ClientMemory
+from kraftlog.server.listening import ListeningSocket, bind, host_of, set_client_options
+from kraftlog.server.memory import ALWAYS_READ_BYTES, IDLE_MS, ClientMemory
 from kraftlog.server.operator_log import log_line
 from kraftlog.server.peers import Peers
 from kraftlog.server.turns import SENDS_NS, SLICE_NS, TurnClock
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 EPOLLIN, EPOLLOUT = select.EPOLLIN, select.EPOLLOUT
 BROKEN = select.EPOLLERR | select.EPOLLHUP
+#: New connections accepted per turn from one listener.
 ACCEPTED_AT_ONCE = 32
 #: Interval of connection maintenance, and how many connections it may close.
 MAINTENANCE_MS = 1000
@@ -58,8 +59,8 @@ CLOSED_AT_ONCE = 64
 READY_PER_TURN = 256
 #: The least number of new events per turn, however many sockets are left from earlier turns.
 MIN_READY = 64
-#: How long new connections wait when descriptors are used up, unless a connection closes.
-FULL_FOR_MS = 1000
+#: How long new connections wait at a limit or without a free descriptor, unless one closes.
+ACCEPT_PAUSE_MS = 1000
 #: Thresholds of the garbage collector for its three generations: full collections are rare, because
 #: each one would traverse all partitions of a starting node, or a request of half a million names.
 GC_THRESHOLDS = (700, 10, 1000)
@@ -110,9 +111,9 @@ class Server:
         self.ports: dict[str, int] = {}
         self.peers = Peers(self.epoll, self._notify)
         #: Time of the next connection maintenance.
-        self._clients_due_ms = 0
+        self._maintenance_due_ms = 0
         #: When new connections are accepted again; None while they are.
-        self.full_until_ms: int | None = None
+        self.accept_paused_until_ms: int | None = None
         #: The next deadline of node and peers, as of the last poll.
         self._due_ms = 0
         #: Connections with something to send; they hold this list, so it is never replaced.
@@ -121,10 +122,9 @@ class Server:
         self._signals = -1
         #: Whether a second signal has arrived: the node stops without a controlled shutdown.
         self.skips_controlled_shutdown = False
-        #: Connections whose socket is ready: those that a turn did not reach are first in the
-        #: next one.
+        #: Connections with a readable socket that a turn did not reach: read first in the next one.
         self.unread: deque[Connection] = deque()
-        #: Connections with requests left after their slice: in rotation, after those above.
+        #: Connections with requests left after their slice: served in rotation, after the sockets.
         self.unserved: deque[Connection] = deque()
         self.http: HttpServer | None = None
         #: With more partitions than this, `_freeze_objects` is due.
@@ -159,7 +159,7 @@ class Server:
         listener.sock.listen(1024)
         fd = listener.sock.fileno()
         self.listeners[fd] = listener
-        self.epoll.register(fd, EPOLLIN if self.full_until_ms is None else 0)
+        self.epoll.register(fd, EPOLLIN if self.accept_paused_until_ms is None else 0)
 
     def open_client_listeners(self) -> None:
         """Open the client listeners; fails if another process listens on the port."""
@@ -178,8 +178,11 @@ class Server:
         return not self._paused_listeners
 
     def addresses(self) -> list[tuple[str, int, int]]:
-        """Host, port and kind of every listener."""
-        return [(*it.sock.getsockname()[:2], it.serves) for it in self.listeners.values()]
+        """Host, port and served APIs of every open listener."""
+        return [
+            (*listener.sock.getsockname()[:2], listener.serves)
+            for listener in self.listeners.values()
+        ]
 
     def stop_on_signals(self) -> None:
         """Stop the loop after the turn in which SIGTERM or Ctrl-C arrives."""
@@ -221,12 +224,12 @@ class Server:
 
     def _wait_until_ready(self) -> None:
         """Run turns until the node is ready; log once why it is not."""
-        silent_until_ms = read_clock().monotonic_ms + LOG_NOT_READY_AFTER_MS
+        log_from_ms = read_clock().monotonic_ms + LOG_NOT_READY_AFTER_MS
         has_logged = False
         while not (self.stopping or self.node.is_ready):
             self.turn()
             now = read_clock()
-            if not has_logged and now.monotonic_ms >= silent_until_ms:
+            if not has_logged and now.monotonic_ms >= log_from_ms:
                 from kraftlog.node.metrics.health import why_not_ready
 
                 has_logged = True
@@ -235,18 +238,18 @@ class Server:
     def _controlled_shutdown(self) -> None:
         """Hand over leadership, until the time limit or a second signal."""
         now = read_clock()
-        until = now.monotonic_ms + SHUTDOWN_MS
+        until_ms = now.monotonic_ms + SHUTDOWN_MS
         self.node.shut_down(now)
         self.runner.finish_turn(now)
         self.peers.flush(now)
         while (
             not (self.node.has_left or self.skips_controlled_shutdown)
-            and read_clock().monotonic_ms < until
+            and read_clock().monotonic_ms < until_ms
         ):
             self.turn()
 
     def _freeze_objects(self) -> None:
-        """Freeze all objects out of the garbage collector, because most are long-lived.
+        """Exempt all present objects from garbage collection, because most are long-lived.
 
         Thousands of partitions have a million objects, which take 0.1 s to traverse. Reference
         counting still frees them, except for cycles that exist now.
@@ -274,7 +277,7 @@ class Server:
             elif event == EPOLLIN:
                 self._read(connection, now)
             else:
-                self._ready(connection, event, now)
+                self._client_event(connection, event, now)
         if self.unserved:
             self._serve_unserved(now)
         if node.needs_poll or now.monotonic_ms >= self._due_ms:
@@ -282,9 +285,12 @@ class Server:
             if len(node.replica_manager.by_log) > self._freeze_above:
                 self._freeze_objects()
                 turns.step("garbage collection")
-            if self.full_until_ms is not None and self.full_until_ms <= now.monotonic_ms:
+            if (
+                self.accept_paused_until_ms is not None
+                and self.accept_paused_until_ms <= now.monotonic_ms
+            ):
                 self._accept_again()
-            if now.monotonic_ms >= self._clients_due_ms:
+            if now.monotonic_ms >= self._maintenance_due_ms:
                 self._maintain_connections(now)
             node.poll(now)
             self.peers.expire(now)
@@ -313,11 +319,11 @@ class Server:
                 self.node.deadline(),
                 self.runner.deadline(),
                 self.peers.deadline(),
-                self.full_until_ms,
-                self._clients_due_ms if self.connections or self.memory.is_due else None,
+                self.accept_paused_until_ms,
+                self._maintenance_due_ms if self.connections or self.memory.is_due else None,
                 None if http is None else http.deadline(),
             )
-            self._due_ms = min([at for at in deadlines if at is not None])
+            self._due_ms = min([due_ms for due_ms in deadlines if due_ms is not None])
             self.node.needs_poll = False
             self.node.due_ms = NEVER_MS
         wait_s = max(self._due_ms - read_clock().monotonic_ms, 0) / 1000
@@ -374,7 +380,7 @@ class Server:
                 sock.close()
                 self._log_refusal(refusal)
                 continue
-            prepare(sock)
+            set_client_options(sock)
             times = self.node.counts.latency
             connection = Connection(
                 sock, f"{host}:{address[1]}", self.max_frame, times, self.turns, self.memory
@@ -393,9 +399,9 @@ class Server:
         listener if clients have another one."""
         if not listener.serves & BROKER:
             return False
-        of_brokers = [it.name for it in self.listeners.values() if it.serves & BROKER]
+        client_listeners = [other for other in self.listeners.values() if other.serves & BROKER]
         inter_broker = self.node.config.settings.inter_broker_listener_name
-        return len(of_brokers) == 1 or listener.name != inter_broker
+        return len(client_listeners) == 1 or listener.name != inter_broker
 
     def _log_refusal(self, why: str) -> None:
         """Log at most once per second, because refused clients retry."""
@@ -406,17 +412,17 @@ class Server:
     def _pause_accepting(self, why: str, now: Now, *, only_limited: bool = False) -> None:
         """Stop accepting for a while, because a ready listener would keep the loop busy."""
         log_line(f"new connections wait: {why}")
-        self.full_until_ms = now.monotonic_ms + FULL_FOR_MS
+        self.accept_paused_until_ms = now.monotonic_ms + ACCEPT_PAUSE_MS
         for fd, listener in self.listeners.items():
             if not only_limited or self._is_limited(listener):
                 self.epoll.modify(fd, 0)
 
     def _accept_again(self) -> None:
-        self.full_until_ms = None
+        self.accept_paused_until_ms = None
         for fd in self.listeners:
             self.epoll.modify(fd, EPOLLIN)
 
-    def _ready(self, connection: Connection, event: int, now: Now) -> None:
+    def _client_event(self, connection: Connection, event: int, now: Now) -> None:
         """Handle an event of a client socket: readable, writable or closed."""
         if event & EPOLLOUT:
             connection.mark_dirty()
@@ -430,7 +436,7 @@ class Server:
         turns = self.turns
         if connection.is_queued:
             return
-        if turns.at_ns < turns.until_ns and self.arena.has_room():
+        if turns.step_ended_ns < turns.requests_until_ns and self.arena.has_room():
             self._serve(connection, now)
         else:
             connection.is_queued = True
@@ -439,7 +445,7 @@ class Server:
     def _read_unread(self, now: Now) -> None:
         """Read the sockets that an earlier turn did not reach."""
         turns, unread = self.turns, self.unread
-        while unread and turns.at_ns < turns.until_ns and self.arena.has_room():
+        while unread and turns.step_ended_ns < turns.requests_until_ns and self.arena.has_room():
             connection = unread.popleft()
             connection.is_queued = False
             if not connection.closed:
@@ -453,15 +459,16 @@ class Server:
             connection.is_queued = False
             if not connection.closed:
                 self._serve(connection, now)
-                if turns.at_ns >= turns.until_ns:
+                if turns.step_ended_ns >= turns.requests_until_ns:
                     return
 
     def _serve(self, connection: Connection, now: Now) -> None:
-        """A slice of the turn for the requests of a connection."""
+        """Serve requests of a connection for a slice of the turn."""
         turns = self.turns
-        if connection.holds:  # epoll has reported it before, or `_send` has not reached it yet
+        # The event is from before the hold, or `_send` has not stopped watching the socket yet.
+        if connection.holds:
             return
-        turns.slice_until_ns = turns.at_ns + SLICE_NS
+        turns.slice_until_ns = turns.step_ended_ns + SLICE_NS
         try:
             if connection.holds_frames:
                 connection.serve_rest(self.arena, self.node, now)
@@ -478,7 +485,7 @@ class Server:
         except ConnectionError:
             self._drop(connection)
         turns.step("receive")
-        if connection.holds_frames and not connection.overdue():
+        if connection.holds_frames and not connection.is_reading_paused():
             self._queue_unserved(connection)
 
     def _queue_unserved(self, connection: Connection) -> None:
@@ -492,7 +499,7 @@ class Server:
         Connections beyond the time limit follow in the next turn; at least one is served.
         """
         turns = self.turns
-        until_ns = turns.at_ns + SENDS_NS
+        until_ns = turns.step_ended_ns + SENDS_NS
         dirty = self.dirty[:]
         self.dirty.clear()
         for number, connection in enumerate(dirty):
@@ -521,9 +528,9 @@ class Server:
         if not connection.owes_nothing:
             connection.charge()
             memory = self.memory
-            if connection.overdue():
+            if connection.is_reading_paused():
                 wanted = 0
-                if connection.charged > FREE and memory.lacks(connection.needs):
+                if connection.charged > ALWAYS_READ_BYTES and memory.lacks(connection.needs):
                     memory.wait(connection)
             elif memory.waiting:
                 memory.waiting.pop(connection, None)
@@ -536,8 +543,8 @@ class Server:
             self.epoll.modify(connection.fd, wanted)
 
     def _maintain_connections(self, now: Now) -> None:
-        """Once per second: close connections and return memory if needed."""
-        self._clients_due_ms = now.monotonic_ms + MAINTENANCE_MS
+        """Once per second: close idle connections, and return memory to the system."""
+        self._maintenance_due_ms = now.monotonic_ms + MAINTENANCE_MS
         for connection in self.limits.idle(self.turns.began_ns, CLOSED_AT_ONCE):
             self._drop(connection)
         if self.memory.waiting:
@@ -546,18 +553,18 @@ class Server:
         self.turns.step("connections")
 
     def _make_room(self) -> None:
-        """Close connections that hold memory and have been idle for long."""
+        """Close connections that use memory and are idle for `IDLE_MS`, until enough is free."""
         memory = self.memory
         since_ns = self.turns.began_ns - IDLE_MS * 1_000_000
-        still = [
+        idle = [
             connection
             for connection in self.connections.values()
-            if connection.charged > FREE
+            if connection.charged > ALWAYS_READ_BYTES
             and connection.active_ns <= since_ns
             and not (connection in memory.waiting and connection.is_kept_waiting)
         ]
-        still.sort(key=lambda connection: connection.active_ns)
-        for connection in still[:CLOSED_AT_ONCE]:
+        idle.sort(key=lambda connection: connection.active_ns)
+        for connection in idle[:CLOSED_AT_ONCE]:
             if not memory.is_low:
                 return
             log_line(
@@ -573,11 +580,11 @@ class Server:
                 self.epoll.unregister(connection.fd)
             connection.close()
             self.limits.closed(connection)
-            if self.full_until_ms is not None:
+            if self.accept_paused_until_ms is not None:
                 self._accept_again()
 
     def _close_all(self) -> None:
-        self.full_until_ms = None
+        self.accept_paused_until_ms = None
         for listener in (*self._paused_listeners, *self.listeners.values()):
             listener.sock.close()
         self.peers.close()

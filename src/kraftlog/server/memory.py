@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 #: The limit if `queued.max.request.bytes` is -1.
 DEFAULT_LIMIT = 128 << 20
 #: A connection that uses no more than this is always read.
-FREE = 64 << 10
+ALWAYS_READ_BYTES = 64 << 10
 #: While connections wait for memory, connections that use some and have been idle for IDLE_MS are
 #: closed, longest idle first, until 1/FREED_SHARE of the limit is free, so that dead or malicious
 #: clients cannot block others for ever.
@@ -28,7 +28,7 @@ MIN_TRIM_BYTES = 16 << 20
 
 
 class ClientMemory:
-    """Connections update their usage, and wait in `waiting` while the limit is reached."""
+    """The memory account of all connections, and those that wait while the limit is reached."""
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
         self.limit = limit
@@ -42,8 +42,8 @@ class ClientMemory:
         self.exempt: Connection | None = None
         self.is_exempt_served = False
 
-    def change(self, by: int) -> None:
-        self.used += by
+    def change(self, by_bytes: int) -> None:
+        self.used += by_bytes
         self.peak = max(self.peak, self.used)
         if self.waiting and self.used < self.limit:
             self._wake()
@@ -79,7 +79,7 @@ class ClientMemory:
             connection.mark_dirty()
 
     def lacks(self, more: int) -> bool:
-        """Whether the limit is reached with `more` bytes."""
+        """Whether the limit is reached once `more` bytes are used."""
         return self.used + more >= self.limit
 
     @property

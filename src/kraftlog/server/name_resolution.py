@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     #: An address family, and the address for `connect`.
     SocketAddress = tuple[int, tuple[str, int]]
-    Found = Callable[[list[SocketAddress], Now], None]
+    OnResolved = Callable[[list[SocketAddress], Now], None]
 
 
 def numeric(host: str, port: int) -> SocketAddress | None:
@@ -42,37 +42,37 @@ class NameResolver:
         self.ready_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         #: Guards the eventfd between waking the loop and closing it.
         self._waking = allocate_lock()
-        self._found: deque[tuple[Found, list[SocketAddress]]] = deque()
+        self._results: deque[tuple[OnResolved, list[SocketAddress]]] = deque()
         self._logged_failure = False
 
-    def resolve(self, host: str, port: int, found: Found) -> None:
-        """Call `found` on the loop with all addresses of a host; with none if it is unknown."""
+    def resolve(self, host: str, port: int, on_resolved: OnResolved) -> None:
+        """Call `on_resolved` on the loop with all addresses of a host, or none if it is unknown."""
         import threading
 
         thread = threading.Thread(
-            target=self._look_up, args=(host, port, found), name=f"find {host}", daemon=True
+            target=self._look_up, args=(host, port, on_resolved), name=f"find {host}", daemon=True
         )
         try:
             thread.start()
         except RuntimeError as error:
-            self._notify(found, [])
+            self._notify(on_resolved, [])
             if not self._logged_failure:
                 log_line(f"cannot resolve {host}: {error}")
         self._logged_failure = not thread.ident
 
-    def _look_up(self, host: str, port: int, found: Found) -> None:
+    def _look_up(self, host: str, port: int, on_resolved: OnResolved) -> None:
         try:
             infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except (OSError, ValueError):
             infos = []
         addresses: list[SocketAddress] = [
-            (family, (str(at[0]), int(at[1]))) for family, *_, at in infos
+            (family, (str(address[0]), int(address[1]))) for family, *_, address in infos
         ]
-        self._notify(found, addresses)
+        self._notify(on_resolved, addresses)
 
-    def _notify(self, found: Found, addresses: list[SocketAddress]) -> None:
+    def _notify(self, on_resolved: OnResolved, addresses: list[SocketAddress]) -> None:
         """From any thread: deliver a result on the loop."""
-        self._found.append((found, addresses))
+        self._results.append((on_resolved, addresses))
         with self._waking:
             if self.ready_fd >= 0:
                 os.eventfd_write(self.ready_fd, 1)
@@ -83,9 +83,9 @@ class NameResolver:
             os.eventfd_read(self.ready_fd)
         except BlockingIOError:
             return
-        while self._found:
-            found, addresses = self._found.popleft()
-            found(addresses, now)
+        while self._results:
+            on_resolved, addresses = self._results.popleft()
+            on_resolved(addresses, now)
 
     def close(self) -> None:
         """Deliver no more results; pending lookups are abandoned."""

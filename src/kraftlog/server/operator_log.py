@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 
-def log_line(what: str, to: TextIO | None = None) -> None:
-    """Write a line on standard error; a closed pipe is ignored.
+def log_line(line: str, to: TextIO | None = None) -> None:
+    """Write a line to standard error, or to `to`; a closed pipe is ignored.
 
     The line is written in one call, because nodes may share a terminal.
     """
@@ -20,5 +20,5 @@ def log_line(what: str, to: TextIO | None = None) -> None:
     if stream is None:  # closed before Python started
         return
     with contextlib.suppress(OSError, ValueError):
-        stream.write(f"{what}\n")
+        stream.write(f"{line}\n")
         stream.flush()

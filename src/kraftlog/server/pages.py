@@ -37,7 +37,7 @@ def _statm(field: int) -> int:
 
 
 def _started_s() -> float:
-    """Start time of the process, from the boot time and its start since boot."""
+    """Unix time of the process's start: the boot time plus the ticks from boot to the start."""
     with open("/proc/self/stat") as file:
         ticks = int(file.read().rpartition(")")[2].split()[19])
     with open("/proc/stat") as file:
@@ -55,10 +55,10 @@ def _disk_bytes(name: str) -> float:
     """Bytes that the process has read from or written to disk; NaN if unknown."""
     try:
         with open("/proc/self/io") as file:
-            found = [line for line in file if line.startswith(f"{name}:")]
+            lines = [line for line in file if line.startswith(f"{name}:")]
     except OSError:
         return float("nan")
-    return int(found[0].split()[1])
+    return int(lines[0].split()[1])
 
 
 PROCESS = (
@@ -188,11 +188,11 @@ SOCKETS = (
 
 
 def _by_cause(
-    accounts: Callable[[TurnClock], dict[str, StepTimes]], value: Callable[[StepTimes], float]
+    times_by_cause: Callable[[TurnClock], dict[str, StepTimes]], value: Callable[[StepTimes], float]
 ) -> Callable[[Server, Now], Samples]:
     def measure(server: Server, _: Now) -> Samples:
-        for cause, account in sorted(accounts(server.turns).items()):
-            yield (("cause", cause),), value(account)
+        for cause, times in sorted(times_by_cause(server.turns).items()):
+            yield (("cause", cause),), value(times)
 
     return measure
 
@@ -202,13 +202,13 @@ TURNS = (
         "kraftlog_loop_long_turns_total",
         COUNTER,
         "Turns of the event loop that used 5 ms of CPU time or more, by their longest step.",
-        _by_cause(lambda turns: turns.long_turns, lambda account: account.count),
+        _by_cause(lambda turns: turns.long_turns, lambda times: times.count),
     ),
     Family(
         "kraftlog_loop_long_turns_seconds_total",
         COUNTER,
         "CPU time of turns of 5 ms or more, by their longest step.",
-        _by_cause(lambda turns: turns.long_turns, lambda account: account.total_ns / 1e9),
+        _by_cause(lambda turns: turns.long_turns, lambda times: times.total_ns / 1e9),
     ),
     single(
         "kraftlog_loop_longest_turn_seconds",
@@ -220,35 +220,35 @@ TURNS = (
         "kraftlog_loop_steps_seconds_total",
         COUNTER,
         "Time spent in steps of 1 ms or more, by API or by kind of internal work.",
-        _by_cause(lambda turns: turns.steps, lambda account: account.total_ns / 1e9),
+        _by_cause(lambda turns: turns.steps, lambda times: times.total_ns / 1e9),
     ),
 )
 
 
 class IdleRatio:
-    """Fraction of time in which the loop was idle since the last scrape.
+    """Fraction of time in which the event loop was idle since the last scrape.
 
-    The CPU time of its thread is its busy time, so it costs nothing while it runs. A scrape within
-    a second gets the previous value.
+    Busy time is the CPU time of the loop's thread, so the loop need not measure anything. A scrape
+    less than a second after the previous one gets its value.
     """
 
     def __init__(self) -> None:
-        self._asked_ms = -1
+        self._measured_ms = -1
         self._busy_s = 0.0
-        self.share = 1.0
+        self.ratio = 1.0
 
     def measure(self, now_ms: int) -> float:
-        elapsed_ms = now_ms - self._asked_ms
-        if self._asked_ms >= 0 and elapsed_ms < 1000:
-            return self.share
+        elapsed_ms = now_ms - self._measured_ms
+        if self._measured_ms >= 0 and elapsed_ms < 1000:
+            return self.ratio
         busy_s = time.thread_time()
-        if self._asked_ms >= 0:
-            self.share = max(1 - (busy_s - self._busy_s) * 1000 / elapsed_ms, 0.0)
-        self._asked_ms, self._busy_s = now_ms, busy_s
-        return self.share
+        if self._measured_ms >= 0:
+            self.ratio = max(1 - (busy_s - self._busy_s) * 1000 / elapsed_ms, 0.0)
+        self._measured_ms, self._busy_s = now_ms, busy_s
+        return self.ratio
 
 
-#: Kafka has several thread pools where a node here has one event loop.
+#: Kafka has a metric for each of three thread pools; all three measure the one event loop here.
 IDLE_NAMES = (
     "kafka_server_raftmetrics_poll_idle_ratio_avg",
     "kafka_network_socketserver_networkprocessoravgidle_percent",
@@ -272,12 +272,12 @@ HOST_FAMILIES = (*SOCKETS, *PROCESS, *TURNS, *_idle(IdleRatio()))
 
 
 class Pages:
-    """The pages; every value is computed on request."""
+    """Builds the page of a path; every value is computed on request."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
 
-    def answer(self, path: str, now: Now) -> HttpResponse | None:
+    def page(self, path: str, now: Now) -> HttpResponse | None:
         if path == "/metrics":
             return HttpResponse(200, self._metrics(now), METRICS_TYPE)
         if path == "/health/live":

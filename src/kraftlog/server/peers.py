@@ -24,9 +24,9 @@ __all__ = ["MAX_PROBES", "Peers"]
 
 #: Ports come from settings and from other nodes, so they are checked.
 LAST_PORT = 65535
-#: The highest SO_RCVLOWAT: a socket is reported once this much of a frame's rest has arrived.
+#: The highest value of SO_RCVLOWAT: how many bytes must have arrived before epoll reports a socket.
 MAX_LOW_WATER_BYTES = 1 << 20
-#: For a shorter rest SO_RCVLOWAT is not worth a system call.
+#: If fewer bytes of a frame are missing, SO_RCVLOWAT is not worth a system call.
 MIN_LOW_WATER_BYTES = 32 << 10
 #: Results of `connect_ex` that are no failure.
 _CONNECTING = {0, errno.EAGAIN, errno.EINPROGRESS}
@@ -98,36 +98,36 @@ class Peers(PeerChannels):
         address = channel.address
         socket_address = channel.last_tried or numeric(*address)
         if not 0 < address[1] <= LAST_PORT:
-            self._found(channel, [], now)
+            self._resolved(channel, [], now)
         elif socket_address is not None:
             self._try(channel, socket_address, now)
         elif not channel.is_resolving:
             channel.is_resolving = True
 
-            def on_found(found: list[SocketAddress], now: Now) -> None:
+            def on_resolved(addresses: list[SocketAddress], now: Now) -> None:
                 channel.is_resolving = False
                 if channel.address == address and channel.sock is None:
-                    self._found(channel, found, now)
+                    self._resolved(channel, addresses, now)
                 elif channel.in_flight and channel.sock is None:
                     self._connect(channel, now)
 
-            self._names.resolve(*address, on_found)
+            self._names.resolve(*address, on_resolved)
 
-    def _found(self, channel: SocketChannel, found: list[SocketAddress], now: Now) -> None:
-        """Connect to the addresses found; an unknown name does not prove that a peer is down."""
-        if not found:
+    def _resolved(self, channel: SocketChannel, addresses: list[SocketAddress], now: Now) -> None:
+        """Connect to one of the addresses; without any, the peer is not proved to be down."""
+        if not addresses:
             host, port = channel.address
-            is_port = 0 < port <= LAST_PORT
+            is_valid_port = 0 < port <= LAST_PORT
             why = (
                 f"the host name {printable(host)} is unknown"
-                if is_port
+                if is_valid_port
                 else f"there is no port {port}"
             )
             self.lost(channel, now, probe=False, why=why)
         elif channel.in_flight:
             channel.has_ended = False  # the name may resolve to another host now
-            channel.alternatives = found[1:]
-            self._try(channel, found[0], now)
+            channel.alternatives = addresses[1:]
+            self._try(channel, addresses[0], now)
 
     def _try(self, channel: SocketChannel, socket_address: SocketAddress, now: Now) -> None:
         family, address = socket_address
@@ -203,9 +203,9 @@ class Peers(PeerChannels):
             self._await_rest(channel)
 
     def _await_rest(self, channel: SocketChannel) -> None:
-        """Receive the rest of a large response at once: each part of it would cost a turn.
+        """Have epoll report the rest of a large response at once: each part would cost a turn.
 
-        SO_RCVLOWAT is at most what the frame lacks, and a closed connection is always reported.
+        SO_RCVLOWAT is at most the missing bytes, and a closed connection is always reported.
         """
         missing = channel.received.missing
         low_water_bytes = 1 if missing < MIN_LOW_WATER_BYTES else min(missing, MAX_LOW_WATER_BYTES)

@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
 #: Limit of open log files; at most a quarter of the descriptors of the process.
 MAX_OPEN_LOG_FILES = 512
-#: Longest backoff of a broker that looks for the active controller, as client requests wait.
+#: Longest backoff of a broker that looks for the active controller: client requests wait for it.
 MAX_BROKER_BACKOFF_MS = 100
-#: Descriptors kept for what is neither a connection nor a file of a log: checkpoints, modules that
-#: are imported late, responses that pin more files than the cache has.
+#: Descriptors reserved for everything but connections and cached log files: checkpoints, modules
+#: that are imported late, responses that pin more files than the cache has.
 OTHER_DESCRIPTORS = 32
 
 
@@ -57,27 +57,29 @@ def serve(
 ) -> None:
     """Run a node until it is stopped; `ready` gets one line when the node is ready.
 
-    `config_file`: its name in the format command that the error for an unformatted directory has.
     `may_format`: format an empty directory for a single-node cluster. `bootstrap`: format it for
-    the quorum in the settings, whose first leader generates the cluster id (Q29, R10).
+    the quorum in the settings, whose first leader generates the cluster id (Q29, R10). Without
+    both, an unformatted directory is an error; it shows the format command with `config_file`.
     """
     refuse_unsafe(settings)
     gc.set_threshold(*GC_THRESHOLDS)
-    may_open = _raise_file_limit()
-    log_files = min(MAX_OPEN_LOG_FILES, may_open // 4)
+    max_descriptors = _raise_file_limit()
+    max_log_files = min(MAX_OPEN_LOG_FILES, max_descriptors // 4)
     files = OsFiles()
     io_threads = IOThreads()
     worker = WorkerProcess()
     _ensure_formatted(
         files, settings, may_format=may_format, bootstrap=bootstrap, config_file=config_file
     )
-    opened = open_directories(files, settings, HandleCache(files, log_files), log_line)
+    opened = open_directories(files, settings, HandleCache(files, max_log_files), log_line)
     meta, directory = opened.properties, opened.metadata
     server = Server(
         io_threads,
         worker,
         max_frame=settings.socket_request_max_bytes,
-        max_connections=max(may_open - _open_descriptors() - log_files - OTHER_DESCRIPTORS, 1),
+        max_connections=max(
+            max_descriptors - _open_descriptors() - max_log_files - OTHER_DESCRIPTORS, 1
+        ),
         memory=ClientMemory(limit_of(settings["queued.max.request.bytes"])),
     )
     runner = Runner(
@@ -126,7 +128,7 @@ def _ensure_formatted(
     bootstrap: bool,
     config_file: str,
 ) -> None:
-    """Check the directory with the metadata log, or format it if that was asked for."""
+    """Format the directory with the metadata log if it is unformatted and the caller allows it."""
     path = os.path.abspath(settings.metadata_directory)
     if is_formatted(files, path):
         return
@@ -139,7 +141,7 @@ def _ensure_formatted(
 
 
 def _how_to_format(settings: BrokerConfig, config_file: str) -> str:
-    """The command for this configuration; a controller without static voters needs a flag more."""
+    """The format command; without static voters a controller needs one of two further flags."""
     command = f"kraftlog format --cluster-id ID --config {config_file}"
     if settings.is_controller and not settings.voters:
         return (
@@ -148,12 +150,14 @@ def _how_to_format(settings: BrokerConfig, config_file: str) -> str:
             "describe --status shows it). If a new quorum begins with this node alone, run "
             f"{command} --standalone, with an id of kraftlog storage random-uuid"
         )
-    way = "; or start every node of a new cluster with --bootstrap" if settings.voters else ""
-    return f"Run {command}, with the same id on every node of the cluster{way}"
+    alternative = (
+        "; or start every node of a new cluster with --bootstrap" if settings.voters else ""
+    )
+    return f"Run {command}, with the same id on every node of the cluster{alternative}"
 
 
 def _format_standalone(files: OsFiles, path: str, settings: BrokerConfig) -> None:
-    """Format for a quorum of this node, which may grow."""
+    """Format for a new quorum with this node as its only voter; others may be added later."""
     directory_id = new_id()
     listener = settings.controller_listeners[0]
     me = endpoints.Voter(settings.node_id, listener.host, listener.port, directory_id=directory_id)
@@ -219,7 +223,7 @@ def _serve_http(server: Server, settings: BrokerConfig) -> None:
 
     host = settings.listeners[0].host
     try:
-        server.http = HttpServer(server.epoll, host, port, Pages(server).answer)
+        server.http = HttpServer(server.epoll, host, port, Pages(server).page)
     except OSError as error:
         raise ConfigError(f"kraftlog.http.port={port}: {in_words(error)}") from error
     log_line(f"kraftlog: http on {bracketed(host or '::')}:{server.http.port}")
@@ -237,22 +241,22 @@ def _voters(settings: BrokerConfig) -> VoterSet:
 
 def _ready_line(server: Server) -> str:
     addresses = server.addresses()
-    of_brokers = [address for address in addresses if address[2] == BROKER]
-    host, port, _ = (of_brokers or addresses)[0]
+    client_addresses = [address for address in addresses if address[2] == BROKER]
+    host, port, _ = (client_addresses or addresses)[0]
     return f"kraftlog ready on {bracketed(host)}:{port}"
 
 
 def raft_config(settings: BrokerConfig, seed: int) -> RaftConfig:
-    longest: int = settings["kraftlog.quorum.retry.backoff.max.ms"]
+    max_backoff_ms: int = settings["kraftlog.quorum.retry.backoff.max.ms"]
     if not settings.is_controller:
-        longest = min(longest, MAX_BROKER_BACKOFF_MS)
+        max_backoff_ms = min(max_backoff_ms, MAX_BROKER_BACKOFF_MS)
     return RaftConfig(
         election_timeout_ms=settings.controller_quorum_election_timeout_ms,
         fetch_timeout_ms=settings.controller_quorum_fetch_timeout_ms,
         fetch_max_wait_ms=QUORUM_FETCH_WAIT_MS,
         election_backoff_max_ms=settings.controller_quorum_election_backoff_max_ms,
         retry_backoff_ms=settings.controller_quorum_retry_backoff_ms,
-        retry_backoff_max_ms=max(longest, settings.controller_quorum_retry_backoff_ms),
+        retry_backoff_max_ms=max(max_backoff_ms, settings.controller_quorum_retry_backoff_ms),
         max_fetch_bytes=settings.controller_quorum_fetch_max_bytes,
         max_snapshot_bytes=settings.controller_quorum_fetch_snapshot_max_bytes,
         awaits_commits=settings.is_broker,

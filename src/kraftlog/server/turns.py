@@ -1,4 +1,4 @@
-"""`TurnClock`: measures the steps of a turn and limits the time for clients.
+"""`TurnClock`: measures the steps of a turn and limits the time for client requests.
 
 The clock is read once per step (a served connection, an append, a send), not once per request.
 Steps below a millisecond and turns below `LONG_NS` are not recorded. The CPU clock is a system
@@ -16,20 +16,20 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: A turn of at least this length is counted and logged, because all clients wait for it.
+#: A turn with at least this CPU time is counted and logged, because all clients wait for it.
 LONG_NS = 5_000_000
-#: Shorter steps are not recorded.
+#: Shorter steps are not recorded, and the CPU clock is not read for shorter turns.
 MIN_RECORDED_NS = 1_000_000
-#: The time for clients' requests in one turn, and for those of one connection.
+#: Time limit for all client requests of a turn, and for those of one connection.
 TURN_NS = 3_000_000
 SLICE_NS = 1_000_000
-#: The time for sending responses in one turn.
+#: Time limit for sending responses in one turn.
 SENDS_NS = 1_000_000
 #: Long turns are logged at most this often.
 LOG_INTERVAL_NS = 10_000_000_000
-#: `longest_ns` covers the last one to two of these spans, if it is read often enough.
+#: `longest_ns` covers the last one to two of these spans, if it is called at least once per span.
 SPAN_NS = 30_000_000_000
-#: A log line names this many causes at most.
+#: The log line of a long turn names at most this many causes.
 MAX_NAMED = 5
 
 
@@ -66,16 +66,16 @@ class TurnClock:
         self.is_serving = False
         self.began_ns = clock_ns()
         #: The end of the last step.
-        self.at_ns = self.began_ns
-        #: When the time for all clients' requests in this turn ends, and when that for the
+        self.step_ended_ns = self.began_ns
+        #: When the time limit for all client requests of this turn ends, and when that for the
         #: connection being served ends.
-        self.until_ns = TURN_NS
+        self.requests_until_ns = TURN_NS
         self.slice_until_ns = SLICE_NS
-        #: Recorded steps of this turn.
+        #: Recorded time of this turn's steps, by cause.
         self._steps: dict[str, int] = {}
-        #: The processor's clock when it was last read, and the time of the turns since.
+        #: The CPU clock when it was last read, and the length of the short turns since then.
         self._cpu_read_ns = cpu_ns()
-        self._turns_since_ns = 0
+        self._short_turns_ns = 0
         #: By cause: steps of a millisecond and more; long turns, by their longest step.
         self.steps: dict[str, StepTimes] = {}
         self.long_turns: dict[str, StepTimes] = {}
@@ -85,31 +85,31 @@ class TurnClock:
         self._unlogged = 0
 
     def begin(self) -> int:
-        """Begin a turn; return the time."""
-        self.began_ns = self.at_ns = now_ns = self.clock_ns()
-        self.until_ns = now_ns + TURN_NS
+        """Begin a turn; return the current time."""
+        self.began_ns = self.step_ended_ns = now_ns = self.clock_ns()
+        self.requests_until_ns = now_ns + TURN_NS
         return now_ns
 
     def step(self, cause: str) -> int:
-        """Account the time since the last step to `cause`; return the time."""
+        """Account the time since the last step to `cause`; return the current time."""
         now_ns = self.clock_ns()
-        took_ns = now_ns - self.at_ns
-        self.at_ns = now_ns
+        took_ns = now_ns - self.step_ended_ns
+        self.step_ended_ns = now_ns
         if took_ns >= MIN_RECORDED_NS:
-            self._note(cause, took_ns)
+            self._record_step(cause, took_ns)
         return now_ns
 
     def end(self, cause: str) -> None:
-        """End the turn with this step."""
-        self.at_ns, before_ns = self.clock_ns(), self.at_ns
-        took_ns = self.at_ns - self.began_ns
-        if took_ns < MIN_RECORDED_NS and self._turns_since_ns < MIN_RECORDED_NS:
-            self._turns_since_ns += took_ns
+        """End the turn; its last step is accounted to `cause`."""
+        self.step_ended_ns, before_ns = self.clock_ns(), self.step_ended_ns
+        took_ns = self.step_ended_ns - self.began_ns
+        if took_ns < MIN_RECORDED_NS and self._short_turns_ns < MIN_RECORDED_NS:
+            self._short_turns_ns += took_ns
             return
-        if self.at_ns - before_ns >= MIN_RECORDED_NS:
-            self._note(cause, self.at_ns - before_ns)
+        if self.step_ended_ns - before_ns >= MIN_RECORDED_NS:
+            self._record_step(cause, self.step_ended_ns - before_ns)
         if took_ns >= LONG_NS:
-            self._long(took_ns)
+            self._end_long_turn(took_ns)
         else:
             self._read_cpu()
         self._steps.clear()
@@ -119,18 +119,18 @@ class TurnClock:
         self._next_span()
         return max(self._longest_ns)
 
-    def _note(self, cause: str, took_ns: int) -> None:
+    def _record_step(self, cause: str, took_ns: int) -> None:
         self._steps[cause] = self._steps.get(cause, 0) + took_ns
         self.steps.setdefault(cause, StepTimes()).add(took_ns)
 
     def _read_cpu(self) -> int:
-        """CPU time of this turn since the last reading."""
+        """CPU time of this turn: since the last reading, without the short turns in between."""
         now_ns = self._cpu_ns()
-        used_ns = now_ns - self._cpu_read_ns - self._turns_since_ns
-        self._cpu_read_ns, self._turns_since_ns = now_ns, 0
+        used_ns = now_ns - self._cpu_read_ns - self._short_turns_ns
+        self._cpu_read_ns, self._short_turns_ns = now_ns, 0
         return used_ns
 
-    def _long(self, took_ns: int) -> None:
+    def _end_long_turn(self, took_ns: int) -> None:
         steps = self._steps
         used_ns = min(self._read_cpu(), took_ns)
         if used_ns < LONG_NS:
@@ -141,21 +141,21 @@ class TurnClock:
         self._longest_ns[1] = max(self._longest_ns[1], used_ns)
         if not self.is_serving:
             return
-        if self._logged_ns is not None and self.at_ns - self._logged_ns < LOG_INTERVAL_NS:
+        if self._logged_ns is not None and self.step_ended_ns - self._logged_ns < LOG_INTERVAL_NS:
             self._unlogged += 1
             return
-        self._log(_line(used_ns, took_ns, steps, self._unlogged))
-        self._logged_ns, self._unlogged = self.at_ns, 0
+        self._log(_long_turn_line(used_ns, took_ns, steps, self._unlogged))
+        self._logged_ns, self._unlogged = self.step_ended_ns, 0
 
     def _next_span(self) -> None:
-        while self.at_ns - self._span_began_ns >= SPAN_NS:
-            if self.at_ns - self._span_began_ns >= 2 * SPAN_NS:
-                self._span_began_ns = self.at_ns - SPAN_NS
+        while self.step_ended_ns - self._span_began_ns >= SPAN_NS:
+            if self.step_ended_ns - self._span_began_ns >= 2 * SPAN_NS:
+                self._span_began_ns = self.step_ended_ns - SPAN_NS
             self._longest_ns = [self._longest_ns[1], 0]
             self._span_began_ns += SPAN_NS
 
 
-def _line(used_ns: int, took_ns: int, steps: dict[str, int], unlogged: int) -> str:
+def _long_turn_line(used_ns: int, took_ns: int, steps: dict[str, int], unlogged: int) -> str:
     parts = sorted(steps.items(), key=lambda step: -step[1])[:MAX_NAMED]
     named = ", ".join([f"{cause} {step_ns / 1e6:.0f} ms" for cause, step_ns in parts])
     before = f"; {unlogged} more long turns since the last line" if unlogged else ""
