@@ -6,7 +6,7 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.runner.recovered_log",
-    source="    if log.start_offset > (0 if found is None else found.end.offset):",
+    source="    if log.start_offset > (0 if newest is None else newest.end.offset):",
     replacement="    if log.start_offset < 0:",
     scenario="lost-checkpoint",
     seed=1,

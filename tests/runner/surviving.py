@@ -9,7 +9,7 @@ from kraftlog.node.quorum.batches import METADATA_LOG, control_batch, summaries
 from kraftlog.raft.messages import Batch, ElectionState
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.records.reader import read_records
-from kraftlog.runner.recovered_log import METADATA
+from kraftlog.runner.recovered_log import METADATA_CONFIG
 from kraftlog.storage import meta_properties, quorum_state
 from kraftlog.storage.batches import describe
 from kraftlog.storage.directory import LogDirectory
@@ -46,7 +46,7 @@ def write_directory(
     )
     write_atomically(files, f"{path}/{meta_properties.NAME}", properties.encode())
     directory = LogDirectory(files, path)
-    log = directory.create(METADATA_LOG, METADATA_TOPIC_ID, METADATA)
+    log = directory.create(METADATA_LOG, METADATA_TOPIC_ID, METADATA_CONFIG)
     for batch in batches:
         raw = as_bytes(batch)
         log.append([raw], describe([raw]), T0)

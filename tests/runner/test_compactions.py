@@ -125,7 +125,7 @@ def test_sealed_segments_are_compacted_once_they_are_durable() -> None:
     host = write_records(configured_host(**COMPACT))
     host.pass_time(BACKOFF_MS)
     assert count_records(host) == 20
-    host.pass_time(compaction.FLUSHED_MS)
+    host.pass_time(compaction.RECHECK_AFTER_FLUSH_MS)
     host.settle()
     assert count_records(host) <= 4
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kraftlog.errors import ErrorCode
-from kraftlog.runner.log_moves import RATE
+from kraftlog.runner.log_moves import RATE_LIMIT
 from kraftlog.simulator.files import Fault, MemoryFiles, PowerLost
 from kraftlog.simulator.host import VirtualHost, directory_of
 from kraftlog.storage.directory import FUTURE, MOVED
@@ -373,7 +373,7 @@ def test_records_deleted_meanwhile_are_not_moved(offset: int) -> None:
 
 def test_a_throttled_move_is_as_slow_as_its_rate() -> None:
     host = host_with_records(20)
-    set_config(host, BROKER, "1", RATE, 100_000)
+    set_config(host, BROKER, "1", RATE_LIMIT, 100_000)
     assert request_move(host, "b") == 0
     host.settle()
     assert path_of_log(host) == "data"

@@ -20,7 +20,7 @@ from kraftlog.records.walk import walk
 from kraftlog.runner.flushes import Flushes
 from kraftlog.runner.logs import Logs
 from kraftlog.runner.quorum_io import QuorumIO, open_quorum
-from kraftlog.runner.recovered_log import METADATA
+from kraftlog.runner.recovered_log import METADATA_CONFIG
 from kraftlog.runner.runner import REPLAY_BYTES_PER_TURN
 from kraftlog.simulator.files import Fault, MemoryFiles, PowerLost
 from kraftlog.simulator.host import InlineIOThread, NoPeers, VirtualHost
@@ -71,7 +71,7 @@ def test_q38_a_snapshot_renamed_before_a_crash_is_used(
     files = MemoryFiles()
     files.make_directory("data")
     directory = LogDirectory(files, "data")
-    log = directory.create(METADATA_LOG, METADATA_TOPIC_ID, METADATA)
+    log = directory.create(METADATA_LOG, METADATA_TOPIC_ID, METADATA_CONFIG)
     for offset, epoch in enumerate(epochs):
         log.append([batch(offset, epoch)], describe([batch(offset, epoch)]), 0)
     store(MetadataSnapshots(files, log.folder), snapshot, *snapshot_pieces([], VoterSet(), 0, 0))
@@ -230,7 +230,7 @@ def log_with_voters(*voter_ids: int) -> MemoryFiles:
     """A directory whose metadata log has a record of these voters, or is empty."""
     files = MemoryFiles()
     files.make_directory("data")
-    log = LogDirectory(files, "data").create(METADATA_LOG, METADATA_TOPIC_ID, METADATA)
+    log = LogDirectory(files, "data").create(METADATA_LOG, METADATA_TOPIC_ID, METADATA_CONFIG)
     if voter_ids:
         record = [control_batch(Batch(0, 0, 1, 0, voters_by_id(*voter_ids)), 0)]
         log.append(record, describe(record), 0)

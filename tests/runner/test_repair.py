@@ -13,7 +13,7 @@ from kraftlog.node.quorum.snapshots import snapshot_pieces
 from kraftlog.raft.log import RaftLog
 from kraftlog.raft.messages import MAX_EPOCH, Batch, ElectionState, LeaderChange, Proposed
 from kraftlog.raft.repair import EPOCH_LEAP, RepairRefusedError, describe_repair, possible_losses
-from kraftlog.runner.recovered_log import METADATA, newest_snapshot, recovered_log
+from kraftlog.runner.recovered_log import METADATA_CONFIG, newest_snapshot, recovered_log
 from kraftlog.runner.repair import SurvivingDirectory
 from kraftlog.simulator.files import MemoryFiles, PowerLost
 from kraftlog.storage import quorum_state
@@ -57,7 +57,7 @@ def recovered_state(
 ) -> tuple[RaftLog, list[Batch], quorum_state.QuorumStateData]:
     """The log, its batches and the election state, as a node would recover them at a start."""
     directory = LogDirectory(files, "data")
-    log, _ = run(directory.open_log(METADATA_LOG, METADATA))
+    log, _ = run(directory.open_log(METADATA_LOG, METADATA_CONFIG))
     snapshot = newest_snapshot(log, print)
     found = recovered_log(log, snapshot), batches_in(log), quorum_state.load(files, LOG)
     directory.close()
@@ -313,7 +313,7 @@ def quorum_before_the_loss() -> FaultyNetwork:
 def quorum_after_the_repair(files: MemoryFiles, me: int, *new_nodes: int) -> FaultyNetwork:
     """A network of the repaired node and of `new_nodes` with empty logs, which know only it."""
     directory = LogDirectory(files, "data")
-    log, _ = run(directory.open_log(METADATA_LOG, METADATA))
+    log, _ = run(directory.open_log(METADATA_LOG, METADATA_CONFIG))
     stored = quorum_state.load(files, LOG)
     assert stored is not None
     net = FaultyNetwork()

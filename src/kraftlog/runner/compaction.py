@@ -39,16 +39,18 @@ SLOW_MS = 10_000
 #: How long a log that could not be compacted is skipped.
 PAUSE_MS = 600_000
 #: How soon to check again if sealed segments had to be flushed first.
-FLUSHED_MS = 1000
+RECHECK_AFTER_FLUSH_MS = 1000
 
 
-class _Pass:
+class _Compaction:
     """One compaction, from the choice of a log to its end."""
 
-    def __init__(self, name: LogName, log: Log, found: LogToClean, now: Now) -> None:
+    def __init__(self, name: LogName, log: Log, candidate: LogToClean, now: Now) -> None:
         self.name = name
         self.log = log
-        self.segments: dict[int, Segment] = {s.base_offset: s for s in found.segments}
+        self.segments: dict[int, Segment] = {
+            segment.base_offset: segment for segment in candidate.segments
+        }
         self.truncations = log.truncations
         self.began_ms = now.monotonic_ms
         self.clean_to = 0
@@ -71,10 +73,10 @@ class Compactions:
         notify: Callable[[Any, Now], None],
         is_moving: Callable[[LogName], bool],
     ) -> None:
-        """A log that is being copied (`is_moving`) keeps its segments.
+        """A log that is being copied to another directory (`is_moving`) keeps its segments.
 
-        Otherwise records could be copied, and the tombstone that deletes them be removed before it
-        is copied.
+        Otherwise records could be copied, while the tombstone that deletes them is removed before
+        it is copied.
         """
         self._is_moving = is_moving
         self._files = files
@@ -84,10 +86,10 @@ class Compactions:
         self._flushes = flushes
         self._log_line = log_line
         self._notify = notify
-        self._current: _Pass | None = None
+        self._current: _Compaction | None = None
         self._paused_until_ms: dict[LogName, int] = {}
         self.due_ms = 0
-        #: Whether the last check had to request flushes: it is repeated soon, once.
+        #: Whether the last check had to request flushes; then one more check follows soon.
         self._has_requested_flushes = False
 
     @property
@@ -96,24 +98,24 @@ class Compactions:
         return self._current is not None and bool(self._current.groups)
 
     def take_turn(self, node: Node, now: Now) -> bool:
-        """Run at the end of a turn: continue or start one; return whether anything was due."""
-        goes_on = self._current is not None and bool(self._current.groups)
-        if self._current is not None and goes_on:
+        """Run at the end of a turn: continue or begin a compaction; return whether any was due."""
+        is_swapping = self._current is not None and bool(self._current.groups)
+        if self._current is not None and is_swapping:
             self._swap_in(self._current, now)
         if now.monotonic_ms < self.due_ms:
-            return goes_on
+            return is_swapping
         layers = node.config_layers()
         # At least 1 ms, or an idle loop would spin.
         self.due_ms = now.monotonic_ms + max(layers.value("log.cleaner.backoff.ms"), 1)
         enabled = node.config.settings["log.cleaner.enable"] and layers.value("log.cleaner.threads")
         if self._current is None and enabled and self._directory.disk.failure is None:
             max_keys = layers.value("log.cleaner.dedupe.buffer.size") // KEY_BYTES
-            is_repeated, self._has_requested_flushes = self._has_requested_flushes, False
+            is_recheck, self._has_requested_flushes = self._has_requested_flushes, False
             self._begin(node, max_keys, now)
-            if is_repeated:
+            if is_recheck:
                 self._has_requested_flushes = False
             elif self._has_requested_flushes:
-                self.due_ms = min(self.due_ms, now.monotonic_ms + FLUSHED_MS)
+                self.due_ms = min(self.due_ms, now.monotonic_ms + RECHECK_AFTER_FLUSH_MS)
         return True
 
     def close(self) -> None:
@@ -121,7 +123,7 @@ class Compactions:
         if self._current is not None:
             self._discard(self._current)
 
-    def _discard(self, compaction: _Pass) -> None:
+    def _discard(self, compaction: _Compaction) -> None:
         """Delete the new segments of a compaction that is dropped."""
         if self._directory.disk.failure is not None:
             return
@@ -140,13 +142,15 @@ class Compactions:
             for name, log in self._directory.logs.items():
                 if not log.config.compacted or name == METADATA_LOG:
                     continue
-                found = self._candidate(node, name, log, now)
-                if found is not None and (best is None or (found.is_due, found.ratio) > best[0]):
-                    best = (found.is_due, found.ratio), name, log, found
+                candidate = self._candidate(node, name, log, now)
+                if candidate is not None and (
+                    best is None or (candidate.is_due, candidate.ratio) > best[0]
+                ):
+                    best = (candidate.is_due, candidate.ratio), name, log, candidate
             if best is None:
                 return
-            _, name, log, found = best
-            task = describe_task(log, found, now.wall_ms, max_keys)
+            _, name, log, candidate = best
+            task = describe_task(log, candidate, now.wall_ms, max_keys)
         except OSError as error:
             self._log_line(
                 str(self._directory.disk.fail_unless_full("finding a log to compact", error))
@@ -155,7 +159,7 @@ class Compactions:
         except StorageError as error:
             self._log_line(f"cannot select a log to compact: {error}")
             return
-        compaction = self._current = _Pass(name, log, found, now)
+        compaction = self._current = _Compaction(name, log, candidate, now)
         self._worker.compact(
             task, lambda result, error, now: self._rewritten(compaction, result, error, now)
         )
@@ -173,7 +177,7 @@ class Compactions:
         return log_to_clean(log, last_stable_offset(log, partition.high_watermark), now.wall_ms)
 
     def _rewritten(
-        self, compaction: _Pass, result: Any, error: BaseException | None, now: Now
+        self, compaction: _Compaction, result: Any, error: BaseException | None, now: Now
     ) -> None:
         """The worker has finished: its segments are swapped in during the next turns."""
         if error is not None:
@@ -192,7 +196,7 @@ class Compactions:
         if not compaction.groups:
             self._end(compaction, now)
 
-    def _is_unchanged(self, compaction: _Pass) -> bool:
+    def _is_unchanged(self, compaction: _Compaction) -> bool:
         """Whether the log still exists here, and was not truncated since the compaction began."""
         is_online = self._directory.disk.failure is None
         is_same = self._directory.logs.get(
@@ -200,7 +204,7 @@ class Compactions:
         ) is compaction.log and not self._is_moving(compaction.name)
         return is_online and is_same and compaction.log.truncations == compaction.truncations
 
-    def _swap_in(self, compaction: _Pass, now: Now) -> None:
+    def _swap_in(self, compaction: _Compaction, now: Now) -> None:
         result = compaction.groups.pop(0)
         log, bases = compaction.log, result["bases"]
         try:
@@ -208,7 +212,7 @@ class Compactions:
             if self._is_unchanged(compaction) and all(segment in log.segments for segment in old):
                 log.replace_segments(old, new_segment(log, result))
                 compaction.saved_bytes += result["old_size"] - result["size"]
-            elif self._directory.disk.failure is None:  # truncated or deleted meanwhile, or too old
+            elif self._directory.disk.failure is None:  # truncated, deleted or expired
                 discard_cleaned(self._files, f"{log.folder}/{bases[0]:020d}")
         except OSError as error:
             self._log_line(
@@ -220,7 +224,7 @@ class Compactions:
         if not compaction.groups:
             self._end(compaction, now)
 
-    def _end(self, compaction: _Pass, now: Now) -> None:
+    def _end(self, compaction: _Compaction, now: Now) -> None:
         """Make the new file names durable; only then the clean offset is raised."""
         took_ms = now.monotonic_ms - compaction.began_ms
         if took_ms >= SLOW_MS:
@@ -237,7 +241,7 @@ class Compactions:
             lambda _, error, now: self._synced(compaction, error, now),
         )
 
-    def _synced(self, compaction: _Pass, error: BaseException | None, now: Now) -> None:
+    def _synced(self, compaction: _Compaction, error: BaseException | None, now: Now) -> None:
         self._current = None
         if not self._is_unchanged(compaction):
             return
@@ -249,6 +253,6 @@ class Compactions:
             raise error
         else:
             if compaction.clean_to > compaction.log.clean_offset:
-                # The pause is for an idle cleaner; other logs may be dirty.
+                # Check for the next dirty log at once: the backoff is for a cleaner without work.
                 self.due_ms = now.monotonic_ms
             compaction.log.clean_offset = compaction.clean_to

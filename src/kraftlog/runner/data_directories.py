@@ -60,27 +60,33 @@ class DataDirectories:
         )
         #: The ids of the cordoned directories.
         self.cordoned: Callable[[], Collection[Uuid]] = tuple
-        #: Called with a log and the copy in another directory that replaces it.
-        self.replaced: Callable[[Log, Log], None] = _ignore
+        #: Called with a log that was moved, and with the copy that replaces it.
+        self.on_replaced: Callable[[Log, Log], None] = _ignore
         is_moving = self.moves.moves.__contains__
-        self._for_partitions = [DataDirectory(it, services, is_moving) for it in directories]
+        self._for_partitions = [
+            DataDirectory(directory, services, is_moving) for directory in directories
+        ]
         self._all = self._for_partitions[:]
         if metadata not in directories:
             self._all.append(DataDirectory(metadata, services, is_moving))
         _delete_former_copies(directories, services.log_line)
-        self._by_id = {it.directory.id: it for it in self._for_partitions}
+        self._by_id = {directory.directory.id: directory for directory in self._for_partitions}
         #: The directory of each log that exists or is to be created.
         self._by_log: dict[LogName, DataDirectory] = {}
-        for each in self._for_partitions:
-            self._by_log.update(dict.fromkeys(each.directory.unopened - {METADATA_LOG}, each))
+        for directory in self._for_partitions:
+            self._by_log.update(
+                dict.fromkeys(directory.directory.unopened - {METADATA_LOG}, directory)
+            )
         #: The target directories of moves that the last process has not completed.
-        self._unfinished = {
-            name: each for each in self._for_partitions for name in each.directory.unfinished_moves
+        self._unfinished_moves = {
+            name: directory
+            for directory in self._for_partitions
+            for name in directory.directory.unfinished_moves
         }
         #: The number of logs that each directory has, or is to create.
         self._counts = dict.fromkeys(self._for_partitions, 0)
-        for each in self._by_log.values():
-            self._counts[each] += 1
+        for directory in self._by_log.values():
+            self._counts[directory] += 1
         self.carry_out: dict[type, Callable[[Any, Now], None]] = {
             OpenLog: self._open,
             ConfigureLog: self._pass_on,
@@ -98,53 +104,55 @@ class DataDirectories:
     # Effects -------------------------------------------------------------------------------------
 
     def _open(self, effect: OpenLog, now: Now) -> None:
-        found = self._by_log.get(effect.log) or self._place(effect)
-        if found is None:
+        directory = self._by_log.get(effect.log) or self._place(effect)
+        if directory is None:
             lost = ", ".join(self._lost)
             why = f"{effect.log[0]}-{effect.log[1]}: its log directory is offline, one of {lost}"
             self._log_line(why)
             self._notify(LogFailed(effect.log, effect.topic_id, why), now)
             return
         if effect.log not in self._by_log:
-            self._by_log[effect.log] = found
-            self._counts[found] += 1
-        found.lifecycle.carry_out[OpenLog](effect, now)
+            self._by_log[effect.log] = directory
+            self._counts[directory] += 1
+        directory.lifecycle.carry_out[OpenLog](effect, now)
 
     def _place(self, effect: OpenLog) -> DataDirectory | None:
-        """The directory for a new log; None if the log may be in a directory that can't be read."""
+        """The directory for a new log; None if it may exist in a directory that cannot be read."""
         assigned = self._by_id.get(effect.directory)
         if assigned is not None:
             return assigned
         if self._lost and not is_reserved(effect.directory):
             return None
-        online = [it for it in self._for_partitions if not it.directory.is_offline]
+        online = [
+            directory for directory in self._for_partitions if not directory.directory.is_offline
+        ]
         cordoned = self.cordoned()
-        uncordoned = [it for it in online if it.directory.id not in cordoned]
+        uncordoned = [directory for directory in online if directory.directory.id not in cordoned]
         return min(uncordoned or online or self._for_partitions, key=self._counts.__getitem__)
 
     def _pass_on(self, effect: Any, now: Now) -> None:
-        found = self._by_log.get(effect.log)
-        if found is not None:
-            found.lifecycle.carry_out[type(effect)](effect, now)
+        directory = self._by_log.get(effect.log)
+        if directory is not None:
+            directory.lifecycle.carry_out[type(effect)](effect, now)
 
     def _delete(self, effect: DeleteLog, now: Now) -> None:
         self.moves.cancel(effect.log)
-        found = self._by_log.pop(effect.log, None)
-        if found is not None:
-            self._counts[found] -= 1
-            found.lifecycle.carry_out[DeleteLog](effect, now)
+        directory = self._by_log.pop(effect.log, None)
+        if directory is not None:
+            self._counts[directory] -= 1
+            directory.lifecycle.carry_out[DeleteLog](effect, now)
 
     def _move_start(self, effect: MoveLogStart, _: Now) -> None:
-        found = self._by_log.get(effect.log)
-        if found is not None:
-            found.maintenance.move_start(effect.log, effect.offset)
+        directory = self._by_log.get(effect.log)
+        if directory is not None:
+            directory.maintenance.move_start(effect.log, effect.offset)
 
     def _mark_strays(self, effect: MarkStrays, now: Now) -> None:
-        for each in self._for_partitions:
-            for log in each.directory.unopened - effect.logs:
+        for directory in self._for_partitions:
+            for log in directory.directory.unopened - effect.logs:
                 if self._by_log.pop(log, None) is not None:
-                    self._counts[each] -= 1
-            each.lifecycle.carry_out[MarkStrays](effect, now)
+                    self._counts[directory] -= 1
+            directory.lifecycle.carry_out[MarkStrays](effect, now)
 
     # Moves ---------------------------------------------------------------------------------------
 
@@ -167,51 +175,51 @@ class DataDirectories:
         self._counts[move.source] -= 1
         self._counts[move.target] += 1
         self._by_log[move.name] = move.target
-        self.replaced(move.log, move.target.directory.logs[move.name])
+        self.on_replaced(move.log, move.target.directory.logs[move.name])
 
     def _resume_moves(self) -> None:
-        """Begin the moves again that the last process has left, once their logs are open."""
-        for name, target in list(self._unfinished.items()):
+        """Restart the moves that the last process did not complete, once their logs are open."""
+        for name, target in list(self._unfinished_moves.items()):
             source = self._by_log.get(name)
             if source is None or source is target:
-                del self._unfinished[name]  # deleted, or moved already
+                del self._unfinished_moves[name]  # deleted, or moved already
             elif name in source.directory.logs:
-                del self._unfinished[name]
+                del self._unfinished_moves[name]
                 self.moves.begin(name, source, target)
 
     # The turn ------------------------------------------------------------------------------------
 
     def maintain(self, node: Node, now: Now) -> None:
-        for each in self._all:
-            each.maintain(node, now)
-        if self._unfinished:
+        for directory in self._all:
+            directory.maintain(node, now)
+        if self._unfinished_moves:
             self._resume_moves()
         if self.moves.take_turn(node, now):
             self._step("moves between directories")
 
     def check(self, now: Now) -> None:
         """Report directories that have failed."""
-        for each in self._all:
-            each.check(now, fails_its_logs=len(self._for_partitions) > 1)
+        for directory in self._all:
+            directory.check(now, fails_its_logs=len(self._for_partitions) > 1)
 
     def deadline(self) -> int:
-        due_ms = [each.deadline() for each in self._all]
+        due_ms = [directory.deadline() for directory in self._all]
         return min(due_ms if self.moves.due_ms is None else [*due_ms, self.moves.due_ms])
 
     @property
     def has_work(self) -> bool:
-        return self.moves.has_work or any(each.has_work for each in self._all)
+        return self.moves.has_work or any(directory.has_work for directory in self._all)
 
     def close(self, node: Node, broker_epoch: int) -> None:
         self.moves.close()
-        for each in self._all:
-            each.close(node, broker_epoch)
+        for directory in self._all:
+            directory.close(node, broker_epoch)
 
     def release(self) -> None:
         """Release all files and locks without writing anything."""
         self.moves.close()
-        for each in self._all:
-            each.directory.release()
+        for directory in self._all:
+            directory.directory.release()
 
 
 def _delete_former_copies(
@@ -221,10 +229,10 @@ def _delete_former_copies(
 
     Two logs of a partition without exactly one mark are refused: the newer one is unknown.
     """
-    found: dict[LogName, LogDirectory] = {}
+    directories_by_log: dict[LogName, LogDirectory] = {}
     for directory in directories:
         for name in sorted(directory.unopened - {METADATA_LOG}):
-            other = found.setdefault(name, directory)
+            other = directories_by_log.setdefault(name, directory)
             if other is directory:
                 continue
             if directory.is_marked_as_moved(name) == other.is_marked_as_moved(name):
@@ -233,12 +241,12 @@ def _delete_former_copies(
                     "remove the older one"
                 )
             newer, older = sorted(
-                (directory, other), key=lambda it: not it.is_marked_as_moved(name)
+                (directory, other), key=lambda directory: not directory.is_marked_as_moved(name)
             )
-            found[name] = newer
+            directories_by_log[name] = newer
             log_line(f"{older.folder(name)}: deleted, because it was moved to {newer.path}")
             older.delete(name)
 
 
 def _ignore(_: Log, __: Log) -> None:
-    """The default for `replaced`."""
+    """The default for `on_replaced`."""

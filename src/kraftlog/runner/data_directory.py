@@ -1,4 +1,4 @@
-"""All that runs for one log directory: opening, deletion, maintenance and compaction of logs."""
+"""Opens, deletes, maintains and compacts the logs of one log directory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FAILED_PER_TURN = 200
 
 
 class DirectoryServices(Value):
-    """What the log directories of a node share; `step` accounts for the time of a turn."""
+    """Dependencies of all log directories; `step` accounts for the time of a turn's part."""
 
     files: Files
     io_threads: IOThreads
@@ -43,7 +43,7 @@ class DirectoryServices(Value):
 
 
 class DataDirectory:
-    """Runs a log directory; `lifecycle` and `maintenance` take the effects for its logs."""
+    """Runs one log directory; `lifecycle` and `maintenance` carry out the effects for its logs."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class DataDirectory:
             self._step("compaction")
 
     def check(self, now: Now, *, fails_its_logs: bool) -> None:
-        """Log that the directory has failed.
+        """If the directory has failed, log that once.
 
         `fails_its_logs`: report all its logs as failed, instead of each when it is used.
         """
@@ -120,7 +120,7 @@ class DataDirectory:
     def deadline(self) -> int:
         """When the next turn has something to do, in monotonic milliseconds."""
         optional = (self.lifecycle.due_ms, self._new_folders.due_ms, self._disk_space.due_ms)
-        due_ms = [each for each in optional if each is not None]
+        due_ms = [time_ms for time_ms in optional if time_ms is not None]
         return min(self.maintenance.due_ms, self._compactions.due_ms, *due_ms)
 
     @property

@@ -19,7 +19,7 @@ class DiskSpace:
     def __init__(self, directory: LogDirectory, log_line: Callable[[str], None]) -> None:
         self._directory = directory
         self._log_line = log_line
-        self._was_short = False
+        self._has_logged_full = False
         #: When to check again, in monotonic milliseconds.
         self.due_ms: int | None = None
 
@@ -28,8 +28,8 @@ class DiskSpace:
         if not self._directory.disk.has_only_reserve:
             return
         path = self._directory.path
-        if not self._was_short:
-            self._was_short = True
+        if not self._has_logged_full:
+            self._has_logged_full = True
             self._log_line(
                 f"{path}: the disk is full: records and new topics are refused until space is "
                 "freed; metadata is written to the space kept in reserve"
@@ -38,7 +38,7 @@ class DiskSpace:
             return
         elif self._directory.disk.failure is None and self._fill_reserve():
             self._log_line(f"{path}: disk space is available again; records are accepted")
-            self._was_short = False
+            self._has_logged_full = False
             self.due_ms = None
             return
         self.due_ms = now.monotonic_ms + FULL_BACKOFF_MS

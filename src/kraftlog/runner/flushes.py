@@ -60,9 +60,9 @@ class Flushes:
     def request(self, log: LogName, offset: int) -> None:
         """Request a flush of a log up to an offset, without an effect that waits for it.
 
-        If a truncation overtakes the flush, it is repeated.
+        The flush is repeated if the log is truncated in the meantime.
         """
-        self._waiting.setdefault(log, []).append((offset, _nothing))
+        self._waiting.setdefault(log, []).append((offset, _release_nothing))
 
     def start(self, now: Now) -> None:
         """Run at the end of a turn: start the flushes that something waits for."""
@@ -85,7 +85,8 @@ class Flushes:
     def _pause(self, name: LogName, log: Log, error: DiskFullError, now: Now) -> None:
         """Pause the flushes of a disk; no data has been lost.
 
-        There was no file descriptor, or no space for the leader epoch checkpoint.
+        There was no file descriptor, or no space for the leader epoch checkpoint. If the reserve
+        can be spent, the flush is retried without a pause.
         """
         if is_full(error) and self._logs.reserve_of(name).spend():
             return
@@ -93,7 +94,7 @@ class Flushes:
         self._paused_until_ms[log.disk] = now.monotonic_ms + PAUSE_MS
 
     def forget(self, log: LogName) -> None:
-        """Drop the effects that wait for a log, as it is deleted."""
+        """Drop the effects that wait for a log, because it is deleted."""
         self._waiting.pop(log, None)
 
     def _submit(self, name: LogName, log: Log, job: FlushJob) -> None:
@@ -130,5 +131,5 @@ class Flushes:
         self._failed(name, error, now)
 
 
-def _nothing() -> None:
-    """What a flush calls that no effect waits for."""
+def _release_nothing() -> None:
+    """The `release` of a flush that no effect waits for."""

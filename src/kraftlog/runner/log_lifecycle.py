@@ -39,11 +39,12 @@ if TYPE_CHECKING:
     from kraftlog.storage.recovery import Opening
     from kraftlog.types import LogName, Now, Uuid
 
-#: The work of one turn, in bytes that recovery checks; other steps cost the bytes of that time.
+#: The work of one turn, in bytes that recovery checks. The costs of other steps are the bytes that
+#: recovery checks in the same time.
 BYTES_PER_TURN = 2 << 20
 STEP_COST = 64 << 10
 FOLDER_COST = 256 << 10
-#: The cost of a log that was closed cleanly, and is not read.
+#: The cost of opening a log that was closed cleanly and is not read.
 CLOSED_COST = 16 << 10
 #: How long to wait after the disk was full.
 FULL_BACKOFF_MS = 10_000
@@ -76,16 +77,16 @@ class LogLifecycle:
         self._steps: deque[OpenLog | DeleteLog | _StrayLog] = deque()
         #: The progress of the first step, if it takes several slices.
         self._opening: Opening | None = None
-        #: The logs that found the disk full, and when to retry them.
+        #: The logs that could not be opened on a full disk, and when to retry.
         self._postponed: list[OpenLog] = []
         self.due_ms: int | None = None
         #: Whether the first step, and so all others, waits for disk space.
         self._is_blocked = False
-        #: The logs to open. A step whose log was deleted or replaced since is no longer in it.
+        #: The logs to open; a step of `_steps` whose log was deleted or replaced is not in it.
         self._to_open: dict[LogName, OpenLog] = {}
         #: The configs of the logs to open.
         self._configs: dict[LogName, LogConfig] = {}
-        #: The last config made, as thousands of logs have the same.
+        #: The last config made, because thousands of logs have the same.
         self._last_config: tuple[TopicConfig, LogConfig] | None = None
         self.carry_out: dict[type, Callable[[Any, Now], None]] = {
             OpenLog: self._open,
@@ -134,7 +135,7 @@ class LogLifecycle:
                     self._log_line(str(error))
         self._steps.clear()
 
-    # Requests ------------------------------------------------------------------------------------
+    # Effects -------------------------------------------------------------------------------------
 
     def _config_of(self, topic: TopicConfig) -> LogConfig:
         if self._last_config is None or self._last_config[0] is not topic:
@@ -164,7 +165,7 @@ class LogLifecycle:
                 log.truncate_fully_and_start_at(effect.offset)
             else:
                 log.truncate_to(effect.offset)
-                # It may end earlier: at the start of the batch that has the offset.
+                # The log may end before the offset: at the start of the batch that contains it.
                 self._directory.lower_high_watermark(effect.log, log.end_offset)
         except StorageError as error:
             self._log_line(str(error))
@@ -220,7 +221,7 @@ class LogLifecycle:
             if self._opening is None:
                 if self._open_from_manifest(effect, now):
                     return CLOSED_COST
-                self._mark_other_topics_log(effect)
+                self._mark_stray_if_of_other_topic(effect)
                 if name not in self._directory.unopened:
                     config = self._configs[name]
                     log = self._directory.create(name, effect.topic_id, config, with_folder=False)
@@ -248,7 +249,7 @@ class LogLifecycle:
         return STEP_COST
 
     def _open_from_manifest(self, effect: OpenLog, now: Now) -> bool:
-        """Open a log that needs no slices; returns whether it is one."""
+        """Open a cleanly closed log, which needs no slices; return whether it was one."""
         config = self._configs[effect.log]
         log = self._directory.open_from_manifest(effect.log, effect.topic_id, config)
         if log is None:
@@ -274,23 +275,23 @@ class LogLifecycle:
             self._log_line(str(error))
             self.due_ms = now.monotonic_ms + FULL_BACKOFF_MS
 
-    def _mark_other_topics_log(self, effect: OpenLog) -> None:
+    def _mark_stray_if_of_other_topic(self, effect: OpenLog) -> None:
         """Mark as stray a log of the same name that belongs to another topic or to none."""
         directory, name = self._directory, effect.log
         if name in directory.unopened and directory.topic_id(name) != effect.topic_id:
-            # First, as it is retried if there is no space for a new name.
+            # Before `forget`: without space for the new name, this step is retried.
             self._mark_stray(name)
             directory.forget(name)
 
     def _discard(self, effect: OpenLog) -> None:
-        """Delete the log of a removed partition of this number, and then create its own (V11)."""
+        """Delete the log of a removed partition of this number, then create a new one (V11)."""
         name = effect.log
         self._log_line(
             f"{self._directory.folder(name)}: deleted, because it belongs to a partition of this "
             "number that was removed"
         )
         self._directory.forget(name)
-        # `resume` drops the step under way, which is the first.
+        # `resume` then drops the first step, so a second `effect` is put before the others.
         self._steps.extendleft((DeleteLog(name, effect.topic_id), effect))
 
     def _mark_stray(self, name: LogName) -> None:
@@ -329,5 +330,5 @@ class LogLifecycle:
             self._directory.rename_as_stray(step.log)
         elif self._owner(step.log) == step.topic_id:
             self._directory.remove_folder(step.log)
-        else:  # deleted before it was opened; another log may need the name
+        else:  # a log of another topic; the log to delete was never created, and its name is needed
             self._mark_stray(step.log)

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 #: Kafka's log.flush.offset.checkpoint.interval.ms.
 INTERVAL_MS = 60_000
-#: How many logs a turn checks for expired segments; removing one segment costs as much as several
-#: checks.
+#: How many logs a turn checks for expired segments; removing a segment costs as much as
+#: `SEGMENT_COST` checks.
 CHECKED_PER_TURN = 50
 SEGMENT_COST = 5
 #: How many log starts a turn moves (each may rename and create files), how long it may take for
@@ -78,15 +78,17 @@ class LogMaintenance:
         self._stored_moves = 0
         #: When to check retention; None until the first turn sets it.
         self._retention_due_ms: int | None = None
+        #: Logs that are still to be checked for expired segments.
         self._to_check: list[LogName] = []
+        #: Whether a checkpoint is being encoded or written.
         self._is_writing = False
         #: Files and folders to delete, and whether a job is deleting some of them.
         self._garbage: list[str] = []
         self._is_unlinking = False
         #: Logs whose start has moved and is to be stored soon, because a request waits for it.
-        self._moved: set[LogName] = set()
+        self._unstored_starts: set[LogName] = set()
         #: Logs whose start is being stored.
-        self._storing: set[LogName] = set()
+        self._starts_being_stored: set[LogName] = set()
         #: Log starts to move; each may cost several file operations.
         self._starts_to_move: deque[tuple[LogName, Log, int]] = deque()
         #: Reports for the node about log starts.
@@ -99,10 +101,10 @@ class LogMaintenance:
 
     @property
     def due_ms(self) -> int:
-        due = [self._checkpoint_due_ms, self._high_watermarks_due_ms]
+        times_ms = [self._checkpoint_due_ms, self._high_watermarks_due_ms]
         if self._retention_due_ms is not None:
-            due.append(self._retention_due_ms)
-        return min(due)
+            times_ms.append(self._retention_due_ms)
+        return min(times_ms)
 
     @property
     def has_work(self) -> bool:
@@ -131,21 +133,21 @@ class LogMaintenance:
     def is_moving_start(self, name: LogName) -> bool:
         """Whether a request waits until the start of this log is moved and stored."""
         return (
-            name in self._moved
-            or name in self._storing
+            name in self._unstored_starts
+            or name in self._starts_being_stored
             or any(log == name for log, _, __ in self._starts_to_move)
         )
 
     def store_start(self, name: LogName) -> None:
-        """Store the start of a log that was moved to this directory, soon."""
-        self._moved.add(name)
+        """Soon store the start of a log that was moved to this directory."""
+        self._unstored_starts.add(name)
 
     def take_turn(self, node: Node, now: Now) -> bool:
         """Run at the end of a turn; return whether anything was due."""
-        if not (self._moved or self.has_work or now.monotonic_ms >= self.due_ms):
+        if not (self._unstored_starts or self.has_work or now.monotonic_ms >= self.due_ms):
             return False
-        self._continue_moving(node, now)
-        if self._moved and not self._starts_to_move:  # one checkpoint covers all of them
+        self._continue_moving_starts(node, now)
+        if self._unstored_starts and not self._starts_to_move:  # one checkpoint covers all of them
             self._store_starts(node, now)
         if self._to_check or now.monotonic_ms >= self.due_ms:
             self._run_due(node, now)
@@ -230,7 +232,7 @@ class LogMaintenance:
 
     # Log starts ----------------------------------------------------------------------------------
 
-    def _continue_moving(self, node: Node, now: Now) -> None:
+    def _continue_moving_starts(self, node: Node, now: Now) -> None:
         began_ns = node.config.stopwatch_ns()
         for _ in range(min(MOVED_PER_TURN, len(self._starts_to_move))):
             if node.config.stopwatch_ns() - began_ns > MOVED_FOR_NS:
@@ -248,7 +250,7 @@ class LogMaintenance:
                 self._log_line(str(error))
                 self._notify(LogFailed(name, log.topic_id, str(error)), now)
                 continue
-            self._moved.add(name)
+            self._unstored_starts.add(name)
 
     def _continue_reporting(self, now: Now) -> None:
         for _ in range(min(REPORTED_PER_TURN, len(self._reports))):
@@ -273,7 +275,7 @@ class LogMaintenance:
     def _checkpoint(self, node: Node) -> None:
         if not self._is_writing:
             self._is_writing = True
-            self._checkpoint_steps = self._make_checkpoint(node)
+            self._checkpoint_steps = self._checkpoint_in_steps(node)
 
     def _continue_checkpoint(self) -> None:
         for _ in range(STEPS_PER_TURN if self._checkpoint_steps is not None else 0):
@@ -326,9 +328,9 @@ class LogMaintenance:
             if not number % LINES_PER_STEP:
                 yield
 
-    def _make_checkpoint(self, node: Node) -> Generator[None, None, None]:
+    def _checkpoint_in_steps(self, node: Node) -> Generator[None, None, None]:
         starts = self._starts_to_store()
-        self._storing = {name for name, _, __ in starts}
+        self._starts_being_stored = {name for name, _, __ in starts}
         yield from self._note_high_watermarks_in_steps(node)
         job = yield from self._directory.checkpoint_job_in_steps()
 
@@ -339,10 +341,10 @@ class LogMaintenance:
 
     def _stop_writing(self) -> None:
         self._is_writing = False
-        self._storing = set()
+        self._starts_being_stored = set()
 
     def _starts_to_store(self) -> Starts:
-        moved, self._moved = self._moved, set()
+        moved, self._unstored_starts = self._unstored_starts, set()
         logs = self._directory.logs
         return [
             (name, logs[name], logs[name].start_offset) for name in sorted(moved) if name in logs
@@ -354,16 +356,16 @@ class LogMaintenance:
         if error is not None:
             raise error  # a job reports disk errors itself: this one is a bug
         try:
-            in_place = self._directory.install_checkpoints(job)
+            is_installed = self._directory.install_checkpoints(job)
         except StorageError as failure:
             self._stop_writing()
             if is_full(failure) and self._directory.reserve.spend():
-                self._moved.update([name for name, _, __ in starts])
+                self._unstored_starts.update([name for name, _, __ in starts])
                 return
             self._log_line(str(failure))
             self._report_not_stored(starts, failure, now)
             return
-        if in_place:
+        if is_installed:
             folder = self._directory.path
             self._io_thread.submit(
                 lambda: self._files.sync_directory(folder),
@@ -371,7 +373,7 @@ class LogMaintenance:
             )
         else:
             self._stop_writing()
-            self._moved.update([name for name, _, __ in starts])
+            self._unstored_starts.update([name for name, _, __ in starts])
 
     def _checkpoints_synced(
         self, job: CheckpointJob, starts: Starts, error: BaseException | None, now: Now
@@ -394,7 +396,7 @@ class LogMaintenance:
         self._continue_reporting(now)
 
     def _report_not_stored(self, starts: Starts, why: StorageError, now: Now) -> None:
-        """Fail the requests that wait; on a full disk the next checkpoint retries anyway."""
+        """Report that log starts were not stored; on a full disk, the next checkpoint retries."""
         for name, log, _ in starts:
             if self._directory.logs.get(name) is not log:
                 continue
@@ -409,12 +411,12 @@ class LogMaintenance:
         self._garbage += self._directory.take_garbage()
         if self._garbage and not self._is_unlinking:
             self._is_unlinking = True
-            piece = self._garbage[:MAX_UNLINKED]
+            paths = self._garbage[:MAX_UNLINKED]
             del self._garbage[:MAX_UNLINKED]
-            self._io_thread.submit(lambda: unlink_garbage(self._files, piece), self._unlinked)
+            self._io_thread.submit(lambda: unlink_garbage(self._files, paths), self._unlinked)
 
     def _unlinked(self, _: Any, error: BaseException | None, now: Now) -> None:  # noqa: ARG002 - the signature of a callback
-        """Continue; files that could not be deleted are found again at the next start."""
+        """Delete the next files; those that could not be deleted are found at the next start."""
         self._is_unlinking = False
         if isinstance(error, OSError):
             self._log_line(f"removing deleted files: {error}")

@@ -3,7 +3,7 @@
 A move copies the log into a folder of the target directory that ends in `-future`, as Kafka does. A
 copy that has caught up is made durable; then it takes the log's name within a turn, and the
 original log is deleted. If the node stops in between, a file in the copy's folder marks the newer
-one. A move that was interrupted earlier begins again at the next start.
+one. A move that was interrupted earlier starts over when the node starts.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ if TYPE_CHECKING:
     from kraftlog.storage.log import Log
     from kraftlog.types import LogName, Now
 
-#: How much a turn copies, at most, and how many logs are copied at a time.
+#: At most this much is copied in a turn, and at most this many logs at a time.
 BYTES_PER_TURN = 256 << 10
 MAX_CONCURRENT = 4
-RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
+#: The setting with the throttle of all moves.
+RATE_LIMIT = "replica.alter.log.dirs.io.max.bytes.per.second"
 
 
 class CannotMoveError(Exception):
@@ -50,7 +51,7 @@ class LogMove(Value):
     #: The copy, once begun, and the number of truncations that the log had at that time.
     copy: Log | None = None
     truncations: int = 0
-    #: Whether a job is making the copy durable, and whether one has since the copy caught up.
+    #: Whether a job is making the copy durable, and whether a job has done so.
     is_flushing: bool = False
     is_durable: bool = False
 
@@ -81,8 +82,8 @@ class LogMoves:
         self._notify = notify
         self._done = done
         self.moves: dict[LogName, LogMove] = {}
-        self._copied: ByteRate | None = None
-        #: When copying may go on, within the throttle.
+        self._copy_rate: ByteRate | None = None
+        #: When copying may continue within the throttle; None if it may now.
         self.due_ms: int | None = None
 
     def futures(self) -> list[FutureLog]:
@@ -90,11 +91,11 @@ class LogMoves:
         return [
             FutureLog(
                 name,
-                it.target.directory,
-                0 if it.copy is None else it.copy.size_bytes,
-                it.lag,
+                move.target.directory,
+                0 if move.copy is None else move.copy.size_bytes,
+                move.lag,
             )
-            for name, it in self.moves.items()
+            for name, move in self.moves.items()
         ]
 
     def begin(self, name: LogName, source: DataDirectory, target: DataDirectory) -> None:
@@ -109,7 +110,7 @@ class LogMoves:
     @property
     def has_work(self) -> bool:
         """Whether the next turn has something to do."""
-        return self.due_ms is None and any(self._can_continue(it) for it in self._active())
+        return self.due_ms is None and any(self._can_continue(move) for move in self._active())
 
     @staticmethod
     def _can_continue(move: LogMove) -> bool:
@@ -144,24 +145,24 @@ class LogMoves:
 
     def _budget(self, node: Node, now: Now) -> int:
         """How many bytes this turn may copy."""
-        limit: int = node.config_layers().value(RATE)
+        limit: int = node.config_layers().value(RATE_LIMIT)
         if limit == NO_LIMIT:
             self.due_ms = None
             return BYTES_PER_TURN
-        if self._copied is None:
+        if self._copy_rate is None:
             settings = node.config.settings
-            self._copied = ByteRate(
+            self._copy_rate = ByteRate(
                 settings["alter.log.dirs.replication.quota.window.num"],
                 1000 * settings["alter.log.dirs.replication.quota.window.size.seconds"],
             )
-        wait_ms = self._copied.wait_ms(limit, now.monotonic_ms)
+        wait_ms = self._copy_rate.wait_ms(limit, now.monotonic_ms)
         self.due_ms = now.monotonic_ms + wait_ms if wait_ms else None
         return 0 if wait_ms else BYTES_PER_TURN
 
     # One move ------------------------------------------------------------------------------------
 
     def _continue(self, move: LogMove, node: Node, budget: int, now: Now) -> int:
-        """Copy as much as the budget allows, and finish if all is copied; return what is left."""
+        """Copy as much as the budget allows, and finish if all is copied; return the rest of it."""
         if move.source.directory.logs.get(move.name) is not move.log:
             raise CannotMoveError("the log was deleted")
         move.source.directory.disk.check()
@@ -184,7 +185,7 @@ class LogMoves:
 
     @staticmethod
     def _follows(move: LogMove, copy: Log) -> bool:
-        """Whether the copy can go on; move its start with the log's.
+        """Whether the copy can continue; move its start to that of the log.
 
         After a truncation of the log, or if its start is beyond the copy's end, the copy begins
         again, which is simple and rare.
@@ -201,8 +202,8 @@ class LogMoves:
         unique = node.config.new_id().hex()
         move.copy = copy = directory.create_future(move.name, log.topic_id, log.config, unique)
         move.truncations = log.truncations
-        first = read_batches(log, log.start_offset, log.end_offset, 1)
-        start = read_header(first).base_offset if first else log.start_offset
+        first_batch = read_batches(log, log.start_offset, log.end_offset, 1)
+        start = read_header(first_batch).base_offset if first_batch else log.start_offset
         copy.truncate_fully_and_start_at(start)
 
     def _copy_piece(self, move: LogMove, copy: Log, size: int, now: Now) -> int:
@@ -213,8 +214,8 @@ class LogMoves:
             raise CannotMoveError(f"there are no batches from offset {copy.end_offset} on")
         for part in split_by_epoch(data):
             copy.append([part], describe([part]), now.wall_ms)
-        if self._copied is not None:
-            self._copied.record(len(data), now.monotonic_ms)
+        if self._copy_rate is not None:
+            self._copy_rate.record(len(data), now.monotonic_ms)
         return len(data)
 
     def _make_durable(self, move: LogMove, copy: Log) -> None:
@@ -242,7 +243,7 @@ class LogMoves:
         try:
             copy.flushed(job)
             if move.copy is not copy:
-                return  # it is no longer wanted, and may have failed for that reason
+                return  # the copy was discarded, and its flush may have failed for that reason
             if isinstance(error, OSError):
                 raise move.target.directory.disk.fail_unless_full(
                     f"{copy.folder}: moving the log", error

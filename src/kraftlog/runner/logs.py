@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kraftlog.storage.reserve import Reserve
     from kraftlog.types import LogName
 
-#: The cost of finding a batch by timestamp in microseconds: files are opened and read.
+#: The cost, in microseconds, of finding a batch by timestamp: files are opened and read.
 LOOKUP_COST = 50
 
 
@@ -109,7 +109,7 @@ class FileSlice:
                 self._handle.unpin()
 
     def read(self) -> bytes:
-        """The bytes, while pinned; fewer than promised if the file was truncated meanwhile."""
+        """The bytes, while pinned; fewer than `len` if the file was truncated meanwhile."""
         return self._files.pread(self.fd, self._size, self.position)
 
 
@@ -143,11 +143,11 @@ class Logs:
         self.directories: tuple[Directory, ...] = (*directories, *map(LostDirectory, lost))
         #: Lists the logs that are being moved to another directory; the runner sets it.
         self.list_futures: Callable[[], list[FutureLog]] = list
-        every = list(dict.fromkeys([metadata, *directories]))
-        #: The open logs of all directories; a plain dict where there is one directory.
-        self._logs: Mapping[LogName, Log] = every[0].logs
-        if len(every) > 1:
-            self._logs = ChainMap(*[it.logs for it in every])
+        all_directories = list(dict.fromkeys([metadata, *directories]))
+        #: The open logs of all directories; a plain dict if there is only one directory.
+        self._logs: Mapping[LogName, Log] = all_directories[0].logs
+        if len(all_directories) > 1:
+            self._logs = ChainMap(*[directory.logs for directory in all_directories])
 
     def __getitem__(self, name: LogName) -> Log:
         return self._logs[name]
@@ -170,12 +170,12 @@ class Logs:
     def find_timestamp_in_steps(
         self, log: LogName, timestamp: int, limit: int
     ) -> Generator[int, None, tuple[int, int] | None]:
-        found: Log | None = self._logs[log]
+        open_log: Log | None = self._logs[log]
         topic_id, start = self._logs[log].topic_id, 0
-        # Between two steps it may be deleted, or moved to another directory.
-        while found is not None and found.topic_id == topic_id:
-            start = max(start, found.start_offset)  # records may be deleted between steps
-            batch = found.batch_for_timestamp(timestamp, start)
+        # Between two steps the log may be deleted, or moved to another directory.
+        while open_log is not None and open_log.topic_id == topic_id:
+            start = max(start, open_log.start_offset)  # records may be deleted between steps
+            batch = open_log.batch_for_timestamp(timestamp, start)
             if batch is None:
                 return None
             yield LOOKUP_COST
@@ -183,15 +183,17 @@ class Logs:
             if record is not None:
                 return record if record[0] < limit else None
             start = read_header(batch).next_offset
-            found = self._logs.get(log)
+            open_log = self._logs.get(log)
         return None
 
     def max_timestamp(self, log: LogName) -> int:
         return self._logs[log].max_timestamp
 
     def end_of_epoch(self, log: LogName, epoch: int) -> tuple[int, int]:
-        found = self._logs[log]
-        return found.epochs.end_offset_for(min(epoch, found.epochs.latest), found.end_offset)
+        open_log = self._logs[log]
+        return open_log.epochs.end_offset_for(
+            min(epoch, open_log.epochs.latest), open_log.end_offset
+        )
 
     def epoch_at(self, log: LogName, offset: int) -> int:
         return self._logs[log].epochs.epoch_at(offset)
@@ -200,12 +202,12 @@ class Logs:
         return self._logs[log].epochs.latest
 
     def producers(self, log: LogName) -> ProducerState | None:
-        found = self._logs.get(log)
-        return None if found is None or found.tracker.is_empty else found.producers.copy()
+        open_log = self._logs.get(log)
+        return None if open_log is None or open_log.tracker.is_empty else open_log.producers.copy()
 
     def size_bytes(self, log: LogName) -> int:
-        found = self._logs.get(log)
-        return 0 if found is None else found.size_bytes
+        open_log = self._logs.get(log)
+        return 0 if open_log is None else open_log.size_bytes
 
     def directory_of(self, log: LogName) -> LogDirectory | None:
         for directory in self._opened:
@@ -226,7 +228,7 @@ class Logs:
 
     @property
     def is_offline(self) -> bool:
-        return all(it.is_offline for it in self.directories)
+        return all(directory.is_offline for directory in self.directories)
 
     def append(self, append: Append, now_ms: int) -> int:
         """Write a turn's batches of one partition; return the new log end."""

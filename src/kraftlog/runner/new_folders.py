@@ -1,9 +1,9 @@
 """Creates the folders of new logs, once no more logs are being created.
 
-A new log needs no folder before its first record, and creating one takes longer than all else about
-a partition. So thousands of partitions are created, led and followed
-first. A node that stops or crashes before it has created the folders loses nothing: its next start
-creates the same empty logs.
+A new log needs no folder before its first record, and creating the folder takes longer than all
+else that a new partition needs. So thousands of partitions first get their leaders and followers. A
+node that stops or crashes before it has created the folders loses nothing: its next start creates
+the same empty logs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kraftlog.storage.log import Log
     from kraftlog.types import LogName, Now
 
-#: Folders are made this long after the last creation of a log; none waits longer than the maximum.
+#: Folders are created this long after the last new log; none waits longer than the maximum.
 DELAY_MS = 500
 MAX_DELAY_MS = 5_000
 FOLDERS_PER_TURN = 8
@@ -41,7 +41,7 @@ class NewFolders:
         self._log_line = log_line
         self._notify = notify
         self._waiting: deque[tuple[LogName, Log]] = deque()
-        self._latest_ms = 0
+        self._due_at_latest_ms = 0
         #: When to begin to create folders; None if no log waits, or once that has begun.
         self.due_ms: int | None = None
 
@@ -52,31 +52,31 @@ class NewFolders:
     def add(self, name: LogName, log: Log, now: Now) -> None:
         """A log was created without its folder."""
         if not self._waiting:
-            self._latest_ms = now.monotonic_ms + MAX_DELAY_MS
+            self._due_at_latest_ms = now.monotonic_ms + MAX_DELAY_MS
         self._waiting.append((name, log))
-        self.due_ms = min(now.monotonic_ms + DELAY_MS, self._latest_ms)
+        self.due_ms = min(now.monotonic_ms + DELAY_MS, self._due_at_latest_ms)
 
     def take_turn(self, now: Now) -> bool:
-        """Make the next folders if it is time; return whether any was made."""
+        """Create the next folders if they are due; return whether any was created."""
         if self.due_ms is not None:
             if self.due_ms > now.monotonic_ms:
                 return False
             self.due_ms = None
-        made = 0
-        while self._waiting and made < FOLDERS_PER_TURN:
+        created = 0
+        while self._waiting and created < FOLDERS_PER_TURN:
             name, log = self._waiting.popleft()
             if log.has_folder or self._directory.logs.get(name) is not log:
                 continue  # created with the first record, or deleted
             try:
                 log.make_folder()
-                made += 1
+                created += 1
             except DiskFullError as error:
                 self._log_line(str(error))
                 self._waiting.append((name, log))
-                self.due_ms = self._latest_ms = now.monotonic_ms + FULL_BACKOFF_MS
+                self.due_ms = self._due_at_latest_ms = now.monotonic_ms + FULL_BACKOFF_MS
                 break
             except StorageError as error:
                 self._log_line(str(error))
                 self._notify(LogFailed(name, log.topic_id, str(error)), now)
                 self._waiting.clear()  # the directory is offline
-        return made > 0
+        return created > 0

@@ -33,18 +33,18 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
 
 CLIENT_ID = "kraftlog"
-#: The correlation id and version of the ApiVersions request: the first version that names the
-#: client, as a peer lists the APIs of our own only to a node of ours.
-FIRST_CORRELATION, FIRST_VERSION = 0, 3
+#: The correlation id and version of the ApiVersions request. Version 3 is the first with the
+#: client's name: a peer lists kraftlog's own APIs only to a node of kraftlog.
+API_VERSIONS_CORRELATION, API_VERSIONS_VERSION = 0, 3
 
-#: Why a request has failed, in the words of the operator log.
+#: Why a request has failed, as the operator log says it.
 CLOSED = "the connection was closed"
 REFUSED = "Connection refused"
 NO_RESPONSE = "it accepts connections and does not respond"
 NO_CONNECTION = "no connection in time"
 ABORTED = "another request took its place"
 
-#: The most immediate reconnections to a peer that accepts connections and closes them.
+#: How often a connection to a peer that accepts and closes it is reopened immediately.
 MAX_PROBES = 5
 
 _CORRELATION = struct.Struct(">i")
@@ -58,7 +58,7 @@ class PeerChannel:
         self.peer = peer
         self.address = address
         self.is_connected = False
-        #: A connection has ended, and none has been made since.
+        #: Whether a connection has ended, at `ended_ms`, and none has been opened since.
         self.has_ended = False
         self.ended_ms = 0
         #: How often the connection was reopened since the peer last sent anything.
@@ -66,9 +66,9 @@ class PeerChannel:
         self.out = bytearray()
         self.received = ReceiveBuffer()
         #: Whether responses are views of the receive buffer: one request is in flight at a time,
-        #: and what it brings is written before the next one leaves.
+        #: and the records of its response are written before the next request is sent.
         self.lends_frames = name.startswith(REPLICATION)
-        #: The requests without a response, by correlation id, and their deadlines.
+        #: The requests without a response and their deadlines, by correlation id.
         self.in_flight: dict[int, tuple[SendRequest, int]] = {}
         #: No request times out before this.
         self.due_ms = 0
@@ -97,7 +97,7 @@ class PeerChannels:
         self._correlation = 0
         #: Totals of all channels since the start, for metrics.
         self.requests = self.responses = self.bytes_in = self.bytes_out = 0
-        #: The requests of this turn: sent, and their timeouts started, at its end.
+        #: The requests of this turn; they are sent, and their timeouts start, at its end.
         self._new: list[SendRequest] = []
 
     # The host's part -----------------------------------------------------------------------------
@@ -141,7 +141,7 @@ class PeerChannels:
                 self._flush(channel, now)
             else:
                 self._connect(channel, now)
-        return min([now.monotonic_ms + it.timeout_ms for it in requests], default=NEVER_MS)
+        return min([now.monotonic_ms + effect.timeout_ms for effect in requests], default=NEVER_MS)
 
     def expire(self, now: Now) -> None:
         """Close the connections with timed out requests."""
@@ -172,9 +172,9 @@ class PeerChannels:
         channel.due_ms = min(channel.due_ms, due_ms) if channel.in_flight else due_ms
         channel.in_flight[self._correlation] = effect, due_ms
         if channel.supported_versions is not None:
-            self._send_in_known_version(channel, self._correlation, effect, now)
+            self._send_in_supported_version(channel, self._correlation, effect, now)
 
-    def _send_in_known_version(
+    def _send_in_supported_version(
         self, channel: PeerChannel, correlation: int, effect: SendRequest, now: Now
     ) -> None:
         """Send in the newest version that both sides support, or report VersionUnsupported."""
@@ -206,11 +206,13 @@ class PeerChannels:
         channel.is_connected, channel.has_ended = True, False
         request_type: Any = APIS[ApiKey.API_VERSIONS].request()
         request = request_type(client_software_name=OWN_CLIENT, client_software_version=VERSION)
-        self._put(channel, ApiKey.API_VERSIONS, FIRST_VERSION, FIRST_CORRELATION, request)
+        self._put(
+            channel, ApiKey.API_VERSIONS, API_VERSIONS_VERSION, API_VERSIONS_CORRELATION, request
+        )
         self._flush(channel, now)
 
     def receive(self, channel: PeerChannel, data: Buffer, now: Now) -> None:
-        """Bytes have arrived; empty if the peer has closed the connection."""
+        """Copy bytes into the receive buffer and handle them; none if the peer has closed."""
         rest = memoryview(data)
         try:
             while rest:
@@ -225,7 +227,7 @@ class PeerChannels:
         self.received(channel, len(data), now)
 
     def received(self, channel: PeerChannel, count: int, now: Now) -> None:
-        """This many bytes are in the receive buffer; 0 if the peer has closed the connection."""
+        """Handle `count` new bytes in the receive buffer; 0 if the peer has closed."""
         if not count:
             self.lost(channel, now)
             return
@@ -260,20 +262,22 @@ class PeerChannels:
         self, channel: PeerChannel, correlation: int, frame: bytes, now: Now
     ) -> bool:
         """Handle the response to ApiVersions, if it is one, and send the requests that wait."""
-        if correlation != FIRST_CORRELATION:
+        if correlation != API_VERSIONS_CORRELATION:
             return False
         try:
-            response: Any = decode(APIS[ApiKey.API_VERSIONS].response(), FIRST_VERSION, frame)
+            response: Any = decode(
+                APIS[ApiKey.API_VERSIONS].response(), API_VERSIONS_VERSION, frame
+            )
         except ProtocolError:
             return False
         if response.error_code or not response.api_keys:
             return False
         channel.probes = 0
         channel.supported_versions = {
-            it.api_key: (it.min_version, it.max_version) for it in response.api_keys
+            api.api_key: (api.min_version, api.max_version) for api in response.api_keys
         }
-        for number, (effect, _) in list(channel.in_flight.items()):
-            self._send_in_known_version(channel, number, effect, now)
+        for waiting, (effect, _) in list(channel.in_flight.items()):
+            self._send_in_supported_version(channel, waiting, effect, now)
         self._flush(channel, now)
         return True
 
@@ -320,7 +324,7 @@ class PeerChannels:
     ) -> None:
         """No connection was opened; only a refusal proves that no process listens there."""
         if reset and channel.has_ended:
-            # Opened and closed since the last poll, as by a process that is just ending.
+            # Opened and closed since the last poll, as by a process that is about to end.
             channel.is_connected = True
             self.lost(channel, now)
             return
@@ -334,7 +338,10 @@ class PeerChannels:
     def lost(
         self, channel: PeerChannel, now: Now, *, probe: bool = True, why: str = CLOSED
     ) -> None:
-        """The connection is over; its requests get no response."""
+        """The connection is over, and its requests fail.
+
+        `probe`: reconnect immediately, to learn whether the peer's process is dead.
+        """
         was_connected = channel.is_connected
         self._disconnect(channel)
         failed, channel.in_flight = channel.in_flight, {}
@@ -359,5 +366,5 @@ class PeerChannels:
 
 
 def _timeout_reason(channel: PeerChannel) -> str:
-    """Why a request to a peer has no response in time."""
+    """Why a request to a peer got no response in time."""
     return NO_RESPONSE if channel.is_connected else NO_CONNECTION

@@ -18,7 +18,12 @@ from kraftlog.node.quorum.batches import METADATA_LOG, records_in, unreplayable_
 from kraftlog.node.quorum.responses import response_to_wire
 from kraftlog.node.quorum.snapshots import check_snapshot
 from kraftlog.raft.messages import ElectionState
-from kraftlog.runner.recovered_log import METADATA, newest_snapshot, read_batches, recovered_log
+from kraftlog.runner.recovered_log import (
+    METADATA_CONFIG,
+    newest_snapshot,
+    read_batches,
+    recovered_log,
+)
 from kraftlog.storage import boot_timestamp, meta_properties, quorum_state, recovery
 from kraftlog.storage.batches import describe
 from kraftlog.storage.disk import read_whole
@@ -62,11 +67,11 @@ def open_quorum(
     files, folder = directory.disk.files, directory.folder(METADATA_LOG)
     if not files.exists(folder):
         directory.reserve.use_for(
-            lambda: directory.create(METADATA_LOG, METADATA_TOPIC_ID, METADATA)
+            lambda: directory.create(METADATA_LOG, METADATA_TOPIC_ID, METADATA_CONFIG)
         )
     elif METADATA_LOG in directory.unopened:
         log, report = directory.reserve.use_for(
-            lambda: recovery.run(directory.open_log(METADATA_LOG, METADATA))
+            lambda: recovery.run(directory.open_log(METADATA_LOG, METADATA_CONFIG))
         )
         if report.is_noteworthy:
             log_line(report.line())
@@ -120,7 +125,7 @@ def _is_superseded(log: Log, snapshot: OffsetAndEpoch) -> bool:
 
 
 def _drop_before(snapshot: OffsetAndEpoch, log: Log, log_line: Callable[[str], None]) -> None:
-    """Delete the records and the snapshots before a snapshot; nothing else deletes them later."""
+    """Delete records and snapshots before the newest one, in case the last run had not done so."""
     files = log.disk.files
     files.sync_directory(log.folder)  # the snapshot's name may not be durable yet
     try:
@@ -138,7 +143,7 @@ def _bootstrap(files: Files, path: str) -> tuple[Message, ...]:
 
 
 class _SnapshotWrite(Value):
-    """A snapshot that is being written: its remaining parts, and the position of the next one."""
+    """A snapshot that is being written: its remaining parts, and the position of the next part."""
 
     id: OffsetAndEpoch
     remaining: Iterator[bytes]
@@ -146,8 +151,8 @@ class _SnapshotWrite(Value):
     is_writing: bool = False
 
 
-def _part_written(storing: _SnapshotWrite, _: Now) -> None:
-    storing.is_writing = False
+def _part_written(write: _SnapshotWrite, _: Now) -> None:
+    write.is_writing = False
 
 
 class QuorumIO:
@@ -178,9 +183,9 @@ class QuorumIO:
         self._snapshots = MetadataSnapshots(files, self._folder)
         #: The newest election state; it may not be on disk yet.
         self._election = quorum_state.QuorumStateData()
-        #: The last read, as all followers fetch the same at about the same time.
+        #: The last read: all followers fetch the same batches at about the same time.
         self._cached_read = NO_CACHED_READ
-        self._storing: _SnapshotWrite | None = None
+        self._snapshot_write: _SnapshotWrite | None = None
         self.carry_out: dict[type, Callable[[Any, Now], None]] = {
             effects.AppendBatch: self._append,
             effects.TruncateLog: self._truncate,
@@ -236,7 +241,7 @@ class QuorumIO:
             lambda now: self._notify(effects.ElectionWritten(effect.version), now),
         )
 
-    def _submit(self, what: str, job: Callable[[], Any], on_done: Callable[[Now], None]) -> None:
+    def _submit(self, action: str, job: Callable[[], Any], on_done: Callable[[Now], None]) -> None:
         """Run a job in the I/O thread; if the disk is full, spend the reserve and run it once more.
 
         The reserve may also have been spent for another write since the job was submitted.
@@ -250,7 +255,7 @@ class QuorumIO:
                 was_spent = True
                 self._io_thread.submit(job, ended)
             elif error is not None:
-                raise NodeStoppedError(f"{self._folder}: {what}: {error}")
+                raise NodeStoppedError(f"{self._folder}: {action}: {error}")
             else:
                 on_done(now)
 
@@ -272,69 +277,71 @@ class QuorumIO:
         )
 
     def _send_records(self, effect: effects.SendRecords, _: Now) -> None:
-        answer = effect.response
-        wanted = answer.offset, answer.limit, max(effect.max_bytes, 1)
+        response = effect.response
+        requested = response.offset, response.limit, max(effect.max_bytes, 1)
         cached, data = self._cached_read
-        if cached != wanted:
-            data = read_batches(self._log, *wanted)
+        if cached != requested:
+            data = read_batches(self._log, *requested)
             if len(data) <= MAX_CACHED_BYTES:
-                self._cached_read = wanted, data
-        effect.slot.respond(response_to_wire(answer, data))
+                self._cached_read = requested, data
+        effect.slot.respond(response_to_wire(response, data))
 
     # Snapshots -----------------------------------------------------------------------------------
 
     def _send_snapshot(self, effect: effects.SendSnapshot, _: Now) -> None:
-        answer = effect.response
+        response = effect.response
         try:
-            size, data = self._snapshots.read_part(answer.id, answer.position, answer.max_bytes)
+            size, data = self._snapshots.read_part(
+                response.id, response.position, response.max_bytes
+            )
         except FileNotFoundError:
-            answer.error = ErrorCode.SNAPSHOT_NOT_FOUND
+            response.error = ErrorCode.SNAPSHOT_NOT_FOUND
             size, data = 0, b""
-        if answer.position > size:
-            answer.error = ErrorCode.POSITION_OUT_OF_RANGE
-        answer.size = size
-        effect.slot.respond(response_to_wire(answer, data))
+        if response.position > size:
+            response.error = ErrorCode.POSITION_OUT_OF_RANGE
+        response.size = size
+        effect.slot.respond(response_to_wire(response, data))
 
     def _store_snapshot(self, effect: effects.StoreSnapshot, _: Now) -> None:
-        self._storing = _SnapshotWrite(effect.id, iter(effect.pieces))
+        self._snapshot_write = _SnapshotWrite(effect.id, iter(effect.pieces))
 
     @property
     def has_work(self) -> bool:
         """Whether the next turn has something to do."""
-        return self._storing is not None and not self._storing.is_writing
+        return self._snapshot_write is not None and not self._snapshot_write.is_writing
 
     def resume(self) -> bool:
-        """Write a snapshot's next part if the previous one is on disk; return whether it did so.
+        """Write a snapshot's next part if the previous one is on disk; return whether a job began.
 
         Snapshots share an I/O thread with the log, so a metadata change waits for one part at most.
         """
-        storing = self._storing
-        if storing is None or storing.is_writing:
+        write = self._snapshot_write
+        if write is None or write.is_writing:
             return False
-        part = next(storing.remaining, None)
+        part = next(write.remaining, None)
         if part is None:
-            self._storing = None
+            self._snapshot_write = None
             self._submit(
                 "writing a snapshot",
-                lambda: self._snapshots.finish(storing.id),
-                lambda now: self._stored(storing, now),
+                lambda: self._snapshots.finish(write.id),
+                lambda now: self._stored(write, now),
             )
             return True
-        position, storing.position = storing.position, storing.position + len(part)
-        storing.is_writing = True
+        position, write.position = write.position, write.position + len(part)
+        write.is_writing = True
         self._submit(
             "writing a snapshot",
-            lambda: self._snapshots.write_part(storing.id, position, part, durably=True),
-            lambda now: _part_written(storing, now),
+            lambda: self._snapshots.write_part(write.id, position, part, durably=True),
+            lambda now: _part_written(write, now),
         )
         return True
 
-    def _stored(self, storing: _SnapshotWrite, now: Now) -> None:
+    def _stored(self, write: _SnapshotWrite, now: Now) -> None:
         """Report the stored snapshot, and roll the active segment if it is large enough.
 
         Only whole segments before the log start are deleted, and recovery scans the active one.
         """
-        self._notify(effects.SnapshotStored(storing.id), now)
+        self._notify(effects.SnapshotStored(write.id), now)
         self.remove_old_snapshots()
         segments = self._log.segments
         if segments and segments[-1].size >= self._segment_bytes:
@@ -366,7 +373,7 @@ class QuorumIO:
         self._notify(effects.SnapshotLoaded(effect.id, data), now)
 
     def remove_old_snapshots(self) -> None:
-        """Delete the snapshots before the log start; empty replicas fetch the one there."""
+        """Delete the snapshots before the log start; empty replicas fetch the one at the start."""
         self._snapshots.remove_before(self._log.start_offset)
 
     # Peers ---------------------------------------------------------------------------------------

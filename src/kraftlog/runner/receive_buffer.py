@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import struct
 
+#: The size of a new buffer, in bytes.
 FIRST_SIZE = 16 << 10
-#: Larger buffers are not kept; this is enough for one response to a follower.
+#: Larger buffers are not kept for reuse; this is enough for one response to a follower.
 MAX_KEPT = 5 << 20
-#: Sizes of large buffers are multiples of this, so that a slightly larger frame fits, too.
+#: Sizes of large buffers are multiples of this, so that a slightly larger frame also fits.
 STEP = 1 << 20
 MAX_FRAME = 100 << 20
 #: The length of a frame does not count itself; the correlation id follows it.
@@ -25,7 +26,7 @@ class FrameLengthError(Exception):
 
 
 class ReceiveBuffer:
-    """Grows to the largest frame; `_start` to `_end` is received and not consumed."""
+    """Grows to the largest frame; the bytes from `_start` to `_end` are received, not consumed."""
 
     __slots__ = ("_data", "_end", "_spare", "_start")
 

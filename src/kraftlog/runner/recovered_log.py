@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from kraftlog.storage.log import Log
 
 #: The metadata log is bounded by snapshots, not by age or size.
-METADATA = LogConfig(contiguous=True, retention_ms=-1, retention_bytes=-1, uses_reserve=True)
-#: How much is read in a step when much of a log is read.
+METADATA_CONFIG = LogConfig(contiguous=True, retention_ms=-1, retention_bytes=-1, uses_reserve=True)
+#: Bytes per read when a large part of a log is read.
 READ_BYTES = 1 << 20
 
 
@@ -31,13 +31,13 @@ class StoredSnapshot(Value):
 
 
 def newest_snapshot(log: Log, log_line: Callable[[str], None]) -> StoredSnapshot | None:
-    """The newest complete snapshot beside a log; the log starts at its end or earlier.
+    """The newest complete snapshot in the folder of a log, which must start at its end or earlier.
 
     Corrupt snapshots are logged and skipped; unfinished ones are deleted.
     """
     snapshots = MetadataSnapshots(log.disk.files, log.folder)
     snapshots.remove_unfinished()
-    found = None
+    newest = None
     for end in snapshots.list_newest_first():
         content = snapshots.read(end)
         try:
@@ -45,14 +45,14 @@ def newest_snapshot(log: Log, log_line: Callable[[str], None]) -> StoredSnapshot
         except CorruptBatchError as error:
             log_line(f"ignored the corrupt snapshot {snapshots.path(end)}: {error}")
             continue
-        found = StoredSnapshot(end, content)
+        newest = StoredSnapshot(end, content)
         break
-    if log.start_offset > (0 if found is None else found.end.offset):
-        raise CorruptLogError(_missing(log))
-    return found
+    if log.start_offset > (0 if newest is None else newest.end.offset):
+        raise CorruptLogError(_without_snapshot(log))
+    return newest
 
 
-def _missing(log: Log) -> str:
+def _without_snapshot(log: Log) -> str:
     return (
         f"{log.folder}: the log starts at offset {log.start_offset}, and the snapshot up to there "
         "is missing or corrupt, so the metadata is incomplete. Restore the .checkpoint file from "
@@ -79,12 +79,12 @@ def recovered_log(log: Log, snapshot: StoredSnapshot | None, high_watermark: int
     epochs = log.epochs.copy()
     epochs.truncate_from_start(offset)
     while data := read_batches(log, offset, log.end_offset):
-        read_to = offset
+        previous_offset = offset
         for batch in summaries(data):
             offset = batch.last_offset + 1
             if batch.voters is not None:
                 voters.append(batch.base_offset, batch.voters)
-        if offset == read_to:
+        if offset == previous_offset:
             raise CorruptLogError(f"{log.folder}: no valid batch at offset {offset}")
     return RaftLog(
         voters,

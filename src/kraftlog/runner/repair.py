@@ -1,4 +1,4 @@
-"""Repairs a quorum that has lost its majority: reads the directory, and writes the repair."""
+"""Repairs a quorum that has lost its majority, in the directory of a surviving voter."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ from kraftlog.node.quorum.batches import METADATA_LOG, control_batch
 from kraftlog.raft.messages import ElectionState
 from kraftlog.raft.repair import RepairRefusedError, plan, survivor_of
 from kraftlog.records.walk import walk
-from kraftlog.runner.recovered_log import METADATA, newest_snapshot, read_batches, recovered_log
+from kraftlog.runner.recovered_log import (
+    METADATA_CONFIG,
+    newest_snapshot,
+    read_batches,
+    recovered_log,
+)
 from kraftlog.storage import meta_properties, quorum_state
 from kraftlog.storage.batches import describe
 from kraftlog.storage.directory import LogDirectory
@@ -54,7 +59,7 @@ class SurvivingDirectory:
             raise RepairRefusedError(
                 f"{path} has no {METADATA_TOPIC}-0: this is not the directory of a voter"
             )
-        log, report = run(self._directory.open_log(METADATA_LOG, METADATA))
+        log, report = run(self._directory.open_log(METADATA_LOG, METADATA_CONFIG))
         return log, [report.line()] if report.is_noteworthy else []
 
     def _inspect(self) -> SurvivingState:
@@ -65,8 +70,8 @@ class SurvivingDirectory:
                 f"{self._log.folder}: the log ends at {self._log.end_offset}, before its snapshot "
                 f"at {snapshot.end.offset}: it cannot be recovered without another replica"
             )
-        known = max(self._directory.high_watermark(METADATA_LOG), stored.applied_offset)
-        log = recovered_log(self._log, snapshot, known)
+        high_watermark = max(self._directory.high_watermark(METADATA_LOG), stored.applied_offset)
+        log = recovered_log(self._log, snapshot, high_watermark)
         return survivor_of(
             ReplicaKey(self._properties.node_id, self._properties.directory_id),
             self._properties.cluster_id,
@@ -78,23 +83,25 @@ class SurvivingDirectory:
     def drop_from(self, offset: int) -> None:
         """Have `repair` discard the batch with this record, and everything after it."""
         log, survivor = self._log, self.state
-        first = max(log.start_offset, 0 if self._snapshot is None else self._snapshot.end.offset)
-        if not first <= offset < survivor.end:
+        first_offset = max(
+            log.start_offset, 0 if self._snapshot is None else self._snapshot.end.offset
+        )
+        if not first_offset <= offset < survivor.end:
             raise RepairRefusedError(
-                f"cannot drop offset {offset}: the log has offsets {first} to {survivor.end - 1} "
-                "after its newest snapshot"
+                f"cannot drop offset {offset}: the log has offsets {first_offset} to "
+                f"{survivor.end - 1} after its newest snapshot"
             )
         _, fields = next(walk(read_batches(log, offset, log.end_offset)))
         end = fields[0]
         epochs = log.epochs.copy()
         epochs.truncate_from_end(end)
-        known = survivor.election
+        election = survivor.election
         self.state = survivor.replace(
             end=end,
             last_epoch=max(epochs.latest, 0),
             committed=min(survivor.committed, end),
             # The epochs of the discarded records are skipped, too.
-            election=known.replace(epoch=max(known.epoch, survivor.last_epoch)),
+            election=election.replace(epoch=max(election.epoch, survivor.last_epoch)),
             dropped=survivor.end - end,
         )
 
@@ -105,16 +112,16 @@ class SurvivingDirectory:
         epochs and can be repaired again. Then comes one batch, which is written completely or not
         at all.
         """
-        drafted = plan(self.state, voters, accepted, 0)
-        raw = control_batch(drafted.batch, now_ms)
-        chosen = drafted.replace(batch=drafted.batch.replace(size_bytes=len(raw)))
-        state, log = chosen.election, self._log
+        draft = plan(self.state, voters, accepted, size_bytes=0)
+        raw = control_batch(draft.batch, now_ms)
+        repair_plan = draft.replace(batch=draft.batch.replace(size_bytes=len(raw)))
+        state, log = repair_plan.election, self._log
         stored = quorum_state.QuorumStateData(
             epoch=state.epoch,
             voted=state.voted,
             cluster_id=self._properties.cluster_id,
             applied_offset=self.stored.applied_offset if self.stored else 0,
-            voter_ids=chosen.voters.ids,
+            voter_ids=repair_plan.voters.ids,
         )
         quorum_state.store(self.files, log.folder, stored)
         if self.state.dropped:
@@ -122,9 +129,9 @@ class SurvivingDirectory:
             log.flush()
         log.append([raw], describe([raw]), now_ms)
         log.flush()
-        if log.end_offset != chosen.batch.last_offset + 1:
+        if log.end_offset != repair_plan.batch.last_offset + 1:
             raise StorageError(f"{log.folder}: the log ends at {log.end_offset}")
-        return chosen
+        return repair_plan
 
     def close(self) -> None:
         """Close the directory as a clean shutdown does."""

@@ -107,7 +107,7 @@ class Runner:
             lost,
         )
         self.logs.list_futures = self._directories.moves.futures
-        self._directories.replaced = self._replaced
+        self._directories.on_replaced = self._replaced
         self._quorum = QuorumIO(
             files,
             directory,
@@ -117,7 +117,7 @@ class Runner:
             log_line,
             self._notify,
             metadata_segment_bytes,
-            others=[it.path for it in directories if it is not directory],
+            others=[other.path for other in directories if other is not directory],
         )
         #: Logs that were full at the last attempt, which is logged once.
         self._logged_full: set[LogName] = set()
@@ -183,10 +183,10 @@ class Runner:
         self._directories.close(self.node, -1 if lifecycle is None else lifecycle.last_epoch)
 
     def abandon(self) -> None:
-        """Stop after a failure: nothing more is written, and the next start recovers the logs."""
+        """Stop after a failure without writing; the next start recovers the logs."""
         self._directories.release()
 
-    # What requests appended ----------------------------------------------------------------------
+    # Appends -------------------------------------------------------------------------------------
 
     def _write(self, append: Append, now: Now) -> None:
         if append not in append.partition.unwritten:
@@ -248,24 +248,24 @@ class Runner:
     def _queue_read(self, effect: ReadLog, now: Now) -> None:  # noqa: ARG002 - effects are carried out alike
         self._reads.append((effect, self.logs.get(effect.log)))
 
-    def _replaced(self, former: Log, log: Log) -> None:
+    def _replaced(self, original: Log, copy: Log) -> None:
         """A log was moved to another directory: its pending reads go to the copy."""
-        for number, (wanted, found) in enumerate(self._reads):
-            if found is former:
-                self._reads[number] = wanted, log
+        for index, (effect, log) in enumerate(self._reads):
+            if log is original:
+                self._reads[index] = effect, copy
 
     def _continue_reading(self, now: Now) -> None:
         if self._reads:
-            wanted, log = self._reads.popleft()
-            if self.logs.get(wanted.log) is not log:
+            effect, log = self._reads.popleft()
+            if self.logs.get(effect.log) is not log:
                 return  # deleted meanwhile; another log may have its name by now
-            report: LogRead | LogUnreadable = LogRead(wanted.log, wanted.offset, b"")
+            report: LogRead | LogUnreadable = LogRead(effect.log, effect.offset, b"")
             if log is not None:
                 try:
-                    data = read_batches(log, wanted.offset, wanted.limit, REPLAY_BYTES_PER_TURN)
-                    report = LogRead(wanted.log, wanted.offset, data)
+                    data = read_batches(log, effect.offset, effect.limit, REPLAY_BYTES_PER_TURN)
+                    report = LogRead(effect.log, effect.offset, data)
                 except (StorageError, CorruptBatchError) as error:
-                    report = LogUnreadable(wanted.log, wanted.offset, str(error))
+                    report = LogUnreadable(effect.log, effect.offset, str(error))
             self.node.handle(report, now)
 
     def _reply(self, effect: Reply, now: Now) -> None:  # noqa: ARG002 - effects are carried out alike
