@@ -204,7 +204,7 @@ class LogMaintenance:
             log = self._directory.logs.get(name)
             partition = node.replica_manager.by_log.get(name)
             if log is not None and partition is not None and partition.is_open:
-                log.tracker.replicated(partition.high_watermark)
+                log.tracker.high_watermark_moved(partition.high_watermark)
                 log.tracker.expire(now.wall_ms, expiration_ms)
                 budget -= SEGMENT_COST * self._delete_expired(
                     name, log, partition.high_watermark, now

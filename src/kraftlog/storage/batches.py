@@ -74,32 +74,32 @@ def describe(buffers: Sequence[Buffer]) -> Batches:
 def split_by_epoch(buffer: Buffer) -> list[memoryview]:
     """Split whole batches where the leader epoch changes."""
     view = memoryview(buffer)
-    parts, start, current = [], 0, None
-    for position, fields in walk(view):
-        if current is not None and fields[2] != current:
+    parts, start, current_epoch = [], 0, None
+    for position, (_, _, epoch, *_) in walk(view):
+        if current_epoch is not None and epoch != current_epoch:
             parts.append(view[start:position])
             start = position
-        current = fields[2]
+        current_epoch = epoch
     return [*parts, view[start:]] if start < len(view) else parts
 
 
 def split_by_segment(buffers: Sequence[Buffer], segment_bytes: int) -> Iterator[list[memoryview]]:
     """Split whole batches into parts that each fit into a segment, by size and by offsets."""
-    piece: list[memoryview] = []
-    first = size = 0
+    part: list[memoryview] = []
+    first_offset = size = 0
     for buffer in buffers:
         view = memoryview(buffer)
-        for position, fields in walk(view):
-            batch = view[position : position + fields[1] + LENGTH_OVERHEAD]
-            last = fields[0] + fields[6]
-            if piece and (size + len(batch) > segment_bytes or last - first > MAX_RELATIVE_OFFSET):
-                yield piece
-                piece, size = [], 0
-            if not piece:
-                first = fields[0]
-            piece.append(batch)
+        for position, (base, length, _, _, _, _, delta, *_) in walk(view):
+            batch = view[position : position + length + LENGTH_OVERHEAD]
+            is_too_large = size + len(batch) > segment_bytes
+            if part and (is_too_large or base + delta - first_offset > MAX_RELATIVE_OFFSET):
+                yield part
+                part, size = [], 0
+            if not part:
+                first_offset = base
+            part.append(batch)
             size += len(batch)
-    yield piece
+    yield part
 
 
 def read_marker(buffer: Buffer, position: int) -> Marker | None:

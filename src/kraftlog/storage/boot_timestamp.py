@@ -1,7 +1,7 @@
 """`kraftlog-boot`: the boot timestamp that this node has last reported to others (R9).
 
-A file of our own beside `meta.properties`, which Kafka ignores. It is written before a node
-reports a new boot timestamp to another one; a node that knows no other never writes it.
+Kafka has no such file beside `meta.properties`, and ignores it. It is written before a node reports
+a new boot timestamp to another node; a node that knows of no other node never writes it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def store(files: Files, directory: str, boot_timestamp_ms: int) -> None:
 
 
 def load(files: Files, directory: str) -> int:
-    """Read the file; NONE if there is no number: the clock then has to do."""
+    """Read the file; NONE if it has no valid timestamp, and the node then relies on its clock."""
     path = f"{directory}/{NAME}"
     if not files.exists(path):
         return NONE

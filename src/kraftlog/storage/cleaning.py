@@ -29,6 +29,7 @@ from kraftlog.storage.scan import Scan, scan_file
 from kraftlog.storage.segment import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX
 from kraftlog.storage.swaps import CLEANED, discard_cleaned
 from kraftlog.storage.transactions import AbortedTransaction, encode_aborted
+from kraftlog.types import ControlType
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -38,18 +39,19 @@ if TYPE_CHECKING:
     from kraftlog.ports.files import Files
     from kraftlog.types import Buffer
 
+#: Bytes per read and write.
 _CHUNK = 1 << 20
+#: Longer keys are kept as a digest of this many bytes.
 _DIGEST_SIZE = 16
-ABORT = 0
 
 
 def clean(files: Files, task: dict[str, Any]) -> dict[str, Any]:
     """Run the task of `compaction.describe_task`; return the result for each group of segments."""
-    written_stems: list[str] = []
+    undo_stems: list[str] = []
     try:
-        return _CleaningPass(files, task).run(written_stems)
+        return _CleaningPass(files, task).run(undo_stems)
     except BaseException:
-        for stem in written_stems:
+        for stem in undo_stems:
             discard_cleaned(files, stem)
         raise
 
@@ -65,8 +67,8 @@ class _CleaningPass:
         self.keys = LatestOffsets(task["max_keys"])
         self.read_bytes = 0
 
-    def run(self, written_stems: list[str]) -> dict[str, Any]:
-        """Clean the log; add to `written_stems` before each write, so that `clean` can undo it."""
+    def run(self, undo_stems: list[str]) -> dict[str, Any]:
+        """Clean the log; add each group's file stem to `undo_stems` before it is written."""
         groups = self.task["groups"]
         clean_to = self._collect_keys([segment for group in groups for segment in group])
         cleaner = Cleaner(
@@ -81,7 +83,7 @@ class _CleaningPass:
             if group[0][0] >= clean_to:
                 break
             stem = self._stem(group[0][0])
-            written_stems.append(stem)
+            undo_stems.append(stem)
             result = self._rewrite(stem, group, cleaner)
             if result is not None:
                 results.append(result)
@@ -147,23 +149,24 @@ def read_batches(files: Files, path: str, size: int) -> Iterator[tuple[BatchHead
     """Header and bytes of every batch of a segment; a corrupt batch ends the pass."""
     fd = files.open(path, write=False)
     try:
-        position, wanted = 0, _CHUNK
+        position, read_size = 0, _CHUNK
         while position < size:
-            length = min(wanted, size - position)
+            length = min(read_size, size - position)
             chunk = memoryview(files.pread(fd, length, position))
-            here, wanted = 0, _CHUNK
-            while len(chunk) - here >= HEADER_SIZE:
-                batch_size = int.from_bytes(chunk[here + 8 : here + 12], "big") + LENGTH_OVERHEAD
-                if batch_size > len(chunk) - here:
-                    wanted = max(wanted, batch_size)
+            in_chunk, read_size = 0, _CHUNK
+            while len(chunk) - in_chunk >= HEADER_SIZE:
+                length_field = chunk[in_chunk + 8 : in_chunk + 12]
+                batch_size = int.from_bytes(length_field, "big") + LENGTH_OVERHEAD
+                if batch_size > len(chunk) - in_chunk:
+                    read_size = max(read_size, batch_size)
                     break
-                header = read_checked_header(chunk, here)
-                check_crc(chunk, header, here)
-                yield header, chunk[here : here + batch_size]
-                here += batch_size
-            if len(chunk) < length or (not here and position + wanted > size):
+                header = read_checked_header(chunk, in_chunk)
+                check_crc(chunk, header, in_chunk)
+                yield header, chunk[in_chunk : in_chunk + batch_size]
+                in_chunk += batch_size
+            if len(chunk) < length or (not in_chunk and position + read_size > size):
                 raise StorageError(f"{path}: no whole record batch at position {position}")
-            position += here
+            position += in_chunk
     finally:
         files.close(fd)
 
@@ -188,7 +191,7 @@ class LatestOffsets:
 
 
 def _digest(key: bytes) -> bytes:
-    """The key, or a shorter digest; short keys and digests never look alike."""
+    """The key itself if it is shorter than a digest, else its digest; so the two never collide."""
     return key if len(key) < _DIGEST_SIZE else blake2b(key, digest_size=_DIGEST_SIZE).digest()
 
 
@@ -206,6 +209,7 @@ class Transactions:
         self.kept: list[AbortedTransaction] = []
         self._upcoming = sorted(aborted, key=lambda entry: -entry.first_offset)
         self._aborting: dict[int, AbortedTransaction] = {}
+        #: The producers with records in a transaction that will abort, or commit.
         self._seen_aborting: set[int] = set()
         self._seen_committing: set[int] = set()
 
@@ -229,7 +233,7 @@ class Transactions:
         if marker is None:
             return False
         producer_id = header.producer_id
-        if marker.kind == ABORT:
+        if marker.kind == ControlType.ABORT:
             entry = self._aborting.pop(producer_id, None)
             if entry is None or producer_id not in self._seen_aborting:
                 return True
@@ -357,10 +361,10 @@ class Cleaner:
         )
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:
-        known = self.producers.get(header.producer_id)
-        if known is None:
+        producer = self.producers.get(header.producer_id)
+        if producer is None:
             return False
-        epoch, last_offset = known
+        epoch, last_offset = producer
         if last_offset >= 0:
             return header.last_offset == last_offset
         return header.is_control and header.producer_epoch == epoch

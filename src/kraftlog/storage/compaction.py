@@ -1,8 +1,8 @@
 """Decides which part of a log to compact, and when: pure functions of its segments.
 
-A log is clean up to the cleaner's offset: each key occurs once there. What follows is dirty, up to
-the first segment that must not be cleaned: the active one, or one with undecided transactions,
-or with records that are too young, not replicated or not durable.
+A log is clean up to the cleaner's offset: each key occurs once there. The records after it are
+dirty, up to the first segment that must not be cleaned: the active one, or one with undecided
+transactions, or with records that are too young, not replicated or not durable.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kraftlog.storage.config import LogConfig
     from kraftlog.storage.log import Log
 
-#: The approximate size of an entry of the cleaner's dict of keys.
+#: The approximate bytes of an entry of the cleaner's dict of keys.
 KEY_BYTES = 200
 
 
@@ -87,19 +87,21 @@ def _first_timestamp(log: Log, dirty: Sequence[Segment]) -> int:
 def group_segments(segments: Sequence[Segment], config: LogConfig) -> list[list[Segment]]:
     """Group adjacent segments that together fit into one."""
     groups: list[list[Segment]] = []
-    size = index = times = 0
+    size = index_bytes = time_index_bytes = 0
     for segment in segments:
         size += segment.size
-        index += 8 * len(segment.offsets)
-        times += 12 * len(segment.times)
+        index_bytes += 8 * len(segment.offsets)
+        time_index_bytes += 12 * len(segment.times)
         if (
             not groups
             or size > config.segment_bytes
-            or max(index, times) > config.segment_index_bytes
+            or max(index_bytes, time_index_bytes) > config.segment_index_bytes
             or segment.end_offset - groups[-1][0].base_offset > MAX_RELATIVE_OFFSET
         ):
             groups.append([])
-            size, index, times = segment.size, 8 * len(segment.offsets), 12 * len(segment.times)
+            size = segment.size
+            index_bytes = 8 * len(segment.offsets)
+            time_index_bytes = 12 * len(segment.times)
         groups[-1].append(segment)
     return groups
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kraftlog.value import Value
 
+#: Kafka's indexes have 32-bit offsets, relative to the segment's base offset, and positions.
 MAX_RELATIVE_OFFSET = 0x7FFFFFFF
 MAX_POSITION = 0x7FFFFFFF
 _DAY_MS = 86_400_000

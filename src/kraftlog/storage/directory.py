@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from kraftlog.types import LogName, Uuid
 
 LOCK = ".lock"
-#: A file that says: a sync has failed, so data in the page cache may not be on the disk.
+#: A file that marks a failed sync: data in the page cache may not be on the disk.
 SUSPECT = "kraftlog-suspect"
 _DELETED = "-delete"
 #: The suffix of a folder that belongs to no partition of the broker, as in Kafka.
@@ -66,7 +66,7 @@ MOVED = "kraftlog-moved"
 #: The longest file name that file systems support.
 _LONGEST_NAME = 255
 #: With more logs than this, one sync of the file system is faster than a sync per log.
-_MANY = 64
+_MANY_LOGS = 64
 
 
 def parse_folder(name: str) -> LogName | None:
@@ -109,7 +109,7 @@ class LogDirectory:
         #: the broker epoch at the last clean shutdown; -1 if it was not clean
         self.broker_epoch = -1
         self._rows: dict[LogName, bytes] = {}
-        #: When the manifest was written.
+        #: When the manifest was written, by its modification time.
         self._rows_ms = -1
         #: The row that was decoded last, and its content: equal rows are one object.
         self._last_row: tuple[bytes, dict[str, Any]] = b"", {}
@@ -125,7 +125,7 @@ class LogDirectory:
         self.reserve = Reserve(self.disk, path)
 
     def _list_files(self) -> None:
-        """List the logs, and delete the clean-shutdown files."""
+        """List the logs, read and delete the clean-shutdown files, and discard unfinished moves."""
         files, path = self.disk.files, self.path
         names = files.list(path)
         self._checkpoints = OffsetCheckpoints(files, path, names)
@@ -139,7 +139,7 @@ class LogDirectory:
                 future = parse_future(name)
                 if future is not None:
                     self._discard_future(future, f"{path}/{name}")
-        # A log that never had a folder may still have lines.
+        # A log that never had a folder may still have lines in the checkpoints.
         self._checkpoints.forget_all_but(self.unopened)
         self._suspect = SUSPECT in names
         if CLEAN_MARKER in names:
@@ -180,7 +180,7 @@ class LogDirectory:
         return f"{self.path}/{name}"
 
     def _mark_suspect(self, _: StorageError) -> None:
-        """Leave a mark for the next process, if the disk still allows it."""
+        """Leave the file SUSPECT for the next process, if the disk still allows it."""
         try:
             write_whole(self.disk.files, self._file(SUSPECT), b"")
         except OSError:
@@ -238,7 +238,7 @@ class LogDirectory:
     ) -> Generator[int, None, tuple[Log, RecoveryReport]]:
         """Open an existing log in slices; `kraftlog.storage.recovery.run` opens it at once."""
         if name in self._checkpoints.cleaned and config.contiguous:
-            config = config.replace(contiguous=False)  # compaction leaves holes
+            config = config.replace(contiguous=False)  # compaction leaves gaps
         row = self._row(name)
         log = None
         if row is not None:
@@ -260,7 +260,7 @@ class LogDirectory:
             )
             metadata = f"{log.folder}/{PARTITION_METADATA}"
             if recovery_point == 0 and self.disk.files.exists(metadata):
-                log.mark_created(metadata)  # its creator may have ended before a flush
+                log.mark_created(metadata)  # the process that created it may not have flushed it
         self._adopt(name, log)
         return log, report
 
@@ -363,7 +363,7 @@ class LogDirectory:
                 ) from error
 
     def _discard_future(self, name: LogName, folder: str) -> None:
-        """Delete a copy that an earlier process has left; the move begins again."""
+        """Delete the unfinished copy of an earlier process; the move starts over."""
         self.unfinished_moves.add(name)
         self._garbage.append(self._as_deleted(folder))
 
@@ -492,8 +492,8 @@ class LogDirectory:
             if self.logs.get(name) is not log:
                 continue  # deleted between two steps
             set_offset(checkpoints.recovery_points, name, log.recovery_point)
-            first = log.segments[0].base_offset if log.segments else 0
-            raised_start = log.start_offset if log.start_offset > first else 0
+            first_base = log.segments[0].base_offset if log.segments else 0
+            raised_start = log.start_offset if log.start_offset > first_base else 0
             set_offset(checkpoints.log_starts, name, raised_start)
             if log.config.compacted or name in checkpoints.cleaned:
                 checkpoints.cleaned[name] = log.clean_offset
@@ -537,7 +537,7 @@ class LogDirectory:
         for log in logs:
             log.finish()
         dirty = [log for log in logs if log.needs_flush]
-        if len(dirty) <= _MANY:
+        if len(dirty) <= _MANY_LOGS:
             for log in dirty:
                 log.flush()
             return

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 from collections import deque
+from itertools import islice
 
 from kraftlog.errors import DiskFullError, StorageError
 from kraftlog.value import TYPE_CHECKING
@@ -20,16 +21,19 @@ if TYPE_CHECKING:
     from kraftlog.ports.files import Files
     from kraftlog.types import Buffer
 
-IOV_MAX = 1024  # the most buffers that one pwritev takes
+#: The most buffers that one pwritev takes.
+IOV_MAX = 1024
 NOT_OPEN = -1
+#: Errors if the process or the system has no file descriptor left.
 NO_DESCRIPTOR = {errno.EMFILE, errno.ENFILE}
-_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, *NO_DESCRIPTOR}
+#: Errors that leave the disk online.
+_RETRYABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, *NO_DESCRIPTOR}
 
 
 class Handle:
     """A file, open or closed; only its cache opens and closes it."""
 
-    __slots__ = ("_cache", "fd", "is_queued", "is_released", "path", "pins", "used")
+    __slots__ = ("_cache", "fd", "is_queued", "is_released", "path", "pins", "was_used")
 
     def __init__(self, cache: HandleCache, path: str) -> None:
         self._cache = cache
@@ -37,7 +41,7 @@ class Handle:
         self.fd = NOT_OPEN
         self.pins = 0
         #: Whether the file was used since the cache last reached the handle in its queue.
-        self.used = False
+        self.was_used = False
         #: Whether the file is no longer needed: it is closed once it is not pinned.
         self.is_released = False
         #: Whether the handle is in the cache's queue.
@@ -45,12 +49,12 @@ class Handle:
 
     def use(self) -> int:
         """The descriptor. Unless pinned, it is valid until the next handle is used."""
-        self.used = True
+        self.was_used = True
         return self.fd if self.fd != NOT_OPEN else self._cache.open(self)
 
     def create(self) -> int:
         """Like `use`, but creates the file if it does not exist."""
-        self.used = True
+        self.was_used = True
         return self.fd if self.fd != NOT_OPEN else self._cache.open(self, create=True)
 
     def pin(self) -> int:
@@ -149,8 +153,8 @@ class HandleCache:
             handle = self._queue.popleft()
             if handle.fd == NOT_OPEN or handle.pins:
                 handle.is_queued = False
-            elif handle.used:
-                handle.used = False
+            elif handle.was_used:
+                handle.was_used = False
                 self._queue.append(handle)
             else:
                 handle.is_queued = False
@@ -166,7 +170,7 @@ class Disk:
         self.files = files
         self.handles = handles if handles is not None else HandleCache(files, 512)
         self.failure: StorageError | None = None
-        #: The disk is full and the reserve is spent: topics may not use the space that was freed.
+        #: Whether the disk is full and the reserve is spent: topics may not use the freed space.
         self.has_only_reserve = False
         self.on_failure: Callable[[StorageError], None] = _ignore
 
@@ -184,7 +188,7 @@ class Disk:
         On a full disk, or without a free file descriptor, this is a `DiskFullError`, and the
         operation may be retried.
         """
-        if error.errno in _NO_ROOM:
+        if error.errno in _RETRYABLE:
             full = DiskFullError(f"{what}: {error.strerror or error}")
             full.__cause__ = error
             return full
@@ -226,16 +230,16 @@ def write_all(
 
 def _write_piecewise(files: Files, fd: int, buffers: Sequence[Buffer], position: int) -> int:
     start = position
-    rest: deque[Buffer] = deque(buffers)
-    while rest:
-        written = files.pwritev(fd, [rest[i] for i in range(min(len(rest), IOV_MAX))], position)
-        if written == 0 and any(rest):
+    unwritten: deque[Buffer] = deque(buffers)
+    while unwritten:
+        written = files.pwritev(fd, list(islice(unwritten, IOV_MAX)), position)
+        if written == 0 and any(unwritten):
             raise OSError(errno.ENOSPC, "the file system accepted no bytes")
         position += written
-        while rest and written >= len(rest[0]):
-            written -= len(rest.popleft())
+        while unwritten and written >= len(unwritten[0]):
+            written -= len(unwritten.popleft())
         if written:
-            rest[0] = memoryview(rest[0])[written:]
+            unwritten[0] = memoryview(unwritten[0])[written:]
     return position - start
 
 

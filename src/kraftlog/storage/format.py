@@ -52,10 +52,10 @@ def is_formatted(files: Files, directory: str) -> bool:
 
 def check_formatted(files: Files, directory: str, formatting: DirectoryFormat) -> None:
     """Refuse a directory that is formatted for another node or cluster."""
-    found = load(files, directory)
-    if (found.cluster_id, found.node_id) != (formatting.cluster_id, formatting.node_id):
+    meta = load(files, directory)
+    if (meta.cluster_id, meta.node_id) != (formatting.cluster_id, formatting.node_id):
         raise StorageError(
-            f"{directory}/{NAME} says cluster.id={found.cluster_id} and node.id={found.node_id}; "
+            f"{directory}/{NAME} says cluster.id={meta.cluster_id} and node.id={meta.node_id}; "
             f"expected {formatting.cluster_id} and {formatting.node_id}"
         )
 

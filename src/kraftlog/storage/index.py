@@ -48,7 +48,7 @@ class Index:
         self._disk, self._handle, self.count = disk, handle, count
 
     def renamed(self, path: str) -> None:
-        """The file's folder was renamed: its path is now this one."""
+        """Use the file's new path after its folder was renamed."""
         if self._handle is not None:
             self._handle.path = path
 
@@ -124,7 +124,7 @@ class OffsetIndex(Index):
         return self[number - 1] if number else None
 
     def truncate(self, size: int) -> None:
-        """The segment now has `size` bytes."""
+        """Drop the entries beyond a segment's new size."""
         self.keep(bisect_right(self, size - 1, key=_second))
 
 
@@ -146,5 +146,5 @@ class TimeIndex(Index):
         return self[number - 1][1] if number else 0
 
     def truncate(self, relative_end: int) -> None:
-        """The segment now ends before `relative_end`."""
+        """Drop the entries at or after a segment's new end, a relative offset."""
         self.keep(bisect_right(self, relative_end - 1, key=_second))

@@ -15,11 +15,11 @@ class IOContext:
     A failed read does not take the disk offline: the rest of the directory may be fine.
     """
 
-    __slots__ = ("_log", "_only_reads", "_what")
+    __slots__ = ("_log", "_only_reads", "_operation")
 
-    def __init__(self, log: Log, what: str, *, only_reads: bool = False) -> None:
+    def __init__(self, log: Log, operation: str, *, only_reads: bool = False) -> None:
         self._log = log
-        self._what = what
+        self._operation = operation
         self._only_reads = only_reads
 
     def __enter__(self) -> None:
@@ -28,11 +28,11 @@ class IOContext:
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if isinstance(error, OSError):
             if self._only_reads:
-                raise read_error(self._log, self._what, error) from error
-            where = f"{error.filename or self._log.folder}: {self._what}"
+                raise read_error(self._log, self._operation, error) from error
+            where = f"{error.filename or self._log.folder}: {self._operation}"
             raise self._log.disk.fail_unless_full(where, error) from error
 
 
-def read_error(log: Log, what: str, error: OSError) -> StorageError:
-    """Make the exception for a failed read."""
-    return StorageError(f"{error.filename or log.folder}: {what}: {error.strerror or error}")
+def read_error(log: Log, operation: str, error: OSError) -> StorageError:
+    """The exception for a failed read."""
+    return StorageError(f"{error.filename or log.folder}: {operation}: {error.strerror or error}")

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from kraftlog.storage.transactions import AbortedTransaction
     from kraftlog.types import Buffer, Uuid
 
-_ALLOCATE_FROM = 1 << 20  # a log that has written this much into a segment will write more
+#: Blocks are preallocated once a segment has this size: its log will probably write more.
+_ALLOCATE_FROM = 1 << 20
 
 
 class Log:
@@ -88,7 +89,7 @@ class Log:
         #: renamed files that an I/O thread is to delete
         self.garbage: list[str] = []
         #: called with the new end before durable records are truncated: lowers the stored recovery
-        #: point, as recovery would otherwise take the truncation for corruption
+        #: point, because recovery would otherwise take the truncation for corruption
         self.before_truncation: Callable[[int], None] = _accept
         self._epochs_changed = False
         #: the next flush syncs the folder
@@ -128,7 +129,7 @@ class Log:
             if self._exceeds_a_segment(buffers, batches):
                 self._append_split(buffers, now_ms)
                 return
-            self._make_room(batches, now_ms)
+            self._roll_for(batches, now_ms)
         segment = segments[-1]
         try:
             if segment.size + batches.size_bytes > segment.allocated >= 0:
@@ -164,7 +165,7 @@ class Log:
             self.truncate_to(end_offset)
             raise
 
-    def _make_room(self, batches: Batches, now_ms: int) -> None:
+    def _roll_for(self, batches: Batches, now_ms: int) -> None:
         """Roll a new active segment for these batches."""
         base_offset = self.end_offset
         if batches.last_offset - base_offset > MAX_RELATIVE_OFFSET:
@@ -184,6 +185,7 @@ class Log:
             segment.allocated = -1  # not fatal: the write itself reports any problem
 
     def _undo_write(self, segment: Segment, size: int, error: OSError) -> StorageError:
+        """Truncate a partial write if the disk is full; return the exception to raise."""
         where = f"{segment.log.path}: {size} bytes at position {segment.size} were not written"
         failure = self.disk.fail_unless_full(where, error)
         if isinstance(failure, DiskFullError):
@@ -191,14 +193,17 @@ class Log:
                 fd = segment.log.use()
                 if self.disk.files.size(fd) > segment.size:
                     self.disk.files.truncate(fd, segment.size)
-                    # at once: the rest of this write must not reappear after the next append
+                    # At once: bytes of this write must not reappear after the next append.
                     self.disk.files.sync(fd)
-            except OSError as second:
-                return self.disk.fail(where, second)
+            except OSError as undo_error:
+                return self.disk.fail(where, undo_error)
         return failure
 
     def roll(self, now_ms: int, base_offset: int | None = None, *, seals: bool = True) -> None:
-        """Roll a new active segment, at the end of the log or later, and seal the previous one."""
+        """Roll a new active segment, at the end of the log or later, and seal the previous one.
+
+        The caller disables `seals` if the previous one is deleted next and needs no index files.
+        """
         self.disk.check()
         base_offset = self.end_offset if base_offset is None else base_offset
         with IOContext(self, "rolling a segment"):
@@ -288,7 +293,7 @@ class Log:
         return max(bisect_right(self.segments, offset, key=_base_offset) - 1, 0)
 
     def batch_for_timestamp(self, timestamp: int, start: int) -> bytes | None:
-        """Find the first batch from offset `start` on whose largest timestamp is not older."""
+        """Find the first batch from offset `start` on with a timestamp of at least `timestamp`."""
         for segment in self.segments:
             if segment.max_timestamp < timestamp or segment.end_offset <= start:
                 continue
@@ -307,15 +312,15 @@ class Log:
 
     def aborted_transactions(self, first: int, end: int) -> list[AbortedTransaction]:
         """The aborted transactions that a reader of `first..end` must skip."""
-        found = []
+        aborted = []
         if self.segments:
             for segment in self.segments[self._segment_number(first) :]:
                 for entry in segment.aborted_transactions():
                     if entry.last_offset >= first and entry.first_offset < end:
-                        found.append(entry)
+                        aborted.append(entry)
                     if entry.stable_offset >= end:
-                        return found
-        return found
+                        return aborted
+        return aborted
 
     # -- truncating -------------------------------------------------------------------------------
 
@@ -383,7 +388,7 @@ class Log:
         if offset <= self.start_offset:
             return 0
         self.start_offset = offset
-        # Before segments are dropped, as that may fail for lack of space.
+        # Before segments are deleted, because that may fail for lack of space.
         self._epochs_changed |= self.epochs.truncate_from_start(offset)
         return self._drop_front(segments_below(self.segments, offset), 0)
 
@@ -401,8 +406,9 @@ class Log:
         return self.disk.files.modified_ms(segment.log.path)
 
     def _drop_front(self, count: int, now_ms: int) -> int:
+        """Delete the first `count` segments; return `count`."""
         if count == len(self.segments) and count:
-            self.roll(now_ms, seals=False)  # writing and deleting index files takes milliseconds
+            self.roll(now_ms, seals=False)  # the log needs an active segment
         with IOContext(self, "removing old segments"):
             for segment in self.segments[:count]:
                 self._drop(segment)
@@ -424,7 +430,7 @@ class Log:
         return self._generation
 
     def replace_segments(self, old: Sequence[Segment], new: Segment) -> None:
-        """Replace segments by the one that compaction has made of them.
+        """Replace segments by the one that compaction has written for them.
 
         Its `.cleaned` files are durable. Nothing is synced here: file systems keep the order of
         renames, also after a crash.
@@ -492,7 +498,7 @@ class Log:
         return self._flushing is not None
 
     def mark_created(self, path: str) -> None:
-        """Sync the log's folder and the file `path` in it at the next flush, as both are new."""
+        """Sync the new file `path` and the log's folder, which contains it, at the next flush."""
         self._names_changed = True
         self._unsynced.append(path)
 
@@ -503,7 +509,7 @@ class Log:
         self._unsynced += [segment.log.path for segment in self.segments[-1:]]
 
     def epochs_rebuilt(self) -> None:
-        """Write the epochs at the next flush, as they were rebuilt from the batches."""
+        """Write the epochs at the next flush, because they were rebuilt or copied."""
         self._epochs_changed = True
 
     def flushed(self, job: FlushJob) -> int:
@@ -552,7 +558,8 @@ class Log:
             if self._wants_snapshot():
                 self._unsynced.append(self.tracker.write_snapshot(self.end_offset))
 
-    # To close many logs, the directory has all of them write, syncs once, and has all rename.
+    # To close many logs, the directory has all of them write their epochs under a temporary name,
+    # syncs the file system once, and has all of them rename the file.
 
     def write_temporary_epochs(self) -> None:
         """Write the leader-epoch checkpoint under a temporary name; it is not durable yet."""

@@ -2,9 +2,9 @@
 
 With the manifest a log opens without reading its indexes, checkpoints, snapshots or topic id. Its
 folder is listed only if it was modified after the manifest was written. Kafka has no such file. It
-is valid only with the marker `.kafka_cleanshutdown` that was written with it: our marker has the
-manifest's checksum, and Kafka's does not. Both files are deleted before anything in the directory
-changes.
+is valid only with the marker `.kafka_cleanshutdown` that was written with it: kraftlog's marker
+has the manifest's checksum, Kafka's has none. Both files are deleted before anything in the
+directory changes.
 
 The manifest has one line per log: topic, partition and a JSON object, the row.
 """
@@ -46,8 +46,14 @@ def encode_row(log: Log) -> bytes:
         "start": log.start_offset,
         "end": log.end_offset,
         "segments": [
-            [s.base_offset, s.size, s.max_timestamp, s.max_timestamp_offset, s.first_timestamp]
-            for s in log.segments
+            [
+                segment.base_offset,
+                segment.size,
+                segment.max_timestamp,
+                segment.max_timestamp_offset,
+                segment.first_timestamp,
+            ]
+            for segment in log.segments
         ],
     }
     if log.epochs.epochs:

@@ -28,13 +28,13 @@ def load_for_node(files: Files, directory: str, node_id: int) -> MetaProperties:
 
     Another node's directory is refused: two nodes with one id would lose each other's data.
     """
-    found = load(files, directory)
-    if found.node_id != node_id:
+    meta = load(files, directory)
+    if meta.node_id != node_id:
         raise StorageError(
-            f"{directory}/{NAME} says node.id={found.node_id}, but this node is {node_id}: start "
-            f"it with node id {found.node_id}, or give it a directory of its own"
+            f"{directory}/{NAME} says node.id={meta.node_id}, but this node is {node_id}: start "
+            f"it with node id {meta.node_id}, or give it a directory of its own"
         )
-    return found
+    return meta
 
 
 def load(files: Files, directory: str) -> MetaProperties:
@@ -45,8 +45,8 @@ def load(files: Files, directory: str) -> MetaProperties:
 
 def store_cluster_id(files: Files, directory: str, cluster_id: str) -> None:
     """Store the cluster id durably in a directory that has none yet."""
-    found = load(files, directory).replace(cluster_id=cluster_id)
-    write_atomically(files, f"{directory}/{NAME}", encode(found))
+    meta = load(files, directory).replace(cluster_id=cluster_id)
+    write_atomically(files, f"{directory}/{NAME}", encode(meta))
 
 
 def encode(meta: MetaProperties) -> bytes:

@@ -46,7 +46,7 @@ class MetadataSnapshots:
     def list_newest_first(self) -> list[OffsetAndEpoch]:
         """The complete snapshots, newest first."""
         parsed = [parse_name(name) for name in self.files.list(self.folder)]
-        keys = [(each.offset, each.epoch) for each in parsed if each is not None]
+        keys = [(snapshot.offset, snapshot.epoch) for snapshot in parsed if snapshot is not None]
         return [OffsetAndEpoch(*key) for key in sorted(keys, reverse=True)]
 
     def path(self, snapshot: OffsetAndEpoch) -> str:
@@ -100,6 +100,6 @@ class MetadataSnapshots:
     def remove_before(self, offset: int) -> None:
         """Delete the snapshots that end before an offset."""
         for name in self.files.list(self.folder):
-            found = parse_name(name)
-            if found is not None and found.offset < offset:
+            snapshot = parse_name(name)
+            if snapshot is not None and snapshot.offset < offset:
                 unlink_if_there(self.files, f"{self.folder}/{name}")

@@ -6,7 +6,7 @@ lines are deleted durably before a new log takes the name (`clear`), and no earl
 them.
 
 An offset of 0, as of a log that has never had a record, has no line, so that a file has lines only
-for logs in use. Kafka, too, takes a missing line for 0.
+for logs in use. Kafka also reads a missing line as 0.
 
 Stored recovery points are never above what is durable, but may lag behind the logs. So before a log
 is truncated below its stored recovery point, the stored one is lowered durably.
@@ -66,16 +66,16 @@ class OffsetCheckpoints:
     def __init__(self, files: Files, path: str, names: Iterable[str]) -> None:
         self._files = files
         self._path = path
-        found = {file: self._read(file) if file in names else {} for file in FILES}
-        self.recovery_points = found[RECOVERY_POINTS]
-        self.log_starts = found[LOG_STARTS]
+        offsets_by_file = {file: self._read(file) if file in names else {} for file in FILES}
+        self.recovery_points = offsets_by_file[RECOVERY_POINTS]
+        self.log_starts = offsets_by_file[LOG_STARTS]
         #: the high watermarks of the next checkpoint; the broker updates them
-        self.high_watermarks = found[HIGH_WATERMARKS]
+        self.high_watermarks = offsets_by_file[HIGH_WATERMARKS]
         #: the end of the clean part of each log that is, or was, compacted
-        self.cleaned = found[CLEANED_OFFSETS]
-        self._offsets = found
+        self.cleaned = offsets_by_file[CLEANED_OFFSETS]
+        self._offsets = offsets_by_file
         #: the logs that each file may have a line for after a crash
-        self._named = {file: set(offsets) for file, offsets in found.items()}
+        self._logs_in_file = {file: set(offsets) for file, offsets in offsets_by_file.items()}
         #: the recovery points that the file may have after a crash
         self._stored_points = dict(self.recovery_points)
         #: raised by each change that makes a job in progress obsolete
@@ -91,7 +91,7 @@ class OffsetCheckpoints:
     # -- deleted logs -----------------------------------------------------------------------------
 
     def forget(self, name: LogName) -> None:
-        """The log is deleted: its lines are no longer written."""
+        """Stop writing the lines of a log, because it is deleted."""
         for offsets in self._offsets.values():
             offsets.pop(name, None)
 
@@ -103,9 +103,9 @@ class OffsetCheckpoints:
     def clear(self, name: LogName) -> None:
         """Delete the lines of an earlier log durably, before a new log takes its name."""
         self.forget(name)
-        stale = [file for file in FILES if name in self._named[file]]
+        stale = [file for file in FILES if name in self._logs_in_file[file]]
         if stale:
-            self._generation += 1  # a job in progress may have such lines
+            self._generation += 1  # a job in progress may have lines of the earlier log
         for file in stale:
             self._write(file, self._offsets[file])
 
@@ -118,7 +118,8 @@ class OffsetCheckpoints:
         """
         job = CheckpointJob(self._generation, {f: dict(o) for f, o in self._to_write()})
         for file, offsets in job.offsets.items():
-            self._named[file].update(offsets)  # before the first pause: `clear` must see them
+            # Before the first pause, so that `clear` sees these logs.
+            self._logs_in_file[file].update(offsets)
         for file, offsets in job.offsets.items():
             job.contents.append((self._file(file), (yield from encode_offsets_in_steps(offsets))))
         return job
@@ -128,7 +129,7 @@ class OffsetCheckpoints:
         return [
             (file, self._offsets[file])
             for file in FILES
-            if file != CLEANED_OFFSETS or self.cleaned or self._named[file]
+            if file != CLEANED_OFFSETS or self.cleaned or self._logs_in_file[file]
         ]
 
     def install(self, job: CheckpointJob) -> bool:
@@ -144,10 +145,10 @@ class OffsetCheckpoints:
         return True
 
     def installed(self, job: CheckpointJob) -> None:
-        """The renamed files of this job are durable: their old content can't reappear."""
+        """Note that the renamed files of this job are durable: old content cannot reappear."""
         if job.generation == self._generation:
             self._stored_points = job.offsets[RECOVERY_POINTS]
-            self._named.update({file: set(offsets) for file, offsets in job.offsets.items()})
+            self._logs_in_file.update({file: set(offsets) for file, offsets in job.offsets.items()})
 
     # -- at once ----------------------------------------------------------------------------------
 
@@ -198,6 +199,6 @@ class OffsetCheckpoints:
 
     def _write(self, file: str, offsets: dict[LogName, int]) -> None:
         write_atomically(self._files, self._file(file), encode_offsets(offsets))
-        self._named[file] = set(offsets)
+        self._logs_in_file[file] = set(offsets)
         if file == RECOVERY_POINTS:
             self._stored_points = dict(offsets)

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from kraftlog.storage.disk import Disk
     from kraftlog.storage.segment import Segment
 
+#: With more batches than this, `note` applies them to the state.
 _FOLD_AT = 512
-#: A larger snapshot is not written in the turn that rolls the segment.
+#: A snapshot of more producers is queued, not written in the turn that rolls the segment.
 FEW_PRODUCERS = 2_000
 
 
@@ -75,7 +76,7 @@ class ProducerTracker:
         if not self.is_empty:
             self.state.expire(now_ms, expiration_ms)
 
-    def replicated(self, high_watermark: int) -> None:
+    def high_watermark_moved(self, high_watermark: int) -> None:
         """Forget transactions whose markers are below the high watermark."""
         if not self.is_empty:
             self.state.high_watermark_moved(high_watermark)
@@ -83,11 +84,12 @@ class ProducerTracker:
     def note(self, producers: Sequence[ProducerBatch]) -> list[AbortedTransaction]:
         """Add appended batches; return the transactions that they abort."""
         self._pending += producers
-        if len(self._pending) > _FOLD_AT or any(b.marker for b in producers):
+        if len(self._pending) > _FOLD_AT or any(batch.marker for batch in producers):
             return self._fold()
         return []
 
     def _fold(self) -> list[AbortedTransaction]:
+        """Apply the pending batches to the state; return the transactions that they abort."""
         state = self._state = self._state if self._state is not None else ProducerState()
         aborted = []
         for batch in self._pending:
@@ -136,15 +138,15 @@ class ProducerTracker:
 
     def replay(self, segments: Sequence[Segment], end_offset: int, interval_bytes: int) -> None:
         """Rebuild the state at the end of the segments, from the newest snapshot on."""
-        done = self.load(end_offset)
+        snapshot_offset = self.load(end_offset)
         for segment in segments:
-            if segment.end_offset > done:
+            if segment.end_offset > snapshot_offset:
                 scan = Scan(
                     segment.base_offset,
                     interval_bytes,
                     with_crc=False,
                     producers=self.state,
-                    producers_from=done,
+                    producers_from=snapshot_offset,
                 )
                 for _ in scan_file(self._disk, segment.log, segment.size, scan):
                     pass
@@ -175,7 +177,9 @@ class ProducerTracker:
         Queued snapshots up to that offset are written at once, and their paths returned.
         """
         queued = [snapshot for snapshot in self.queued if snapshot.offset <= offset]
-        written = [self.write_queued(each, encode_entries(each.entries)) for each in queued]
+        written = [
+            self.write_queued(snapshot, encode_entries(snapshot.entries)) for snapshot in queued
+        ]
         for snapshot in [snapshot for snapshot in self.snapshots[:-1] if snapshot < offset]:
             self._remove(snapshot)
         return written

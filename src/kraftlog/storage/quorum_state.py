@@ -1,7 +1,7 @@
 """`quorum-state`: the durable election state of a quorum replica (Q4), in Kafka's JSON.
 
 Version 0 is written while kraft.version is 0, and version 1 afterwards. The fields that version 1
-lacks (cluster id, applied offset, committed voters) are under a key of our own, which Kafka's
+lacks (cluster id, applied offset, committed voters) are under the key `kraftlog`, which Kafka's
 reader ignores; people and `kraftlog quorum repair` read them. They are written only when the
 election state changes, so they may lag behind the log, which is authoritative. Both versions have
 the directory id of the vote, as Kafka reads it in both.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 NAME = "quorum-state"
 NO_NODE = -1
 #: The key under which version 1 has the fields that Kafka's format lacks.
-OURS = "kraftlog"
+KRAFTLOG_KEY = "kraftlog"
 STATIC_VOTERS, DYNAMIC_VOTERS = 0, 1
 
 
@@ -68,7 +68,7 @@ def encode(election: QuorumStateData) -> bytes:
     directory_id = voted.directory_id if voted else NULL_UUID
     if election.version == DYNAMIC_VOTERS or directory_id != NULL_UUID:
         content["votedDirectoryId"] = uuid_text(directory_id)
-    content |= informational if election.version == STATIC_VOTERS else {OURS: informational}
+    content |= informational if election.version == STATIC_VOTERS else {KRAFTLOG_KEY: informational}
     return json.dumps(content, separators=(",", ":")).encode()
 
 
@@ -86,7 +86,7 @@ def decode(raw: bytes, path: str) -> QuorumStateData:
             voted = ReplicaKey(
                 voted_id, uuid_from_text(directory_id) if directory_id else NULL_UUID
             )
-        informational = content if version == STATIC_VOTERS else content.get(OURS) or {}
+        informational = content if version == STATIC_VOTERS else content.get(KRAFTLOG_KEY) or {}
         voters = informational.get("currentVoters") or ()
         return QuorumStateData(
             leader_id=_number(content, "leaderId", NO_NODE),

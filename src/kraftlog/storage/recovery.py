@@ -48,14 +48,16 @@ if TYPE_CHECKING:
     Opening = Generator[int, None, tuple[Log, "RecoveryReport"]]
 
 _DIGITS = 20
+#: Files of a log are named by their base offset in twenty digits, and an ending.
 _ENDINGS = {LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX, SNAPSHOT}
 _LEFTOVERS = (DELETED, CLEANED, ".tmp")
-#: An index that ends this far before its segment has lost entries.
+#: An index whose last entry is this far before the segment's end has lost entries, unless the gap
+#: is only one or two large batches.
 _INDEX_GAP = 1 << 20
 
 
 class RecoveryReport(Value):
-    """The result of opening a log; `problem` is empty if nothing was truncated."""
+    """The result of opening a log; `problem` says why it was truncated, or is empty."""
 
     folder: str
     clean: bool
@@ -72,7 +74,7 @@ class RecoveryReport(Value):
         return bool(self.problem or self.rebuilt or self.removed)
 
     def line(self) -> str:
-        """The line for the operator log."""
+        """The text for the operator log."""
         parts = [f"{self.folder}: offsets {self.start_offset} to {self.end_offset}"]
         if not self.clean:
             parts.append(f"{self.scanned_bytes} bytes checked")
@@ -120,10 +122,10 @@ def open_log(
     try:
         yield from opener.open()
     except OSError as error:
-        what = f"{error.filename or folder}: opening the log: {error.strerror or error}"
+        message = f"{error.filename or folder}: opening the log: {error.strerror or error}"
         if is_full(error):
-            raise DiskFullError(what) from error
-        raise StorageError(what) from error
+            raise DiskFullError(message) from error
+        raise StorageError(message) from error
     return opener.log, opener.report
 
 
@@ -220,10 +222,12 @@ class _Opener:
 
     # -- trusted segments -------------------------------------------------------------------------
 
-    def _trust(self, trusted: list[Segment], rest: list[Segment]) -> Generator[int, None, None]:
+    def _trust(
+        self, trusted: list[Segment], untrusted: list[Segment]
+    ) -> Generator[int, None, None]:
         """Take sealed segments without scanning them; only their indexes are checked."""
         for number, segment in enumerate(trusted):
-            following = [*trusted[number + 1 : number + 2], *rest[:1]]
+            following = [*trusted[number + 1 : number + 2], *untrusted[:1]]
             if segment.size and not self._index_is_good(segment):
                 yield from segment.rebuild_in_steps(self.log.config.index_interval_bytes)
                 self.report.rebuilt += (segment.log.path.rpartition("/")[2],)
@@ -267,8 +271,9 @@ class _Opener:
         """
         last, size = segment.offsets.last(), 0
         try:
-            for place, bytes_, last_offset, timestamp in segment.walk(last[1] if last else 0):
-                segment.end_offset, size = last_offset + 1, place + bytes_
+            batches = segment.walk(last[1] if last else 0)
+            for position, batch_size, last_offset, timestamp in batches:
+                segment.end_offset, size = last_offset + 1, position + batch_size
                 if timestamp > segment.max_timestamp:
                     segment.max_timestamp, segment.max_timestamp_offset = timestamp, last_offset
         except CorruptLogError:
@@ -284,8 +289,8 @@ class _Opener:
             return False  # the trusted records are no longer part of the log
         segment, position = trusted[-1], 0
         last = segment.offsets.last()
-        for place, _, _, _ in segment.walk(last[1] if last else 0):
-            position = place
+        for batch_position, _, _, _ in segment.walk(last[1] if last else 0):
+            position = batch_position
         head = self.disk.files.pread(segment.log.use(), HEADER_SIZE, position)
         return read_header(head).leader_epoch > self.log.epochs.latest
 
@@ -307,16 +312,18 @@ class _Opener:
         return False
 
     def _rebuild_epochs(
-        self, trusted: list[Segment], known: Sequence[tuple[int, int]] = ()
+        self, trusted: list[Segment], later: Sequence[tuple[int, int]] = ()
     ) -> Generator[int, None, None]:
-        """Rebuild a leader-epoch checkpoint that is missing, old, or lacks epochs before `known`.
+        """Rebuild a leader-epoch checkpoint that is missing, or lacks the last or first epochs.
 
-        Without epochs, a diverging log could not be detected.
+        `later`: epochs of the checkpoint that are kept; only those before them are rebuilt.
+
+        Without epochs, a follower could not find where its log diverges from the leader's.
         """
         log = self.log
         log.epochs = EpochCache()
         for segment in trusted:
-            if known and segment.base_offset >= known[0][1]:
+            if later and segment.base_offset >= later[0][1]:
                 break
             scan = Scan(
                 segment.base_offset,
@@ -326,9 +333,9 @@ class _Opener:
                 last_epoch=log.epochs.latest,
             )
             yield from scan_file(self.disk, segment.log, segment.size, scan)
-        if known:
-            log.epochs.truncate_from_end(known[0][1])
-        for epoch, start in known:
+        if later:
+            log.epochs.truncate_from_end(later[0][1])
+        for epoch, start in later:
             log.epochs.assign(epoch, start)
         if log.epochs.epochs:
             log.epochs_rebuilt()
@@ -342,10 +349,10 @@ class _Opener:
         log.tracker.remove_above(end_offset)
         yield from self._replay(log.tracker.load(end_offset), log.segments)
 
-    def _replay(self, done: int, segments: list[Segment]) -> Generator[int, None, None]:
+    def _replay(self, start: int, segments: list[Segment]) -> Generator[int, None, None]:
         for segment in segments:
-            if segment.end_offset > done and segment.size:
-                scan = self._scan_of(segment, with_crc=False, producers_from=done)
+            if segment.end_offset > start and segment.size:
+                scan = self._scan_of(segment, with_crc=False, producers_from=start)
                 yield from scan_file(self.disk, segment.log, segment.size, scan)
 
     def _scan_of(self, segment: Segment, *, with_crc: bool, producers_from: int) -> Scan:
@@ -367,12 +374,12 @@ class _Opener:
         log = self.log
         first = self._first_base(segments)
         log.tracker.remove_above(first)
-        done = log.tracker.load(first)
-        if done < first and log.segments:
-            yield from self._replay(done, log.segments)
+        replay_from = log.tracker.load(first)
+        if replay_from < first and log.segments:
+            yield from self._replay(replay_from, log.segments)
         log.epochs.truncate_from_end(first)
         for number, segment in enumerate(segments):
-            scan = self._scan_of(segment, with_crc=True, producers_from=max(done, NO_OFFSET))
+            scan = self._scan_of(segment, with_crc=True, producers_from=max(replay_from, NO_OFFSET))
             gap = self._gap_before(segment)
             if self.distrust_cache:
                 self._drop_page_cache(segment)
@@ -390,7 +397,7 @@ class _Opener:
         segment.size = self.disk.files.size(segment.log.use())
 
     def _gap_before(self, segment: Segment) -> str:
-        """Describe a gap between the end of the log so far and a segment: lost records."""
+        """Describe lost records between the end of the log so far and a segment, if any."""
         log = self.log
         if not log.segments or segment.base_offset == log.end_offset or not log.config.contiguous:
             return ""
@@ -401,8 +408,10 @@ class _Opener:
     def _accept(self, segment: Segment, scan: Scan) -> None:
         segment.take(scan)
         segment.aborted = [
-            AbortedTransaction(done.producer_id, done.first_offset, done.last_offset, stable_offset)
-            for done, stable_offset in scan.aborted
+            AbortedTransaction(
+                completed.producer_id, completed.first_offset, completed.last_offset, stable_offset
+            )
+            for completed, stable_offset in scan.aborted
         ]
         self.log.segments.append(segment)
         self.log.end_offset = segment.end_offset
@@ -426,19 +435,21 @@ class _Opener:
                 f"{segment.log.path}: at position {scan.position}: {problem}; the batch is valid, "
                 "so nothing was changed"
             )
-        after = yield from self._salvage(segments, scan.position if keep else 0, end)
+        salvaged = yield from self._salvage(segments, scan.position if keep else 0, end)
         files = self.disk.files
         dropped = segments[1:] if keep else segments
-        for lost in reversed(dropped):
-            self.report.truncated_bytes += lost.size
-            log.garbage.append(lost.remove())
+        for dropped_segment in reversed(dropped):
+            self.report.truncated_bytes += dropped_segment.size
+            log.garbage.append(dropped_segment.remove())
         if dropped:
             files.sync_directory(log.folder)
         if keep:
             self.report.truncated_bytes += segment.size - scan.position
             files.truncate(segment.log.use(), scan.position)
             self._accept(segment, scan)
-        self.report.problem = f"{problem}, at position {scan.position} of {segment.log.path}{after}"
+        self.report.problem = (
+            f"{problem}, at position {scan.position} of {segment.log.path}{salvaged}"
+        )
 
     def _salvage(
         self, segments: list[Segment], position: int, next_offset: int
@@ -456,9 +467,9 @@ class _Opener:
         """Make start, end, epochs and recovery point consistent."""
         log = self.log
         if log.end_offset < self.recovery_point:
-            place = log.segments[-1].log.path if log.segments else log.folder
+            where = log.segments[-1].log.path if log.segments else log.folder
             raise CorruptLogError(
-                f"{place}: the log ends at offset {log.end_offset}, but all offsets below "
+                f"{where}: the log ends at offset {log.end_offset}, but all offsets below "
                 f"{self.recovery_point} had been flushed"
             )
         for segment in log.segments[:-1]:

@@ -86,7 +86,7 @@ class Reserve:
             unlink_if_there(self._disk.files, self._path)
 
     def use_for(self, action: Callable[[], T]) -> T:
-        """Run an action that must succeed on a full disk, too: spend the reserve and retry once."""
+        """Run an action; if the disk is full, spend the reserve and run it once more."""
         try:
             return action()
         except (DiskFullError, OSError) as error:

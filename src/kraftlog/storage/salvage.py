@@ -1,8 +1,8 @@
 """Finds valid batches after corrupt bytes, so that recovery can report what it truncates.
 
-After a power failure a hole before valid batches is normal, as file systems write back in any
-order. Batches are found by the byte of their magic, and count if their checksum is right. The
-search is bounded, as records may look like batches.
+After a power failure a hole before valid batches is normal, because file systems write pages back
+in any order. Batches are found by their magic byte, and count if their checksum is right. The
+search is bounded, because records may look like batches.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 
     from kraftlog.storage.disk import Disk, Handle
 
+#: Bytes per read.
 _CHUNK = 1 << 20
-_FORMAT_AT = 16
-_FORMAT = bytes([MAGIC])
+#: Where the magic byte is in a batch header.
+_MAGIC_POSITION = 16
+_MAGIC_BYTE = bytes([MAGIC])
 #: The bytes of batches with a wrong CRC after which the search ends.
 _BUDGET_BYTES = 256 << 20
 
@@ -39,52 +41,52 @@ class Salvage:
         while size - position >= HEADER_SIZE and self._budget > 0:
             chunk = disk.files.pread(handle.use(), min(_CHUNK, size - position), position)
             yield len(chunk)
-            end = len(chunk) - HEADER_SIZE + 1  # a header that starts later is incomplete here
-            here = self._candidate(chunk, 0)
-            while here >= 0 and self._budget > 0:
-                whole = self._whole(disk, handle, position + here, size)
-                yield whole
-                end = max(end, here + whole)
-                here = self._candidate(chunk, here + (whole or 1))
+            end = len(chunk) - HEADER_SIZE + 1  # a later header is incomplete
+            in_chunk = self._candidate(chunk, 0)
+            while in_chunk >= 0 and self._budget > 0:
+                batch_size = self._valid_size(disk, handle, position + in_chunk, size)
+                yield batch_size
+                end = max(end, in_chunk + batch_size)
+                in_chunk = self._candidate(chunk, in_chunk + (batch_size or 1))
             position += end
 
     @staticmethod
     def _candidate(chunk: bytes, start: int) -> int:
         """The next position from `start` on where a header may begin, or -1."""
-        last = len(chunk) - HEADER_SIZE + _FORMAT_AT + 1
-        place = chunk.find(_FORMAT, start + _FORMAT_AT, last)
-        while place >= 0:
-            here = place - _FORMAT_AT
+        last = len(chunk) - HEADER_SIZE + _MAGIC_POSITION + 1
+        magic_at = chunk.find(_MAGIC_BYTE, start + _MAGIC_POSITION, last)
+        while magic_at >= 0:
+            in_chunk = magic_at - _MAGIC_POSITION
             # No log has 2^56 offsets, no batch 2^27 bytes, and no attributes are that large.
-            if not chunk[here] and chunk[here + 8] < 8 and not chunk[place + 5]:
-                return here
-            place = chunk.find(_FORMAT, place + 1, last)
+            if not chunk[in_chunk] and chunk[in_chunk + 8] < 8 and not chunk[magic_at + 5]:
+                return in_chunk
+            magic_at = chunk.find(_MAGIC_BYTE, magic_at + 1, last)
         return -1
 
-    def _whole(self, disk: Disk, handle: Handle, position: int, size: int) -> int:
-        """The size of the valid batch that begins here, or 0."""
+    def _valid_size(self, disk: Disk, handle: Handle, position: int, size: int) -> int:
+        """The size of the valid batch at a position, or 0."""
         head = disk.files.pread(handle.use(), HEADER_SIZE, position)
         base, length, _, _, checksum, _, delta, _, _, count = SCANNED.unpack(head)
-        whole = length + LENGTH_OVERHEAD
+        batch_size = length + LENGTH_OVERHEAD
         if (
             not MIN_LENGTH <= length <= size - position - LENGTH_OVERHEAD
             or base < self._next_offset
             or not 0 <= count <= delta + 1
         ):
             return 0
-        data = disk.files.pread(handle.use(), whole, position)
+        data = disk.files.pread(handle.use(), batch_size, position)
         if crc32c(memoryview(data)[CRC_START:]) != checksum:
-            self._budget -= whole
+            self._budget -= batch_size
             return 0
         if not self.batches:
             self.first_offset = base
         self.batches += 1
         self.last_offset = base + delta
         self._next_offset = base + delta + 1
-        return int(whole)
+        return int(batch_size)
 
     def line(self) -> str:
-        """The line for the report, or an empty string."""
+        """The end of the line for the operator log; empty if no batch was found."""
         if not self.batches:
             return ""
         return (

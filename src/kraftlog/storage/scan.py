@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kraftlog.logstate.producers import CompletedTransaction, ProducerState
     from kraftlog.storage.disk import Disk, Handle
 
+#: Bytes per read.
 CHUNK = 256 << 10
 #: base offset, length, epoch, magic, CRC, attributes, last offset delta, max timestamp, producer
 #: id, record count
@@ -42,7 +43,8 @@ class Scan:
     """The state of one scan of a segment; `feed` continues it.
 
     `position` and `next_offset` are the end of the valid part; `problem` describes invalid bytes
-    after it.
+    after it. The scan updates `epochs` and `producers`, the latter by batches from `producers_from`
+    on.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Scan:
         self.first_timestamp = -1
         self.max_timestamp = -1
         self.max_timestamp_offset = -1
+        #: Bytes since the last index entry.
         self.since_entry = 0
         self.offsets = OffsetIndex()
         self.times = TimeIndex()
@@ -82,10 +85,10 @@ class Scan:
         interval, since, next_offset = self.interval_bytes, self.since_entry, self.next_offset
         max_timestamp, last_epoch = self.max_timestamp, self._epoch
         base_offset, limit = self.base_offset, self.base_offset + MAX_RELATIVE_OFFSET
-        start, here, end = self.position, 0, len(view)
-        while end - here >= HEADER_SIZE:
+        start, pos, end = self.position, 0, len(view)
+        while end - pos >= HEADER_SIZE:
             base, length, epoch, magic, checksum, attributes, delta, timestamp, producer, count = (
-                unpack(view, here)
+                unpack(view, pos)
             )
             last = base + delta
             if (
@@ -95,12 +98,12 @@ class Scan:
                 or not 0 <= count <= delta + 1
                 or epoch < last_epoch
             ):
-                self.problem = self._explain(view, here, next_offset, last_epoch)
+                self.problem = self._explain(view, pos, next_offset, last_epoch)
                 break
-            following = here + length + LENGTH_OVERHEAD
+            following = pos + length + LENGTH_OVERHEAD
             if following > end:
                 break
-            if with_crc and crc(view[here + CRC_START : following]) != checksum:
+            if with_crc and crc(view[pos + CRC_START : following]) != checksum:
                 self.problem = f"the batch at offset {base} has a wrong checksum"
                 break
             if last > limit:
@@ -109,7 +112,7 @@ class Scan:
                 break
             if producer >= 0 and self.producers is not None and base >= self.producers_from:
                 try:
-                    self._apply(view, here, attributes)
+                    self._apply(view, pos, attributes)
                 except CorruptBatchError as error:
                     self.problem = f"the control batch at offset {base}: {error}"
                     break
@@ -120,28 +123,28 @@ class Scan:
             if timestamp > max_timestamp:
                 max_timestamp = timestamp
                 self.max_timestamp_offset = last
-                if start + here == 0:
+                if start + pos == 0:
                     self.first_timestamp = timestamp
             if since > interval:
-                self.offsets.append(last - base_offset, start + here)
+                self.offsets.append(last - base_offset, start + pos)
                 self.times.append(max_timestamp, self.max_timestamp_offset - base_offset)
                 since = 0
-            since += following - here
+            since += following - pos
             next_offset = last + 1
-            here = following
-        self.position, self.next_offset, self.since_entry = start + here, next_offset, since
+            pos = following
+        self.position, self.next_offset, self.since_entry = start + pos, next_offset, since
         self.max_timestamp, self._epoch = max_timestamp, last_epoch
-        return here
+        return pos
 
-    def _apply(self, view: memoryview, here: int, attributes: int) -> None:
+    def _apply(self, view: memoryview, pos: int, attributes: int) -> None:
         assert self.producers is not None
-        marker = read_marker(view, here) if attributes & CONTROL_BIT else None
-        completed = self.producers.apply(read_header(view, here), marker)
+        marker = read_marker(view, pos) if attributes & CONTROL_BIT else None
+        completed = self.producers.apply(read_header(view, pos), marker)
         if completed is not None and completed.aborted:
             self.aborted.append((completed, self.producers.stable_after(completed)))
 
-    def _explain(self, view: memoryview, here: int, next_offset: int, last_epoch: int) -> str:
-        header = read_header(view, here)
+    def _explain(self, view: memoryview, pos: int, next_offset: int, last_epoch: int) -> str:
+        header = read_header(view, pos)
         if header.magic != MAGIC:
             return f"no record batch of format {MAGIC}"
         if header.batch_length < MIN_LENGTH:
@@ -159,12 +162,14 @@ def scan_file(disk: Disk, handle: Handle, size: int, scan: Scan) -> Iterator[int
     while scan.position < size and not scan.problem:
         left = size - scan.position
         part = buffer[: min(len(buffer), left)]
-        got = disk.files.preadv(handle.use(), [part], scan.position)
-        used = scan.feed(part[:got])
-        if used == 0 and not scan.problem:
-            needed = LENGTH_OVERHEAD + SCANNED.unpack_from(part)[1] if got >= HEADER_SIZE else left
-            if got < len(part) or needed > left or got == left:
+        count = disk.files.preadv(handle.use(), [part], scan.position)
+        checked = scan.feed(part[:count])
+        if checked == 0 and not scan.problem:
+            needed = (
+                LENGTH_OVERHEAD + SCANNED.unpack_from(part)[1] if count >= HEADER_SIZE else left
+            )
+            if count < len(part) or needed > left or count == left:
                 scan.problem = f"a batch that is truncated after {left} bytes"
             else:
                 buffer = memoryview(bytearray(min(left, 4 * needed)))
-        yield used
+        yield checked

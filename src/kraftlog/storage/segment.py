@@ -32,10 +32,9 @@ TRANSACTION_INDEX, SNAPSHOT = ".txnindex", ".snapshot"
 DELETED = ".deleted"
 #: the read size for headers: usually the distance between two index entries
 _WALK_BYTES = 8192
+#: A segment remembers the last one to two times this many positions of batches.
 _MARKS = 1024
-
-
-#: shared by all segments without marks, as many are idle
+#: Shared by all segments without marks, because many are idle.
 _NO_MARKS: dict[int, int] = {}
 
 
@@ -83,11 +82,13 @@ class Segment:
         self.base_offset = base_offset
         self.end_offset = base_offset
         self.size = 0
+        #: Where preallocated blocks end; -1 once an allocation has failed, so that none is retried.
         self.allocated = 0
         self.created_ms = 0
         self.first_timestamp = -1
         self.max_timestamp = -1
         self.max_timestamp_offset = -1
+        #: Bytes since the last entry of the offset index.
         self.since_entry = 0
         self.has_index_files = False
         self.aborted: list[AbortedTransaction] | None = None
@@ -143,43 +144,43 @@ class Segment:
         """
         starts = list(accumulate(map(len, buffers), initial=self.size))
         end, unpack = len(buffers), BATCH_EXTENT.unpack_from
-        due = self.size - self.since_entry + interval_bytes
+        due_position = self.size - self.since_entry + interval_bytes
         entries: list[int] = []
-        number, inside = 0, -1
+        number, indexed_within = 0, -1
         while True:
-            number = bisect_right(starts, due, number)
+            number = bisect_right(starts, due_position, number)
             if number > end:
                 break
             before = number - 1
-            if before > inside and starts[number] - starts[before] > interval_bytes:
-                inside = before
-                due = self._index_within(
-                    buffers[before], starts[before], due, interval_bytes, entries
+            if before > indexed_within and starts[number] - starts[before] > interval_bytes:
+                indexed_within = before
+                due_position = self._index_within(
+                    buffers[before], starts[before], due_position, interval_bytes, entries
                 )
                 continue
             if number == end:
                 break
             base, _, delta = unpack(buffers[number], 0)
             entries += (base + delta - self.base_offset, starts[number])
-            due = starts[number] + interval_bytes
+            due_position = starts[number] + interval_bytes
         if entries:
             self.offsets.extend(entries)
             self.times.append(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
-        self.since_entry = starts[end] - (due - interval_bytes)
+        self.since_entry = starts[end] - (due_position - interval_bytes)
 
     def _index_within(
-        self, buffer: Buffer, start: int, due: int, interval_bytes: int, entries: list[int]
+        self, buffer: Buffer, start: int, due_position: int, interval_bytes: int, entries: list[int]
     ) -> int:
         """Index the batches of one large buffer; return where the next entry is due."""
-        unpack, here = BATCH_EXTENT.unpack_from, 0
-        while here < len(buffer):
-            base, length, delta = unpack(buffer, here)
-            if start + here > due:
-                entries += (base + delta - self.base_offset, start + here)
-                due = start + here + interval_bytes
-            here += length + LENGTH_OVERHEAD
-        assert here == len(buffer), "a buffer must end where a batch ends"
-        return due
+        unpack, pos = BATCH_EXTENT.unpack_from, 0
+        while pos < len(buffer):
+            base, length, delta = unpack(buffer, pos)
+            if start + pos > due_position:
+                entries += (base + delta - self.base_offset, start + pos)
+                due_position = start + pos + interval_bytes
+            pos += length + LENGTH_OVERHEAD
+        assert pos == len(buffer), "a buffer must end where a batch ends"
+        return due_position
 
     def mark(self, offset: int, position: int) -> None:
         """Remember that the batch with this offset starts at this position."""
@@ -230,17 +231,17 @@ class Segment:
         files, unpack = self._disk.files, BATCH_EXTENT.unpack_from
         while position < self.size:
             chunk = files.pread(self.log.use(), _WALK_BYTES, position)
-            here, end = 0, min(len(chunk), self.size - position) - HEADER_SIZE
-            while here <= end:
-                base, length, delta = unpack(chunk, here)
+            in_chunk, end = 0, min(len(chunk), self.size - position) - HEADER_SIZE
+            while in_chunk <= end:
+                base, length, delta = unpack(chunk, in_chunk)
                 if base + delta >= offset:
-                    return position + here
+                    return position + in_chunk
                 if length < MIN_LENGTH:
-                    raise self.corrupt(position + here, "no whole record batch")
-                here += length + LENGTH_OVERHEAD
-            if here == 0:
+                    raise self.corrupt(position + in_chunk, "no whole record batch")
+                in_chunk += length + LENGTH_OVERHEAD
+            if in_chunk == 0:
                 raise self.corrupt(position, "no whole record batch")
-            position += here
+            position += in_chunk
         return self.size
 
     def is_valid_entry(self, entry: tuple[int, int]) -> bool:
@@ -262,17 +263,19 @@ class Segment:
         files, unpack = self._disk.files, HEADER.unpack_from
         while position < self.size:
             chunk = files.pread(self.log.use(), min(_WALK_BYTES, self.size - position), position)
-            here = 0
-            while len(chunk) - here >= HEADER_SIZE:
-                base, length, _, magic, _, _, delta, _, timestamp, _, _, _, _ = unpack(chunk, here)
+            in_chunk = 0
+            while len(chunk) - in_chunk >= HEADER_SIZE:
+                base, length, _, magic, _, _, delta, _, timestamp, _, _, _, _ = unpack(
+                    chunk, in_chunk
+                )
                 size = length + LENGTH_OVERHEAD
-                if magic != MAGIC or length < MIN_LENGTH or position + here + size > self.size:
-                    raise self.corrupt(position + here, "no whole record batch")
-                yield position + here, size, base + delta, timestamp
-                here += size
-            if here == 0:
+                if magic != MAGIC or length < MIN_LENGTH or position + in_chunk + size > self.size:
+                    raise self.corrupt(position + in_chunk, "no whole record batch")
+                yield position + in_chunk, size, base + delta, timestamp
+                in_chunk += size
+            if in_chunk == 0:
                 raise self.corrupt(position, "no whole record batch")
-            position += here
+            position += in_chunk
 
     def end_within(self, start: int, end: int, max_bytes: int) -> int:
         """The last known batch boundary within `max_bytes` of `start`; at least one batch."""
@@ -284,15 +287,15 @@ class Segment:
                 return entry[1]
             self.rebuild()
             return self.end_within(start, end, max_bytes)
-        cut = start
-        for place, size, _, _ in self.walk(start):
-            if place > start and place + size > start + max_bytes:
+        boundary = start
+        for batch_position, size, _, _ in self.walk(start):
+            if batch_position > start and batch_position + size > start + max_bytes:
                 break
-            cut = place + size
-        return min(cut, end)
+            boundary = batch_position + size
+        return min(boundary, end)
 
-    def corrupt(self, position: int, what: str) -> CorruptLogError:
-        return CorruptLogError(f"{self.log.path}: {what} at position {position} of {self.size}")
+    def corrupt(self, position: int, problem: str) -> CorruptLogError:
+        return CorruptLogError(f"{self.log.path}: {problem} at position {position} of {self.size}")
 
     # -- changing ---------------------------------------------------------------------------------
 
@@ -342,14 +345,15 @@ class Segment:
         self.times.truncate(last[0] + 1 if last else 0)
         newest = self.times.last() or (-1, -1)
         self.max_timestamp, self.max_timestamp_offset = newest[0], newest[1] + base_offset
-        known = self.offsets.before_offset(newest[1])
+        walk_from = self.offsets.before_offset(newest[1])
         last_entry = last[1] if last else 0
         self.end_offset, self.since_entry = base_offset, 0
-        for place, size, last_offset, timestamp in self.walk(known[1] if known else 0):
+        batches = self.walk(walk_from[1] if walk_from else 0)
+        for batch_position, size, last_offset, timestamp in batches:
             if timestamp > self.max_timestamp:
                 self.max_timestamp, self.max_timestamp_offset = timestamp, last_offset
             self.end_offset = last_offset + 1
-            self.since_entry = place + size - last_entry
+            self.since_entry = batch_position + size - last_entry
         if not self.size:
             self.first_timestamp = -1
 

@@ -38,7 +38,7 @@ def _rename(files: Files, old: str, new: str) -> None:
 
 
 def discard_cleaned(files: Files, stem: str) -> None:
-    """Delete the new files, which are not swapped in after all."""
+    """Delete new files that will not be swapped in."""
     for ending in _ENDINGS:
         unlink_if_there(files, stem + ending + CLEANED)
 
@@ -51,7 +51,7 @@ def finish_swap(files: Files, folder: str) -> list[str]:
         return []
     unfinished = [_base(name) for name in names if name.endswith(CLEANED)]
     if unfinished:
-        # Before any .cleaned is deleted, as it marks these swap files as invalid.
+        # Before any .cleaned file is deleted, because it marks these swap files as invalid.
         for name in [name for name in swaps if _base(name) >= min(unfinished)]:
             files.unlink(f"{folder}/{name}")
         swaps = [name for name in swaps if _base(name) < min(unfinished)]
@@ -81,10 +81,10 @@ def _end_of(files: Files, path: str) -> int:
     end = -1
     fd = files.open(path, write=False)
     try:
-        for _, fields in walk_file(
+        for _, (base, _, _, _, _, _, delta, *_) in walk_file(
             lambda size, position: files.pread(fd, size, position), 0, files.size(fd)
         ):
-            end = fields[0] + fields[6] + 1
+            end = base + delta + 1
     finally:
         files.close(fd)
     return end
