@@ -33,7 +33,7 @@ def kill_in_second_call(commit: Callable[..., None], moment: str) -> Callable[..
         if calls == 2 and moment == BEFORE:
             kill()
         if calls == 2 and moment == BETWEEN:
-            self.finish = kill  # type: ignore[method-assign]  # what follows the table's commit
+            self.commit_dead_letters = kill  # type: ignore[method-assign]  # what follows the table's commit
         commit(self, *arguments)
         if calls == 2:
             kill()

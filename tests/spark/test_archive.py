@@ -90,7 +90,7 @@ def test_the_rate_counts_from_the_first_batch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     calls = []
-    for owner, name in ((TopicArchive, "_batch"), (Progress, "begin")):
+    for owner, name in ((TopicArchive, "_process_batch"), (Progress, "begin")):
         call = getattr(owner, name)
 
         def noted(*arguments: Any, call: Any = call) -> Any:
@@ -99,7 +99,7 @@ def test_the_rate_counts_from_the_first_batch(
 
         monkeypatch.setattr(owner, name, noted)
     assert archive(our_node, tmp_path, topic, "--max-records-per-batch", str(COUNT)) == 0
-    assert calls == ["_batch", "begin", "_batch"]
+    assert calls == ["_process_batch", "begin", "_process_batch"]
 
 
 def test_a_batch_that_spark_repeats_adds_nothing(
@@ -142,7 +142,7 @@ def test_a_topic_that_was_made_anew_is_refused(
     client.create_topic(topic, partitions=2)
     produce(client, topic, 2 * COUNT)
     assert archive(our_node, tmp_path, topic) == 3
-    assert f"topic {topic} was deleted and made again" in capsys.readouterr().err
+    assert f"topic {topic} was deleted and created again" in capsys.readouterr().err
     assert record_positions(tmp_path, topic) == all_positions(COUNT)
 
 
@@ -166,7 +166,7 @@ def test_a_topic_made_anew_during_an_archive_is_refused(
 
     monkeypatch.setattr(ArchiveTable, "commit", commit_and_recreate)
     assert archive(our_node, tmp_path, topic, "--max-records-per-batch", str(COUNT)) == 3
-    assert f"topic {topic} was deleted and made again" in capsys.readouterr().err
+    assert f"topic {topic} was deleted and created again" in capsys.readouterr().err
     assert record_positions(tmp_path, topic) == all_positions(COUNT // 2)
 
 

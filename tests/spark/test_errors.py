@@ -43,7 +43,7 @@ if TYPE_CHECKING:
             {"subscribe": "t", "minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"},
             "minOffsetsPerTrigger=9: more than maxOffsetsPerTrigger=8",
         ),
-        ({"subscribe": "t", "maxOffsetPerTrigger": "8"}, "maxOffsetsPerTrigger was meant?"),
+        ({"subscribe": "t", "maxOffsetPerTrigger": "8"}, "did you mean maxOffsetsPerTrigger?"),
         ({"subscribe": "t", "kafka.auto.offset.reset": "earliest"}, "use startingOffsets"),
         ({"subscribe": "t", "kafka.security.protocol": "SASL_SSL"}, "neither TLS nor SASL"),
         ({"subscribe": "t", "kafka.isolation.level": "snapshot"}, "expected read_committed"),

@@ -13,10 +13,10 @@ import pytest
 from kraftlog.cli import main
 from kraftlog.cli import pipeline as command
 from kraftlog.errors import ConfigError, ErrorCode, RefusedError, UnreachableError
-from kraftlog.spark.brief_errors import DAMAGED
+from kraftlog.spark.brief_errors import CORRUPT_BATCH_ADVICE
 from kraftlog.spark.pipelines.errors import paragraph
 from kraftlog.spark.pipelines.progress import Progress, duration_text
-from kraftlog.spark.pipelines.quiet import reason_in
+from kraftlog.spark.pipelines.quiet import failure_reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,7 +77,7 @@ JVM stacktrace:
         (TASK_FAILED, "127.0.0.1:9092 did not respond: connection refused"),
         (
             CORRUPT,
-            f"orders-0, offsets 0 to 9: checksum 0x1, computed 0x2. {DAMAGED}",
+            f"orders-0, offsets 0 to 9: checksum 0x1, computed 0x2. {CORRUPT_BATCH_ADVICE}",
         ),
         (OF_PYTHON, "division by zero (ZeroDivisionError); -v prints the stack trace"),
         (OF_SPARK, f"{' '.join(OF_SPARK.split()[:-4])}; -v prints the stack trace"),
@@ -119,7 +119,7 @@ NO_MASTER = f"""{NOT_STARTED}\
     ],
 )
 def test_why_spark_did_not_start_is_one_line(log: str, reason: str) -> None:
-    assert reason_in(log) == reason
+    assert failure_reason(log) == reason
 
 
 class Terminal(io.StringIO):

@@ -21,10 +21,10 @@ from kraftlog.spark.lake.layout import RAW
 from kraftlog.spark.lake.source import ArchiveReader
 from kraftlog.spark.lake.state import ArchiveState
 from kraftlog.spark.lake.table import ArchiveTable
-from kraftlog.spark.lake_check.compare import Topic, compare
+from kraftlog.spark.lake_check.compare import ComparedTopic, compare
 from kraftlog.spark.lake_check.plan import Range
-from kraftlog.spark.outgoing import Outgoing
 from kraftlog.spark.ranges import OffsetRange
+from kraftlog.spark.row_producer import RowProducer
 from kraftlog.spark.sink_options import sink_options
 from kraftlog.spark.source import TaskRange
 
@@ -58,9 +58,9 @@ def write(client: Client, address: str, topic: str) -> None:
     )
     options = sink_options({"kafka.bootstrap.servers": address, "topic": topic})
     sender = BatchSender(client.cluster, is_idempotent=True)
-    outgoing = Outgoing(client.cluster, sender, options, task="0")
-    outgoing.add(rows)
-    outgoing.flush()
+    producer = RowProducer(client.cluster, sender, options, task="0")
+    producer.add(rows)
+    producer.flush()
     sender.close()
 
 
@@ -101,7 +101,7 @@ def decode() -> None:
 
 def verify(client: Client, address: str, topic: str, path: str) -> None:
     columns = ("key", "value", "timestamp", "timestampType", "headers")
-    about = Topic(address, client.cluster.timeout_s, 0, columns, False, {0: (0, COUNT)}, {})
+    about = ComparedTopic(address, client.cluster.timeout_s, 0, columns, False, {0: (0, COUNT)}, {})
     result = compare(Range(topic, 0, 0, COUNT, (path,), COUNT), about)
     assert (result.lake, result.findings) == (COUNT, ())
 

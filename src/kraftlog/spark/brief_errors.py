@@ -1,4 +1,4 @@
-"""Errors of one paragraph, although Spark's workers send whole tracebacks to Java."""
+"""Short errors for the users of a query, without the tracebacks of Spark's Python workers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 from contextlib import contextmanager
 
 from kraftlog.errors import (
-    ConfigError,
     CorruptBatchError,
     ErrorCode,
     KraftlogError,
@@ -18,22 +17,22 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: PySpark's own switch: a worker reads it when it reports an exception, after which it ends.
+#: PySpark's own setting: a worker that reports an exception reads it, and ends afterwards.
 _HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"
 
 #: What to do about a corrupt batch.
-DAMAGED = (
+CORRUPT_BATCH_ADVICE = (
     "The records that the broker sent are damaged; kraftlog dump-log shows the batches of a log"
 )
 
 
 class KraftlogSparkError(Exception):
-    """What went wrong, for the user of a query: what, where, and what to do."""
+    """An error for the user of a query: what failed, where, and what to do."""
 
 
 @contextmanager
 def brief_errors(servers: str) -> Iterator[None]:
-    """Turn kraftlog's exceptions into one with a message for people, without a traceback."""
+    """Replace kraftlog's own exceptions by a KraftlogSparkError without a traceback."""
     try:
         yield
     except KraftlogError as error:
@@ -57,7 +56,5 @@ def _explained(error: KraftlogError, servers: str) -> str:
             "pattern, subscribe names with commas between them"
         )
     if isinstance(error, CorruptBatchError):
-        return f"{error}. {DAMAGED}"
-    if isinstance(error, ConfigError):
-        return str(error)
+        return f"{error}. {CORRUPT_BATCH_ADVICE}"
     return str(error)

@@ -11,17 +11,18 @@ import os
 from kraftlog.client.cluster import Cluster
 from kraftlog.errors import ConfigError
 
+#: By process, as a forked worker must not share the connections of its parent.
 _clusters: dict[tuple[int, str, float, str], Cluster] = {}
 
 
 def cluster_of(servers: str, timeout_s: float, client_id: str = "kraftlog-spark") -> Cluster:
-    """The cluster behind these addresses; a forked process does not use its parent's."""
+    """This process's client of the cluster with these bootstrap servers, made on first use."""
     key = (os.getpid(), servers, timeout_s, client_id)
-    known = _clusters.get(key)
-    if known is None:
+    cluster = _clusters.get(key)
+    if cluster is None:
         try:
-            known = Cluster(servers, client_id=client_id, timeout_s=timeout_s)
+            cluster = Cluster(servers, client_id=client_id, timeout_s=timeout_s)
         except ValueError as error:
             raise ConfigError(f"option kafka.bootstrap.servers={servers}: {error}") from None
-        _clusters[key] = known
-    return known
+        _clusters[key] = cluster
+    return cluster

@@ -1,8 +1,8 @@
 """Finds and describes records that a query should read and that do not exist any more.
 
 The option `failOnDataLoss` decides what follows. With true, the default, the query ends with an
-error that names the missing records. With false it continues, and prints the same on standard
-error, in one line.
+error that names the missing records. With false it continues, and prints each loss as one line on
+standard error.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class DataLossError(KraftlogError):
 
 
 def raise_or_report(losses: Sequence[str], *, is_fatal: bool) -> None:
-    """Raise DataLossError for losses if they are fatal; otherwise print each in a line."""
+    """Raise DataLossError for losses if they are fatal; otherwise print each on its own line."""
     if losses and is_fatal:
         more = f"; and {len(losses) - _MAX_NAMED} more" if len(losses) > _MAX_NAMED else ""
         raise DataLossError(
@@ -43,34 +43,36 @@ def raise_or_report(losses: Sequence[str], *, is_fatal: bool) -> None:
 def readable_starts(
     start: Positions, end: Positions, earliest: Positions
 ) -> tuple[Positions, list[str]]:
-    """The offsets at which reading can start, as the logs start there; and the losses before."""
-    found = dict(start)
+    """Return `start` with deleted offsets replaced by the log start, and a text for each loss."""
+    starts = dict(start)
     losses = []
     for name, wanted in start.items():
         if name not in end:
-            losses.append(f"{text(name)} does not exist any more; offset {wanted} was next")
+            losses.append(
+                f"{partition_text(name)} does not exist any more; offset {wanted} was next"
+            )
             continue
         first = min(earliest.get(name, 0), end[name])
         if end[name] < wanted:
             losses.append(truncated(name, wanted, end[name]))
         elif first > wanted:
             losses.append(deleted(name, wanted, first, end[name]))
-            found[name] = first
-    return found, losses
+            starts[name] = first
+    return starts, losses
 
 
 def deleted(name: PartitionName, wanted: int, first: int, end: int) -> str:
     """Describe the loss of records at the start of a log, by retention or DeleteRecords."""
     return (
-        f"{text(name)} was to be read from offset {wanted}, but has offsets {first} to {end}: "
-        f"{first - wanted} offsets are skipped, which retention or DeleteRecords has deleted"
+        f"{partition_text(name)} was to be read from offset {wanted}, but has offsets {first} to "
+        f"{end}: {first - wanted} offsets are skipped, which retention or DeleteRecords has deleted"
     )
 
 
 def truncated(name: PartitionName, wanted: int, end: int) -> str:
     """Describe the loss of records at the end of a log."""
     return (
-        f"{text(name)} was to be read from offset {wanted}, but ends at offset {end}, "
+        f"{partition_text(name)} was to be read from offset {wanted}, but ends at offset {end}, "
         f"{wanted - end} offsets before that: it was deleted and created again, or an unclean "
         f"leader election has truncated it; reading goes on at offset {end}"
     )
@@ -78,34 +80,35 @@ def truncated(name: PartitionName, wanted: int, end: int) -> str:
 
 def ends_early(name: PartitionName, wanted: int, end: int) -> str:
     """Describe a log that ends before the end of a batch read."""
-    return f"{text(name)} was to be read up to offset {wanted}, but ends at offset {end}"
+    return f"{partition_text(name)} was to be read up to offset {wanted}, but ends at offset {end}"
 
 
 def skipped_in_new_partitions(added: Positions) -> list[str]:
-    """Describe the losses of new partitions whose first records were deleted."""
+    """Describe the deleted first records of partitions that are new to the query."""
     return [
-        f"the new partition {text(name)} starts at offset {first}: {first} offsets are skipped"
+        f"the new partition {partition_text(name)} starts at offset {first}: {first} offsets "
+        "are skipped"
         for name, first in added.items()
         if first > 0
     ]
 
 
-def recreated_topics(known: Mapping[str, Uuid], now: Mapping[str, Uuid]) -> list[str]:
+def recreated_topics(old_ids: Mapping[str, Uuid], new_ids: Mapping[str, Uuid]) -> list[str]:
     """The names of topics that have another id now."""
     return [
         topic
-        for topic, topic_id in known.items()
-        if NULL_UUID not in (topic_id, now.get(topic, NULL_UUID)) and now[topic] != topic_id
+        for topic, topic_id in old_ids.items()
+        if NULL_UUID not in (topic_id, new_ids.get(topic, NULL_UUID)) and new_ids[topic] != topic_id
     ]
 
 
-def recreation(topic: str, known: Uuid, now: Uuid, consequence: str) -> str:
+def recreation(topic: str, old_id: Uuid, new_id: Uuid, consequence: str) -> str:
     return (
-        f"topic {topic} was deleted and created again (its id was {uuid_text(known)} and is "
-        f"{uuid_text(now)}), and the offsets of the checkpoint are those of the deleted topic; "
+        f"topic {topic} was deleted and created again (its id was {uuid_text(old_id)} and is "
+        f"{uuid_text(new_id)}), and the offsets of the checkpoint are those of the deleted topic; "
         f"{consequence}"
     )
 
 
-def text(name: PartitionName) -> str:
+def partition_text(name: PartitionName) -> str:
     return f"{name[0]}-{name[1]}"

@@ -1,4 +1,4 @@
-"""Finds a Java runtime for Spark: the machine's, or the one of the extra `kraftlog[java]`."""
+"""Finds a Java runtime for Spark: the machine's own, or that of the extra `kraftlog[java]`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ exec "{java}" "$@"
 
 
 def java_home() -> str:
-    """The directory for JAVA_HOME; raises ConfigError if there is no Java of at least 17."""
+    """The directory for JAVA_HOME; raises ConfigError if there is no Java 17 or newer."""
     too_old = ""
     for java in _candidates():
         version = _version(java)
@@ -43,19 +43,19 @@ def java_home() -> str:
 
 def _candidates() -> list[str]:
     home = os.environ.get("JAVA_HOME")
-    found = [os.path.join(home, "bin", "java")] if home else []
+    of_java_home = [os.path.join(home, "bin", "java")] if home else []
     on_path = shutil.which("java")
-    return [path for path in [*found, on_path] if path and os.access(path, os.X_OK)]
+    return [path for path in [*of_java_home, on_path] if path and os.access(path, os.X_OK)]
 
 
 def _version(java: str) -> int:
-    """The major version; 0 if the program does not say."""
+    """The major version; 0 if the program does not report one."""
     try:
         result = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
     except OSError:
         return 0
-    found = re.search(r'version "(?:1\.)?(\d+)', result.stderr + result.stdout)
-    return int(found[1]) if found else 0
+    match = re.search(r'version "(?:1\.)?(\d+)', result.stderr + result.stdout)
+    return int(match[1]) if match else 0
 
 
 def _bundled() -> str:

@@ -10,41 +10,42 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+#: The multiplier of murmur2, and the seed that Kafka uses.
 _M = np.uint32(0x5BD1E995)
 _SEED = np.uint32(0x9747B28C)
 
 
 def partitions_of(keys: pa.BinaryArray, count: int) -> NDArray[np.int64]:
-    """The partition of each key of a topic with `count` partitions; a null counts as empty."""
+    """The partition of each key, out of `count`; a null is hashed like an empty key."""
     return (murmur2(keys) & np.uint32(0x7FFF_FFFF)).astype(np.int64) % count
 
 
 def murmur2(keys: pa.BinaryArray) -> NDArray[np.uint32]:
-    """The 32-bit hash of each key; the words of all keys are mixed in together, one by one."""
-    edges = np.frombuffer(keys.buffers()[1], dtype=np.int32)
-    edges = edges[keys.offset : keys.offset + len(keys) + 1].astype(np.int64)
-    starts, lengths = edges[:-1] - edges[0], np.diff(edges)
+    """The 32-bit hash of each key: in each round, one four-byte word of every key is mixed in."""
+    bounds = np.frombuffer(keys.buffers()[1], dtype=np.int32)
+    bounds = bounds[keys.offset : keys.offset + len(keys) + 1].astype(np.int64)
+    starts, lengths = bounds[:-1] - bounds[0], np.diff(bounds)
     content = keys.buffers()[2]
-    # 4 more bytes, so that a word can be read at the end.
-    octets = bytes(memoryview(content)[edges[0] : edges[-1]] if content else b"") + bytes(4)
-    words = np.ndarray((len(octets) - 3,), dtype="<u4", buffer=octets, strides=(1,))
+    # 4 bytes of padding, so that a word can be read at every offset up to the end.
+    padded = bytes(memoryview(content)[bounds[0] : bounds[-1]] if content else b"") + bytes(4)
+    words = np.ndarray((len(padded) - 3,), dtype="<u4", buffer=padded, strides=(1,))
 
     hashes: NDArray[np.uint32] = _SEED ^ lengths.astype(np.uint32)
-    whole = lengths >> 2
-    longer = np.flatnonzero(whole)
-    number = 0
-    while len(longer):
-        mixed = words[starts[longer] + 4 * number] * _M
+    word_counts = lengths >> 2
+    unfinished = np.flatnonzero(word_counts)
+    word_number = 0
+    while len(unfinished):
+        mixed = words[starts[unfinished] + 4 * word_number] * _M
         mixed ^= mixed >> 24
-        hashes[longer] = hashes[longer] * _M ^ mixed * _M
-        number += 1
-        longer = longer[whole[longer] > number]
-    rest = lengths & 3
-    tails = np.flatnonzero(rest)
-    if len(tails):
-        mask = (np.uint32(1) << (8 * rest[tails]).astype(np.uint32)) - np.uint32(1)
-        tail = words[starts[tails] + 4 * whole[tails]] & mask
-        hashes[tails] = (hashes[tails] ^ tail) * _M
+        hashes[unfinished] = hashes[unfinished] * _M ^ mixed * _M
+        word_number += 1
+        unfinished = unfinished[word_counts[unfinished] > word_number]
+    tail_lengths = lengths & 3
+    with_tail = np.flatnonzero(tail_lengths)
+    if len(with_tail):
+        mask = (np.uint32(1) << (8 * tail_lengths[with_tail]).astype(np.uint32)) - np.uint32(1)
+        tail_words = words[starts[with_tail] + 4 * word_counts[with_tail]] & mask
+        hashes[with_tail] = (hashes[with_tail] ^ tail_words) * _M
     hashes ^= hashes >> 13
     hashes *= _M
     hashes ^= hashes >> 15

@@ -12,7 +12,7 @@ def launcher_path(name: str) -> str:
 
 
 def write_launcher(path: str, text: str) -> None:
-    """Write an executable script; it is replaced at once, as other processes may be starting it."""
+    """Write an executable script, atomically, as other processes may be starting it."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     new = f"{path}.{os.getpid()}"
     with open(new, "w", encoding="utf-8") as file:

@@ -1,10 +1,10 @@
 """The options of the source, with the names, defaults and precedence of Spark's Kafka connector.
 
-Options of the consumer (`kafka.*`) fall into three groups. The source uses some; it refuses those
+Options of the consumer (`kafka.*`) fall into three groups. The source uses some. It refuses those
 that contradict how it reads, and encryption and authentication, which must not be left out
-silently. It ignores the rest, as they tune the Java consumer and change no row: group.id (no group
-is joined, no offset is committed), max.poll.records, fetch.min.bytes, client.rack, check.crcs (they
-are always checked), metrics, reconnects.
+silently. It ignores all others, as they tune the Java consumer and change no row: group.id (no
+group is joined, no offset is committed), max.poll.records, fetch.min.bytes, client.rack, check.crcs
+(checksums are always checked), and those of metrics and reconnects.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 #: Offsets that stand for the end and the start of a partition.
 LATEST, EARLIEST = -1, -2
 ASSIGN, SUBSCRIBE, PATTERN = "assign", "subscribe", "subscribepattern"
-#: How long a batch may wait for `minOffsetsPerTrigger`.
-_MAX_TRIGGER_DELAY = "15m"
+#: The default of `maxTriggerDelay`: how long a batch may wait for `minOffsetsPerTrigger`.
+_DEFAULT_MAX_TRIGGER_DELAY = "15m"
 _UNITS_MS = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
-#: The options of the source, in lower case, to notice those that are misspelled.
-_KNOWN = (
+#: The options of the source, by which misspelled ones are noticed.
+_SOURCE_OPTIONS = (
     "assign",
     "endingOffsets",
     "endingOffsetsByTimestamp",
@@ -76,7 +76,7 @@ class Selection(Value):
 
 
 class Limit(Value):
-    """Where to start or to end: at one of `LATEST` and `EARLIEST`, at offsets, or at times."""
+    """Where to start or to end: `LATEST` or `EARLIEST` everywhere, offsets, or timestamps."""
 
     everywhere: int | None = None
     offsets: tuple[tuple[PartitionName, int], ...] | None = None
@@ -91,7 +91,7 @@ class SourceOptions(Value):
     ending: Limit
     includes_headers: bool = False
     fails_on_data_loss: bool = True
-    #: Whether a start time after the last record means the end of the log, instead of an error.
+    #: Whether a starting timestamp after the last record means the log end instead of an error.
     is_late_start_latest: bool = False
     max_offsets_per_trigger: int | None = None
     min_partitions: int | None = None
@@ -100,14 +100,14 @@ class SourceOptions(Value):
     timeout_s: float = 120.0
     min_offsets_per_trigger: int | None = None
     max_trigger_delay_ms: int = 900_000
-    #: Whether offsets in a checkpoint name the topic ids (`positions.nested`).
+    #: Whether the checkpoint keeps the topic ids beside the offsets (`positions.nested`).
     remembers_topic_ids: bool = False
     fetch_bytes: int | None = None
     client_id: str = "kraftlog-spark"
 
 
 class Options:
-    """Options by name, whatever the case of its letters; a wrong value names its option."""
+    """Options by case-insensitive name; the error for an invalid value names its option."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         self._given = {name.lower(): (name, value) for name, value in given.items()}
@@ -116,8 +116,12 @@ class Options:
         return name.lower() in self._given
 
     def text(self, name: str) -> str | None:
-        found = self._given.get(name.lower())
-        return None if found is None or found[1] is None else str(found[1]).strip()
+        name_and_value = self._given.get(name.lower())
+        return (
+            None
+            if name_and_value is None or name_and_value[1] is None
+            else str(name_and_value[1]).strip()
+        )
 
     def required(self, name: str) -> str:
         value = self.text(name)
@@ -151,15 +155,15 @@ class Options:
         return int(match[1]) * _UNITS_MS[match[2]]
 
     def check_spelling(self) -> None:
-        """Refuse an option that is nearly one of the source's; others may be for other sources."""
-        known = {name.lower(): name for name in _KNOWN}
+        """Refuse names that nearly match an option of the source; Spark passes others on, too."""
+        known = {name.lower(): name for name in _SOURCE_OPTIONS}
         for name, (given, _) in self._given.items():
             near = get_close_matches(name, known, n=1, cutoff=0.9)
             if name not in known and near and not name.startswith("kafka."):
-                raise ConfigError(f"option {given} is unknown: {known[near[0]]} was meant?")
+                raise ConfigError(f"option {given} is unknown: did you mean {known[near[0]]}?")
 
     def by_partition(self, name: str) -> tuple[tuple[PartitionName, int], ...] | None:
-        """A JSON object like `{"topic": {"0": 23, "1": -1}}`."""
+        """The numbers of a JSON object like `{"topic": {"0": 23, "1": -1}}`, by partition."""
         text = self.text(name)
         if text is None:
             return None
@@ -216,7 +220,7 @@ def source_options(given: Mapping[str, Any], *, is_stream: bool) -> SourceOption
         isolation_level=_isolation_level(options),
         timeout_s=(options.number("kafkaConsumer.pollTimeoutMs") or 120_000) / 1000,
         min_offsets_per_trigger=least,
-        max_trigger_delay_ms=options.duration_ms("maxTriggerDelay", _MAX_TRIGGER_DELAY),
+        max_trigger_delay_ms=options.duration_ms("maxTriggerDelay", _DEFAULT_MAX_TRIGGER_DELAY),
         remembers_topic_ids=options.flag("rememberTopicIds", default=False),
         fetch_bytes=options.number("kafka.max.partition.fetch.bytes"),
         client_id=options.text("kafka.client.id") or "kraftlog-spark",
@@ -247,7 +251,7 @@ def _selection(options: Options) -> Selection:
 
 
 def _limit(options: Options, side: str, default: int) -> Limit:
-    """Where to start or end: one time for all, times, offsets, in this order of precedence."""
+    """Where to start or end; one timestamp precedes those by partition, and these offsets."""
     if f"{side}Timestamp" in options:
         return Limit(time_ms=options.number(f"{side}Timestamp", minimum=None))
     if f"{side}OffsetsByTimestamp" in options:
@@ -279,6 +283,6 @@ def _isolation_level(options: Options) -> int:
 
 
 def check_protocol(options: Options) -> None:
-    """Refuse TLS and SASL."""
+    """Raise ConfigError if the options ask for TLS or SASL, which the client does not have."""
     protocol = options.text("kafka.security.protocol") or ""
     check_security({"security.protocol": protocol}, prefix="option kafka.")

@@ -1,4 +1,4 @@
-"""Offsets of many partitions: from the cluster, as Spark's JSON, and limited to a batch."""
+"""Offsets by partition: looked up in the cluster, as JSON of checkpoints, limited to a batch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     #: An offset of each partition.
     Positions = dict[PartitionName, int]
-    #: The same as Spark keeps it in a checkpoint: topic, then partition as text.
+    #: The same in the form of a checkpoint: by topic, then by partition as text.
     Nested = dict[str, dict[str, int]]
 
 
@@ -30,16 +30,16 @@ _ID_MARK = "@"
 
 
 def nested(positions: Mapping[PartitionName, int], ids: Mapping[str, Uuid] | None = None) -> Nested:
-    """Offsets as in a checkpoint, and with `ids` an entry without partitions for each topic's id.
+    """Offsets in the form of a checkpoint; `ids` adds an entry `topic@id` without partitions each.
 
-    Such an entry changes nothing for a reader of the offsets.
+    As such an entry has no offsets, `flat` skips it.
     """
-    found: Nested = {}
+    by_topic: Nested = {}
     for (topic, index), offset in sorted(positions.items()):
-        found.setdefault(topic, {})[str(index)] = offset
+        by_topic.setdefault(topic, {})[str(index)] = offset
     for topic, topic_id in sorted((ids or {}).items()):
-        found[f"{topic}{_ID_MARK}{uuid_text(topic_id)}"] = {}
-    return found
+        by_topic[f"{topic}{_ID_MARK}{uuid_text(topic_id)}"] = {}
+    return by_topic
 
 
 def topic_ids(given: Mapping[str, Mapping[str, int]]) -> dict[str, Uuid]:
@@ -49,6 +49,7 @@ def topic_ids(given: Mapping[str, Mapping[str, int]]) -> dict[str, Uuid]:
 
 
 def flat(given: Mapping[str, Mapping[str, int]]) -> Positions:
+    """The offsets of a checkpoint by partition."""
     return {
         (topic, int(index)): offset
         for topic, partitions in given.items()
@@ -57,7 +58,7 @@ def flat(given: Mapping[str, Mapping[str, int]]) -> Positions:
 
 
 def selected(cluster: Cluster, selection: Selection) -> list[PartitionName]:
-    """The partitions that are to be read, as the cluster has them now."""
+    """The partitions to read, from the current metadata of the cluster."""
     cluster.drop_cache()
     if selection.kind == ASSIGN:
         return sorted(selection.partitions)
@@ -81,49 +82,52 @@ def resolved(
     *,
     latest_if_none: bool = True,
 ) -> Positions:
-    """The offset of each partition that a limit stands for.
+    """The offset that a limit means in each partition.
 
-    `latest_if_none`: without a record as late as the timestamp, the end of the log; else an error.
+    If a partition has no record at or after the timestamp, this is the log end with
+    `latest_if_none`, else an error.
     """
-    wanted = _wanted(names, limit)
-    asked = {name: value for name, value in wanted.items() if value is not None}
-    found = {
+    timestamps = _list_offsets_timestamps(names, limit)
+    looked_up = {name: value for name, value in timestamps.items() if value is not None}
+    offsets_found = {
         name: result.offset
-        for name, result in offsets.find(cluster, asked, isolation_level).items()
+        for name, result in offsets.find(cluster, looked_up, isolation_level).items()
     }
-    late = [name for name, offset in found.items() if offset < 0]
-    if late and not latest_if_none:
-        topic, index = late[0]
+    after_end = [name for name, offset in offsets_found.items() if offset < 0]
+    if after_end and not latest_if_none:
+        topic, index = after_end[0]
         raise ConfigError(
-            f"{topic}-{index} has no record at or after the timestamp {wanted[topic, index]}; "
+            f"{topic}-{index} has no record at or after the timestamp {timestamps[topic, index]}; "
             "startingOffsetsByTimestampStrategy=latest starts at the end instead"
         )
-    if late:
-        ends = offsets.find(cluster, dict.fromkeys(late, LATEST), isolation_level)
-        found.update({name: result.offset for name, result in ends.items()})
-    exact = dict(limit.offsets or ())
-    return {name: found[name] if name in found else exact[name] for name in names}
+    if after_end:
+        ends = offsets.find(cluster, dict.fromkeys(after_end, LATEST), isolation_level)
+        offsets_found.update({name: result.offset for name, result in ends.items()})
+    given = dict(limit.offsets or ())
+    return {name: offsets_found[name] if name in offsets_found else given[name] for name in names}
 
 
-def _wanted(names: list[PartitionName], limit: Limit) -> dict[PartitionName, int | None]:
-    """What to ask ListOffsets for each partition; None where the offset is given."""
+def _list_offsets_timestamps(
+    names: list[PartitionName], limit: Limit
+) -> dict[PartitionName, int | None]:
+    """The timestamp of each partition for ListOffsets; None if the limit has its offset."""
     if limit.everywhere is not None:
         return dict.fromkeys(names, limit.everywhere)
     if limit.time_ms is not None:
         return dict.fromkeys(names, limit.time_ms)
     if limit.times_ms is not None:
         times = dict(limit.times_ms)
-        _check_same(set(times), set(names))
+        _check_same_partitions(set(times), set(names))
         return {name: times[name] for name in names}
     given = dict(limit.offsets or ())
-    _check_same(set(given), set(names))
+    _check_same_partitions(set(given), set(names))
     return {
         name: given[name] if given[name] in {LATEST, EARLIEST} else None  # others are exact
         for name in names
     }
 
 
-def _check_same(given: set[PartitionName], names: set[PartitionName]) -> None:
+def _check_same_partitions(given: set[PartitionName], names: set[PartitionName]) -> None:
     def text(partitions: set[PartitionName]) -> str:
         return ", ".join(f"{topic}-{index}" for topic, index in sorted(partitions))
 
@@ -138,18 +142,18 @@ def _check_same(given: set[PartitionName], names: set[PartitionName]) -> None:
 
 
 def prorated(start: Positions, end: Positions, most: int) -> Positions:
-    """An end with about `most` offsets, in proportion to each partition's backlog.
+    """End offsets of a batch of about `most` offsets, shared out by the partitions' backlogs.
 
-    The arithmetic is the connector's, so that the offsets are equal.
+    The arithmetic is that of Spark's connector, so that both plan the same batches.
     """
     sizes = {name: max(0, end[name] - start.get(name, end[name])) for name in end}
     total = sum(sizes.values())
     if total == 0:
         return end
-    found = {}
+    ends = {}
     for name, size in sizes.items():
         share = most * (size / total)
         # A small partition gets at least one record, so that it does not wait for ever.
         count = math.ceil(share) if share < 1 else math.floor(share)
-        found[name] = min(end[name], start[name] + count) if size else end[name]
-    return found
+        ends[name] = min(end[name], start[name] + count) if size else end[name]
+    return ends

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from kraftlog.types import Uuid
 
 
-#: By topic, its id and the option: what a worker has learnt of a topic serves its next tasks.
-_sizes: dict[tuple[str, Uuid, int], FetchSize] = {}
+#: By topic, its id and the option: a worker's next tasks begin with the fetch size that fits.
+_fetch_sizes: dict[tuple[str, Uuid, int], FetchSize] = {}
 
 
 def range_rows(
@@ -38,7 +38,7 @@ def range_rows(
     and returns the range that can still be read, or raises.
     """
     key = (wanted.topic, topic_id, fetch_bytes)
-    size = _sizes.setdefault(key, FetchSize(fetch_bytes))
+    fetch_size = _fetch_sizes.setdefault(key, FetchSize(fetch_bytes))
     while wanted.size > 0:
         reader = RangeReader(
             cluster,
@@ -46,13 +46,13 @@ def range_rows(
             wanted.start,
             wanted.end,
             isolation_level=isolation_level,
-            fetch_size=size,
+            fetch_size=fetch_size,
             topic_id=topic_id,
         )
-        maker = RowMaker(wanted, with_headers=with_headers)
+        row_maker = RowMaker(wanted, with_headers=with_headers)
         try:
             for fetched in reader:
-                yield from maker.rows(fetched)
+                yield from row_maker.rows(fetched)
             return
         except RefusedError as error:
             if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
     from kraftlog.client.model import PartitionName
 
-#: Unless options say otherwise, a range of more offsets is read by several tasks. A task costs a
-#: few hundredths of a second, this many records about half a second.
+#: Unless options limit tasks, a range of more offsets is read by several tasks. Starting a task
+#: takes a few hundredths of a second, reading this many records about half a second.
 RECORDS_PER_TASK = 1_000_000
 
 
@@ -42,41 +42,44 @@ def split(
     min_partitions: int | None = None,
     max_records: int | None = None,
 ) -> list[OffsetRange]:
-    """Split ranges into those of the tasks, in order; empty ones are left out.
+    """Split ranges into one for each task, in order; empty ranges are left out.
 
-    As in Spark's connector no task gets more than `max_records`, and if there are then fewer than
-    `min_partitions`, ranges are split in proportion to their size.
+    As in Spark's connector, no task gets more than `max_records` offsets. If this makes fewer tasks
+    than `min_partitions`, ranges are split further, in proportion to their size.
     """
-    found = [each for each in ranges if each.size > 0]
-    limit = max_records
-    if limit is None and min_partitions is None:
-        limit = RECORDS_PER_TASK
-    if limit is not None:
-        found = [part for each in found for part in _cut(each, -(-each.size // limit))]
-    if min_partitions is not None and len(found) < min_partitions:
-        found = _at_least(found, min_partitions)
-    return found
+    tasks = [each for each in ranges if each.size > 0]
+    max_size = max_records
+    if max_size is None and min_partitions is None:
+        max_size = RECORDS_PER_TASK
+    if max_size is not None:
+        tasks = [part for each in tasks for part in _cut(each, -(-each.size // max_size))]
+    if min_partitions is not None and len(tasks) < min_partitions:
+        tasks = _split_proportionally(tasks, min_partitions)
+    return tasks
 
 
-def _at_least(ranges: Sequence[OffsetRange], count: int) -> list[OffsetRange]:
-    """Split the ranges into about `count`: as many parts of each as its share of all offsets."""
+def _split_proportionally(ranges: Sequence[OffsetRange], count: int) -> list[OffsetRange]:
+    """Split the ranges into about `count` parts: each by its share of all offsets."""
     total = sum(each.size for each in ranges)
     small = {each for each in ranges if _share(each.size, total, count) == 1}
     large_total = total - sum(each.size for each in small)
-    left = max(count - len(small), 1)
+    large_count = max(count - len(small), 1)
     return [
         part
         for each in ranges
-        for part in _cut(each, 1 if each in small else _share(each.size, large_total, left))
+        for part in _cut(each, 1 if each in small else _share(each.size, large_total, large_count))
     ]
 
 
 def _share(size: int, total: int, count: int) -> int:
+    """The share of `count` tasks for a range of this size, rounded, and at least 1."""
     return max(int(size / total * count + 0.5), 1)
 
 
 def _cut(whole: OffsetRange, parts: int) -> list[OffsetRange]:
     """Cut a range into parts of about equal size."""
     parts = min(parts, whole.size)
-    edges = [whole.start + whole.size * number // parts for number in range(parts + 1)]
-    return [OffsetRange(whole.topic, whole.partition, start, end) for start, end in pairwise(edges)]
+    bounds = [whole.start + whole.size * number // parts for number in range(parts + 1)]
+    return [
+        OffsetRange(whole.topic, whole.partition, start, end) for start, end in pairwise(bounds)
+    ]

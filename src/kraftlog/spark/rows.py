@@ -1,4 +1,4 @@
-"""Fetched batches as Arrow record batches with the columns of Spark's own Kafka connector."""
+"""Turns fetched batches into Arrow record batches with the columns of Spark's Kafka connector."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from kraftlog.records.header import BatchHeader
     from kraftlog.spark.ranges import OffsetRange
 
-#: Decompressed bytes in one Arrow batch, except that one Kafka batch is never split.
+#: The most decompressed bytes in an Arrow batch, unless a single Kafka batch has more.
 _PAYLOAD_BYTES = 32 << 20
 #: Values of `timestampType`, as in Java: the producer's time, the broker's.
 CREATE_TIME, LOG_APPEND_TIME = 0, 1
 
 
 class RowMaker:
-    """Makes rows of one partition; columns that are the same in every row are made once."""
+    """Makes rows of one partition; the columns of topic and partition are reused."""
 
     def __init__(self, wanted: OffsetRange, *, with_headers: bool) -> None:
         self._range = wanted
@@ -59,30 +59,30 @@ class RowMaker:
         with self._named_errors(headers[0], headers[-1]):
             columns = decode_payloads(headers, payloads)
         count = len(columns)
-        plain = to_arrow(columns, with_headers=self._with_headers)
-        self._widen(count)
+        decoded = to_arrow(columns, with_headers=self._with_headers)
+        self._extend_constants(count)
         arrays = [
-            plain.column("key"),
-            plain.column("value"),
+            decoded.column("key"),
+            decoded.column("value"),
             self._topics.slice(0, count),
             self._partitions.slice(0, count),
-            plain.column("offset"),
+            decoded.column("offset"),
             numbers(columns.timestamps * 1000, pa.timestamp("us", tz="UTC")),
             self._timestamp_types(headers, count),
         ]
         if self._with_headers:
-            arrays.append(_null_if_empty(plain.column("headers"), columns))
+            arrays.append(_null_if_empty(decoded.column("headers"), columns))
         rows = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         if headers[0].base_offset >= self._range.start and headers[-1].next_offset <= (
             self._range.end
         ):
             return rows
-        wanted = (columns.offsets >= self._range.start) & (columns.offsets < self._range.end)
-        return rows.filter(flags(wanted))
+        in_range = (columns.offsets >= self._range.start) & (columns.offsets < self._range.end)
+        return rows.filter(flags(in_range))
 
     @contextmanager
     def _named_errors(self, first: BatchHeader, last: BatchHeader) -> Iterator[None]:
-        """Name the partition and offsets of a corrupt batch in its error."""
+        """Add the partition and the offsets to the error of a corrupt batch."""
         try:
             yield
         except CorruptBatchError as error:
@@ -97,8 +97,8 @@ class RowMaker:
         types = np.array([header.has_log_append_time for header in headers], dtype=np.int32)
         return numbers(types.repeat([header.record_count for header in headers]), pa.int32())
 
-    def _widen(self, count: int) -> None:
-        """Make the constant columns long enough; a slice of them costs nothing."""
+    def _extend_constants(self, count: int) -> None:
+        """Make the constant columns at least this long; slicing longer ones costs nothing."""
         if len(self._topics) < count:
             self._make_constants(count + count // 8)
 
@@ -112,7 +112,7 @@ class RowMaker:
 
 
 def _null_if_empty(headers: pa.ListArray, columns: RecordColumns) -> pa.ListArray:
-    """A record without headers has null, as from Spark's own Kafka connector."""
+    """The headers with null instead of an empty list, as from Spark's own Kafka connector."""
     is_empty = flags(columns.header_counts == 0)
     return pa.ListArray.from_arrays(headers.offsets, headers.values, mask=is_empty)
 

@@ -1,4 +1,4 @@
-"""Starts Spark for a pipeline: quietly, and on loopback if it is a local one."""
+"""Starts Spark for a pipeline: without its log and UI, and on loopback if it runs locally."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-_QUIET = {
+_DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
@@ -27,7 +27,7 @@ _QUIET = {
 def spark_session(
     name: str, *, master: str = "local[*]", settings: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """A session with the source and sink `kraftlog`; `settings` go before the defaults."""
+    """A session with the source and sink `kraftlog`; `settings` override the defaults."""
     if find_spec("pyspark") is None:
         raise ConfigError("Spark is not installed; pip install 'kraftlog[spark]'")
     os.environ["JAVA_HOME"] = java_home()
@@ -38,7 +38,7 @@ def spark_session(
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(name).master(master)
-    for key, value in {**_QUIET, **(settings or {})}.items():
+    for key, value in {**_DEFAULTS, **(settings or {})}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

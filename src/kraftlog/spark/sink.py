@@ -20,7 +20,7 @@ from kraftlog.client.batch_sender import BatchSender
 from kraftlog.errors import ConfigError
 from kraftlog.spark.brief_errors import brief_errors
 from kraftlog.spark.clusters import cluster_of
-from kraftlog.spark.outgoing import Outgoing
+from kraftlog.spark.row_producer import RowProducer
 from kraftlog.spark.sink_columns import check_columns
 from kraftlog.spark.sink_options import sink_options
 from kraftlog.spark.worker_memory import freeze_modules
@@ -39,17 +39,17 @@ _QUERY_ID, _BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
 _senders: dict[tuple[int, SinkOptions], BatchSender] = {}
 
 
-class Written(WriterCommitMessage):
-    """What one task has written."""
+class WrittenRows(WriterCommitMessage):
+    """A task's commit message: how many rows it has written."""
 
     def __init__(self, count: int) -> None:
         self.count = count
 
 
-def planned_options(
+def checked_options(
     given: Mapping[str, str], schema: StructType, *, overwrite: bool
 ) -> SinkOptions:
-    """Check the options and columns of a write; raises ConfigError."""
+    """Parse the options of a write; raises ConfigError if it cannot be done as asked."""
     if overwrite:
         raise ConfigError("mode overwrite is not possible, as topics only grow; use mode append")
     options = sink_options(given)
@@ -58,12 +58,12 @@ def planned_options(
 
 
 class TaskWriter:
-    """What both writers do in the workers: write the rows of a task."""
+    """Writes the rows of a task in a worker, for batches and streams alike."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenRows:
         with brief_errors(self._options.servers):
             return _write(self._options, iterator)
 
@@ -75,7 +75,7 @@ class BatchWriter(TaskWriter, DataSourceArrowWriter):
         """Nothing to do: the tasks have waited for their records to be acknowledged."""
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Nothing to do: what is in a topic stays there."""
+        """Nothing to do: written records can't be taken back."""
 
 
 class StreamWriter(TaskWriter, DataSourceStreamArrowWriter):
@@ -85,27 +85,27 @@ class StreamWriter(TaskWriter, DataSourceStreamArrowWriter):
         """Nothing to do: the tasks have waited for their records to be acknowledged."""
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """Nothing to do: what is in a topic stays there."""
+        """Nothing to do: written records can't be taken back."""
 
 
-def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Written:
+def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> WrittenRows:
     cluster = cluster_of(options.servers, options.request_timeout_s)
-    cluster.drop_cache()  # topics may have got partitions since the last task
+    cluster.drop_cache()  # partitions may have been added since the last task
     task = _task_name() if options.has_batch_header else ""
-    outgoing = Outgoing(cluster, _sender(options), options, task)
+    producer = RowProducer(cluster, _sender(options), options, task)
     for batch in batches:
-        outgoing.add(batch)
-    outgoing.flush()
+        producer.add(batch)
+    producer.flush()
     freeze_modules()
-    return Written(outgoing.count)
+    return WrittenRows(producer.count)
 
 
 def _sender(options: SinkOptions) -> BatchSender:
-    """A sender kept from task to task, as a new producer id for each would burden the brokers."""
+    """The sender of this process, kept from task to task so that it keeps its producer id."""
     key = (os.getpid(), options)
-    known = _senders.get(key)
-    if known is None:
-        known = _senders[key] = BatchSender(
+    sender = _senders.get(key)
+    if sender is None:
+        sender = _senders[key] = BatchSender(
             cluster_of(options.servers, options.request_timeout_s),
             acks=options.acks,
             compression=options.compression,
@@ -115,11 +115,11 @@ def _sender(options: SinkOptions) -> BatchSender:
             request_timeout_s=options.request_timeout_s,
             delivery_timeout_s=options.delivery_timeout_s,
         )
-    return known
+    return sender
 
 
 def _task_name() -> str:
-    """Query, batch and task, which are the same when Spark repeats the batch."""
+    """The query, batch and partition of this task, which are the same when Spark repeats it."""
     context = TaskContext.get()
     assert context is not None
     query = context.getLocalProperty(_QUERY_ID)

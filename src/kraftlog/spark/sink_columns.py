@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kraftlog.records.encode_columns import Numbers
     from kraftlog.spark.sink_options import SinkOptions
 
-#: Column -> Spark's types for it. Other columns are ignored, as Spark's connector does.
+#: The types that Spark may give each column. Other columns are ignored, as by Spark's connector.
 _TYPES = {
     "key": ("string", "binary"),
     "value": ("string", "binary"),
@@ -43,7 +43,7 @@ def check_columns(types: Mapping[str, str], options: SinkOptions) -> None:
 
 
 class Rows:
-    """Rows to write, as columns in the types of a record."""
+    """Rows to write, by column, each in the type that a record has."""
 
     def __init__(self, batch: pa.RecordBatch, topic: str | None) -> None:
         self._batch = batch
@@ -64,30 +64,30 @@ class Rows:
         return encoded.dictionary.to_pylist(), values_of(encoded.indices).astype(np.int64)
 
     def partitions(self) -> Numbers | None:
-        """The partition that each row names, -1 for none; None if no row names one."""
+        """The partition of each row, or -1 for null; None without a partition in any row."""
         column = self._column("partition")
         if column is None or column.null_count == self.count:
             return None
-        wanted: Numbers = values_of(column.fill_null(scalar(-1, pa.int32()))).astype(np.int64)
+        partitions: Numbers = values_of(column.fill_null(scalar(-1, pa.int32()))).astype(np.int64)
         if pc.min(column).as_py() < 0:
             raise ConfigError(f"partition {pc.min(column).as_py()}: expected at least 0, or null")
-        return wanted
+        return partitions
 
     def timestamps_ms(self) -> Numbers:
         """The timestamp of each row; the current time if it has none."""
-        now = wall_ms()
+        now_ms = wall_ms()
         column = self._column("timestamp")
         if column is None:
-            return np.full(self.count, now, dtype=np.int64)
+            return np.full(self.count, now_ms, dtype=np.int64)
         micros = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
-        found: Numbers = values_of(micros.fill_null(scalar(now * 1000, pa.int64()))) // 1000
-        if self.count and found.min() < 0:
-            raise ConfigError(f"timestamp {int(found.min())} ms: expected one from 1970 on")
-        return found
+        timestamps: Numbers = values_of(micros.fill_null(scalar(now_ms * 1000, pa.int64()))) // 1000
+        if self.count and timestamps.min() < 0:
+            raise ConfigError(f"timestamp {int(timestamps.min())} ms: expected a time from 1970 on")
+        return timestamps
 
     def _column(self, name: str) -> pa.Array | None:
-        place = self._batch.schema.get_field_index(name)
-        return None if place < 0 else self._batch.column(place)
+        index = self._batch.schema.get_field_index(name)
+        return None if index < 0 else self._batch.column(index)
 
     def _bytes(self, name: str) -> pa.BinaryArray | None:
         column = self._column(name)

@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-#: Bytes of a batch before compression. Kafka's producer has 16384, which suits single records.
+#: Bytes of a batch before compression. Kafka's default, 16384, suits producers of single records.
 BATCH_BYTES = 512 << 10
-#: The header of each record by which readers can drop duplicates.
+#: The name of the header by which readers can drop records that a repeated task wrote again.
 BATCH_HEADER = "kraftlog.batch"
-#: Producer settings that would change what is written, or who may read it on its way.
+#: Producer settings that the sink can't follow, and why.
 _REFUSED = {
     "transactional.id": "the sink has no transactions; records are written at least once",
     "key.serializer": "keys are text or bytes already",
     "value.serializer": "values are text or bytes already",
-    "interceptor.classes": "Java classes can't run in it",
-    "partitioner.class": "Java classes can't run in it; set the column partition instead",
+    "interceptor.classes": "the sink can't run Java classes",
+    "partitioner.class": "the sink can't run Java classes; set the column partition instead",
 }
 
 

@@ -67,19 +67,19 @@ class KraftlogDataSource(DataSource):
         with brief_errors(self._servers):
             return StreamReader(source_options(self.options, is_stream=True))
 
-    # Each stream starts a process that plans it; the modules of the sink are not loaded there.
+    # The sink is imported on use, as the process that plans a stream does not need it.
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
-        from kraftlog.spark.sink import BatchWriter, planned_options
+        from kraftlog.spark.sink import BatchWriter, checked_options
 
         with brief_errors(self._servers):
-            return BatchWriter(planned_options(self.options, schema, overwrite=overwrite))
+            return BatchWriter(checked_options(self.options, schema, overwrite=overwrite))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
-        from kraftlog.spark.sink import StreamWriter, planned_options
+        from kraftlog.spark.sink import StreamWriter, checked_options
 
         with brief_errors(self._servers):
-            return StreamWriter(planned_options(self.options, schema, overwrite=overwrite))
+            return StreamWriter(checked_options(self.options, schema, overwrite=overwrite))
 
     @property
     def _servers(self) -> str:
@@ -87,7 +87,7 @@ class KraftlogDataSource(DataSource):
 
 
 class TaskRange(InputPartition):
-    """What one task reads; with the topic's id, as another topic may get the same name."""
+    """The range that a task reads, with the topic's id, as another topic may get the same name."""
 
     def __init__(self, wanted: OffsetRange, topic_id: Uuid = NULL_UUID) -> None:
         super().__init__(wanted)
@@ -96,7 +96,7 @@ class TaskRange(InputPartition):
 
 
 class Planner:
-    """What the batch and the streaming reader share: the options, the cluster, and reading."""
+    """The base of both readers: looks up offsets, plans tasks, and reads the range of a task."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -107,7 +107,7 @@ class Planner:
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, TaskRange):
-            return  # a partition of Spark's own: there is nothing to read
+            return  # the empty partition that Spark passes if `partitions` returns none
         with brief_errors(self._options.servers):
             yield from range_rows(
                 self._cluster,
@@ -121,15 +121,15 @@ class Planner:
         freeze_modules()
 
     def _after_loss(self, wanted: OffsetRange, position: int) -> OffsetRange:
-        """The part of a range that can still be read after a loss; raises if losses are fatal."""
-        first = self._offsets([wanted.name], EARLIEST)[wanted.name]
-        end = self._offsets([wanted.name], LATEST)[wanted.name]
-        if first > position:
-            loss = data_loss.deleted(wanted.name, position, min(first, wanted.end), end)
+        """Report a loss within a range; return the part that can still be read."""
+        log_start = self._offsets([wanted.name], EARLIEST)[wanted.name]
+        log_end = self._offsets([wanted.name], LATEST)[wanted.name]
+        if log_start > position:
+            loss = data_loss.deleted(wanted.name, position, min(log_start, wanted.end), log_end)
         else:
-            loss = data_loss.truncated(wanted.name, position, end)
+            loss = data_loss.truncated(wanted.name, position, log_end)
         data_loss.raise_or_report([loss], is_fatal=self._options.fails_on_data_loss)
-        return OffsetRange(*wanted.name, max(first, position), min(end, wanted.end))
+        return OffsetRange(*wanted.name, max(log_start, position), min(log_end, wanted.end))
 
     def _tasks(self, start: Positions, end: Positions) -> list[TaskRange]:
         ranges = [OffsetRange(*name, start[name], end[name]) for name in end if name in start]
@@ -145,33 +145,33 @@ class Planner:
     def _readable_tasks(
         self, start: Positions, end: Positions, losses: Sequence[str] = ()
     ) -> list[TaskRange]:
-        """The tasks, after missing records of the ranges were reported or refused."""
+        """The tasks of the ranges; first raises or reports missing records."""
         earliest = self._offsets([name for name in start if name in end], EARLIEST)
         begin, more = data_loss.readable_starts(start, end, earliest)
         data_loss.raise_or_report([*losses, *more], is_fatal=self._options.fails_on_data_loss)
         return self._tasks(begin, end)
 
-    def _check_option(self, option: str, limit: Limit, found: Positions, latest: Positions) -> None:
-        """Refuse offsets of an option that are beyond the log, unless data may be lost."""
+    def _check_option(self, option: str, limit: Limit, given: Positions, latest: Positions) -> None:
+        """Refuse an option's offsets after the log end, unless failOnDataLoss is false."""
         if limit.offsets is None or not self._options.fails_on_data_loss:
             return
-        beyond = [name for name in found if found[name] > latest[name]]
-        if beyond:
-            first = self._offsets(beyond[:1], EARLIEST)[beyond[0]]
+        after_end = [name for name in given if given[name] > latest[name]]
+        if after_end:
+            name = after_end[0]
+            log_start = self._offsets([name], EARLIEST)[name]
             raise ConfigError(
-                f"option {option}: {data_loss.text(beyond[0])} has offsets {first} to "
-                f"{latest[beyond[0]]}, and {found[beyond[0]]} was given: give an offset in this "
-                "range"
+                f"option {option}: {data_loss.partition_text(name)} has offsets {log_start} to "
+                f"{latest[name]}, and {given[name]} was given: give an offset in this range"
             )
 
-    def _offsets(self, names: Sequence[tuple[str, int]], which: int) -> Positions:
+    def _offsets(self, names: Sequence[tuple[str, int]], timestamp: int) -> Positions:
         found = offsets.find(
-            self._cluster, dict.fromkeys(names, which), self._options.isolation_level
+            self._cluster, dict.fromkeys(names, timestamp), self._options.isolation_level
         )
         return {name: result.offset for name, result in found.items()}
 
     def _latest(self) -> Positions:
-        """The end of each partition that is to be read."""
+        """The current end offset of each partition to read."""
         names = positions.selected(self._cluster, self._options.selection)
         return self._resolved(names, Limit(everywhere=LATEST))
 
@@ -199,8 +199,8 @@ class BatchReader(Planner, DataSourceReader):
             for name in names:
                 if latest[name] >= start[name] > end[name]:
                     raise ConfigError(
-                        f"{data_loss.text(name)}: the start, offset {start[name]}, is after the "
-                        f"end, offset {end[name]}"
+                        f"{data_loss.partition_text(name)}: the start, offset {start[name]}, is "
+                        f"after the end, offset {end[name]}"
                     )
                 if end[name] > latest[name]:
                     losses.append(data_loss.ends_early(name, end[name], latest[name]))
@@ -209,17 +209,18 @@ class BatchReader(Planner, DataSourceReader):
 
 
 class StreamReader(Planner, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Offsets are those of Spark's Kafka connector: `{"topic": {"0": 23}}`."""
+    """Its offsets have the form of Spark's Kafka connector: `{"topic": {"0": 23}}`."""
 
+    #: With the trigger availableNow: the end offsets at the start of the query.
     _stop_at: Positions | None = None
     #: The end offsets when they were last looked up, for progress reports.
-    _seen: Positions | None = None
-    #: The deadline until which a batch waits for `minOffsetsPerTrigger`; the first does not wait.
+    _last_ends: Positions | None = None
+    #: Until when the next batch waits for `minOffsetsPerTrigger`; the first batch does not wait.
     _wait_deadline: Deadline | None = None
 
     def __init__(self, options: SourceOptions) -> None:
         super().__init__(options)
-        #: The topics' ids when this query last looked.
+        #: The topics' ids when they were last looked up.
         self._known_ids: dict[str, Uuid] = {}
 
     def initialOffset(self) -> Nested:
@@ -236,7 +237,7 @@ class StreamReader(Planner, DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def latestOffset(self, start: Nested, limit: ReadLimit) -> Nested:
         with brief_errors(self._options.servers):
-            self._seen = end = self._latest() if self._stop_at is None else self._stop_at
+            self._last_ends = end = self._latest() if self._stop_at is None else self._stop_at
             begin = self._with_new(self._without_recreated(start, end), end)
             if self._waits_for_more(begin, end):
                 return start
@@ -249,49 +250,53 @@ class StreamReader(Planner, DataSourceStreamReader, SupportsTriggerAvailableNow)
             self._stop_at = self._latest()
 
     def reportLatestOffset(self) -> Nested | None:
-        return None if self._seen is None else positions.nested(self._seen)
+        return None if self._last_ends is None else positions.nested(self._last_ends)
 
     def partitions(self, start: Nested, end: Nested) -> Sequence[InputPartition]:
         with brief_errors(self._options.servers):
-            until = positions.flat(end)
-            known, now = positions.topic_ids(start), positions.topic_ids(end)
-            recreated = data_loss.recreated_topics(known, now)
+            end_offsets = positions.flat(end)
+            old_ids, new_ids = positions.topic_ids(start), positions.topic_ids(end)
+            recreated = data_loss.recreated_topics(old_ids, new_ids)
             losses = [
-                data_loss.recreation(each, known[each], now[each], "it is read from its start")
+                data_loss.recreation(
+                    each, old_ids[each], new_ids[each], "it is read from its start"
+                )
                 for each in recreated
             ]
-            begin = _without(positions.flat(start), recreated)
-            added = self._offsets([name for name in until if name not in begin], EARLIEST)
+            begin = _without_topics(positions.flat(start), recreated)
+            added = self._offsets([name for name in end_offsets if name not in begin], EARLIEST)
             return self._readable_tasks(
-                begin | added, until, losses + data_loss.skipped_in_new_partitions(added)
+                begin | added, end_offsets, losses + data_loss.skipped_in_new_partitions(added)
             )
 
     def _without_recreated(self, start: Nested, end: Positions) -> Positions:
-        """`start` without the partitions of topics that were created again since."""
-        now = self._ids_of(end)
+        """`start` without topics that were created again, which are reported or raise an error."""
+        new_ids = self._ids_of(end)
         remembers = self._options.remembers_topic_ids
-        known = self._known_ids | (positions.topic_ids(start) if remembers else {})
-        recreated = data_loss.recreated_topics(known, now)
+        old_ids = self._known_ids | (positions.topic_ids(start) if remembers else {})
+        recreated = data_loss.recreated_topics(old_ids, new_ids)
         if recreated and (self._options.fails_on_data_loss or not remembers):
-            # Without the ids in the checkpoint a batch that is planned again would differ.
+            # Without the ids in the checkpoint, Spark might plan the same batch differently later.
             consequence = "rememberTopicIds=true would read it from its start"
             data_loss.raise_or_report(
-                [data_loss.recreation(t, known[t], now[t], consequence) for t in recreated],
+                [data_loss.recreation(t, old_ids[t], new_ids[t], consequence) for t in recreated],
                 is_fatal=self._options.fails_on_data_loss,
             )
-        self._known_ids |= now
-        return _without(positions.flat(start), recreated if remembers else [])
+        self._known_ids |= new_ids
+        return _without_topics(positions.flat(start), recreated if remembers else [])
 
-    def _with_topic_ids(self, found: Positions) -> Nested:
-        """Offsets as Spark keeps them, with the topics' ids if they are to be remembered."""
-        ids = self._ids_of(found) if self._options.remembers_topic_ids else {}
-        return positions.nested(found, ids)
+    def _with_topic_ids(self, offsets_found: Positions) -> Nested:
+        """Offsets in the form of a checkpoint, with the topics' ids if rememberTopicIds is set."""
+        ids = self._ids_of(offsets_found) if self._options.remembers_topic_ids else {}
+        return positions.nested(offsets_found, ids)
 
-    def _ids_of(self, found: Positions) -> dict[str, Uuid]:
-        return {name: self._cluster.topic(name).id for name in {topic for topic, _ in found}}
+    def _ids_of(self, offsets_found: Positions) -> dict[str, Uuid]:
+        return {
+            name: self._cluster.topic(name).id for name in {topic for topic, _ in offsets_found}
+        }
 
     def _waits_for_more(self, begin: Positions, end: Positions) -> bool:
-        """Whether there are fewer offsets than a batch is to have, and there is still time."""
+        """Whether to wait, as there are too few offsets for a batch and time is left."""
         least = self._options.min_offsets_per_trigger
         if least is None or self._stop_at is not None:
             return False
@@ -306,9 +311,9 @@ class StreamReader(Planner, DataSourceStreamReader, SupportsTriggerAvailableNow)
         return False
 
     def _with_new(self, start: Positions, end: Positions) -> Positions:
-        """`start` with the partitions that were added since; these are read from their start."""
+        """`start` with the new partitions of `end`, which are read from their start."""
         return start | self._offsets([name for name in end if name not in start], EARLIEST)
 
 
-def _without(found: Positions, topics: Sequence[str]) -> Positions:
-    return {name: offset for name, offset in found.items() if name[0] not in topics}
+def _without_topics(offsets_found: Positions, topics: Sequence[str]) -> Positions:
+    return {name: offset for name, offset in offsets_found.items() if name[0] not in topics}

@@ -1,4 +1,4 @@
-"""Reads a Delta table in Spark without Delta's jar: its own schema, and its live files alone."""
+"""Reads a Delta table in Spark without Delta's jar: with its schema, and only its live files."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from kraftlog.errors import ConfigError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: Features of Delta after which a table is more than the rows of its files.
-_BEYOND_FILES = ("columnMapping", "deletionVectors")
+#: Features of Delta with which a table has other rows or columns than its files.
+_UNSUPPORTED = ("columnMapping", "deletionVectors")
 
 
 def read_table(spark: SparkSession, path: str) -> DataFrame:
     """The newest version of a Delta table; columns that a file does not have are null.
 
-    Spark's `read.parquet` of the files alone takes the columns of one of them, and leaves out
-    those that are in the names of directories.
+    Without the table's schema, Spark's `read.parquet` would take the columns of a single file, and
+    without the base path leave out the columns in the names of directories.
     """
     table = _opened(path)
-    # Delta writes a schema as Spark does.
+    # Delta's JSON of a schema is Spark's.
     schema = StructType.fromJson(json.loads(table.schema().to_json()))
     base = path if "://" in path else os.path.abspath(path)
     files = _files(table, base)
     if not files:
         return spark.createDataFrame([], schema)
-    # Spark takes each of these as a pattern, the base path as it is.
+    # Spark takes each file as a glob pattern, but the base path literally.
     patterns = [re.sub(r"([\\*?{}\[\]])", r"\\\1", file) for file in files]
     rows = spark.read.schema(schema).option("basePath", base).parquet(*patterns)
     return rows.select([f"`{name.replace('`', '``')}`" for name in schema.names])
 
 
 def _files(table: DeltaTable, base: str) -> list[str]:
-    """The files of the newest version, as Spark takes paths: not as URLs."""
+    """The files of the newest version as paths, because Spark does not decode URLs."""
     if "://" in base:
         return [*table.file_uris()]
     actions = pa.table(table.get_add_actions(flatten=True))
@@ -58,11 +58,11 @@ def _opened(path: str) -> DeltaTable:
         ) from None
     protocol = table.protocol()
     features = {*(protocol.reader_features or ())}
-    if protocol.min_reader_version == 2:  # it has this feature alone
-        features.add(_BEYOND_FILES[0])
-    if beyond := [name for name in _BEYOND_FILES if name in features]:
+    if protocol.min_reader_version == 2:  # version 2 means column mapping
+        features.add(_UNSUPPORTED[0])
+    if unsupported := [name for name in _UNSUPPORTED if name in features]:
         raise ConfigError(
-            f"{path} is a Delta table with {' and '.join(beyond)}, which its files do not show: "
-            "read it with Spark's connector for Delta"
+            f"{path} is a Delta table with {' and '.join(unsupported)}, which its files do not "
+            "show: read it with Spark's connector for Delta"
         )
     return table

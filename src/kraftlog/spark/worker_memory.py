@@ -11,15 +11,15 @@ import os
 
 #: Spark sets it in a worker that runs more than one task.
 _REUSED = "SPARK_REUSE_WORKER"
-#: The process that has done it; a process that is forked from it has to do it for itself.
-_done_in = 0
+#: The id of the process that has frozen its modules; a process forked from it has to do so itself.
+_frozen_in = 0
 
 
 def freeze_modules() -> None:
-    """Leave what a worker has loaded out of later collections; called at the end of a task."""
-    global _done_in
-    if _REUSED not in os.environ or _done_in == os.getpid():
+    """Exclude the objects that exist now from later collections; called at the end of a task."""
+    global _frozen_in
+    if _REUSED not in os.environ or _frozen_in == os.getpid():
         return
-    _done_in = os.getpid()
-    gc.collect()  # or garbage would be kept, too
+    _frozen_in = os.getpid()
+    gc.collect()  # or existing garbage would never be freed
     gc.freeze()

@@ -1,9 +1,9 @@
 """Starts Spark's Python processes with the compiled pyspark of site-packages.
 
-Spark puts a zip with the sources of pyspark in front of PYTHONPATH, and Python never keeps what it
-compiles of a zip. So every process of Python's (the worker daemon, the planners, that of each
-stream) would compile pyspark again, for more than half a second of CPU. A script in front of Python
-takes the zip out of PYTHONPATH.
+Spark puts a zip with the sources of pyspark in front of PYTHONPATH, and Python does not cache the
+bytecode of modules in a zip. So every Python process of Spark (the worker daemon, the planners, and
+one for each stream) would compile pyspark again, for more than half a second of CPU. Therefore
+Spark starts a script, which removes the zip from PYTHONPATH and executes Python.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from kraftlog.spark.launchers import launcher_path, write_launcher
 
 _LAUNCHER = """#!/bin/sh
-# Starts Python for Spark without Spark's zips of sources, which site-packages has compiled.
+# Starts Python for Spark without Spark's zips of sources: site-packages has the same, compiled.
 set -f
 IFS=:
 kept=
@@ -29,26 +29,26 @@ done
 export PYTHONPATH="$kept"
 exec {python} "$@"
 """
-#: Spark starts workers with the first, and what plans a source or a sink with the second.
+#: Spark starts workers with the first, and the planners of sources and sinks with the second.
 _VARIABLES = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
 
 
 def choose_python(*, is_local: bool) -> None:
-    """Tell Spark which Python to start, unless the user did: this one, locally by the script.
+    """Let Spark start this Python, unless the user chose another one; locally through the script.
 
     Other machines of a cluster do not have the script.
     """
-    # With a SPARK_HOME, the pyspark of site-packages may be another one than Spark's.
-    by_script = is_local and "SPARK_HOME" not in os.environ
+    # With SPARK_HOME, Spark may have another version of pyspark than site-packages.
+    uses_script = is_local and "SPARK_HOME" not in os.environ
     script = launcher_path(f"python{sys.executable}")
-    chosen = _written(script) if by_script else sys.executable
+    executable = _write_script(script) if uses_script else sys.executable
     for name in _VARIABLES:
         if os.environ.get(name, script) == script:  # not set, or set before by this function
-            os.environ[name] = chosen
+            os.environ[name] = executable
 
 
-def _written(script: str) -> str:
-    """The path of the script, once it is there; this Python if there is no place for it."""
+def _write_script(script: str) -> str:
+    """Write the script and return its path, or the path of this Python if it can't be written."""
     found = find_spec("pyspark")
     assert found is not None
     assert found.origin is not None

@@ -1,7 +1,7 @@
 """Merges a table's small files into larger ones, which stay sorted by partition and offset.
 
-A merged file has records of one partition, in the order of the log, so that readers that look for
-offsets can skip it, and `verify` can compare its bytes as they are.
+A merged file has records of one partition, in the order of the log. So readers that look for
+offsets can skip it by its statistics, and `verify` need not sort its rows.
 """
 
 from __future__ import annotations
@@ -21,36 +21,37 @@ if TYPE_CHECKING:
 
     from kraftlog.spark.lake.table import ArchiveTable
 
-#: Files of less than half the target are merged up to it.
+#: Files of less than half this size are merged into files of at most this size.
 TARGET_BYTES = 256 << 20
 
 
 class _SmallFile(NamedTuple):
-    #: The date, if the table is partitioned, and the partition: what a file may be merged with.
+    #: The date (empty if the table is not partitioned by it) and the partition of all its records.
+    #: Only files of the same group are merged.
     group: tuple[str, int]
-    first: int
+    first_offset: int
     path: str
     size: int
 
 
 def compact(table: ArchiveTable, target_bytes: int = TARGET_BYTES) -> tuple[int, int]:
-    """Merge small files in one commit; return how many files were replaced, and by how many."""
+    """Merge small files in one commit; return the numbers of replaced and of new files."""
     table.refresh()
     removed: list[str] = []
     writer = FileWriter(table.path, "compacted", by_date=table.is_by_date)
     for files in _mergeable(_small_files(table, target_bytes), target_bytes):
-        for each in files:
-            for rows in _rows(os.path.join(table.path, each.path), table.schema):
+        for file in files:
+            for rows in _rows(os.path.join(table.path, file.path), table.schema):
                 writer.write(rows)
         writer.close()
-        removed += [each.path for each in files]
+        removed += [file.path for file in files]
     if removed:
         table.replace(removed, writer.written)
     return len(removed), len(writer.written)
 
 
 def _small_files(table: ArchiveTable, target_bytes: int) -> list[_SmallFile]:
-    found = []
+    files = []
     for action in table.actions():
         partition = action.get("min.partition")
         is_small = action["size_bytes"] < target_bytes // 2
@@ -58,22 +59,22 @@ def _small_files(table: ArchiveTable, target_bytes: int) -> list[_SmallFile]:
             continue
         date = str(action.get(f"partition.{DATE}", ""))
         path = unquote(action["path"])
-        found.append(
+        files.append(
             _SmallFile((date, partition), action["min.offset"], path, action["size_bytes"])
         )
-    return sorted(found)
+    return sorted(files)
 
 
 def _mergeable(files: Sequence[_SmallFile], target_bytes: int) -> Iterator[list[_SmallFile]]:
-    """Runs of at least two files of one partition, each run of at most the target size together."""
+    """Groups of at least two files to merge: of one partition, and in total at most the target."""
     run: list[_SmallFile] = []
-    for each in files:
-        is_full = run and sum(file.size for file in run) + each.size > target_bytes
-        if run and (each.group != run[0].group or is_full):
+    for file in files:
+        is_full = run and sum(other.size for other in run) + file.size > target_bytes
+        if run and (file.group != run[0].group or is_full):
             if len(run) > 1:
                 yield run
             run = []
-        run.append(each)
+        run.append(file)
     if len(run) > 1:
         yield run
 

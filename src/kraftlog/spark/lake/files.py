@@ -1,6 +1,6 @@
 """Writes the rows of a range of offsets as Parquet files into a table's directory.
 
-A file belongs to the table only once a commit names it; those of a failed task are never named.
+A file belongs to the table only once a commit names it; no commit names a failed task's files.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _DAY_US = 86_400_000_000
 _REPETITIVE = ("topic", "partition", "timestampType", "reason")
 #: Columns that grow slowly from row to row.
 _GROWING = ("offset", "timestamp")
-#: Columns whose smallest and largest values a commit records, for readers to skip files. Tables
-#: declare them, because deltalake takes the bounds of all declared columns (by default of all) that
-#: it does not find as null, and then finds no row by a filter on them.
+#: Columns whose smallest and largest values a commit records, so that readers can skip files. The
+#: table's property `delta.dataSkippingStatsColumns` has to name exactly these: by default it means
+#: all columns, and deltalake takes missing bounds for nulls, so that a filter would find no row.
 BOUNDED = ("partition", "offset", "timestamp")
 STATISTICS = {"delta.dataSkippingStatsColumns": ",".join(BOUNDED)}
 
@@ -45,7 +45,7 @@ class WrittenFile(Value):
     #: Smallest and largest value of the bounded columns, which have no nulls, as Delta's JSON.
     stats: str
     date: str | None = None
-    #: The columns, as Arrow serializes them in base64.
+    #: The columns: Arrow's serialized schema, in base64.
     schema: str = ""
 
     def fields(self) -> dict[str, Any]:
@@ -57,7 +57,7 @@ class WrittenFile(Value):
 
 
 class FileWriter:
-    """Writes record batches to files: one for each date if `by_date`, and for each schema."""
+    """Writes rows to files: a new file for each schema and, if `by_date`, for each date."""
 
     def __init__(self, directory: str, name: str, *, by_date: bool = False) -> None:
         self._directory = directory
@@ -67,7 +67,7 @@ class FileWriter:
         self.written: list[WrittenFile] = []
 
     def write(self, rows: pa.RecordBatch) -> None:
-        for date, part in _by_date(rows) if self._by_date else [(None, rows)]:
+        for date, part in _split_by_date(rows) if self._by_date else [(None, rows)]:
             file = self._open.get(date)
             if file is not None and not file.schema.equals(part.schema):
                 self.written.append(file.close())
@@ -77,7 +77,7 @@ class FileWriter:
             file.write(part)
 
     def close(self) -> list[WrittenFile]:
-        """Finish the files; return all that were written."""
+        """Finish the open files; return all files that this writer has written."""
         for file in self._open.values():
             self.written.append(file.close())
         self._open.clear()
@@ -93,8 +93,8 @@ class _OpenFile:
         self._whole_path = os.path.join(directory, self._path)
         self.schema = schema
         self._rows = 0
-        self._least: dict[str, int] = {}
-        self._most: dict[str, int] = {}
+        self._minimums: dict[str, int] = {}
+        self._maximums: dict[str, int] = {}
         names = set(schema.names)
         self._writer = pq.ParquetWriter(
             self._whole_path,
@@ -111,21 +111,21 @@ class _OpenFile:
         self._writer.write_batch(rows)
         self._rows += len(rows)
         for name in BOUNDED:
-            found = pc.min_max(rows.column(name).cast(pa.int64()))
-            low, high = found["min"].as_py(), found["max"].as_py()
-            self._least[name] = min(low, self._least.get(name, low))
-            self._most[name] = max(high, self._most.get(name, high))
+            bounds = pc.min_max(rows.column(name).cast(pa.int64()))
+            low, high = bounds["min"].as_py(), bounds["max"].as_py()
+            self._minimums[name] = min(low, self._minimums.get(name, low))
+            self._maximums[name] = max(high, self._maximums.get(name, high))
 
     def close(self) -> WrittenFile:
         self._writer.close()
-        # What a commit names has to survive a power failure.
+        # A file that a commit names has to survive a power failure.
         with open(self._whole_path, "rb") as file:
             os.fsync(file.fileno())
             size = os.fstat(file.fileno()).st_size
         stats = {
             "numRecords": self._rows,
-            "minValues": _bounds(self._least),
-            "maxValues": _bounds(self._most),
+            "minValues": _bounds(self._minimums),
+            "maxValues": _bounds(self._maximums),
             "nullCount": dict.fromkeys(BOUNDED, 0),
         }
         return WrittenFile(
@@ -134,7 +134,7 @@ class _OpenFile:
 
 
 def schema_text(schema: pa.Schema) -> str:
-    """A schema as text, to send it from a task to the driver."""
+    """A schema as base64 text, for the way from a task to the driver."""
     import base64
 
     return base64.b64encode(schema.serialize()).decode()
@@ -147,14 +147,14 @@ def schema_of(text: str) -> pa.Schema:
 
 
 def _bounds(found: Mapping[str, int]) -> dict[str, int | str]:
-    """Bounds as Delta has them: numbers, and times in ISO 8601 of milliseconds, as in Kafka."""
+    """Bounds as in Delta's log: numbers, and the timestamp in ISO 8601 with milliseconds."""
     seconds, micros = divmod(found["timestamp"], 1_000_000)
     time = f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{micros // 1000:03}Z"
     return {**found, "timestamp": time}
 
 
-def _by_date(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The rows of each date in UTC, in their order."""
+def _split_by_date(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Split rows by their date in UTC; each part keeps the order of its rows."""
     days = values_of(rows.column("timestamp")) // _DAY_US
     for day in np.unique(days):
         date = str(np.datetime64(int(day), "D"))

@@ -1,7 +1,7 @@
 """Where an archive keeps a topic, and the columns that describe a record.
 
 DIR/<topic>                       the topic's Delta table
-DIR/_dead_letters                 one Delta table: records that could not be decoded
+DIR/_dead_letters                 a Delta table for all topics: records that could not be decoded
 DIR/_kraftlog/<topic>/checkpoint  the checkpoint of the topic's streaming query
 DIR/_kraftlog/<topic>/lock        held by the process that archives the topic
 """
@@ -16,7 +16,7 @@ import pyarrow as pa
 from kraftlog.errors import ConfigError
 from kraftlog.spark.schema import HEADERS, arrow_schema
 
-#: Columns of a table beside `key` and those of the value, in the connector's words.
+#: Where and when a record was written: columns of each table, with the names of Spark's connector.
 POSITION = ("partition", "offset", "timestamp", "timestampType")
 #: The columns of a table whose values are not decoded.
 RAW = pa.schema([f for f in arrow_schema(with_headers=True) if f.name != "topic"])
@@ -33,17 +33,18 @@ DEAD_LETTER = pa.schema(
         ("reason", pa.string()),
     ]
 )
-#: The column of a table that is partitioned by date.
+#: The additional column of a table that is partitioned by date.
 DATE = "date"
 #: The topic names that Kafka accepts.
-_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _DEAD_LETTERS, _PRIVATE = "_dead_letters", "_kraftlog"
 
 
 def check_topic(name: str) -> None:
+    """Raise ConfigError unless a topic can have this name, and a table in the archive."""
     if name in {_DEAD_LETTERS, _PRIVATE}:
         raise ConfigError(f"topic {name} can't be archived: the archive uses this name itself")
-    if not _NAME.fullmatch(name) or name in {".", ".."}:
+    if not _TOPIC_NAME.fullmatch(name) or name in {".", ".."}:
         raise ConfigError(
             f"'{name}' can't be the name of a topic, and patterns are not accepted: name each "
             "topic, as in: archive orders payments --to lake. "

@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.client.cluster import Cluster
-    from kraftlog.spark.lake.decode import Decoded
 
 
 @dataclass
 class Outcome:
-    """The result of a range. A refusal is a field and not an exception, as Spark retries those."""
+    """The result of a range. A refusal is a field, as Spark would retry a task that raises."""
 
     partition: int
     start: int
     end: int
     rows: int = 0
+    #: The number of dead letters.
     bad: int = 0
     files: list[WrittenFile] = field(default_factory=list)
     dead_letters: list[WrittenFile] = field(default_factory=list)
-    #: Ranges of offsets that were deleted from the log before.
+    #: Ranges of offsets that were deleted from the log before they were archived.
     lost: list[tuple[int, int]] = field(default_factory=list)
     #: By name of a field without a column: the number of records that have the field.
     ignored: dict[str, int] = field(default_factory=dict)
@@ -62,32 +62,32 @@ class Outcome:
 
 
 class RangeArchiver:
-    """Writes one range; `decoding` are the values of `lake.decode.Decoding`."""
+    """Archives one range; `decoding` has the attributes of `lake.decode.Decoding` by name."""
 
     def __init__(
         self,
         cluster: Cluster,
-        wanted: OffsetRange,
+        offset_range: OffsetRange,
         directory: str,
         decoding: Mapping[str, Any],
         *,
         isolation_level: int,
         may_lose: bool,
     ) -> None:
-        table = ArchiveTable.open(directory, wanted.topic)
+        table = ArchiveTable.open(directory, offset_range.topic)
         assert table is not None, "the pipeline creates the table first"
         self._cluster = cluster
-        self._range = wanted
+        self._range = offset_range
         #: The table's topic id: records of another topic with the same name are never read.
         self._topic_id = table.state.topic_uuid
         self._isolation_level = isolation_level
         self._may_lose = may_lose
         self._decoder = decoder_of(decoding, table.schema, is_new=table.is_new)
-        name = f"{wanted.partition:05}-{wanted.start:020}"
+        name = f"{offset_range.partition:05}-{offset_range.start:020}"
         self._files = FileWriter(table.path, name, by_date=table.is_by_date)
         self._dead_path = layout.dead_letters_path(directory)
-        self._dead_letters = FileWriter(self._dead_path, f"{wanted.topic}-{name}")
-        self._outcome = Outcome(wanted.partition, wanted.start, wanted.end)
+        self._dead_letters = FileWriter(self._dead_path, f"{offset_range.topic}-{name}")
+        self._outcome = Outcome(offset_range.partition, offset_range.start, offset_range.end)
 
     def run(self) -> Outcome:
         outcome = self._outcome
@@ -100,7 +100,7 @@ class RangeArchiver:
         return outcome
 
     def _read(self) -> None:
-        found = range_rows(
+        batches = range_rows(
             self._cluster,
             self._range,
             self._topic_id,
@@ -108,23 +108,24 @@ class RangeArchiver:
             isolation_level=self._isolation_level,
             with_headers=True,
         )
-        for rows in found:
+        for rows in batches:
             self._write(rows.drop_columns(["topic"]))
 
     def _after_loss(self, wanted: OffsetRange, position: int) -> OffsetRange:
         """Record the deleted range and return the range after it; raise if that is not allowed."""
-        first = offsets.find(self._cluster, {wanted.name: offsets.EARLIEST})[wanted.name].offset
-        about = f"{wanted.topic}-{wanted.partition}"
-        if first <= position:
+        log_start = offsets.find(self._cluster, {wanted.name: offsets.EARLIEST})[wanted.name].offset
+        partition = f"{wanted.topic}-{wanted.partition}"
+        if log_start <= position:
             raise LakeError(
-                f"{about}: the log does not have offset {position}, but begins before it: its end "
-                "was lost, or the topic was deleted and made again"
+                f"{partition}: the log has earlier offsets, but not {position}: it was truncated, "
+                "or the topic was deleted and created again"
             )
-        end = min(first, wanted.end)
+        end = min(log_start, wanted.end)
         if not self._may_lose:
             raise LakeError(
-                f"{about}: offsets {position} to {end - 1} were deleted from the log before they "
-                f"were archived ({end - position} offsets): --allow-data-loss goes on after them"
+                f"{partition}: offsets {position} to {end - 1} were deleted from the log before "
+                f"they were archived ({end - position} offsets): --allow-data-loss goes on after "
+                "them"
             )
         self._outcome.lost.append((position, end))
         return OffsetRange(*wanted.name, end, wanted.end)
@@ -134,20 +135,19 @@ class RangeArchiver:
             return
         if self._decoder is not None:
             decoded = self._decoder.decode(rows)
-            self._count(decoded)
+            for name, count in decoded.ignored.items():
+                self._outcome.ignored[name] = self._outcome.ignored.get(name, 0) + count
+            if decoded.bad:
+                self._write_dead_letters(decoded.raw, decoded.bad)
             rows = decoded.rows
         if len(rows):
             self._files.write(rows)
             self._outcome.rows += len(rows)
 
-    def _count(self, decoded: Decoded) -> None:
-        for name, count in decoded.ignored.items():
-            self._outcome.ignored[name] = self._outcome.ignored.get(name, 0) + count
-        bad = decoded.bad
-        if not bad:
-            return
+    def _write_dead_letters(self, batch: pa.RecordBatch, bad: Mapping[int, str]) -> None:
+        """Write the records that could not be decoded; `bad` has the reasons by row."""
         rows = sorted(bad)
-        raw = decoded.raw.take(row_numbers(rows))
+        raw = batch.take(row_numbers(rows))
         columns = {name: raw.column(name) for name in raw.schema.names}
         columns["topic"] = byte_strings([self._range.topic.encode()] * len(rows), pa.string())
         reasons = [bad[row].encode(errors="replace") for row in rows]

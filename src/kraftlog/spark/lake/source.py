@@ -1,7 +1,7 @@
 """The source of `kraftlog pipeline archive`: its tasks write files, and its rows describe them.
 
 A task reads a range of offsets from the broker and writes it as Parquet into the directory of the
-topic's table, so that records pass through Python's worker only, and never through Java. Spark gets
+topic's table, so that records never leave Spark's Python worker for the JVM. Spark gets
 one row for each range. The driver commits the files of a batch.
 """
 
@@ -37,7 +37,7 @@ _ARROW = pa.schema([("partition", pa.int32()), ("outcome", pa.string())])
 
 
 class ArchiveSource(DataSource):
-    """Options beside the source's: archive.directory, .decoding, .end, .once, .allowDataLoss."""
+    """Takes the options of the source `kraftlog`, and those that begin with `archive.`."""
 
     @classmethod
     def name(cls) -> str:
@@ -51,7 +51,7 @@ class ArchiveSource(DataSource):
 
 
 class ArchiveReader(StreamReader):
-    """Reads what the table does not have yet, whatever offsets Spark's checkpoint has."""
+    """Reads the offsets that the table does not have yet, whatever Spark's checkpoint says."""
 
     def __init__(self, given: dict[str, str]) -> None:
         options = Options(given)
@@ -76,9 +76,9 @@ class ArchiveReader(StreamReader):
             self._stop_at = positions.prorated(begin, self._stop_at, most)
 
     def partitions(self, start: Nested, end: Nested) -> Sequence[InputPartition]:
-        until = positions.flat(end)
-        begin = self._with_new(positions.flat(start), until) | self._archived()
-        return self._tasks(begin, until)
+        end_offsets = positions.flat(end)
+        begin = self._with_new(positions.flat(start), end_offsets) | self._archived()
+        return self._tasks(begin, end_offsets)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, TaskRange)
@@ -99,7 +99,7 @@ class ArchiveReader(StreamReader):
         freeze_modules()
 
     def _without_recreated(self, start: Nested, end: Positions) -> Positions:
-        """Nothing is removed: the tasks and the commit compare the topic's id with the table's."""
+        """`start` unchanged: the tasks and the commit compare the topic's id with the table's."""
         return positions.flat(start)
 
     def _archived(self) -> Positions:
@@ -108,7 +108,7 @@ class ArchiveReader(StreamReader):
         return {(self._topic, index): offset for index, offset in table.state.offsets.items()}
 
     def _latest(self) -> Positions:
-        """The end offsets: those of the log, or of --until if they come first."""
+        """Where the archive ends now: at the log's end, or at --until where that is earlier."""
         latest = super()._latest()
         end = dict(self._end or ())
         return {name: min(offset, end.get(name, offset)) for name, offset in latest.items()}

@@ -1,8 +1,8 @@
-"""What each commit of a table records beside its files: where the table is in its topic's log.
+"""What each commit of a table records beside its files: which offsets of its topic the table has.
 
-It is in the commit's metadata under the key `kraftlog`, so `DeltaTable.history()` shows it. A
-commit with files and its record are atomic, so the newest record is the truth about what the table
-has: a batch of the pipeline begins where it says, whatever a checkpoint or a group says.
+The record is in the commit's metadata under the key `kraftlog`, so `DeltaTable.history()` shows it.
+As it is committed together with the files, the newest record is always true: a batch of the
+pipeline begins at its offsets, whatever Spark's checkpoint or a consumer group says.
 """
 
 from __future__ import annotations
@@ -21,31 +21,33 @@ if TYPE_CHECKING:
 
     from kraftlog.types import Uuid
 
+#: The key of the record in a commit's metadata, and the version of the record's format.
 KEY = "kraftlog"
 FORMAT = 1
 
 
 @dataclass
 class ArchiveState:
-    """The record of a commit; partitions are numbers, ranges are pairs of offsets."""
+    """The record of a commit, by partition number; in a range of offsets the end is exclusive."""
 
     topic: str
     #: As text; empty if the brokers are too old for topic ids.
     topic_id: str
+    #: The value of --decode.
     decode: str
-    #: The next offset of each partition that the table does not have.
+    #: The first offset of each partition that the table does not have yet.
     offsets: dict[int, int]
-    #: The range of offsets that the commit added to each partition; the end is exclusive.
+    #: The range of offsets that the commit added to each partition.
     ranges: dict[int, tuple[int, int]] = field(default_factory=dict)
     #: Ranges of offsets that were deleted from the log before they were archived.
     lost: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
-    #: The id of the streaming query and its batch; a new checkpoint has a new query.
+    #: The id of the streaming query and of its batch; a new checkpoint means a new query id.
     query: str = ""
     batch: int = -1
     #: The number of rows and of dead letters since the table was created.
     rows: int = 0
     bad: int = 0
-    #: Files that the commit adds to the table of dead letters, in a commit that follows.
+    #: Files to be added to the table of dead letters, by a commit of its own that follows.
     dead_letters: tuple[WrittenFile, ...] = ()
     #: By name of a field without a column: the number of records that have the field.
     ignored: dict[str, int] = field(default_factory=dict)
@@ -63,9 +65,9 @@ class ArchiveState:
                 "topic": self.topic,
                 "topicId": self.topic_id,
                 "decode": self.decode,
-                "offsets": _texts(self.offsets),
-                "ranges": _texts(self.ranges),
-                "lost": _texts(self.lost),
+                "offsets": _with_text_keys(self.offsets),
+                "ranges": _with_text_keys(self.ranges),
+                "lost": _with_text_keys(self.lost),
                 "query": self.query,
                 "batch": self.batch,
                 "rows": self.rows,
@@ -79,37 +81,39 @@ class ArchiveState:
 
 def state_of(table: DeltaTable) -> ArchiveState | None:
     """The newest record of a table; None if no commit of its history has one."""
-    for limit in (1, None):  # the last commit nearly always has it
+    for limit in (1, None):  # the last commit nearly always has one
         for commit in table.history(limit):
             if KEY in commit:
                 return _read(commit[KEY])
     return None
 
 
-def _read(found: Mapping[str, Any]) -> ArchiveState:
+def _read(record: Mapping[str, Any]) -> ArchiveState:
     return ArchiveState(
-        topic=found["topic"],
-        topic_id=found["topicId"],
-        decode=found["decode"],
-        offsets=_numbers(found["offsets"]),
-        ranges={index: (start, end) for index, (start, end) in _numbers(found["ranges"]).items()},
+        topic=record["topic"],
+        topic_id=record["topicId"],
+        decode=record["decode"],
+        offsets=_with_int_keys(record["offsets"]),
+        ranges={
+            index: (start, end) for index, (start, end) in _with_int_keys(record["ranges"]).items()
+        },
         lost={
             index: [(start, end) for start, end in lost]
-            for index, lost in _numbers(found["lost"]).items()
+            for index, lost in _with_int_keys(record["lost"]).items()
         },
-        query=found["query"],
-        batch=found["batch"],
-        rows=found["rows"],
-        bad=found["bad"],
-        dead_letters=tuple(WrittenFile.read(each) for each in found["deadLetters"]),
-        ignored=dict(found["ignored"]),
-        begun_at=found.get("from", ""),
+        query=record["query"],
+        batch=record["batch"],
+        rows=record["rows"],
+        bad=record["bad"],
+        dead_letters=tuple(WrittenFile.read(each) for each in record["deadLetters"]),
+        ignored=dict(record["ignored"]),
+        begun_at=record.get("from", ""),
     )
 
 
-def _texts(by_partition: Mapping[int, Any]) -> dict[str, Any]:
+def _with_text_keys(by_partition: Mapping[int, Any]) -> dict[str, Any]:
     return {str(index): value for index, value in sorted(by_partition.items())}
 
 
-def _numbers(by_partition: Mapping[str, Any]) -> dict[int, Any]:
+def _with_int_keys(by_partition: Mapping[str, Any]) -> dict[int, Any]:
     return {int(index): value for index, value in by_partition.items()}

@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 
 class LakeError(KraftlogError):
-    """The table and the topic contradict each other; nothing was written."""
+    """The table and the topic contradict each other, so nothing is committed."""
 
 
 class ArchiveTable:
     """A topic's table: opened or created, and extended by one commit for each batch.
 
     The commit also names the files of the batch's dead letters. These are committed to their own
-    table afterwards; if that did not happen, `finish` does it before the next batch.
+    table afterwards; if a crash prevents that, the next run does it before its first batch.
     """
 
     def __init__(self, directory: str, table: DeltaTable, state: ArchiveState) -> None:
@@ -46,7 +46,7 @@ class ArchiveTable:
     def open(cls, directory: str, topic: str) -> ArchiveTable | None:
         """The table of a topic, if it exists."""
         path = layout.table_path(directory, topic)
-        table = _opened(path)
+        table = _open_if_exists(path)
         if table is None:
             return None
         state = state_of(table)
@@ -81,8 +81,8 @@ class ArchiveTable:
 
     @property
     def version(self) -> int:
-        found: int = self._table.version()
-        return found
+        version: int = self._table.version()
+        return version
 
     @property
     def is_new(self) -> bool:
@@ -95,7 +95,7 @@ class ArchiveTable:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of the table's files."""
+        """The columns that the table's files have: all but the date, which is in their paths."""
         schema = pa.schema(self._table.schema().to_arrow())
         return pa.schema([field for field in schema if field.name != layout.DATE])
 
@@ -113,22 +113,22 @@ class ArchiveTable:
     def commit(self, state: ArchiveState, files: Sequence[WrittenFile]) -> None:
         """Add the files of a batch; `state` is the record of the commit."""
         if added := self._new_columns(files):
-            self.add_columns(added)  # its own commit, with the record as it was
+            self.add_columns(added)  # a commit of its own, which repeats the previous record
         _append(self._table, files, state, state.metadata())
         self._table.update_incremental()
         self.state = state
-        self.finish()
+        self.commit_dead_letters()
 
     def actions(self) -> list[dict[str, Any]]:
-        """The table's files with their statistics."""
-        found: list[dict[str, Any]] = pa.table(
+        """Delta's `add` action of each file: its path, size and statistics, flattened."""
+        actions: list[dict[str, Any]] = pa.table(
             self._table.get_add_actions(flatten=True)
         ).to_pylist()
-        return found
+        return actions
 
     def replace(self, removed: Sequence[str], files: Sequence[WrittenFile]) -> None:
-        """Replace files by others with the same rows; the record stays as it is."""
-        by_path = {unquote(each["path"]): each for each in self.actions()}
+        """Replace files by others with the same rows; the newest record is repeated."""
+        by_path = {unquote(action["path"]): action for action in self.actions()}
         now_ms = wall_ms()
         removals = [
             RemoveAction(
@@ -150,12 +150,12 @@ class ArchiveTable:
         )
         self._table.update_incremental()
 
-    def finish(self) -> None:
-        """Commit the last batch's dead letters, unless that was done."""
+    def commit_dead_letters(self) -> None:
+        """Commit the dead letters of the last batch, unless their table has them already."""
         if not self.state.dead_letters:
             return
         path = layout.dead_letters_path(self._directory)
-        table = _opened(path) or DeltaTable.create(
+        table = _open_if_exists(path) or DeltaTable.create(
             path,
             layout.DEAD_LETTER,
             mode="ignore",
@@ -168,7 +168,7 @@ class ArchiveTable:
             _append(table, self.state.dead_letters, self.state, None)
 
     def add_columns(self, columns: Sequence[pa.Field]) -> None:
-        """Add columns, or fields to columns, which are null in the records that the table has."""
+        """Add columns, or fields of columns; they are null in rows that the table already has."""
         fields = Schema.from_arrow(pa.schema(columns)).fields
         self._table.alter.add_columns(
             fields, commit_properties=CommitProperties(custom_metadata=self.state.metadata())
@@ -176,22 +176,22 @@ class ArchiveTable:
         self._table.update_incremental()
 
     def _new_columns(self, files: Sequence[WrittenFile]) -> list[pa.Field]:
-        """Columns of the files that the table does not have, or with fields that it lacks."""
+        """The columns of the files that are new in the table, or have new fields."""
         known = {field.name: field for field in self.schema}
         wanted = dict(known)
         for file in files:
             for field in schema_of(file.schema):
-                before = wanted.setdefault(field.name, field)
-                kind = merged_type(before.type, field.type)
-                if kind is None and before is known.get(field.name):
+                column = wanted.setdefault(field.name, field)
+                kind = merged_type(column.type, field.type)
+                if kind is None and column is known.get(field.name):
                     continue
                 if kind is None:
                     raise LakeError(
                         f"{self.state.topic}: new column {field.name} has two types, "
-                        f"{before.type} and {field.type}: give its type with --schema, or leave "
+                        f"{column.type} and {field.type}: give its type with --schema, or leave "
                         "it out with --on-drift ignore"
                     )
-                wanted[field.name] = before.with_type(kind)
+                wanted[field.name] = column.with_type(kind)
         return [
             field
             for name, field in wanted.items()
@@ -199,7 +199,7 @@ class ArchiveTable:
         ]
 
 
-def _opened(path: str) -> DeltaTable | None:
+def _open_if_exists(path: str) -> DeltaTable | None:
     if not os.path.isdir(path):
         return None
     try:
@@ -214,7 +214,7 @@ def _append(
     state: ArchiveState,
     metadata: dict[str, object] | None,
 ) -> None:
-    """One commit, which fails if another process commits the same batch."""
+    """Add files by one commit, which fails if another process has committed the same batch."""
     actions = _additions(files, wall_ms(), is_change=True)
     properties = CommitProperties(
         custom_metadata=metadata,

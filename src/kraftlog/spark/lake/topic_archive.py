@@ -1,8 +1,9 @@
 """The archive of one topic: its table, its streaming query, and a commit for each batch.
 
-What makes it exactly once: a commit adds the files of a batch together with the offsets after them,
-and a batch begins at the offsets of the newest commit. Spark's checkpoint only proposes where a
-batch ends. So a batch that runs again finds its offsets in the table and writes nothing.
+Why each record is archived exactly once: a commit adds the files of a batch together with the
+offsets after them, and a batch begins at the offsets of the newest commit. Spark's checkpoint only
+proposes where a batch ends. So a batch that runs again finds its offsets in the table and writes
+nothing.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class BatchReport(Value):
 
 
 class TopicArchive:
-    """`prepare` makes it ready and may refuse; `start` starts the query."""
+    """Archives one topic: `prepare` checks and creates the table, `start` starts the query."""
 
     def __init__(
         self,
@@ -95,7 +96,7 @@ class TopicArchive:
         self._cluster = cluster
         self._settings = settings
         self._report = report
-        #: Called before the first tasks, so that rates leave out the start of Spark.
+        #: Called before the tasks of the first batch, so that rates leave out the start of Spark.
         self._begin: Callable[[], None] | None = begin
         self._lock: IO[str] | None = None
         self._table: ArchiveTable | None = None
@@ -111,13 +112,13 @@ class TopicArchive:
         return self._table
 
     def plan(self) -> tuple[Positions, Positions]:
-        """Where the archive would begin and end, from the table and the log; checks both."""
-        found = self._found_topic()
+        """Check the table and the log; return where the archive would begin and end."""
+        topic = self._described_topic()
         self._table = ArchiveTable.open(self._settings.directory, self.topic)
-        names = [(self.topic, each.index) for each in found.partitions]
+        names = [(self.topic, each.index) for each in topic.partitions]
         if self._table is not None:
-            self._check_table(self._table.state, found)
-        start = self._positions(names)
+            self._check_table(self._table.state, topic)
+        start = self._start_offsets(names)
         latest = self._latest(names)
         self._check_log(start, latest)
         if self._settings.end is not None:
@@ -126,12 +127,12 @@ class TopicArchive:
         return start, latest
 
     def prepare(self) -> tuple[Positions, Positions]:
-        """Do as `plan`, lock and create the table, and finish the commit of a killed run."""
+        """Lock, plan, create the table, and commit the dead letters of a killed run."""
         self._take_lock()
         start, end = self.plan()
         if self._table is None:
-            self._table = self._created(start)
-        self._table.finish()
+            self._table = self._create_table(start)
+        self._table.commit_dead_letters()
         self._apply_schema(self._table)
         return start, end
 
@@ -155,7 +156,7 @@ class TopicArchive:
             reader.load()
             .writeStream.queryName(f"archive {self.topic}")
             .option("checkpointLocation", checkpoint)
-            .foreachBatch(self._batch)
+            .foreachBatch(self._process_batch)
         )
         if settings.mode == CONTINUOUS:
             writer = writer.trigger(processingTime=settings.trigger)
@@ -184,12 +185,12 @@ class TopicArchive:
             ) from None
         self._lock = file
 
-    def _found_topic(self) -> Topic:
+    def _described_topic(self) -> Topic:
         self._cluster.drop_cache()
         return self._cluster.topic(self.topic)
 
-    def _check_table(self, state: ArchiveState, found: Topic) -> None:
-        self._check_identity(state, found)
+    def _check_table(self, state: ArchiveState, topic: Topic) -> None:
+        self._check_identity(state, topic)
         if state.decode != self._settings.decoding.kind:
             raise LakeError(
                 f"{self.topic}: the table has records with --decode {state.decode}: go on with "
@@ -203,67 +204,69 @@ class TopicArchive:
                 f"{path} exists and is not partitioned by date: leave --partition-by out to go "
                 "on with it, or archive into another directory"
             )
-        begun = state.begun_at
-        if settings.is_start_given and not begun:
+        first_start = state.begun_at
+        if settings.is_start_given and not first_start:
             note = f"{self.topic}: the table exists and goes on where it ends: --from has no effect"
             self.notes[:] = [note]
-        if settings.is_start_given and begun and begun != settings.start_text:
-            way_out = (
+        if settings.is_start_given and first_start and first_start != settings.start_text:
+            alternative = (
                 f"delete {path}, which has no records yet"
                 if self.table.is_new
                 else "archive into another directory"
             )
             raise LakeError(
-                f"{path} exists and was begun with --from {begun}, so --from "
+                f"{path} exists and was begun with --from {first_start}, so --from "
                 f"{settings.start_text} can't be followed: leave --from out to go on where the "
-                f"table ends, or {way_out}"
+                f"table ends, or {alternative}"
             )
 
-    def _check_identity(self, state: ArchiveState, found: Topic) -> None:
-        now = _id_text(found)
-        if state.topic_id and now and state.topic_id != now:
+    def _check_identity(self, state: ArchiveState, topic: Topic) -> None:
+        current_id = _id_text(topic)
+        if state.topic_id and current_id and state.topic_id != current_id:
             raise LakeError(
-                f"topic {self.topic} was deleted and made again: the table has records of topic id "
-                f"{state.topic_id}, the topic is now {now}: archive it into another directory, or "
-                f"move {layout.table_path(self._settings.directory, self.topic)} and "
+                f"topic {self.topic} was deleted and created again: the table has records of topic "
+                f"id {state.topic_id}, the topic now has id {current_id}: archive it into another "
+                f"directory, or move {layout.table_path(self._settings.directory, self.topic)} and "
                 f"{os.path.dirname(layout.checkpoint_path(self._settings.directory, self.topic))} "
                 "away"
             )
 
-    def _positions(self, names: list[PartitionName]) -> Positions:
+    def _start_offsets(self, names: list[PartitionName]) -> Positions:
         if self._table is None:
             return self._resolved(names, self._settings.start)
         known = self._table.state.offsets
         new = [name for name in names if name[1] not in known]
-        found = {(self.topic, index): offset for index, offset in known.items()}
-        return found | self._earliest(new)
+        archived = {(self.topic, index): offset for index, offset in known.items()}
+        return archived | self._earliest(new)
 
     def _check_log(self, start: Positions, latest: Positions) -> None:
         """Check that the log still has the records that follow the table's."""
-        first = self._earliest(list(latest))
+        log_start = self._earliest(list(latest))
         for name, end in latest.items():
-            about = f"{name[0]}-{name[1]}"
+            partition = f"{name[0]}-{name[1]}"
             if end < start[name] and self._table is None:
                 raise ConfigError(
-                    f"--from: {about} has offsets {first[name]} to {end}, and {start[name]} was "
-                    "given: give an offset in this range"
+                    f"--from: {partition} has offsets {log_start[name]} to {end}, and "
+                    f"{start[name]} was given: give an offset in this range"
                 )
             if end < start[name]:
                 raise LakeError(
-                    f"{about}: the log ends at offset {end}, but the table has the records before "
-                    f"{start[name]}: the cluster lost some, and others may get their offsets"
+                    f"{partition}: the log ends at offset {end}, but the table has the records "
+                    f"before {start[name]}: the cluster has lost some, and new records may get "
+                    "their offsets"
                 )
-            if first[name] > start[name] and not self._settings.allows_data_loss:
+            if log_start[name] > start[name] and not self._settings.allows_data_loss:
                 raise LakeError(
-                    f"{about}: offsets {start[name]} to {first[name] - 1} were deleted from the "
-                    f"log before they were archived ({first[name] - start[name]} offsets): "
+                    f"{partition}: offsets {start[name]} to {log_start[name] - 1} were deleted "
+                    "from the log before they were archived "
+                    f"({log_start[name] - start[name]} offsets): "
                     "--allow-data-loss goes on after them"
                 )
 
-    def _created(self, start: Positions) -> ArchiveTable:
+    def _create_table(self, start: Positions) -> ArchiveTable:
         state = ArchiveState(
             topic=self.topic,
-            topic_id=_id_text(self._found_topic()),
+            topic_id=_id_text(self._described_topic()),
             decode=self._settings.decoding.kind,
             offsets={index: offset for (_, index), offset in start.items()},
             begun_at=self._settings.start_text,
@@ -273,10 +276,10 @@ class TopicArchive:
         )
 
     def _schema(self) -> pa.Schema:
-        how = self._settings.decoding.kind
-        if how == "raw":
+        kind = self._settings.decoding.kind
+        if kind == "raw":
             return layout.RAW
-        if how == "string":
+        if kind == "string":
             return text_schema(layout.RAW)
         schema = layout.RAW.remove(layout.RAW.get_field_index("value"))
         for column in value_columns(self._settings.decoding):
@@ -331,27 +334,27 @@ class TopicArchive:
 
     # A batch
 
-    def _batch(self, rows: DataFrame, batch: int) -> None:
+    def _process_batch(self, rows: DataFrame, batch: int) -> None:
         try:
             if self._begin is not None:
                 self._begin()
                 self._begin = None
             outcomes = [Outcome.read(json.loads(row.outcome)) for row in rows.collect()]
-            report = self._committed(outcomes, batch)
+            report = self._commit(outcomes, batch)
         except BaseException as error:
             self.error = error
             raise
         if report is not None:
             self._report(report)
 
-    def _committed(self, outcomes: list[Outcome], batch: int) -> BatchReport | None:
-        """Commit what the tasks wrote; None if there is nothing."""
+    def _commit(self, outcomes: list[Outcome], batch: int) -> BatchReport | None:
+        """Commit the files that the tasks wrote; None if there was no task."""
         self.table.refresh()
-        self._check_identity(self.table.state, self._found_topic())
+        self._check_identity(self.table.state, self._described_topic())
         refused = [each.refused for each in outcomes if each.refused]
         if refused:
             raise LakeError(f"{self.topic}: {refused[0]}")
-        query = self._query()
+        query = self._query_id()
         if not outcomes:
             return None
         if self.table.has_batch(query, batch):
@@ -370,7 +373,7 @@ class TopicArchive:
             sum(end - start for ranges in state.lost.values() for start, end in ranges),
             self._lag(),
             state.ignored,
-            self._commit_group(),
+            self._commit_group_offsets(),
         )
 
     def _next_state(self, outcomes: list[Outcome], query: str, batch: int) -> ArchiveState:
@@ -409,20 +412,20 @@ class TopicArchive:
             begun_at=before.begun_at,
         )
 
-    def _query(self) -> str:
+    def _query_id(self) -> str:
         """The id of the query, which Spark keeps in the checkpoint."""
         checkpoint = layout.checkpoint_path(self._settings.directory, self.topic)
         with open(os.path.join(checkpoint, "metadata"), encoding="utf-8") as file:
-            found: str = json.load(file)["id"]
-        return found
+            query_id: str = json.load(file)["id"]
+        return query_id
 
     def _lag(self) -> int:
         known = self.table.state.offsets
         latest = self._latest([(self.topic, index) for index in known])
         return sum(max(0, end - known[index]) for (_, index), end in latest.items())
 
-    def _commit_group(self) -> str:
-        """Show the progress to tools for lag; the archive itself does not need it."""
+    def _commit_group_offsets(self) -> str:
+        """Commit the group's offsets, for tools that show lag; return the error, if any."""
         group = self._settings.group.replace("{topic}", self.topic)
         wanted = {(self.topic, index): end for index, end in self.table.state.offsets.items()}
         try:

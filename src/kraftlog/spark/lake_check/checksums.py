@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
     from kraftlog.types import Buffer
 
-#: Continues a checksum over more bytes.
+#: Continues a checksum: takes more bytes and the sum of the bytes before them.
 _crc = cast("Callable[[Buffer, int], int]", crc32c)
-#: The polynomial of CRC-32C, lowest bit last.
+#: The polynomial of CRC-32C, bits reversed.
 _POLYNOMIAL = 0x82F63B78
 
 
 class Checksums:
-    """The number of records, and for each stream of bytes of their columns its sum and size."""
+    """The number of records, and the sum and size of each stream of bytes of their columns."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -59,7 +59,7 @@ class Checksums:
             self.streams[stream] = (combined(before, crc, size), size_before + size)
 
     def text(self) -> str:
-        """One number for all streams, or a dash without records."""
+        """One checksum of all streams in hexadecimal, or a dash if there are no records."""
         if not self.count:
             return "-"
         data = b"".join(struct.pack(">Iq", *self.streams[name]) for name in sorted(self.streams))
@@ -67,13 +67,13 @@ class Checksums:
 
 
 def _streams(name: str, column: pa.Array) -> Iterator[tuple[str, memoryview]]:
-    """The bytes that decide whether columns are equal, by name."""
+    """The streams of bytes, with their names, that are equal if and only if columns are equal."""
     kind = column.type
     if pa.types.is_struct(kind):
         for field, child in zip(kind, column.flatten(), strict=True):
             yield from _streams(f"{name}.{field.name}", child)
     elif pa.types.is_list(kind):
-        # A record without headers may have none or an empty list of them.
+        # A record without headers may have null or an empty list of them.
         yield f"{name} counts", _numbers(column.value_lengths().fill_null(scalar(0, pa.int32())))
         yield from _streams(name, column.flatten())
     elif pa.types.is_binary(kind) or pa.types.is_string(kind):
@@ -92,7 +92,7 @@ def _numbers(column: pa.Array) -> memoryview:
 def _bytes(column: pa.Array) -> memoryview:
     """The bytes of all elements, which Arrow stores one after the other."""
     if column.null_count:
-        column = column.drop_null()  # a null may have bytes, though no reader writes them so
+        column = column.drop_null()  # Arrow allows bytes under a null, though no reader makes them
     if not len(column):
         return memoryview(b"")
     _, offsets, data = column.buffers()
@@ -101,9 +101,9 @@ def _bytes(column: pa.Array) -> memoryview:
 
 
 def combined(first: int, second: int, size: int) -> int:
-    """The sum of two adjacent pieces of which the second has `size` bytes.
+    """The sum of two adjacent pieces, of which the second has `size` bytes.
 
-    A sum is the remainder of a polynomial; that of the first piece moves on by `size` zero bytes.
+    A CRC is linear: append `size` zero bytes to the first piece, then XOR the sum of the second.
     """
     power = 0
     while size:
@@ -116,7 +116,7 @@ def combined(first: int, second: int, size: int) -> int:
 
 @cache
 def _zero_bytes(power: int) -> Sequence[int]:
-    """What 2^`power` zero bytes make of each bit of a sum."""
+    """The matrix by which 2^`power` zero bytes change a sum: a column for each bit of the sum."""
     if power == 0:
         column = [1 << bit for bit in range(32)]
         for _ in range(8):
@@ -127,6 +127,7 @@ def _zero_bytes(power: int) -> Sequence[int]:
 
 
 def _times(matrix: Sequence[int], vector: int) -> int:
+    """The product of a matrix and a vector of bits, modulo 2."""
     result = 0
     for column in matrix:
         if vector & 1:

@@ -1,7 +1,7 @@
 """Compares a range of offsets in the lake with the log, in a Spark task.
 
-If the checksums of both sides are equal, that is all, and nothing has been held in memory.
-Otherwise the rows of the range are compared one by one, to name what is wrong.
+If the checksums of both sides are equal, the range is done, and no more than a batch of rows was in
+memory. Otherwise the rows of the range are compared one by one, to name the differences.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kraftlog.records.arrow import values_of
 from kraftlog.spark.clusters import cluster_of
 from kraftlog.spark.lake_check.checksums import Checksums
 from kraftlog.spark.lake_check.rows_compared import OFFSET, LakeRows, RowComparison, offsets_of
-from kraftlog.spark.lake_check.tables import reason, rows_of
+from kraftlog.spark.lake_check.tables import rows_of, unreadable_reason
 from kraftlog.spark.ranges import OffsetRange
 from kraftlog.spark.rows import RowMaker
 from kraftlog.spark.schema import arrow_schema
@@ -33,13 +33,14 @@ if TYPE_CHECKING:
 
 #: With more runs than this, sorting the rows is cheaper.
 _MAX_RUNS = 1000
-#: Fewer offsets than writers of Parquet have in a batch of rows.
-_JUMP = 1000
-_NONE = np.empty(0, dtype=np.int64)
+#: A larger step between two offsets begins a new run, as the rows between them may come later in
+#: the file. Writers of Parquet move batches of rows, which have more offsets than this.
+_MAX_STEP = 1000
+_NO_OFFSETS = np.empty(0, dtype=np.int64)
 
 
-class Topic(NamedTuple):
-    """How the ranges of a topic are compared: the log's side, and the columns."""
+class ComparedTopic(NamedTuple):
+    """What the tasks need to compare the ranges of a topic: its log and the table's columns."""
 
     servers: str
     timeout_s: float
@@ -47,7 +48,7 @@ class Topic(NamedTuple):
     columns: tuple[str, ...]
     #: Whether compaction may have deleted records since they were archived.
     is_compacted: bool
-    #: Log start and log end of each partition.
+    #: Log start and end offset of each partition.
     log: Mapping[int, tuple[int, int]]
     #: Offsets of each partition that were archived as undecodable.
     dead_letters: Mapping[int, Numbers]
@@ -60,12 +61,12 @@ class RangeResult(NamedTuple):
     #: Records in the lake and in the log.
     lake: int
     log: int
-    #: Those of the lake that the log no longer has, because of retention and of compaction.
+    #: Records of the lake that the log no longer has, because of retention and of compaction.
     expired: int
     compacted: int
     dead_letters: int
     findings: tuple[Finding, ...]
-    #: Of the records that could be compared.
+    #: Checksums of the records that both sides can still have.
     lake_sums: Checksums
     log_sums: Checksums
 
@@ -75,7 +76,7 @@ class _NotInOrderError(Exception):
 
 
 class _Run:
-    """Consecutive rows with ascending offsets and no large hole."""
+    """Consecutive rows of a file, with ascending offsets and no step over `_MAX_STEP`."""
 
     def __init__(self, first: int) -> None:
         self.first = first
@@ -83,8 +84,8 @@ class _Run:
         self.sums = Checksums()
 
 
-def compare(wanted: Range, topic: Topic) -> RangeResult:
-    """Compare a range with the log; retention may delete records meanwhile."""
+def compare(wanted: Range, topic: ComparedTopic) -> RangeResult:
+    """Compare a range with the log; repeat that if retention deletes records meanwhile."""
     log_start, log_end = topic.log[wanted.partition]
     while True:
         try:
@@ -101,26 +102,26 @@ def compare(wanted: Range, topic: Topic) -> RangeResult:
 
 
 class _Comparison:
-    def __init__(self, wanted: Range, topic: Topic, log_start: int, log_end: int) -> None:
+    def __init__(self, wanted: Range, topic: ComparedTopic, log_start: int, log_end: int) -> None:
         self._range = wanted
         self._topic = topic
-        #: What the log still has of the range.
+        #: The part of the range that the log still has.
         self._start = max(wanted.start, log_start)
         self._end = min(wanted.end, log_end)
         self._log_end = log_end
-        dead = topic.dead_letters.get(wanted.partition, _NONE)
+        dead = topic.dead_letters.get(wanted.partition, _NO_OFFSETS)
         self._dead_letters = dead[(dead >= wanted.start) & (dead < wanted.end)]
 
     def result(self) -> RangeResult:
         try:
             expired, lake = self._lake_sums()
         except (_NotInOrderError, OSError, pa.ArrowInvalid):
-            return self._compared_by_row()
+            return self._compare_by_row()
         log = Checksums()
         for rows in self._log_rows():
             _add(log, rows)
         if lake != log:
-            return self._compared_by_row()
+            return self._compare_by_row()
         return self._result_of(lake, log, expired)
 
     def _result_of(
@@ -146,7 +147,7 @@ class _Comparison:
         )
 
     def _lake_sums(self) -> tuple[int, Checksums]:
-        """How many rows are older than the log, and the sums of the others.
+        """The number of rows before the log start, and the checksums of the others.
 
         The program that wrote or compacted a file may have moved batches of rows. So each run of
         ascending offsets has its own sums, which are then put in order.
@@ -189,7 +190,7 @@ class _Comparison:
             for rows in maker.rows(fetched):
                 yield rows.select(names)
 
-    def _compared_by_row(self) -> RangeResult:
+    def _compare_by_row(self) -> RangeResult:
         everything = self._lake_rows()
         lake = everything.from_offset(self._start)
         log = pa.Table.from_batches(self._log_rows(), self._schema())
@@ -208,22 +209,24 @@ class _Comparison:
         )
 
     def _lake_rows(self) -> LakeRows:
-        """The rows of all files by offset."""
+        """The rows of all files of the range, sorted by offset."""
         tables = []
         numbers = []
         unreadable = {}
-        for number, path in enumerate(self._range.files):
+        for file_number, path in enumerate(self._range.files):
             try:
                 table = pa.Table.from_batches(self._rows_of(path), self._schema())
             except (OSError, pa.ArrowInvalid) as error:
-                unreadable[path] = reason(error)
+                unreadable[path] = unreadable_reason(error)
                 continue
             tables.append(table)
-            numbers.append(np.full(len(table), number))
+            numbers.append(np.full(len(table), file_number))
         rows = pa.concat_tables(tables) if tables else self._schema().empty_table()
         order = np.argsort(offsets_of(rows), kind="stable")
-        of_files = np.concatenate([_NONE, *numbers])
-        return LakeRows(rows.take(pa.array(order)), of_files[order], self._range.files, unreadable)
+        sorted_numbers = np.concatenate([_NO_OFFSETS, *numbers])
+        return LakeRows(
+            rows.take(pa.array(order)), sorted_numbers[order], self._range.files, unreadable
+        )
 
     def _schema(self) -> pa.Schema:
         log = arrow_schema(with_headers=True)
@@ -231,9 +234,9 @@ class _Comparison:
 
 
 def _ascending(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Cut rows where their offsets do not ascend, or jump: what is between may come later."""
+    """Cut rows where their offsets do not ascend, or make a step over `_MAX_STEP`."""
     steps = np.diff(values_of(rows.column(OFFSET)))
-    cuts = np.flatnonzero((steps <= 0) | (steps > _JUMP)) + 1
+    cuts = np.flatnonzero((steps <= 0) | (steps > _MAX_STEP)) + 1
     if len(cuts) > _MAX_RUNS:
         raise _NotInOrderError
     for start, end in pairwise([0, *cuts.tolist(), len(rows)]):
@@ -241,12 +244,12 @@ def _ascending(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def _add_run(runs: list[_Run], rows: pa.RecordBatch) -> None:
-    """Add ascending rows to the last run, if they follow it."""
+    """Add ascending rows to the last run if they continue it; else begin a run with them."""
     if not len(rows):
         return
-    found = rows.column(OFFSET)
-    first, last = found[0].as_py(), found[-1].as_py()
-    if not runs or not 0 < first - runs[-1].last <= _JUMP:
+    row_offsets = rows.column(OFFSET)
+    first, last = row_offsets[0].as_py(), row_offsets[-1].as_py()
+    if not runs or not 0 < first - runs[-1].last <= _MAX_STEP:
         if len(runs) == _MAX_RUNS:
             raise _NotInOrderError
         runs.append(_Run(first))

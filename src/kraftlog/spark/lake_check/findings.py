@@ -1,4 +1,4 @@
-"""What is wrong with a table: the offsets of a partition, and the files that have them."""
+"""Findings: what is wrong with the records of a table, at which offsets and in which files."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
     from kraftlog.records.columns import Numbers
 
-#: Kinds of findings, by what they say about records.
+#: Kinds of findings about records of the table.
 MISSING, DUPLICATE, DIFFERENT, NOT_IN_LOG = "missing", "duplicate", "different", "not in the log"
-#: The file is lost or broken, and the table alone does not say which offsets it has.
+#: A kind of finding about a file: it is lost or broken, and Delta's log lacks its offsets.
 UNREADABLE = "unreadable"
 #: The most ranges of offsets that a finding names.
-NAMED = 20
+MAX_RANGES = 20
 
 
 class Finding(NamedTuple):
@@ -25,45 +25,47 @@ class Finding(NamedTuple):
     topic: str
     partition: int
     records: int
-    #: Of the offsets: the first and last of each stretch without a hole, at most `NAMED`.
+    #: The first `MAX_RANGES` ranges of consecutive offsets: the first and last offset of each.
     offsets: tuple[tuple[int, int], ...]
     files: tuple[str, ...] = ()
     note: str = ""
 
     def offsets_text(self) -> str:
-        texts = [str(low) if low == high else f"{low}-{high}" for low, high in self.offsets]
-        return ", ".join([*texts, *(["..."] if len(texts) == NAMED else [])])
+        texts = [str(first) if first == last else f"{first}-{last}" for first, last in self.offsets]
+        return ", ".join([*texts, *(["..."] if len(texts) == MAX_RANGES else [])])
 
 
-def stretches(offsets: Numbers) -> tuple[tuple[int, int], ...]:
-    """Ascending offsets as ranges; equal ones count once."""
+def consecutive_ranges(offsets: Numbers) -> tuple[tuple[int, int], ...]:
+    """The first `MAX_RANGES` ranges of consecutive offsets; `offsets` ascend and may repeat."""
     if not len(offsets):
         return ()
     cuts = np.flatnonzero(np.diff(offsets) > 1) + 1
-    lows = offsets[np.concatenate(([0], cuts))][:NAMED].tolist()
-    highs = offsets[np.concatenate((cuts - 1, [len(offsets) - 1]))][:NAMED].tolist()
-    return tuple(zip(lows, highs, strict=True))
+    firsts = offsets[np.concatenate(([0], cuts))][:MAX_RANGES].tolist()
+    lasts = offsets[np.concatenate((cuts - 1, [len(offsets) - 1]))][:MAX_RANGES].tolist()
+    return tuple(zip(firsts, lasts, strict=True))
 
 
 def merged(findings: Iterable[Finding]) -> list[Finding]:
-    """Join findings of the same kind, files and note that follow one another."""
-    found: dict[tuple[Any, ...], Finding] = {}
-    for each in findings:
-        key = (each.kind, each.topic, each.partition, each.files, each.note)
-        before = found.get(key)
-        if before is not None:
-            offsets = _joined(before.offsets, each.offsets)
-            found[key] = before._replace(records=before.records + each.records, offsets=offsets)
+    """Join findings of the same partition, kind, files and note; they are in order of offsets."""
+    by_key: dict[tuple[Any, ...], Finding] = {}
+    for finding in findings:
+        key = (finding.kind, finding.topic, finding.partition, finding.files, finding.note)
+        earlier = by_key.get(key)
+        if earlier is not None:
+            offsets = _joined(earlier.offsets, finding.offsets)
+            by_key[key] = earlier._replace(
+                records=earlier.records + finding.records, offsets=offsets
+            )
         else:
-            found[key] = each
-    return list(found.values())
+            by_key[key] = finding
+    return list(by_key.values())
 
 
 def _joined(
     first: tuple[tuple[int, int], ...], second: tuple[tuple[int, int], ...]
 ) -> tuple[tuple[int, int], ...]:
-    if len(first) == NAMED or not first or not second:
+    if len(first) == MAX_RANGES or not first or not second:
         return first or second
     if first[-1][1] + 1 == second[0][0]:
-        return (*first[:-1], (first[-1][0], second[0][1]), *second[1:])[:NAMED]
-    return (*first, *second)[:NAMED]
+        return (*first[:-1], (first[-1][0], second[0][1]), *second[1:])[:MAX_RANGES]
+    return (*first, *second)[:MAX_RANGES]

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from kraftlog.spark.lake_check.tables import FileSpan
 
-#: A range has about this many records at most (offsets, where there are no files) and this many
-#: bytes of files, so that it fits in memory together with what the log has of it.
+#: A range has at most about this many records (or offsets, without files) and bytes of files, so
+#: that its rows in the lake and in the log fit in memory together.
 RANGE_RECORDS = 1_000_000
 RANGE_BYTES = 128 << 20
 #: Ranges with fewer records share a task; a file with more is cut, if its row groups allow it.
@@ -31,7 +31,7 @@ class Range(NamedTuple):
     start: int
     end: int
     files: tuple[str, ...]
-    #: How many records the table has in this range; estimated if its files are cut.
+    #: How many records the table has in this range; estimated if its files share several ranges.
     records: int
 
 
@@ -40,16 +40,17 @@ def ranges(
 ) -> list[Range]:
     """Cover the archived offsets of each partition with ranges, without a gap.
 
-    Every offset is in one range. Files that overlap share a range with the offsets before them. If
-    the files are too large, they are cut into several ranges, each of which names all of them; a
-    long hole before them, and what follows the last file, are ranges without files.
+    Every offset is in exactly one range. Files with overlapping offsets share a range, which begins
+    where the previous one ends. If such files are too large, their offsets are divided into several
+    ranges, each of which names all of the files. A long hole before files, and the offsets after
+    the last file, become ranges without files.
     """
     by_partition: dict[int, list[FileSpan]] = {partition: [] for partition in archived}
     for span in spans:
         by_partition.setdefault(span.partition, []).append(span)
     found: list[Range] = []
-    for partition, of_partition in sorted(by_partition.items()):
-        groups = list(_overlapping(of_partition))
+    for partition, partition_spans in sorted(by_partition.items()):
+        groups = list(_overlapping(partition_spans))
         start, end = archived.get(partition, (None, None))
         if groups:
             first, last = groups[0][0].first, max(span.last for span in groups[-1])
@@ -59,7 +60,7 @@ def ranges(
         assert end is not None
         for group in groups:
             group_end = max(span.last for span in group) + 1
-            found += _cut(topic, partition, start, group_end, group)
+            found += _ranges_of_group(topic, partition, start, group_end, group)
             start = group_end
         found += _without_files(topic, partition, start, end)
     return found
@@ -84,10 +85,10 @@ def _without_files(topic: str, partition: int, start: int, end: int) -> Iterator
         yield Range(topic, partition, first, min(first + RANGE_RECORDS, end), (), 0)
 
 
-def _cut(
+def _ranges_of_group(
     topic: str, partition: int, start: int, end: int, group: Sequence[FileSpan]
 ) -> Iterator[Range]:
-    """The ranges of overlapping files and of the offsets before them."""
+    """The ranges of a group of overlapping files, and of the offsets between `start` and them."""
     first = group[0].first
     if first - start > RANGE_RECORDS:
         yield from _without_files(topic, partition, start, first)
@@ -102,9 +103,10 @@ def _cut(
 
 
 def _inner_edges(files: Sequence[str], span: tuple[int, int], records: int, size: int) -> list[int]:
-    """Where to cut a range.
+    """Where to cut a range that is too large.
 
-    If it has one file with statistics, between row groups, which are read as a whole; else evenly.
+    The range of a single file with statistics is cut between row groups, as these are read as a
+    whole; all others are cut evenly.
     """
     first, end = span
     most = TASK_RECORDS if len(files) == 1 else RANGE_RECORDS
@@ -117,7 +119,7 @@ def _inner_edges(files: Sequence[str], span: tuple[int, int], records: int, size
     even = [first + (end - first) * number // parts for number in range(1, parts)]
     if not starts:
         return even
-    return sorted({min(starts, key=lambda start: abs(start - at)) for at in even})
+    return sorted({min(starts, key=lambda start: abs(start - edge)) for edge in even})
 
 
 def _row_groups(path: str, first: int, end: int) -> list[int]:
@@ -130,11 +132,11 @@ def _row_groups(path: str, first: int, end: int) -> list[int]:
     return [span[0] for span in spans if span is not None and first < span[0] < end]
 
 
-def tasks(found: Sequence[Range]) -> list[list[Range]]:
+def tasks(all_ranges: Sequence[Range]) -> list[list[Range]]:
     """The ranges, in order, as tasks of about equal work: small ranges share a task."""
     shared: list[list[Range]] = []
     remaining = 0
-    for each in found:
+    for each in all_ranges:
         size = each.records or each.end - each.start
         if not shared or size > remaining:
             shared.append([])

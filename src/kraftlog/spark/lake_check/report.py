@@ -1,4 +1,4 @@
-"""The result of a comparison by partition: as text for people, as data for programs."""
+"""The result of a comparison for each partition: as text for people, as data for programs."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ if TYPE_CHECKING:
 class PartitionReport(NamedTuple):
     topic: str
     partition: int
-    #: The archived offsets: from the first to before the end.
+    #: The archived offsets; the end is exclusive.
     start: int
     end: int
-    #: The end of the log.
+    #: The end offset of the log.
     log_end: int
+    #: The numbers of records in the lake and in the log.
     lake: int
     log: int
-    #: Records that the log has deleted since, by retention and by compaction.
+    #: The numbers of records that are only in the lake, because of retention and of compaction.
     expired: int
     compacted: int
     dead_letters: int
@@ -40,20 +41,20 @@ class PartitionReport(NamedTuple):
         return self._asdict() | {"findings": [each._asdict() for each in self.findings]}
 
     def outcome(self) -> str:
-        words = [f"{each.records:,} {each.kind}" for each in self.findings] or ["equal"]
+        parts = [f"{each.records:,} {each.kind}" for each in self.findings] or ["equal"]
         if self.expired:
-            words.append(f"{self.expired:,} only in the lake (retention)")
+            parts.append(f"{self.expired:,} only in the lake (retention)")
         if self.compacted:
-            words.append(f"{self.compacted:,} only in the lake (compaction)")
+            parts.append(f"{self.compacted:,} only in the lake (compaction)")
         if self.dead_letters:
-            words.append(f"{self.dead_letters:,} dead letters")
-        return ", ".join(words)
+            parts.append(f"{self.dead_letters:,} dead letters")
+        return ", ".join(parts)
 
 
 def partition_report(
     results: Sequence[RangeResult], archived: tuple[int, int], log_end: int
 ) -> PartitionReport:
-    """Sum up the ranges of a partition, which are in order."""
+    """Sum up the results of a partition's ranges, which are in order of offsets."""
     lake, log = Checksums(), Checksums()
     for result in results:
         lake.append(result.lake_sums)
@@ -88,12 +89,12 @@ class Report(NamedTuple):
 
     @property
     def findings(self) -> list[Finding]:
-        of_tables = [
-            Finding(UNREADABLE, table.topic, -1, 0, (), (path,), why)
+        of_files = [
+            Finding(UNREADABLE, table.topic, -1, 0, (), (path,), reason)
             for table in self.tables
-            for path, why in table.unreadable
+            for path, reason in table.unreadable
         ]
-        return of_tables + [each for part in self.partitions for each in part.findings]
+        return of_files + [each for partition in self.partitions for each in partition.findings]
 
     def data(self) -> dict[str, Any]:
         return {
@@ -134,7 +135,7 @@ class Report(NamedTuple):
                 where = f"{finding.topic}-{finding.partition}"
             words = finding.kind
             if finding.records:
-                words = f"{finding.records:,} record{_s(finding.records)} {finding.kind}"
+                words = f"{finding.records:,} record{_plural_s(finding.records)} {finding.kind}"
             if finding.offsets:
                 is_one = len(finding.offsets) == 1 and len(set(finding.offsets[0])) == 1
                 words += f" at offset{'' if is_one else 's'} {finding.offsets_text()}"
@@ -147,24 +148,29 @@ class Report(NamedTuple):
 
     def _summary(self) -> str:
         records = sum(part.lake for part in self.partitions)
-        behind = sum(max(0, part.log_end - part.end) for part in self.partitions)
-        later = f"; the log has {behind:,} later offsets, not archived yet" if behind else ""
+        not_archived = sum(max(0, part.log_end - part.end) for part in self.partitions)
+        later = (
+            f"; the log has {not_archived:,} later offsets, not archived yet"
+            if not_archived
+            else ""
+        )
         if not self.findings:
             return f"equal: {records:,} records compared{later}"
         count = len(self.findings)
-        wrong = sum(finding.records for finding in self.findings)
+        wrong_records = sum(finding.records for finding in self.findings)
         return (
-            f"not equal: {count} finding{_s(count)}, {wrong:,} record{_s(wrong)}; "
+            f"not equal: {count} finding{_plural_s(count)}, "
+            f"{wrong_records:,} record{_plural_s(wrong_records)}; "
             f"{records:,} records compared{later}"
         )
 
 
-def _s(count: int) -> str:
+def _plural_s(count: int) -> str:
     return "" if count == 1 else "s"
 
 
 def not_compared(lake: LakeTable) -> str:
-    """Name the columns whose content is not that of the log, and those that were compared."""
+    """Name the columns that are not as in the log, such as decoded values, and the others."""
     missing = ", ".join(lake.not_compared)
     compared = ", ".join(("offset", *lake.compared))
     return f"{lake.topic}: {missing} not as in the log, so not compared; compared: {compared}"

@@ -14,7 +14,7 @@ from kraftlog.spark.lake_check.findings import (
     MISSING,
     NOT_IN_LOG,
     Finding,
-    stretches,
+    consecutive_ranges,
 )
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ OFFSET = "offset"
 
 
 class LakeRows(NamedTuple):
-    """The rows of the lake by ascending offset, and the number of each one's file."""
+    """The rows of the lake in order of offsets, and the index in `files` of each row's file."""
 
     rows: pa.Table
     file_numbers: Numbers
@@ -53,16 +53,16 @@ class RowComparison:
         self._log = log
         self._lake_offsets = offsets_of(lake.rows)
         self._log_offsets = offsets_of(log)
-        self._places, self.is_in_log = _places(self._lake_offsets, self._log_offsets)
+        self._log_indexes, self.is_in_log = _indexes_in(self._lake_offsets, self._log_offsets)
         self.findings: list[Finding] = []
 
     def find_duplicates(self) -> None:
-        again = np.flatnonzero(self._lake_offsets[1:] == self._lake_offsets[:-1]) + 1
-        self._add(DUPLICATE, self._lake_offsets[again], np.union1d(again, again - 1))
+        repeated = np.flatnonzero(self._lake_offsets[1:] == self._lake_offsets[:-1]) + 1
+        self._add(DUPLICATE, self._lake_offsets[repeated], np.union1d(repeated, repeated - 1))
 
     def find_missing(self, dead_letters: Numbers) -> None:
-        """Records of the log that are neither in the lake nor among the dead letters."""
-        is_known = _places(self._log_offsets, self._lake_offsets)[1]
+        """Find the log's records that are neither in the lake nor among the dead letters."""
+        is_known = _indexes_in(self._log_offsets, self._lake_offsets)[1]
         is_known |= np.isin(self._log_offsets, dead_letters)
         missing = self._log_offsets[~is_known]
         if len(missing):
@@ -73,18 +73,18 @@ class RowComparison:
             self.findings.append(finding)
 
     def find_extra(self, log_end: int, *, is_compacted: bool) -> int:
-        """Rows that the log does not have; return how many of them compaction may have deleted."""
-        gone = np.flatnonzero(~self.is_in_log)
-        beyond = gone[self._lake_offsets[gone] >= log_end]
+        """Find rows that the log lacks; return how many of them compaction may have deleted."""
+        only_in_lake = np.flatnonzero(~self.is_in_log)
+        beyond = only_in_lake[self._lake_offsets[only_in_lake] >= log_end]
         self._add(NOT_IN_LOG, self._lake_offsets[beyond], beyond, log_ends(log_end))
-        others = gone[self._lake_offsets[gone] < log_end]
+        before_end = only_in_lake[self._lake_offsets[only_in_lake] < log_end]
         if is_compacted:
-            return len(others)
-        self._add(NOT_IN_LOG, self._lake_offsets[others], others)
+            return len(before_end)
+        self._add(NOT_IN_LOG, self._lake_offsets[before_end], before_end)
         return 0
 
     def find_differences(self) -> None:
-        """Rows of the same offset with other content, by the columns that differ."""
+        """Find rows with an offset of the log but other content, by the columns that differ."""
         lake, log = self.common()
         common = np.flatnonzero(self.is_in_log)
         columns: dict[int, list[str]] = {}
@@ -94,14 +94,14 @@ class RowComparison:
         by_columns: dict[str, list[int]] = {}
         for row, names in sorted(columns.items()):
             by_columns.setdefault(", ".join(names), []).append(row)
-        for text, of_text in by_columns.items():
-            rows = common[np.array(of_text)]
-            self._add(DIFFERENT, self._lake_offsets[rows], rows, f"in {text}")
+        for column_names, common_rows in by_columns.items():
+            rows = common[np.array(common_rows)]
+            self._add(DIFFERENT, self._lake_offsets[rows], rows, f"in {column_names}")
 
     def common(self) -> tuple[pa.Table, pa.Table]:
-        """The rows that both sides have."""
+        """The rows of the lake whose offsets the log has, and the log's rows at these offsets."""
         return self._lake.rows.filter(pa.array(self.is_in_log)), self._log.take(
-            pa.array(self._places[self.is_in_log])
+            pa.array(self._log_indexes[self.is_in_log])
         )
 
     def _add(self, kind: str, offsets: Numbers, rows: Numbers, note: str = "") -> None:
@@ -111,7 +111,7 @@ class RowComparison:
 
     def _finding(self, kind: str, offsets: Numbers) -> Finding:
         topic, partition = self._range.topic, self._range.partition
-        return Finding(kind, topic, partition, len(offsets), stretches(offsets))
+        return Finding(kind, topic, partition, len(offsets), consecutive_ranges(offsets))
 
 
 def log_ends(offset: int) -> str:
@@ -123,24 +123,26 @@ def offsets_of(rows: pa.Table) -> Numbers:
     return found
 
 
-def _places(wanted: Numbers, among: Numbers) -> tuple[Numbers, Numbers]:
-    """Where each number is in an ascending array, and whether it is there."""
-    places = np.searchsorted(among, wanted)
+def _indexes_in(wanted: Numbers, among: Numbers) -> tuple[Numbers, Numbers]:
+    """The index of each number in an ascending array, and whether the array has the number."""
+    indexes = np.searchsorted(among, wanted)
     if not len(among):
-        return places, np.zeros(len(wanted), dtype=bool)
-    return places, among[np.minimum(places, len(among) - 1)] == wanted
+        return indexes, np.zeros(len(wanted), dtype=bool)
+    return indexes, among[np.minimum(indexes, len(among) - 1)] == wanted
 
 
-def _unequal(one: pa.ChunkedArray, other: pa.ChunkedArray) -> list[int]:
+def _unequal(lake: pa.ChunkedArray, log: pa.ChunkedArray) -> list[int]:
     """The rows in which two columns differ.
 
-    Two nulls are equal, and a null list equals an empty one.
+    Two nulls are equal, and a null list equals an empty lake.
     """
-    if one.equals(other):
+    if lake.equals(log):
         return []
-    if pa.types.is_nested(one.type):
-        pairs = zip(one.to_pylist(), other.to_pylist(), strict=True)
-        return [row for row, (first, second) in enumerate(pairs) if (first or []) != (second or [])]
-    is_equal = pc.fill_null(pc.equal(one, other), pc.and_(one.is_null(), other.is_null()))
+    if pa.types.is_nested(lake.type):
+        pairs = zip(lake.to_pylist(), log.to_pylist(), strict=True)
+        return [
+            row for row, (in_lake, in_log) in enumerate(pairs) if (in_lake or []) != (in_log or [])
+        ]
+    is_equal = pc.fill_null(pc.equal(lake, log), pc.and_(lake.is_null(), log.is_null()))
     rows: list[int] = np.flatnonzero(~is_equal.to_numpy()).tolist()
     return rows

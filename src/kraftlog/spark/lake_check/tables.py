@@ -1,4 +1,4 @@
-"""A Delta table of one topic's records: its columns, its files, and the offsets that they hold."""
+"""Reads a Delta table of one topic's records: its columns, its files, and their offsets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 PARTITION, OFFSET = "partition", "offset"
 #: The columns of a record whose content is compared, if a table has them.
 CONTENT = ("key", "value", "timestamp", "timestampType", "headers")
-_LOG = "_delta_log"
+#: The directory by which a Delta table is recognized.
+_DELTA_LOG = "_delta_log"
 #: The key of kraftlog's record in a commit's metadata.
 _RECORD = "kraftlog"
 
@@ -43,8 +44,7 @@ class LakeTable(NamedTuple):
     topic: str
     directory: str
     version: int
-    #: The columns that are compared, and those of a record that the table does not have as they are
-    #: in the log.
+    #: The columns of a record that are compared, and those that the table lacks or has decoded.
     compared: tuple[str, ...]
     not_compared: tuple[str, ...]
     spans: tuple[FileSpan, ...]
@@ -62,20 +62,20 @@ def table_directories(directory: str) -> list[str]:
         raise ConfigError(f"{directory}: expected a directory of this machine")
     if not os.path.isdir(directory):
         raise ConfigError(f"{directory} is not a directory")
-    if os.path.isdir(os.path.join(directory, _LOG)):
+    if os.path.isdir(os.path.join(directory, _DELTA_LOG)):
         return [os.path.abspath(directory)]
     found = [
         os.path.abspath(entry.path)
         for entry in os.scandir(directory)
-        if entry.is_dir() and os.path.isdir(os.path.join(entry.path, _LOG))
+        if entry.is_dir() and os.path.isdir(os.path.join(entry.path, _DELTA_LOG))
     ]
     if not found:
-        raise ConfigError(f"{directory} is not a Delta table and has none: no {_LOG} in it")
+        raise ConfigError(f"{directory} is not a Delta table and has none: no {_DELTA_LOG} in it")
     return sorted(found)
 
 
 def open_table(table: DeltaTable, topic: str, directory: str) -> LakeTable:
-    """Read the table's log and, where that lacks them, its files' offsets."""
+    """Read a table; the offsets of its files are in Delta's log, or else read from the files."""
     schema = pa.schema(table.schema().to_arrow())
     if not {PARTITION, OFFSET} <= set(schema.names):
         raise ConfigError(f"{directory} has no columns partition and offset: not a topic's records")
@@ -84,15 +84,15 @@ def open_table(table: DeltaTable, topic: str, directory: str) -> LakeTable:
     unreadable: list[tuple[str, str]] = []
     for action in pa.table(table.get_add_actions(flatten=True)).to_pylist():
         path = os.path.join(directory, unquote(action["path"]))
-        known = _span_of(path, action)
-        if known is not None:
-            spans.append(known)
+        span = _span_in_delta_log(path, action)
+        if span is not None:
+            spans.append(span)
             continue
         try:
-            spans += _spans_read(path, action)
+            spans += _spans_in_file(path, action)
         except (OSError, pa.ArrowInvalid) as error:
-            unreadable.append((path, reason(error)))
-    archived, topic_id = _recorded(table)
+            unreadable.append((path, unreadable_reason(error)))
+    archived, topic_id = _recorded_by_archive(table)
     return LakeTable(
         topic=topic,
         directory=directory,
@@ -106,7 +106,7 @@ def open_table(table: DeltaTable, topic: str, directory: str) -> LakeTable:
     )
 
 
-def _recorded(table: DeltaTable) -> tuple[dict[int, tuple[int, int]], str]:
+def _recorded_by_archive(table: DeltaTable) -> tuple[dict[int, tuple[int, int]], str]:
     """The archived offsets and the topic's id, as recorded by `kraftlog pipeline archive`."""
     archived: dict[int, tuple[int, int]] = {}
     topic_id = ""
@@ -122,7 +122,7 @@ def _recorded(table: DeltaTable) -> tuple[dict[int, tuple[int, int]], str]:
 
 
 def _columns(schema: pa.Schema) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The columns that have the log's content, and those that are missing or decoded."""
+    """The columns with the same bytes as in the log, and those that are missing or decoded."""
     log = arrow_schema(with_headers=True)
     compared = []
     not_compared = []
@@ -144,8 +144,8 @@ def _is_as_in_log(kind: pa.DataType, expected: pa.DataType) -> bool:
     return bool(kind == expected)
 
 
-def _span_of(path: str, action: dict[str, Any]) -> FileSpan | None:
-    """The span of a file of one partition, if the table's log has its statistics."""
+def _span_in_delta_log(path: str, action: dict[str, Any]) -> FileSpan | None:
+    """The span of a file with records of one partition, if Delta's log has its statistics."""
     partition = action.get("partition.partition", action.get("min.partition"))
     if partition != action.get("max.partition", partition):
         return None
@@ -156,15 +156,15 @@ def _span_of(path: str, action: dict[str, Any]) -> FileSpan | None:
     return FileSpan(path, partition, records, first, last, size)
 
 
-def _spans_read(path: str, action: dict[str, Any]) -> list[FileSpan]:
-    """The spans of a file, by its columns."""
+def _spans_in_file(path: str, action: dict[str, Any]) -> list[FileSpan]:
+    """The spans of a file, read from its columns `partition` and `offset`."""
     size = action["size_bytes"]
     with ParquetFile(path) as file:
         rows = file.read([name for name in (PARTITION, OFFSET) if name in file.schema_arrow.names])
     if PARTITION not in rows.column_names:
-        whole = pa.array([action["partition.partition"]] * len(rows), pa.int32())
-        rows = rows.append_column(PARTITION, whole)
-    found = rows.group_by(PARTITION).aggregate(
+        partition_column = pa.array([action["partition.partition"]] * len(rows), pa.int32())
+        rows = rows.append_column(PARTITION, partition_column)
+    grouped = rows.group_by(PARTITION).aggregate(
         [(OFFSET, "count"), (OFFSET, "min"), (OFFSET, "max")]
     )
     return [
@@ -176,12 +176,12 @@ def _spans_read(path: str, action: dict[str, Any]) -> list[FileSpan]:
             each["offset_max"],
             size * each["offset_count"] // max(len(rows), 1),
         )
-        for each in found.to_pylist()
+        for each in grouped.to_pylist()
     ]
 
 
-def reason(error: Exception) -> str:
-    """Why a file cannot be read, in a few words."""
+def unreadable_reason(error: Exception) -> str:
+    """Why a file cannot be read, such as "does not exist"."""
     if isinstance(error, FileNotFoundError):
         return "does not exist"
     return f"cannot be read: {str(error).splitlines()[0]}"
@@ -190,17 +190,19 @@ def reason(error: Exception) -> str:
 def rows_of(
     path: str, span: tuple[int, int, int], columns: Sequence[str]
 ) -> Iterable[pa.RecordBatch]:
-    """The rows of a partition from the first to before the end offset, in the file's order.
+    """The rows of a span (partition, first offset, end offset) of a file, in the file's order.
 
-    The columns have the types of the log; row groups without such rows are not read.
+    The columns have the types of the source; row groups without such offsets are not read.
     """
     partition, start, end = span
-    log = arrow_schema(with_headers=True)
-    schema = pa.schema([log.field(name) for name in (OFFSET, *columns)])
+    log_schema = arrow_schema(with_headers=True)
+    schema = pa.schema([log_schema.field(name) for name in (OFFSET, *columns)])
     with ParquetFile(path) as file:
         names = file.schema_arrow.names
         has_partition = PARTITION in names
-        groups = [n for n in range(file.num_row_groups) if _may_have(file, n, start, end)]
+        groups = [
+            number for number in range(file.num_row_groups) if _may_have(file, number, start, end)
+        ]
         wanted = [*schema.names, *([PARTITION] if has_partition else [])]
         for batch in file.iter_batches(batch_size=1 << 16, row_groups=groups, columns=wanted):
             offsets = values_of(batch.column(OFFSET))
@@ -216,8 +218,8 @@ def rows_of(
 
 def _may_have(file: ParquetFile, group: int, start: int, end: int) -> bool:
     """Whether a row group may have offsets of a range, by its statistics."""
-    found = group_span(file, group)
-    return found is None or (found[0] < end and found[1] >= start)
+    span = group_span(file, group)
+    return span is None or (span[0] < end and span[1] >= start)
 
 
 def group_span(file: ParquetFile, group: int) -> tuple[int, int] | None:

@@ -1,1 +1,1 @@
-"""The pipelines of `kraftlog pipeline`, a file each with `run(arguments) -> exit code`."""
+"""The pipelines of `kraftlog pipeline`: one file each, with `run(arguments) -> exit code`."""

@@ -23,7 +23,7 @@ from kraftlog.spark.lake.topic_archive import (
     TopicArchive,
 )
 from kraftlog.spark.options import EARLIEST, LATEST, Limit, Options
-from kraftlog.spark.pipelines.common import DONE, FOUND, in_thread, parser, run_pipeline
+from kraftlog.spark.pipelines.common import DONE, FINDINGS, parser, run_pipeline, stop_in_thread
 from kraftlog.spark.pipelines.directories import check_writable
 from kraftlog.spark.pipelines.errors import UsageError
 from kraftlog.spark.positions import nested
@@ -39,12 +39,13 @@ if TYPE_CHECKING:
     from kraftlog.spark.pipelines.common import Pipeline
     from kraftlog.spark.positions import Positions
 
-#: What Spark takes as the interval of a trigger.
+#: The intervals that Spark accepts for a trigger.
 _INTERVAL = re.compile(
     r"\s*(?:\d+\s+(?:millisecond|second|minute|hour|day|week)s?\s*)+", re.IGNORECASE
 )
 #: The most queries that run at the same time, except with --continuous.
-_AT_ONCE = 4
+_MAX_RUNNING = 4
+#: How long to wait for the end of one query before looking at the next.
 _POLL_S = 0.2
 
 
@@ -54,24 +55,28 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    made = parser(
+    command_line = parser(
         "archive",
-        "Archive topics as Delta tables, every record exactly once, up to the end of the log as it "
-        "is now.\nA run goes on where the last one ended. Exit code 0: done; 1: failed; 2: wrong "
+        "Archive topics as Delta tables, every record exactly once, up to the current end of the "
+        "log.\nA run continues where the last one ended. Exit code 0: done; 1: failed; 2: invalid "
         "command line;\n3: refused, as records would be lost or mixed up.",
         "orders --to lake -b localhost:9092",
     )
-    made.add_argument("topics", nargs="+", metavar="TOPIC", help="topics, a table for each")
-    made.add_argument("--to", dest="directory", required=True, metavar="DIR", help="the archive")
-    group = made.add_argument_group("what is read")
+    command_line.add_argument(
+        "topics", nargs="+", metavar="TOPIC", help="topics, one table for each"
+    )
+    command_line.add_argument(
+        "--to", dest="directory", required=True, metavar="DIR", help="the directory of the tables"
+    )
+    group = command_line.add_argument_group("what is read")
     ends = group.add_mutually_exclusive_group()
     ends.add_argument("--once", action="store_true", help="one batch, then end")
-    ends.add_argument("--continuous", action="store_true", help="run on until stopped")
+    ends.add_argument("--continuous", action="store_true", help="run until stopped")
     group.add_argument(
         "--trigger",
         default="10 seconds",
         metavar="TIME",
-        help="with --continuous: a batch begins this often; default: 10 seconds",
+        help="with --continuous: the interval of batches; default: 10 seconds",
     )
     group.add_argument(
         "--max-records-per-batch",
@@ -86,23 +91,23 @@ def _parser() -> argparse.ArgumentParser:
         "--from",
         dest="start",
         metavar="WHERE",
-        help=f"where a new table begins: {where}; default: earliest. A table that exists goes on "
-        "where it ends, and another --from than its first is refused",
+        help=f"where a new table begins: {where}; default: earliest. An existing table is "
+        "continued at its end, and a --from other than its first one is refused",
     )
     group.add_argument("--until", dest="end", metavar="WHERE", help=f"where to end: {where}")
     group.add_argument(
         "--allow-data-loss",
         action="store_true",
-        help="go on after records that were deleted from the log before they were archived",
+        help="continue after records that were deleted from the log before they were archived",
     )
     group.add_argument(
         "--group",
         default="kraftlog-archive-{topic}",
         metavar="GROUP",
-        help="commit the offsets to this group, for tools that show lag; "
+        help="commit offsets to this consumer group, for tools that show lag; "
         "default: kraftlog-archive-{topic}",
     )
-    group = made.add_argument_group("tables")
+    group = command_line.add_argument_group("tables")
     group.add_argument("--decode", choices=DECODINGS, default="raw", help="default: raw, as bytes")
     group.add_argument("--schema", metavar="FILE", help="JSON Schema or Avro schema of the values")
     group.add_argument(
@@ -114,7 +119,8 @@ def _parser() -> argparse.ArgumentParser:
         "--on-drift",
         choices=(FAIL, IGNORE, ADD),
         default=FAIL,
-        help="fields that the table has no column for: stop (default), leave out, or add columns",
+        help="for fields without a column in the table: stop (default), leave them out, or add "
+        "columns",
     )
     group.add_argument(
         "--partition-by", choices=("date",), help="a directory for each date, in UTC"
@@ -122,7 +128,7 @@ def _parser() -> argparse.ArgumentParser:
     group.add_argument(
         "--compact", action="store_true", help="at the end, merge small files into larger ones"
     )
-    return made
+    return command_line
 
 
 class _Archive:
@@ -147,20 +153,21 @@ class _Archive:
                     )
                 )
             check_writable(self._options.directory)
-            plans = [archive.plan() for archive in archives]  # checks all, before any is created
+            # All topics are checked before any table is created.
+            plans = [archive.plan() for archive in archives]
             if self._options.dry_run:
                 self._print_plan(archives, plans)
                 return DONE
             for archive in archives:
                 start, end = archive.prepare()
-                self._lags[archive.topic] = _count(start, end)
+                self._lags[archive.topic] = _offset_count(start, end)
                 for note in archive.notes:
                     self._pipeline.progress.say(note)
             self._run_queries(archives)
             self._print_result(archives)
         except LakeError as error:
             print(f"kraftlog pipeline archive: {error}", file=sys.stderr, flush=True)
-            return FOUND
+            return FINDINGS
         finally:
             for archive in archives:
                 archive.close()
@@ -169,14 +176,14 @@ class _Archive:
         return DONE
 
     def _run_queries(self, archives: Sequence[TopicArchive]) -> None:
-        """Run a query for each topic, some at a time; the first error stops all."""
+        """Run a query for each topic, a few at the same time; the first error stops all of them."""
         waiting = list(archives)
-        most = len(waiting) if self._options.continuous else _AT_ONCE
+        max_running = len(waiting) if self._options.continuous else _MAX_RUNNING
         running: list[tuple[TopicArchive, StreamingQuery]] = []
         spark = self._pipeline.spark
         try:
             while waiting or running:
-                while waiting and len(running) < most:
+                while waiting and len(running) < max_running:
                     archive = waiting.pop(0)
                     query = archive.start(spark, self._pipeline.source_options)
                     running.append((archive, query))
@@ -186,23 +193,23 @@ class _Archive:
                         self._compact(archive)
         finally:
             for _, query in running:
-                in_thread(query.stop)
+                stop_in_thread(query.stop)
 
     def _compact(self, archive: TopicArchive) -> None:
         if not self._options.compact:
             return
         before, after = compact(archive.table)
         if before:
-            self._pipeline.progress.say(f"{archive.topic}: {before} files are {after} now")
+            self._pipeline.progress.say(f"{archive.topic}: {before} files merged into {after}")
 
     def _begin(self) -> None:
-        """Let rates leave out the start of Spark and of the first query."""
+        """Start the clock for rates when the first batch begins, after the start of Spark."""
         if not self._has_begun:
             self._has_begun = True
             self._pipeline.progress.begin()
 
     def _report(self, batch: BatchReport) -> None:
-        """Show a batch; queries call this from threads of their own."""
+        """Print the progress after a batch; each query calls this from its own thread."""
         progress = self._pipeline.progress
         self._reports.setdefault(batch.topic, []).append(batch)
         self._lags[batch.topic] = batch.lag
@@ -220,7 +227,9 @@ class _Archive:
             names = ", ".join(f"{name} ({n:,})" for name, n in sorted(batch.ignored.items()))
             progress.say(f"{batch.topic}: fields without a column: {names}", ignored=batch.ignored)
         if batch.group_error:
-            progress.say(f"{batch.topic}: offsets are not committed: {batch.group_error}")
+            progress.say(
+                f"{batch.topic}: the group's offsets were not committed: {batch.group_error}"
+            )
 
     def _print_plan(
         self, archives: Sequence[TopicArchive], plans: Sequence[tuple[Positions, Positions]]
@@ -229,7 +238,9 @@ class _Archive:
             self._pipeline.progress.say(note)
         rows = []
         for start, end in plans:
-            rows += [(*name, start[name], end[name], _count(start, end, name)) for name in end]
+            rows += [
+                (*name, start[name], end[name], _offset_count(start, end, name)) for name in end
+            ]
         heads = ("topic", "partition", "from", "to", "offsets")
         data = [dict(zip(heads, row, strict=True)) for row in rows]
         self._pipeline.progress.result({"plan": data}, table(heads, rows))
@@ -249,7 +260,7 @@ class _Archive:
 
 
 def _has_ended(archive: TopicArchive, query: StreamingQuery) -> bool:
-    """Wait a moment for the end of a query; raise its batch's error instead of Spark's."""
+    """Wait briefly for the end of a query; if it failed, raise the batch's error, not Spark's."""
     try:
         return bool(query.awaitTermination(_POLL_S))
     except Exception:
@@ -259,16 +270,16 @@ def _has_ended(archive: TopicArchive, query: StreamingQuery) -> bool:
 
 
 def _settings(options: argparse.Namespace) -> ArchiveSettings:
-    how = options.decode
+    decode = options.decode
     for name, used_by in (
         ("schema", ("json", "avro", "avro-confluent")),
         ("registry", ("avro-confluent",)),
     ):
-        if getattr(options, name) and how not in used_by:
+        if getattr(options, name) and decode not in used_by:
             raise UsageError(f"--{name} is for --decode {' or '.join(used_by)}")
-    if how in {"json", "avro"} and not options.schema:
-        raise UsageError(f"--decode {how} needs --schema FILE")
-    if how == "avro-confluent" and not options.registry:
+    if decode in {"json", "avro"} and not options.schema:
+        raise UsageError(f"--decode {decode} needs --schema FILE")
+    if decode == "avro-confluent" and not options.registry:
         raise UsageError("--decode avro-confluent needs --registry DIR|URL")
     if options.max_records_per_batch < 1:
         raise UsageError("--max-records-per-batch: expected at least 1")
@@ -282,9 +293,9 @@ def _settings(options: argparse.Namespace) -> ArchiveSettings:
     start = _limit("--from", options.start or "earliest")
     return ArchiveSettings(
         directory=options.directory,
-        decoding=Decoding(how, schema, options.registry or "", options.on_drift),
+        decoding=Decoding(decode, schema, options.registry or "", options.on_drift),
         start=start,
-        start_text=_text(start),
+        start_text=_limit_text(start),
         is_start_given=options.start is not None,
         end=None if options.end is None else _limit("--until", options.end),
         mode=ONCE if options.once else CONTINUOUS if options.continuous else CAUGHT_UP,
@@ -297,7 +308,7 @@ def _settings(options: argparse.Namespace) -> ArchiveSettings:
 
 
 def _limit(option: str, text: str) -> Limit:
-    """Where to start or to end."""
+    """Parse where to start or to end."""
     if text in {"earliest", "latest"}:
         return Limit(everywhere=EARLIEST if text == "earliest" else LATEST)
     if text.startswith("{"):
@@ -311,8 +322,8 @@ def _limit(option: str, text: str) -> Limit:
         ) from None
 
 
-def _text(limit: Limit) -> str:
-    """Where to start, in the same words however it was given."""
+def _limit_text(limit: Limit) -> str:
+    """A limit as text, which is equal for equal limits however the user wrote them."""
     if limit.everywhere is not None:
         return "earliest" if limit.everywhere == EARLIEST else "latest"
     if limit.time_ms is not None:
@@ -320,5 +331,5 @@ def _text(limit: Limit) -> str:
     return json.dumps(nested(dict(limit.offsets or ())), sort_keys=True)
 
 
-def _count(start: Positions, end: Positions, *names: tuple[str, int]) -> int:
+def _offset_count(start: Positions, end: Positions, *names: tuple[str, int]) -> int:
     return sum(max(0, end[name] - start[name]) for name in names or end)

@@ -1,4 +1,6 @@
-"""What all pipelines share: options, exit codes, errors, the Spark session, and its end.
+"""What all pipelines share: options, exit codes, errors, signals, and the Spark session.
+
+A pipeline looks like this:
 
 def run(arguments):
     options = parser("archive", "…", "orders --to lake").parse_args(arguments)
@@ -37,12 +39,12 @@ if TYPE_CHECKING:
     from kraftlog.client.client import Client
 
 #: Exit codes of all pipelines, for cron and scripts (docs/spark.md#exit-codes).
-DONE, FAILED, USAGE, FOUND, INTERRUPTED = 0, 1, 2, 3, 130
+DONE, FAILED, USAGE, FINDINGS, INTERRUPTED = 0, 1, 2, 3, 130
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-#: Time between two looks at a query or a job.
+#: How often the progress of a job is read from Spark.
 _POLL_S = 0.2
-#: How long Spark may take to stop what was interrupted.
-_STOP_S = 20
+#: How long to wait until Spark has stopped a query or the session.
+_STOP_TIMEOUT_S = 20
 
 
 def parser(
@@ -53,15 +55,15 @@ def parser(
     connects: bool = True,
     uses_spark: bool = True,
 ) -> argparse.ArgumentParser:
-    """A parser with the options that pipelines share: those of a cluster, of Spark, of output."""
-    made = argparse.ArgumentParser(
+    """A parser with the options that pipelines share: for cluster, Spark and output."""
+    command_line = argparse.ArgumentParser(
         prog=f"kraftlog pipeline {name}",
         description=description,
         epilog=f"example: kraftlog pipeline {name} {example}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     if connects:
-        group = made.add_argument_group("cluster")
+        group = command_line.add_argument_group("cluster")
         group.add_argument(
             *("-b", "--bootstrap-server"),
             default=DEFAULT_SERVER,
@@ -70,38 +72,37 @@ def parser(
         )
         group.add_argument("-c", "--command-config", metavar="FILE", help="client properties file")
     if uses_spark:
-        group = made.add_argument_group("Spark")
+        group = command_line.add_argument_group("Spark")
         group.add_argument(
             "--master",
             default="local[*]",
             metavar="URL",
-            help="where to run: local[2], spark://host:7077; default: local[*], all cores here",
+            help="where to run, such as local[2] or spark://host:7077; default: local[*], "
+            "all cores of this machine",
         )
         group.add_argument(
             "--conf",
             action="append",
             default=[],
             metavar="KEY=VALUE",
-            help="a setting of Spark; repeatable",
+            help="a Spark property; repeatable",
         )
     else:
-        made.set_defaults(conf=[])
-    group = made.add_argument_group("output")
-    group.add_argument(
-        "--dry-run", action="store_true", help="print what would be done, and do nothing"
-    )
+        command_line.set_defaults(conf=[])
+    group = command_line.add_argument_group("output")
+    group.add_argument("--dry-run", action="store_true", help="only print what would be done")
     group.add_argument("--json", action="store_true", help="print a JSON object per line")
     group.add_argument(
         "-v", "--verbose", action="store_true", help="print Spark's log and whole stack traces"
     )
-    return made
+    return command_line
 
 
 Result = TypeVar("Result")
 
 
 class Pipeline:
-    """A run of a pipeline: its options, its progress, and a Spark session on first use."""
+    """One run of a pipeline: its options, its progress, and a Spark session, made on first use."""
 
     def __init__(self, name: str, options: argparse.Namespace) -> None:
         self.options = options
@@ -111,7 +112,7 @@ class Pipeline:
 
     @cached_property
     def settings(self) -> dict[str, str]:
-        """The settings of Spark that --conf gives."""
+        """The Spark properties of --conf."""
         pairs = [(text, *text.partition("=")) for text in self.options.conf]
         for text, key, equals, _ in pairs:
             if not (key and equals):
@@ -121,18 +122,18 @@ class Pipeline:
     @cached_property
     def properties(self) -> Mapping[str, str]:
         """The properties of --command-config."""
-        found = read_properties(self.options.command_config)
-        check_security(found)
-        return found
+        properties = read_properties(self.options.command_config)
+        check_security(properties)
+        return properties
 
     @property
     def source_options(self) -> dict[str, str]:
-        """Options of the source and the sink for the cluster."""
+        """The cluster's options for the source and the sink."""
         given = {f"kafka.{key}": value for key, value in self.properties.items()}
         return {**given, "kafka.bootstrap.servers": self.options.bootstrap_server}
 
     def client(self) -> Client:
-        """A new client of the cluster, for use in a with statement."""
+        """A new client of the cluster, to be closed or used in a with statement."""
         from kraftlog.client.client import Client
 
         return Client(
@@ -143,12 +144,12 @@ class Pipeline:
 
     @cached_property
     def spark(self) -> SparkSession:
-        """The session: the one that is active in this process, or a new one."""
+        """The active session of this process, or a new one."""
         active = SparkSession.getActiveSession()
         if active is not None:
             return active
         self.progress.say(f"starting Spark on {self.options.master}")
-        session = quiet.started(
+        session = quiet.start_spark(
             f"kraftlog {self._name}", self.options.master, self.settings, self.options.verbose
         )
         self._owns_session = True
@@ -156,10 +157,10 @@ class Pipeline:
         return session
 
     def run_job(self, action: Callable[[], Result], *, items: int, unit: str = "rows") -> Result:
-        """Run one job of Spark and show how many of its `items` are done, by its tasks."""
+        """Run a job of Spark; show its progress by completed tasks, as a share of `items`."""
         context = self.spark.sparkContext
         tracker = context.statusTracker()
-        known = {*tracker.getActiveStageIds()}
+        other_stages = {*tracker.getActiveStageIds()}
         outcome: Future[Result] = Future()
         self.progress.begin()
 
@@ -172,7 +173,7 @@ class Pipeline:
         InheritableThread(target=work, session=self.spark, daemon=True).start()
         done = 0
         while not wait([outcome], _POLL_S).done:
-            for stage in map(tracker.getStageInfo, {*tracker.getActiveStageIds()} - known):
+            for stage in map(tracker.getStageInfo, {*tracker.getActiveStageIds()} - other_stages):
                 if stage is not None and stage.numTasks:
                     done = max(done, items * stage.numCompletedTasks // stage.numTasks)
             self.progress.show(done, total=items, unit=unit)
@@ -182,41 +183,41 @@ class Pipeline:
 
     def close(self) -> None:
         if self._owns_session:
-            in_thread(lambda: _stop(self.spark))
+            stop_in_thread(lambda: _stop(self.spark))
 
 
 def _stop(spark: SparkSession) -> None:
-    # It would print a stack trace if a task still runs, as after an interrupt.
+    # This server would print a stack trace if a task still runs, as after an interrupt.
     server: Any = getattr(spark.sparkContext, "_accumulatorServer", None)
     if server is not None:
         server.handle_error = lambda *_: None
     spark.stop()
 
 
-def in_thread(stop: Callable[[], object]) -> None:
-    """Stop something of Spark's, also after an interrupted call.
+def stop_in_thread(stop: Callable[[], object]) -> None:
+    """Stop a query or a session from another thread, which has its own connection to the JVM.
 
-    The connection of the main thread may then still have the response of that call.
+    After an interrupted call, the main thread's connection may still receive its response.
     """
 
     def run() -> None:
-        with suppress(Exception):  # what is gone needs no stop
+        with suppress(Exception):  # it has stopped already
             stop()
 
     thread = Thread(target=run, daemon=True)
     thread.start()
-    thread.join(_STOP_S)
+    thread.join(_STOP_TIMEOUT_S)
 
 
 def run_pipeline(
     name: str, options: argparse.Namespace, work: Callable[[Pipeline], int | None]
 ) -> int:
-    """Run a pipeline; return its exit code. An error is one paragraph on standard error."""
-    before: dict[int, Any] = {number: signal.getsignal(number) for number in SIGNALS}
+    """Run a pipeline and return its exit code; an error is printed as one paragraph."""
+    old_handlers: dict[int, Any] = {number: signal.getsignal(number) for number in SIGNALS}
     _catch_signals()
     pipeline = Pipeline(name, options)
     try:
-        _ = pipeline.settings  # a wrong one is named before anything is done
+        _ = pipeline.settings  # invalid settings are reported before any work
         return work(pipeline) or DONE
     except UsageError as error:
         _print_error(name, f"{error}; see --help")
@@ -235,18 +236,18 @@ def run_pipeline(
         pipeline.progress.end()
         pipeline.close()
         logging.disable(logging.NOTSET)
-        _catch_signals(before)
+        _catch_signals(old_handlers)
 
 
 def _catch_signals(handlers: Mapping[int, Any] | None = None) -> None:
-    """Let Ctrl-C and SIGTERM interrupt the pipeline, or set these handlers again."""
+    """Let Ctrl-C and SIGTERM interrupt the pipeline, or restore these handlers."""
     for number in SIGNALS:
-        with suppress(ValueError):  # another thread than the main one
+        with suppress(ValueError):  # only the main thread may set handlers
             signal.signal(number, _interrupt if handlers is None else handlers[number])
 
 
 def _interrupt(*_: object) -> None:
-    logging.disable()  # py4j would print the stack of the call that is interrupted
+    logging.disable()  # py4j would log the stack of the interrupted call
     raise KeyboardInterrupt
 
 

@@ -9,18 +9,18 @@ from kraftlog.errors import ConfigError
 
 
 def check_writable(directory: str) -> None:
-    """Raise ConfigError unless files can be created in the directory, which may not exist yet."""
+    """Raise ConfigError unless files can be created in this directory, existing or new."""
     if "://" in directory:
         return
-    place = os.path.abspath(directory)
-    while not os.path.lexists(place):
-        place = os.path.dirname(place)
+    parent = os.path.abspath(directory)
+    while not os.path.lexists(parent):
+        parent = os.path.dirname(parent)
     try:
-        # Permissions alone do not say it: root has them all, and a file system may be read-only.
-        os.rmdir(tempfile.mkdtemp(prefix=".kraftlog-", dir=place))
+        # Permissions alone do not show it: root has all, and a file system may be read-only.
+        os.rmdir(tempfile.mkdtemp(prefix=".kraftlog-", dir=parent))
     except OSError as error:
         raise ConfigError(
-            f"--to {directory}: nothing can be written to {place} ({error.strerror}): give "
+            f"--to {directory}: nothing can be written to {parent} ({error.strerror}): give "
             "another directory, or its permissions to this user"
         ) from None
 

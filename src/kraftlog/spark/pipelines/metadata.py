@@ -1,7 +1,7 @@
-"""`kraftlog pipeline metadata`: the cluster as it was, from the metadata log.
+"""`kraftlog pipeline metadata`: the cluster at an earlier time, from the metadata log.
 
-One process replays the log, which takes less time than Spark needs to start, so Spark is not
-started. With --to the tables are written in Delta's format, for Spark and other readers of it.
+A single process replays the log, in less time than Spark needs to start, so Spark is not started.
+With --to the tables are written as Delta tables, for Spark and other readers.
 """
 
 from __future__ import annotations
@@ -41,51 +41,51 @@ if TYPE_CHECKING:
 
 
 def run(arguments: Sequence[str]) -> int:
-    made = parser(
+    command_line = parser(
         "metadata",
-        "Print the cluster as it was at an offset of the metadata log or at a time, or what has "
-        "changed between two.\nReads a live cluster or a copied data directory, of Apache Kafka "
-        "as well. Spark is not started.",
+        "Print the cluster as it was at an offset of the metadata log or at a time, or the changes "
+        "between two of these.\nReads the log from a running cluster or a copied data directory, "
+        "also of Apache Kafka. Spark is not started.",
         "--as-of 2026-01-31T12:00:00 --table partitions",
         uses_spark=False,
     )
-    made.add_argument(
+    command_line.add_argument(
         "--as-of",
         metavar="OFFSET|TIME",
         help="after the record at this offset, or at this time (UTC or with +HH:MM); default: "
         f"{LATEST}",
     )
-    made.add_argument(
+    command_line.add_argument(
         "--diff",
         nargs=2,
         metavar=("A", "B"),
-        help=f"what has changed from A to B: offsets, times or {LATEST}",
+        help=f"the changes from A to B: offsets, times or {LATEST}",
     )
-    made.add_argument(
+    command_line.add_argument(
         "--table",
         action="append",
         choices=list(TABLES_OF_IMAGE),
         help="only this table; repeatable",
     )
-    made.add_argument(
-        "--data", metavar="DIR", help="a copied data directory, instead of a live cluster"
+    command_line.add_argument(
+        "--data", metavar="DIR", help="read a copied data directory instead of a running cluster"
     )
-    made.add_argument(
+    command_line.add_argument(
         *("-C", "--bootstrap-controller"),
         metavar="HOST:PORT,...",
         help="controllers to bootstrap from, instead of brokers",
     )
-    made.add_argument(
+    command_line.add_argument(
         "--to", metavar="DIR", help="write each table as a Delta table in this directory"
     )
-    made.add_argument(
+    command_line.add_argument(
         "--internal",
         action="store_true",
-        help="print internal topics, such as __consumer_offsets, too; --json and --to always have "
-        "them",
+        help="also print internal topics, such as __consumer_offsets; --json and --to always "
+        "include them",
     )
-    made.set_defaults(bootstrap_server=None)  # to see whether it is given
-    options = made.parse_args(arguments)
+    command_line.set_defaults(bootstrap_server=None)  # to notice whether the user gave it
+    options = command_line.parse_args(arguments)
     return run_pipeline("metadata", options, _run)
 
 
@@ -93,23 +93,29 @@ def _run(pipeline: Pipeline) -> int:
     options = pipeline.options
     if options.diff and (options.as_of or options.to):
         raise UsageError("--diff cannot be combined with --as-of or --to")
-    _check_place(options)
+    _check_single_source(options)
     if options.to:
         check_writable(options.to)
     names = options.table or list(TABLES_OF_IMAGE)
     moments = [moment(text) for text in options.diff or [options.as_of or LATEST]]
-    with _log(pipeline) as log:
-        states = [log.state_at(each) for each in moments]
+    with _metadata_log(pipeline) as log:
+        states = [log.state_at(moment) for moment in moments]
     if options.diff:
-        found = list(differences(states[0], states[1], names))
+        changes = list(differences(states[0], states[1], names))
         data = {
             "from": position(states[0]),
             "to": position(states[1]),
-            "changes": [change_data(each) for each in found],
+            "changes": [change_data(change) for change in changes],
         }
-        shown = found if options.internal else [it for it in found if not _is_internal(it.key)]
+        shown = (
+            changes
+            if options.internal
+            else [change for change in changes if not _is_internal(change.key)]
+        )
         text = diff_text(states[0], states[1], shown)
-        pipeline.progress.result(data, "\n".join([text, *_left_out(len(found) - len(shown))]))
+        pipeline.progress.result(
+            data, "\n".join([text, *_left_out_line(len(changes) - len(shown))])
+        )
         return DONE
     [state] = states
     if options.to and not options.dry_run:
@@ -121,8 +127,8 @@ def _run(pipeline: Pipeline) -> int:
     return DONE
 
 
-def _check_place(options: argparse.Namespace) -> None:
-    """One place to read from: a directory, controllers or brokers."""
+def _check_single_source(options: argparse.Namespace) -> None:
+    """Raise UsageError for more than one source: a directory, controllers, brokers."""
     given = {
         "--data": options.data,
         "--bootstrap-controller": options.bootstrap_controller,
@@ -133,7 +139,7 @@ def _check_place(options: argparse.Namespace) -> None:
         names.append("--command-config")
     if len(names) > 1:
         raise UsageError(
-            f"{' and '.join(names)}: give only one of them, as each is a place to read the log from"
+            f"{' and '.join(names)}: give only one of them, as each names a source of the log"
         )
 
 
@@ -145,8 +151,8 @@ def moment(text: str) -> Moment:
 
 
 @contextmanager
-def _log(pipeline: Pipeline) -> Iterator[MetadataFolder | MetadataQuorum]:
-    """The folder of --data, or the metadata log of the cluster of the options."""
+def _metadata_log(pipeline: Pipeline) -> Iterator[MetadataFolder | MetadataQuorum]:
+    """The metadata log in the directory of --data, or else that of the cluster."""
     options, properties = pipeline.options, pipeline.properties
     if options.data:
         yield MetadataFolder(options.data)
@@ -181,7 +187,7 @@ def _text(state: MetadataState, tables: dict[str, list[Row]], options: argparse.
             rows = [row for row in every if not _is_internal((row.get("topic"),))]
         hidden += len(every) - len(rows)
         if name == "voters" and state.voters is None:
-            parts.append(f"\n{name}: not in the metadata log, so those of the configuration")
+            parts.append(f"\n{name}: not in the metadata log; the nodes' configuration has them")
             continue
         if name in OPTIONAL and not rows and len(tables) == len(TABLES_OF_IMAGE):
             continue
@@ -195,15 +201,15 @@ def _text(state: MetadataState, tables: dict[str, list[Row]], options: argparse.
         if rows:
             heads = [column.upper().replace("_", " ") for column in columns]
             parts.append(table(heads, [[cell(row[column]) for column in columns] for row in rows]))
-    return "\n".join([*parts, *_left_out(hidden)])
+    return "\n".join([*parts, *_left_out_line(hidden)])
 
 
 def _is_internal(key: tuple[object, ...]) -> bool:
-    """Whether the key of a row, which a topic's name begins, is of an internal topic."""
+    """Whether the key of a row begins with the name of an internal topic."""
     return bool(key) and isinstance(key[0], str) and is_internal(key[0])
 
 
-def _left_out(count: int) -> list[str]:
+def _left_out_line(count: int) -> list[str]:
     rows = "row" if count == 1 else "rows"
     return [f"\n{count} {rows} of internal topics left out; --internal prints them"] * bool(count)
 
@@ -224,7 +230,7 @@ def _write(path: str, name: str, state: MetadataState) -> None:
 def _schema(name: str) -> pa.Schema:
     import pyarrow as pa
 
-    def kind(column: str) -> pa.DataType:
+    def column_type(column: str) -> pa.DataType:
         if column in _NUMBERS:
             return pa.int64()
         if column in _LISTS:
@@ -233,9 +239,10 @@ def _schema(name: str) -> pa.Schema:
             return pa.list_(pa.string())
         return pa.string()
 
-    return pa.schema([(column, kind(column)) for column in TABLES_OF_IMAGE[name].columns])
+    return pa.schema([(column, column_type(column)) for column in TABLES_OF_IMAGE[name].columns])
 
 
+#: The columns of whole numbers, and of lists of broker ids.
 _NUMBERS = {
     *("partition", "leader", "leader_epoch", "partition_epoch", "partitions", "replication"),
     *("broker", "epoch", "level", "voter", "iterations"),

@@ -1,7 +1,7 @@
-"""Progress of a pipeline: rows, rows a second, lag and time left, for people or as JSON.
+"""Prints the progress of a pipeline: rows, rows per second, lag and time left; or JSON.
 
-People read lines on standard error: on a terminal the newest one is redrawn, in a file there is
-at most one a second. With --json each is an object on standard output, and so is the result.
+Text goes to standard error: on a terminal the last line is redrawn, in a file there is at most one
+line per second. With --json, each step and the result is a JSON object on standard output.
 """
 
 from __future__ import annotations
@@ -39,17 +39,18 @@ class Progress:
         self._redraws = not is_json and self._stream.isatty()
         self._now_ns = now_ns
         self._lock = Lock()
-        self._seen: deque[tuple[int, int]] = deque([(now_ns(), 0)])
-        self._shown_at = now_ns() - _NS
+        #: Times and numbers of rows of earlier calls, for the rate.
+        self._samples: deque[tuple[int, int]] = deque([(now_ns(), 0)])
+        self._last_line_ns = now_ns() - _NS
         self._is_line_open = False
 
     def begin(self) -> None:
-        """The work begins now: rates leave out what came before, such as the start of Spark."""
+        """Count rates from now on, to leave out earlier work such as the start of Spark."""
         with self._lock:
-            self._seen = deque([(self._now_ns(), 0)])
+            self._samples = deque([(self._now_ns(), 0)])
 
     def say(self, text: str, **data: object) -> None:
-        """A step of the pipeline, in a line."""
+        """Print a step of the pipeline as a line."""
         with self._lock:
             if self._is_json:
                 self._print_json({"event": "step", "step": text, **data})
@@ -65,22 +66,22 @@ class Progress:
         unit: str = "rows",
         **data: object,
     ) -> None:
-        """`rows` are done; `total` is their final number, `lag` the number still behind the end."""
+        """Print that `rows` are done out of `total`, or that `lag` rows are left for now."""
         left = lag if total is None else total - rows
         with self._lock:
-            now = self._now_ns()
-            if self._seen[-1][1] == rows and not self._redraws:
+            now_ns = self._now_ns()
+            if self._samples[-1][1] == rows and not self._redraws:
                 return
-            rate = self._rate(now, rows)
+            rate = self._rate(now_ns, rows)
             left_s = None if left is None or rate <= 0 else round(left / rate, 1)
             if self._is_json:
                 rates = {unit: rows, f"{unit}_per_s": round(rate, 1), "left_s": left_s}
-                place = {"lag": lag} if total is None else {"of": total}
-                self._print_json({"event": "progress", **rates, **place, **data})
+                end = {"lag": lag} if total is None else {"of": total}
+                self._print_json({"event": "progress", **rates, **end, **data})
                 return
-            if not self._redraws and now - self._shown_at < _NS and left != 0:
+            if not self._redraws and now_ns - self._last_line_ns < _NS and left != 0:
                 return
-            self._shown_at = now
+            self._last_line_ns = now_ns
             done = f"{rows:,} {unit}" if total is None else f"{rows:,} of {total:,} {unit}"
             parts = [f"{self._name}: {done}", f"{rate:,.{int(rate < 10)}f} {unit}/s"]
             if lag is not None:
@@ -89,22 +90,22 @@ class Progress:
                 parts.append(f"{duration_text(left_s)} left")
             self._print("  ".join(parts), may_redraw=True)
 
-    def _rate(self, now: int, rows: int) -> float:
-        """Rows a second in the window that ends now."""
-        self._seen.append((now, rows))
-        while len(self._seen) > 2 and now - self._seen[1][0] > _WINDOW_S * _NS:
-            self._seen.popleft()
-        since, before = self._seen[0]
-        return (rows - before) * _NS / max(now - since, 1)
+    def _rate(self, now_ns: int, rows: int) -> float:
+        """Rows per second in the window that ends now."""
+        self._samples.append((now_ns, rows))
+        while len(self._samples) > 2 and now_ns - self._samples[1][0] > _WINDOW_S * _NS:
+            self._samples.popleft()
+        start_ns, rows_at_start = self._samples[0]
+        return (rows - rows_at_start) * _NS / max(now_ns - start_ns, 1)
 
     def row(self, data: Mapping[str, Any]) -> None:
-        """A row of a result that has many, for programs alone."""
+        """With --json, print one row of a result with many rows."""
         with self._lock:
             if self._is_json:
                 self._print_json({"event": "row", **data})
 
     def result(self, data: Mapping[str, Any], text: str) -> None:
-        """The result: text for people, `data` for programs, on standard output."""
+        """Print the result on standard output: `data` with --json, else `text`."""
         with self._lock:
             if self._is_json:
                 self._print_json({"event": "result", **data})
@@ -134,7 +135,7 @@ class Progress:
 
 
 def duration_text(seconds: float) -> str:
-    """Such as 0:07 or 1:02:03."""
+    """A duration as text, such as 0:07 or 1:02:03."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

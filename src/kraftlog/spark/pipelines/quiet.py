@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-#: How the line begins that says why Spark did not start: an exception, or a line of the log.
+#: The beginning of lines that say why Spark did not start: an exception, or an error in the log.
 _REASON = re.compile(r"^(?:Exception in thread .*?: |Caused by: \S+: |\S+ \S+ ERROR \w+: )")
-#: Other lines of the log, and those that Spark prints on every start.
+#: Stack traces, log lines of other levels, and lines that Spark prints on every start.
 _NOISE = re.compile(
     r"^(?:\s+at |WARNING: |\S+ \S+ (?:WARN|INFO) |Using Spark's default |Setting .*log level "
     r"|To adjust logging |\s*$)"
@@ -31,8 +31,10 @@ class SparkStartError(KraftlogError):
     """Spark did not start."""
 
 
-def started(name: str, master: str, settings: Mapping[str, str], is_verbose: bool) -> SparkSession:
-    """A new session; unless verbose, what its processes write to standard error is discarded."""
+def start_spark(
+    name: str, master: str, settings: Mapping[str, str], is_verbose: bool
+) -> SparkSession:
+    """Start a session; unless verbose, discard what Spark's processes write to standard error."""
     if is_verbose:
         session = spark_session(name, master=master, settings=settings)
         session.sparkContext.setLogLevel("WARN")
@@ -44,14 +46,16 @@ def started(name: str, master: str, settings: Mapping[str, str], is_verbose: boo
             raise
         except Exception as error:
             log.seek(0)
-            shown = reason_in(log.read().decode(errors="replace")) or str(error).partition("\n")[0]
+            reason = (
+                failure_reason(log.read().decode(errors="replace")) or str(error).partition("\n")[0]
+            )
             raise SparkStartError(
-                f"Spark did not start on {master}: {shown}; -v prints its whole log"
+                f"Spark did not start on {master}: {reason}; -v prints its whole log"
             ) from error
 
 
-def reason_in(log: str) -> str:
-    """The line of Spark's output that says why it did not start."""
+def failure_reason(log: str) -> str:
+    """The line of Spark's output that says why Spark did not start."""
     lines = [line for line in log.splitlines() if not _NOISE.search(line)]
     reasons = [line for line in lines if _REASON.search(line)]
     last = (reasons or lines or [""])[-1]
@@ -60,14 +64,14 @@ def reason_in(log: str) -> str:
 
 @contextmanager
 def _stderr_to_file() -> Iterator[IO[bytes]]:
-    """Send the standard error of this process and of new ones to a temporary file."""
+    """Redirect standard error, also of processes started meanwhile, to a temporary file."""
     sys.stderr.flush()
-    kept = os.dup(2)
+    saved_stderr = os.dup(2)
     with tempfile.TemporaryFile() as log:
         os.dup2(log.fileno(), 2)
         try:
             yield log
         finally:
             sys.stderr.flush()
-            os.dup2(kept, 2)
-            os.close(kept)
+            os.dup2(saved_stderr, 2)
+            os.close(saved_stderr)

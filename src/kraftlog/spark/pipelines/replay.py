@@ -1,7 +1,8 @@
-"""`kraftlog pipeline replay`: records of a table back into a topic, in order, at a chosen rate.
+"""`kraftlog pipeline replay`: writes a table's records to a topic, in order, at a chosen rate.
 
-Each record keeps its partition, and a header has its old offset. Each partition is written in the
-order of offsets, so a run that was killed continues after the last record of each partition.
+Each record keeps its partition, and gets a header with its original offset. Each partition is
+written in the order of offsets. So after an interruption, the next run continues each partition at
+the offset after its last record.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ if TYPE_CHECKING:
     from kraftlog.client.client import Client
     from kraftlog.spark.positions import Positions
 
-#: The header of a replayed record: the topic it was in, its partition and its offset, as JSON.
+#: The header of a replayed record: its original topic, partition and offset, as JSON.
 HEADER = "kraftlog.replay"
-#: Offsets of one job of Spark, at most; less at a low rate.
-_OFFSETS_PER_JOB = 1_000_000
-#: At a chosen rate, a job has the records of this many seconds.
+#: The most offsets of one job of Spark; a low rate makes it fewer.
+_MAX_OFFSETS_PER_JOB = 1_000_000
+#: With --rate, a job has the records of at most this many seconds.
 _SECONDS_PER_JOB = 2
 _NS = 1_000_000_000
 _REQUIRED = ("value", "partition", "offset")
@@ -51,43 +52,45 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    made = parser(
+    command_line = parser(
         "replay",
         "Write the records of a table back into a topic: each to its partition, in the order of "
-        "its offsets.\nAfter a stop, the same command continues where it was.",
+        "offsets.\nAfter an interruption, the same command continues.",
         "lake/orders --to orders-again --rate 5000",
     )
-    made.add_argument(
+    command_line.add_argument(
         "table",
         metavar="TABLE",
         help="a Delta table or Parquet files with the columns value, partition and offset, and "
         "optionally key, headers, timestamp and topic",
     )
-    made.add_argument("--to", required=True, metavar="TOPIC", help="an existing topic")
-    made.add_argument("--rate", type=float, metavar="N", help="records a second; default: no limit")
-    made.add_argument(
+    command_line.add_argument("--to", required=True, metavar="TOPIC", help="an existing topic")
+    command_line.add_argument(
+        "--rate", type=float, metavar="N", help="records per second; default: no limit"
+    )
+    command_line.add_argument(
         "--topic", metavar="NAME", help="only records of this topic, if the table has several"
     )
-    made.add_argument(
+    command_line.add_argument(
         "--from",
         dest="start",
         metavar="WHERE",
         help="the first offset, or the earliest time such as 2026-05-01T12:00 (UTC)",
     )
-    made.add_argument(
+    command_line.add_argument(
         "--until", dest="end", metavar="WHERE", help="the offset or time before which to end"
     )
-    made.add_argument(
+    command_line.add_argument(
         "--keep-timestamps",
         action="store_true",
         help="keep the records' timestamps; default: the time of the replay",
     )
-    made.add_argument(
+    command_line.add_argument(
         "--again",
         action="store_true",
-        help="start from the beginning, even if the topic has some of the records",
+        help="start from the beginning, even if the topic has some of these records",
     )
-    return made
+    return command_line
 
 
 class _Replay:
@@ -99,7 +102,7 @@ class _Replay:
         self._limits = _limits(self._options)
 
     def run(self) -> int:
-        # What needs no Spark is checked before it starts.
+        # Checks that need no Spark come before its start.
         if columns := _columns(self._options.table):
             self._check_columns(columns)
         with self._pipeline.client() as client:
@@ -116,24 +119,26 @@ class _Replay:
             )
             .collect()
         )
-        found = {(self._options.to, row.partition): (row.first, row.last + 1) for row in spans}
-        # A client of its own: brokers close connections that are idle while Spark works.
+        archived = {(self._options.to, row.partition): (row.first, row.last + 1) for row in spans}
+        # A new client, as brokers close connections that are idle while Spark works.
         with self._pipeline.client() as client:
-            done = self._checked(client, [index for _, index in found], name)
-        start = {key: max(first, done.get(key, 0)) for key, (first, _) in found.items()}
-        end = {key: max(last, start[key]) for key, (_, last) in found.items()}
-        left = rows.where(_between(start, end))
-        total = left.count() if any(start[key] < end[key] for key in end) else 0
-        before = sum(row.records for row in spans) - total
+            next_offsets = self._next_offsets(client, [index for _, index in archived], name)
+        start = {key: max(first, next_offsets.get(key, 0)) for key, (first, _) in archived.items()}
+        end = {key: max(last, start[key]) for key, (_, last) in archived.items()}
+        remaining = rows.where(_between(start, end))
+        total = remaining.count() if any(start[key] < end[key] for key in end) else 0
+        already = sum(row.records for row in spans) - total
         if self._options.dry_run:
-            self._print_plan(found, start, total, before)
+            self._print_plan(archived, start, total, already)
             return DONE
         if total:
-            self._replay(_records(left, name, self._options), start, end, total)
-        place = f"records of {self._options.table} are in topic {self._options.to}"
-        text = f"{total + before:,} {place}: {total:,} written now"
-        text += ", with --again" if self._options.again else f", {before:,} were there already"
-        data = {"records": total, "already": before, "topic": self._options.to}
+            self._replay(_records(remaining, name, self._options), start, end, total)
+        text = (
+            f"{total + already:,} records of {self._options.table} are in topic "
+            f"{self._options.to}: {total:,} written now"
+        )
+        text += ", with --again" if self._options.again else f", {already:,} were there already"
+        data = {"records": total, "already": already, "topic": self._options.to}
         self._pipeline.progress.result(data, text)
         return DONE
 
@@ -163,7 +168,7 @@ class _Replay:
         return rows
 
     def _topic_name(self, rows: DataFrame) -> str:
-        """The topic whose records are replayed, as the table names it."""
+        """The original topic of the records to replay."""
         wanted: str | None = self._options.topic
         if "topic" not in rows.columns:
             return _own_name(self._options.table)
@@ -174,8 +179,8 @@ class _Replay:
             raise UsageError(f"--topic {wanted}: the table has {', '.join(names)}")
         return wanted or (names[0] if names else "")
 
-    def _checked(self, client: Client, indexes: Sequence[int], name: str) -> Positions:
-        """Where each partition goes on; raises if the topic lacks one of the partitions."""
+    def _next_offsets(self, client: Client, indexes: Sequence[int], name: str) -> Positions:
+        """The next offset of each partition; raises ConfigError if the topic lacks a partition."""
         topic = self._options.to
         count = len(client.cluster.topic(topic).partitions)
         if indexes and max(indexes) >= count:
@@ -183,26 +188,26 @@ class _Replay:
                 f"topic {topic} has {count} partitions, and the table has records of partition "
                 f"{max(indexes)}: create a topic with at least {max(indexes) + 1}"
             )
-        return {} if self._options.again else _progress(client, topic, indexes, name)
+        return {} if self._options.again else _replayed_until(client, topic, indexes, name)
 
     def _replay(self, rows: DataFrame, start: Positions, end: Positions, total: int) -> None:
-        """Job after job, each a range of offsets; waits in between if that keeps the rate."""
+        """Write range after range of offsets, one job each; wait between jobs to keep the rate."""
         rate = self._options.rate
-        most = _OFFSETS_PER_JOB
+        max_offsets = _MAX_OFFSETS_PER_JOB
         if rate is not None:
-            most = max(1, min(most, int(rate * _SECONDS_PER_JOB)))
+            max_offsets = max(1, min(max_offsets, int(rate * _SECONDS_PER_JOB)))
         self._pipeline.progress.begin()
-        began = time.monotonic_ns()
+        started_ns = time.monotonic_ns()
         written = 0
-        for first, until in _jobs(start, end, most):
+        for first, end_of_job in _jobs(start, end, max_offsets):
             self._pipeline.progress.show(written, total=total, unit="records")
             if rate is not None:
-                due = began + int(written / rate * _NS)
-                time.sleep(max(0, due - time.monotonic_ns()) / _NS)
-            chosen = rows.where(_between(first, until))
-            written += chosen.count()
-            # One task for a partition keeps its order.
-            parts = chosen.repartition(len(first), "partition")
+                due_ns = started_ns + int(written / rate * _NS)
+                time.sleep(max(0, due_ns - time.monotonic_ns()) / _NS)
+            rows_of_job = rows.where(_between(first, end_of_job))
+            written += rows_of_job.count()
+            # A single task for each partition keeps the order.
+            parts = rows_of_job.repartition(len(first), "partition")
             ordered = parts.sortWithinPartitions("partition", "offset").drop("offset")
             writer = ordered.write.format("kraftlog").mode("append")
             writer.options(**self._pipeline.source_options, topic=self._options.to).save()
@@ -210,44 +215,44 @@ class _Replay:
 
     def _print_plan(
         self,
-        found: Mapping[tuple[str, int], tuple[int, int]],
+        archived: Mapping[tuple[str, int], tuple[int, int]],
         start: Positions,
         total: int,
-        before: int,
+        already: int,
     ) -> None:
         rows = [
             (key[1], first, end - 1, start[key] if start[key] < end else None)
-            for key, (first, end) in sorted(found.items())
+            for key, (first, end) in sorted(archived.items())
         ]
         heads = ("PARTITION", "FIRST", "LAST", "NEXT")
         names = [head.lower() for head in heads]
         text = f"{table(heads, rows)}\n{total:,} records would be written to {self._options.to}"
-        # With --again the topic is not read before.
-        text += ", with --again" if self._options.again else f", {before:,} are there already"
+        # With --again, replayed records in the topic are not counted.
+        text += ", with --again" if self._options.again else f", {already:,} are there already"
         data = {"partitions": [dict(zip(names, row, strict=True)) for row in rows]}
-        self._pipeline.progress.result({**data, "records": total, "already": before}, text)
+        self._pipeline.progress.result({**data, "records": total, "already": already}, text)
 
 
 def _limits(options: argparse.Namespace) -> dict[tuple[str, bool], int | datetime]:
-    """The column and value of --from and --until."""
-    found: dict[tuple[str, bool], int | datetime] = {}
+    """The limits of --from and --until, by their column and whether they are the end."""
+    limits: dict[tuple[str, bool], int | datetime] = {}
     for name, text in (("from", options.start), ("until", options.end)):
         if text is None:
             continue
         if text.isdecimal():
-            found["offset", name == "until"] = int(text)
+            limits["offset", name == "until"] = int(text)
             continue
         try:
-            found["timestamp", name == "until"] = time_of(text)
+            limits["timestamp", name == "until"] = time_of(text)
         except ValueError:
             raise UsageError(
                 f"--{name} {text}: expected an offset, or a time such as 2026-05-01T12:00:00Z"
             ) from None
-    return found
+    return limits
 
 
 def _own_name(directory: str) -> str:
-    """The topic of a table that does not name it in a column."""
+    """The topic of a table without a column `topic`: the name of its directory."""
     return os.path.basename(os.path.abspath(directory))
 
 
@@ -287,15 +292,15 @@ def _read(pipeline: Pipeline, directory: str) -> DataFrame:
 
 
 def _records(rows: DataFrame, name: str, options: argparse.Namespace) -> DataFrame:
-    """The rows with the columns of the sink, the header, and the offset."""
-    mark = f.to_json(f.struct(f.lit(name).alias("topic"), "partition", "offset"))
-    pair = f.struct(f.lit(HEADER).alias("key"), mark.cast("binary").alias("value"))
-    headers = f.array(pair)
+    """The rows with the sink's columns, including the header, and with their offset."""
+    position = f.to_json(f.struct(f.lit(name).alias("topic"), "partition", "offset"))
+    replay_header = f.struct(f.lit(HEADER).alias("key"), position.cast("binary").alias("value"))
+    headers = f.array(replay_header)
     if "headers" in rows.columns:
-        # If a record was replayed before, the header of that replay is dropped.
-        own = f.filter("headers", lambda header: header["key"] != HEADER)
+        # Drop the header of an earlier replay.
+        other_headers = f.filter("headers", lambda header: header["key"] != HEADER)
         empty = f.array().cast("array<struct<key:string,value:binary>>")
-        headers = f.concat(f.coalesce(own, empty), headers)
+        headers = f.concat(f.coalesce(other_headers, empty), headers)
     columns: list[Column] = [f.col("value"), f.col("partition").cast("int"), f.col("offset")]
     columns += [f.col(each) for each in ("key",) if each in rows.columns]
     if options.keep_timestamps:
@@ -304,38 +309,38 @@ def _records(rows: DataFrame, name: str, options: argparse.Namespace) -> DataFra
 
 
 def _between(start: Positions, end: Positions) -> Column:
-    """Whether a row is in the range of its partition."""
-    found = f.lit(False)
+    """The condition that a row is in the range of its partition."""
+    condition = f.lit(False)
     for key, first in start.items():
         if first < end[key]:
-            at = f.col("offset")
-            found |= (f.col("partition") == key[1]) & (at >= first) & (at < end[key])
-    return found
+            offset = f.col("offset")
+            condition |= (f.col("partition") == key[1]) & (offset >= first) & (offset < end[key])
+    return condition
 
 
 def _jobs(start: Positions, end: Positions, most: int) -> Iterator[tuple[Positions, Positions]]:
-    """Ranges of about `most` offsets in total, one after the other, up to the end."""
+    """Successive ranges of all partitions, each of about `most` offsets in total."""
     while any(start[key] < end[key] for key in end):
-        until = prorated(start, end, most)
-        yield start, until
-        start = until
+        end_of_job = prorated(start, end, most)
+        yield start, end_of_job
+        start = end_of_job
 
 
-def _progress(client: Client, topic: str, indexes: Sequence[int], name: str) -> Positions:
-    """The offset after the last record that was replayed to each partition."""
+def _replayed_until(client: Client, topic: str, indexes: Sequence[int], name: str) -> Positions:
+    """The next offset to replay of each partition, by the header of its last record."""
     cluster = client.cluster
     names = [(topic, index) for index in indexes]
     ends = offsets.find(cluster, dict.fromkeys(names, offsets.LATEST))
     starts = offsets.find(cluster, dict.fromkeys(names, offsets.EARLIEST))
-    found: Positions = {}
+    next_offsets: Positions = {}
     for key in names:
         end = ends[key].offset
         if end <= starts[key].offset:
             continue
         for fetched in RangeReader(cluster, key, end - 1, end):
-            for place, _ in fetched.batches:
-                records = [each for each in read_records(fetched.data, place) if each.offset < end]
-                mark = json.loads(dict(records[-1].headers).get(HEADER) or b"{}")
-                if (mark.get("topic"), mark.get("partition")) == (name, key[1]):
-                    found[key] = mark["offset"] + 1
-    return found
+            for start, _ in fetched.batches:
+                records = [each for each in read_records(fetched.data, start) if each.offset < end]
+                position = json.loads(dict(records[-1].headers).get(HEADER) or b"{}")
+                if (position.get("topic"), position.get("partition")) == (name, key[1]):
+                    next_offsets[key] = position["offset"] + 1
+    return next_offsets

@@ -1,4 +1,4 @@
-"""`kraftlog pipeline simulate`: many seeds of the simulator, over the tasks of a Spark job."""
+"""`kraftlog pipeline simulate`: runs many seeds of the simulator in the tasks of a Spark job."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kraftlog.simulator.cluster.faults import BY_NAME
 from kraftlog.simulator.coverage import missing
 from kraftlog.simulator.digest import simulate_with_digest
 from kraftlog.simulator.run import CLUSTER, scenario_of, scenarios
-from kraftlog.spark.pipelines.common import DONE, FOUND, parser, run_pipeline
+from kraftlog.spark.pipelines.common import DONE, FINDINGS, parser, run_pipeline
 from kraftlog.spark.pipelines.directories import check_new
 from kraftlog.spark.pipelines.errors import UsageError
 from kraftlog.value import Value
@@ -40,12 +40,12 @@ _ARROW = pa.schema(
         ("command", pa.string()),
     ]
 )
-#: A task costs a fraction of a second besides its seeds; progress is counted in tasks.
+#: Fewer tasks cost less overhead, some 0.1 s each; more tasks show finer progress.
 MAX_SEEDS_PER_TASK, TASKS_PER_CORE = 100, 4
 
 
 class RunSettings(Value):
-    """The settings of all seeds: a scenario, or any, and the kinds of faults."""
+    """The settings of all runs: a scenario, or `any`, and the kinds of faults (None: all)."""
 
     scenario: str
     nodes: bool
@@ -58,47 +58,53 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    made = parser(
+    command_line = parser(
         "simulate",
         "Run seeds of the simulator (kraftlog simulate) in the tasks of a Spark job.",
         "--seeds 1:1001 --scenario any",
         connects=False,
     )
-    made.add_argument(
+    command_line.add_argument(
         "--seeds", required=True, metavar="A:B", help="the seeds from A up to, not including, B"
     )
-    made.add_argument(
+    command_line.add_argument(
         "--scenario",
         default="mixture",
         metavar="NAME",
-        help="default: mixture; any: each seed picks one; kraftlog simulate --list names them",
+        help="default: mixture; any: each seed picks one; kraftlog simulate --list prints them",
     )
-    made.add_argument("--nodes", action="store_true", help="whole nodes instead of cores alone")
-    made.add_argument("--faults", metavar="KINDS", help="only these faults, such as loss,pause")
-    made.add_argument(
-        "--to", metavar="DIR", help="write the runs there as a Delta table; DIR must be new"
+    command_line.add_argument(
+        "--nodes", action="store_true", help="whole nodes instead of cores alone"
     )
-    return made
+    command_line.add_argument(
+        "--faults", metavar="KINDS", help="only these faults, such as loss,pause"
+    )
+    command_line.add_argument(
+        "--to",
+        metavar="DIR",
+        help="write a row for each run to a Delta table in DIR, which must not exist",
+    )
+    return command_line
 
 
 def _simulate(pipeline: Pipeline) -> int:
     options = pipeline.options
     first, end = _seeds(options.seeds)
-    wanted = _runs(options)
+    settings = _run_settings(options)
     count = end - first
     if options.to is not None:
         check_new(options.to)
     if options.dry_run:
-        text = f"{count:,} seeds, {first} to {end - 1}, of scenario {wanted.scenario}"
+        text = f"{count:,} seeds, {first} to {end - 1}, of scenario {settings.scenario}"
         pipeline.progress.result(
-            {"seeds": count, "scenario": wanted.scenario}, f"{text}; nothing was run"
+            {"seeds": count, "scenario": settings.scenario}, f"{text}; nothing was run"
         )
         return DONE
     spark = pipeline.spark
     cores = spark.sparkContext.defaultParallelism
-    a_task = max(1, min(MAX_SEEDS_PER_TASK, count // (TASKS_PER_CORE * cores)))
-    seeds = spark.range(first, end, 1, -(-count // a_task))
-    runs = seeds.mapInArrow(player(wanted), SCHEMA)
+    seeds_per_task = max(1, min(MAX_SEEDS_PER_TASK, count // (TASKS_PER_CORE * cores)))
+    seeds = spark.range(first, end, 1, -(-count // seeds_per_task))
+    runs = seeds.mapInArrow(player(settings), SCHEMA)
     if options.to is None:
         runs = runs.persist()
         pipeline.run_job(runs.count, items=count, unit="seeds")
@@ -106,7 +112,7 @@ def _simulate(pipeline: Pipeline) -> int:
         pipeline.run_job(lambda: runs.write.parquet(options.to), items=count, unit="seeds")
         convert_to_deltalake(options.to)
         runs = spark.read.parquet(options.to)
-    return _report(pipeline, runs, wanted)
+    return _report(pipeline, runs, settings)
 
 
 def _seeds(text: str) -> tuple[int, int]:
@@ -116,33 +122,33 @@ def _seeds(text: str) -> tuple[int, int]:
     return int(first), int(end)
 
 
-def _runs(options: argparse.Namespace) -> RunSettings:
+def _run_settings(options: argparse.Namespace) -> RunSettings:
     if options.scenario not in {*scenarios(nodes=options.nodes), "any", CLUSTER}:
-        raise UsageError(f"--scenario {options.scenario}: kraftlog simulate --list names them")
+        raise UsageError(f"--scenario {options.scenario}: kraftlog simulate --list prints them")
     if options.scenario == CLUSTER and options.nodes:
         raise UsageError("--scenario cluster always has whole nodes; remove --nodes")
     kinds = None if options.faults is None else tuple(options.faults.split(","))
     if unknown := [kind for kind in kinds or () if kind not in BY_NAME]:
-        raise UsageError(f"--faults {unknown[0]}: kraftlog simulate --list names them")
+        raise UsageError(f"--faults {unknown[0]}: kraftlog simulate --list prints them")
     return RunSettings(options.scenario, options.nodes, kinds)
 
 
-def player(wanted: RunSettings) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function that a task calls: it gets seeds, and yields a row for each."""
+def player(settings: RunSettings) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function for `mapInArrow`, which runs the seeds of a task and yields a row for each."""
 
     def play(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            rows = [row_of(wanted, seed) for seed in batch.column(0).to_pylist()]
+            rows = [row_of(settings, seed) for seed in batch.column(0).to_pylist()]
             yield pa.RecordBatch.from_pylist(rows, schema=_ARROW)
 
     return play
 
 
-def row_of(wanted: RunSettings, seed: int) -> dict[str, Any]:
-    """Run a seed; the row depends on nothing else, so that a retried task gives the same."""
-    nodes = wanted.nodes
-    scenario = scenario_of(seed, nodes=nodes) if wanted.scenario == "any" else wanted.scenario
-    outcome, digest = simulate_with_digest(scenario, seed, kinds=wanted.kinds, nodes=nodes)
+def row_of(settings: RunSettings, seed: int) -> dict[str, Any]:
+    """Run a seed; the row depends only on seed and settings, so a retried task gives the same."""
+    nodes = settings.nodes
+    scenario = scenario_of(seed, nodes=nodes) if settings.scenario == "any" else settings.scenario
+    outcome, digest = simulate_with_digest(scenario, seed, kinds=settings.kinds, nodes=nodes)
     return {
         "seed": seed,
         "scenario": scenario,
@@ -155,7 +161,7 @@ def row_of(wanted: RunSettings, seed: int) -> dict[str, Any]:
     }
 
 
-def _report(pipeline: Pipeline, runs: DataFrame, wanted: RunSettings) -> int:
+def _report(pipeline: Pipeline, runs: DataFrame, settings: RunSettings) -> int:
     """Print the failed seeds and a summary."""
     [totals] = runs.selectExpr(
         "count(*) AS seeds",
@@ -175,8 +181,8 @@ def _report(pipeline: Pipeline, runs: DataFrame, wanted: RunSettings) -> int:
         for row in runs.orderBy("seed").toLocalIterator():
             pipeline.progress.row(row.asDict())
     failures = [row.asDict() for row in runs.where("verdict = 'failed'").orderBy("seed").collect()]
-    kind = "nodes" if wanted.nodes else wanted.scenario
-    never = [] if wanted.kinds is not None else missing(reached, kind)
+    kind = "nodes" if settings.nodes else settings.scenario
+    never = [] if settings.kinds is not None else missing(reached, kind)
     lines = [f"seed {row['seed']}: {row['violation']}\n  {row['command']}" for row in failures]
     lines.append(
         f"{totals.seeds:,} seeds, {totals.failed:,} failed, {totals.steps:,} steps, "
@@ -186,4 +192,4 @@ def _report(pipeline: Pipeline, runs: DataFrame, wanted: RunSettings) -> int:
         lines.append(f"never reached: {', '.join(never)}")
     result = {**totals.asDict(), "situations": dict(sorted(reached.items())), "never": never}
     pipeline.progress.result(result, "\n".join(lines))
-    return FOUND if failures else DONE
+    return FINDINGS if failures else DONE

@@ -1,4 +1,4 @@
-"""`kraftlog pipeline verify`: Delta tables of topics against the log, offset by offset."""
+"""`kraftlog pipeline verify`: compares Delta tables of topics with the log, offset by offset."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from kraftlog.client.fetched_batches import READ_COMMITTED, READ_UNCOMMITTED
 from kraftlog.client.text_table import table
 from kraftlog.config.keys import TOPIC
 from kraftlog.errors import ConfigError
-from kraftlog.spark.lake_check.compare import Topic, compare
+from kraftlog.spark.lake_check.compare import ComparedTopic, compare
 from kraftlog.spark.lake_check.plan import ranges, tasks
 from kraftlog.spark.lake_check.report import Report, not_compared, partition_report
 from kraftlog.spark.lake_check.tables import OFFSET, PARTITION, open_table, table_directories
-from kraftlog.spark.pipelines.common import DONE, FOUND, Pipeline, parser, run_pipeline
+from kraftlog.spark.pipelines.common import DONE, FINDINGS, Pipeline, parser, run_pipeline
 from kraftlog.types import uuid_text
 
 if TYPE_CHECKING:
@@ -36,29 +36,29 @@ _DEAD_LETTERS = "_dead_letters"
 
 
 def run(arguments: Sequence[str]) -> int:
-    made = parser(
+    command_line = parser(
         "verify",
         "Compare Delta tables of topics with the log: every offset once, none missing, the same "
         "bytes.\nExit code 0: equal; 1: could not compare; 3: differences.",
         "lake -b localhost:9092",
     )
-    made.add_argument(
+    command_line.add_argument(
         "directory", metavar="DIR", help="a Delta table, or a directory with one for each topic"
     )
-    made.add_argument(
+    command_line.add_argument(
         "--topic",
         action="append",
         metavar="TOPIC",
-        help="only this topic's table; repeatable. With a single table: the topic to compare it "
-        "with, if the directory has another name",
+        help="only this topic's table; repeatable. If DIR is a single table: the topic to compare "
+        "it with; default: the name of DIR",
     )
-    made.add_argument(
+    command_line.add_argument(
         "--isolation-level",
         choices=sorted(_ISOLATION),
-        help="read_committed: the tables have no records of aborted transactions; default: that "
-        "for tables that kraftlog archived, read_uncommitted for others",
+        help="read_committed: the tables have no records of aborted transactions; default: "
+        "read_committed for tables that kraftlog archived, read_uncommitted for others",
     )
-    options = made.parse_args(arguments)
+    options = command_line.parse_args(arguments)
     return run_pipeline("verify", options, lambda pipeline: _Verification(pipeline).run())
 
 
@@ -67,7 +67,7 @@ class _Verification:
         self._pipeline = pipeline
         self._options = pipeline.options
         self._tables: list[LakeTable] = []
-        self._topics: dict[str, Topic] = {}
+        self._topics: dict[str, ComparedTopic] = {}
         self._ranges: list[Range] = []
 
     def run(self) -> int:
@@ -79,17 +79,17 @@ class _Verification:
             return DONE
         report = self._report(self._compared())
         self._pipeline.progress.result(report.data(), report.text())
-        return FOUND if report.findings else DONE
+        return FINDINGS if report.findings else DONE
 
     def _directories(self) -> list[tuple[str, str]]:
-        """The topics and their tables."""
+        """The topics to compare and the directories of their tables."""
         wanted = self._options.topic
-        found = table_directories(self._options.directory)
-        if found == [os.path.abspath(self._options.directory)]:
+        directories = table_directories(self._options.directory)
+        if directories == [os.path.abspath(self._options.directory)]:
             if wanted and len(wanted) > 1:
-                raise ConfigError(f"{found[0]} is one table: expected one --topic")
-            return [(wanted[0] if wanted else os.path.basename(found[0]), found[0])]
-        names = {os.path.basename(path): path for path in found}
+                raise ConfigError(f"{directories[0]} is one table: expected one --topic")
+            return [(wanted[0] if wanted else os.path.basename(directories[0]), directories[0])]
+        names = {os.path.basename(path): path for path in directories}
         names.pop(_DEAD_LETTERS, None)
         unknown = sorted(set(wanted or ()) - set(names))
         if unknown:
@@ -97,36 +97,37 @@ class _Verification:
         return [(name, path) for name, path in names.items() if not wanted or name in wanted]
 
     def _add(self, client: Client, name: str, directory: str) -> None:
-        """Read a table, and what the log has of its topic."""
-        opened = open_table(DeltaTable(directory), name, directory)
-        usual = "read_committed" if opened.archived else "read_uncommitted"
-        level = _ISOLATION[self._options.isolation_level or usual]
+        """Open a table and look up the log of its topic."""
+        lake_table = open_table(DeltaTable(directory), name, directory)
+        default = "read_committed" if lake_table.archived else "read_uncommitted"
+        level = _ISOLATION[self._options.isolation_level or default]
         cluster = client.cluster
         topic = cluster.topic(name)
-        if opened.topic_id and any(topic.id) and opened.topic_id != uuid_text(topic.id):
+        if lake_table.topic_id and any(topic.id) and lake_table.topic_id != uuid_text(topic.id):
             raise ConfigError(
-                f"{directory} has records of a topic {name} with id {opened.topic_id}; the topic "
-                f"of this name now has id {uuid_text(topic.id)}: it was deleted and created again"
+                f"{directory} has records of a topic {name} with id {lake_table.topic_id}; the "
+                f"topic of this name now has id {uuid_text(topic.id)}: it was deleted and created "
+                "again"
             )
         names = [(name, each.index) for each in topic.partitions]
         starts = offsets.find(cluster, dict.fromkeys(names, offsets.EARLIEST))
         ends = offsets.find(cluster, dict.fromkeys(names, offsets.LATEST), level)
         settings = configs.describe(cluster, TOPIC, [name])[name]
         policy = next(each.value for each in settings if each.name == "cleanup.policy")
-        self._topics[name] = Topic(
+        self._topics[name] = ComparedTopic(
             servers=self._options.bootstrap_server,
             timeout_s=cluster.timeout_s,
             isolation_level=level,
-            columns=opened.compared,
+            columns=lake_table.compared,
             is_compacted="compact" in (policy or ""),
             log={part[1]: (starts[part].offset, ends[part].offset) for part in names},
             dead_letters=_dead_letters(os.path.dirname(directory), name),
         )
-        self._tables.append(opened)
-        self._ranges += ranges(name, opened.spans, opened.archived)
+        self._tables.append(lake_table)
+        self._ranges += ranges(name, lake_table.spans, lake_table.archived)
 
     def _compared(self) -> list[RangeResult]:
-        """Compare all ranges in tasks of Spark."""
+        """Compare all ranges in a Spark job."""
         topics = self._topics
         work = tasks(self._ranges)
 
@@ -146,14 +147,14 @@ class _Verification:
         by_partition: dict[tuple[str, int], list[RangeResult]] = {}
         for result in results:
             by_partition.setdefault((result.topic, result.partition), []).append(result)
-        parts = []
-        for (topic, partition), found in sorted(by_partition.items()):
-            own = [each for each in self._ranges if each[:2] == (topic, partition)]
-            archived = (own[0].start, own[-1].end)
+        reports = []
+        for (topic, partition), results_of_partition in sorted(by_partition.items()):
+            ranges_of_partition = [each for each in self._ranges if each[:2] == (topic, partition)]
+            archived = (ranges_of_partition[0].start, ranges_of_partition[-1].end)
             log_end = self._topics[topic].log.get(partition, (0, 0))[1]
-            parts.append(partition_report(found, archived, log_end))
+            reports.append(partition_report(results_of_partition, archived, log_end))
         directory = os.path.abspath(self._options.directory)
-        return Report(directory, tuple(self._tables), tuple(parts))
+        return Report(directory, tuple(self._tables), tuple(reports))
 
     def _print_plan(self) -> None:
         rows = []
@@ -172,15 +173,17 @@ class _Verification:
 
 
 def _dead_letters(lake: str, topic: str) -> Mapping[int, Numbers]:
-    """By partition: the offsets of the archive's dead letters."""
+    """The offsets of the archive's dead letters, ascending, by partition."""
     path = os.path.join(lake, _DEAD_LETTERS)
     if not DeltaTable.is_deltatable(path):
         return {}
     rows = DeltaTable(path).to_pyarrow_table(
         filters=[("topic", "=", topic)], columns=[PARTITION, OFFSET]
     )
-    found = {}
+    by_partition = {}
     for partition in pc.unique(rows.column(PARTITION)).to_pylist():
-        own = rows.filter(pc.equal(rows.column(PARTITION), pa.scalar(partition, pa.int32())))
-        found[partition] = np.sort(own.column(OFFSET).to_numpy())
-    return found
+        rows_of_partition = rows.filter(
+            pc.equal(rows.column(PARTITION), pa.scalar(partition, pa.int32()))
+        )
+        by_partition[partition] = np.sort(rows_of_partition.column(OFFSET).to_numpy())
+    return by_partition

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kraftlog.spark.lake.decode.base import Decoded, Decoder, Decoding, DriftError
+from kraftlog.spark.lake.decode.base import ADD, Decoded, Decoder, Decoding, DriftError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +27,7 @@ DECODINGS = (RAW, "string", "json", "avro", "avro-confluent")
 
 
 def value_columns(decoding: Decoding) -> list[pa.Field]:
-    """The columns that values have in a new table, as the schema of --schema says."""
+    """The columns that --schema defines for the values in a new table."""
     if decoding.kind == "json":
         from kraftlog.spark.lake.decode import json_values
 
@@ -40,12 +40,16 @@ def value_columns(decoding: Decoding) -> list[pa.Field]:
 
 
 def decoder_of(fields: Mapping[str, Any], table: pa.Schema, *, is_new: bool) -> Decoder | None:
-    """The decoder for a table of these columns; `is_new`: it may get any; None: no decoding."""
+    """The decoder for a table with these columns, or None if values are not decoded.
+
+    `fields` are the attributes of a `Decoding`. A new table without --schema gets a column
+    for every field, whatever the rule for drift is.
+    """
     decoding = Decoding(**fields)
     if decoding.kind == RAW:
         return None
     if is_new and not decoding.schema:
-        decoding.on_drift = "add"
+        decoding.on_drift = ADD
     if decoding.kind == "string":
         from kraftlog.spark.lake.decode.text import TextDecoder
 

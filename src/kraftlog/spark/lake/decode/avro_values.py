@@ -57,18 +57,20 @@ _LOGICAL = {
 class AvroSchema:
     """A record schema: as fastavro reads it, and as columns by the name of their field."""
 
-    def __init__(self, text: str, about: str = "the Avro schema") -> None:
+    def __init__(self, text: str, label: str = "the Avro schema") -> None:
         try:
-            found = json.loads(text)
-            self.parsed = fastavro.parse_schema(found)
+            schema = json.loads(text)
+            self.parsed = fastavro.parse_schema(schema)
         except (ValueError, KeyError, fastavro.schema.SchemaParseException) as error:
-            raise ConfigError(f"{about} is invalid: {error}") from None
-        if not isinstance(found, dict) or found.get("type") != "record":
-            raise ConfigError(f"{about} is not a record")
+            raise ConfigError(f"{label} is invalid: {error}") from None
+        if not isinstance(schema, dict) or schema.get("type") != "record":
+            raise ConfigError(f"{label} is not a record")
         named: dict[str, Any] = {}
         self.columns = {
-            each["name"]: pa.field(column_name(each["name"]), _type_of(each["type"], named, about))
-            for each in found["fields"]
+            field["name"]: pa.field(
+                column_name(field["name"]), _type_of(field["type"], named, label)
+            )
+            for field in schema["fields"]
         }
 
 
@@ -76,25 +78,25 @@ def columns_of(text: str) -> dict[str, pa.Field]:
     return AvroSchema(text).columns
 
 
-def _type_of(schema: Any, named: dict[str, Any], about: str) -> pa.DataType:
+def _type_of(schema: Any, named: dict[str, Any], label: str) -> pa.DataType:
     if isinstance(schema, list):
-        left = [each for each in schema if each != "null"]
-        if len(left) == 1:
-            return _type_of(left[0], named, about)
+        types = [branch for branch in schema if branch != "null"]
+        if len(types) == 1:
+            return _type_of(types[0], named, label)
     elif isinstance(schema, str):
         if schema in _PRIMITIVES:
             return _PRIMITIVES[schema]
         if named.get(schema) is not None:
             return named[schema]
     else:
-        return _complex_type(schema, named, about)
+        return _complex_type(schema, named, label)
     raise ConfigError(
-        f"{about}: {json.dumps(schema)} has no type that a column can have (unions of several "
+        f"{label}: {json.dumps(schema)} has no type that a column can have (unions of several "
         "types and records within themselves have none)"
     )
 
 
-def _complex_type(schema: Any, named: dict[str, Any], about: str) -> pa.DataType:
+def _complex_type(schema: Any, named: dict[str, Any], label: str) -> pa.DataType:
     kind = schema["type"]
     logical = schema.get("logicalType")
     if logical == "decimal":
@@ -102,18 +104,20 @@ def _complex_type(schema: Any, named: dict[str, Any], about: str) -> pa.DataType
     if logical in _LOGICAL:
         return _LOGICAL[logical]
     if kind == "array":
-        return pa.list_(_type_of(schema["items"], named, about))
+        return pa.list_(_type_of(schema["items"], named, label))
     if kind == "map":
-        return pa.map_(pa.string(), _type_of(schema["values"], named, about))
+        return pa.map_(pa.string(), _type_of(schema["values"], named, label))
     if kind == "record":
-        named[schema["name"]] = None  # not known before it is complete
-        fields = [(it["name"], _type_of(it["type"], named, about)) for it in schema["fields"]]
+        named[schema["name"]] = None  # a record that contains itself has no type
+        fields = [
+            (field["name"], _type_of(field["type"], named, label)) for field in schema["fields"]
+        ]
         named[schema["name"]] = pa.struct(fields)
         return named[schema["name"]]
-    found = _type_of(kind, named, about)
+    column_type = _type_of(kind, named, label)
     if "name" in schema:
-        named[schema["name"]] = found
-    return found
+        named[schema["name"]] = column_type
+    return column_type
 
 
 class AvroDecoder(Decoder):
@@ -128,59 +132,62 @@ class AvroDecoder(Decoder):
 
     def decode(self, raw: pa.RecordBatch) -> Decoded:
         bad: dict[int, str] = {}
-        found: dict[int, dict[str, Any]] = {}
+        records: dict[int, dict[str, Any]] = {}
         used: dict[int, AvroSchema] = {}
         for row, value in enumerate(raw.column("value").to_pylist()):
             try:
-                found[row] = {} if value is None else self._record(value, used)
+                records[row] = {} if value is None else self._record(value, used)
             except _UNREADABLE as error:
                 bad[row] = f"not Avro of this schema: {str(error) or type(error).__name__}"
-        ignored = self._learn(found, list(used.values()), raw)
-        good = list(found)
+        ignored = self._apply_drift_rule(records, list(used.values()), raw)
+        good = list(records)
         values: dict[str, pa.Array] = {}
         for name, column in self.columns.items():
             field = self._fields[name]
-            values[name] = _array([found[row].get(field) for row in good], column.type)
+            values[name] = _array([records[row].get(field) for row in good], column.type)
         return self.result(raw, good if bad else None, values, bad, ignored)
 
     def _record(self, value: bytes, used: dict[int, AvroSchema]) -> dict[str, Any]:
-        schema, place = self._schema, 0
+        schema, start = self._schema, 0
         if schema is None:
-            magic, number = _FRAME.unpack_from(value)
+            magic, schema_id = _FRAME.unpack_from(value)
             if magic != _MAGIC:
                 raise ValueError(f"it begins with byte {magic}, not with 0 and the id of a schema")
-            schema, place = self._schema_of(number), _FRAME.size
-            used[number] = schema
+            schema, start = self._schema_of(schema_id), _FRAME.size
+            used[schema_id] = schema
         else:
             used[0] = schema
         stream = BytesIO(value)
-        stream.seek(place)
-        found = fastavro.schemaless_reader(stream, schema.parsed, None)
+        stream.seek(start)
+        record = fastavro.schemaless_reader(stream, schema.parsed, None)
         if stream.tell() != len(value):
             raise ValueError(f"{len(value) - stream.tell()} bytes follow the record")
-        assert isinstance(found, dict)
-        return found
+        assert isinstance(record, dict)
+        return record
 
-    def _schema_of(self, number: int) -> AvroSchema:
-        if number not in self._by_id:
-            text = schema_text(self.decoding.registry, number)
-            self._by_id[number] = (
-                f"the registry has no schema {number}"
+    def _schema_of(self, schema_id: int) -> AvroSchema:
+        if schema_id not in self._by_id:
+            text = registered_schema(self.decoding.registry, schema_id)
+            self._by_id[schema_id] = (
+                f"the registry has no schema {schema_id}"
                 if text is None
-                else AvroSchema(text, f"schema {number}")
+                else AvroSchema(text, f"schema {schema_id}")
             )
-        schema = self._by_id[number]
+        schema = self._by_id[schema_id]
         if isinstance(schema, str):
             raise ValueError(schema)
         return schema
 
-    def _learn(
-        self, found: Mapping[int, dict[str, Any]], used: Sequence[AvroSchema], raw: pa.RecordBatch
+    def _apply_drift_rule(
+        self,
+        records: Mapping[int, dict[str, Any]],
+        schemas: Sequence[AvroSchema],
+        raw: pa.RecordBatch,
     ) -> Counter[str]:
-        """Add columns for fields without one if the rule is to add; otherwise count the fields."""
+        """Add columns for unknown fields if the drift rule is to add; count the ignored fields."""
         unknown: dict[str, pa.Field] = {}
-        lacks: dict[str, str] = {}
-        for schema in used:
+        missing: dict[str, str] = {}
+        for schema in schemas:
             for name, column in schema.columns.items():
                 known = self.columns.get(column.name)
                 if known is None:
@@ -188,15 +195,18 @@ class AvroDecoder(Decoder):
                     continue
                 self._fields[column.name] = name
                 paths = [*missing_fields(name, known.type, column.type)]
-                kind = (
+                merged = (
                     merged_type(known.type, column.type) if self.decoding.on_drift == ADD else None
                 )
-                if paths and kind is not None:
-                    self.columns[column.name] = known.with_type(kind)
+                if paths and merged is not None:
+                    self.columns[column.name] = known.with_type(merged)
                 else:
-                    lacks.update(dict.fromkeys(paths, name))
-        counts = {name: sum(name in each for each in found.values()) for name in unknown}
-        counts |= {path: sum(name in it for it in found.values()) for path, name in lacks.items()}
+                    missing.update(dict.fromkeys(paths, name))
+        counts = {name: sum(name in record for record in records.values()) for name in unknown}
+        counts |= {
+            path: sum(name in record for record in records.values())
+            for path, name in missing.items()
+        }
         ignored = Counter({name: count for name, count in counts.items() if count})
         self.check_drift(ignored, raw)
         if self.decoding.on_drift != ADD:
@@ -204,17 +214,17 @@ class AvroDecoder(Decoder):
         for name, column in unknown.items():
             self.columns[column.name] = column
             self._fields[column.name] = name
-        return Counter({path: ignored[path] for path in lacks})
+        return Counter({path: ignored[path] for path in missing})
 
 
 #: What fastavro raises for bytes that are not a record of the schema.
 _UNREADABLE = (ValueError, EOFError, IndexError, KeyError, TypeError, OverflowError, struct.error)
 
 
-def schema_text(registry: str, number: int) -> str | None:
-    """The schema of an id; None if the registry has none."""
+def registered_schema(registry: str, schema_id: int) -> str | None:
+    """The text of the schema with this id; None if the registry does not have it."""
     if "://" not in registry:
-        path = os.path.join(registry, f"{number}.avsc")
+        path = os.path.join(registry, f"{schema_id}.avsc")
         if not os.path.isdir(registry):
             raise ConfigError(f"--registry {registry}: not a directory, and not a URL")
         if not os.path.exists(path):
@@ -225,11 +235,11 @@ def schema_text(registry: str, number: int) -> str | None:
         raise ConfigError(
             f"--registry {registry}: expected a directory, or a URL with http or https"
         )
-    url = f"{registry.rstrip('/')}/schemas/ids/{number}"
+    url = f"{registry.rstrip('/')}/schemas/ids/{schema_id}"
     try:
         with urlopen(url, timeout=_REGISTRY_TIMEOUT_S) as response:  # noqa: S310 - checked above
-            found: str = json.load(response)["schema"]
-            return found
+            schema: str = json.load(response)["schema"]
+            return schema
     except URLError as error:
         if getattr(error, "code", 0) == 404:
             return None

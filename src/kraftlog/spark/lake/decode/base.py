@@ -17,6 +17,7 @@ from kraftlog.spark.lake import layout
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+#: The rules for drift (--on-drift): what happens to fields that have no column in the table.
 FAIL, IGNORE, ADD = "fail", "ignore", "add"
 #: Characters that neither Delta nor Parquet's older readers allow in a column's name.
 _FORBIDDEN = re.compile(r"[ ,;{}()\n\t=]")
@@ -31,7 +32,7 @@ class Decoding:
     """How values are decoded: the options of --decode. Tasks get it as JSON."""
 
     kind: str
-    #: The text of the schema's file.
+    #: The text of the --schema file.
     schema: str = ""
     registry: str = ""
     on_drift: str = FAIL
@@ -39,22 +40,23 @@ class Decoding:
 
 @dataclass
 class Decoded:
-    """A batch of records: rows of the table, and those that could not be decoded."""
+    """The rows that a batch of records adds to the table, and why other records have no row."""
 
     rows: pa.RecordBatch
+    #: All records of the batch, as they are in the log.
     raw: pa.RecordBatch
-    #: Reasons by row of `raw`.
+    #: Why records could not be decoded, by their row in `raw`.
     bad: dict[int, str] = field(default_factory=dict)
     #: By name of a field without a column: the number of records that have the field.
     ignored: Counter[str] = field(default_factory=Counter)
 
 
 class Decoder(ABC):
-    """Decodes batches of one range; columns that it adds stay for the batches that follow."""
+    """Decodes the batches of one range of offsets; columns that it adds stay for later batches."""
 
     def __init__(self, decoding: Decoding, table: pa.Schema) -> None:
         self.decoding = decoding
-        #: Columns of values by name, of the table and then those that were added.
+        #: Columns of values by name: the table's, followed by those that were added.
         self.columns: dict[str, pa.Field] = {
             each.name: each for each in table if each.name not in layout.RESERVED
         }
@@ -71,15 +73,15 @@ class Decoder(ABC):
         bad: dict[int, str],
         ignored: Counter[str],
     ) -> Decoded:
-        """The columns of the good rows (None: all) with their decoded values."""
+        """A result with the decoded values of the good rows (None: all rows of `raw` are good)."""
         kept = raw if good is None else raw.take(row_numbers(good))
         count = len(kept)
         fields = [raw.schema.field(name) for name in raw.schema.names if name != "value"]
         arrays = [kept.column(each.name) for each in fields]
         for name, column in self.columns.items():
             fields.append(column)
-            found = values.get(name)
-            arrays.append(pa.nulls(count, column.type) if found is None else found)
+            array = values.get(name)
+            arrays.append(pa.nulls(count, column.type) if array is None else array)
         rows = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
         return Decoded(rows, raw, bad, ignored)
 
@@ -95,7 +97,7 @@ class Decoder(ABC):
 
 
 def column_name(name: str) -> str:
-    """The column of a field: its name, unless a column of the record itself has it."""
+    """The column of a field: its name, after `value_` if reserved; `_` for forbidden characters."""
     allowed = _FORBIDDEN.sub("_", name)
     is_reserved = allowed.lower() in {each.lower() for each in layout.RESERVED}
     return f"value_{allowed}" if is_reserved else allowed

@@ -34,7 +34,7 @@ _OPEN, _CLOSE, _NEWLINE = b"{}\n"
 
 
 def columns_of(text: str) -> dict[str, pa.Field]:
-    """The columns by the name of their field; a required field can't be null."""
+    """The columns that a JSON Schema defines, by the name of their field."""
     schema = _parsed(text)
     properties = schema.get("properties")
     if schema.get("type", "object") != "object" or not isinstance(properties, dict):
@@ -59,8 +59,8 @@ def _parsed(text: str) -> dict[str, Any]:
 def _type_of(name: str, schema: Any) -> pa.DataType:
     kind = schema.get("type") if isinstance(schema, dict) else None
     if isinstance(kind, list):
-        left = [each for each in kind if each != "null"]
-        kind = left[0] if len(left) == 1 else None
+        types = [entry for entry in kind if entry != "null"]
+        kind = types[0] if len(types) == 1 else None
     if kind == "string" and schema.get("format") in _FORMATS:
         return _FORMATS[schema["format"]]
     if kind in _SCALARS:
@@ -69,7 +69,10 @@ def _type_of(name: str, schema: Any) -> pa.DataType:
         return pa.list_(_type_of(f"{name}[]", schema["items"]))
     if kind == "object" and schema.get("properties"):
         return pa.struct(
-            [(each, _type_of(f"{name}.{each}", it)) for each, it in schema["properties"].items()]
+            [
+                (field, _type_of(f"{name}.{field}", field_schema))
+                for field, field_schema in schema["properties"].items()
+            ]
         )
     raise ConfigError(
         f"the JSON Schema's field {name} has no type that a column can have: expected "
@@ -80,61 +83,66 @@ def _type_of(name: str, schema: Any) -> pa.DataType:
 class JsonDecoder(Decoder):
     def __init__(self, decoding: Decoding, table: pa.Schema) -> None:
         super().__init__(decoding, table)
-        given = columns_of(decoding.schema)
-        #: The field of each column; one that was added has its name.
-        self._fields = dict.fromkeys(self.columns, "")
-        self._fields.update({name: name for name in self.columns})
+        schema_columns = columns_of(decoding.schema)
+        #: The field of each column; an added column has the name of its field.
+        self._fields = {name: name for name in self.columns}
         self._fields.update(
-            {each.name: field for field, each in given.items() if each.name in self.columns}
+            {
+                each.name: field
+                for field, each in schema_columns.items()
+                if each.name in self.columns
+            }
         )
-        #: The types that --schema gives to columns; what it does not have was added.
-        self._given = {each.name: each.type for each in given.values()}
+        #: The types that --schema gives to columns; all other columns and fields were added.
+        self._schema_types = {each.name: each.type for each in schema_columns.values()}
         self._required = frozenset(_parsed(decoding.schema).get("required", ()))
 
     def decode(self, raw: pa.RecordBatch) -> Decoded:
         values = raw.column("value")
         if not values.null_count and _are_lines(values):
             data = b"\n".join(values.to_pylist())
-            found = self._read(data, len(raw), "error")
-            if found is not None and not self._lacks(found):
-                return self.result(raw, None, found, {}, Counter())
-        return self._one_by_one(raw, values.to_pylist())
+            columns = self._read(data, len(raw), "error")
+            if columns is not None and not self._lacks_required(columns):
+                return self.result(raw, None, columns, {}, Counter())
+        return self._decode_one_by_one(raw, values.to_pylist())
 
-    def _lacks(self, found: Mapping[str, pa.Array]) -> bool:
+    def _lacks_required(self, columns: Mapping[str, pa.Array]) -> bool:
         return any(
-            found[column].null_count
+            columns[column].null_count
             for column, field in self._fields.items()
             if field in self._required
         )
 
-    def _one_by_one(self, raw: pa.RecordBatch, values: Sequence[bytes | None]) -> Decoded:
+    def _decode_one_by_one(self, raw: pa.RecordBatch, values: Sequence[bytes | None]) -> Decoded:
         bad: dict[int, str] = {}
         parsed: dict[int, dict[str, Any]] = {}
         for row, value in enumerate(values):
-            found = {} if value is None else _object(value)
-            if isinstance(found, str):
-                bad[row] = found
-            elif value is not None and (missing := self._missing(found)):
+            record = {} if value is None else _object(value)
+            if isinstance(record, str):
+                bad[row] = record
+            elif value is not None and (missing := self._missing(record)):
                 bad[row] = f"without the required field {missing}"
             else:
-                parsed[row] = found
-        ignored = self._learn(parsed, raw)
-        lines = {row: self._line(values[row], found) for row, found in parsed.items()}
-        bad.update(self._unfit(list(parsed), lines))
+                parsed[row] = record
+        ignored = self._apply_drift_rule(parsed, raw)
+        lines = {row: self._line(values[row], record) for row, record in parsed.items()}
+        bad.update(self._unreadable_rows(list(parsed), lines))
         good = [row for row in parsed if row not in bad]
         columns = self._read(b"\n".join(lines[row] for row in good), len(good), "ignore")
-        assert columns is not None, "each half of the rows was read before"
+        assert columns is not None, "Arrow has read all of these rows, in parts"
         return self.result(raw, good, columns, bad, ignored)
 
-    def _missing(self, found: Mapping[str, Any]) -> str:
-        return next((name for name in sorted(self._required) if found.get(name) is None), "")
+    def _missing(self, record: Mapping[str, Any]) -> str:
+        return next((name for name in sorted(self._required) if record.get(name) is None), "")
 
-    def _learn(self, parsed: Mapping[int, dict[str, Any]], raw: pa.RecordBatch) -> Counter[str]:
-        """Count fields without a column, and add columns for them if the rule is to add."""
+    def _apply_drift_rule(
+        self, parsed: Mapping[int, dict[str, Any]], raw: pa.RecordBatch
+    ) -> Counter[str]:
+        """Add columns for unknown fields if the drift rule is to add; count the ignored fields."""
         known = set(self._fields.values())
         unknown: dict[str, list[Any]] = {}
-        for found in parsed.values():
-            for name, value in found.items():
+        for record in parsed.values():
+            for name, value in record.items():
                 if name not in known and value is not None:
                     unknown.setdefault(name, []).append(value)
         nested = self._count_nested(parsed)
@@ -142,13 +150,15 @@ class JsonDecoder(Decoder):
         if self.decoding.on_drift == ADD and nested:
             for column, name in self._fields.items():
                 kind = self.columns[column].type
-                examples = [found.get(name) for found in parsed.values()]
-                self.columns[column] = self.columns[column].with_type(_extended(kind, examples))
+                examples = [record.get(name) for record in parsed.values()]
+                self.columns[column] = self.columns[column].with_type(
+                    _extended_type(kind, examples)
+                )
             nested = self._count_nested(parsed)
         ignored = nested
         taken = {name.lower() for name in self.columns}
         for name, examples in unknown.items():
-            kind = _inferred(examples) if _is_free(name, taken) else None
+            kind = _inferred_type(examples) if _is_free(name, taken) else None
             if self.decoding.on_drift != ADD or kind is None:
                 ignored[name] += len(examples)
                 continue
@@ -157,31 +167,35 @@ class JsonDecoder(Decoder):
         return ignored
 
     def _count_nested(self, parsed: Mapping[int, dict[str, Any]]) -> Counter[str]:
-        """Fields within objects that the types of columns do not have."""
+        """Count the fields, within objects, that the types of their columns lack."""
         counts: Counter[str] = Counter()
         for column, name in self._fields.items():
             kind = self.columns[column].type
             if pa.types.is_nested(kind):
-                for found in parsed.values():
-                    counts.update(_extra(name, found.get(name), kind))
+                for record in parsed.values():
+                    counts.update(_extra_fields(name, record.get(name), kind))
         return counts
 
-    def _line(self, value: bytes | None, found: Mapping[str, Any]) -> bytes:
-        """The value in one line, with objects and arrays as their JSON in columns for texts."""
+    def _line(self, value: bytes | None, record: Mapping[str, Any]) -> bytes:
+        """The value as one line of JSON, with objects and arrays as text for string columns."""
         if value is None:
             return b"{}"
         texts = {
-            name: _with_texts(found[name], self.columns[column].type, self._given.get(column))
+            name: _with_texts(
+                record[name], self.columns[column].type, self._schema_types.get(column)
+            )
             for column, name in self._fields.items()
-            if isinstance(found.get(name), dict | list)
+            if isinstance(record.get(name), dict | list)
         }
-        if any(texts[name] != found[name] for name in texts):
-            return json.dumps({**found, **texts}).encode()
-        # Line breaks of JSON are only between its words.
+        if any(texts[name] != record[name] for name in texts):
+            return json.dumps({**record, **texts}).encode()
+        # Valid JSON has line breaks only between its tokens.
         return value.replace(b"\n", b" ").replace(b"\r", b" ")
 
-    def _unfit(self, rows: Sequence[int], lines: Mapping[int, bytes]) -> Iterator[tuple[int, str]]:
-        """The rows that Arrow can't read as the columns' types, found by halving."""
+    def _unreadable_rows(
+        self, rows: Sequence[int], lines: Mapping[int, bytes]
+    ) -> Iterator[tuple[int, str]]:
+        """The rows that Arrow can't read as the columns' types, and why; found by bisection."""
         reasons: list[str] = []
         data = b"\n".join(lines[row] for row in rows)
         if not rows or self._read(data, len(rows), "ignore", reasons) is not None:
@@ -190,20 +204,20 @@ class JsonDecoder(Decoder):
             yield rows[0], reasons[-1]
             return
         middle = len(rows) // 2
-        yield from self._unfit(rows[:middle], lines)
-        yield from self._unfit(rows[middle:], lines)
+        yield from self._unreadable_rows(rows[:middle], lines)
+        yield from self._unreadable_rows(rows[middle:], lines)
 
     def _read(
         self, data: bytes, count: int, unexpected: str, reasons: list[str] | None = None
     ) -> dict[str, pa.Array] | None:
-        """The columns of `count` objects; None if they can't be read."""
+        """The columns of `count` lines of JSON; None if Arrow can't read them."""
         if not count:
             return {name: pa.nulls(0, each.type) for name, each in self.columns.items()}
         schema = pa.schema(
             [(field, self.columns[name].type) for name, field in self._fields.items()]
         )
         try:
-            found = pj.read_json(
+            table = pj.read_json(
                 BytesIO(data),
                 pj.ReadOptions(use_threads=False, block_size=len(data) + 1),
                 pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior=unexpected),
@@ -212,22 +226,22 @@ class JsonDecoder(Decoder):
             if reasons is not None:
                 reasons.append(str(error))
             return None
-        if len(found) != count:
+        if len(table) != count:
             return None
         return {
-            name: _whole(found.column(field), self.columns[name].type)
+            name: _as_array(table.column(field), self.columns[name].type)
             for name, field in self._fields.items()
         }
 
 
-def _whole(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
-    found = column.combine_chunks()
-    array = found if isinstance(found, pa.Array) else pa.concat_arrays(found.chunks)
+def _as_array(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
+    combined = column.combine_chunks()
+    array = combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)
     return array if array.type == kind else array.cast(kind)
 
 
 def _are_lines(values: pa.Array) -> bool:
-    """Whether each value is one line from { to }, so that lines stay with their records.
+    """Whether each value is a single line from { to }, so that Arrow reads one row for each record.
 
     Arrow skips empty lines, and reads two objects of a line as two rows.
     """
@@ -248,47 +262,49 @@ def _are_lines(values: pa.Array) -> bool:
 
 
 def _object(value: bytes) -> dict[str, Any] | str:
-    """The object, or a text that says what is wrong."""
+    """The parsed object, or why there is none."""
     try:
-        found = json.loads(value)
+        parsed = json.loads(value)
     except (ValueError, RecursionError) as error:
         return f"not JSON: {error}"
-    return found if isinstance(found, dict) else "not a JSON object"
+    return parsed if isinstance(parsed, dict) else "not a JSON object"
 
 
-def _with_texts(value: Any, kind: pa.DataType, given: pa.DataType | None) -> Any:
-    """The value with objects and arrays as their JSON where a column was added for texts."""
-    if given is None:
+def _with_texts(value: Any, kind: pa.DataType, schema_type: pa.DataType | None) -> Any:
+    """The value; objects and arrays are JSON text where an added column or field is a string."""
+    if schema_type is None:
         is_text = pa.types.is_string(kind) and isinstance(value, dict | list)
         return json.dumps(value, ensure_ascii=False) if is_text else value
     if pa.types.is_struct(kind) and isinstance(value, dict):
-        own = {field.name: field.type for field in given}
+        schema_types = {field.name: field.type for field in schema_type}
         types = {field.name: field.type for field in kind}
         return {
-            name: _with_texts(it, types[name], own.get(name)) if name in types else it
-            for name, it in value.items()
+            name: _with_texts(item, types[name], schema_types.get(name)) if name in types else item
+            for name, item in value.items()
         }
     if pa.types.is_list(kind) and isinstance(value, list):
-        return [_with_texts(it, kind.value_type, given.value_type) for it in value]
+        return [_with_texts(item, kind.value_type, schema_type.value_type) for item in value]
     return value
 
 
-def _extended(kind: pa.DataType, values: Sequence[Any]) -> pa.DataType:
-    """The type with the fields that only these values have, unless their types do not agree."""
+def _extended_type(kind: pa.DataType, values: Sequence[Any]) -> pa.DataType:
+    """The type extended by the fields of these values; fields of conflicting types are left out."""
     if pa.types.is_list(kind):
-        items = [it for value in values if isinstance(value, list) for it in value]
-        return pa.list_(_extended(kind.value_type, items))
+        items = [item for value in values if isinstance(value, list) for item in value]
+        return pa.list_(_extended_type(kind.value_type, items))
     if not pa.types.is_struct(kind):
         return kind
-    found: dict[str, list[Any]] = {field.name: [] for field in kind}
+    by_field: dict[str, list[Any]] = {field.name: [] for field in kind}
     for value in values:
-        for name, it in value.items() if isinstance(value, dict) else ():
-            if it is not None:
-                found.setdefault(name, []).append(it)
-    fields = [field.with_type(_extended(field.type, found.pop(field.name))) for field in kind]
+        for name, item in value.items() if isinstance(value, dict) else ():
+            if item is not None:
+                by_field.setdefault(name, []).append(item)
+    fields = [
+        field.with_type(_extended_type(field.type, by_field.pop(field.name))) for field in kind
+    ]
     taken = {field.name.lower() for field in fields}
-    for name, examples in found.items():
-        added = _inferred(examples) if _is_free(name, taken) else None
+    for name, examples in by_field.items():
+        added = _inferred_type(examples) if _is_free(name, taken) else None
         if added is not None:
             fields.append(pa.field(name, added))
             taken.add(name.lower())
@@ -296,29 +312,29 @@ def _extended(kind: pa.DataType, values: Sequence[Any]) -> pa.DataType:
 
 
 def _is_free(name: str, taken: Container[str]) -> bool:
-    """Whether a new column or field can have its own name."""
+    """Whether a new column or field can have this name unchanged."""
     return column_name(name) == name and name.lower() not in taken
 
 
-def _extra(name: str, value: Any, kind: pa.DataType) -> Iterator[str]:
-    """Fields within objects that the type of a column does not have."""
+def _extra_fields(name: str, value: Any, kind: pa.DataType) -> Iterator[str]:
+    """The paths of the fields within a value that the type of its column lacks."""
     if pa.types.is_struct(kind) and isinstance(value, dict):
         known = {field.name: field.type for field in kind}
-        for each, it in value.items():
-            if each not in known and it is not None:
-                yield f"{name}.{each}"
-            elif each in known:
-                yield from _extra(f"{name}.{each}", it, known[each])
+        for field_name, item in value.items():
+            if field_name not in known and item is not None:
+                yield f"{name}.{field_name}"
+            elif field_name in known:
+                yield from _extra_fields(f"{name}.{field_name}", item, known[field_name])
     elif pa.types.is_list(kind) and isinstance(value, list):
-        for it in value:
-            yield from _extra(f"{name}[]", it, kind.value_type)
+        for item in value:
+            yield from _extra_fields(f"{name}[]", item, kind.value_type)
 
 
-def _inferred(examples: Sequence[Any]) -> pa.DataType | None:
+def _inferred_type(examples: Sequence[Any]) -> pa.DataType | None:
     """The type of a new column; None if the values do not agree on one.
 
-    That of objects and arrays is text: what is in them may differ from record to record, and tasks
-    that add a column at the same time have to choose the same type.
+    Objects and arrays become text: their content may differ from record to record, and tasks that
+    add a column at the same time have to choose the same type.
     """
     kinds = {type(value) for value in examples}
     if kinds == {int}:

@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 
 def merged_type(known: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    """`known` with the fields that only `other` has after its own; None if two do not agree."""
+    """`known` and the fields that only `other` has; None if the types of a field conflict."""
     if pa.types.is_struct(known) and pa.types.is_struct(other):
         others = {field.name: field for field in other}
         fields = []
         for field in known:
-            found = others.pop(field.name, field)
-            kind = merged_type(field.type, found.type)
+            counterpart = others.pop(field.name, field)
+            kind = merged_type(field.type, counterpart.type)
             if kind is None:
                 return None
             fields.append(pa.field(field.name, kind, field.nullable))
@@ -29,12 +29,14 @@ def merged_type(known: pa.DataType, other: pa.DataType) -> pa.DataType | None:
 
 
 def missing_fields(name: str, known: pa.DataType, other: pa.DataType) -> Iterator[str]:
-    """The fields within a column that `other` has and `known` lacks, such as `at.y`."""
+    """The fields within a column that `other` has and `known` lacks, such as `address.city`."""
     if pa.types.is_struct(known) and pa.types.is_struct(other):
-        own = {field.name: field.type for field in known}
+        known_types = {field.name: field.type for field in known}
         for field in other:
-            if field.name in own:
-                yield from missing_fields(f"{name}.{field.name}", own[field.name], field.type)
+            if field.name in known_types:
+                yield from missing_fields(
+                    f"{name}.{field.name}", known_types[field.name], field.type
+                )
             else:
                 yield f"{name}.{field.name}"
     elif pa.types.is_list(known) and pa.types.is_list(other):

@@ -1,4 +1,4 @@
-"""Keys and values as text."""
+"""Decodes the keys and values of records as UTF-8 text."""
 
 from __future__ import annotations
 

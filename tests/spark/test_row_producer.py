@@ -11,7 +11,7 @@ import pytest
 
 from kraftlog.client.batch_sender import BatchSender
 from kraftlog.errors import ConfigError
-from kraftlog.spark.outgoing import Outgoing
+from kraftlog.spark.row_producer import RowProducer
 from kraftlog.spark.sink_columns import check_columns
 from kraftlog.spark.sink_options import SinkOptions, sink_options
 
@@ -31,10 +31,10 @@ def write(
     parsed = sink_options(SERVERS | dict(options))
     sender = BatchSender(client.cluster, is_idempotent=parsed.is_idempotent)
     try:
-        outgoing = Outgoing(client.cluster, sender, parsed, task)
+        producer = RowProducer(client.cluster, sender, parsed, task)
         for batch in batches:
-            outgoing.add(pa.record_batch(dict(batch)))
-        outgoing.flush()
+            producer.add(pa.record_batch(dict(batch)))
+        producer.flush()
     finally:
         sender.close()
 

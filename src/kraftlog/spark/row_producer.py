@@ -1,7 +1,7 @@
-"""Rows on their way into topics: which partition each goes to, and the batches that they make.
+"""Writes rows to topics: chooses the partition of each row, and encodes and sends batches.
 
-Rows are collected until they are some megabytes, so that each partition's batches are large. All
-work on them is done for whole columns.
+Rows are collected up to a few megabytes, so that each partition's batches are large. Partitions,
+sizes and encoded records are computed for whole columns, not row by row.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 #: Rows are collected until they have this many bytes, or this many rows.
 _COLLECTED_BYTES = 8 << 20
 _COLLECTED_ROWS = 200_000
-#: More than a topic's partitions.
-_PARTITIONS = 1 << 32
+#: A destination is one number: the topic's number times this, plus the partition, an int32.
+_TOPIC_FACTOR = 1 << 32
 
 
-class Outgoing:
-    """Writes the rows of one task. `task` names it in the headers of its records, if wanted."""
+class RowProducer:
+    """Writes the rows of a task; with `task`, a header of each record has it and the row number."""
 
     def __init__(
         self, cluster: Cluster, sender: BatchSender, options: SinkOptions, task: str = ""
@@ -54,17 +54,17 @@ class Outgoing:
         self._options = options
         self._task = task
         self._waiting: list[pa.RecordBatch] = []
-        self._size = 0
+        self._waiting_bytes = 0
         self._waiting_rows = 0
         self.count = 0
         self._limits: dict[str, int] = {}
-        self._turns: dict[str, int] = {}
+        self._next_turns: dict[str, int] = {}
 
     def add(self, batch: pa.RecordBatch) -> None:
         self._waiting.append(batch)
-        self._size += batch.nbytes
+        self._waiting_bytes += batch.nbytes
         self._waiting_rows += batch.num_rows
-        if self._size >= _COLLECTED_BYTES or self._waiting_rows >= _COLLECTED_ROWS:
+        if self._waiting_bytes >= _COLLECTED_BYTES or self._waiting_rows >= _COLLECTED_ROWS:
             self._send()
 
     def flush(self) -> None:
@@ -74,12 +74,12 @@ class Outgoing:
 
     def _send(self) -> None:
         if self._waiting_rows:
-            # One array per column; nulls and offsets are those of the whole.
+            # One array per column, without chunks.
             whole = pa.Table.from_batches(self._waiting).combine_chunks().to_batches()
             for batch in whole:
                 self._sender.send(self._batches(Rows(batch, self._options.topic)))
                 self.count += batch.num_rows
-        self._waiting, self._size, self._waiting_rows = [], 0, 0
+        self._waiting, self._waiting_bytes, self._waiting_rows = [], 0, 0
 
     def _batches(self, rows: Rows) -> Iterator[tuple[PartitionName, EncodedBatch]]:
         """Encode rows, sorted by partition, in their order within each partition."""
@@ -89,33 +89,35 @@ class Outgoing:
         headers = self._headers(rows)
         sizes = _sizes(keys, values, headers)
         topics, topic_numbers = rows.topics()
-        places = self._places(rows, topics, topic_numbers, sizes)
+        destinations = self._destinations(rows, topics, topic_numbers, sizes)
         timestamps = rows.timestamps_ms()
-        if (places[1:] < places[:-1]).any():
-            order = places.argsort(kind="stable")
-            places, sizes, timestamps = places[order], sizes[order], timestamps[order]
-            wanted = numbers(order, pa.int64())
-            keys, values = keys.take(wanted), values.take(wanted)
+        if (destinations[1:] < destinations[:-1]).any():
+            order = destinations.argsort(kind="stable")
+            destinations, sizes, timestamps = destinations[order], sizes[order], timestamps[order]
+            row_order = numbers(order, pa.int64())
+            keys, values = keys.take(row_order), values.take(row_order)
             if headers is not None:
-                headers = HeaderColumn(headers.encoded.take(wanted), headers.counts[order])
-        names, counts = [], []
-        for start, end in _runs(places):
-            number, partition = divmod(int(places[start]), _PARTITIONS)
-            limit = self._limit(topics[number])
-            for count in _cut(sizes[start:end], limit):
-                names.append((topics[number], partition))
+                headers = HeaderColumn(headers.encoded.take(row_order), headers.counts[order])
+        partition_names, counts = [], []
+        for start, end in _runs(destinations):
+            topic_number, partition = divmod(int(destinations[start]), _TOPIC_FACTOR)
+            limit = self._limit(topics[topic_number])
+            for count in _batch_row_counts(sizes[start:end], limit):
+                partition_names.append((topics[topic_number], partition))
                 counts.append(count)
-        return zip(names, encode_batches(timestamps, keys, values, headers, counts), strict=True)
+        return zip(
+            partition_names, encode_batches(timestamps, keys, values, headers, counts), strict=True
+        )
 
     def _headers(self, rows: Rows) -> HeaderColumn | None:
-        own = None if rows.headers is None else encode_headers(rows.headers)
+        row_headers = None if rows.headers is None else encode_headers(rows.headers)
         if not self._task:
-            return own
-        places = numbers(np.arange(self.count, self.count + rows.count), pa.int64())
-        task, nothing = byte_strings([f"{self._task}:".encode(), b""], pa.string())
-        texts = pc.binary_join_element_wise(task, places.cast(pa.string()), nothing)
+            return row_headers
+        row_numbers = numbers(np.arange(self.count, self.count + rows.count), pa.int64())
+        task, empty = byte_strings([f"{self._task}:".encode(), b""], pa.string())
+        texts = pc.binary_join_element_wise(task, row_numbers.cast(pa.string()), empty)
         names = pa.repeat(byte_strings([BATCH_HEADER.encode()], pa.string())[0], rows.count)
-        marks = encode_headers(
+        task_headers = encode_headers(
             pa.ListArray.from_arrays(
                 numbers(np.arange(rows.count + 1, dtype=np.int32), pa.int32()),
                 pa.StructArray.from_arrays(
@@ -123,69 +125,71 @@ class Outgoing:
                 ),
             )
         )
-        return marks if own is None else with_headers(own, marks)
+        return task_headers if row_headers is None else with_headers(row_headers, task_headers)
 
-    def _places(
+    def _destinations(
         self, rows: Rows, topics: list[str], topic_numbers: Numbers, sizes: Numbers
     ) -> Numbers:
-        """The topic's number and the partition of each row, as one number."""
+        """The topic and the partition of each row, as one number."""
         given = rows.partitions()
         if len(topics) == 1:
             return self._partitions(topics[0], given, rows.keys, sizes)
-        places = topic_numbers * _PARTITIONS
-        for number, topic in enumerate(topics):
-            chosen = np.flatnonzero(topic_numbers == number)
-            places[chosen] += self._partitions(
+        destinations = topic_numbers * _TOPIC_FACTOR
+        for topic_number, topic in enumerate(topics):
+            rows_of_topic = np.flatnonzero(topic_numbers == topic_number)
+            destinations[rows_of_topic] += self._partitions(
                 topic,
-                None if given is None else given[chosen],
-                None if rows.keys is None else rows.keys.take(numbers(chosen, pa.int64())),
-                sizes[chosen],
+                None if given is None else given[rows_of_topic],
+                None if rows.keys is None else rows.keys.take(numbers(rows_of_topic, pa.int64())),
+                sizes[rows_of_topic],
             )
-        return places
+        return destinations
 
     def _partitions(
         self, topic: str, given: Numbers | None, keys: pa.BinaryArray | None, sizes: Numbers
     ) -> Numbers:
-        """The partition given, else that of the key, else one after the other."""
+        """The partition of each row: the given one, else by the hash of the key, else in turn."""
         partitions = self._cluster.topic(topic, may_create=True).partitions
         count = len(partitions)
-        found = np.full(len(sizes), -1, dtype=np.int64) if given is None else given
+        chosen = np.full(len(sizes), -1, dtype=np.int64) if given is None else given
         if given is not None and given.max() >= count:
             raise ConfigError(
                 f"partition {int(given.max())} of topic {topic}: it has {count} partitions, "
                 f"0 to {count - 1}"
             )
-        free = found < 0
-        if keys is not None and not self._options.ignores_keys and free.any():
-            has_key = ~nulls_of(keys) & free
-            found = np.where(has_key, partitions_of(keys, count), found)
-            free &= ~has_key
-        if free.any():
-            led = [each.index for each in partitions if each.leader >= 0] or [0]
-            found[free] = self._in_turn(topic, sizes[free], np.array(led, dtype=np.int64))
-        return found
+        unassigned = chosen < 0
+        if keys is not None and not self._options.ignores_keys and unassigned.any():
+            has_key = ~nulls_of(keys) & unassigned
+            chosen = np.where(has_key, partitions_of(keys, count), chosen)
+            unassigned &= ~has_key
+        if unassigned.any():
+            with_leader = [each.index for each in partitions if each.leader >= 0] or [0]
+            chosen[unassigned] = self._in_turn(
+                topic, sizes[unassigned], np.array(with_leader, dtype=np.int64)
+            )
+        return chosen
 
-    def _in_turn(self, topic: str, sizes: Numbers, led: Numbers) -> Numbers:
-        """Rows without a key: a batch for a partition, the next batch for the next partition."""
-        turn = self._turns.get(topic)
+    def _in_turn(self, topic: str, sizes: Numbers, with_leader: Numbers) -> Numbers:
+        """Partitions for rows without a key: a batch for each that has a leader, in turn."""
+        turn = self._next_turns.get(topic)
         if turn is None:
             turn = wall_ms()
         turns = turn + (sizes.cumsum() - sizes) // self._limit(topic)
-        self._turns[topic] = int(turns[-1]) + 1
-        return led[turns % len(led)]
+        self._next_turns[topic] = int(turns[-1]) + 1
+        return with_leader[turns % len(with_leader)]
 
     def _limit(self, topic: str) -> int:
-        """Bytes of a batch of this topic: the option's, or less if the topic accepts less."""
-        known = self._limits.get(topic)
-        if known is None:
-            most = _max_message_bytes(self._cluster, topic)
-            known = min(self._options.batch_bytes, most or self._options.batch_bytes)
-            self._limits[topic] = known
-        return known
+        """The most bytes of a batch: those of the option, or less if the topic accepts less."""
+        limit = self._limits.get(topic)
+        if limit is None:
+            max_bytes = _max_message_bytes(self._cluster, topic)
+            limit = min(self._options.batch_bytes, max_bytes or self._options.batch_bytes)
+            self._limits[topic] = limit
+        return limit
 
 
 def _max_message_bytes(cluster: Cluster, topic: str) -> int | None:
-    """The topic's limit of a batch; None if the broker does not report it."""
+    """The topic's `max.message.bytes`; None if the broker does not report it."""
     from kraftlog.client import configs
 
     try:
@@ -199,22 +203,22 @@ def _max_message_bytes(cluster: Cluster, topic: str) -> int | None:
 def _sizes(keys: pa.BinaryArray, values: pa.BinaryArray, headers: HeaderColumn | None) -> Numbers:
     """An upper bound of the encoded size of each record."""
     parts = [keys, values] if headers is None else [keys, values, headers.encoded]
-    found: Numbers = np.full(len(keys), RECORD_OVERHEAD, dtype=np.int64)
-    none = scalar(0, pa.int32())
+    sizes: Numbers = np.full(len(keys), RECORD_OVERHEAD, dtype=np.int64)
+    zero = scalar(0, pa.int32())
     for part in parts:
-        found += values_of(pc.binary_length(part).fill_null(none))
-    return found
+        sizes += values_of(pc.binary_length(part).fill_null(zero))
+    return sizes
 
 
-def _runs(places: Numbers) -> Iterator[tuple[int, int]]:
+def _runs(numbers_in_order: Numbers) -> Iterator[tuple[int, int]]:
     """Start and end of each run of equal numbers."""
-    edges = np.flatnonzero(np.diff(places)) + 1
-    starts = [0, *edges.tolist()]
-    return zip(starts, [*starts[1:], len(places)], strict=True)
+    bounds = np.flatnonzero(np.diff(numbers_in_order)) + 1
+    starts = [0, *bounds.tolist()]
+    return zip(starts, [*starts[1:], len(numbers_in_order)], strict=True)
 
 
-def _cut(sizes: Numbers, limit: int) -> Iterator[int]:
-    """The number of rows of each batch of at most `limit` bytes, or of one row."""
+def _batch_row_counts(sizes: Numbers, limit: int) -> Iterator[int]:
+    """The number of rows of each batch: as many as `limit` bytes hold, but at least one."""
     ends = sizes.cumsum()
     start, before = 0, 0
     while start < len(sizes):
