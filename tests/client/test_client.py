@@ -242,7 +242,7 @@ def test_configs_can_be_described_and_altered(client: Client, named: Named) -> N
 
     def own() -> dict[str, str | None]:
         outcome = client.describe_configs("topics", topic)
-        return {s.name: s.value for s in outcome if configs.is_set_here(configs.TOPIC, s)}
+        return {s.name: s.value for s in outcome if configs.is_set_dynamically(configs.TOPIC, s)}
 
     until(own, {"retention.ms": "1000"})
     client.alter_configs("topics", topic, {"retention.ms": None, "cleanup.policy": "compact"})

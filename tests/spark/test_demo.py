@@ -114,7 +114,7 @@ def test_an_archive_that_ends_is_named_with_its_last_lines(
         "again with --keep, which keeps all output, or report this"
     )
     assert second == "the last lines of archive.txt:"
-    assert lines == [f"    line {number}" for number in range(50 - demo.LINES, 50)]
+    assert lines == [f"    line {number}" for number in range(50 - demo.SHOWN_LINES, 50)]
 
 
 def test_a_slow_archive_is_waited_for_as_long_as_it_lives(

@@ -1,4 +1,4 @@
-"""The command line, `kraftlog COMMAND …`; modules of commands are imported on use."""
+"""The command line, `kraftlog COMMAND …`; the module of a command is imported on use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-#: Command -> help; each is a module of this package with `run(arguments) -> exit code`.
+#: The commands and their help. Each is a module of this package with `run(arguments) -> exit code`.
 COMMANDS = {
     "start": "start a node",
     "format": "format the log directories of a node (short for storage format)",
@@ -49,38 +49,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        _forget_output()
+        _discard_output()
         return 0
     return code
 
 
-def _forget_output() -> None:
+def _discard_output() -> None:
     """Discard further output after a closed pipe (`| head`)."""
     import os
 
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _run(words: Sequence[str]) -> int:
-    if not words or words[0] in {"-h", "--help", "help"}:
+def _run(arguments: Sequence[str]) -> int:
+    if not arguments or arguments[0] in {"-h", "--help", "help"}:
         print(usage())
-        return 0 if words else 2
-    if words[0] in {"-V", "--version"}:
+        return 0 if arguments else 2
+    if arguments[0] in {"-V", "--version"}:
         from kraftlog.version import VERSION
 
         print(f"kraftlog {VERSION}")
         return 0
-    if words[0] not in COMMANDS:
-        print(f"kraftlog: unknown command {words[0]!r}\n\n{usage()}", file=sys.stderr)
+    if arguments[0] not in COMMANDS:
+        print(f"kraftlog: unknown command {arguments[0]!r}\n\n{usage()}", file=sys.stderr)
         return 2
-    run: Callable[[Sequence[str]], int] = import_module(_module(words[0])).run
-    return run(words[1:])
+    run: Callable[[Sequence[str]], int] = import_module(_module_name(arguments[0])).run
+    return run(arguments[1:])
 
 
-def _module(command: str) -> str:
+def _module_name(command: str) -> str:
     return f"kraftlog.cli.{command.replace('-', '_')}"
 
 
 def usage() -> str:
-    lines = [f"  {name:<16}{what}" for name, what in COMMANDS.items()]
+    lines = [f"  {name:<16}{command_help}" for name, command_help in COMMANDS.items()]
     return "\n".join(["usage: kraftlog COMMAND [options]", "", *lines])

@@ -36,7 +36,14 @@ def _show(client: Client, options: argparse.Namespace) -> None:
         brokers = [options.broker]
     result = {broker: client.api_versions(broker).api_keys for broker in brokers}
     rows = [
-        (broker, each.api_key, _name(each), each.min_version, each.max_version, _used(each))
+        (
+            broker,
+            each.api_key,
+            _api_name(each),
+            each.min_version,
+            each.max_version,
+            _used_version(each),
+        )
         for broker, apis in result.items()
         for each in sorted(apis, key=lambda api: api.api_key)
     ]
@@ -48,18 +55,19 @@ def _show(client: Client, options: argparse.Namespace) -> None:
         print_table(heads, rows)
 
 
-def _name(result: ApiVersion) -> str:
+def _api_name(result: ApiVersion) -> str:
     return APIS[result.api_key].name if result.api_key in APIS else "?"
 
 
-def _used(result: ApiVersion) -> int | None:
+def _used_version(result: ApiVersion) -> int | None:
+    """The version that this client would use; None if it supports none."""
     from kraftlog.client.versions import chosen_version
     from kraftlog.errors import UnsupportedApiError
 
     if result.api_key not in APIS:
         return None
-    served = {result.api_key: (result.min_version, result.max_version)}
+    supported = {result.api_key: (result.min_version, result.max_version)}
     try:
-        return chosen_version(APIS[result.api_key], served, "")
+        return chosen_version(APIS[result.api_key], supported, "")
     except UnsupportedApiError:
         return None

@@ -32,9 +32,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     unregister = commands.add_parser("unregister", help="unregister a broker")
     unregister.add_argument("-i", "--id", type=int, required=True, metavar="N")
-    for each in commands.choices.values():
-        add_connection(each, is_subcommand=True, controllers=True)
-        each.add_argument(
+    for subparser in commands.choices.values():
+        add_connection(subparser, is_subcommand=True, controllers=True)
+        subparser.add_argument(
             "--config", dest="command_config", default=argparse.SUPPRESS, help=argparse.SUPPRESS
         )
     return parser
@@ -46,20 +46,27 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _cluster_id(client: Client, options: argparse.Namespace) -> None:
-    found = client.describe_cluster().id
+    cluster_id = client.describe_cluster().id
     if options.json:
-        print_json({"cluster_id": found})
+        print_json({"cluster_id": cluster_id})
     else:
-        print(found)
+        print(cluster_id)
 
 
 def _list_endpoints(client: Client, options: argparse.Namespace) -> None:
     described = client.describe_cluster(fenced=options.include_fenced_brokers)
-    what = "controller" if client.cluster.is_controllers else "broker"
+    node_type = "controller" if client.cluster.is_controllers else "broker"
     heads = ("ID", "HOST", "PORT", "RACK", "STATE", "TYPE")
     rows = [
-        (each.id, each.host, each.port, each.rack, "fenced" if each.is_fenced else "unfenced", what)
-        for each in described.brokers
+        (
+            node.id,
+            node.host,
+            node.port,
+            node.rack,
+            "fenced" if node.is_fenced else "unfenced",
+            node_type,
+        )
+        for node in described.brokers
     ]
     if options.json:
         names = [head.lower() for head in heads]

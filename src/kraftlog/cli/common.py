@@ -27,6 +27,7 @@ def new_parser(
     usage: str | None = None,
     controllers: bool = False,
 ) -> argparse.ArgumentParser:
+    """A parser with the connection options; `controllers` adds --bootstrap-controller."""
     import argparse
 
     parser = argparse.ArgumentParser(
@@ -52,7 +53,7 @@ def add_connection(
     controllers: bool = False,
     config_flags: Sequence[str] = ("-c", "--command-config"),
 ) -> None:
-    """Add the connection options, to a command or to its subcommand, which accepts them, too."""
+    """Add the connection options to a command, or to a subcommand, which accepts them as well."""
     import argparse
 
     def default(value: object) -> object:
@@ -126,24 +127,24 @@ def run_guarded(command: str, work: Callable[[], int]) -> int:
         return 1
 
 
-def client_properties(path: str | None, given: Iterable[str]) -> dict[str, str]:
+def client_properties(path: str | None, pairs: Iterable[str]) -> dict[str, str]:
     """The properties of a file, overridden by those given as KEY=VALUE."""
     from kraftlog.client.properties import check_security, read_properties
 
-    found = {**read_properties(path), **parse_pairs(given)}
-    check_security(found)
-    return found
+    properties = {**read_properties(path), **parse_pairs(pairs)}
+    check_security(properties)
+    return properties
 
 
-def parse_pairs(given: Iterable[str]) -> dict[str, str]:
+def parse_pairs(texts: Iterable[str]) -> dict[str, str]:
     """Parse repeated KEY=VALUE options."""
-    found = {}
-    for text in given:
-        key, sign, value = text.partition("=")
-        if not sign or not key:
+    pairs = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
             raise UsageError(f"{text!r} is not KEY=VALUE")
-        found[key.strip()] = value
-    return found
+        pairs[key.strip()] = value
+    return pairs
 
 
 def add_consistency(parser: argparse.ArgumentParser) -> None:
@@ -151,8 +152,8 @@ def add_consistency(parser: argparse.ArgumentParser) -> None:
         "--consistency",
         choices=("stale", "linearizable"),
         default="stale",
-        help="with --list and --describe: stale, what the broker knows (default), or linearizable, "
-        "with every change acknowledged before",
+        help="with --list and --describe: stale (default): the metadata that the broker has; "
+        "linearizable: with every change that was acknowledged before",
     )
 
 

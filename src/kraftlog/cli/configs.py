@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kraftlog.client.client import Client
     from kraftlog.client.configs import Setting
 
-#: Short flags for entities, with their types.
+#: The entity types by their short flags.
 _FLAGS = {
     "topic": "topics",
     "broker": "brokers",
@@ -71,7 +71,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _entity(options: argparse.Namespace) -> tuple[str, str | None]:
-    """Type and name of the entity; "" is the default for all brokers, None all entities."""
+    """The type and name of the entity; "" is the default for all brokers, None every entity."""
     if options.entity_type in _UNSUPPORTED_TYPES:
         raise UsageError(f"--entity-type {options.entity_type}: quotas are not supported yet")
     given = [
@@ -92,31 +92,43 @@ def _entity(options: argparse.Namespace) -> tuple[str, str | None]:
 
 
 def _describe(client: Client, options: argparse.Namespace) -> None:
-    from kraftlog.client.configs import RESOURCE_TYPES, is_set_here
+    from kraftlog.client.configs import RESOURCE_TYPES, is_set_dynamically
 
     kind, name = _entity(options)
     linearizable = is_linearizable(options)
     names = _all_names(client, kind, linearizable=linearizable) if name is None else [name]
-    found: dict[str, list[Setting]] = {}
-    for each in names:
-        settings = client.describe_configs(kind, each, linearizable=linearizable)
+    settings_by_name: dict[str, list[Setting]] = {}
+    for entity in names:
+        settings = client.describe_configs(kind, entity, linearizable=linearizable)
         if not options.all:
-            settings = [it for it in settings if is_set_here(RESOURCE_TYPES[kind], it)]
-        found[each] = sorted(settings, key=lambda setting: setting.name)
+            settings = [
+                setting for setting in settings if is_set_dynamically(RESOURCE_TYPES[kind], setting)
+            ]
+        settings_by_name[entity] = sorted(settings, key=lambda setting: setting.name)
     if options.json:
-        print_json({each: [_as_json(it) for it in settings] for each, settings in found.items()})
+        print_json(
+            {
+                entity: [_as_json(setting) for setting in settings]
+                for entity, settings in settings_by_name.items()
+            }
+        )
         return
     print_table(
         ("ENTITY", "KEY", "VALUE", "SOURCE"),
         [
-            (f"{kind[:-1]} {each or '(default)'}", it.name, _value(it), it.source)
-            for each, settings in found.items()
-            for it in settings
+            (
+                f"{kind[:-1]} {entity or '(default)'}",
+                setting.name,
+                _shown_value(setting),
+                setting.source,
+            )
+            for entity, settings in settings_by_name.items()
+            for setting in settings
         ],
     )
 
 
-def _value(setting: Setting) -> str | None:
+def _shown_value(setting: Setting) -> str | None:
     return "(hidden)" if setting.is_sensitive else setting.value
 
 
@@ -157,7 +169,7 @@ def _alter(client: Client, options: argparse.Namespace) -> None:
         with open(options.add_config_file, encoding="utf-8") as file:
             changes.update(parse(file.read()))
     if options.add_config:
-        changes.update(parse_added(options.add_config))
+        changes.update(parse_settings(options.add_config))
     if not changes:
         raise UsageError("--alter needs --add-config, --add-config-file or --delete-config")
     client.alter_configs(kind, name, changes)
@@ -167,19 +179,19 @@ def _alter(client: Client, options: argparse.Namespace) -> None:
         print(f"altered {kind[:-1]} {name or '(default)'}")
 
 
-def parse_added(text: str) -> dict[str, str]:
+def parse_settings(text: str) -> dict[str, str]:
     """Parse `k=v,k=[v,v]`: brackets enclose values with commas."""
     import re
 
-    found = {}
-    rest = text.strip()
-    while rest:
-        match = re.match(r"\s*([^=,\s]+)\s*=\s*(?:\[([^\]]*)\]|([^,]*))\s*(?:,|$)", rest)
+    settings = {}
+    unparsed = text.strip()
+    while unparsed:
+        match = re.match(r"\s*([^=,\s]+)\s*=\s*(?:\[([^\]]*)\]|([^,]*))\s*(?:,|$)", unparsed)
         if match is None:
-            raise UsageError(f"--add-config: {rest!r} is not KEY=VALUE or KEY=[VALUE,VALUE]")
-        found[match[1]] = match[3].strip() if match[2] is None else match[2]
-        rest = rest[match.end() :]
-    return found
+            raise UsageError(f"--add-config: {unparsed!r} is not KEY=VALUE or KEY=[VALUE,VALUE]")
+        settings[match[1]] = match[3].strip() if match[2] is None else match[2]
+        unparsed = unparsed[match.end() :]
+    return settings
 
 
 _ACTIONS = {"describe": _describe, "alter": _alter}

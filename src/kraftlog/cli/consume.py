@@ -43,13 +43,14 @@ FORMATTER = {
     "value.deserializer": "",
     "headers.deserializer": "",
 }
-#: Kafka's formatters without their package: for records, for none, or for coordinator records.
+#: The class names of Kafka's formatters: for all records, for no output, for coordinator records.
 DEFAULT, NOTHING = "DefaultMessageFormatter", "NoOpMessageFormatter"
 FORMATTERS = (
     *(DEFAULT, NOTHING, "OffsetsMessageFormatter"),
     *("GroupMetadataMessageFormatter", "TransactionLogMessageFormatter"),
 )
-_PACKED = {"Short": ">h", "Integer": ">i", "Long": ">q", "Float": ">f", "Double": ">d"}
+#: The `struct` formats of Kafka's deserializers of numbers.
+_STRUCT_FORMATS = {"Short": ">h", "Integer": ">i", "Long": ">q", "Float": ">f", "Double": ">d"}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -122,7 +123,7 @@ def _consume(client: Client, options: argparse.Namespace) -> None:
         raise UsageError("--partition does not work with --group: the group assigns partitions")
     if options.offset is not None and options.partition is None:
         raise UsageError("--offset needs --partition")
-    show = _as_json if options.json else _formatter(options)
+    format_record = _json_line if options.json else _formatter(options)
     consumer = client.consume(
         _topics(client, options),
         _start(options, properties),
@@ -132,24 +133,26 @@ def _consume(client: Client, options: argparse.Namespace) -> None:
         isolation=properties.get("isolation.level", options.isolation_level),
     )
     with _interrupted_by_sigterm(), consumer:
-        _print_records(consumer, show, options)
+        _print_records(consumer, format_record, options)
 
 
 @contextmanager
 def _interrupted_by_sigterm() -> Iterator[None]:
-    """SIGTERM ends the command as Ctrl-C does: offsets are committed, the consumer leaves."""
-    before = None
-    with suppress(ValueError):  # another thread than the main one
-        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """Let SIGTERM end the command as Ctrl-C does: commit offsets and leave the group."""
+    old_handler = None
+    with suppress(ValueError):  # only the main thread may set handlers
+        old_handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
     finally:
-        if before is not None:
-            signal.signal(signal.SIGTERM, before)
+        if old_handler is not None:
+            signal.signal(signal.SIGTERM, old_handler)
 
 
 def _print_records(
-    consumer: Consumer, show: Callable[[ConsumedRecord], bytes], options: argparse.Namespace
+    consumer: Consumer,
+    format_record: Callable[[ConsumedRecord], bytes],
+    options: argparse.Namespace,
 ) -> None:
     progress = Progress("records read")
     output = sys.stdout.buffer
@@ -159,11 +162,11 @@ def _print_records(
             if record is None:
                 break
             try:
-                output.write(show(record))
+                output.write(format_record(record))
             except (struct.error, UnicodeDecodeError) as error:
                 if not options.skip_message_on_error:
-                    place = f"{record.topic}-{record.partition} at offset {record.offset}"
-                    raise ValueError(f"cannot format the record in {place}: {error}") from None
+                    position = f"{record.topic}-{record.partition} at offset {record.offset}"
+                    raise ValueError(f"cannot format the record in {position}: {error}") from None
             progress.add(1)
             if not consumer.has_more:
                 output.flush()
@@ -179,10 +182,10 @@ def _topics(client: Client, options: argparse.Namespace) -> list[str]:
         raise UsageError("give either --topic or --include")
     if options.topic is not None:
         return [options.topic]
-    found = matching([topic.name for topic in client.topics()], options.include)
-    if not found:
+    topics = matching([topic.name for topic in client.topics()], options.include)
+    if not topics:
         raise ValueError(f"no topic matches {options.include}")
-    return found
+    return topics
 
 
 def _start(options: argparse.Namespace, properties: Mapping[str, str]) -> str | int:
@@ -192,27 +195,27 @@ def _start(options: argparse.Namespace, properties: Mapping[str, str]) -> str | 
         if not options.offset.isdigit():
             raise UsageError(f"--offset {options.offset}: expected N, earliest or latest")
         return int(options.offset)
-    is_first = properties.get("auto.offset.reset") == "earliest"
-    return "beginning" if options.from_beginning or is_first else "end"
+    reads_earliest = properties.get("auto.offset.reset") == "earliest"
+    return "beginning" if options.from_beginning or reads_earliest else "end"
 
 
 def _properties(options: argparse.Namespace) -> dict[str, str]:
     from kraftlog.config.properties import parse
 
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     if options.formatter_config:
         with open(options.formatter_config, encoding="utf-8") as file:
-            found.update(parse(file.read()))
+            properties.update(parse(file.read()))
     for key, value in parse_pairs(options.formatter_property).items():
-        found[key] = value.replace("\\t", "\t").replace("\\n", "\n")
-    for which in ("key", "value"):
-        given = getattr(options, f"{which}_deserializer")
-        if given:
-            found[f"{which}.deserializer"] = given
-    unknown = sorted(set(found) - set(FORMATTER))
+        properties[key] = value.replace("\\t", "\t").replace("\\n", "\n")
+    for part in ("key", "value"):
+        deserializer = getattr(options, f"{part}_deserializer")
+        if deserializer:
+            properties[f"{part}.deserializer"] = deserializer
+    unknown = sorted(set(properties) - set(FORMATTER))
     if unknown:
         raise UsageError(f"--formatter-property {unknown[0]}: expected one of {[*FORMATTER]}")
-    return found
+    return properties
 
 
 class Formatter:
@@ -231,15 +234,15 @@ class Formatter:
     def text(self, record: ConsumedRecord) -> bytes:
         parts: dict[str, Callable[[ConsumedRecord], bytes]] = {
             "print.timestamp": self._timestamp,
-            "print.partition": lambda it: b"Partition:%d" % it.partition,
-            "print.offset": lambda it: b"Offset:%d" % it.offset,
-            "print.epoch": lambda it: b"Epoch:%d" % it.leader_epoch,
+            "print.partition": lambda record: b"Partition:%d" % record.partition,
+            "print.offset": lambda record: b"Offset:%d" % record.offset,
+            "print.epoch": lambda record: b"Epoch:%d" % record.leader_epoch,
             "print.headers": self._headers,
-            "print.key": lambda it: self._shown(it.key, self._read_key),
-            "print.value": lambda it: self._shown(it.value, self._read_value),
+            "print.key": lambda record: self._field_bytes(record.key, self._read_key),
+            "print.value": lambda record: self._field_bytes(record.value, self._read_value),
         }
-        result = [part(record) for key, part in parts.items() if key in self._printed]
-        return self._separator.join(result) + self._end
+        printed = [part(record) for key, part in parts.items() if key in self._printed]
+        return self._separator.join(printed) + self._end
 
     @staticmethod
     def _timestamp(record: ConsumedRecord) -> bytes:
@@ -249,13 +252,15 @@ class Formatter:
         return b"%s:%d" % (kind, record.timestamp_ms)
 
     def _headers(self, record: ConsumedRecord) -> bytes:
-        shown = [
-            name.encode("utf-8", "surrogateescape") + b":" + self._shown(value, self._read_header)
+        texts = [
+            name.encode("utf-8", "surrogateescape")
+            + b":"
+            + self._field_bytes(value, self._read_header)
             for name, value in record.headers
         ]
-        return self._headers_separator.join(shown) if shown else b"NO_HEADERS"
+        return self._headers_separator.join(texts) if texts else b"NO_HEADERS"
 
-    def _shown(self, data: bytes | None, read: Callable[[bytes], bytes]) -> bytes:
+    def _field_bytes(self, data: bytes | None, read: Callable[[bytes], bytes]) -> bytes:
         return self._null if data is None else read(data)
 
 
@@ -264,28 +269,30 @@ def _deserializer(name: str) -> Callable[[bytes], bytes]:
     short = name.rpartition(".")[2].removesuffix("Deserializer")
     if short in {"", "String", "ByteArray", "Bytes", "ByteBuffer"}:
         return lambda data: data
-    if short not in _PACKED:
-        raise UsageError(f"{name}: expected String, ByteArray or one of {', '.join(_PACKED)}")
-    packed = struct.Struct(_PACKED[short])
-    return lambda data: str(packed.unpack(data)[0]).encode()
+    if short not in _STRUCT_FORMATS:
+        raise UsageError(
+            f"{name}: expected String, ByteArray or one of {', '.join(_STRUCT_FORMATS)}"
+        )
+    number_format = struct.Struct(_STRUCT_FORMATS[short])
+    return lambda data: str(number_format.unpack(data)[0]).encode()
 
 
 def _formatter(options: argparse.Namespace) -> Callable[[ConsumedRecord], bytes]:
     if options.formatter == DEFAULT:
         return Formatter(FORMATTER | _properties(options)).text
     if options.formatter == NOTHING:
-        return _no_text
+        return _format_nothing
     from kraftlog.cli.coordinator_text import formatter
 
     return formatter(options.formatter)
 
 
-def _no_text(record: ConsumedRecord) -> bytes:  # noqa: ARG001 - formatters are called alike
+def _format_nothing(record: ConsumedRecord) -> bytes:  # noqa: ARG001 - formatters are called alike
     return b""
 
 
-def _as_json(record: ConsumedRecord) -> bytes:
-    """A record as one line of JSON; bytes that are not text are base64, under another name."""
+def _json_line(record: ConsumedRecord) -> bytes:
+    """A record as a line of JSON; bytes that are not UTF-8 are base64, as in `key_base64`."""
     import json
 
     result: dict[str, object] = {

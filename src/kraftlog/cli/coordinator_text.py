@@ -1,4 +1,4 @@
-"""Formats coordinator records as Kafka does: a line of JSON per record."""
+"""Formats records of coordinators as Kafka does: one line of JSON for each record."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from kraftlog.client.model import ConsumedRecord
 
-#: Formatter -> its topic, and the record types that it prints.
-KINDS = {
+#: Of each formatter: the codec of its topic's records, and the record types that it prints.
+FORMATTERS = {
     "OffsetsMessageFormatter": (OFFSETS_LOG, (0, 1)),
     "GroupMetadataMessageFormatter": (OFFSETS_LOG, (2,)),
     "TransactionLogMessageFormatter": (TRANSACTION_LOG, (0,)),
@@ -22,19 +22,19 @@ KINDS = {
 
 def formatter(name: str) -> Callable[[ConsumedRecord], bytes]:
     """A formatter for some record types; other and invalid records are skipped."""
-    log, shown = KINDS[name]
+    log, printed_types = FORMATTERS[name]
 
     def text(record: ConsumedRecord) -> bytes:
         import json
 
         try:
-            number, key = log.decode_key(record.key or b"")
-            if number not in shown:
+            record_type, key = log.decode_key(record.key or b"")
+            if record_type not in printed_types:
                 return b""
-            value = log.decode_value(number, record.value)
+            value = log.decode_value(record_type, record.value)
         except ProtocolError:
             return b""
-        result: dict[str, object] = {"key": {"type": number, "data": message_json(key, 0)}}
+        result: dict[str, object] = {"key": {"type": record_type, "data": message_json(key, 0)}}
         result["value"] = None
         if value is not None:
             assert record.value is not None

@@ -33,11 +33,11 @@ def run(arguments: Sequence[str]) -> int:
 def _delete(client: Client, options: argparse.Namespace) -> None:
     path = options.offset_json_file
     try:
-        wanted = offsets_in(read_text(path))
+        offsets = offsets_in(read_text(path))
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
-    found = client.delete_records(wanted)
-    rows = [(*place, offset) for place, offset in found.items()]
+    log_starts = client.delete_records(offsets)
+    rows = [(*name, offset) for name, offset in log_starts.items()]
     if options.json:
         names = ("topic", "partition", "first_offset")
         print_json([dict(zip(names, row, strict=True)) for row in rows])
@@ -52,17 +52,17 @@ def offsets_in(text: str) -> dict[PartitionName, int]:
     """Parse a file in the format of kafka-delete-records into an offset per partition."""
     import json
 
-    found: dict[PartitionName, int] = {}
+    offsets: dict[PartitionName, int] = {}
     try:
-        for each in json.loads(text)["partitions"]:
-            name = (str(each["topic"]), int(each["partition"]))
-            if name in found:
+        for entry in json.loads(text)["partitions"]:
+            name = (str(entry["topic"]), int(entry["partition"]))
+            if name in offsets:
                 raise ValueError(f"{name[0]}-{name[1]} appears twice")
-            found[name] = int(each["offset"])
+            offsets[name] = int(entry["offset"])
     except json.JSONDecodeError as error:
         raise ValueError(f"expected JSON: {error}") from None
     except KeyError as error:
         raise ValueError(f"expected {_FORMAT}; {error} is missing") from None
     except TypeError as error:
         raise ValueError(f"expected {_FORMAT}: {error}") from None
-    return found
+    return offsets

@@ -27,23 +27,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 NODES, PARTITIONS = 3, 3
-#: How many records are written before the next step.
+#: How many records are written between the kill of a broker and its restart.
 STEP_RECORDS = 2000
-#: How long a step may take while all processes live; on a quiet machine each takes seconds.
-LIMIT_S = 1800
+#: How long a step may take while all processes live; usually each takes seconds.
+STEP_TIMEOUT_S = 1800
 #: How long a request may take with all its attempts, and how long a process may take to end.
-REQUEST_S = STOP_S = 300
-#: How many lines of a process's output an error shows.
-LINES = 15
+REQUEST_TIMEOUT_S = STOP_TIMEOUT_S = 300
+#: How many of the last lines of a process's output an error shows.
+SHOWN_LINES = 15
 _POLL_S = 0.1
 FAILED = 1
 
 
 class DemoError(KraftlogError):
-    """A step did not end as it should; `log` is the output of the process that it waited for."""
+    """A step has failed; `log` is the path of the output of the process that it waited for."""
 
-    def __init__(self, what: str, log: str = "") -> None:
-        super().__init__(what)
+    def __init__(self, message: str, log: str = "") -> None:
+        super().__init__(message)
         self.log = log
 
 
@@ -78,7 +78,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _failure(error: Exception, *, is_kept: bool) -> str:
-    """What went wrong, what to try, and the last lines of the process that it is about."""
+    """The error, what to try, and the last lines of the output of the failed process."""
     keep = "" if is_kept else " with --keep, which keeps all output,"
     advice = f"On a busy machine, stop other programs; then run it again{keep} or report this"
     lines = [f"kraftlog demo: {in_words(error)}. {advice}"]
@@ -89,7 +89,7 @@ def _failure(error: Exception, *, is_kept: bool) -> str:
 
 
 class Demo:
-    """The steps, and what runs meanwhile. Everything it starts ends with it."""
+    """Runs the steps of the demo; `close` stops all processes that they have started."""
 
     def __init__(self, *, keep: bool) -> None:
         self._keep = keep
@@ -107,7 +107,7 @@ class Demo:
     def run(self) -> None:
         started = time.perf_counter()
         self._start_nodes()
-        with Client(self._servers, timeout_s=REQUEST_S) as client:
+        with Client(self._servers, timeout_s=REQUEST_TIMEOUT_S) as client:
             self._create_topic(client)
             self._start_clients()
             self._start_archive()
@@ -122,12 +122,12 @@ class Demo:
         local_cluster.prepare(self._plan)
         for node in self._plan.nodes:
             self._start_node(node.id)
-        self._await("the nodes did not form a cluster", self._all_brokers_are_up)
+        self._wait_until("the nodes did not form a cluster", self._all_brokers_are_up)
 
-    def _start_node(self, number: int) -> None:
-        node = self._plan.nodes[number - 1]
+    def _start_node(self, node_id: int) -> None:
+        node = self._plan.nodes[node_id - 1]
         with open(f"{node.directory}.txt", "ab") as log:
-            self._nodes[number] = subprocess.Popen(
+            self._nodes[node_id] = subprocess.Popen(
                 python_command("start", node.file, "--stop-at-eof"),
                 stdin=subprocess.PIPE,
                 stdout=log,
@@ -136,7 +136,7 @@ class Demo:
             )
 
     def _all_brokers_are_up(self) -> bool:
-        # A client of its own, as nodes that do not listen yet are tried only once in a while.
+        # A new client each time, as a client retries nodes that do not listen only after a pause.
         with suppress(ClientError), Client(self._servers, timeout_s=5) as client:
             return len(client.describe_cluster().brokers) == NODES
         return False
@@ -149,55 +149,58 @@ class Demo:
         writer = self._writer = Writer(self._servers)
         reader = self._reader = GroupReader(self._servers)
         _say(f"a producer with acks=all and consumer group {GROUP} are at work")
-        self._await(
+        self._wait_until(
             "the producer and the group did not start",
             lambda: writer.acknowledged > 0 and len(reader.read) > 0,
         )
 
     def _start_archive(self) -> None:
         _say(f"archiving {TOPIC} to {self._lake}: Spark starts")
-        archive = self._archive = Archive(self._servers, self._lake, self._log_of("archive"))
-        self._await("the archive did not begin", lambda: archive.rows > 0, archive.log)
+        archive = self._archive = Archive(self._servers, self._lake, self._log_path("archive"))
+        self._wait_until("the archive did not begin", lambda: archive.rows > 0, archive.log)
         _say(f"{archive.rows:,} records are in the Delta table")
 
     def _kill_a_broker(self, client: Client) -> None:
         writer = self._writer
         assert writer is not None
-        number = client.describe_topic(TOPIC).partitions[0].leader
-        process = self._nodes.pop(number)
+        node_id = client.describe_topic(TOPIC).partitions[0].leader
+        process = self._nodes.pop(node_id)
         process.kill()
         process.wait()
-        before = writer.acknowledged
-        _say(f"killed node {number} (kill -9), leader of {TOPIC}-0")
-        self._await(
-            "the producer did not continue", lambda: writer.acknowledged >= before + STEP_RECORDS
+        acknowledged_before = writer.acknowledged
+        _say(f"killed node {node_id} (kill -9), leader of {TOPIC}-0")
+        self._wait_until(
+            "the producer did not continue",
+            lambda: writer.acknowledged >= acknowledged_before + STEP_RECORDS,
         )
         leader = client.describe_topic(TOPIC).partitions[0].leader
         _say(
-            f"node {leader} leads {TOPIC}-0 now; {writer.acknowledged - before:,} more records "
-            "are acknowledged"
+            f"node {leader} leads {TOPIC}-0 now; "
+            f"{writer.acknowledged - acknowledged_before:,} more records are acknowledged"
         )
-        self._start_node(number)
-        self._await(
-            f"node {number} did not catch up",
-            lambda: all(len(it.isr) == NODES for it in client.describe_topic(TOPIC).partitions),
+        self._start_node(node_id)
+        self._wait_until(
+            f"node {node_id} did not catch up",
+            lambda: all(
+                len(partition.isr) == NODES for partition in client.describe_topic(TOPIC).partitions
+            ),
         )
-        _say(f"started node {number} again: it has caught up and is in every ISR")
+        _say(f"started node {node_id} again: it has caught up and is in every ISR")
 
     def _stop_writing(self, client: Client) -> int:
-        """Stop the clients after the last record; return how many records there are."""
+        """Stop the producer, and the group once it has read all records; return their number."""
         writer, reader = self._writer, self._reader
         assert writer is not None
         assert reader is not None
         writer.stop()
-        self._check()
-        total = sum(found.offset for found in client.offsets(TOPIC).values())
+        self._check_processes()
+        total = sum(end.offset for end in client.offsets(TOPIC).values())
         if total != writer.acknowledged:
             raise DemoError(
                 f"{writer.acknowledged:,} records were acknowledged, the log has {total:,}"
             )
         _say(f"the producer has stopped: {total:,} records were acknowledged, and the log has them")
-        self._await("the group did not read all", lambda: len(reader.read) == total)
+        self._wait_until("the group did not read all", lambda: len(reader.read) == total)
         reader.stop()
         _say(f"group {GROUP} has read all of them")
         return total
@@ -205,58 +208,61 @@ class Demo:
     def _finish_archive(self, total: int) -> None:
         archive = self._archive
         assert archive is not None
-        self._await("the archive did not catch up", lambda: archive.rows >= total, archive.log)
+        self._wait_until("the archive did not catch up", lambda: archive.rows >= total, archive.log)
         archive.stop()
         _say(f"the archive has caught up: {archive.rows:,} records")
 
     def _verify(self) -> None:
-        words = ["verify", self._lake, "--bootstrap-server", self._servers]
-        _say(f"kraftlog pipeline {' '.join(words)}")
-        log = self._log_of("verify")
+        arguments = ["verify", self._lake, "--bootstrap-server", self._servers]
+        _say(f"kraftlog pipeline {' '.join(arguments)}")
+        log = self._log_path("verify")
         with open(log, "wb") as file:
             try:
-                verify = subprocess.run(
-                    python_command("pipeline", *words), stderr=file, check=False, timeout=LIMIT_S
+                result = subprocess.run(
+                    python_command("pipeline", *arguments),
+                    stderr=file,
+                    check=False,
+                    timeout=STEP_TIMEOUT_S,
                 )
             except subprocess.TimeoutExpired:
-                raise DemoError(f"verify did not end within {LIMIT_S} s", log) from None
-        if verify.returncode:
-            raise DemoError(f"verify ended with exit code {verify.returncode}", log)
+                raise DemoError(f"verify did not end within {STEP_TIMEOUT_S} s", log) from None
+        if result.returncode:
+            raise DemoError(f"verify ended with exit code {result.returncode}", log)
 
-    def _log_of(self, name: str) -> str:
+    def _log_path(self, name: str) -> str:
         return os.path.join(self._directory, f"{name}.txt")
 
-    def _await(self, otherwise: str, is_done: Callable[[], bool], log: str = "") -> None:
-        """Wait for an event; raise if something ended meanwhile or it takes too long."""
-        deadline = Deadline(LIMIT_S)
+    def _wait_until(self, failure: str, is_done: Callable[[], bool], log: str = "") -> None:
+        """Wait until `is_done`; raise if a process or client fails, or after the timeout."""
+        deadline = Deadline(STEP_TIMEOUT_S)
         while not is_done():
-            self._check()
+            self._check_processes()
             if deadline.is_over:
-                raise DemoError(f"{otherwise} within {LIMIT_S} s", log)
+                raise DemoError(f"{failure} within {STEP_TIMEOUT_S} s", log)
             deadline.pause(_POLL_S)
 
-    def _check(self) -> None:
+    def _check_processes(self) -> None:
         for client in (self._writer, self._reader):
             if client is not None and client.error is not None:
                 raise client.error
         if self._archive is not None:
             self._archive.check()
-        for number, process in self._nodes.items():
+        for node_id, process in self._nodes.items():
             if process.poll() is not None:
-                log = f"{self._plan.nodes[number - 1].directory}.txt"
-                raise DemoError(f"node {number} has ended", log)
+                log = f"{self._plan.nodes[node_id - 1].directory}.txt"
+                raise DemoError(f"node {node_id} has ended", log)
 
     def close(self) -> None:
         """Stop all processes, and remove the directory unless it is kept."""
         if self._archive is not None:
             self._archive.kill()
         for process in self._nodes.values():
-            # The second signal: do not wait for other nodes, which stop as well.
+            # A second signal skips the controlled shutdown, which would need the other nodes.
             process.terminate()
             process.send_signal(signal.SIGINT)
         for process in self._nodes.values():
             try:
-                process.wait(STOP_S)
+                process.wait(STOP_TIMEOUT_S)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
@@ -270,17 +276,17 @@ class Demo:
 
 
 class Archive:
-    """`kraftlog pipeline archive` in a process of its own; `rows` are those it has written."""
+    """A process of `kraftlog pipeline archive`; `rows` counts the rows that it has written."""
 
     def __init__(self, servers: str, lake: str, log: str) -> None:
         self.rows = 0
-        #: What it prints, on standard output as well.
+        #: The path of a file with its standard output and standard error.
         self.log = log
-        words = ["archive", TOPIC, "--to", lake, "--bootstrap-server", servers]
-        words += ["--continuous", "--trigger", "1 second", "--json"]
+        arguments = ["archive", TOPIC, "--to", lake, "--bootstrap-server", servers]
+        arguments += ["--continuous", "--trigger", "1 second", "--json"]
         with open(log, "ab") as file:
             self._process = subprocess.Popen(
-                python_command("pipeline", *words),
+                python_command("pipeline", *arguments),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=file,
@@ -305,9 +311,11 @@ class Archive:
     def stop(self) -> None:
         self._process.terminate()
         try:
-            code = self._process.wait(STOP_S)
+            code = self._process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            raise DemoError(f"the archive did not stop within {STOP_S} s", self.log) from None
+            raise DemoError(
+                f"the archive did not stop within {STOP_TIMEOUT_S} s", self.log
+            ) from None
         if code != INTERRUPTED:
             raise DemoError(f"the archive ended with exit code {code}", self.log)
 
@@ -323,7 +331,7 @@ class Archive:
 def _last_lines(path: str) -> list[str]:
     with open(path, encoding="utf-8", errors="replace") as file:
         lines = [line for line in file.read().splitlines() if line]
-    return lines[-LINES:] or ["it printed nothing"]
+    return lines[-SHOWN_LINES:] or ["it printed nothing"]
 
 
 def _say(text: str) -> None:

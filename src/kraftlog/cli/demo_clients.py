@@ -1,4 +1,4 @@
-"""The clients of `kraftlog demo`: a producer and a consumer group, a thread each."""
+"""The clients of `kraftlog demo`: a producer and a consumer group, each in its own thread."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ if TYPE_CHECKING:
     from kraftlog.client.consumer import Consumer
 
 TOPIC, GROUP = "orders", "billing"
-#: A request is tried again this long: an election takes far less.
+#: How long a request is retried; an election takes far less.
 TIMEOUT_S = 300
-#: Records of a batch, and the pause after it.
+#: The number of records that are sent at once, and the pause after them.
 BATCH, PAUSE_S = 100, 0.05
-#: How long the group waits for records before it looks whether it should end.
+#: How long the group waits for records before it checks whether to stop.
 _IDLE_S = 0.5
 
 
 class _Worker:
-    """A thread that works until `stop`; its error is kept for the main thread."""
+    """A thread with a client that works until `stop`; the main thread reads `error`."""
 
     def __init__(self, servers: str) -> None:
         self._servers = servers
         self._is_stopping = Event()
         self.error: Exception | None = None
-        self._thread = Thread(target=self._guarded, daemon=True)
+        self._thread = Thread(target=self._run, daemon=True)
         self._thread.start()
 
-    def _guarded(self) -> None:
+    def _run(self) -> None:
         try:
             with Client(self._servers, timeout_s=TIMEOUT_S) as client:
                 self._work(client)
@@ -48,7 +48,7 @@ class _Worker:
 
 
 class Writer(_Worker):
-    """Writes orders with acks=all, and counts those that are acknowledged."""
+    """Writes orders with acks=all, and counts the acknowledged ones."""
 
     acknowledged = 0
 
@@ -68,7 +68,7 @@ class Writer(_Worker):
 
 
 class GroupReader(_Worker):
-    """A member of the consumer group, which notes the offsets that it has read."""
+    """A member of the consumer group, which collects the offsets that it has read."""
 
     def __init__(self, servers: str) -> None:
         self.read: set[tuple[int, int]] = set()

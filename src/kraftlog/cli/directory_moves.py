@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from kraftlog.client.directory_moves import ReplicaName
     from kraftlog.errors import RefusedError
 
-#: Interval of the checks for a replica that is still being assigned.
+#: How often to retry a move whose replica does not exist yet.
 POLL_S = 0.1
 COMPLETED, ONGOING = "completed", "still in progress"
 
 
-def text_of(name: ReplicaName) -> str:
+def replica_text(name: ReplicaName) -> str:
     return f"{name[0]}-{name[1]}-{name[2]}"
 
 
 def begin(
     client: Client, targets: Mapping[ReplicaName, str], timeout_s: float
 ) -> dict[ReplicaName, RefusedError]:
-    """Begin each move once its replica exists; return the others, with the error of each."""
+    """Begin each move once its replica exists; return the errors of the refused moves."""
     deadline = Deadline(timeout_s)
     waiting = dict(targets)
     refused: dict[ReplicaName, RefusedError] = {}
@@ -37,7 +37,7 @@ def begin(
             for name, error in failed.items()
             if error.code == ErrorCode.REPLICA_NOT_AVAILABLE
         }
-        refused.update({name: it for name, it in failed.items() if name not in missing})
+        refused.update({name: error for name, error in failed.items() if name not in missing})
         if deadline.is_over:
             return {**refused, **missing}
         waiting = {name: targets[name] for name in missing}
@@ -47,7 +47,7 @@ def begin(
 
 
 def states(client: Client, targets: Mapping[ReplicaName, str]) -> dict[ReplicaName, str]:
-    """The state of each move, as text."""
+    """The state of each move as text, such as "completed"."""
     current: dict[ReplicaName, str] = {}
     future: dict[ReplicaName, str] = {}
     for broker, directories in client.log_dirs(sorted({name[2] for name in targets})).items():
@@ -72,5 +72,6 @@ def _state(current: str | None, future: str | None, target: str) -> str:
 
 
 def throttle(client: Client, brokers: Iterable[int], rate: int) -> None:
+    """Limit copies between directories of these brokers to `rate` bytes per second each."""
     for broker in sorted(set(brokers)):
         client.alter_configs("brokers", str(broker), {LOG_DIR_MOVE_RATE: rate})

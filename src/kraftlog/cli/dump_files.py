@@ -10,6 +10,7 @@ from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import argparse
+    import struct
 
 
 def _read_file(path: str) -> bytes:
@@ -33,70 +34,72 @@ def _print(options: argparse.Namespace, **fields: object) -> None:
 
 
 def dump_offset_index(path: str, options: argparse.Namespace) -> bool:
-    """Print an offset index; check that entries point to batches, if the segment exists."""
+    """Print an offset index; if its segment exists, check that the entries point to batches."""
     from kraftlog.records.header import HEADER_SIZE, read_header
     from kraftlog.storage.index import OFFSET_ENTRY
 
     base, data = base_offset(path), _read_file(path)
     segment = path.removesuffix(".index") + ".log"
-    wrong = _out_of_order(path, data, OFFSET_ENTRY.size)
+    mismatches = _trailing_bytes(path, data, OFFSET_ENTRY.size)
     log = open(segment, "rb") if os.path.exists(segment) else None  # noqa: SIM115 - closed below
     try:
-        for number, (relative, position) in enumerate(_entries(data, OFFSET_ENTRY.unpack_from, 8)):
+        for number, (relative_offset, position) in enumerate(_entries(data, OFFSET_ENTRY)):
             if position == 0 and number > 0:
                 break  # preallocated space
             if not (options.index_sanity_check or options.verify_index_only):
-                _print(options, offset=base + relative, position=position)
+                _print(options, offset=base + relative_offset, position=position)
             if log is not None and not options.index_sanity_check:
                 log.seek(position)
-                head = log.read(HEADER_SIZE)
-                found = read_header(head).last_offset if len(head) == HEADER_SIZE else -1
-                if found != base + relative:
-                    wrong.append(f"index offset: {base + relative}, log offset: {found}")
+                header = log.read(HEADER_SIZE)
+                last_offset = read_header(header).last_offset if len(header) == HEADER_SIZE else -1
+                if last_offset != base + relative_offset:
+                    mismatches.append(
+                        f"index offset: {base + relative_offset}, log offset: {last_offset}"
+                    )
     finally:
         if log is not None:
             log.close()
-    return _report_mismatches(path, wrong, options)
+    return _report_mismatches(path, mismatches, options)
 
 
 def dump_time_index(path: str, options: argparse.Namespace) -> bool:
     from kraftlog.storage.index import TIME_ENTRY
 
     base, data = base_offset(path), _read_file(path)
-    wrong = _out_of_order(path, data, TIME_ENTRY.size)
-    last = -1
-    for number, (timestamp, relative) in enumerate(_entries(data, TIME_ENTRY.unpack_from, 12)):
+    mismatches = _trailing_bytes(path, data, TIME_ENTRY.size)
+    last_timestamp = -1
+    for number, (timestamp, relative_offset) in enumerate(_entries(data, TIME_ENTRY)):
         if number > 0 and timestamp == 0:
-            break
+            break  # preallocated space
         if not (options.index_sanity_check or options.verify_index_only):
-            _print(options, timestamp=timestamp, offset=base + relative)
-        if timestamp < last:
-            wrong.append(f"timestamp: {timestamp} after {last}")
-        last = timestamp
-    return _report_mismatches(path, wrong, options)
+            _print(options, timestamp=timestamp, offset=base + relative_offset)
+        if timestamp < last_timestamp:
+            mismatches.append(f"timestamp: {timestamp} after {last_timestamp}")
+        last_timestamp = timestamp
+    return _report_mismatches(path, mismatches, options)
 
 
-def _entries(data: bytes, unpack: object, size: int) -> list[tuple[int, int]]:
-    assert callable(unpack)
-    return [unpack(data, at) for at in range(0, len(data) - size + 1, size)]
+def _entries(data: bytes, entry: struct.Struct) -> list[tuple[int, int]]:
+    size = entry.size
+    return [entry.unpack_from(data, start) for start in range(0, len(data) - size + 1, size)]
 
 
-def _out_of_order(path: str, data: bytes, size: int) -> list[str]:
-    rest = len(data) % size
-    return [f"{path}: {rest} trailing bytes after the last complete entry"] if rest else []
+def _trailing_bytes(path: str, data: bytes, size: int) -> list[str]:
+    trailing = len(data) % size
+    return [f"{path}: {trailing} trailing bytes after the last complete entry"] if trailing else []
 
 
-def _report_mismatches(path: str, wrong: list[str], options: argparse.Namespace) -> bool:
-    if options.index_sanity_check and not wrong and not options.json:
+def _report_mismatches(path: str, mismatches: list[str], options: argparse.Namespace) -> bool:
+    if options.index_sanity_check and not mismatches and not options.json:
         print(f"{path} passed sanity check.")
-    if wrong:
+    if mismatches:
         print(f"Mismatches in :{os.path.abspath(path)}")
-        for line in wrong:
+        for line in mismatches:
             print(f"  {line}")
-    return not wrong
+    return not mismatches
 
 
-def dump_aborted(path: str, options: argparse.Namespace) -> bool:
+def dump_transaction_index(path: str, options: argparse.Namespace) -> bool:
     from kraftlog.storage.transactions import decode_aborted
 
     for entry in decode_aborted(_read_file(path), path):

@@ -1,4 +1,4 @@
-"""`kraftlog dump-log`: the flags of `kafka-dump-log`, on files of this machine."""
+"""`kraftlog dump-log`: the flags of `kafka-dump-log`, for local files."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def _parser() -> argparse.ArgumentParser:
         "--deep-iteration", action="store_true", help="print records, not only batches"
     )
     parser.add_argument("--print-data-log", action="store_true", help="print keys and values")
-    for name, what in _DECODERS.items():
+    for name, records in _DECODERS.items():
         parser.add_argument(
-            f"--{name}", dest="decoder", action="store_const", const=name, help=f"decode {what}"
+            f"--{name}", dest="decoder", action="store_const", const=name, help=f"decode {records}"
         )
     parser.add_argument(
         "--skip-record-metadata", action="store_true", help="print only keys and values"
@@ -65,20 +65,22 @@ def _dump_all(options: argparse.Namespace) -> int:
     """Print the files; return 1 if any is corrupt."""
     from kraftlog.cli import dump_files, dump_segment
 
-    kinds: dict[str, Callable[[str, argparse.Namespace], bool]] = {
+    dump_functions: dict[str, Callable[[str, argparse.Namespace], bool]] = {
         ".log": dump_segment.dump,
         ".checkpoint": dump_segment.dump,
         ".index": dump_files.dump_offset_index,
         ".timeindex": dump_files.dump_time_index,
-        ".txnindex": dump_files.dump_aborted,
+        ".txnindex": dump_files.dump_transaction_index,
         ".snapshot": dump_files.dump_producers,
     }
-    is_sound = True
+    is_valid = True
     for path in options.files.split(","):
-        ending = os.path.splitext(path)[1]
-        if ending not in kinds:
-            raise UsageError(f"{path}: expected a name ending with one of {', '.join(kinds)}")
+        extension = os.path.splitext(path)[1]
+        if extension not in dump_functions:
+            raise UsageError(
+                f"{path}: expected a name ending with one of {', '.join(dump_functions)}"
+            )
         if not options.json:
             print(f"Dumping {path}")
-        is_sound &= kinds[ending](path, options)
-    return 0 if is_sound else 1
+        is_valid &= dump_functions[extension](path, options)
+    return 0 if is_valid else 1

@@ -26,11 +26,12 @@ if TYPE_CHECKING:
     from kraftlog.types import Buffer
     from kraftlog.wire.schema import Message
 
-    #: Formatted key and value; None omits one.
+    #: Formats the key and the value of a record; None leaves one out.
     Decoder = Callable[[Record], tuple[Any, Any]]
 
+#: Sequence numbers of producers begin again at 0 after this many.
 _SEQUENCES = 1 << 31
-#: Control records whose value Kafka prints as JSON.
+#: What Kafka prints before the value of control records, which it prints as JSON.
 _CONTROL_TITLES = {
     "LEADER_CHANGE": "LeaderChange:",
     "SNAPSHOT_HEADER": "SnapshotHeader",
@@ -41,7 +42,7 @@ _CONTROL_TITLES = {
 
 
 def dump(path: str, options: argparse.Namespace) -> bool:
-    """Print every batch, with records if requested; return whether all are valid."""
+    """Print every batch, with its records if requested; return whether all batches are valid."""
     if not options.json:
         print(_title(path))
     data = _mapped(path)
@@ -64,8 +65,10 @@ def dump(path: str, options: argparse.Namespace) -> bool:
             for record in records:
                 print(_record_line(header, record, decode, options.skip_record_metadata))
     except CorruptBatchError as error:
-        rest = end - max(error.position, 0)
-        print(f"Found {rest} invalid bytes at the end of {os.path.basename(path)}: {error}")
+        invalid_bytes = end - max(error.position, 0)
+        print(
+            f"Found {invalid_bytes} invalid bytes at the end of {os.path.basename(path)}: {error}"
+        )
         return False
     return is_sound
 
@@ -154,9 +157,9 @@ def _record_line(
     elif decode is not None:
         key, value = decode(record)
         parts += [
-            f"{name}: {_text(it)}"
-            for name, it in (("key", key), ("payload", value))
-            if it is not None
+            f"{name}: {_text(item)}"
+            for name, item in (("key", key), ("payload", value))
+            if item is not None
         ]
     return " ".join(parts)
 
@@ -165,8 +168,8 @@ def _size(data: bytes | None) -> int:
     return -1 if data is None else len(data)
 
 
-def _text(shown: Any) -> str:
-    return shown if isinstance(shown, str) else json.dumps(shown, separators=(",", ":"))
+def _text(data: Any) -> str:
+    return data if isinstance(data, str) else json.dumps(data, separators=(",", ":"))
 
 
 def _control_text(record: Record) -> str:
@@ -230,7 +233,7 @@ def _utf8(data: bytes | None) -> str | None:
 
 
 def _metadata(record: Record) -> tuple[Any, Any]:
-    """Format a record of the metadata log, which has no key."""
+    """Decode a record of the metadata log, which has no key."""
     from kraftlog.wire.record_frames import decode_metadata
 
     try:
@@ -245,27 +248,27 @@ def _metadata(record: Record) -> tuple[Any, Any]:
     }
 
 
-def _coordinator(which: str) -> Decoder:
+def _coordinator(log_name: str) -> Decoder:
     def decode(record: Record) -> tuple[Any, Any]:
         from kraftlog.wire import record_frames
 
-        log: record_frames.CoordinatorLog = getattr(record_frames, which)
+        log: record_frames.CoordinatorLog = getattr(record_frames, log_name)
         try:
-            number, key = log.decode_key(record.key or b"")
+            record_type, key = log.decode_key(record.key or b"")
         except ProtocolError:
             return "<UNKNOWN>", "<UNKNOWN>"
-        shown = {"type": str(number), "data": message_json(key, 0)}
+        shown_key = {"type": str(record_type), "data": message_json(key, 0)}
         if record.value is None:
-            return shown, "<DELETE>"
+            return shown_key, "<DELETE>"
         try:
-            value = log.decode_value(number, record.value)
+            value = log.decode_value(record_type, record.value)
         except ProtocolError:
-            return shown, "<UNKNOWN>"
+            return shown_key, "<UNKNOWN>"
         assert value is not None
         version = int.from_bytes(record.value[:2], "big")
         data = message_json(value, version)
         _decode_members(value, data)
-        return shown, {"version": str(version), "data": data}
+        return shown_key, {"version": str(version), "data": data}
 
     return decode
 
@@ -280,16 +283,18 @@ def _decode_members(value: Message, data: dict[str, Any]) -> None:
 
     if getattr(value, "protocol_type", None) != "consumer":
         return
-    kinds: dict[str, type[Message]] = {
+    message_types: dict[str, type[Message]] = {
         "subscription": ConsumerProtocolSubscription,
         "assignment": ConsumerProtocolAssignment,
     }
-    for member, shown in zip(getattr(value, "members", ()), data["members"], strict=True):
-        for name, cls in kinds.items():
-            raw = getattr(member, name)
+    for member, member_data in zip(getattr(value, "members", ()), data["members"], strict=True):
+        for field, message_type in message_types.items():
+            raw = getattr(member, field)
             if raw:
-                version = min(int.from_bytes(raw[:2], "big"), cls._versions[1])
-                shown[name] = message_json(decode_consumer_protocol(cls, raw), version)
+                version = min(int.from_bytes(raw[:2], "big"), message_type._versions[1])
+                member_data[field] = message_json(
+                    decode_consumer_protocol(message_type, raw), version
+                )
 
 
 _DECODERS: dict[str | None, Decoder] = {

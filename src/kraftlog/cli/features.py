@@ -28,11 +28,14 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     describe = commands.add_parser("describe", help="list features and their levels")
     describe.add_argument("--node-id", type=int, metavar="N", help="describe this node")
-    for name, what in (("upgrade", "raise feature levels"), ("downgrade", "lower feature levels")):
-        each = commands.add_parser(name, help=what)
-        each.add_argument("--feature", action="append", default=[], metavar="NAME=LEVEL")
-        each.add_argument("--metadata", metavar="RELEASE", help="level of metadata.version")
-        each.add_argument(
+    for name, command_help in (
+        ("upgrade", "raise feature levels"),
+        ("downgrade", "lower feature levels"),
+    ):
+        subparser = commands.add_parser(name, help=command_help)
+        subparser.add_argument("--feature", action="append", default=[], metavar="NAME=LEVEL")
+        subparser.add_argument("--metadata", metavar="RELEASE", help="level of metadata.version")
+        subparser.add_argument(
             "--release-version",
             metavar="RELEASE",
             help="set all features to the levels of this release",
@@ -66,29 +69,29 @@ def run(arguments: Sequence[str]) -> int:
 def _describe(client: Client, options: argparse.Namespace) -> None:
     from kraftlog.client.cluster import ANY
 
-    found = client.features(ANY if options.node_id is None else options.node_id)
+    described = client.features(ANY if options.node_id is None else options.node_id)
     heads = ("FEATURE", "LEAST", "MOST", "LEVEL")
     rows = [
-        (each.name, *[_shown(each.name, n) for n in (each.least, each.most, each.level)])
-        for each in found.features
+        (each.name, *[_level_text(each.name, n) for n in (each.least, each.most, each.level)])
+        for each in described.features
     ]
     if options.json:
         print_json(
             {
-                "epoch": found.epoch,
+                "epoch": described.epoch,
                 "features": [
                     {"feature": f.name, "least": f.least, "most": f.most, "level": f.level}
-                    for f in found.features
+                    for f in described.features
                 ],
             }
         )
         return
     print_table(heads, rows)
-    print(f"epoch {found.epoch}")
+    print(f"epoch {described.epoch}")
 
 
-def _shown(feature: str, level: int) -> str:
-    """A feature level for display; metadata.version as a release."""
+def _level_text(feature: str, level: int) -> str:
+    """A feature level as text; that of metadata.version as a release."""
     from kraftlog.metadata.releases import METADATA_VERSIONS
 
     return METADATA_VERSIONS.get(level, str(level)) if feature == METADATA_VERSION else str(level)
@@ -96,16 +99,16 @@ def _shown(feature: str, level: int) -> str:
 
 def _update(client: Client, options: argparse.Namespace) -> None:
     levels = _levels(client, options)
-    kind = _UPGRADE
+    upgrade_type = _UPGRADE
     if options.command != "upgrade":
-        kind = _UNSAFE_DOWNGRADE if options.unsafe else _SAFE_DOWNGRADE
-    client.update_features(levels, upgrade_type=kind, validate_only=options.dry_run)
+        upgrade_type = _UNSAFE_DOWNGRADE if options.unsafe else _SAFE_DOWNGRADE
+    client.update_features(levels, upgrade_type=upgrade_type, validate_only=options.dry_run)
     if options.json:
         print_json({"levels": levels, "dry_run": options.dry_run})
         return
-    does = "would go" if options.dry_run else "went"
+    verb = "would go" if options.dry_run else "went"
     for name, level in levels.items():
-        print(f"{name} {does} to {_shown(name, level)}")
+        print(f"{name} {verb} to {_level_text(name, level)}")
 
 
 def _levels(client: Client, options: argparse.Namespace) -> dict[str, int]:

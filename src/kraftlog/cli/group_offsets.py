@@ -1,4 +1,4 @@
-"""Target offsets of `groups --reset-offsets`."""
+"""Computes the target offsets of `groups --reset-offsets`."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ def target_offsets(
     """The target offset of each selected partition."""
     if options.from_file:
         with open(options.from_file, encoding="utf-8") as file:
-            wanted = from_csv(file.read(), group)
-        return _within_log(client, wanted)
+            offsets = from_csv(file.read(), group)
+        return _within_log(client, offsets)
     names = _selected_partitions(client, group, options)
     if options.spec == "to-current":
-        known = client.committed(group, names)
-        current = {name: result.offset for name, result in known.items()}
-        new = [name for name in names if name not in current]
-        return dict(sorted((current | _latest(client, new)).items()))
+        committed = client.committed(group, names)
+        current = {name: result.offset for name, result in committed.items()}
+        uncommitted = [name for name in names if name not in current]
+        return dict(sorted((current | _latest(client, uncommitted)).items()))
     if options.spec is not None:
         return list_offsets(client, names, options.spec.removeprefix("to-"))
     if options.to_offset is not None:
         return _within_log(client, dict.fromkeys(names, options.to_offset))
     if options.shift_by is not None:
-        known = client.committed(group, names)
+        committed = client.committed(group, names)
         for name in names:
-            if name not in known:
+            if name not in committed:
                 raise ClientError(
                     f"--shift-by: group {group} has no committed offset for {name[0]}-{name[1]}"
                 )
-        shifted = {name: known[name].offset + options.shift_by for name in names}
+        shifted = {name: committed[name].offset + options.shift_by for name in names}
         return _within_log(client, shifted)
     if options.to_datetime is not None:
         return _at_timestamp(client, names, datetime_ms(options.to_datetime))
@@ -66,30 +66,30 @@ def _selected_partitions(
     return partitions_named(client, options.topic)
 
 
-def partitions_named(client: Client, words: Sequence[str]) -> list[PartitionName]:
+def partitions_named(client: Client, texts: Sequence[str]) -> list[PartitionName]:
     """Parse `topic` and `topic:0,1` into partitions."""
-    found: list[PartitionName] = []
-    for word in words:
-        topic, colon, indexes = word.partition(":")
+    partitions: list[PartitionName] = []
+    for text in texts:
+        topic, colon, indexes = text.partition(":")
         existing = [each.index for each in client.cluster.topic(topic).partitions]
         if not colon:
-            found += [(topic, index) for index in existing]
+            partitions += [(topic, index) for index in existing]
             continue
-        for text in indexes.split(","):
-            if not text.isdigit():
+        for index_text in indexes.split(","):
+            if not index_text.isdigit():
                 raise UsageError(
-                    f"--topic {word}: expected partition numbers after the colon, as in a:0,1"
+                    f"--topic {text}: expected partition numbers after the colon, as in a:0,1"
                 )
-            if int(text) not in existing:
-                raise ClientError(f"topic {topic} has no partition {text}")
-            found.append((topic, int(text)))
-    return sorted(set(found))
+            if int(index_text) not in existing:
+                raise ClientError(f"topic {topic} has no partition {index_text}")
+            partitions.append((topic, int(index_text)))
+    return sorted(set(partitions))
 
 
 def list_offsets(
     client: Client, names: Sequence[PartitionName], spec: str | int
 ) -> dict[PartitionName, int]:
-    """Offsets of partitions by spec or timestamp."""
+    """The offset of each partition for a timestamp, or for a spec such as "latest"."""
     from kraftlog.client.groups import by_topic
 
     return {
@@ -107,24 +107,24 @@ def _at_timestamp(
     client: Client, names: Sequence[PartitionName], timestamp_ms: int
 ) -> dict[PartitionName, int]:
     """Offsets of the first records at or after a timestamp, or else the log end offsets."""
-    found = list_offsets(client, names, timestamp_ms)
-    late = [name for name, offset in found.items() if offset < 0]
-    return found | _latest(client, late)
+    offsets = list_offsets(client, names, timestamp_ms)
+    after_end = [name for name, offset in offsets.items() if offset < 0]
+    return offsets | _latest(client, after_end)
 
 
-def _within_log(client: Client, wanted: Mapping[PartitionName, int]) -> dict[PartitionName, int]:
-    """Limit offsets to the range of each partition, with a warning."""
-    first, last = list_offsets(client, list(wanted), "earliest"), _latest(client, list(wanted))
-    found = {}
-    for name, offset in wanted.items():
-        found[name] = min(max(offset, first[name]), last[name])
-        if found[name] != offset:
+def _within_log(client: Client, offsets: Mapping[PartitionName, int]) -> dict[PartitionName, int]:
+    """Limit offsets to the log of each partition; print a warning for each that changes."""
+    starts, ends = list_offsets(client, list(offsets), "earliest"), _latest(client, list(offsets))
+    limited = {}
+    for name, offset in offsets.items():
+        limited[name] = min(max(offset, starts[name]), ends[name])
+        if limited[name] != offset:
             print(
-                f"{name[0]}-{name[1]} has offsets {first[name]} to {last[name]}: "
-                f"{found[name]} is used instead of {offset}",
+                f"{name[0]}-{name[1]} has offsets {starts[name]} to {ends[name]}: "
+                f"{limited[name]} is used instead of {offset}",
                 file=sys.stderr,
             )
-    return found
+    return limited
 
 
 def datetime_ms(text: str) -> int:
@@ -139,10 +139,10 @@ def duration_ms(text: str) -> int:
     """Parse `PnDTnHnMnS` into milliseconds."""
     import re
 
-    found = re.fullmatch(_DURATION, text)
-    if found is None or not any(found.groups()):
+    match = re.fullmatch(_DURATION, text)
+    if match is None or not any(match.groups()):
         raise UsageError(f"{text!r}: expected a duration such as P1DT2H or PT90S")
-    parts = zip(found.groups(), _DURATION_UNITS_MS, strict=True)
+    parts = zip(match.groups(), _DURATION_UNITS_MS, strict=True)
     return int(sum(float(number) * unit for number, unit in parts if number))
 
 
@@ -150,9 +150,9 @@ def as_csv(plans: Mapping[str, Mapping[PartitionName, int]]) -> str:
     """Offsets as lines of topic,partition,offset, preceded by the group if there are several."""
     lines = []
     for group, plan in plans.items():
-        front = [group] if len(plans) > 1 else []
+        group_cell = [group] if len(plans) > 1 else []
         lines += [
-            ",".join([*front, topic, str(index), str(offset)]) + "\n"
+            ",".join([*group_cell, topic, str(index), str(offset)]) + "\n"
             for (topic, index), offset in plan.items()
         ]
     return "".join(lines)
@@ -160,7 +160,7 @@ def as_csv(plans: Mapping[str, Mapping[PartitionName, int]]) -> str:
 
 def from_csv(text: str, group: str) -> dict[PartitionName, int]:
     """Parse the lines of `as_csv` for a group."""
-    found: dict[PartitionName, int] = {}
+    offsets: dict[PartitionName, int] = {}
     for number, line in enumerate(text.splitlines(), 1):
         cells = [cell.strip().strip('"') for cell in line.split(",")]
         if cells == [""]:
@@ -169,5 +169,5 @@ def from_csv(text: str, group: str) -> dict[PartitionName, int]:
             continue
         if len(cells) != 3 or not (cells[1].isdigit() and cells[2].isdigit()):
             raise ValueError(f"line {number}: expected topic,partition,offset, not {line!r}")
-        found[cells[0], int(cells[1])] = int(cells[2])
-    return found
+        offsets[cells[0], int(cells[1])] = int(cells[2])
+    return offsets

@@ -55,23 +55,23 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_reset(parser: argparse.ArgumentParser) -> None:
-    where = parser.add_argument_group(
+    target = parser.add_argument_group(
         "with --reset-offsets: where to"
     ).add_mutually_exclusive_group()
     for name in ("to-earliest", "to-latest", "to-current"):
-        where.add_argument(f"--{name}", dest="spec", action="store_const", const=name)
-    where.add_argument("--to-offset", type=int, metavar="N")
-    where.add_argument(
+        target.add_argument(f"--{name}", dest="spec", action="store_const", const=name)
+    target.add_argument("--to-offset", type=int, metavar="N")
+    target.add_argument(
         "--shift-by", type=int, metavar="N", help="shift offsets by N; negative: back"
     )
-    where.add_argument(
+    target.add_argument(
         "--to-datetime", metavar="YYYY-MM-DDTHH:MM:SS.sss", help="UTC or with +HH:MM"
     )
-    where.add_argument("--by-duration", metavar="PnDTnHnMnS", help="this long before now")
-    where.add_argument("--from-file", metavar="CSV", help="offsets in the format of --export")
-    doing = parser.add_mutually_exclusive_group()
-    doing.add_argument("--execute", action="store_true", help="apply the reset")
-    doing.add_argument("--dry-run", action="store_true", help="print the reset only (default)")
+    target.add_argument("--by-duration", metavar="PnDTnHnMnS", help="this long before now")
+    target.add_argument("--from-file", metavar="CSV", help="offsets in the format of --export")
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument("--execute", action="store_true", help="apply the reset")
+    mode.add_argument("--dry-run", action="store_true", help="print the reset only (default)")
     parser.add_argument("--export", action="store_true", help="print offsets as CSV")
 
 
@@ -86,28 +86,32 @@ def _run(client: Client, options: argparse.Namespace) -> int:
 
 
 def _list(client: Client, options: argparse.Namespace) -> int:
-    found = [each for each in client.groups() if _is_selected(each, options)]
+    listed = [group for group in client.groups() if _is_selected(group, options)]
     if options.json:
-        print_json([{"group": each.id, "state": each.state, "type": each.type} for each in found])
+        print_json(
+            [{"group": group.id, "state": group.state, "type": group.type} for group in listed]
+        )
         return 0
     if options.state is None and options.type is None:
-        for each in found:
-            print(each.id)
+        for group in listed:
+            print(group.id)
         return 0
     heads = (
         ["GROUP"] + ["TYPE"] * (options.type is not None) + ["STATE"] * (options.state is not None)
     )
     columns = {"GROUP": "id", "TYPE": "type", "STATE": "state"}
-    print_table(heads, [[getattr(each, columns[head]) for head in heads] for each in found])
+    print_table(heads, [[getattr(group, columns[head]) for head in heads] for group in listed])
     return 0
 
 
 def _is_selected(group: ListedGroup, options: argparse.Namespace) -> bool:
-    """Whether it is a consumer group with one of the given states and types."""
+    """Whether this is a consumer group with one of the requested states and types."""
     if group.protocol_type not in {"", "consumer"}:
         return False
-    for wanted, own in ((options.state, group.state), (options.type, group.type)):
-        if wanted and own.lower() not in [word.strip().lower() for word in wanted.split(",")]:
+    for requested, value in ((options.state, group.state), (options.type, group.type)):
+        if requested and value.lower() not in [
+            word.strip().lower() for word in requested.split(",")
+        ]:
             return False
     return True
 
@@ -142,22 +146,26 @@ def _describe(client: Client, options: argparse.Namespace) -> int:
 def _offsets(
     client: Client, name: str, options: argparse.Namespace
 ) -> tuple[Sequence[str], list[list[object]]]:
-    """Offset, lag and member of each partition."""
+    """The heads and rows of a table: offset, lag and member of each partition."""
     group = client.describe_group(name)
-    owners = {place: member for member in group.members for place in member.assignment}
+    owners = {partition: member for member in group.members for partition in member.assignment}
     committed = client.committed(name)
     names = sorted(set(owners) | set(committed))
     ends = _ends(client, names)
     rows: list[list[object]] = []
-    for place in names:
-        done = committed.get(place)
-        end = ends.get(place)
-        lag = None if done is None or end is None else max(0, end - done.offset)
-        owner = owners.get(place)
-        row: list[object] = [name, *place]
+    for partition in names:
+        group_offset = committed.get(partition)
+        end = ends.get(partition)
+        lag = None if group_offset is None or end is None else max(0, end - group_offset.offset)
+        owner = owners.get(partition)
+        row: list[object] = [name, *partition]
         if options.verbose:
-            row.append(done.leader_epoch if done and done.leader_epoch >= 0 else None)
-        row += [done.offset if done else None, end, lag]
+            row.append(
+                group_offset.leader_epoch
+                if group_offset and group_offset.leader_epoch >= 0
+                else None
+            )
+        row += [group_offset.offset if group_offset else None, end, lag]
         row += [owner.id, owner.host, owner.client_id] if owner else [None] * 3
         rows.append(row)
     if not group.members:
@@ -168,9 +176,11 @@ def _offsets(
 
 
 def _ends(client: Client, names: Sequence[PartitionName]) -> dict[PartitionName, int]:
-    """Log end offsets of existing partitions."""
+    """The log end offsets of those partitions that exist."""
     existing = {(p.topic, p.index) for topic in client.topics() for p in topic.partitions}
-    return list_offsets(client, [place for place in names if place in existing], "latest")
+    return list_offsets(
+        client, [partition for partition in names if partition in existing], "latest"
+    )
 
 
 def _members(
@@ -183,19 +193,22 @@ def _members(
     for member in client.describe_group(name).members:
         rows.append([name, member.id, member.host, member.client_id, len(member.assignment)])
         if options.verbose:
-            share = by_topic(member.assignment)
-            shown = [f"{topic}:{','.join(map(str, at))}" for topic, at in share.items()]
-            rows[-1] += [None if member.epoch < 0 else member.epoch, ";".join(shown) or None]
+            indexes_by_topic = by_topic(member.assignment)
+            assignment = [
+                f"{topic}:{','.join(map(str, indexes))}"
+                for topic, indexes in indexes_by_topic.items()
+            ]
+            rows[-1] += [None if member.epoch < 0 else member.epoch, ";".join(assignment) or None]
     return heads + ["EPOCH", "ASSIGNMENT"] * options.verbose, rows
 
 
 def _state(client: Client, name: str) -> tuple[Sequence[str], list[list[object]]]:
     group = client.describe_group(name)
-    where = f"{group.coordinator.address} ({group.coordinator.id})"
+    coordinator = f"{group.coordinator.address} ({group.coordinator.id})"
     heads = ["GROUP", "COORDINATOR", "ASSIGNOR", "TYPE", "STATE", "MEMBERS"]
     row: list[object] = [
         name,
-        where,
+        coordinator,
         group.assignor or None,
         group.type,
         group.state,
@@ -205,17 +218,17 @@ def _state(client: Client, name: str) -> tuple[Sequence[str], list[list[object]]
 
 
 def _delete(client: Client, options: argparse.Namespace) -> int:
-    done, refused = [], []
+    deleted, refused = [], []
     for name in _selected_groups(client, options):
         try:
             client.delete_group(name)
-            done.append(name)
+            deleted.append(name)
         except RefusedError as error:
             refused.append(str(error))
     if options.json:
-        print_json({"deleted": done})
+        print_json({"deleted": deleted})
     else:
-        for name in done:
+        for name in deleted:
             print(f"deleted {name}")
     for line in refused:
         print(f"kraftlog groups: {line}", file=sys.stderr)
@@ -228,7 +241,9 @@ def _delete_offsets(client: Client, options: argparse.Namespace) -> int:
     if len(options.group) != 1 or not options.topic:
         raise UsageError("--delete-offsets needs one --group and a --topic")
     codes = client.delete_offsets(options.group[0], partitions_named(client, options.topic))
-    rows = [[*place, error_name(code) if code else "deleted"] for place, code in codes.items()]
+    rows = [
+        [*partition, error_name(code) if code else "deleted"] for partition, code in codes.items()
+    ]
     if options.json:
         print_json([dict(zip(("topic", "partition", "status"), row, strict=True)) for row in rows])
     else:
@@ -245,7 +260,7 @@ def _reset(client: Client, options: argparse.Namespace) -> int:
     }
     if options.execute:
         for name, plan in plans.items():
-            _must_be_idle(client, name)
+            _refuse_active_group(client, name)
             client.reset_offsets(name, plan)
     if options.export:
         print(as_csv(plans), end="")
@@ -258,14 +273,19 @@ def _reset(client: Client, options: argparse.Namespace) -> int:
             ]
         )
     else:
-        rows = [[name, *at, offset] for name, plan in plans.items() for at, offset in plan.items()]
+        rows = [
+            [name, *partition, offset]
+            for name, plan in plans.items()
+            for partition, offset in plan.items()
+        ]
         print_table(("GROUP", "TOPIC", "PARTITION", "NEW OFFSET"), rows)
     if not options.execute and not options.dry_run:
         print("dry run: nothing was changed; add --execute to apply it", file=sys.stderr)
     return 0
 
 
-def _must_be_idle(client: Client, name: str) -> None:
+def _refuse_active_group(client: Client, name: str) -> None:
+    """Raise ClientError if the group has members: its offsets are set while it has none."""
     from kraftlog.errors import ErrorCode
 
     try:

@@ -1,7 +1,8 @@
 """`kraftlog start --nodes N`: the nodes of a local cluster, their files and their directories.
 
-Node n has the directory `node-n` and the file `node-n.properties` in the data directory, which
-starts it alone, too. The file of node 1 is written last: without it no node has run yet.
+In the data directory, node n has the directory `node-n` and the file `node-n.properties`, with
+which it can also be started alone. The file of node 1 is written last: if it does not exist, no
+node has run yet.
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ if TYPE_CHECKING:
     from kraftlog.config import endpoints
 
 DEFAULT_PORT = 9092
-#: A controller listens on the port of its broker plus this, and keeps its address: if all moved
-#: at once they would not find each other.
-CONTROLLER_PORTS = 1000
-MOST_NODES = 100
-LAST_PORT = 65_535
-#: Where rows of free ports are looked for: below those that the system gives to clients.
+#: The listener of a new controller has the port of its broker plus this. Later, --port and --host
+#: move only brokers: if all controllers moved at once, they would not find each other.
+CONTROLLER_PORT_OFFSET = 1000
+MAX_NODES = 100
+MAX_PORT = 65_535
+#: The range in which --port 0 looks for consecutive free ports: below the system's ephemeral ports.
 FREE_FROM, FREE_TO = 12_000, 30_000
 FREE_ATTEMPTS = 100
-#: The default replication factor, where there are as many nodes.
+#: The default replication factor, if there are that many nodes.
 REPLICAS = 3
-#: Election timeout of node 1, so that it campaigns while the others wait: else a start would take
-#: one to two seconds longer. Pre-votes keep it from disturbing a leader.
-FIRST_ELECTION_MS = 100
-#: Keys that differ from node to node.
+#: The election timeout of node 1, short so that it campaigns while the others still wait. Otherwise
+#: a start would take one to two seconds longer. Pre-vote keeps it from disturbing a leader.
+NODE_1_ELECTION_TIMEOUT_MS = 100
+#: Properties that differ from node to node.
 PER_NODE_KEYS = (
     "advertised.listeners",
     "broker.id",
@@ -53,13 +54,13 @@ HEADER = "# kraftlog start --nodes writes this file at every start; --override s
 
 
 class LocalNode(Value):
-    """A node of the cluster; a broker only has no `controller`."""
+    """A node of the cluster; `controller` is empty if it is only a broker."""
 
     id: int
-    #: Where clients connect, and where other nodes reach its controller: host:port.
+    #: The address for clients, and the address of its controller: host:port.
     listener: str
     controller: str
-    #: Its data directory, and its properties file.
+    #: Its data directory and its properties file.
     directory: str
     file: str
 
@@ -69,55 +70,60 @@ class LocalNode(Value):
 
 
 class Plan(Value):
-    """The nodes, and the text of the file of each."""
+    """The nodes and the contents of their properties files."""
 
     nodes: Sequence[LocalNode]
     texts: Sequence[str]
-    #: How many of the nodes existed before; the others are new.
-    known: int
-    #: Sockets that hold free ports until the nodes listen on them.
+    #: The number of nodes that existed before; the others are new.
+    existing_count: int
+    #: Sockets that reserve free ports until the nodes listen on them.
     held: Sequence[socket.socket] = ()
 
 
 def plan(options: argparse.Namespace) -> Plan:
-    """The nodes that the options and the data directory ask for; changes nothing."""
+    """The nodes that follow from the options and the data directory; writes nothing."""
     _check_options(options)
     data = options.data or "data"
     overrides = parse_overrides(options.override)
     for key in PER_NODE_KEYS:
         if key in overrides:
             raise ConfigError(f"--override {key}: --nodes sets this for each node")
-    known = _known_nodes(data, options.nodes)
+    existing = _existing_nodes(data, options.nodes)
     held: list[socket.socket] = []
-    host, first = _first_listener(options, known, held)
-    moves = options.host is not None or bool(options.port)
+    host, first_port = _first_listener(options, existing, held)
+    moves_listeners = options.host is not None or bool(options.port)
     nodes = []
-    for number in range(1, options.nodes + 1):
+    for node_id in range(1, options.nodes + 1):
         node = _new_node(
-            number, data, bracketed(host), first, is_new_cluster=not known, nodes=options.nodes
+            node_id,
+            data,
+            bracketed(host),
+            first_port,
+            is_new_cluster=not existing,
+            node_count=options.nodes,
         )
-        if number <= len(known):
-            before = known[number - 1]
-            node = before.replace(listener=node.listener) if moves else before
+        if node_id <= len(existing):
+            old_node = existing[node_id - 1]
+            node = old_node.replace(listener=node.listener) if moves_listeners else old_node
         nodes.append(node)
     servers = ",".join([node.controller for node in nodes if node.controller])
     settings = {**_replication(options.nodes), **overrides}
-    texts = [_text(node, servers, {**_own_settings(node, options), **settings}) for node in nodes]
-    return Plan(nodes, texts, len(known), held)
+    texts = [_text(node, servers, {**_node_settings(node, options), **settings}) for node in nodes]
+    return Plan(nodes, texts, len(existing), held)
 
 
 def _new_node(
-    number: int, data: str, host: str, first: int, *, is_new_cluster: bool, nodes: int
+    node_id: int, data: str, host: str, first_port: int, *, is_new_cluster: bool, node_count: int
 ) -> LocalNode:
-    """A node; those that join a cluster later are brokers only."""
-    port = first + number - 1
-    is_controller = is_new_cluster and number <= controllers_of(nodes)
+    """A new node; nodes that join an existing cluster are only brokers."""
+    port = first_port + node_id - 1
+    is_controller = is_new_cluster and node_id <= controllers_of(node_count)
     return LocalNode(
-        id=number,
+        id=node_id,
         listener=f"{host}:{port}",
-        controller=f"{host}:{port + CONTROLLER_PORTS}" if is_controller else "",
-        directory=f"{data}/node-{number}",
-        file=file_of(data, number),
+        controller=f"{host}:{port + CONTROLLER_PORT_OFFSET}" if is_controller else "",
+        directory=f"{data}/node-{node_id}",
+        file=file_of(data, node_id),
     )
 
 
@@ -129,40 +135,40 @@ def _check_options(options: argparse.Namespace) -> None:
     ):
         if value is not None:
             raise ConfigError(f"--nodes cannot be combined with {name}")
-    if not 1 <= options.nodes <= MOST_NODES:
-        raise ConfigError(f"--nodes {options.nodes}: expected 1 to {MOST_NODES}")
+    if not 1 <= options.nodes <= MAX_NODES:
+        raise ConfigError(f"--nodes {options.nodes}: expected 1 to {MAX_NODES}")
 
 
-def file_of(data: str, number: int) -> str:
-    return f"{data}/node-{number}.properties"
+def file_of(data: str, node_id: int) -> str:
+    return f"{data}/node-{node_id}.properties"
 
 
-def _known_nodes(data: str, wanted: int) -> list[LocalNode]:
-    """The nodes of the cluster in the data directory, as their files say."""
+def _existing_nodes(data: str, node_count: int) -> list[LocalNode]:
+    """The nodes of the cluster in the data directory, from their properties files."""
     if os.path.exists(f"{data}/meta.properties"):
         raise StorageError(
             f"{data} is the directory of a single node; give the cluster another with --data"
         )
-    known: list[LocalNode] = []
-    while os.path.exists(path := file_of(data, len(known) + 1)):
-        known.append(_read_node(path, len(known) + 1, f"{data}/node-{len(known) + 1}"))
-    if not any(_is_formatted(node.directory) for node in known):
+    existing: list[LocalNode] = []
+    while os.path.exists(path := file_of(data, len(existing) + 1)):
+        existing.append(_read_node(path, len(existing) + 1, f"{data}/node-{len(existing) + 1}"))
+    if not any(_is_formatted(node.directory) for node in existing):
         return []
-    if len(known) > wanted:
+    if len(existing) > node_count:
         raise ConfigError(
-            f"--nodes {wanted}: {data} holds a cluster of {len(known)} nodes; start them all with "
-            f"--nodes {len(known)}, or another cluster with --data"
+            f"--nodes {node_count}: {data} holds a cluster of {len(existing)} nodes; start them "
+            f"all with --nodes {len(existing)}, or another cluster with --data"
         )
-    return known
+    return existing
 
 
-def _read_node(path: str, number: int, directory: str) -> LocalNode:
+def _read_node(path: str, node_id: int, directory: str) -> LocalNode:
     with open(path, encoding="utf-8") as file:
         pairs = parse(file.read())
     try:
-        listeners = [it.partition("://")[2] for it in pairs["listeners"].split(",")]
+        listeners = [listener.partition("://")[2] for listener in pairs["listeners"].split(",")]
         int(listeners[0].rpartition(":")[2])
-        return LocalNode(number, listeners[0], "".join(listeners[1:]), directory, path)
+        return LocalNode(node_id, listeners[0], "".join(listeners[1:]), directory, path)
     except (KeyError, ValueError) as error:
         raise StorageError(f"{path}: the listeners cannot be read: {error}") from None
 
@@ -172,29 +178,29 @@ def _is_formatted(directory: str) -> bool:
 
 
 def _first_listener(
-    options: argparse.Namespace, known: Sequence[LocalNode], held: list[socket.socket]
+    options: argparse.Namespace, existing: Sequence[LocalNode], held: list[socket.socket]
 ) -> tuple[str, int]:
-    """Host and port of node 1; those of the others follow. Known nodes keep theirs by default."""
+    """Host and port of node 1, from which the ports of the others follow; by default unchanged."""
     host, port = "127.0.0.1", DEFAULT_PORT
-    if known:
-        before, _, number = known[0].listener.rpartition(":")
-        host, port = before.strip("[]"), int(number)
+    if existing:
+        old_host, _, old_port = existing[0].listener.rpartition(":")
+        host, port = old_host.strip("[]"), int(old_port)
     host = host if options.host is None else options.host
-    if options.port == 0 and not known:
-        return host, _free_row(host, options.nodes, held)
+    if options.port == 0 and not existing:
+        return host, _reserve_ports(host, options.nodes, held)
     if options.port:
         port = options.port
-    last = LAST_PORT - options.nodes + 1 - CONTROLLER_PORTS
-    if not 0 < port <= last:
+    max_port = MAX_PORT - options.nodes + 1 - CONTROLLER_PORT_OFFSET
+    if not 0 < port <= max_port:
         raise ConfigError(
-            f"--port {port}: expected 0, or 1 to {last}, because the controllers listen "
-            f"{CONTROLLER_PORTS} ports above"
+            f"--port {port}: expected 0, or 1 to {max_port}, because the controllers listen "
+            f"{CONTROLLER_PORT_OFFSET} ports above"
         )
     return host, port
 
 
-def _free_row(host: str, count: int, held: list[socket.socket]) -> int:
-    """The first of `count` free ports in a row with those of their controllers; they are held."""
+def _reserve_ports(host: str, count: int, held: list[socket.socket]) -> int:
+    """The first of `count` consecutive free ports; reserves them and those of the controllers."""
     from kraftlog.server.ids import new_id
     from kraftlog.server.listening import bind
 
@@ -203,7 +209,7 @@ def _free_row(host: str, count: int, held: list[socket.socket]) -> int:
         try:
             for number in range(count):
                 held.append(bind(host, first + number))
-                held.append(bind(host, first + number + CONTROLLER_PORTS))
+                held.append(bind(host, first + number + CONTROLLER_PORT_OFFSET))
         except OSError:
             while held:
                 held.pop().close()
@@ -212,31 +218,31 @@ def _free_row(host: str, count: int, held: list[socket.socket]) -> int:
     raise ConfigError(f"--port 0: no {count} free ports in a row were found")
 
 
-def controllers_of(nodes: int) -> int:
-    """How many nodes are controllers: an odd number, as an even one tolerates no more failures."""
-    return min(nodes - 1 + nodes % 2, 5)
+def controllers_of(node_count: int) -> int:
+    """The number of controllers: odd, as one more would not tolerate more failures."""
+    return min(node_count - 1 + node_count % 2, 5)
 
 
-def _replication(nodes: int) -> dict[str, str]:
-    """Replication defaults; topics stay writable while one node is down, if there are three."""
-    replicas = min(nodes, REPLICAS)
-    least = max(replicas - 1, 1)
+def _replication(node_count: int) -> dict[str, str]:
+    """Replication defaults; with three nodes, topics stay writable while one is down."""
+    replicas = min(node_count, REPLICAS)
+    min_isr = max(replicas - 1, 1)
     return {
         "default.replication.factor": str(replicas),
-        "min.insync.replicas": str(least),
+        "min.insync.replicas": str(min_isr),
         "offsets.topic.replication.factor": str(replicas),
     }
 
 
-def _own_settings(node: LocalNode, options: argparse.Namespace) -> dict[str, str]:
-    """Settings that differ from node to node; ports of HTTP are in a row, too, unless 0."""
-    own = {}
+def _node_settings(node: LocalNode, options: argparse.Namespace) -> dict[str, str]:
+    """The further settings of a node; HTTP ports are consecutive, too, unless --http-port is 0."""
+    settings = {}
     if node.id == 1 and options.nodes > 2:
-        own["controller.quorum.election.timeout.ms"] = str(FIRST_ELECTION_MS)
+        settings["controller.quorum.election.timeout.ms"] = str(NODE_1_ELECTION_TIMEOUT_MS)
     if options.http_port is not None:
         port = options.http_port + node.id - 1 if options.http_port > 0 else options.http_port
-        own["kraftlog.http.port"] = str(port)
-    return own
+        settings["kraftlog.http.port"] = str(port)
+    return settings
 
 
 def _text(node: LocalNode, servers: str, settings: dict[str, str]) -> str:
@@ -260,7 +266,7 @@ def _escaped(value: str) -> str:
 
 
 def table(nodes: Sequence[LocalNode], pids: Sequence[int]) -> str:
-    """What runs where, and where clients connect."""
+    """A table of the nodes, and the line with the addresses for clients."""
     rows = [("node", "roles", "listener", "controller", "directory", "pid")]
     for node, pid in zip(nodes, pids, strict=True):
         rows.append(
@@ -287,17 +293,19 @@ def table(nodes: Sequence[LocalNode], pids: Sequence[int]) -> str:
 
 def prepare(plan: Plan) -> list[str]:
     """Format new directories and write the files; return log lines for the operator."""
-    _check(plan)
+    _check_settings(plan)
     _refuse_running(plan.nodes)
-    empty = [node for node in plan.nodes if not plan.known or not _is_formatted(node.directory)]
+    empty = [
+        node for node in plan.nodes if not plan.existing_count or not _is_formatted(node.directory)
+    ]
     notes = _format(plan, empty) if empty else []
     for node, text in reversed([*zip(plan.nodes, plan.texts, strict=True)]):
         _write(node.file, text)
     return notes
 
 
-def _check(plan: Plan) -> None:
-    """Refuse settings that no node would start with, before anything is written."""
+def _check_settings(plan: Plan) -> None:
+    """Refuse settings with which nodes would not start, before anything is written."""
     from kraftlog.config.read_config import read_config
     from kraftlog.config.safety import refuse_unsafe
 
@@ -331,7 +339,7 @@ def _format(plan: Plan, empty: Sequence[LocalNode]) -> list[str]:
     files = OsFiles()
     voters: list[endpoints.Voter] | None = None
     ids = {node.id: new_id() for node in empty}
-    if plan.known:
+    if plan.existing_count:
         formatted = next(node for node in plan.nodes if _is_formatted(node.directory))
         cluster_id = load(files, formatted.directory).cluster_id
     else:
@@ -357,7 +365,7 @@ def _format(plan: Plan, empty: Sequence[LocalNode]) -> list[str]:
         f"node {node.id}: {node.directory} was empty and has been formatted; the node copies what "
         "it had from the others"
         for node in empty
-        if node.id <= plan.known
+        if node.id <= plan.existing_count
     ]
 
 
@@ -371,7 +379,7 @@ def _server(address: str) -> tuple[str, int]:
 
 
 def _refuse_data(nodes: Sequence[LocalNode]) -> None:
-    """Refuse directories with data: without the file of node 1, no node should have run."""
+    """Refuse directories with the data of a node, which a new cluster must not get."""
     for node in nodes:
         folder = f"{node.directory}/__cluster_metadata-0"
         if os.path.isdir(folder) and any(name.endswith(".log") for name in os.listdir(folder)):
@@ -381,7 +389,7 @@ def _refuse_data(nodes: Sequence[LocalNode]) -> None:
 
 
 def _write(path: str, text: str) -> None:
-    """Replace the file, unless it says this already."""
+    """Replace the file, unless it has this text already."""
     try:
         with open(path, encoding="utf-8") as file:
             if file.read() == text:

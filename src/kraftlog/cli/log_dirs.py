@@ -48,20 +48,20 @@ def _describe(client: Client, options: argparse.Namespace) -> None:
         if missing:
             raise ValueError(f"broker {missing[0]} is not in the cluster")
     topics = set(options.topic_list.split(",")) if options.topic_list else None
-    found = client.log_dirs(brokers)
+    by_broker = client.log_dirs(brokers)
     if options.json:
-        print_json(_as_json(found, topics))
+        print_json(_as_json(by_broker, topics))
         return
     print_table(
         ("BROKER", "DIRECTORY", "TOPIC", "PARTITION", "SIZE", "LAG", "STATE"),
         [
-            (broker, directory.log_dir, topic, part.partition_index, *_state(part))
-            for broker, directories in found.items()
+            (broker, directory.log_dir, topic, partition.partition_index, *_state(partition))
+            for broker, directories in by_broker.items()
             for directory in directories
-            for topic, part in _partitions(directory, topics)
+            for topic, partition in _partitions(directory, topics)
         ],
     )
-    for broker, directories in found.items():
+    for broker, directories in by_broker.items():
         for each in directories:
             if each.error_code:
                 print(f"broker {broker}: {each.log_dir}: {error_name(each.error_code)}")
@@ -70,28 +70,28 @@ def _describe(client: Client, options: argparse.Namespace) -> None:
                 print(f"broker {broker}: {each.log_dir}: {free} of {total} free")
 
 
-def _state(part: DescribeLogDirsPartition) -> tuple[str, int, str]:
+def _state(partition: DescribeLogDirsPartition) -> tuple[str, int, str]:
     return (
-        size_text(part.partition_size),
-        part.offset_lag,
-        "future" if part.is_future_key else "current",
+        size_text(partition.partition_size),
+        partition.offset_lag,
+        "future" if partition.is_future_key else "current",
     )
 
 
 def _partitions(
     directory: DescribeLogDirsResult, topics: set[str] | None
 ) -> list[tuple[str, DescribeLogDirsPartition]]:
-    found = [
-        (topic.name, part)
+    partitions = [
+        (topic.name, partition)
         for topic in directory.topics
         if topics is None or topic.name in topics
-        for part in topic.partitions
+        for partition in topic.partitions
     ]
-    return sorted(found, key=lambda each: (each[0], each[1].partition_index))
+    return sorted(partitions, key=lambda each: (each[0], each[1].partition_index))
 
 
 def _as_json(
-    found: dict[int, tuple[DescribeLogDirsResult, ...]], topics: set[str] | None
+    by_broker: dict[int, tuple[DescribeLogDirsResult, ...]], topics: set[str] | None
 ) -> dict[str, object]:
     """The exact output of kafka-log-dirs."""
     return {
@@ -102,20 +102,20 @@ def _as_json(
                     {
                         "partitions": [
                             {
-                                "partition": f"{topic}-{part.partition_index}",
-                                "size": part.partition_size,
-                                "offsetLag": part.offset_lag,
-                                "isFuture": part.is_future_key,
+                                "partition": f"{topic}-{partition.partition_index}",
+                                "size": partition.partition_size,
+                                "offsetLag": partition.offset_lag,
+                                "isFuture": partition.is_future_key,
                             }
-                            for topic, part in _partitions(each, topics)
+                            for topic, partition in _partitions(directory, topics)
                         ],
-                        "error": error_name(each.error_code) if each.error_code else None,
-                        "logDir": each.log_dir,
+                        "error": error_name(directory.error_code) if directory.error_code else None,
+                        "logDir": directory.log_dir,
                     }
-                    for each in directories
+                    for directory in directories
                 ],
             }
-            for broker, directories in found.items()
+            for broker, directories in by_broker.items()
         ],
         "version": 1,
     }

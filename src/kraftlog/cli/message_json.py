@@ -1,4 +1,4 @@
-"""Messages as JSON, in the form of Kafka's converters."""
+"""Converts messages of the protocol and of logs to JSON, as Kafka's JSON converters do."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ if TYPE_CHECKING:
 
 
 def message_json(message: Message, version: int) -> dict[str, Any]:
-    """The fields of a version; tagged fields only if they differ from the default."""
-    found: dict[str, Any] = {}
+    """The fields of a message version as JSON; tagged fields only if they are not the default."""
+    fields: dict[str, Any] = {}
     for field in type(message)._schema:
         value = getattr(message, field.name)
         if not field.in_version(version):
             continue
         if field.tag >= 0 and value == field.default:
             continue
-        found[_camel(field.name)] = _value(field, value, version)
-    return found
+        fields[_camel_case(field.name)] = _field_json(field, value, version)
+    return fields
 
 
-def _value(field: Field, value: Any, version: int) -> Any:
+def _field_json(field: Field, value: Any, version: int) -> Any:
     if value is None:
         return None
     if field.is_array:
-        return [_single(field, item, version) for item in value]
-    return _single(field, value, version)
+        return [_item_json(field, item, version) for item in value]
+    return _item_json(field, value, version)
 
 
-def _single(field: Field, value: Any, version: int) -> Any:
+def _item_json(field: Field, value: Any, version: int) -> Any:
     if field.struct is not None:
         return message_json(value, version)
     if field.kind == "uuid":
@@ -44,6 +44,6 @@ def _single(field: Field, value: Any, version: int) -> Any:
     return value
 
 
-def _camel(name: str) -> str:
+def _camel_case(name: str) -> str:
     head, *rest = name.split("_")
     return head + "".join([word.capitalize() for word in rest])

@@ -1,4 +1,4 @@
-"""`kraftlog metadata`: looks into the metadata of a cluster, as of any offset or time."""
+"""`kraftlog metadata`: browses the metadata of a cluster as of any offset or time."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def _parser() -> argparse.ArgumentParser:
     parser = new_parser(
         "metadata",
-        "Look into the metadata of a live cluster or of a copied data directory, of Apache Kafka "
-        "as well.",
+        "Look into the metadata of a running cluster or of a copied data directory, also of Apache "
+        "Kafka.",
         "shell -c 'cat /topics/demo'",
         controllers=True,
     )
@@ -34,7 +34,10 @@ def _parser() -> argparse.ArgumentParser:
         "from standard input; 'help' lists them.",
     )
     shell.add_argument(
-        "data", nargs="?", metavar="DIR", help="a copied data directory, instead of a live cluster"
+        "data",
+        nargs="?",
+        metavar="DIR",
+        help="a copied data directory instead of a running cluster",
     )
     shell.add_argument(
         "-c", dest="lines", action="append", metavar="COMMAND", help="run this; repeatable"
@@ -44,15 +47,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     diff = commands.add_parser(
         "diff",
-        help="what has changed between two offsets or times",
-        description="What has changed from A to B: offsets, times (UTC or with +HH:MM) or latest.",
+        help="print the changes between two offsets or times",
+        description="Print the changes from A to B: offsets, times (UTC or with +HH:MM) or latest.",
     )
     diff.add_argument("before", metavar="A")
     diff.add_argument("after", metavar="B")
     diff.add_argument(
-        "--data", metavar="DIR", help="a copied data directory, instead of a live cluster"
+        "--data", metavar="DIR", help="a copied data directory instead of a running cluster"
     )
-    # -c is the command, as in other shells.
+    # In the shell, -c gives a command, as in other shells.
     add_connection(shell, is_subcommand=True, controllers=True, config_flags=("--command-config",))
     add_connection(diff, is_subcommand=True, controllers=True)
     return parser
@@ -63,7 +66,7 @@ def run(arguments: Sequence[str]) -> int:
     return run_with_client(f"metadata {options.command}", options, _COMMANDS[options.command])
 
 
-def _log(
+def _metadata_log(
     client: Client, data: str | None
 ) -> AbstractContextManager[MetadataFolder | MetadataQuorum]:
     if data is not None:
@@ -75,21 +78,21 @@ def _log(
     return closing(MetadataQuorum(client.cluster))
 
 
-def _states(client: Client, data: str | None, *when: str) -> list[MetadataState]:
+def _states(client: Client, data: str | None, *texts: str) -> list[MetadataState]:
     from kraftlog.client.metadata_text import moment_of
 
     try:
-        moments = [moment_of(each) for each in when]
+        moments = [moment_of(text) for text in texts]
     except ValueError as error:
         raise UsageError(str(error)) from None
-    with _log(client, data) as log:
+    with _metadata_log(client, data) as log:
         return [log.state_at(moment) for moment in moments]
 
 
 def _shell(client: Client, options: argparse.Namespace) -> int:
     from kraftlog.cli.metadata_shell import MetadataShell, interact
 
-    shell = MetadataShell(lambda when: _states(client, options.data, when)[0], options.as_of)
+    shell = MetadataShell(lambda text: _states(client, options.data, text)[0], options.as_of)
     if options.lines is None:
         return interact(shell)
     return max([shell.run(line) for line in options.lines])
@@ -101,12 +104,12 @@ def _diff(client: Client, options: argparse.Namespace) -> None:
     from kraftlog.metadata.tables import TABLES_OF_IMAGE, differences
 
     before, after = _states(client, options.data, options.before, options.after)
-    found = list(differences(before, after, list(TABLES_OF_IMAGE)))
+    changes = list(differences(before, after, list(TABLES_OF_IMAGE)))
     if options.json:
-        changes = [change_data(each) for each in found]
-        print_json({"from": position(before), "to": position(after), "changes": changes})
+        data = [change_data(each) for each in changes]
+        print_json({"from": position(before), "to": position(after), "changes": data})
     else:
-        print(diff_text(before, after, found))
+        print(diff_text(before, after, changes))
 
 
 _COMMANDS = {"shell": _shell, "diff": _diff}

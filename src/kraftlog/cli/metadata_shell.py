@@ -32,25 +32,25 @@ Paths and names may contain * and ?; a / in a name is written as %2F."""
 
 
 class NoSuchPathError(KraftlogError):
-    """A path of the command line that the metadata does not have."""
+    """A command line with an unknown command, or a path that does not exist."""
 
 
 class MetadataShell:
-    """The tree as of a moment, and the present directory."""
+    """The metadata tree as of an offset or time, and the current directory in it."""
 
-    def __init__(self, load: Callable[[str], MetadataState], when: str) -> None:
+    def __init__(self, load: Callable[[str], MetadataState], moment: str) -> None:
         self._load = load
         self._directory: Path = ()
-        self._go_to(when)
+        self._go_to(moment)
 
-    def _go_to(self, when: str) -> None:
-        state = self._load(when)
+    def _go_to(self, moment: str) -> None:
+        state = self._load(moment)
         self.offset = state.offset
         self._tree = tree_of(state)
 
     @property
     def prompt(self) -> str:
-        return f"{self.offset}:{_text(self._directory)}$ "
+        return f"{self.offset}:{_path_text(self._directory)}$ "
 
     def run(self, line: str) -> int:
         """Run a command line; return its exit code."""
@@ -69,47 +69,52 @@ class MetadataShell:
     # Commands ------------------------------------------------------------------------------------
 
     def _ls(self, words: list[str]) -> None:
-        found = [place for word in words or ["."] for place in self._found(word)]
-        for number, (path, value) in enumerate(found):
-            if len(found) > 1 and isinstance(value, dict):
+        matches = [match for word in words or ["."] for match in self._matches(word)]
+        for number, (path, value) in enumerate(matches):
+            if len(matches) > 1 and isinstance(value, dict):
                 if number:
                     print()
-                print(f"{_text(path)}:")
+                print(f"{_path_text(path)}:")
             if isinstance(value, dict):
-                for name, each in value.items():
-                    print(f"{name}/" if isinstance(each, dict) else name)
+                for name, child in value.items():
+                    print(f"{name}/" if isinstance(child, dict) else name)
             else:
-                print(_text(path))
+                print(_path_text(path))
 
     def _cd(self, words: list[str]) -> None:
-        [(path, value)] = self._found(words[0] if words else "/")[:1]
+        [(path, value)] = self._matches(words[0] if words else "/")[:1]
         if not isinstance(value, dict):
-            raise NoSuchPathError(f"{_text(path)} is a file")
+            raise NoSuchPathError(f"{_path_text(path)} is a file")
         self._directory = path
 
     def _pwd(self, _: list[str]) -> None:
-        print(_text(self._directory))
+        print(_path_text(self._directory))
 
     def _cat(self, words: list[str]) -> None:
         if not words:
             raise NoSuchPathError("cat needs a path")
         for word in words:
-            for _, value in self._found(word):
-                print(value if isinstance(value, str) else json.dumps(value, indent=_width(value)))
+            for _, value in self._matches(word):
+                print(
+                    value
+                    if isinstance(value, str)
+                    else json.dumps(value, indent=_json_indent(value))
+                )
 
     def _print_tree(self, words: list[str]) -> None:
-        for path, value in self._found(words[0] if words else "."):
-            print(_text(path))
-            for inner, each in _below((), value):
-                indent = "  " * len(inner)
-                print(f"{indent}{inner[-1]}{'/' if isinstance(each, dict) else f': {_line(each)}'}")
+        for path, value in self._matches(words[0] if words else "."):
+            print(_path_text(path))
+            for inner_path, child in _below((), value):
+                indent = "  " * len(inner_path)
+                ending = "/" if isinstance(child, dict) else f": {_value_text(child)}"
+                print(f"{indent}{inner_path[-1]}{ending}")
 
     def _find(self, words: list[str]) -> None:
         name = words[1] if len(words) > 1 else "*"
-        for path, value in self._found(words[0] if words else "."):
-            for inner, _ in _below(path, value):
-                if fnmatchcase(inner[-1], name):
-                    print(_text(inner))
+        for path, value in self._matches(words[0] if words else "."):
+            for inner_path, _ in _below(path, value):
+                if fnmatchcase(inner_path[-1], name):
+                    print(_path_text(inner_path))
 
     def _at(self, words: list[str]) -> None:
         if words:
@@ -121,25 +126,25 @@ class MetadataShell:
 
     # Paths ---------------------------------------------------------------------------------------
 
-    def _found(self, text: str) -> list[tuple[Path, Any]]:
-        """The places that a path, which may have wildcards, names; at least one."""
+    def _matches(self, text: str) -> list[tuple[Path, Any]]:
+        """The files and directories that match a path with wildcards; at least one."""
         parts = [] if text.startswith("/") else list(self._directory)
         for part in text.split("/"):
             if part == "..":
                 parts = parts[:-1]
             elif part not in {"", "."}:
                 parts.append(part)
-        found: list[tuple[Path, Any]] = [((), self._tree)]
+        matches: list[tuple[Path, Any]] = [((), self._tree)]
         for part in parts:
-            found = [
-                ((*path, name), each)
-                for path, value in found
+            matches = [
+                ((*path, name), child)
+                for path, value in matches
                 if isinstance(value, dict)
-                for name, each in _matching(value, part)
+                for name, child in _matching(value, part)
             ]
-        if not found:
-            raise NoSuchPathError(f"no such file or directory: {_text(tuple(parts))}")
-        return found
+        if not matches:
+            raise NoSuchPathError(f"no such file or directory: {_path_text(tuple(parts))}")
+        return matches
 
 
 def interact(shell: MetadataShell) -> int:
@@ -161,7 +166,7 @@ def interact(shell: MetadataShell) -> int:
 def _matching(directory: dict[str, Any], part: str) -> Iterator[tuple[str, Any]]:
     if part in directory:
         yield part, directory[part]
-    elif any(sign in part for sign in "*?["):
+    elif any(wildcard in part for wildcard in "*?["):
         for name, value in directory.items():
             if fnmatchcase(name, part):
                 yield name, value
@@ -169,21 +174,21 @@ def _matching(directory: dict[str, Any], part: str) -> Iterator[tuple[str, Any]]
 
 def _below(path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
     if isinstance(value, dict):
-        for name, each in value.items():
-            yield (*path, name), each
-            yield from _below((*path, name), each)
+        for name, child in value.items():
+            yield (*path, name), child
+            yield from _below((*path, name), child)
 
 
-def _text(path: Path) -> str:
+def _path_text(path: Path) -> str:
     return "/" + "/".join(path)
 
 
-def _width(value: Any) -> int | None:
-    """Only directories are worth several lines."""
+def _json_indent(value: Any) -> int | None:
+    """Only directories are printed on several lines."""
     return 2 if isinstance(value, dict) else None
 
 
-def _line(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 

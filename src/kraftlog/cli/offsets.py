@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from kraftlog.client.client import Client
 
-#: topic, then an index, `from-to`, `from-` or `-to` (the end is exclusive).
+#: A topic, and optionally a colon with an index, `from-to`, `from-` or `-to` (`to` is exclusive).
 _PATTERN = r"([^:,]*)(?::(?:([0-9]+)|(?:([0-9]*)-([0-9]*))))?"
 
 
@@ -43,10 +43,10 @@ def run(arguments: Sequence[str]) -> int:
 def _offsets(client: Client, options: argparse.Namespace) -> None:
     if options.topic_partitions and (options.topic or options.partitions):
         raise UsageError("give either --topic-partitions or --topic and --partitions, not both")
-    moment = _moment(options.time)
+    timestamp = _timestamp(options.time)
     rows = []
     for topic, indexes in _selected_partitions(client, options).items():
-        for index, result in client.offsets(topic, moment, indexes).items():
+        for index, result in client.offsets(topic, timestamp, indexes).items():
             if result.offset >= 0:
                 rows.append((topic, index, result.offset))
     if options.json:
@@ -57,7 +57,7 @@ def _offsets(client: Client, options: argparse.Namespace) -> None:
             print(*row, sep=":")
 
 
-def _moment(text: str) -> int:
+def _timestamp(text: str) -> int:
     from kraftlog.client.offsets import SPECS
 
     if text in SPECS:
@@ -76,17 +76,20 @@ def _selected_partitions(client: Client, options: argparse.Namespace) -> dict[st
     ]
     existing = {topic.name: [each.index for each in topic.partitions] for topic in topics}
     if options.topic_partitions:
-        found = _by_patterns(existing, options.topic_partitions)
+        selected = _by_patterns(existing, options.topic_partitions)
     else:
         names = matching(existing, options.topic)
-        found = {name: existing[name] for name in names}
+        selected = {name: existing[name] for name in names}
         if options.partitions:
-            wanted = _numbers(options.partitions)
-            found = {name: [n for n in indexes if n in wanted] for name, indexes in found.items()}
-    found = {name: indexes for name, indexes in found.items() if indexes}
-    if not found:
+            wanted_indexes = _numbers(options.partitions)
+            selected = {
+                name: [n for n in indexes if n in wanted_indexes]
+                for name, indexes in selected.items()
+            }
+    selected = {name: indexes for name, indexes in selected.items() if indexes}
+    if not selected:
         raise ClientError("no partition matches")
-    return found
+    return selected
 
 
 def _numbers(text: str) -> set[int]:
@@ -99,17 +102,17 @@ def _numbers(text: str) -> set[int]:
 def _by_patterns(existing: dict[str, list[int]], text: str) -> dict[str, list[int]]:
     import re
 
-    found: dict[str, list[int]] = {}
-    for rule in text.split(","):
-        match = re.fullmatch(_PATTERN, rule.strip())
+    selected: dict[str, list[int]] = {}
+    for pattern in text.split(","):
+        match = re.fullmatch(_PATTERN, pattern.strip())
         if match is None:
-            raise UsageError(f"--topic-partitions {rule}: expected topic:0, topic:0-3 or topic")
-        name, only, first, end = match.groups()
+            raise UsageError(f"--topic-partitions {pattern}: expected topic:0, topic:0-3 or topic")
+        name, single, first, end = match.groups()
         for topic in matching(existing, name or None):
             for index in existing[topic]:
-                is_in = only is None or index == int(only)
-                is_in &= not first or index >= int(first)
-                is_in &= not end or index < int(end)
-                if is_in and index not in found.setdefault(topic, []):
-                    found[topic].append(index)
-    return {topic: sorted(indexes) for topic, indexes in sorted(found.items())}
+                is_selected = single is None or index == int(single)
+                is_selected &= not first or index >= int(first)
+                is_selected &= not end or index < int(end)
+                if is_selected and index not in selected.setdefault(topic, []):
+                    selected[topic].append(index)
+    return {topic: sorted(indexes) for topic, indexes in sorted(selected.items())}

@@ -1,4 +1,4 @@
-"""`kraftlog pipeline`: what runs on Apache Spark. Modules of pipelines are imported on use."""
+"""`kraftlog pipeline`: runs a pipeline on Apache Spark; its module is imported on use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-#: Pipeline -> help; each is a module of `kraftlog.spark.pipelines` with `run(arguments)`.
+#: The pipelines and their help; each is a module of `kraftlog.spark.pipelines`.
 PIPELINES = {
     "archive": "archive topics as Delta tables, exactly once",
     "metadata": "the cluster as it was, from the metadata log",
@@ -19,7 +19,7 @@ PIPELINES = {
     "simulate": "simulate many seeds, on all cores or on a cluster",
     "verify": "compare the Delta tables of topics with the log",
 }
-#: What pipelines import, by the name under which it is installed.
+#: The packages that pipelines need.
 PACKAGES = ("pyspark", "pyarrow", "pandas", "deltalake")
 
 
@@ -34,12 +34,14 @@ def run(arguments: Sequence[str]) -> int:
     if missing := missing_packages():
         print(f"kraftlog pipeline: {missing}", file=sys.stderr)
         return 1
-    main: Callable[[Sequence[str]], int] = import_module(f"kraftlog.spark.pipelines.{name}").run
-    return main(arguments[1:])
+    run_pipeline: Callable[[Sequence[str]], int] = import_module(
+        f"kraftlog.spark.pipelines.{name}"
+    ).run
+    return run_pipeline(arguments[1:])
 
 
 def missing_packages() -> str:
-    """Which packages are missing and how to install them; an empty text if none is."""
+    """Which packages are missing and how to install them; empty if all are installed."""
     missing = [package for package in PACKAGES if find_spec(package) is None]
     if not missing:
         return ""
@@ -48,5 +50,5 @@ def missing_packages() -> str:
 
 
 def usage() -> str:
-    lines = [f"  {name:<16}{what}" for name, what in PIPELINES.items()]
+    lines = [f"  {name:<16}{pipeline_help}" for name, pipeline_help in PIPELINES.items()]
     return "\n".join(["usage: kraftlog pipeline PIPELINE [options]", "", *lines])

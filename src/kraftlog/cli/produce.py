@@ -55,7 +55,7 @@ _WITHOUT_EFFECT = (
     "retry-backoff-ms",
     "socket-buffer-size",
 )
-_CHUNK = 64 << 10
+_READ_SIZE = 64 << 10
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -85,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
         help="batch size; default: 131072",
     )
     parser.add_argument(
-        "--timeout", type=int, metavar="MS", help="linger of a batch; default: 1000"
+        "--timeout", type=int, metavar="MS", help="linger time of a batch; default: 1000"
     )
     parser.add_argument(
         "--max-block-ms", type=int, metavar="MS", help="longest time to block on send"
@@ -147,12 +147,12 @@ def _send_lines(
     producer: Producer, reader: LineReader, options: argparse.Namespace, linger_ms: int
 ) -> None:
     """Send each line as a record; flush after a pause in the input."""
-    waits = False
+    has_unsent = False
     for number, line in enumerate(lines(sys.stdin.fileno(), linger_ms), 1):
         if line is None:
-            if waits:
+            if has_unsent:
                 producer.flush()
-            waits = False
+            has_unsent = False
             continue
         try:
             key, value, headers = reader.read(line, number)
@@ -160,52 +160,52 @@ def _send_lines(
             producer.flush()  # earlier lines are valid
             raise
         producer.send(options.topic, value, key=key, headers=headers)
-        waits = True
+        has_unsent = True
         if options.sync:
             producer.flush()
     producer.flush()
 
 
 def lines(descriptor: int, linger_ms: int) -> Iterator[bytes | None]:
-    """Yield input lines without line ends, and None after each pause of `linger_ms`."""
+    """Yield input lines without line ends, and None after each pause of at least `linger_ms`."""
     import select
 
-    waiting = select.poll()
-    waiting.register(descriptor, select.POLLIN)
-    rest = b""
+    poller = select.poll()
+    poller.register(descriptor, select.POLLIN)
+    incomplete = b""
     while True:
         try:
-            is_quiet = not waiting.poll(linger_ms)
+            is_quiet = not poller.poll(linger_ms)
         except OSError:  # regular files cannot be polled, and need not be
             is_quiet = False
         if is_quiet:
             yield None
-            waiting.poll()
-        chunk = os.read(descriptor, _CHUNK)
+            poller.poll()
+        chunk = os.read(descriptor, _READ_SIZE)
         if not chunk:
             break
-        *whole, rest = (rest + chunk).split(b"\n")
-        for line in whole:
+        *complete, incomplete = (incomplete + chunk).split(b"\n")
+        for line in complete:
             yield line.removesuffix(b"\r")
-    if rest:
-        yield rest
+    if incomplete:
+        yield incomplete
 
 
 def _reader_properties(options: argparse.Namespace) -> dict[str, str]:
     from kraftlog.config.properties import parse
 
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     if options.reader_config:
         with open(options.reader_config, encoding="utf-8") as file:
-            found.update(parse(file.read()))
+            properties.update(parse(file.read()))
     # In a shell argument a tab is written as \t.
-    found.update(
+    properties.update(
         {k: v.replace("\\t", "\t") for k, v in parse_pairs(options.reader_property).items()}
     )
-    unknown = sorted(set(found) - set(READER))
+    unknown = sorted(set(properties) - set(READER))
     if unknown:
         raise UsageError(f"--reader-property {unknown[0]}: expected one of {', '.join(READER)}")
-    return found
+    return properties
 
 
 class LineReader:
@@ -239,20 +239,21 @@ class LineReader:
         return [each for each in text.split(self._header_separator) if each]
 
     def _split(
-        self, line: bytes, separator: bytes, number: int, what: str
+        self, line: bytes, separator: bytes, number: int, part: str
     ) -> tuple[bytes | None, bytes]:
-        head, found, rest = line.partition(separator)
-        if not found:
+        before, separator_found, after = line.partition(separator)
+        if not separator_found:
             if self._ignores_errors:
                 return None, line
-            raise ValueError(f"line {number} has no {what}: {separator!r} not found")
-        return head, rest
+            raise ValueError(f"line {number} has no {part}: {separator!r} not found")
+        return before, after
 
     def _header(self, text: bytes, number: int) -> Header:
-        name, found, value = text.partition(self._header_key_separator)
-        if not found and not self._ignores_errors:
+        name, separator_found, value = text.partition(self._header_key_separator)
+        if not separator_found and not self._ignores_errors:
             raise ValueError(f"line {number}: header {text!r} has no value")
-        return name.decode("utf-8", "surrogateescape"), self._or_null(value) if found else None
+        header_value = self._or_null(value) if separator_found else None
+        return name.decode("utf-8", "surrogateescape"), header_value
 
     def _or_null(self, text: bytes | None) -> bytes | None:
         return None if self._null and text == self._null else text

@@ -1,4 +1,4 @@
-"""`ChangeProgress`: shows how far a change is that the cluster makes step by step."""
+"""`ChangeProgress`: shows the progress of a change that the cluster makes step by step."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import TextIO
 
-#: Time between two looks at the progress.
+#: How often commands look up the progress of a change.
 POLL_S = 0.2
 
 
 class ChangeProgress:
-    """Shows progress on standard error: one line redrawn on a terminal, else a line per change."""
+    """Shows progress: on a terminal it redraws one line, elsewhere it prints each new text."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

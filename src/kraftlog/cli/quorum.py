@@ -58,9 +58,9 @@ def _add_online(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     from kraftlog.cli.common import add_connection
 
     describe = commands.add_parser("describe", help="describe the voters, observers and their lag")
-    what = describe.add_mutually_exclusive_group(required=True)
-    what.add_argument("--status", action="store_true", help="status of the quorum")
-    what.add_argument("--replication", action="store_true", help="status of each replica")
+    output = describe.add_mutually_exclusive_group(required=True)
+    output.add_argument("--status", action="store_true", help="status of the quorum")
+    output.add_argument("--replication", action="store_true", help="status of each replica")
     describe.add_argument(
         "-r", "--human-readable", action="store_true", help="print timestamps as ages"
     )
@@ -95,10 +95,10 @@ def _add_online(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     reassign.add_argument(
         "--no-wait", action="store_true", help="do not show the progress until the end"
     )
-    for each in (add, remove, reassign):
-        each.add_argument("--dry-run", action="store_true", help="print what would be done")
-    for each in (describe, add, remove, reassign):
-        add_connection(each, is_subcommand=True, controllers=True)
+    for subparser in (add, remove, reassign):
+        subparser.add_argument("--dry-run", action="store_true", help="print what would be done")
+    for subparser in (describe, add, remove, reassign):
+        add_connection(subparser, is_subcommand=True, controllers=True)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -133,17 +133,17 @@ def _repair(
     try:
         if drop_from is not None:
             survivor.drop_from(drop_from)
-        remains = survivor.state
-        print(*survivor.recovery, *describe_repair(remains, voters), sep="\n")
-        if is_dry or (possible_losses(remains) and accepted is None):
-            again = f"kraftlog quorum repair --data {data} --voters {voters_text}"
-            again += "" if drop_from is None else f" --drop-from {drop_from}"
-            print(f"Nothing was changed. To proceed:\n  {again} --accept-loss {remains.point}")
+        state = survivor.state
+        print(*survivor.recovery, *describe_repair(state, voters), sep="\n")
+        if is_dry or (possible_losses(state) and accepted is None):
+            command = f"kraftlog quorum repair --data {data} --voters {voters_text}"
+            command += "" if drop_from is None else f" --drop-from {drop_from}"
+            print(f"Nothing was changed. To proceed:\n  {command} --accept-loss {state.point}")
             return 0 if is_dry else 1
-        done = survivor.repair(voters, accepted, time.time_ns() // 1_000_000)
+        repaired = survivor.repair(voters, accepted, time.time_ns() // 1_000_000)
         print(
-            f"Done: epoch {done.election.epoch}, voters at offset {done.batch.last_offset}; "
-            f"start node {remains.me.id}."
+            f"Done: epoch {repaired.election.epoch}, voters at offset "
+            f"{repaired.batch.last_offset}; start node {state.me.id}."
         )
         return 0
     finally:
@@ -151,7 +151,7 @@ def _repair(
 
 
 def _voters(text: str) -> VoterSet:
-    """Parse the voters; without a directory id, a voter is known by its node id alone."""
+    """Parse the voters; a voter without a directory id is identified by its node id alone."""
     from kraftlog.config.endpoints import parse_dynamic_voter, parse_voter
     from kraftlog.errors import ConfigError
     from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
@@ -159,9 +159,9 @@ def _voters(text: str) -> VoterSet:
 
     voters = []
     for item in text.split(","):
-        given = parse_voter(item.strip()) or parse_dynamic_voter(item)
-        if given is None:
+        endpoint = parse_voter(item.strip()) or parse_dynamic_voter(item)
+        if endpoint is None:
             raise ConfigError(f"--voters: {item.strip()!r} is not ID@HOST:PORT[:DIRECTORY]")
-        key = ReplicaKey(given.id, given.directory_id or NULL_UUID)
-        voters.append(Voter(key, (Endpoint("CONTROLLER", given.host, given.port),)))
+        key = ReplicaKey(endpoint.id, endpoint.directory_id or NULL_UUID)
+        voters.append(Voter(key, (Endpoint("CONTROLLER", endpoint.host, endpoint.port),)))
     return VoterSet(tuple(sorted(voters, key=lambda voter: voter.key.id)))

@@ -31,11 +31,11 @@ def _leader(quorum: Quorum) -> Replica | None:
 def print_status(cluster_id: str, quorum: Quorum, options: argparse.Namespace) -> None:
     leader = _leader(quorum)
     followers = [v for v in quorum.voters if v.id != quorum.leader_id]
-    lag = time_lag = 0
+    lag = time_lag_ms = 0
     if leader is not None and followers:
         lag = leader.log_end_offset - min(each.log_end_offset for each in followers)
-        caught_up = min(each.last_caught_up_ms for each in followers)
-        time_lag = leader.last_caught_up_ms - caught_up if caught_up >= 0 else -1
+        caught_up_ms = min(each.last_caught_up_ms for each in followers)
+        time_lag_ms = leader.last_caught_up_ms - caught_up_ms if caught_up_ms >= 0 else -1
     listeners = dict(quorum.listeners)
     voters = [_member(each, listeners.get(each.id, ())) for each in quorum.voters]
     observers = [_member(each, ()) for each in quorum.observers]
@@ -45,7 +45,7 @@ def print_status(cluster_id: str, quorum: Quorum, options: argparse.Namespace) -
         "LeaderEpoch": quorum.leader_epoch,
         "HighWatermark": quorum.high_watermark,
         "MaxFollowerLag": lag,
-        "MaxFollowerLagTimeMs": time_lag,
+        "MaxFollowerLagTimeMs": time_lag_ms,
         "CurrentVoters": voters,
         "CurrentObservers": observers,
     }
@@ -78,38 +78,38 @@ def print_replication(quorum: Quorum, options: argparse.Namespace) -> None:
 
     leader = _leader(quorum)
     end = leader.log_end_offset if leader is not None else quorum.high_watermark
-    now = wall_ms()
+    now_ms = wall_ms()
 
-    def when(time_ms: int) -> object:
+    def time_shown(time_ms: int) -> object:
         if time_ms < 0:
             return None
-        return f"{now - time_ms} ms ago" if options.human_readable else time_ms
+        return f"{now_ms - time_ms} ms ago" if options.human_readable else time_ms
 
-    followers = [each for each in quorum.voters if each is not leader]
-    ranked = [(leader, "Leader")] if leader is not None else []
-    ranked += [(each, "Follower") for each in followers]
-    ranked += [(each, "Observer") for each in quorum.observers]
+    followers = [replica for replica in quorum.voters if replica is not leader]
+    replicas = [(leader, "Leader")] if leader is not None else []
+    replicas += [(replica, "Follower") for replica in followers]
+    replicas += [(replica, "Observer") for replica in quorum.observers]
     heads = ["NODE", "DIRECTORY", "LOG END", "LAG", "LAST FETCH", "CAUGHT UP", "STATUS"]
     rows: list[list[object]] = [
         [
-            each.id,
-            uuid_text(each.directory_id),
-            each.log_end_offset,
-            end - each.log_end_offset,
-            when(each.last_fetch_ms),
-            when(each.last_caught_up_ms),
+            replica.id,
+            uuid_text(replica.directory_id),
+            replica.log_end_offset,
+            end - replica.log_end_offset,
+            time_shown(replica.last_fetch_ms),
+            time_shown(replica.last_caught_up_ms),
             status,
         ]
-        for each, status in ranked
+        for replica, status in replicas
     ]
     if quorum.targets is not None:
         heads.append("TARGET")
-        for row, (each, _) in zip(rows, ranked, strict=True):
-            row.append("yes" if each.is_target else "no")
-    if any(each.lag_reason for each, _ in ranked):
+        for row, (replica, _) in zip(rows, replicas, strict=True):
+            row.append("yes" if replica.is_target else "no")
+    if any(replica.lag_reason for replica, _ in replicas):
         heads.append("LAG REASON")
-        for row, (each, _) in zip(rows, ranked, strict=True):
-            row.append(_reason(each))
+        for row, (replica, _) in zip(rows, replicas, strict=True):
+            row.append(_reason(replica))
     if options.json:
         names = [head.lower().replace(" ", "_") for head in heads]
         print_json([dict(zip(names, row, strict=True)) for row in rows])
@@ -118,7 +118,7 @@ def print_replication(quorum: Quorum, options: argparse.Namespace) -> None:
 
 
 def _reason(replica: Replica) -> str | None:
-    """Why a replica lags, with the error that its last fetch got."""
+    """Why a replica lags, with the error of its last fetch."""
     if not replica.last_error:
         return replica.lag_reason or None
     return f"{replica.lag_reason} ({error_name(replica.last_error)})"

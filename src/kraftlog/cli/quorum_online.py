@@ -1,4 +1,4 @@
-"""The commands of `kraftlog quorum` for a working quorum: as `kafka-metadata-quorum`, and more."""
+"""The online commands of `kraftlog quorum`: those of `kafka-metadata-quorum`, and more."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _separate_node_file(options: argparse.Namespace) -> argparse.Namespace:
-    """Keep --command-config of add-controller apart: it is a server.properties file."""
+    """Keep --command-config of add-controller apart, as it is a server.properties file."""
     if options.command == "add-controller":
         options.node_file = options.command_config
         options.command_config = None
@@ -44,22 +44,24 @@ def _add(client: Client, options: argparse.Namespace) -> None:
         raise ConfigError(f"{options.node_file}: expected controller among process.roles")
     meta = load(OsFiles(), config.metadata_directory)
     listeners = _endpoints(config)
-    where = ", ".join([f"{name}://{host}:{port}" for name, host, port in listeners])
+    endpoints = ", ".join([f"{name}://{host}:{port}" for name, host, port in listeners])
     directory = uuid_text(meta.directory_id)
     result = {"id": meta.node_id, "directoryId": directory, "dryRun": options.dry_run}
-    does = f"is now a voter: {where}"
+    outcome = f"is now a voter: {endpoints}"
     if options.dry_run:
         plan = voter_plans.plan_addition(client.cluster, meta.node_id, meta.directory_id)
         result |= {"voters": [*plan.voters], "lag": plan.lag}
         voters = ", ".join(map(str, plan.voters))
-        does = f"would be added to voters {voters}: {where}; it fetches and lags by {plan.lag} "
-        does += "records"
+        outcome = (
+            f"would be added to voters {voters}: {endpoints}; it fetches and lags by "
+            f"{plan.lag} records"
+        )
     else:
         client.add_voter(meta.node_id, meta.directory_id, listeners)
     if options.json:
         print_json(result)
     else:
-        print(f"controller {meta.node_id} with directory {directory} {does}")
+        print(f"controller {meta.node_id} with directory {directory} {outcome}")
 
 
 def _endpoints(config: BrokerConfig) -> list[tuple[str, str, int]]:
@@ -70,19 +72,19 @@ def _endpoints(config: BrokerConfig) -> list[tuple[str, str, int]]:
 
 
 def _remove(client: Client, options: argparse.Namespace) -> None:
-    given = options.controller_directory_id
+    directory_text = options.controller_directory_id
     voter = options.controller_id
-    directory = None if given is None else uuid_from_text(given)
+    directory = None if directory_text is None else uuid_from_text(directory_text)
     if options.dry_run or directory is None:
         directory = client.voter_directory(voter, directory)
     if not options.dry_run:
         client.remove_voter(voter, directory)
-    does = "would be removed" if options.dry_run else "was removed from the voters"
+    outcome = "would be removed" if options.dry_run else "was removed from the voters"
     if options.json:
         result = {"id": voter, "directoryId": uuid_text(directory)}
         print_json({**result, "dryRun": options.dry_run})
     else:
-        print(f"controller {voter} with directory {uuid_text(directory)} {does}")
+        print(f"controller {voter} with directory {uuid_text(directory)} {outcome}")
 
 
 def _reassign(client: Client, options: argparse.Namespace) -> int:

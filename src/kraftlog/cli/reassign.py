@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     Assignment = Mapping[PartitionName, Sequence[int]]
 
-#: Its replicas are the voters of the metadata quorum.
+#: The partition whose replicas are the voters of the metadata quorum.
 METADATA = METADATA_TOPIC, 0
-#: In `log_dirs`: a directory of the broker's choice.
+#: In `log_dirs`: the broker chooses the directory.
 ANY = "any"
 
 
@@ -41,9 +41,9 @@ def _parser() -> argparse.ArgumentParser:
         "--generate [options]",
     )
     actions = parser.add_argument_group("what to do").add_mutually_exclusive_group(required=True)
-    for name, what in _HELP.items():
+    for name, action_help in _HELP.items():
         actions.add_argument(
-            f"--{name}", dest="action", action="store_const", const=name, help=what
+            f"--{name}", dest="action", action="store_const", const=name, help=action_help
         )
     add = parser.add_argument
     add("--reassignment-json-file", metavar="FILE", help="replicas of partitions")
@@ -55,7 +55,8 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--additional",
         action="store_true",
-        help="with --execute: although others are ongoing; replaces those of the same partitions",
+        help="with --execute: start even while others are ongoing; replaces those of the same "
+        "partitions",
     )
     add(
         "--throttle",
@@ -84,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--disallow-replication-factor-change",
         action="store_true",
-        help="with --execute: refuse another number of replicas",
+        help="with --execute: refuse to change the number of replicas",
     )
     return parser
 
@@ -108,7 +109,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 class Plan(Value):
-    """The replicas of partitions, and the log directories of those that are to have a given one."""
+    """The target replicas of partitions, and the target log directories of some replicas."""
 
     replicas: dict[PartitionName, tuple[int, ...]]
     directories: dict[ReplicaName, str]
@@ -118,22 +119,22 @@ def plan_in(text: str) -> Plan:
     """Parse a file in the format of kafka-reassign-partitions."""
     import json
 
-    found: dict[PartitionName, tuple[int, ...]] = {}
+    replicas: dict[PartitionName, tuple[int, ...]] = {}
     directories: dict[ReplicaName, str] = {}
     try:
-        for each in json.loads(text)["partitions"]:
-            name = (str(each["topic"]), int(each["partition"]))
-            if name in found:
-                raise ValueError(f"partition {_text(name)} is listed twice")
-            found[name] = tuple(int(broker) for broker in each["replicas"])
-            paths = [str(path) for path in each.get("log_dirs", [ANY] * len(found[name]))]
-            if len(paths) != len(found[name]):
-                counts = f"{len(paths)} log_dirs for {len(found[name])} replicas"
-                raise ValueError(f"partition {_text(name)}: {counts}")
+        for entry in json.loads(text)["partitions"]:
+            name = (str(entry["topic"]), int(entry["partition"]))
+            if name in replicas:
+                raise ValueError(f"partition {_partition_text(name)} is listed twice")
+            replicas[name] = tuple(int(broker) for broker in entry["replicas"])
+            paths = [str(path) for path in entry.get("log_dirs", [ANY] * len(replicas[name]))]
+            if len(paths) != len(replicas[name]):
+                counts = f"{len(paths)} log_dirs for {len(replicas[name])} replicas"
+                raise ValueError(f"partition {_partition_text(name)}: {counts}")
             directories.update(
                 {
                     (*name, broker): path
-                    for broker, path in zip(found[name], paths, strict=True)
+                    for broker, path in zip(replicas[name], paths, strict=True)
                     if path != ANY
                 }
             )
@@ -141,9 +142,9 @@ def plan_in(text: str) -> Plan:
         raise ValueError(
             'expected {"partitions": [{"topic": …, "partition": …, "replicas": […]}]}'
         ) from None
-    if not found:
+    if not replicas:
         raise ValueError("the list of partitions is empty")
-    return Plan(found, directories)
+    return Plan(replicas, directories)
 
 
 def _assignment_json(assignment: Assignment) -> dict[str, object]:
@@ -163,12 +164,12 @@ def _read_plan(options: argparse.Namespace) -> Plan:
         raise ValueError(f"{path}: {error}") from None
 
 
-def _text(name: PartitionName) -> str:
+def _partition_text(name: PartitionName) -> str:
     return f"{name[0]}-{name[1]}"
 
 
-def _texts(names: Iterable[PartitionName]) -> str:
-    return ",".join(map(_text, sorted(names)))
+def _partitions_text(names: Iterable[PartitionName]) -> str:
+    return ",".join(map(_partition_text, sorted(names)))
 
 
 def _partitions(client: Client, topics: Iterable[str]) -> dict[PartitionName, Partition]:
@@ -186,41 +187,45 @@ def _execute(client: Client, options: argparse.Namespace) -> int:
     partitions = _partitions(client, [topic for topic, _ in targets])
     unknown = targets.keys() - partitions.keys()
     if unknown:
-        raise ClientError(f"partition {_texts(unknown)} does not exist")
+        raise ClientError(f"partition {_partitions_text(unknown)} does not exist")
     if not options.additional and client.reassignments():
         raise ClientError("there are ongoing reassignments; --additional starts these as well")
     current = {name: partitions[name].replicas for name in targets}
     _print_rollback(current, options)
     code = _start(client, options, current, targets, is_watched=options.wait)
-    return _move(client, options, plan.directories) or code if plan.directories else code
+    return (
+        _move_directories(client, options, plan.directories) or code if plan.directories else code
+    )
 
 
 def _check_replicas(client: Client, targets: Assignment) -> None:
-    """Refuse replicas that are not brokers, or, for the metadata partition, not its replicas."""
-    wanted = {broker for each in targets.values() for broker in each}
+    """Refuse unknown brokers; for the metadata partition, nodes that do not replicate it."""
+    wanted = {broker for replicas in targets.values() for broker in replicas}
     if METADATA not in targets:
-        known = {broker.id for broker in client.describe_cluster(fenced=True).brokers}
-        missing = sorted(wanted - known)
+        brokers = {broker.id for broker in client.describe_cluster(fenced=True).brokers}
+        missing = sorted(wanted - brokers)
         if missing:
             raise ClientError(f"broker {missing[0]} is not in the cluster")
         return
     if len(targets) > 1:
         raise ClientError(
-            f"{_text(METADATA)} is the metadata quorum, whose voters its leader moves: put it into "
-            "a file of its own"
+            f"{_partition_text(METADATA)} is the metadata quorum, whose voters its leader "
+            "moves: put it into a file of its own"
         )
     quorum = client.describe_quorum()
-    missing = sorted(wanted - {each.id for each in (*quorum.voters, *quorum.observers)})
+    missing = sorted(wanted - {replica.id for replica in (*quorum.voters, *quorum.observers)})
     if missing:
         raise ClientError(
             f"node {missing[0]} is neither a voter nor an observer of the metadata quorum: start it"
         )
 
 
-def _move(client: Client, options: argparse.Namespace, targets: Mapping[ReplicaName, str]) -> int:
-    """Begin moves between directories, and show their progress with --wait.
+def _move_directories(
+    client: Client, options: argparse.Namespace, targets: Mapping[ReplicaName, str]
+) -> int:
+    """Begin moves between log directories; with --wait, print their state at the end.
 
-    With --json, the reassignment is the only output, and this goes to standard error.
+    With --json, this goes to standard error, as standard output has the JSON of the reassignment.
     """
     from kraftlog.cli import directory_moves
 
@@ -232,7 +237,7 @@ def _move(client: Client, options: argparse.Namespace, targets: Mapping[ReplicaN
     refused = directory_moves.begin(client, targets, options.timeout / 1000)
     begun = {name: path for name, path in targets.items() if name not in refused}
     if begun:
-        names = ",".join(map(directory_moves.text_of, sorted(begun)))
+        names = ",".join(map(directory_moves.replica_text, sorted(begun)))
         print(f"Successfully started log directory moves for: {names}", file=stream)
     for name, error in refused.items():
         print(f"kraftlog reassign: broker {name[2]}: {error}", file=sys.stderr)
@@ -241,8 +246,12 @@ def _move(client: Client, options: argparse.Namespace, targets: Mapping[ReplicaN
     while directory_moves.ONGOING in (states := directory_moves.states(client, begun)).values():
         time.sleep(POLL_S)
     for name, state in states.items():
-        print(f"Reassignment of replica {directory_moves.text_of(name)} is {state}.", file=stream)
-    return int(bool(refused) or any(it != directory_moves.COMPLETED for it in states.values()))
+        print(
+            f"Reassignment of replica {directory_moves.replica_text(name)} is {state}.", file=stream
+        )
+    return int(
+        bool(refused) or any(state != directory_moves.COMPLETED for state in states.values())
+    )
 
 
 def _print_rollback(assignment: Assignment, options: argparse.Namespace) -> None:
@@ -268,7 +277,7 @@ def _start(
         targets,
         allow_replication_factor_change=not options.disallow_replication_factor_change,
     )
-    started = {name: each for name, each in targets.items() if name not in refused}
+    started = {name: replicas for name, replicas in targets.items() if name not in refused}
     _print_outcome(options, "started", started, refused)
     is_done = not is_watched or not started or watch(client, started)
     if options.throttle is not None and is_watched and is_done:
@@ -279,16 +288,23 @@ def _start(
 def _throttle(
     client: Client, options: argparse.Namespace, current: Assignment, targets: Assignment
 ) -> None:
-    """Throttle the reassignment, and those that are ongoing in its topics."""
+    """Throttle this reassignment and those that are ongoing in its topics."""
     from kraftlog.cli.throttles import throttle
 
     topics = {topic for topic, _ in targets}
-    ongoing = {name: it for name, it in client.reassignments().items() if name[0] in topics}
-    sources = {name: set(it.replicas) - set(it.adding) for name, it in ongoing.items()}
+    ongoing = {
+        name: reassignment
+        for name, reassignment in client.reassignments().items()
+        if name[0] in topics
+    }
+    sources = {
+        name: set(reassignment.replicas) - set(reassignment.adding)
+        for name, reassignment in ongoing.items()
+    }
     throttle(
         client,
-        {**current, **{name: tuple(sorted(each)) for name, each in sources.items()}},
-        {**{name: it.replicas for name, it in ongoing.items()}, **targets},
+        {**current, **{name: tuple(sorted(brokers)) for name, brokers in sources.items()}},
+        {**{name: reassignment.replicas for name, reassignment in ongoing.items()}, **targets},
         options.throttle,
     )
     if not options.json:
@@ -305,17 +321,17 @@ def _clear_throttles(client: Client, options: argparse.Namespace, targets: Assig
 
 def _print_outcome(
     options: argparse.Namespace,
-    what: str,
+    outcome: str,
     names: Iterable[PartitionName],
     refused: Mapping[PartitionName, RefusedError],
 ) -> None:
     names = sorted(names)
     if options.json:
-        errors = {_text(name): str(error) for name, error in refused.items()}
-        print_json({what: [*map(_text, names)], "refused": errors})
+        errors = {_partition_text(name): str(error) for name, error in refused.items()}
+        print_json({outcome: [*map(_partition_text, names)], "refused": errors})
     elif names:
-        print(f"Successfully {what} partition reassignment{'s'[: len(names) != 1]} "
-              f"for {_texts(names)}")  # fmt: skip
+        print(f"Successfully {outcome} partition reassignment{'s'[: len(names) != 1]} "
+              f"for {_partitions_text(names)}")  # fmt: skip
     for error in refused.values():
         print(f"kraftlog reassign: {error}", file=sys.stderr)
 
@@ -328,8 +344,8 @@ def _cancel(client: Client, options: argparse.Namespace) -> int:
     if not names and not options.json:
         print("None of the specified partition reassignments are active.")
     else:
-        done = [name for name in names if name not in refused]
-        _print_outcome(options, "cancelled", done, refused)
+        cancelled = [name for name in names if name not in refused]
+        _print_outcome(options, "cancelled", cancelled, refused)
     if not refused and not options.preserve_throttles:
         _clear_throttles(client, options, targets)
     return int(bool(refused))
@@ -341,11 +357,11 @@ def _verify(client: Client, options: argparse.Namespace) -> int:
     states = _states(client, targets)
     moves = _move_states(client, plan.directories)
     if options.json:
-        print_json({**{_text(name): state for name, state in states.items()}, **moves})
+        print_json({**{_partition_text(name): state for name, state in states.items()}, **moves})
     else:
         print("Status of partition reassignment:")
         for name, state in states.items():
-            print(f"Reassignment of partition {_text(name)} is {state}.")
+            print(f"Reassignment of partition {_partition_text(name)} is {state}.")
         for replica, state in moves.items():
             print(f"Reassignment of replica {replica} is {state}.")
     every = [*states.values(), *moves.values()]
@@ -360,7 +376,7 @@ def _move_states(client: Client, targets: Mapping[ReplicaName, str]) -> dict[str
     from kraftlog.cli import directory_moves
 
     states = directory_moves.states(client, targets)
-    return {directory_moves.text_of(name): state for name, state in states.items()}
+    return {directory_moves.replica_text(name): state for name, state in states.items()}
 
 
 _COMPLETED, _ONGOING = "completed", "still in progress"
@@ -369,7 +385,7 @@ _COMPLETED, _ONGOING = "completed", "still in progress"
 def _states(client: Client, targets: Assignment) -> dict[PartitionName, str]:
     ongoing = client.reassignments()
     partitions = _partitions(client, [topic for topic, _ in targets])
-    found = {}
+    states = {}
     for name, target in targets.items():
         existing = partitions.get(name)
         if name in ongoing:
@@ -380,8 +396,8 @@ def _states(client: Client, targets: Assignment) -> dict[PartitionName, str]:
             state = f"not completed: the replicas are {numbers(existing.replicas)}"
         else:
             state = _COMPLETED
-        found[name] = state
-    return found
+        states[name] = state
+    return states
 
 
 def _list(client: Client, options: argparse.Namespace) -> None:
@@ -407,10 +423,10 @@ def _list(client: Client, options: argparse.Namespace) -> None:
             print(_ongoing_text(name, each))
 
 
-def _ongoing_text(name: PartitionName, each: Reassignment) -> str:
-    text = f"{_text(name)}: replicas: {numbers(each.replicas)}."
-    text += f" adding: {numbers(each.adding)}." if each.adding else ""
-    return text + (f" removing: {numbers(each.removing)}." if each.removing else "")
+def _ongoing_text(name: PartitionName, reassignment: Reassignment) -> str:
+    text = f"{_partition_text(name)}: replicas: {numbers(reassignment.replicas)}."
+    text += f" adding: {numbers(reassignment.adding)}." if reassignment.adding else ""
+    return text + (f" removing: {numbers(reassignment.removing)}." if reassignment.removing else "")
 
 
 # Proposals ---------------------------------------------------------------------------------------
@@ -439,7 +455,7 @@ def _generate(client: Client, options: argparse.Namespace) -> None:
 def _balance(client: Client, options: argparse.Namespace) -> int:
     ongoing = client.reassignments()
     if ongoing and not options.dry_run:
-        raise ClientError(f"there are ongoing reassignments: {_texts(ongoing)}")
+        raise ClientError(f"there are ongoing reassignments: {_partitions_text(ongoing)}")
     names = [topic.name for topic in client.topics()]
     current, changes = _proposal(client, options, names)
     if options.json and options.dry_run:
@@ -459,15 +475,17 @@ def _balance(client: Client, options: argparse.Namespace) -> int:
 def _proposal(
     client: Client, options: argparse.Namespace, topics: Iterable[str]
 ) -> tuple[dict[PartitionName, tuple[int, ...]], dict[PartitionName, tuple[int, ...]]]:
-    """The current replicas, and the changed ones of a balanced assignment."""
+    """The current replicas of all partitions, and the new replicas of those to change."""
     from kraftlog.cli.balance import balanced
 
-    live = {broker.id: broker.rack for broker in client.describe_cluster().brokers}
-    chosen = _broker_list(options.broker_list) or list(live)
-    missing = sorted(set(chosen) - set(live))
+    rack_of_broker = {broker.id: broker.rack for broker in client.describe_cluster().brokers}
+    broker_ids = _broker_list(options.broker_list) or list(rack_of_broker)
+    missing = sorted(set(broker_ids) - set(rack_of_broker))
     if missing:
         raise ClientError(f"broker {missing[0]} is not in the cluster, or is fenced")
-    racks = {each: None if options.disable_rack_aware else live[each] for each in chosen}
+    racks = {
+        each: None if options.disable_rack_aware else rack_of_broker[each] for each in broker_ids
+    }
     current = {name: each.replicas for name, each in _partitions(client, topics).items()}
     return current, balanced(current, racks)
 
@@ -486,7 +504,7 @@ def _print_plan(current: Assignment, changes: Assignment) -> None:
     print_table(
         ("PARTITION", "REPLICAS", "PROPOSED"),
         [
-            (_text(name), numbers(current[name]), numbers(replicas))
+            (_partition_text(name), numbers(current[name]), numbers(replicas))
             for name, replicas in sorted(changes.items())
         ],
     )
@@ -498,7 +516,7 @@ def _print_plan(current: Assignment, changes: Assignment) -> None:
 
 
 def watch(client: Client, targets: Assignment) -> bool:
-    """Show the progress until none is ongoing; return whether all have reached their target."""
+    """Show the progress until no reassignment is ongoing; return whether all have succeeded."""
     progress = ChangeProgress(sys.stderr)
     try:
         while True:
@@ -510,10 +528,12 @@ def watch(client: Client, targets: Assignment) -> bool:
             time.sleep(POLL_S)
     finally:
         progress.end()
-    lost = {name: state for name, state in _states(client, targets).items() if state != _COMPLETED}
-    for name, state in lost.items():
-        print(f"kraftlog reassign: partition {_text(name)}: {state}", file=sys.stderr)
-    return not lost
+    unfinished = {
+        name: state for name, state in _states(client, targets).items() if state != _COMPLETED
+    }
+    for name, state in unfinished.items():
+        print(f"kraftlog reassign: partition {_partition_text(name)}: {state}", file=sys.stderr)
+    return not unfinished
 
 
 def progress_text(

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Any, TextIO
 
-#: Number of steps between updates of the progress.
+#: Number of records between updates of the progress.
 _PROGRESS_STEP = 10_000
 
 
@@ -42,23 +42,24 @@ def size_text(size: int) -> str:
 
 
 def numbers(items: Iterable[int] | None) -> str:
+    """Numbers separated by commas; empty for None."""
     return ",".join(map(str, items or ()))
 
 
 class Progress:
-    """Shows progress on standard error, if that is a terminal."""
+    """Shows a count on standard error, if that is a terminal."""
 
-    def __init__(self, what: str) -> None:
-        self._what = what
+    def __init__(self, unit: str) -> None:
+        self._unit = unit
         self._is_shown = sys.stderr.isatty()
-        self._next = _PROGRESS_STEP
+        self._next_count = _PROGRESS_STEP
         self.count = 0
 
     def add(self, count: int) -> None:
         self.count += count
-        if self._is_shown and self.count >= self._next:
-            self._next = self.count + _PROGRESS_STEP
-            print(f"\r{self.count} {self._what}", end="", file=sys.stderr, flush=True)
+        if self._is_shown and self.count >= self._next_count:
+            self._next_count = self.count + _PROGRESS_STEP
+            print(f"\r{self.count} {self._unit}", end="", file=sys.stderr, flush=True)
 
     def end(self) -> None:
         if self._is_shown and self.count >= _PROGRESS_STEP:

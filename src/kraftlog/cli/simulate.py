@@ -67,8 +67,8 @@ def run(arguments: Sequence[str]) -> int:
     kinds = options.faults.split(",") if options.faults is not None else None
     unknown = [kind for kind in kinds or () if kind not in BY_NAME]
     if options.scenario not in {*scenarios(nodes=options.nodes), "any", CLUSTER} or unknown:
-        what = f"--faults {unknown[0]}" if unknown else f"--scenario {options.scenario}"
-        print(f"kraftlog simulate: unknown {what}; see --list", file=sys.stderr)
+        option = f"--faults {unknown[0]}" if unknown else f"--scenario {options.scenario}"
+        print(f"kraftlog simulate: unknown {option}; see --list", file=sys.stderr)
         return 2
     mode = options.scenario if options.scenario == CLUSTER else "--nodes"
     if mode == CLUSTER and options.nodes:

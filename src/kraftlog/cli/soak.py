@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
     from kraftlog.simulator.run import Outcome
 
-#: Seeds per task of a process: one or two seconds, the time that stopping takes.
+#: Seeds of a task. They take one or two seconds, and a stop waits for running tasks.
 SEEDS_PER_TASK = 10
 RUNS_PER_REPORT = 1000
 
 
 class Soak:
-    """Progress of a soak, stored in `directory`."""
+    """Runs seed after seed; the progress is stored in `directory`."""
 
     def __init__(self, directory: str, first: int | None = None) -> None:
         self.directory = directory
@@ -44,7 +44,7 @@ class Soak:
             return 1
 
     def record_task(self, first: int, outcomes: list[Outcome]) -> None:
-        """Record a finished task; `next-seed` advances only past tasks without a gap."""
+        """Record a finished task; `next-seed` advances to the first seed that is not finished."""
         for outcome in outcomes:
             self.runs += 1
             for situation, times in outcome.coverage.items():
@@ -71,7 +71,7 @@ class Soak:
         self.stopping = True
 
     def run(self) -> int:
-        """Run until stopped; return 0 without failures."""
+        """Run until stopped; return 0 if no run has failed."""
         processes = os.cpu_count() or 1
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self.stop)
@@ -95,6 +95,7 @@ class Soak:
 
 
 def play(first: int) -> list[Outcome]:
+    """Run the seeds of a task, in a worker process; outcomes are returned without fault plans."""
     seeds = range(first, first + SEEDS_PER_TASK)
     return [simulate(scenario_of(seed), seed).replace(plan=()) for seed in seeds]
 

@@ -116,7 +116,7 @@ def _run_cluster(options: argparse.Namespace) -> int:
 
 
 def _stop_at_eof() -> None:
-    """Stop as after SIGTERM once standard input ends, because the process that wrote it ended."""
+    """Send this process SIGTERM once standard input ends, as its writer has ended then."""
     import signal
     from threading import Thread
 
@@ -156,7 +156,7 @@ def read_settings(options: argparse.Namespace) -> tuple[BrokerConfig, list[str]]
 
 
 def _refuse_cluster(data: str) -> None:
-    """Refuse the data directory of a local cluster, which a single node would format as its own."""
+    """Refuse the data directory of a local cluster, as a single node would format it."""
     if os.path.exists(f"{data}/node-1.properties"):
         from kraftlog.errors import StorageError
 
@@ -167,9 +167,11 @@ def _refuse_cluster(data: str) -> None:
 
 
 def _moved_listeners(config: BrokerConfig, host: str | None, port: int | None) -> str:
-    """`listeners` with another host and port for the first client listener, or the first."""
+    """`listeners` with another host and port for the first broker listener, or else the first."""
     first = (config.broker_listeners or config.listeners)[0]
     moved = first.replace(
         host=first.host if host is None else host, port=first.port if port is None else port
     )
-    return ",".join([str(moved if each == first else each) for each in config.listeners])
+    return ",".join(
+        [str(moved if listener == first else listener) for listener in config.listeners]
+    )

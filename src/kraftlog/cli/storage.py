@@ -42,15 +42,15 @@ def _parser() -> argparse.ArgumentParser:
     mapping.add_argument(
         "-r", "--release-version", metavar="RELEASE", help="Kafka release; default: the latest"
     )
-    needs = commands.add_parser(
+    dependencies = commands.add_parser(
         "feature-dependencies", help="print the dependencies of a feature level"
     )
-    needs.add_argument(
+    dependencies.add_argument(
         "-f", "--feature", action="append", required=True, metavar="FEATURE=LEVEL", dest="features"
     )
     commands.add_parser("random-uuid", help="print a random UUID")
-    for each in commands.choices.values():
-        each.add_argument("--json", action="store_true", help="print JSON")
+    for subparser in commands.choices.values():
+        subparser.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
 
@@ -115,10 +115,10 @@ def _format(options: argparse.Namespace) -> int:
             f"{formatted[0]} is already formatted; --ignore-formatted skips it and formats "
             "the others"
         )
-    known = load(files, formatted[0]).cluster_id if formatted else None
+    existing_cluster_id = load(files, formatted[0]).cluster_id if formatted else None
     voters = _voters(options, config)
     formatting = DirectoryFormat(
-        cluster_id=_cluster_id(options.cluster_id or known),
+        cluster_id=_cluster_id(options.cluster_id or existing_cluster_id),
         node_id=config.node_id,
         features=_features(options, is_dynamic=_is_dynamic(options, config)),
         metadata_directory=config.metadata_directory,
@@ -132,15 +132,15 @@ def _format(options: argparse.Namespace) -> int:
     for path in empty:
         is_metadata = path == config.metadata_directory
         directory_id = _directory_id(voters, config.node_id) if is_metadata else new_id()
-        what = _description(config, voters) if is_metadata else "data directory"
+        description = _description(config, voters) if is_metadata else "data directory"
         if not options.json:
-            print(f"Formatting {what} {path} with metadata.version {release}.")
+            print(f"Formatting {description} {path} with metadata.version {release}.")
         format_directory(files, path, directory_id, formatting, read_clock().wall_ms)
     if options.json:
         print_json({"cluster_id": formatting.cluster_id, "formatted": empty})
     elif not empty:
         print("All of the log directories are already formatted.")
-    elif options.cluster_id is None and known is None:
+    elif options.cluster_id is None and existing_cluster_id is None:
         print(
             f"The cluster id is {formatting.cluster_id}: format the other nodes with "
             f"--cluster-id {formatting.cluster_id}."
@@ -149,13 +149,15 @@ def _format(options: argparse.Namespace) -> int:
 
 
 def _is_dynamic(options: argparse.Namespace, config: BrokerConfig) -> bool:
-    """Whether the quorum is dynamic: no file lists its voters."""
-    chosen = options.standalone or options.initial_controllers or options.no_initial_controllers
-    return not config.voters and bool(chosen)
+    """Whether the quorum is dynamic: its voters are in the metadata log, not in the properties."""
+    has_dynamic_option = (
+        options.standalone or options.initial_controllers or options.no_initial_controllers
+    )
+    return not config.voters and bool(has_dynamic_option)
 
 
 def _voters(options: argparse.Namespace, config: BrokerConfig) -> list[Voter] | None:
-    """The initial voters, if this directory gets them."""
+    """The initial voters, if the options give any."""
     starts_quorum = options.standalone or options.initial_controllers
     if config.voters and starts_quorum:
         raise ConfigError(
@@ -225,7 +227,7 @@ def _cluster_id(text: str | None) -> str:
 
 
 def _directory_id(voters: list[Voter] | None, node_id: int) -> Uuid:
-    """The directory id, as in the voters; a random one for a node that is not a voter."""
+    """The directory id that the voters have for this node, or else a random one."""
     for voter in voters or ():
         if voter.id == node_id and voter.directory_id is not None:
             return voter.directory_id
@@ -253,8 +255,8 @@ def _info(options: argparse.Namespace) -> int:
     existing = [path for path in config.directories if os.path.isdir(path)]
     for path in config.directories:
         if path not in existing:
-            what = "is not a directory" if os.path.exists(path) else "does not exist"
-            problems.append(f"{path} {what}")
+            problem = "is not a directory" if os.path.exists(path) else "does not exist"
+            problems.append(f"{path} {problem}")
         elif not files.exists(f"{path}/{NAME}"):
             problems.append(f"{path} is not formatted.")
         else:
@@ -326,22 +328,22 @@ def _feature_dependencies(options: argparse.Namespace) -> int:
         result = f"{name}={level}"
         if name == METADATA_VERSION:
             result += f" ({METADATA_VERSIONS[level]})"
-        needed = DEPENDENCIES.get((name, level))
-        if needed is None:
+        dependencies = DEPENDENCIES.get((name, level))
+        if dependencies is None:
             print(f"{result} has no dependencies.")
             continue
         print(f"{result} requires:")
-        for other, least in needed.items():
-            print(f"    {other}={least} ({METADATA_VERSIONS[least]})")
+        for feature, min_level in dependencies.items():
+            print(f"    {feature}={min_level} ({METADATA_VERSIONS[min_level]})")
     return 0
 
 
 def _random_uuid(options: argparse.Namespace) -> int:
-    made = uuid_text(new_id())
+    uuid = uuid_text(new_id())
     if options.json:
-        print_json(made)
+        print_json(uuid)
     else:
-        print(made)
+        print(uuid)
     return 0
 
 

@@ -1,8 +1,9 @@
-"""Runs the nodes of a local cluster, a process each, until Ctrl-C or SIGTERM.
+"""Runs the nodes of a local cluster, one process each, until Ctrl-C or SIGTERM.
 
-Nodes have process groups of their own, so that a Ctrl-C reaches this process alone, which stops
-them in order. The standard input of each is a pipe that only this process writes to: a node stops
-when it ends, however this process ends. Their output lines are logged with the node in front.
+Each node has its own process group, so that Ctrl-C reaches only the supervisor, which stops the
+nodes in order. The standard input of the nodes is a pipe whose write end only the supervisor has:
+nodes stop when the pipe ends, so that they never outlive the supervisor, even if it is killed. An
+output line of a node is logged after `node N: `.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ if TYPE_CHECKING:
 
 READY = b"kraftlog ready on "
 #: Nodes that have not stopped after this time are killed.
-STOP_LIMIT_S = 30
+STOP_TIMEOUT_S = 30
 READ_SIZE = 1 << 16
 FAILED, KILLED = 1, 130
 
 
 def python_command(*words: str) -> list[str]:
-    """`kraftlog WORDS…` for a process of its own."""
-    # The current directory may hold modules with the names of Python's own.
+    """The command line that runs `kraftlog WORDS…` with this Python."""
+    # -P ignores modules in the current directory, which may have names of Python's own modules.
     safe = [] if sys.path[0] == os.getcwd() else ["-P"]
     return [sys.executable, *safe, "-m", "kraftlog", *words]
 
@@ -42,9 +43,9 @@ class NodeProcess:
         self.node = node
         self.is_ready = False
         self.is_stopping = False
-        #: None while it runs; negative: the signal that ended it.
+        #: The exit code; None while the process runs; negative: the signal that ended it.
         self.code: int | None = None
-        self._line = b""
+        self._partial_line = b""
         self.output, writer = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self.output, False)
         command = python_command("start", node.file, "--stop-at-eof")
@@ -60,18 +61,18 @@ class NodeProcess:
         lines = []
         try:
             while data := os.read(self.output, READ_SIZE):
-                *whole, self._line = (self._line + data).split(b"\n")
-                lines += whole
+                *complete, self._partial_line = (self._partial_line + data).split(b"\n")
+                lines += complete
         except BlockingIOError:
             pass
-        if self.code is not None and self._line:
-            lines.append(self._line)
-            self._line = b""
+        if self.code is not None and self._partial_line:
+            lines.append(self._partial_line)
+            self._partial_line = b""
         self.is_ready = self.is_ready or any(line.startswith(READY) for line in lines)
         return [line.decode(errors="replace") for line in lines if not line.startswith(READY)]
 
     def has_ended(self) -> bool:
-        """Whether it has ended since the last call."""
+        """Whether the process has ended since the last call."""
         if self.code is not None:
             return False
         pid, status = os.waitpid(self.pid, os.WNOHANG)
@@ -84,7 +85,7 @@ class NodeProcess:
             os.kill(self.pid, number)
 
     def stop(self, *, at_once: bool) -> None:
-        """Ask it to stop, without waiting for its controlled shutdown if `at_once`.
+        """Ask the node to stop; with `at_once`, without a controlled shutdown.
 
         SIGCONT comes last, because a paused process does not handle the others.
         """
@@ -96,14 +97,14 @@ class NodeProcess:
 
 
 class Supervisor:
-    """Starts the nodes at once, and stops them: brokers first, then controllers one by one."""
+    """Starts all nodes together; stops the brokers first, then the controllers one by one."""
 
     def __init__(self, nodes: Sequence[LocalNode], on_ready: Callable[[list[int]], None]) -> None:
         self._nodes = nodes
         self._on_ready = on_ready
         self.processes: list[NodeProcess] = []
         self._signals = 0
-        #: Whether all nodes were ready once, and whether something went wrong.
+        #: Whether all nodes have been ready, and whether a node has failed.
         self._was_ready = self._has_failed = False
         self._is_stopping = self._has_killed = False
         self._kill_at_s: float | None = None
@@ -112,9 +113,9 @@ class Supervisor:
         self._majority = len(controllers) // 2 + 1
 
     def run(self) -> int:
-        """Run until all nodes have ended; the exit code."""
+        """Run until all nodes have ended; return the exit code."""
         self._wakeup = self._catch_signals()
-        # The write end stays open as long as this process lives, and in no other.
+        # Only this process has the write end, which stays open as long as it lives.
         lifeline, self._lifeline_end = os.pipe2(os.O_CLOEXEC)
         try:
             for node in self._nodes:
@@ -149,7 +150,7 @@ class Supervisor:
             process.signal(number)
 
     def _step(self) -> None:
-        """Wait for a line, a signal or an end, and act on it."""
+        """Wait for output, a signal or the end of a process, and handle it."""
         wait_ms = None
         if self._kill_at_s is not None:
             wait_ms = max(self._kill_at_s - time.monotonic(), 0) * 1000  # noqa: TID251 - this is a host
@@ -161,7 +162,7 @@ class Supervisor:
                 self._write_lines(process)
                 self._poll.unregister(process.output)
                 os.close(process.output)
-                self._note_end(process)
+                self._log_end(process)
             elif process.output in ready:
                 self._write_lines(process)
         if not self._was_ready and all(process.is_ready for process in self.processes):
@@ -173,8 +174,8 @@ class Supervisor:
         for line in process.read():
             log_line(f"node {process.node.id}: {line}")
 
-    def _note_end(self, process: NodeProcess) -> None:
-        """Log the end of a node that was not stopped by this process, or that has failed."""
+    def _log_end(self, process: NodeProcess) -> None:
+        """Log the end of a node, unless it is what the supervisor has asked for."""
         code = process.code
         assert code is not None
         if process.is_stopping and code in {0, -signal.SIGTERM, -signal.SIGINT}:
@@ -182,10 +183,14 @@ class Supervisor:
         if self._has_killed and code == -signal.SIGKILL:
             return
         self._has_failed = self._has_failed or code != 0
-        how = "stopped"
+        outcome = "stopped"
         if code:
-            how = f"ended with exit code {code}" if code > 0 else f"was ended by {_name(-code)}"
-        line = f"kraftlog: node {process.node.id} (pid {process.pid}) {how}"
+            outcome = (
+                f"ended with exit code {code}"
+                if code > 0
+                else f"was ended by {_signal_name(-code)}"
+            )
+        line = f"kraftlog: node {process.node.id} (pid {process.pid}) {outcome}"
         if not (self._was_ready or self._is_stopping):
             self._has_failed = True
             log_line(f"{line} before the cluster was ready: the other nodes are stopped")
@@ -193,14 +198,14 @@ class Supervisor:
         elif self._is_stopping:
             log_line(line)
         else:
-            left = len(self._running())
+            running_count = len(self._running())
             log_line(
-                f"{line}; {left} of {len(self.processes)} nodes still run. "
+                f"{line}; {running_count} of {len(self.processes)} nodes still run. "
                 f"To start it again: kraftlog start {process.node.file}"
             )
 
     def _continue_stopping(self) -> None:
-        """Stop the next nodes once those before them have ended."""
+        """Once stopping: stop the next nodes after the previous ones have ended; kill late ones."""
         self._is_stopping = self._is_stopping or self._signals > 0
         if not self._is_stopping:
             return
@@ -208,7 +213,7 @@ class Supervisor:
         if self._signals > 1 or is_late:
             if is_late:
                 self._has_failed = True
-                log_line(f"kraftlog: nodes that do not stop within {STOP_LIMIT_S} s are killed")
+                log_line(f"kraftlog: nodes that do not stop within {STOP_TIMEOUT_S} s are killed")
             self._kill_at_s = None
             self._has_killed = True
             self._signal_all(signal.SIGKILL)
@@ -216,13 +221,14 @@ class Supervisor:
         running = self._running()
         if any(process.is_stopping for process in running):
             return
-        self._stop_some(running)
-        self._kill_at_s = time.monotonic() + STOP_LIMIT_S  # noqa: TID251 - this is a host
+        self._stop_next(running)
+        self._kill_at_s = time.monotonic() + STOP_TIMEOUT_S  # noqa: TID251 - this is a host
 
-    def _stop_some(self, running: Sequence[NodeProcess]) -> None:
-        """Stop brokers, then one controller after the other.
+    def _stop_next(self, running: Sequence[NodeProcess]) -> None:
+        """Stop the running brokers or, if there are none left, one controller.
 
-        So each can hand over its leadership. Without a quorum none can: then all stop at once.
+        In this order each can hand over its leadership. Without a quorum none can: then all nodes
+        stop at once.
         """
         brokers = [process for process in running if not process.node.controller]
         has_quorum = self._was_ready and len(running) - len(brokers) >= self._majority
@@ -232,7 +238,7 @@ class Supervisor:
             process.stop(at_once=not has_quorum)
 
 
-def _name(number: int) -> str:
+def _signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:

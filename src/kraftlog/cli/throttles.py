@@ -1,10 +1,10 @@
-"""Throttles of reassignments: the settings that kafka-reassign-partitions sets and clears too."""
+"""Throttles of reassignments: the configs that kafka-reassign-partitions sets and clears, too."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 
-from kraftlog.client.configs import BROKER, TOPIC, is_set_here
+from kraftlog.client.configs import BROKER, TOPIC, is_set_dynamically
 from kraftlog.types import METADATA_TOPIC
 from kraftlog.value import TYPE_CHECKING
 
@@ -19,29 +19,35 @@ if TYPE_CHECKING:
 #: The broker config that limits moves between its log directories, in bytes per second.
 LOG_DIR_MOVE_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 LEADER, FOLLOWER = "leader.replication.throttled", "follower.replication.throttled"
-KINDS = {"brokers": BROKER, "topics": TOPIC}
+RESOURCE_TYPES = {"brokers": BROKER, "topics": TOPIC}
 
 
 def throttle(client: Client, current: Assignment, targets: Assignment, rate: int) -> None:
     """Limit replication from the current replicas to those that are added, in bytes per second."""
     brokers: set[int] = set()
-    lists: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    throttled_replicas: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for (topic, index), target in sorted(targets.items()):
         sources = current[topic, index]
         added = [broker for broker in target if broker not in sources]
         if added:
             brokers.update(sources, added)
-            lists[topic][f"{LEADER}.replicas"] += [f"{index}:{broker}" for broker in sources]
-            lists[topic][f"{FOLLOWER}.replicas"] += [f"{index}:{broker}" for broker in added]
-    for topic, replicas in lists.items():
-        client.alter_configs("topics", topic, {key: ",".join(it) for key, it in replicas.items()})
+            throttled_replicas[topic][f"{LEADER}.replicas"] += [
+                f"{index}:{broker}" for broker in sources
+            ]
+            throttled_replicas[topic][f"{FOLLOWER}.replicas"] += [
+                f"{index}:{broker}" for broker in added
+            ]
+    for topic, replicas in throttled_replicas.items():
+        client.alter_configs(
+            "topics", topic, {key: ",".join(entries) for key, entries in replicas.items()}
+        )
     for broker in sorted(brokers):
         rates = {f"{LEADER}.rate": rate, f"{FOLLOWER}.rate": rate}
         client.alter_configs("brokers", str(broker), rates)
 
 
 def clear_throttles(client: Client, topics: Iterable[str]) -> list[str]:
-    """Remove all throttles of the brokers and topics; return those that had some."""
+    """Remove the throttles of all brokers and of these topics; return those that had any."""
     brokers = [str(broker.id) for broker in client.describe_cluster().brokers]
     return [
         *_clear(
@@ -50,7 +56,7 @@ def clear_throttles(client: Client, topics: Iterable[str]) -> list[str]:
         *_clear(
             client,
             "topics",
-            sorted({*topics} - {METADATA_TOPIC}),  # which has no configs
+            sorted({*topics} - {METADATA_TOPIC}),  # the metadata topic has no configs
             {f"{LEADER}.replicas", f"{FOLLOWER}.replicas"},
         ),
     ]
@@ -64,7 +70,7 @@ def _clear(
         keys = [
             setting.name
             for setting in client.describe_configs(kind, name)
-            if setting.name in throttles and is_set_here(KINDS[kind], setting)
+            if setting.name in throttles and is_set_dynamically(RESOURCE_TYPES[kind], setting)
         ]
         if keys:
             client.alter_configs(kind, name, dict.fromkeys(keys))

@@ -62,8 +62,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--if-not-exists", action="store_true", help="succeed if the topic exists")
     parser.add_argument("--exclude-internal", action="store_true", help="exclude internal topics")
-    for name, what in _FILTERS.items():
-        parser.add_argument(f"--{name}", action="store_true", help=f"only {what}")
+    for name, filtered in _FILTERS.items():
+        parser.add_argument(f"--{name}", action="store_true", help=f"only {filtered}")
     parser.add_argument("--partition-size-limit-per-response", type=int, default=2000, metavar="N")
     add_consistency(parser)
     return parser
@@ -93,20 +93,20 @@ def _list(client: Client, options: argparse.Namespace) -> None:
 
 
 def _selected_topics(client: Client, options: argparse.Namespace) -> list[Topic]:
-    """Topics selected by --topic and --topic-id; fails if a named one does not exist."""
-    found = client.topics(linearizable=is_linearizable(options))
+    """The topics that the options select; raises if none, except with --list or --if-exists."""
+    topics = client.topics(linearizable=is_linearizable(options))
     if options.topic_id is not None:
-        wanted = uuid_from_text(options.topic_id)
-        found = [topic for topic in found if topic.id == wanted]
+        topic_id = uuid_from_text(options.topic_id)
+        topics = [topic for topic in topics if topic.id == topic_id]
     elif options.topic is not None:
-        names = matching([topic.name for topic in found], options.topic)
-        found = [topic for topic in found if topic.name in names]
+        names = matching([topic.name for topic in topics], options.topic)
+        topics = [topic for topic in topics if topic.name in names]
     requested = options.topic_id or options.topic
-    if requested and not found and not options.if_exists and options.action != "list":
+    if requested and not topics and not options.if_exists and options.action != "list":
         raise ClientError(f"topic {requested} does not exist")
     if options.exclude_internal:
-        found = [topic for topic in found if not topic.is_internal]
-    return found
+        topics = [topic for topic in topics if not topic.is_internal]
+    return topics
 
 
 def _describe(client: Client, options: argparse.Namespace) -> None:
@@ -120,12 +120,12 @@ def _describe(client: Client, options: argparse.Namespace) -> None:
         configs = client.describe_configs("topics", topic.name, linearizable=linearizable)
         settings = {each.name: each for each in configs}
         partitions = [p for p in topic.partitions if _is_selected(p, settings, options)]
-        own = {name: each.value for name, each in sorted(settings.items()) if _is_set(each)}
+        overrides = {name: each.value for name, each in sorted(settings.items()) if _is_set(each)}
         if options.topics_with_overrides:
-            if own:
-                shown.append((topic, [], own))
+            if overrides:
+                shown.append((topic, [], overrides))
         elif partitions or not _is_filtered(options):
-            shown.append((topic, partitions, own))
+            shown.append((topic, partitions, overrides))
     if options.json:
         print_json([_as_json(*each) for each in shown])
     else:
@@ -137,33 +137,34 @@ def _is_set(setting: Setting) -> bool:
 
 
 def _is_filtered(options: argparse.Namespace) -> bool:
+    # All filters of partitions; the last one, topics-with-overrides, is for topics.
     return any(getattr(options, name.replace("-", "_")) for name in list(_FILTERS)[:4])
 
 
 def _is_selected(
     partition: Partition, settings: dict[str, Setting], options: argparse.Namespace
 ) -> bool:
-    least = int(settings["min.insync.replicas"].value or 1)
+    min_isr = int(settings["min.insync.replicas"].value or 1)
     in_sync = len(partition.isr)
-    tests = (
+    filters = (
         (options.under_replicated_partitions, partition.is_under_replicated),
         (options.unavailable_partitions, partition.leader < 0),
-        (options.under_min_isr_partitions, in_sync < least),
-        (options.at_min_isr_partitions, in_sync == least),
+        (options.under_min_isr_partitions, in_sync < min_isr),
+        (options.at_min_isr_partitions, in_sync == min_isr),
     )
-    return all(holds for is_wanted, holds in tests if is_wanted)
+    return all(matches for is_requested, matches in filters if is_requested)
 
 
 def _print_described(
     shown: list[tuple[Topic, list[Partition], dict[str, str | None]]], options: argparse.Namespace
 ) -> None:
-    for topic, partitions, own in shown:
-        copies = len(topic.partitions[0].replicas) if topic.partitions else 0
-        overrides = ", ".join(f"{key}={value}" for key, value in own.items())
+    for topic, partitions, overrides_of_topic in shown:
+        replication_factor = len(topic.partitions[0].replicas) if topic.partitions else 0
+        overrides = ", ".join(f"{key}={value}" for key, value in overrides_of_topic.items())
         count = len(topic.partitions)
         print(
             f"{topic.name}  id {uuid_text(topic.id)}  {count} partition{'s'[: count != 1]}  "
-            f"replication {copies}"
+            f"replication {replication_factor}"
         )
         if overrides:
             print(f"  {overrides}")
@@ -186,14 +187,14 @@ def _print_described(
 
 
 def _as_json(
-    topic: Topic, partitions: list[Partition], own: dict[str, str | None]
+    topic: Topic, partitions: list[Partition], overrides: dict[str, str | None]
 ) -> dict[str, object]:
     return {
         "topic": topic.name,
         "id": uuid_text(topic.id),
         "internal": topic.is_internal,
         "partition_count": len(topic.partitions),
-        "configs": own,
+        "configs": overrides,
         "partitions": [
             {
                 "partition": p.index,
@@ -213,15 +214,15 @@ def _as_json(
 def _create(client: Client, options: argparse.Namespace) -> None:
     require_options(options, "topic")
     assignment = _assignment(options.replica_assignment)
-    numbers = options.partitions, options.replication_factor
-    if assignment and numbers != (None, None):
+    counts = options.partitions, options.replication_factor
+    if assignment and counts != (None, None):
         raise UsageError(
             "--replica-assignment replaces --partitions and --replication-factor; remove them"
         )
     try:
         client.create_topic(
             options.topic,
-            *[-1 if number is None else number for number in numbers],
+            *[-1 if count is None else count for count in counts],
             configs=parse_pairs(options.config),
             assignment=dict(enumerate(assignment)) if assignment else None,
         )
@@ -243,10 +244,10 @@ def _alter(client: Client, options: argparse.Namespace) -> None:
     if options.config:
         raise UsageError("topic configs are altered by kraftlog configs --alter --topic")
     assignment = _assignment(options.replica_assignment)
-    chosen = _selected_topics(client, options)
+    topics = _selected_topics(client, options)
     if options.remove_partitions and assignment:
         raise UsageError("--remove-partitions adds no partitions; remove --replica-assignment")
-    for topic in chosen:
+    for topic in topics:
         if options.remove_partitions:
             client.remove_partitions(topic.name, options.partitions)
             continue
@@ -255,20 +256,20 @@ def _alter(client: Client, options: argparse.Namespace) -> None:
                 f"topic {topic.name} has {len(topic.partitions)} partitions; --remove-partitions "
                 "deletes the last ones with their records"
             )
-        new = assignment[len(topic.partitions) :] if assignment else None
-        client.create_partitions(topic.name, options.partitions, new)
+        new_assignment = assignment[len(topic.partitions) :] if assignment else None
+        client.create_partitions(topic.name, options.partitions, new_assignment)
     _print_outcome(
-        options, *[f"altered {t.name}" for t in chosen], altered=[t.name for t in chosen]
+        options, *[f"altered {t.name}" for t in topics], altered=[t.name for t in topics]
     )
 
 
 def _delete(client: Client, options: argparse.Namespace) -> None:
     require_options(options, "topic")
-    chosen = _selected_topics(client, options)
-    for topic in chosen:
+    topics = _selected_topics(client, options)
+    for topic in topics:
         client.delete_topic(topic.name)
     _print_outcome(
-        options, *[f"deleted {t.name}" for t in chosen], deleted=[t.name for t in chosen]
+        options, *[f"deleted {t.name}" for t in topics], deleted=[t.name for t in topics]
     )
 
 

@@ -25,10 +25,10 @@ def run(client: Client, options: argparse.Namespace) -> int:
         _show_plan(client, targets, options)
         return 0
     client.reassign_voters(targets)
-    reached = options.no_wait or _watch(client, targets)
+    is_done = options.no_wait or _watch(client, targets)
     if options.json:
         print_json({"targets": targets, "voters": _voters(client.describe_quorum())})
-    return 0 if reached else 1
+    return 0 if is_done else 1
 
 
 def _ids(text: str) -> list[int]:
@@ -52,8 +52,8 @@ def _cancel(client: Client, options: argparse.Namespace) -> int:
     elif before.targets is None:
         print(f"no reassignment of the voters is in progress: they are {_listed(voters)}")
     else:
-        does = "would be cancelled" if options.dry_run else "was cancelled"
-        print(f"the move to {_listed(before.targets)} {does}: the voters are {_listed(voters)}")
+        outcome = "would be cancelled" if options.dry_run else "was cancelled"
+        print(f"the move to {_listed(before.targets)} {outcome}: the voters are {_listed(voters)}")
     return 0
 
 
@@ -87,7 +87,7 @@ def _listed(ids: list[int] | tuple[int, ...]) -> str:
 
 
 def _watch(client: Client, targets: list[int]) -> bool:
-    """Show the progress until the targets are reached; False if they were replaced."""
+    """Show the progress until the targets are reached; False if they were cancelled or replaced."""
     progress = ChangeProgress(sys.stderr)
     try:
         while True:
@@ -100,8 +100,8 @@ def _watch(client: Client, targets: list[int]) -> bool:
         progress.end()
     if quorum.targets is None and _voters(quorum) == targets:
         return True
-    now = "was cancelled" if quorum.targets is None else f"is now to {_listed(quorum.targets)}"
-    print(f"kraftlog quorum reassign: the move {now}", file=sys.stderr)
+    outcome = "was cancelled" if quorum.targets is None else f"is now to {_listed(quorum.targets)}"
+    print(f"kraftlog quorum reassign: the move {outcome}", file=sys.stderr)
     return False
 
 

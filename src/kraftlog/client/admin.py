@@ -6,8 +6,8 @@
         for voter in admin.describe_quorum().voters:
             print(voter.id, voter.log_end_offset)
 
-Every call blocks until it succeeds, is refused, or `timeout_s` is over. To find the cause of a
-time-out takes up to two seconds more. Use it in one thread.
+Every call blocks until it succeeds, is refused, or `timeout_s` is over. After a timeout, finding
+its cause takes up to two seconds more. Use an admin in one thread.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 
 
 class Listener(Value):
-    """A listener of a controller; `name` is that of the controller listener in its settings."""
+    """The controller listener of a controller; `name` is the one in `controller.listener.names`."""
 
     name: str
     host: str
@@ -45,11 +45,12 @@ class Listener(Value):
 
 
 class RepairPlan(Value):
-    """What the repair of a directory would do; `loss` confirms what may be lost ("" if nothing)."""
+    """What the repair of a directory would do."""
 
     lines: tuple[str, ...]
     current_voters: tuple[int, ...]
     new_voters: tuple[int, ...]
+    #: The value of --accept-loss that accepts the possible losses; empty if nothing can be lost.
     loss: str
 
 
@@ -85,23 +86,23 @@ class Admin(ConnectedToCluster):
         *,
         dry_run: bool = False,
     ) -> AddVoterPlan:
-        """Add a controller, which fetches already, to the voters; returns once it is committed.
+        """Add a controller that fetches already to the voters; return once that is committed.
 
-        The plan is what the leader described before. With `dry_run` nothing changes. `ConfigError`
-        says that the controller is a voter, does not fetch or has never caught up, that no
-        majority fetches, that a change is unfinished, or that kraft.version is 0. Whether the
-        leader reaches the listeners, and which kraft.version the controller supports, is not
-        checked.
+        The plan shows the quorum before the change. With `dry_run` nothing changes; `ConfigError`
+        is raised if the controller is a voter, does not fetch or has never caught up, if no
+        majority fetches, if a change is unfinished, or if kraft.version is 0. A dry run does not
+        check whether the leader reaches the listeners, nor which kraft.version the controller
+        supports.
         """
         arguments.number("voter", voter)
-        found = _uuid(directory)
+        directory_id = _uuid(directory)
         addresses = _listeners(listeners)
-        limit = self.cluster.deadline()
+        deadline = self.cluster.deadline()
         if dry_run:
-            return voter_plans.plan_addition(self.cluster, voter, found, limit)
-        quorum = voter_plans.describe_before_adding(self.cluster, voter, limit)
-        voter_plans.add(self.cluster, voter, found, addresses, limit)
-        return voter_plans.addition_plan(quorum, voter, found)
+            return voter_plans.plan_addition(self.cluster, voter, directory_id, deadline)
+        quorum = voter_plans.describe_before_adding(self.cluster, voter, deadline)
+        voter_plans.add(self.cluster, voter, directory_id, addresses, deadline)
+        return voter_plans.addition_plan(quorum, voter, directory_id)
 
     def remove_voter(
         self, voter: int, directory: Uuid | str | None = None, *, dry_run: bool = False
@@ -111,13 +112,13 @@ class Admin(ConnectedToCluster):
         With `dry_run` nothing changes; only whether there is such a voter is checked.
         """
         arguments.number("voter", voter)
-        found = None if directory is None else _uuid(directory)
-        limit = self.cluster.deadline()
-        if found is None or dry_run:
-            found = nodes.voter_directory(self.cluster, voter, found, limit)
+        directory_id = None if directory is None else _uuid(directory)
+        deadline = self.cluster.deadline()
+        if directory_id is None or dry_run:
+            directory_id = nodes.voter_directory(self.cluster, voter, directory_id, deadline)
         if not dry_run:
-            nodes.remove_voter(self.cluster, voter, found, limit)
-        return found
+            nodes.remove_voter(self.cluster, voter, directory_id, deadline)
+        return directory_id
 
     def update_voter(
         self,
@@ -127,11 +128,12 @@ class Admin(ConnectedToCluster):
         versions: tuple[int, int] = (0, 1),
         dry_run: bool = False,
     ) -> Uuid:
-        """Change the listeners of a voter, and its range of kraft.version; needs controllers.
+        """Change the listeners of a voter and its range of kraft.version.
 
-        It is for a controller that is down and will return at another address: a running one keeps
-        its own record current, and undoes the change. Returns the directory id of the voter. With
-        `dry_run` nothing changes; only whether there is such a voter is checked.
+        `servers` have to be controllers. This is for a controller that is down and will return at
+        another address: a running one updates its own record, which undoes the change. Returns the
+        directory id of the voter. With `dry_run` nothing changes; only whether there is such a
+        voter is checked.
         """
         arguments.number("voter", voter)
         addresses = _listeners(listeners)
@@ -145,16 +147,16 @@ class Admin(ConnectedToCluster):
         """Move the quorum to these voters, one by one; None cancels an unfinished move.
 
         Returns once the targets are committed: `describe_quorum` shows them until they are reached.
-        The leader has to be a node of kraftlog. With `dry_run` nothing changes. `ConfigError` says
-        that the targets are not different ids, that no move can be cancelled, or that kraft.version
-        is 0.
+        The leader has to be a node of kraftlog. With `dry_run` nothing changes; `ConfigError` is
+        raised if the targets are not distinct ids, if there is no move to cancel, or if
+        kraft.version is 0.
         """
-        limit = self.cluster.deadline()
-        quorum = nodes.quorum(self.cluster, limit)
+        deadline = self.cluster.deadline()
+        quorum = nodes.quorum(self.cluster, deadline)
         if dry_run:
-            voter_plans.check_reassignment(self.cluster, quorum, targets, limit)
+            voter_plans.check_reassignment(self.cluster, quorum, targets, deadline)
         else:
-            nodes.reassign_voters(self.cluster, targets, limit)
+            nodes.reassign_voters(self.cluster, targets, deadline)
         return voter_plans.reassignment_plan(quorum, targets)
 
     @staticmethod
@@ -169,30 +171,36 @@ class Admin(ConnectedToCluster):
         from kraftlog.server.files import OsFiles
         from kraftlog.types import NULL_UUID
 
-        wanted = VoterSet(
+        new_voters = VoterSet(
             tuple(
-                Voter(ReplicaKey(number, NULL_UUID), (Endpoint(at.name, at.host, at.port),))
-                for number, at in sorted(voters, key=lambda item: item[0])
+                Voter(
+                    ReplicaKey(node_id, NULL_UUID),
+                    (Endpoint(listener.name, listener.host, listener.port),),
+                )
+                for node_id, listener in sorted(voters, key=lambda item: item[0])
             )
         )
         survivor = SurvivingDirectory(OsFiles(), data.rstrip("/") or "/")
         try:
-            remains = survivor.state
+            state = survivor.state
             return RepairPlan(
-                (*survivor.recovery, *describe_repair(remains, wanted)),
-                remains.voters.ids,
-                wanted.ids,
-                remains.point if possible_losses(remains) else "",
+                (*survivor.recovery, *describe_repair(state, new_voters)),
+                state.voters.ids,
+                new_voters.ids,
+                state.point if possible_losses(state) else "",
             )
         finally:
             survivor.close()
 
 
-def _uuid(given: Uuid | str) -> Uuid:
-    return uuid_from_text(given) if isinstance(given, str) else given
+def _uuid(directory: Uuid | str) -> Uuid:
+    return uuid_from_text(directory) if isinstance(directory, str) else directory
 
 
-def _listeners(given: Sequence[Listener | tuple[str, str, int]]) -> list[tuple[str, str, int]]:
+def _listeners(listeners: Sequence[Listener | tuple[str, str, int]]) -> list[tuple[str, str, int]]:
     return [
-        (each.name, each.host, each.port) if isinstance(each, Listener) else each for each in given
+        (listener.name, listener.host, listener.port)
+        if isinstance(listener, Listener)
+        else listener
+        for listener in listeners
     ]

@@ -1,7 +1,4 @@
-"""Checks arguments before a request is sent.
-
-Errors name the argument and what is expected, instead of failing deep inside.
-"""
+"""Checks arguments before a request is sent; errors name the argument and what is expected."""
 
 from __future__ import annotations
 
@@ -19,76 +16,78 @@ MAX_INT32 = 2**31 - 1
 MAX_INT64 = 2**63 - 1
 
 
-def text(what: str, given: Any, example: str = "") -> str:
-    if not isinstance(given, str):
+def text(argument: str, value: Any, example: str = "") -> str:
+    if not isinstance(value, str):
         wanted = f"a text such as {example!r}" if example else "a text"
-        raise TypeError(f"{what} {given!r}: expected {wanted}")
-    return given
+        raise TypeError(f"{argument} {value!r}: expected {wanted}")
+    return value
 
 
-def number(what: str, given: Any, least: int = 0, most: int = MAX_INT32) -> int:
-    if not isinstance(given, int) or isinstance(given, bool):
-        raise TypeError(f"{what} {given!r}: expected a whole number")
-    if not least <= given <= most:
-        raise ValueError(f"{what} {given}: expected {least} to {most}")
-    return given
+def number(argument: str, value: Any, minimum: int = 0, maximum: int = MAX_INT32) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{argument} {value!r}: expected a whole number")
+    if not minimum <= value <= maximum:
+        raise ValueError(f"{argument} {value}: expected {minimum} to {maximum}")
+    return value
 
 
-def seconds(what: str, given: Any) -> float:
-    if not isinstance(given, int | float) or isinstance(given, bool):
-        raise TypeError(f"{what} {given!r}: expected a number of seconds")
-    if not given >= 0:
-        raise ValueError(f"{what} {given}: expected at least 0")
-    return given
+def seconds(argument: str, value: Any) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise TypeError(f"{argument} {value!r}: expected a number of seconds")
+    if not value >= 0:
+        raise ValueError(f"{argument} {value}: expected at least 0")
+    return value
 
 
 def time_of(given: str) -> datetime:
     """Parse a time in ISO 8601; it is in UTC unless it names a zone. Raises `ValueError`."""
     from datetime import UTC, datetime
 
-    when = datetime.fromisoformat(given)
-    return when if when.tzinfo else when.replace(tzinfo=UTC)
+    time = datetime.fromisoformat(given)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def time_ms(given: str) -> int:
-    """The same in milliseconds since 1970, as timestamps of records."""
+    """Parse a time as `time_of` does, into milliseconds since 1970 like those of records."""
     return round(time_of(given).timestamp() * 1000)
 
 
-def mapping(what: str, given: Any, example: str) -> Mapping[Any, Any]:
-    if not hasattr(given, "items"):
-        raise TypeError(f"{what} {given!r}: expected a dict such as {example}")
-    return given  # type: ignore[no-any-return]  # duck typing
+def mapping(argument: str, value: Any, example: str) -> Mapping[Any, Any]:
+    if not hasattr(value, "items"):
+        raise TypeError(f"{argument} {value!r}: expected a dict such as {example}")
+    return value  # type: ignore[no-any-return]  # duck typing
 
 
-def texts(what: str, given: Any) -> list[str]:
-    return [text(what, each) for each in _collection(what, given, '["a-topic"]')]
+def texts(argument: str, value: Any) -> list[str]:
+    return [text(argument, each) for each in _collection(argument, value, '["a-topic"]')]
 
 
-def numbers(what: str, given: Any) -> list[int]:
-    return [number(what, each) for each in _collection(what, given, "[0, 1]")]
+def numbers(argument: str, value: Any) -> list[int]:
+    return [number(argument, each) for each in _collection(argument, value, "[0, 1]")]
 
 
-def partition_names(what: str, given: Any) -> list[PartitionName]:
-    names = _collection(what, given, '[("a-topic", 0)]')
-    return [_partition_name(what, each) for each in names]
+def partition_names(argument: str, value: Any) -> list[PartitionName]:
+    names = _collection(argument, value, '[("a-topic", 0)]')
+    return [_partition_name(argument, each) for each in names]
 
 
-def partition_offsets(what: str, given: Any, least: int = 0) -> dict[PartitionName, int]:
-    offsets = mapping(what, given, '{("a-topic", 0): 42}')
+def partition_offsets(argument: str, value: Any, minimum: int = 0) -> dict[PartitionName, int]:
+    offsets = mapping(argument, value, '{("a-topic", 0): 42}')
     return {
-        _partition_name(what, name): number(f"{what} of {name!r}", offset, least, MAX_INT64)
+        _partition_name(argument, name): number(
+            f"{argument} of {name!r}", offset, minimum, MAX_INT64
+        )
         for name, offset in offsets.items()
     }
 
 
-def _collection(what: str, given: Any, example: str) -> Iterable[Any]:
-    if isinstance(given, str | bytes) or not hasattr(given, "__iter__"):
-        raise TypeError(f"{what} {given!r}: expected several, such as {example}")
-    return given  # type: ignore[no-any-return]  # checked above
+def _collection(argument: str, value: Any, example: str) -> Iterable[Any]:
+    if isinstance(value, str | bytes) or not hasattr(value, "__iter__"):
+        raise TypeError(f"{argument} {value!r}: expected several, such as {example}")
+    return value  # type: ignore[no-any-return]  # checked above
 
 
-def _partition_name(what: str, given: Any) -> PartitionName:
-    if not isinstance(given, tuple) or len(given) != 2:
-        raise TypeError(f'{what}: {given!r}: expected a topic and a partition: ("a-topic", 0)')
-    return text("topic", given[0]), number("partition", given[1])
+def _partition_name(argument: str, value: Any) -> PartitionName:
+    if not isinstance(value, tuple) or len(value) != 2:
+        raise TypeError(f'{argument}: {value!r}: expected a topic and a partition: ("a-topic", 0)')
+    return text("topic", value[0]), number("partition", value[1])

@@ -1,8 +1,9 @@
 """Sends finished batches, with several requests in flight to each leader.
 
-It is for callers that encode many records at once; `producer` collects single ones. Batches of a
-partition are written in the order in which they were sent, each once, if the sender is idempotent:
-after a failure all unacknowledged batches are sent again, with the same sequence numbers.
+It is for callers that encode many records at once; `producer` collects single records. If the
+sender is idempotent, the batches of a partition are written in the order in which they were sent,
+each exactly once: after a failure all unacknowledged batches are sent again, with the same sequence
+numbers.
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ if TYPE_CHECKING:
 
 #: Brokers keep the sequence numbers of a producer's last five batches of a partition.
 MAX_IN_FLIGHT = 5
-#: Batches of several partitions travel in one request until it has this many bytes.
+#: A request has batches of several partitions, up to this many bytes in total.
 REQUEST_BYTES = 4 << 20
 
 
 class BatchSender:
-    """Not thread-safe. After an error that is raised, the next batch begins a new producer id."""
+    """Sends batches; not thread-safe. After it has raised an error, it gets a new producer id."""
 
     def __init__(
         self,
@@ -75,8 +76,8 @@ class BatchSender:
         self._unacknowledged: dict[PartitionName, deque[BatchInFlight]] = {}
         self._connections: dict[int, Connection] = {}
         self._in_flight: dict[int, deque[BatchesByPartition]] = {}
-        #: Partitions whose first batch since the last flush is sent. The second waits for it: a
-        #: broker that does not know the producer would accept the second without the first.
+        #: Partitions whose first batch since the last flush is acknowledged. A second batch waits
+        #: for that: a broker that does not know the producer would accept it without the first one.
         self._started: set[PartitionName] = set()
 
     def close(self) -> None:
@@ -89,11 +90,13 @@ class BatchSender:
         with self._reset_on_error():
             rounds = self._rounds([self._new_batch(name, batch) for name, batch in batches])
             with self._resend_on_error():
-                for together in rounds:
-                    for leader, part in self._by_leader(together, self._deadline()).items():
-                        self._send_request(leader, part)
-                    if self._is_idempotent and not together.keys() <= self._started:
-                        self._started.update(together)
+                for round_batches in rounds:
+                    for leader, leader_batches in self._by_leader(
+                        round_batches, self._deadline()
+                    ).items():
+                        self._send_request(leader, leader_batches)
+                    if self._is_idempotent and not round_batches.keys() <= self._started:
+                        self._started.update(round_batches)
                         self._receive_all()
 
     def flush(self) -> None:
@@ -113,7 +116,7 @@ class BatchSender:
 
     @contextmanager
     def _reset_on_error(self) -> Iterator[None]:
-        """After an error forget all batches; the next one begins a new producer id."""
+        """After an error forget all batches, sequence numbers and the producer id."""
         try:
             yield
         except BaseException:
@@ -140,7 +143,7 @@ class BatchSender:
             sequence = self._sequences.get(name, 0)
             self._sequences[name] = (sequence + batch.count) % SEQUENCES
         producer_id, epoch = self._identity
-        made = wrap_records(
+        encoded = wrap_records(
             batch.records,
             batch.count,
             base_timestamp=batch.base_timestamp,
@@ -151,13 +154,13 @@ class BatchSender:
             producer_epoch=epoch,
             base_sequence=sequence,
         )
-        sending = BatchInFlight(name, made, batch.count)
-        self._unacknowledged.setdefault(name, deque()).append(sending)
-        return sending
+        in_flight = BatchInFlight(name, encoded, batch.count)
+        self._unacknowledged.setdefault(name, deque()).append(in_flight)
+        return in_flight
 
     def _rounds(self, batches: Sequence[BatchInFlight]) -> Iterator[BatchesByPartition]:
-        """Yield batches to send together: one of each partition, and a limited number of bytes."""
-        together: BatchesByPartition = {}
+        """Yield rounds of batches: at most one of each partition, and a limited number of bytes."""
+        round_batches: BatchesByPartition = {}
         size = 0
         queues: dict[PartitionName, deque[BatchInFlight]] = {}
         for batch in batches:
@@ -168,29 +171,29 @@ class BatchSender:
                 if not queues[name]:
                     del queues[name]
                 is_full = size + len(batch.batch) > self._request_bytes
-                if together and (name in together or is_full):
-                    yield together
-                    together, size = {}, 0
-                together[name] = batch
+                if round_batches and (name in round_batches or is_full):
+                    yield round_batches
+                    round_batches, size = {}, 0
+                round_batches[name] = batch
                 size += len(batch.batch)
-        if together:
-            yield together
+        if round_batches:
+            yield round_batches
 
     def _by_leader(
         self, batches: BatchesByPartition, deadline: Deadline
     ) -> dict[int, BatchesByPartition]:
-        found: dict[int, BatchesByPartition] = {}
+        by_leader: dict[int, BatchesByPartition] = {}
         for name, batch in batches.items():
-            found.setdefault(self._cluster.leader(*name, deadline), {})[name] = batch
-        return found
+            by_leader.setdefault(self._cluster.leader(*name, deadline), {})[name] = batch
+        return by_leader
 
     def _connection(self, leader: int, deadline: Deadline) -> Connection:
-        """A connection of the sender's own, as responses arrive while others use the cluster."""
-        known = self._connections.get(leader)
-        if known is None:
-            self._cluster.connection(leader, deadline)  # knows the broker's address from now on
-            known = self._connections[leader] = self._cluster.open_connection(leader, deadline)
-        return known
+        """The sender's own connection to a leader, as others use those of the cluster meanwhile."""
+        connection = self._connections.get(leader)
+        if connection is None:
+            self._cluster.connection(leader, deadline)  # also looks up the broker's address
+            connection = self._connections[leader] = self._cluster.open_connection(leader, deadline)
+        return connection
 
     def _send_request(self, leader: int, batches: BatchesByPartition) -> None:
         """Send a request; before that, receive responses while too many requests are in flight."""
@@ -206,7 +209,7 @@ class BatchSender:
                 self._receive(leader)
 
     def _receive(self, leader: int) -> None:
-        """Receive the response to a leader's oldest request; raise the first error."""
+        """Receive the response to a leader's oldest request; raise its error, if any."""
         batches = self._in_flight[leader].popleft()
         response = self._connections[leader].receive(self._deadline())
         self._handle_response(response, batches, leader)
@@ -219,14 +222,14 @@ class BatchSender:
                 refused.append(result)
             else:
                 self._acknowledged(batches[name])
-        final = [error for error in refused if not is_retriable(error)]
-        for error in final or refused:
+        not_retriable = [error for error in refused if not is_retriable(error)]
+        for error in not_retriable or refused:
             raise error
 
     def _acknowledged(self, batch: BatchInFlight) -> None:
-        waiting = self._unacknowledged[batch.name]
-        waiting.remove(batch)
-        if not waiting:
+        queue = self._unacknowledged[batch.name]
+        queue.remove(batch)
+        if not queue:
             del self._unacknowledged[batch.name]
 
     def _recover(self, error: RefusedError | UnreachableError) -> None:
@@ -241,7 +244,7 @@ class BatchSender:
             self._cluster.retry(lambda: self._resend(deadline), deadline)
 
     def _drain(self) -> None:
-        """Receive the pending responses; their errors follow from the first one."""
+        """Receive the pending responses; their errors are consequences of the first one."""
         for leader, in_flight in self._in_flight.items():
             while in_flight:
                 try:
@@ -254,9 +257,9 @@ class BatchSender:
     def _resend(self, deadline: Deadline) -> None:
         oldest = [queue[0] for queue in self._unacknowledged.values()]
         try:
-            for together in self._rounds(oldest):
-                for leader, part in self._by_leader(together, deadline).items():
-                    self._send_and_receive(leader, part, deadline)
+            for round_batches in self._rounds(oldest):
+                for leader, leader_batches in self._by_leader(round_batches, deadline).items():
+                    self._send_and_receive(leader, leader_batches, deadline)
         except UnreachableError:
             self._disconnect()
             raise

@@ -21,7 +21,7 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from kraftlog.client.configs import Plain, Setting
+    from kraftlog.client.configs import ConfigValue, Setting
     from kraftlog.client.consumer import Consumer
     from kraftlog.client.groups import Group, GroupOffset, ListedGroup
     from kraftlog.client.model import FoundOffset, PartitionName, Topic
@@ -59,25 +59,26 @@ class Client(ConnectedToCluster):
         from kraftlog.client.versions import api_named
         from kraftlog.wire.apis import APIS
 
-        found = APIS[api] if isinstance(api, int) else api_named(api)
-        if not isinstance(message, found.request()):
-            wanted = found.request().__name__
-            raise TypeError(f"message {message!r}: expected a {wanted} of kraftlog.wire.messages")
-        return self.cluster.call(message, found.response(), broker=broker, version=version)
+        api_found = APIS[api] if isinstance(api, int) else api_named(api)
+        if not isinstance(message, api_found.request()):
+            expected = api_found.request().__name__
+            raise TypeError(f"message {message!r}: expected a {expected} of kraftlog.wire.messages")
+        return self.cluster.call(message, api_found.response(), broker=broker, version=version)
 
     # Topics
 
     def topics(self, *, linearizable: bool = False) -> list[Topic]:
         """All topics of the cluster.
 
-        A linearizable read includes every change that was acknowledged before it, at any node of
-        kraftlog; others return what the node knows. The same holds for the other descriptions.
+        A linearizable read includes every change that was acknowledged before it, whichever node of
+        kraftlog serves it; other reads may be stale. The same holds for other methods with this
+        parameter.
         """
         return self.cluster.all_topics(linearizable=linearizable)
 
     def describe_topic(self, name: str, *, linearizable: bool = False) -> Topic:
-        wanted = [arguments.text("topic", name)]
-        return self.describe_topics(wanted, linearizable=linearizable)[0]
+        names = [arguments.text("topic", name)]
+        return self.describe_topics(names, linearizable=linearizable)[0]
 
     def describe_topics(
         self, names: Sequence[str], page_size: int = 2000, *, linearizable: bool = False
@@ -85,8 +86,8 @@ class Client(ConnectedToCluster):
         """Several topics, in the given order; `page_size` counts partitions."""
         from kraftlog.client import topics
 
-        wanted = arguments.texts("names", names)
-        return topics.describe(self.cluster, wanted, page_size, linearizable=linearizable)
+        checked_names = arguments.texts("names", names)
+        return topics.describe(self.cluster, checked_names, page_size, linearizable=linearizable)
 
     def create_topic(
         self,
@@ -94,7 +95,7 @@ class Client(ConnectedToCluster):
         partitions: int = -1,
         replication_factor: int = -1,
         *,
-        configs: Mapping[str, Plain] | None = None,
+        configs: Mapping[str, ConfigValue] | None = None,
         assignment: Mapping[int, Sequence[int]] | None = None,
         validate_only: bool = False,
     ) -> None:
@@ -156,7 +157,7 @@ class Client(ConnectedToCluster):
     def elect_preferred_leaders(
         self, partitions: Iterable[PartitionName]
     ) -> dict[PartitionName, RefusedError]:
-        """Let the first replica of these partitions lead; return those that failed."""
+        """Make the preferred (first) replica of each partition its leader; return the failures."""
         from kraftlog.client import reassignments
 
         names = arguments.partition_names("partitions", partitions)
@@ -176,7 +177,7 @@ class Client(ConnectedToCluster):
         spec: str | int = "latest",
         partitions: Iterable[int] | None = None,
     ) -> dict[int, FoundOffset]:
-        """Offsets of partitions: "earliest", "latest", "max-timestamp", or by timestamp."""
+        """Offsets of partitions: `spec` is "earliest", "latest", "max-timestamp" or a timestamp."""
         from kraftlog.client import offsets
 
         timestamp = offsets.timestamp_of(spec)
@@ -184,8 +185,8 @@ class Client(ConnectedToCluster):
         if partitions is None:
             partitions = [each.index for each in self.cluster.topic(topic).partitions]
         partitions = arguments.numbers("partitions", partitions)
-        wanted = {(topic, index): timestamp for index in partitions}
-        return {name[1]: result for name, result in offsets.find(self.cluster, wanted).items()}
+        timestamps = {(topic, index): timestamp for index in partitions}
+        return {name[1]: result for name, result in offsets.find(self.cluster, timestamps).items()}
 
     # Records
 
@@ -252,7 +253,11 @@ class Client(ConnectedToCluster):
         isolation: str = "read_uncommitted",
         auto_commit: bool = True,
     ) -> Consumer:
-        """Iterate over records; ends after `timeout_s` without any, or at the log end."""
+        """Iterate over records from `start`, or from the first one not older than `at_ms`.
+
+        The iteration ends after `timeout_s` without a record; with `until_end`, at the log end that
+        was current at the start.
+        """
         from kraftlog.client.consumer import Consumer, StartPosition
 
         if at_ms is not None:
@@ -300,8 +305,8 @@ class Client(ConnectedToCluster):
         """Set the offsets of a group without members: `{("a-topic", 0): 42}`."""
         from kraftlog.client import groups
 
-        wanted = arguments.partition_offsets("offsets", offsets)
-        groups.commit(self.cluster, arguments.text("group", group), wanted)
+        checked_offsets = arguments.partition_offsets("offsets", offsets)
+        groups.commit(self.cluster, arguments.text("group", group), checked_offsets)
 
     def delete_offsets(
         self, group: str, partitions: Sequence[PartitionName]
@@ -320,30 +325,32 @@ class Client(ConnectedToCluster):
         """The configs of a resource; `kind` is one of topics, brokers, groups, …"""
         from kraftlog.client import configs
 
-        kind_of = configs.kind_of(kind)
-        return configs.describe(self.cluster, kind_of, [name], linearizable=linearizable)[name]
+        resource_type = configs.resource_type_of(kind)
+        return configs.describe(self.cluster, resource_type, [name], linearizable=linearizable)[
+            name
+        ]
 
     def alter_configs(
         self,
         kind: str,
         name: str,
-        changes: Mapping[str, Plain | None],
+        changes: Mapping[str, ConfigValue | None],
         *,
         validate_only: bool = False,
     ) -> None:
-        """Set some configs and leave the others; None deletes one."""
+        """Set or delete (None) some configs, and leave the others as they are."""
         from kraftlog.client import configs
 
-        kind_of = configs.kind_of(kind)
+        resource_type = configs.resource_type_of(kind)
         arguments.mapping("changes", changes, '{"retention.ms": 60_000}')
-        configs.alter(self.cluster, kind_of, name, changes, validate_only=validate_only)
+        configs.alter(self.cluster, resource_type, name, changes, validate_only=validate_only)
 
     def config_resources(self, kind: str, *, linearizable: bool = False) -> list[str]:
-        """Groups or client metrics with configs."""
+        """The names of the groups or client metrics that have configs."""
         from kraftlog.client import configs
 
         return configs.resources_with_configs(
-            self.cluster, configs.kind_of(kind), linearizable=linearizable
+            self.cluster, configs.resource_type_of(kind), linearizable=linearizable
         )
 
     # The cluster
@@ -397,7 +404,7 @@ class Client(ConnectedToCluster):
     ) -> dict[tuple[str, int, int], RefusedError]:
         """Move replicas, by topic, partition and broker, to other log directories of their brokers.
 
-        Returns the refused ones. `log_dirs` shows those that are under way as future replicas.
+        Returns the refused ones. While a move is under way, `log_dirs` shows a future replica.
         """
         from kraftlog.client import directory_moves
 
@@ -418,7 +425,7 @@ class Client(ConnectedToCluster):
         voter_plans.add(self.cluster, voter, directory, listeners)
 
     def voter_directory(self, voter: int, directory: Uuid | None = None) -> Uuid:
-        """The directory id of a voter; an error if it is not a voter, or has another one."""
+        """The directory id of a voter; raises ConfigError unless it is one with this directory."""
         from kraftlog.client import nodes
 
         return nodes.voter_directory(self.cluster, voter, directory)

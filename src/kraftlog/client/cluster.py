@@ -45,13 +45,14 @@ if TYPE_CHECKING:
 #: Targets of a request; no broker has these ids.
 ANY = -1
 CONTROLLER = -2
+#: The pause between two attempts of a request.
 BACKOFF_S = 0.1
 #: How long a producer waits for a missing topic, which may be about to be created.
 TOPIC_WAIT_S = 10.0
 #: Endpoint types of DescribeCluster.
 BROKERS, CONTROLLERS = 1, 2
 
-#: Error codes that are retried: Kafka's retriable ones, without those that are results.
+#: Error codes that are retried: Kafka's retriable ones, without those that callers handle.
 RETRIED = RETRIABLE - {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.UNKNOWN_TOPIC_ID,
@@ -109,7 +110,7 @@ class Cluster:
         self._connections: dict[int, Connection] = {}
         #: Whether a server has accepted a connection.
         self.was_reached = False
-        #: The address of a broker that has timed out, which is tried last.
+        #: The address of a broker that may be cut off from the others, which is tried last.
         self._avoided = ""
 
     def close(self) -> None:
@@ -187,59 +188,60 @@ class Cluster:
         """An open connection to a broker, or to ANY."""
         if broker == ANY:
             return self._any_connection(deadline)
-        known = self._connections.get(broker)
-        if known is not None and known.fileno() >= 0:
-            return known
+        connection = self._connections.get(broker)
+        if connection is not None and connection.fileno() >= 0:
+            return connection
         if broker not in self.brokers:
             self.refresh((), deadline)
-        made = self._connections[broker] = self.open_connection(broker, deadline)
-        return made
+        opened = self._connections[broker] = self.open_connection(broker, deadline)
+        return opened
 
     def open_connection(self, broker: int, deadline: Deadline) -> Connection:
         """A separate connection, for requests that wait long."""
-        known = self.brokers.get(broker)
-        if known is None:
+        node = self.brokers.get(broker)
+        if node is None:
             raise UnreachableError(f"broker {broker} is not in the cluster")
-        return Connection(known.host, known.port, self.client_id, deadline)
+        return Connection(node.host, node.port, self.client_id, deadline)
 
     def _any_connection(self, deadline: Deadline) -> Connection:
-        for number, connection in list(self._connections.items()):
+        for node_id, connection in list(self._connections.items()):
             if connection.fileno() >= 0:
                 return connection
-            del self._connections[number]
-        known = [(each.id, each.host, each.port) for each in self.brokers.values()]
-        # A bootstrap server has no node id yet, so it gets one that no broker has.
-        first = [(ANY, host, port) for host, port in self.servers]
+            del self._connections[node_id]
+        brokers = [(each.id, each.host, each.port) for each in self.brokers.values()]
+        # The node id of a bootstrap server is not known yet, so ANY stands for it.
+        bootstrap_servers = [(ANY, host, port) for host, port in self.servers]
         failures = []
-        for number, host, port in sorted(
-            known + first, key=lambda it: f"{it[1]}:{it[2]}" == self._avoided
+        for node_id, host, port in sorted(
+            brokers + bootstrap_servers,
+            key=lambda server: f"{server[1]}:{server[2]}" == self._avoided,
         ):
             try:
-                made = Connection(host, port, self.client_id, deadline)
+                opened = Connection(host, port, self.client_id, deadline)
             except UnreachableError as error:
                 failures.append(str(error))
                 continue
-            self._connections[number] = made
+            self._connections[node_id] = opened
             self.was_reached = True
-            return made
+            return opened
         raise UnreachableError("no broker responds: " + "; ".join(dict.fromkeys(failures)))
 
     def _avoid(self, connection: Connection) -> None:
-        """Use another broker next: this one may be cut off from the others."""
+        """Prefer other brokers from now on: this one may be cut off from them."""
         connection.close()
         self._avoided = connection.address
 
     def broker_text(self, broker: int) -> str:
-        known = self.brokers.get(broker)
-        if known is not None:
-            return f"broker {broker} at {known.address}"
+        node = self.brokers.get(broker)
+        if node is not None:
+            return f"broker {broker} at {node.address}"
         connection = self._connections.get(broker)
         return connection.address if connection is not None else "any broker"
 
     # Metadata
 
     def controller(self, deadline: Deadline) -> int:
-        """The controller; any broker if metadata names none."""
+        """The id of the controller; ANY if the metadata names none."""
         if self.controller_id < 0:
             self.refresh((), deadline)
         return self.controller_id if self.controller_id in self.brokers else ANY
@@ -254,7 +256,7 @@ class Cluster:
     ) -> Sequence[MetadataResponseTopic]:
         """Refresh brokers and these topics (None: all); return the topics."""
         if self.is_controllers:
-            self._learn_controllers(deadline)
+            self._refresh_controllers(deadline)
             return ()
         wanted = None if names is None else [MetadataRequestTopic(name=name) for name in names]
         request = MetadataRequest(
@@ -281,7 +283,7 @@ class Cluster:
                 self._topics[topic.name or ""] = _read_topic(topic)
         return response.topics
 
-    def _learn_controllers(self, deadline: Deadline) -> None:
+    def _refresh_controllers(self, deadline: Deadline) -> None:
         from kraftlog.wire.messages.describe_cluster import (
             DescribeClusterRequest,
             DescribeClusterResponse,
@@ -305,21 +307,21 @@ class Cluster:
     def topic(
         self, name: str, deadline: Deadline | None = None, *, may_create: bool = False
     ) -> Topic:
-        """A topic, from the cache if possible; an unknown one raises RefusedError."""
+        """A topic, from the cache if possible; raises RefusedError if it does not exist."""
         if self.is_controllers:
             raise UnsupportedApiError("a controller does not serve topics; connect to a broker")
         limit = deadline or self.deadline()
-        wait = Deadline(min(TOPIC_WAIT_S, limit.left_s()))
+        creation_deadline = Deadline(min(TOPIC_WAIT_S, limit.left_s()))
 
         def attempt() -> Topic:
-            known = self._topics.get(name)
-            if known is not None:
-                return known
+            cached = self._topics.get(name)
+            if cached is not None:
+                return cached
             for result in self.refresh([name], limit, may_create=may_create):
                 if result.error_code:
-                    is_late = result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                    waits = may_create and is_late and not wait.is_over
-                    code = ErrorCode.LEADER_NOT_AVAILABLE if waits else result.error_code
+                    is_unknown = result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    may_appear = may_create and is_unknown and not creation_deadline.is_over
+                    code = ErrorCode.LEADER_NOT_AVAILABLE if may_appear else result.error_code
                     raise ErrorContext("Metadata", "any broker").error(code, f"topic {name}")
             return self._topics[name]
 
@@ -334,15 +336,15 @@ class Cluster:
         return [self._topics[name] for name in sorted(self._topics)]
 
     def leader(self, topic: str, partition: int, deadline: Deadline) -> int:
-        """The leader of a partition; retriable if there is none."""
+        """The leader of a partition; raises a retriable error if there is none."""
         partitions = self.topic(topic, deadline).partitions
-        for each in partitions:
-            if each.index == partition:
-                if each.leader == NO_LEADER or each.leader not in self.brokers:
+        for candidate in partitions:
+            if candidate.index == partition:
+                if candidate.leader == NO_LEADER or candidate.leader not in self.brokers:
                     raise ErrorContext("Metadata", "any broker").error(
                         ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition}"
                     )
-                return each.leader
+                return candidate.leader
         raise ErrorContext("Metadata", "any broker").error(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             f"{topic}-{partition}",
@@ -355,13 +357,13 @@ class Cluster:
         call_leader: Callable[[int, list[PartitionName]], None],
         deadline: Deadline,
     ) -> None:
-        """Call `call_leader` for each broker with its partitions, until all are done."""
+        """Call `call_leader` for each leader with its partitions; after an error retry them all."""
 
         def attempt() -> None:
-            shares: dict[int, list[PartitionName]] = {}
+            by_leader: dict[int, list[PartitionName]] = {}
             for name in partitions:
-                shares.setdefault(self.leader(*name, deadline), []).append(name)
-            for broker, names in shares.items():
+                by_leader.setdefault(self.leader(*name, deadline), []).append(name)
+            for broker, names in by_leader.items():
                 call_leader(broker, names)
 
         self.retry(attempt, deadline)
@@ -376,22 +378,24 @@ class Cluster:
             FindCoordinatorResponse,
         )
 
-        known = self._coordinators.get(group)
-        if known is not None:
-            return known
+        cached = self._coordinators.get(group)
+        if cached is not None:
+            return cached
 
         def check(response: FindCoordinatorResponse, context: ErrorContext) -> None:
             context.check(response.error_code, f"group {group}", response.error_message)
 
-        found = self.call(
+        response = self.call(
             FindCoordinatorRequest(key=group, key_type=0),
             FindCoordinatorResponse,
             deadline=deadline,
             check=check,
         )
-        self.brokers.setdefault(found.node_id, Broker(found.node_id, found.host, found.port))
-        self._coordinators[group] = found.node_id
-        return found.node_id
+        self.brokers.setdefault(
+            response.node_id, Broker(response.node_id, response.host, response.port)
+        )
+        self._coordinators[group] = response.node_id
+        return response.node_id
 
     def call_coordinator(
         self,
@@ -402,7 +406,7 @@ class Cluster:
         deadline: Deadline | None = None,
         check: Callable[[M, ErrorContext], None] | None = None,
     ) -> M:
-        """Send a request to the group's coordinator; find it again if it moves."""
+        """Send a request to the group's coordinator; look the coordinator up again if it moves."""
         limit = deadline or self.deadline()
 
         def attempt() -> M:

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from kraftlog.client.cluster import Cluster, ErrorContext
 
     #: A config value as callers write it.
-    Plain = str | int | float | bool
+    ConfigValue = str | int | float | bool
 
+#: Resource types of the protocol.
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 #: Resource types by their names in kafka-configs.
 RESOURCE_TYPES = {
@@ -29,20 +30,20 @@ RESOURCE_TYPES = {
 }
 
 
-def kind_of(name: str) -> int:
+def resource_type_of(name: str) -> int:
     """The number of a resource type, by its plural or singular name."""
-    found = RESOURCE_TYPES.get(name, RESOURCE_TYPES.get(f"{name}s"))
-    if found is None:
+    number = RESOURCE_TYPES.get(name, RESOURCE_TYPES.get(f"{name}s"))
+    if number is None:
         raise ValueError(f"kind {name!r}: expected one of {', '.join(RESOURCE_TYPES)}")
-    return found
+    return number
 
 
-def text_of(value: Plain) -> str:
+def text_of(value: ConfigValue) -> str:
     """A config value in Kafka's text form."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-#: Config sources as Kafka's tools print them.
+#: Config sources by their number in the protocol, as Kafka's tools print them.
 SOURCES = (
     "UNKNOWN",
     "DYNAMIC_TOPIC_CONFIG",
@@ -54,6 +55,7 @@ SOURCES = (
     "DYNAMIC_CLIENT_METRICS_CONFIG",
     "DYNAMIC_GROUP_CONFIG",
 )
+#: The dynamic sources of each resource type.
 _DYNAMIC = {
     TOPIC: ("DYNAMIC_TOPIC_CONFIG",),
     BROKER: ("DYNAMIC_BROKER_CONFIG", "DYNAMIC_DEFAULT_BROKER_CONFIG"),
@@ -61,6 +63,7 @@ _DYNAMIC = {
     CLIENT_METRICS: ("DYNAMIC_CLIENT_METRICS_CONFIG",),
     GROUP: ("DYNAMIC_GROUP_CONFIG",),
 }
+#: Operations of IncrementalAlterConfigs.
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
@@ -79,13 +82,13 @@ def _source(number: int) -> str:
     return SOURCES[number] if 0 <= number < len(SOURCES) else SOURCES[0]
 
 
-def is_set_here(kind: int, setting: Setting) -> bool:
-    """Whether it is set dynamically on this type of resource."""
+def is_set_dynamically(kind: int, setting: Setting) -> bool:
+    """Whether a config is set dynamically on this type of resource, not by default or in a file."""
     return setting.source in _DYNAMIC[kind]
 
 
 def _broker(cluster: Cluster, kind: int, name: str) -> int:
-    """The target of a request: a broker describes its own configs."""
+    """The target of a request: a broker describes and alters its own configs."""
     if kind not in {BROKER, BROKER_LOGGER} or not name or cluster.is_controllers:
         return ANY
     if not name.isdecimal():
@@ -96,8 +99,8 @@ def _broker(cluster: Cluster, kind: int, name: str) -> int:
 def describe(
     cluster: Cluster, kind: int, names: Sequence[str], *, linearizable: bool = False
 ) -> dict[str, list[Setting]]:
-    """All configs of these resources, by name; "" is the default of all brokers."""
-    found: dict[str, list[Setting]] = {}
+    """All configs of these resources by name; "" names the default of all brokers."""
+    settings: dict[str, list[Setting]] = {}
     for name in names:
         resource = describe_configs.DescribeConfigsResource(
             resource_type=kind, resource_name=name, configuration_keys=None
@@ -107,8 +110,8 @@ def describe(
             response: describe_configs.DescribeConfigsResponse, context: ErrorContext
         ) -> None:
             for each in response.results:
-                about = f"{_kind_name(each.resource_type)} {each.resource_name}".rstrip()
-                context.check(each.error_code, about, each.error_message)
+                subject = f"{_kind_name(each.resource_type)} {each.resource_name}".rstrip()
+                context.check(each.error_code, subject, each.error_message)
 
         response = cluster.call(
             describe_configs.DescribeConfigsRequest(
@@ -118,8 +121,8 @@ def describe(
             broker=_broker(cluster, kind, name),
             check=check,
         )
-        found[name] = [_setting(each) for result in response.results for each in result.configs]
-    return found
+        settings[name] = [_setting(each) for result in response.results for each in result.configs]
+    return settings
 
 
 def _setting(result: describe_configs.DescribeConfigsResourceResult) -> Setting:
@@ -138,7 +141,7 @@ def alter(
     cluster: Cluster,
     kind: int,
     name: str,
-    changes: Mapping[str, Plain | None],
+    changes: Mapping[str, ConfigValue | None],
     *,
     operation: int = SET,
     validate_only: bool = False,
@@ -177,7 +180,7 @@ def alter(
 
 
 def resources_with_configs(cluster: Cluster, kind: int, *, linearizable: bool = False) -> list[str]:
-    """Resources of a type with configs."""
+    """The names of the resources of a type that have configs."""
 
     def check(
         response: list_config_resources.ListConfigResourcesResponse, context: ErrorContext

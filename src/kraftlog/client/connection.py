@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from kraftlog.wire.apis import Api
     from kraftlog.wire.schema import Message
 
-#: Largest accepted response; a larger length means that the peer is not a broker.
+#: The largest accepted response; a larger length means that the peer is not a broker.
 MAX_FRAME = 512 << 20
+#: The socket timeout after the deadline; 0 would make the socket non-blocking.
+_MIN_TIMEOUT_S = 0.001
 
 
 class Connection:
@@ -33,10 +35,12 @@ class Connection:
         #: API, version and correlation id of each pending request.
         self._pending: deque[tuple[Api, int, int]] = deque()
         self._correlation_id = 0
-        #: API key -> the versions that the broker supports.
+        #: The first and last version of each API that the broker supports, by API key.
         self.served: dict[int, tuple[int, int]] = {}
         try:
-            self._socket = socket.create_connection((host, port), deadline.left_s() or 0.001)
+            self._socket = socket.create_connection(
+                (host, port), deadline.left_s() or _MIN_TIMEOUT_S
+            )
         except OSError as error:
             raise UnreachableError(f"{self.address}: {error.strerror or error}") from None
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -81,7 +85,7 @@ class Connection:
         if expects_response:
             self._pending.append((api, version, self._correlation_id))
         try:
-            self._socket.settimeout(deadline.left_s() or 0.001)
+            self._socket.settimeout(deadline.left_s() or _MIN_TIMEOUT_S)
             self._socket.sendall(b"".join(frame))
         except OSError as error:
             raise self._lost(error) from None
@@ -114,15 +118,17 @@ class Connection:
             _, _, correlation_id = self._pending.popleft()
             body = self._receive_frame(correlation_id, deadline)
             code = int.from_bytes(body[4:6], "big", signed=True)
-            read_as = 0 if code == ErrorCode.UNSUPPORTED_VERSION else version
-            response = self._decoded(api, read_as, body, 4)
+            response_version = 0 if code == ErrorCode.UNSUPPORTED_VERSION else version
+            response = self._decoded(api, response_version, body, 4)
             assert isinstance(response, ApiVersionsResponse)
             if code == ErrorCode.NONE:
                 return response
             if code != ErrorCode.UNSUPPORTED_VERSION or version == 0:
                 raise RefusedError(code, api=api.name, broker=self.address)
-            theirs = [each.max_version for each in response.api_keys if each.api_key == api.key]
-            version = min(theirs[0], version - 1) if theirs else 0
+            max_versions = [
+                each.max_version for each in response.api_keys if each.api_key == api.key
+            ]
+            version = min(max_versions[0], version - 1) if max_versions else 0
 
     def _receive_frame(self, correlation_id: int, deadline: Deadline) -> bytearray:
         (size,) = struct.unpack(">i", self._read(4, deadline))
@@ -144,7 +150,7 @@ class Connection:
         filled = 0
         while filled < size:
             try:
-                self._socket.settimeout(deadline.left_s() or 0.001)
+                self._socket.settimeout(deadline.left_s() or _MIN_TIMEOUT_S)
                 count = self._socket.recv_into(view[filled:])
             except OSError as error:
                 raise self._lost(error) from None
@@ -155,5 +161,5 @@ class Connection:
 
     def _lost(self, error: OSError) -> UnreachableError:
         self.close()
-        what = "request timed out" if isinstance(error, TimeoutError) else error.strerror or error
-        return UnreachableError(f"{self.address}: {what}")
+        reason = "request timed out" if isinstance(error, TimeoutError) else error.strerror or error
+        return UnreachableError(f"{self.address}: {reason}")

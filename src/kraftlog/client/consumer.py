@@ -26,11 +26,12 @@ if TYPE_CHECKING:
     from kraftlog.client.model import ConsumedRecord, PartitionName
     from kraftlog.client.reader import FetchedBatch
 
+#: The interval of automatic commits.
 AUTO_COMMIT_S = 5.0
 #: Longest wait of one fetch; heartbeats are sent in between.
 _POLL_S = 0.5
-#: Errors of a commit after the generation has ended. The next owner reads those records again.
-_TOO_LATE = {
+#: Errors of a commit after the generation has ended. The next owner reads the records again.
+_GENERATION_ENDED = {
     ErrorCode.ILLEGAL_GENERATION,
     ErrorCode.UNKNOWN_MEMBER_ID,
     ErrorCode.REBALANCE_IN_PROGRESS,
@@ -38,14 +39,14 @@ _TOO_LATE = {
 
 
 class StartPosition:
-    """The start: "beginning", "end", an offset, or a timestamp in milliseconds."""
+    """Where to start: at "beginning", "end", an offset, or a timestamp in milliseconds."""
 
     def __init__(self, start: str | int = "end", at_ms: int | None = None) -> None:
         if start not in {"beginning", "end"} and not (isinstance(start, int) and start >= 0):
             raise ValueError(f'start {start!r}: expected "beginning", "end" or an offset')
         self.start = start
         self.at_ms = at_ms
-        #: Where to continue if that offset is out of range.
+        #: Where to continue if an offset is out of range: at the earliest or the latest.
         self.reset = offsets.EARLIEST if start == "beginning" else offsets.LATEST
 
     def positions(
@@ -53,12 +54,12 @@ class StartPosition:
     ) -> dict[PartitionName, int]:
         if self.at_ms is None and isinstance(self.start, int):
             return dict.fromkeys(partitions, self.start)
-        wanted = self.reset if self.at_ms is None else self.at_ms
-        found = offsets.find(cluster, dict.fromkeys(partitions, wanted))
-        late = [name for name, result in found.items() if result.offset < 0]
-        if late:  # no record is as new as the timestamp
-            found.update(offsets.find(cluster, dict.fromkeys(late, offsets.LATEST)))
-        return {name: result.offset for name, result in found.items()}
+        timestamp = self.reset if self.at_ms is None else self.at_ms
+        offsets_found = offsets.find(cluster, dict.fromkeys(partitions, timestamp))
+        after_end = [name for name, result in offsets_found.items() if result.offset < 0]
+        if after_end:  # no record at or after the timestamp
+            offsets_found.update(offsets.find(cluster, dict.fromkeys(after_end, offsets.LATEST)))
+        return {name: result.offset for name, result in offsets_found.items()}
 
 
 class Consumer:
@@ -94,9 +95,11 @@ class Consumer:
         self._fetched: deque[FetchedBatch] = deque()
         self._ready: deque[ConsumedRecord] = deque()
         self._current: ConsumedRecord | None = None
-        self._done: dict[PartitionName, int] = {}
+        #: The offset after the last processed record of each partition, and the committed offset.
+        self._processed: dict[PartitionName, int] = {}
         self._committed: dict[PartitionName, int] = {}
         self._next_commit = Deadline(AUTO_COMMIT_S)
+        #: With `until_end`: the log end offsets when the consumer was created.
         self._ends: dict[PartitionName, int] | None = None
         if group is not None:
             for topic in topics:
@@ -107,8 +110,8 @@ class Consumer:
             self._assign_all(partitions)
         if until_end:
             names = list(self._reader.positions)
-            found = offsets.find(cluster, dict.fromkeys(names, offsets.LATEST), level)
-            self._ends = {name: result.offset for name, result in found.items()}
+            ends = offsets.find(cluster, dict.fromkeys(names, offsets.LATEST), level)
+            self._ends = {name: result.offset for name, result in ends.items()}
 
     def __enter__(self) -> Self:
         return self
@@ -154,7 +157,7 @@ class Consumer:
     def commit(self) -> None:
         """Commit all returned records, including the current one."""
         self._finish_current()
-        self._commit_done()
+        self._commit_processed()
 
     def close(self) -> None:
         """Commit, leave the group, and close the connections for reading."""
@@ -162,7 +165,7 @@ class Consumer:
             if self._group_membership is not None:
                 self._finish_current()
                 if self._auto_commit:
-                    self._commit_done()
+                    self._commit_processed()
                 self._group_membership.leave()
         finally:
             self._group_membership = None
@@ -171,7 +174,7 @@ class Consumer:
     def _finish_current(self) -> None:
         record = self._current
         if record is not None:
-            self._done[record.topic, record.partition] = record.offset + 1
+            self._processed[record.topic, record.partition] = record.offset + 1
             self._current = None
 
     def _is_at_end(self) -> bool:
@@ -184,11 +187,11 @@ class Consumer:
         names = []
         for topic in self._topics:
             existing = [each.index for each in self._cluster.topic(topic).partitions]
-            wanted = existing if partitions is None else list(partitions)
-            for index in wanted:
+            chosen = existing if partitions is None else list(partitions)
+            for index in chosen:
                 if index not in existing:
                     raise ClientError(f"topic {topic} has no partition {index}")
-            names += [(topic, index) for index in wanted]
+            names += [(topic, index) for index in chosen]
         self._reader.assign(self._start.positions(self._cluster, names))
 
     def _keep_membership(self) -> None:
@@ -196,10 +199,10 @@ class Consumer:
             return
         if not self._group_membership.heartbeat():
             if self._auto_commit:
-                self._commit_done()
+                self._commit_processed()
             self._rejoin()
         elif self._auto_commit and self._next_commit.is_over:
-            self._commit_done()
+            self._commit_processed()
 
     def _rejoin(self) -> None:
         assert self._group_membership is not None
@@ -207,18 +210,22 @@ class Consumer:
         assigned = self._group_membership.join()
         self._ready.clear()
         self._fetched.clear()
-        self._done.clear()
-        known = groups.committed(self._cluster, self._group, assigned) if assigned else {}
-        self._committed = {name: result.offset for name, result in known.items()}
-        new = [name for name in assigned if name not in known]
-        positions = self._committed | self._start.positions(self._cluster, new)
+        self._processed.clear()
+        committed = groups.committed(self._cluster, self._group, assigned) if assigned else {}
+        self._committed = {name: result.offset for name, result in committed.items()}
+        uncommitted = [name for name in assigned if name not in committed]
+        positions = self._committed | self._start.positions(self._cluster, uncommitted)
         self._reader.assign(positions)
 
-    def _commit_done(self) -> None:
+    def _commit_processed(self) -> None:
         self._next_commit = Deadline(AUTO_COMMIT_S)
         assert self._group is not None
         assert self._group_membership is not None
-        changed = {n: at for n, at in self._done.items() if self._committed.get(n) != at}
+        changed = {
+            name: offset
+            for name, offset in self._processed.items()
+            if self._committed.get(name) != offset
+        }
         try:
             groups.commit(
                 self._cluster,
@@ -228,7 +235,7 @@ class Consumer:
                 generation=self._group_membership.generation,
             )
         except RefusedError as error:
-            if error.code not in _TOO_LATE:
+            if error.code not in _GENERATION_ENDED:
                 raise
         else:
             self._committed.update(changed)

@@ -1,4 +1,4 @@
-"""Deadlines. The client is a host, so it reads the clock."""
+"""Deadlines and the wall clock; the client may read clocks, as it is a host."""
 
 from __future__ import annotations
 

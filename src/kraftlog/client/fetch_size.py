@@ -11,26 +11,26 @@ if TYPE_CHECKING:
 
 
 class FetchSize:
-    """At most `most` bytes: about the size of the rest of a range, by the newest response.
+    """Estimates the bytes of the rest of a range from the newest response, up to `max_bytes`.
 
-    It may be shared by readers of one topic; before the first response it is `most`.
+    It may be shared by readers of one topic. Before the first response it is `max_bytes`.
     """
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
         self._bytes_per_offset = 0.0
-        self._spare = 0
+        self._batch_margin = 0
 
     def learn(self, batches: Sequence[BatchHeader]) -> None:
-        """Learn from the batches of a response."""
+        """Take the bytes per offset, and the size of the largest batch, from a response."""
         if batches:
             offsets = batches[-1].next_offset - batches[0].base_offset
             self._bytes_per_offset = sum(each.size for each in batches) / offsets
-            # A range begins and ends within batches, and these are sent as a whole.
-            self._spare = 2 * max(each.size for each in batches)
+            # A range may begin and end within batches, which brokers send as a whole.
+            self._batch_margin = 2 * max(each.size for each in batches)
 
     def for_offsets(self, offsets: int) -> int:
         """How many bytes to request if this many offsets are left."""
-        if not self._spare:
-            return self.most
-        return min(self.most, int(offsets * self._bytes_per_offset) + self._spare)
+        if not self._batch_margin:
+            return self.max_bytes
+        return min(self.max_bytes, int(offsets * self._bytes_per_offset) + self._batch_margin)

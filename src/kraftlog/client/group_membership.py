@@ -48,7 +48,7 @@ _REJOIN_WITH_NEW_ID = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID
 
 
 class GroupMembership:
-    """A membership: the generation and the assigned partitions."""
+    """A member of a group: joins it, sends heartbeats and leaves it."""
 
     def __init__(self, cluster: Cluster, group: str, topics: Sequence[str]) -> None:
         self._cluster = cluster
@@ -60,7 +60,7 @@ class GroupMembership:
         self._next_heartbeat = Deadline(0)
         self._next_partition_check = Deadline(0)
         #: As group leader: the partition count of each assigned topic.
-        self._counts: dict[str, int] = {}
+        self._partition_counts: dict[str, int] = {}
 
     def join(self) -> list[PartitionName]:
         """Join the group until a generation is stable; return the assigned partitions."""
@@ -68,16 +68,16 @@ class GroupMembership:
             try:
                 return self._sync(self._join())
             except RefusedError as error:
-                if not self._must_join(error):
+                if not self._must_rejoin(error):
                     raise
 
     def heartbeat(self) -> bool:
         """Send a heartbeat if due; False if the member must rejoin."""
         if not self._is_joined:
             return False
-        if self._counts and self._next_partition_check.is_over:
+        if self._partition_counts and self._next_partition_check.is_over:
             self._next_partition_check = Deadline(PARTITION_CHECK_S)
-            if self._count_partitions(self._counts) != self._counts:
+            if self._count_partitions(self._partition_counts) != self._partition_counts:
                 self._is_joined = False
                 return False
         if not self._next_heartbeat.is_over:
@@ -95,7 +95,7 @@ class GroupMembership:
                 ),
             )
         except RefusedError as error:
-            if not self._must_join(error):
+            if not self._must_rejoin(error):
                 raise
             return False
         self._next_heartbeat = Deadline(HEARTBEAT_S)
@@ -109,7 +109,7 @@ class GroupMembership:
         self._is_joined = False
         self._cluster.call_coordinator(self._group, request, LeaveGroupResponse)
 
-    def _must_join(self, error: RefusedError) -> bool:
+    def _must_rejoin(self, error: RefusedError) -> bool:
         """Whether rejoining handles this error."""
         self._is_joined = False
         if error.code in _REJOIN_WITH_NEW_ID:
@@ -142,17 +142,17 @@ class GroupMembership:
         return joined
 
     def _sync(self, joined: JoinGroupResponse) -> list[PartitionName]:
-        self._counts = {}
-        shares: dict[str, list[PartitionName]] = {}
+        self._partition_counts = {}
+        assignments: dict[str, list[PartitionName]] = {}
         if joined.leader == self.member_id:
             subscriptions = {
                 each.member_id: read_subscription(each.metadata) for each in joined.members
             }
-            self._counts = self._count_partitions(
+            self._partition_counts = self._count_partitions(
                 {t for topics in subscriptions.values() for t in topics}
             )
             self._next_partition_check = Deadline(PARTITION_CHECK_S)
-            shares = range_assignment(subscriptions, self._counts)
+            assignments = range_assignment(subscriptions, self._partition_counts)
         request = SyncGroupRequest(
             group_id=self._group,
             generation_id=self.generation,
@@ -160,8 +160,8 @@ class GroupMembership:
             protocol_type=PROTOCOL_TYPE,
             protocol_name=joined.protocol_name,
             assignments=[
-                SyncGroupRequestAssignment(member_id=member, assignment=_assignment(share))
-                for member, share in shares.items()
+                SyncGroupRequestAssignment(member_id=member, assignment=_assignment(partitions))
+                for member, partitions in assignments.items()
             ],
         )
         synced = self._cluster.call_coordinator(
@@ -191,17 +191,17 @@ def range_assignment(
 ) -> dict[str, list[PartitionName]]:
     """Kafka's RangeAssignor without racks: each subscribed member gets a range of each topic.
 
-    Members are in the order of their ids; the first ones get one partition more if need be.
+    Members are in the order of their ids; the first ones get one more if there is a remainder.
     """
-    shares: dict[str, list[PartitionName]] = {member: [] for member in subscriptions}
+    assignments: dict[str, list[PartitionName]] = {member: [] for member in subscriptions}
     for topic, count in sorted(counts.items()):
         members = sorted(member for member, topics in subscriptions.items() if topic in topics)
         start = 0
-        for place, member in enumerate(members):
-            size = count // len(members) + (place < count % len(members))
-            shares[member] += [(topic, index) for index in range(start, start + size)]
+        for rank, member in enumerate(members):
+            size = count // len(members) + (rank < count % len(members))
+            assignments[member] += [(topic, index) for index in range(start, start + size)]
             start += size
-    return shares
+    return assignments
 
 
 def read_subscription(data: bytes) -> tuple[str, ...]:
@@ -217,9 +217,9 @@ def read_assignment(data: bytes) -> list[PartitionName]:
     return [(each.topic, index) for each in result.assigned_partitions for index in each.partitions]
 
 
-def _assignment(share: Sequence[PartitionName]) -> bytes:
+def _assignment(partitions: Sequence[PartitionName]) -> bytes:
     topics: dict[str, list[int]] = {}
-    for topic, index in share:
+    for topic, index in partitions:
         topics.setdefault(topic, []).append(index)
     assignment = ConsumerProtocolAssignment(
         assigned_partitions=[

@@ -63,7 +63,7 @@ def list_all(cluster: Cluster) -> list[ListedGroup]:
     """The groups of all brokers, by name."""
     deadline = cluster.deadline()
     cluster.retry(lambda: cluster.refresh((), deadline), deadline)
-    found = []
+    groups = []
     for broker in sorted(cluster.brokers):
         result = cluster.call(
             list_groups.ListGroupsRequest(),
@@ -71,11 +71,11 @@ def list_all(cluster: Cluster) -> list[ListedGroup]:
             broker=broker,
             check=lambda response, context: context.check(response.error_code),
         )
-        found += [
+        groups += [
             ListedGroup(each.group_id, each.protocol_type, each.group_state, each.group_type)
             for each in result.groups
         ]
-    return sorted(found, key=lambda group: group.id)
+    return sorted(groups, key=lambda group: group.id)
 
 
 def describe(cluster: Cluster, name: str) -> Group:
@@ -93,12 +93,12 @@ def describe(cluster: Cluster, name: str) -> Group:
         check=check,
     ).groups[0]
     deadline = cluster.deadline()
-    number = cluster.coordinator(name, deadline)
-    connection = cluster.connection(number, deadline)
+    coordinator = cluster.coordinator(name, deadline)
+    connection = cluster.connection(coordinator, deadline)
     is_missing = result.error_code == ErrorCode.GROUP_ID_NOT_FOUND or result.group_state == "Dead"
     if is_missing and ApiKey.CONSUMER_GROUP_DESCRIBE in connection.served:
         return _describe_consumer_group(cluster, name)
-    context = cluster.error_context("DescribeGroups", number)
+    context = cluster.error_context("DescribeGroups", coordinator)
     if is_missing:
         context.check(ErrorCode.GROUP_ID_NOT_FOUND, f"group {name}", result.error_message)
     members = [
@@ -118,7 +118,7 @@ def describe(cluster: Cluster, name: str) -> Group:
         result.group_state,
         "classic",
         result.protocol_data,
-        cluster.brokers[number],
+        cluster.brokers[coordinator],
         tuple(members),
     )
 
@@ -246,8 +246,8 @@ def commit(
     def check(response: offset_commit.OffsetCommitResponse, context: ErrorContext) -> None:
         for topic in response.topics:
             for each in topic.partitions:
-                about = f"group {name}, {topic.name}-{each.partition_index}"
-                context.check(each.error_code, about)
+                subject = f"group {name}, {topic.name}-{each.partition_index}"
+                context.check(each.error_code, subject)
 
     cluster.call_coordinator(name, request, offset_commit.OffsetCommitResponse, check=check)
 
@@ -285,7 +285,7 @@ def delete_offsets(
 
 def by_topic(partitions: Iterable[PartitionName]) -> dict[str, list[int]]:
     """Group partitions by topic: topic to indexes."""
-    found: dict[str, list[int]] = {}
+    indexes: dict[str, list[int]] = {}
     for topic, index in partitions:
-        found.setdefault(topic, []).append(index)
-    return found
+        indexes.setdefault(topic, []).append(index)
+    return indexes

@@ -23,7 +23,7 @@ _MAGIC_POSITION = 16
 
 
 class MetadataFolder:
-    """Reads all batches in the files; the last ones of a copy may never have been committed."""
+    """Reads all batches of the files, including last ones that may never have been committed."""
 
     def __init__(self, path: str) -> None:
         """`path` is a data directory, or the folder of the metadata log itself."""
@@ -33,11 +33,11 @@ class MetadataFolder:
         self._segments = sorted(
             name for name in names if name.endswith(".log") and name[:-4].isdecimal()
         )
-        found = [parse_name(name) for name in names]
-        self._snapshots = {(each.offset, each.epoch): each for each in found if each is not None}
-        self._names = {
+        ids = [parse_name(name) for name in names]
+        self._snapshots = {(each.offset, each.epoch): each for each in ids if each is not None}
+        self._snapshot_names = {
             (each.offset, each.epoch): name
-            for name, each in zip(names, found, strict=True)
+            for name, each in zip(names, ids, strict=True)
             if each is not None
         }
         if not self._segments and not self._snapshots:
@@ -47,7 +47,7 @@ class MetadataFolder:
             )
 
     def state_at(self, until: Moment) -> MetadataState:
-        """The cluster as of a moment."""
+        """The metadata as of a moment."""
         return state_at(self, until)
 
     @property
@@ -58,35 +58,36 @@ class MetadataFolder:
         return [self._snapshots[key] for key in sorted(self._snapshots, reverse=True)]
 
     def read_snapshot(self, snapshot: OffsetAndEpoch) -> bytes:
-        return self._read(self._names[snapshot.offset, snapshot.epoch])
+        return self._read(self._snapshot_names[snapshot.offset, snapshot.epoch])
 
     def read(self, offset: int) -> Iterator[bytes]:
-        """The batches from the segment with this offset on; what `_end` cuts off is left out."""
+        """The valid batches of the segments, from the one with this offset on."""
         for number, name in enumerate(self._segments):
-            following = self._segments[number + 1 : number + 2]
-            if following and int(following[0][:-4]) <= offset:
+            next_segment = self._segments[number + 1 : number + 2]
+            if next_segment and int(next_segment[0][:-4]) <= offset:
                 continue
             data = self._read(name)
-            end = self._end(name, data, is_last=not following)
+            end = self._end(name, data, is_last=not next_segment)
             yield data[:end]
 
     def _end(self, name: str, data: bytes, *, is_last: bool) -> int:
-        """Where the batches end.
+        """Where the valid batches of a segment end.
 
-        In the last segment a batch that is cut off or damaged, or free space, ends them.
+        Only the last segment may have more bytes: preallocated space, or an incomplete or damaged
+        batch.
         """
         try:
             for _ in walk(data):
                 pass
         except CorruptBatchError as error:
-            is_free = not any(data[error.position : error.position + _MAGIC_POSITION + 1])
-            is_cut = data[
+            is_preallocated = not any(data[error.position : error.position + _MAGIC_POSITION + 1])
+            is_batch = data[
                 error.position + _MAGIC_POSITION : error.position + _MAGIC_POSITION + 1
             ] in {
                 bytes([MAGIC]),
                 b"",
             }
-            if is_last and (is_free or is_cut):
+            if is_last and (is_preallocated or is_batch):
                 return error.position
             path = os.path.join(self.path, name)
             raise CorruptLogError(f"{path} at position {error.position}: {error}") from error

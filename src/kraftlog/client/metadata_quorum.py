@@ -1,4 +1,4 @@
-"""The metadata log of a live cluster, read from the quorum's leader as an observer reads it."""
+"""The metadata log of a running cluster, fetched from the quorum's leader as by an observer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kraftlog.client.cluster import BACKOFF_S, RETRIED, ErrorContext
 from kraftlog.client.connection import Connection
 from kraftlog.errors import ClientError, ErrorCode, RefusedError, UnreachableError
 from kraftlog.metadata.history import state_at
-from kraftlog.records.header import LENGTH_OVERHEAD
+from kraftlog.records.header import BatchHeader
 from kraftlog.records.walk import walk
 from kraftlog.types import METADATA_TOPIC, METADATA_TOPIC_ID, OffsetAndEpoch
 from kraftlog.value import TYPE_CHECKING
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 _FETCH_BYTES = 8 << 20
-#: How many epochs, from that of the first record down, are tried to find the oldest snapshot.
-_EPOCHS = 20
+#: How many epochs to try, from that of the first record down, to find the oldest snapshot.
+_MAX_TRIED_EPOCHS = 20
 
 
 class _DeletedError(ClientError):
-    """A newer snapshot has replaced what was to be read."""
+    """The leader has deleted the records that were to be read, as a newer snapshot has them."""
 
 
 class MetadataQuorum:
-    """Reads what is committed; the log and its snapshots may be deleted up to a newer snapshot."""
+    """Reads committed batches and snapshots; the leader may delete old ones meanwhile."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -56,14 +56,15 @@ class MetadataQuorum:
         self.end = first.high_watermark
         newest = first.snapshot_id
         self._newest = OffsetAndEpoch(newest.end_offset, newest.epoch)
-        #: A leader of Kafka names the log start. A log of kraftlog starts at its only snapshot.
+        #: The log start offset. Leaders of Kafka report it; a log of kraftlog starts at its only
+        #: snapshot.
         self.start = 0
         if newest.end_offset >= 0:
-            known = first.log_start_offset > 0
-            self.start = first.log_start_offset if known else newest.end_offset
+            has_log_start = first.log_start_offset > 0
+            self.start = first.log_start_offset if has_log_start else newest.end_offset
 
     def state_at(self, until: Moment) -> MetadataState:
-        """The cluster as of a moment; begins again if a newer snapshot replaces what is read."""
+        """The metadata as of a moment; begins again if the leader deletes what is being read."""
         deadline = self._cluster.deadline()
         while True:
             try:
@@ -91,10 +92,11 @@ class MetadataQuorum:
         return [self._newest] if oldest is None else [self._newest, oldest]
 
     def _oldest(self) -> OffsetAndEpoch | None:
-        """The snapshot at the log start; leaders do not name its epoch, so epochs are tried."""
+        """The snapshot at the log start; leaders do not report its epoch, so several are tried."""
         data = self._fetch(self.start + 1).records or b""
-        first = next((fields[2] for _, fields in walk(data, may_end_in_batch=True)), -1)
-        for epoch in range(first, max(first - _EPOCHS, -1), -1):
+        headers = (BatchHeader(*fields) for _, fields in walk(data, may_end_in_batch=True))
+        first_epoch = next((header.leader_epoch for header in headers), -1)
+        for epoch in range(first_epoch, max(first_epoch - _MAX_TRIED_EPOCHS, -1), -1):
             candidate = OffsetAndEpoch(self.start, epoch)
             try:
                 self._snapshot_part(candidate, 0, 1)
@@ -140,23 +142,23 @@ class MetadataQuorum:
     # Records -------------------------------------------------------------------------------------
 
     def read(self, offset: int) -> Iterator[Buffer]:
-        """Yield batches up to the end; a batch is committed as a whole."""
+        """Yield batches up to the high watermark, which never lies within a batch."""
         while offset < self.end:
             self._deadline = self._cluster.deadline()
-            found = self._fetch(offset)
-            data = found.records or b""
+            data = self._fetch(offset).records or b""
             size = 0
             for position, fields in walk(data, may_end_in_batch=True):
-                if fields[0] >= self.end:
+                header = BatchHeader(*fields)
+                if header.base_offset >= self.end:
                     break
-                offset = fields[0] + fields[6] + 1
-                size = position + fields[1] + LENGTH_OVERHEAD
+                offset = header.next_offset
+                size = position + header.size
             if not size:
                 raise _DeletedError(f"the metadata log has no batch at offset {offset}")
             yield memoryview(data)[:size]
 
     def _fetch(self, offset: int) -> PartitionData:
-        """Fetch from an offset, as if everything before it were known."""
+        """Fetch from an offset; as last fetched epoch, the leader's avoids a divergence."""
 
         def attempt(connection: Connection) -> PartitionData:
             part = FetchPartition(
@@ -172,8 +174,8 @@ class MetadataQuorum:
                 max_bytes=_FETCH_BYTES,
                 topics=[FetchTopic(topic_id=METADATA_TOPIC_ID, partitions=[part])],
             )
-            served = connection.served.get(ApiKey.FETCH, (0, 0))[1]
-            version = min(served, APIS[ApiKey.FETCH].last)
+            newest = connection.served.get(ApiKey.FETCH, (0, 0))[1]
+            version = min(newest, APIS[ApiKey.FETCH].last)
             response = connection.call(request, self._deadline, version)
             assert isinstance(response, FetchResponse)
             context = ErrorContext("Fetch", connection.address)
@@ -187,7 +189,7 @@ class MetadataQuorum:
     # The leader ----------------------------------------------------------------------------------
 
     def _call_leader(self, attempt: Callable[[Connection], T]) -> T:
-        """Ask the leader; if it has changed, the next one."""
+        """Call the leader; if that fails, connect to the current leader and retry."""
         while True:
             try:
                 if self._connection is None:
@@ -207,12 +209,12 @@ class MetadataQuorum:
         self._epoch = quorum.leader_epoch
         listeners = dict(quorum.listeners).get(quorum.leader_id, ())
         if not listeners:
-            known = self._cluster.brokers.get(quorum.leader_id)
-            if not self._cluster.is_controllers or known is None:
+            leader = self._cluster.brokers.get(quorum.leader_id)
+            if not self._cluster.is_controllers or leader is None:
                 raise UnreachableError(
                     f"the brokers do not say where controller {quorum.leader_id} is; connect to "
                     "the controllers instead"
                 )
-            listeners = (("", known.host, known.port),)
+            listeners = (("", leader.host, leader.port),)
         _, host, port = listeners[0]
         return Connection(host, port, self._cluster.client_id, self._deadline)

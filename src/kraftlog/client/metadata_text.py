@@ -1,4 +1,4 @@
-"""Moments of the metadata log as people write them, and differences as people read them."""
+"""Parses moments of the metadata log, and formats positions in it and differences."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ def moment_of(text: str) -> Moment:
 
 
 def position(state: MetadataState) -> dict[str, Any]:
+    """The position of a state in the metadata log, for JSON."""
     return {"offset": state.offset, "epoch": state.epoch, "time": _time_text(state.time_ms)}
 
 
@@ -59,15 +60,15 @@ def change_data(change: Difference) -> dict[str, Any]:
     }
 
 
-def diff_text(before: MetadataState, after: MetadataState, found: Sequence[Difference]) -> str:
+def diff_text(before: MetadataState, after: MetadataState, changes: Sequence[Difference]) -> str:
     lines = [f"from {position_text(before)}", f"to   {position_text(after)}"]
-    last = ""
-    for change in found:
-        if change.table != last:
+    table = ""
+    for change in changes:
+        if change.table != table:
             lines.append(f"\n{change.table}")
-            last = change.table
+            table = change.table
         lines += _change_lines(change)
-    if not found:
+    if not changes:
         lines.append("\nno difference")
     return "\n".join(lines)
 
@@ -92,5 +93,5 @@ def _shown(value: Any) -> str:
 
 
 def cell(value: Any) -> Any:
-    """A value in a table."""
+    """A value for a cell of a table: lists become text."""
     return ",".join(map(str, value)) if isinstance(value, list) else value

@@ -93,12 +93,12 @@ PartitionName = tuple[str, int]
 
 def parse_servers(text: str) -> list[tuple[str, int]]:
     """Parse `host:port,host:port`; the default port is 9092."""
-    found = []
+    servers = []
     for item in text.split(","):
         host, colon, port = item.strip().rpartition(":")
         if not colon or port.endswith("]"):
             host, port = item.strip(), "9092"
         if not host or "://" in item or not port.isdigit() or not 0 < int(port) < 65536:
             raise ValueError(f"{item.strip()!r}: expected host:port")
-        found.append((host.strip("[]"), int(port)))
-    return found
+        servers.append((host.strip("[]"), int(port)))
+    return servers

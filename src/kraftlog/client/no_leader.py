@@ -1,4 +1,4 @@
-"""The error of a request that only the quorum's leader answers, while no leader is known."""
+"""The error of requests to the quorum's leader while no node knows a leader."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kraftlog.client.cluster import Cluster
 
 #: Error codes of a node that knows no leader.
-CODES = {
+NO_LEADER_CODES = {
     ErrorCode.REQUEST_TIMED_OUT,
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.NOT_CONTROLLER,
@@ -22,7 +22,7 @@ CODES = {
 }
 
 
-#: How long a broker has for another request, after it did not respond to one for the leader.
+#: How long to wait for the response to a probe, after a request to the leader has timed out.
 PROBE_TIMEOUT_S = 1.0
 
 
@@ -31,23 +31,24 @@ class NoLeaderError(ClientError):
 
 
 def explain_missing_leader(cluster: Cluster, error: ClientError) -> ClientError:
-    """Explain an error by a missing leader, unless it has another cause."""
+    """A NoLeaderError in place of an error that a missing leader may have caused; or the error."""
     if isinstance(error, RefusedError):
-        if error.code not in CODES:
+        if error.code not in NO_LEADER_CODES:
             return error
     elif not (cluster.brokers if cluster.is_controllers else _responds(cluster, error)):
         return error  # no server was reached, or none responds to anything
     servers = ", ".join([f"{host}:{port}" for host, port in cluster.servers])
-    known = ""
+    controllers_text = ""
     if cluster.is_controllers and cluster.brokers:
-        voters = sorted(cluster.brokers.values(), key=lambda it: it.id)
-        named = ", ".join([f"{it.id} at {it.address}" for it in voters])
-        knows = "It knows" if len(cluster.servers) == 1 else "They know"
-        known = f" {knows} the controllers {named}."
+        voters = sorted(cluster.brokers.values(), key=lambda voter: voter.id)
+        addresses = ", ".join([f"{voter.id} at {voter.address}" for voter in voters])
+        subject = "It knows" if len(cluster.servers) == 1 else "They know"
+        controllers_text = f" {subject} the controllers {addresses}."
     return NoLeaderError(
-        f"no leader of the quorum is known to {servers}; asked for {cluster.timeout_s:g} s.{known} "
-        "A leader needs a majority of the voters: the logs of the nodes name those that are "
-        f"missing, with the error of each. The last error was: {error}"
+        f"no leader of the quorum is known to {servers}; asked for {cluster.timeout_s:g} s."
+        f"{controllers_text} A leader needs a majority of the voters: the logs of the nodes name "
+        "those that are missing, with the error of each. "
+        f"The last error was: {error}"
     )
 
 

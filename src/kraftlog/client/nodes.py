@@ -62,7 +62,7 @@ class Replica(Value):
     log_end_offset: int
     last_fetch_ms: int
     last_caught_up_ms: int
-    #: Whether the running reassignment of voters has it as a target.
+    #: Whether it is a target of the unfinished move of the voters.
     is_target: bool = False
     #: Why it lags, and the error code of its last fetch; from leaders of kraftlog only.
     lag_reason: str = ""
@@ -77,7 +77,7 @@ class Quorum(Value):
     observers: tuple[Replica, ...]
     #: Listeners of the voters, as far as the response has them: node id to (name, host, port).
     listeners: tuple[tuple[int, tuple[tuple[str, str, int], ...]], ...]
-    #: Target voters of a reassignment (None without one), and those the next step waits for.
+    #: The target voters of a move (None without one), and the nodes that its next step waits for.
     targets: tuple[int, ...] | None = None
     waits_for: tuple[int, ...] = ()
     #: While the newest voter change is uncommitted: the voters without it, and its offset. From
@@ -138,11 +138,11 @@ def api_versions(
 def features(cluster: Cluster, broker: int = ANY, deadline: Deadline | None = None) -> Features:
     result = api_versions(cluster, broker, deadline)
     levels = {each.name: each.max_version_level for each in result.finalized_features}
-    found = [
+    supported = [
         Feature(each.name, each.min_version, each.max_version, levels.get(each.name, 0))
         for each in sorted(result.supported_features, key=lambda feature: feature.name)
     ]
-    return Features(tuple(found), result.finalized_features_epoch)
+    return Features(tuple(supported), result.finalized_features_epoch)
 
 
 def update_levels(
@@ -172,9 +172,9 @@ def log_dirs(
     cluster: Cluster, brokers: Sequence[int], topics: Mapping[str, Sequence[int]] | None = None
 ) -> dict[int, tuple[describe_log_dirs.DescribeLogDirsResult, ...]]:
     """The log directories of each broker, with these replicas or with all."""
-    wanted = None
+    requested = None
     if topics is not None:
-        wanted = [
+        requested = [
             describe_log_dirs.DescribableLogDirTopic(topic=name, partitions=tuple(indexes))
             for name, indexes in topics.items()
         ]
@@ -185,7 +185,7 @@ def log_dirs(
     return {
         broker: tuple(
             cluster.call(
-                describe_log_dirs.DescribeLogDirsRequest(topics=wanted),
+                describe_log_dirs.DescribeLogDirsRequest(topics=requested),
                 describe_log_dirs.DescribeLogDirsResponse,
                 broker=broker,
                 check=check,
@@ -220,22 +220,22 @@ def quorum(cluster: Cluster, deadline: Deadline | None = None) -> Quorum:
         if explained is error:
             raise
         raise explained from error
-    found = result.topics[0].partitions[0]
+    partition = result.topics[0].partitions[0]
     listeners = tuple(
         (node.node_id, tuple((each.name, each.host, each.port) for each in node.listeners))
         for node in result.nodes
     )
     return Quorum(
-        found.leader_id,
-        found.leader_epoch,
-        found.high_watermark,
-        tuple(map(_replica, found.current_voters)),
-        tuple(map(_replica, found.observers)),
+        partition.leader_id,
+        partition.leader_epoch,
+        partition.high_watermark,
+        tuple(map(_replica, partition.current_voters)),
+        tuple(map(_replica, partition.observers)),
         listeners,
-        None if found.target_voters is None else tuple(found.target_voters),
-        tuple(found.waits_for),
-        None if found.committed_voters is None else tuple(found.committed_voters),
-        found.uncommitted_offset,
+        None if partition.target_voters is None else tuple(partition.target_voters),
+        tuple(partition.waits_for),
+        None if partition.committed_voters is None else tuple(partition.committed_voters),
+        partition.uncommitted_offset,
     )
 
 
@@ -278,7 +278,7 @@ def add_voter(
     cluster.call(
         request,
         add_raft_voter.AddRaftVoterResponse,
-        broker=_leader(cluster),
+        broker=_leader_target(cluster),
         deadline=limit,
         check=check,
     )
@@ -290,19 +290,19 @@ def voter_directory(
     directory: Uuid | None = None,
     deadline: Deadline | None = None,
 ) -> Uuid:
-    """The directory id of a voter; an error if it is not a voter, or has another one."""
-    found = quorum(cluster, deadline)
-    for each in found.voters:
-        if each.id == voter and directory in {None, each.directory_id}:
-            if each.directory_id == NULL_UUID:
+    """The directory id of a voter; raises ConfigError unless it is one with this directory."""
+    described = quorum(cluster, deadline)
+    for replica in described.voters:
+        if replica.id == voter and directory in {None, replica.directory_id}:
+            if replica.directory_id == NULL_UUID:
                 raise ConfigError(
                     f"the directory id of voter {voter} is not recorded, as kraft.version is "
                     f"0: {RAISE_KRAFT_VERSION}"
                 )
-            return each.directory_id
-    named = f"{voter} with directory {uuid_text(directory)}" if directory else f"{voter}"
-    ids = ", ".join([str(each.id) for each in found.voters])
-    raise ConfigError(f"controller {named} is not a voter; the voters are {ids}")
+            return replica.directory_id
+    voter_text = f"{voter} with directory {uuid_text(directory)}" if directory else f"{voter}"
+    ids = ", ".join([str(replica.id) for replica in described.voters])
+    raise ConfigError(f"controller {voter_text} is not a voter; the voters are {ids}")
 
 
 def remove_voter(
@@ -317,7 +317,7 @@ def remove_voter(
     cluster.call(
         request,
         remove_raft_voter.RemoveRaftVoterResponse,
-        broker=_leader(cluster),
+        broker=_leader_target(cluster),
         deadline=deadline,
         check=check,
     )
@@ -331,7 +331,7 @@ def update_voter(
 ) -> Uuid:
     """Change the record of a voter; only controllers serve this. Return its directory id."""
     limit = cluster.deadline()
-    found = quorum(cluster, limit)
+    described = quorum(cluster, limit)
     directory = voter_directory(cluster, voter, None, limit)
 
     def check(response: update_raft_voter.UpdateRaftVoterResponse, context: ErrorContext) -> None:
@@ -339,7 +339,7 @@ def update_voter(
 
     request = update_raft_voter.UpdateRaftVoterRequest(
         cluster_id=None,
-        current_leader_epoch=found.leader_epoch,
+        current_leader_epoch=described.leader_epoch,
         voter_id=voter,
         voter_directory_id=directory,
         listeners=[
@@ -353,7 +353,7 @@ def update_voter(
     cluster.call(
         request,
         update_raft_voter.UpdateRaftVoterResponse,
-        broker=_leader(cluster),
+        broker=_leader_target(cluster),
         deadline=limit,
         check=check,
     )
@@ -363,9 +363,9 @@ def update_voter(
 def reassign_voters(
     cluster: Cluster, targets: Sequence[int] | None, deadline: Deadline | None = None
 ) -> None:
-    """Set the target voters, which the quorum then moves to one by one; None cancels that.
+    """Set the target voters, to which the quorum then moves one by one; None cancels a move.
 
-    Returns once they are committed, not when the quorum has reached them.
+    Returns once the targets are committed, not when the quorum has reached them.
     """
 
     def check(response: AlterPartitionReassignmentsResponse, context: ErrorContext) -> None:
@@ -384,12 +384,12 @@ def reassign_voters(
     cluster.call(
         request,
         AlterPartitionReassignmentsResponse,
-        broker=_leader(cluster),
+        broker=_leader_target(cluster),
         deadline=limit,
         check=check,
     )
 
 
-def _leader(cluster: Cluster) -> int:
+def _leader_target(cluster: Cluster) -> int:
     """The target of a request to the quorum's leader: brokers forward it, controllers do not."""
     return CONTROLLER if cluster.is_controllers else ANY

@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from kraftlog.client.cluster import Cluster
     from kraftlog.client.model import PartitionName
 
+#: Special timestamps of ListOffsets.
 LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
-#: Spelled as by kafka-get-offsets.
+#: The special timestamps by their names in kafka-get-offsets.
 SPECS = {
     "latest": LATEST,
     "earliest": EARLIEST,
@@ -35,7 +36,7 @@ SPECS = {
 
 
 def timestamp_of(spec: str | int) -> int:
-    """The timestamp, or the negative number of one of `SPECS`."""
+    """The timestamp for ListOffsets: `spec` itself, or the special one with this name."""
     if isinstance(spec, int):
         return spec
     if spec not in SPECS:
@@ -44,16 +45,16 @@ def timestamp_of(spec: str | int) -> int:
 
 
 def find(
-    cluster: Cluster, wanted: Mapping[PartitionName, int], isolation_level: int = 0
+    cluster: Cluster, timestamps: Mapping[PartitionName, int], isolation_level: int = 0
 ) -> dict[PartitionName, FoundOffset]:
-    """Look up offsets by partition and timestamp, or by a negative number from `SPECS`."""
+    """Look up the offset of each partition for its timestamp, which may be one of `SPECS`."""
     deadline = cluster.deadline()
     found: dict[PartitionName, FoundOffset] = {}
 
     def call_leader(broker: int, names: Sequence[PartitionName]) -> None:
         topics: dict[str, list[ListOffsetsPartition]] = {}
         for topic, index in names:
-            part = ListOffsetsPartition(partition_index=index, timestamp=wanted[topic, index])
+            part = ListOffsetsPartition(partition_index=index, timestamp=timestamps[topic, index])
             topics.setdefault(topic, []).append(part)
         request = ListOffsetsRequest(
             replica_id=-1,
@@ -70,5 +71,5 @@ def find(
                 context.check(result.error_code, f"{name[0]}-{name[1]}")
                 found[name] = FoundOffset(result.offset, result.timestamp, result.leader_epoch)
 
-    cluster.per_leader(wanted, call_leader, deadline)
-    return {name: found[name] for name in wanted}
+    cluster.per_leader(timestamps, call_leader, deadline)
+    return {name: found[name] for name in timestamps}

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+#: The multiplier of murmur2, the seed that Kafka uses, and the mask of 32 bits.
 _M = 0x5BD1E995
 _SEED = 0x9747B28C
-_WORD = 0xFFFF_FFFF
+_MASK_32 = 0xFFFF_FFFF
 
 
 def murmur2(data: bytes) -> int:
-    """The 32-bit hash, unsigned."""
+    """The 32-bit murmur2 hash, unsigned."""
     size = len(data)
     h = _SEED ^ size
-    whole = size & ~3
-    for i in range(0, whole, 4):
-        k = int.from_bytes(data[i : i + 4], "little") * _M & _WORD
+    tail_start = size & ~3
+    for i in range(0, tail_start, 4):
+        k = int.from_bytes(data[i : i + 4], "little") * _M & _MASK_32
         k ^= k >> 24
-        h = (h * _M & _WORD) ^ (k * _M & _WORD)
-    rest = data[whole:]
-    if rest:
-        h = (h ^ int.from_bytes(rest, "little")) * _M & _WORD
+        h = (h * _M & _MASK_32) ^ (k * _M & _MASK_32)
+    tail = data[tail_start:]
+    if tail:
+        h = (h ^ int.from_bytes(tail, "little")) * _M & _MASK_32
     h ^= h >> 13
-    h = h * _M & _WORD
+    h = h * _M & _MASK_32
     return h ^ h >> 15
 
 

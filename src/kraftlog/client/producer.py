@@ -1,8 +1,8 @@
 """The producer: collects records in one batch per partition and sends full ones.
 
-There is no background thread: `send` sends full batches, `flush` the rest. Batches that are not
-acknowledged are retried until the deadline; an idempotent producer numbers them, so that none is
-written twice.
+There is no background thread: `send` sends full batches, `flush` the others. Batches that are not
+acknowledged are sent again until the deadline; an idempotent producer gives them sequence numbers,
+so that none is written twice.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     #: Pairs of a name and a value; text is encoded as UTF-8.
     Headers = Mapping[str, bytes | str | None] | Sequence[tuple[str, bytes | str | None]]
 
-#: Largest size of a record besides its key, value and headers.
+#: The most bytes that a record takes besides its key, value and headers.
 _RECORD_OVERHEAD = 40
 
 
@@ -72,6 +72,7 @@ class Producer:
         self._open: dict[PartitionName, BatchBuilder] = {}
         self._identity = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
         self._sequences: dict[PartitionName, int] = {}
+        #: Of each topic: the partition for records without a key until the next flush.
         self._sticky: dict[str, int] = {}
         #: Base offset of each partition's last acknowledged batch.
         self.last_offsets: dict[PartitionName, int] = {}
@@ -110,8 +111,8 @@ class Producer:
             builder = None
         if builder is None:
             builder = self._open[name] = self._new_batch(name)
-        when = wall_ms() if timestamp_ms is None else timestamp_ms
-        builder.append(when, key, value, headers)
+        timestamp = wall_ms() if timestamp_ms is None else timestamp_ms
+        builder.append(timestamp, key, value, headers)
         return name
 
     def flush(self) -> None:
@@ -136,13 +137,13 @@ class Producer:
         partitions = self._cluster.topic(topic, may_create=self._may_create).partitions
         if key is not None:
             return partition_of(key, len(partitions))
-        known = self._sticky.get(topic)
-        if known is None:
-            led = [each.index for each in partitions if each.leader >= 0]
-            if not led:
+        partition = self._sticky.get(topic)
+        if partition is None:
+            with_leader = [each.index for each in partitions if each.leader >= 0]
+            if not with_leader:
                 return 0
-            known = self._sticky[topic] = led[wall_ms() % len(led)]
-        return known
+            partition = self._sticky[topic] = with_leader[wall_ms() % len(with_leader)]
+        return partition
 
     def _new_batch(self, name: PartitionName) -> BatchBuilder:
         """An empty batch, with producer id, epoch and sequence if idempotent."""
@@ -161,19 +162,19 @@ class Producer:
 
     def _send_all(self, waiting: dict[PartitionName, BatchInFlight], deadline: Deadline) -> None:
         """Send one request per leader; acknowledged batches are removed from `waiting`."""
-        shares: dict[int, list[BatchInFlight]] = {}
-        for sending in waiting.values():
-            topic, partition = sending.name
+        by_leader: dict[int, list[BatchInFlight]] = {}
+        for batch in waiting.values():
+            topic, partition = batch.name
             self._cluster.topic(topic, deadline, may_create=self._may_create)
             leader = self._cluster.leader(topic, partition, deadline)
-            shares.setdefault(leader, []).append(sending)
-        for leader, share in shares.items():
-            request = produce_request(share, self._acks, deadline.left_s())
+            by_leader.setdefault(leader, []).append(batch)
+        for leader, batches in by_leader.items():
+            request = produce_request(batches, self._acks, deadline.left_s())
             connection = self._cluster.connection(leader, deadline)
             if self._acks == 0:
                 connection.send(request, deadline, expects_response=False)
-                for sending in share:
-                    self._on_acknowledged(waiting, sending, -1)
+                for batch in batches:
+                    self._on_acknowledged(waiting, batch, -1)
                 continue
             response = connection.call(request, deadline)
             assert isinstance(response, ProduceResponse)
@@ -188,33 +189,33 @@ class Producer:
                 refused.append(result)
             else:
                 self._on_acknowledged(waiting, waiting[name], result)
-        final = [error for error in refused if not is_retriable(error)]
-        for error in final or refused:
+        not_retriable = [error for error in refused if not is_retriable(error)]
+        for error in not_retriable or refused:
             raise error
 
     def _on_acknowledged(
-        self, waiting: dict[PartitionName, BatchInFlight], sending: BatchInFlight, base_offset: int
+        self, waiting: dict[PartitionName, BatchInFlight], batch: BatchInFlight, base_offset: int
     ) -> None:
-        del waiting[sending.name]
-        self.last_offsets[sending.name] = base_offset
+        del waiting[batch.name]
+        self.last_offsets[batch.name] = base_offset
         if self._is_idempotent:
-            last = self._sequences.get(sending.name, 0)
-            self._sequences[sending.name] = (last + sending.count) % SEQUENCES
+            sequence = self._sequences.get(batch.name, 0)
+            self._sequences[batch.name] = (sequence + batch.count) % SEQUENCES
         if self._acknowledged is not None:
-            self._acknowledged(sending.count)
+            self._acknowledged(batch.count)
 
 
-def encoded(text: bytes | str | None, what: str = "value") -> bytes | None:
+def encoded(text: bytes | str | None, argument: str = "value") -> bytes | None:
     if text is None or isinstance(text, bytes):
         return text
     if isinstance(text, str):
         return text.encode()
-    raise TypeError(f"{what} {text!r}: expected bytes, text or None")
+    raise TypeError(f"{argument} {text!r}: expected bytes, text or None")
 
 
-def _headers(given: Headers) -> Sequence[Header]:
-    pairs = given.items() if isinstance(given, Mapping) else given
+def _headers(headers: Headers) -> Sequence[Header]:
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
     try:
         return [(name, encoded(value, f"header {name}")) for name, value in pairs]
     except ValueError:
-        raise TypeError(f"headers {given!r}: expected pairs of a name and a value") from None
+        raise TypeError(f"headers {headers!r}: expected pairs of a name and a value") from None

@@ -19,10 +19,10 @@ def read_properties(path: str | None) -> dict[str, str]:
 
 
 def check_security(properties: Mapping[str, str], *, prefix: str = "") -> None:
-    """Refuse a security protocol, as everything would silently be sent in plain text.
+    """Refuse other security protocols than PLAINTEXT, which this client would silently ignore.
 
-    The names of the properties begin with `prefix`. Kafka's clients ignore all other properties of
-    TLS and SASL, too, unless this one is set.
+    `prefix` precedes the property's name in the error. Kafka's clients ignore all other properties
+    of TLS and SASL, too, unless this one is set.
     """
     protocol = properties.get("security.protocol") or "PLAINTEXT"
     if protocol.upper() != "PLAINTEXT":

@@ -41,7 +41,7 @@ _WITH_TOPIC_IDS = 13
 
 
 class RecreatedTopicError(ClientError):
-    """The topic was deleted, and another one has its name now."""
+    """The topic was deleted, and another topic has its name now."""
 
 
 class FetchedBatches(Value):
@@ -82,21 +82,21 @@ class RangeReader:
         self._topic_id = topic_id
         self._connection: Connection | None = None
         self._deadline = cluster.deadline()
-        #: Until when a topic that the metadata does not have may appear; None while it is there.
-        self._missing: Deadline | None = None
+        #: Until when the metadata may lack the topic; None while the metadata has it.
+        self._missing_deadline: Deadline | None = None
 
     def __iter__(self) -> Iterator[FetchedBatches]:
         try:
             while self.position < self._end:
                 result = self._fetch()
-                found = self._take_batches(result)
-                if found.next_offset == found.start:
+                fetched = self._take_batches(result)
+                if fetched.next_offset == fetched.start:
                     self._check_end(result)
                     continue
                 self._deadline = self._cluster.deadline()
                 if self.position < self._end:
                     self._send_early()
-                yield found
+                yield fetched
         finally:
             self.close()
 
@@ -107,7 +107,7 @@ class RangeReader:
             self._connection = None
 
     def _fetch(self) -> PartitionData:
-        """Fetch from the position; while there is no leader or it has moved, try again."""
+        """Fetch from the position; retry while there is no leader or the leader has moved."""
         while True:
             try:
                 if self._connection is None:
@@ -122,18 +122,18 @@ class RangeReader:
 
     def _pause_or_raise(self, error: UnreachableError | RefusedError) -> None:
         self.close()
-        if self._deadline.is_over or self._is_missing(error):
+        if self._deadline.is_over or self._is_missing_too_long(error):
             raise error
         self._cluster.drop_cache()
         self._deadline.pause(BACKOFF_S)
 
-    def _is_missing(self, error: UnreachableError | RefusedError) -> bool:
-        """Whether the topic has been missing for too long to be only unknown to a new broker."""
+    def _is_missing_too_long(self, error: UnreachableError | RefusedError) -> bool:
+        """Whether the metadata has lacked the topic for so long that it must be deleted."""
         if not isinstance(error, RefusedError) or error.api != "Metadata":
-            self._missing = None
+            self._missing_deadline = None
         elif error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            self._missing = self._missing or self._cluster.deadline(TOPIC_WAIT_S)
-        return self._missing is not None and self._missing.is_over
+            self._missing_deadline = self._missing_deadline or self._cluster.deadline(TOPIC_WAIT_S)
+        return self._missing_deadline is not None and self._missing_deadline.is_over
 
     def _send_early(self) -> None:
         """Send the next fetch; if this fails, the next iteration tries again."""
@@ -161,17 +161,17 @@ class RangeReader:
         self._leader = leader
 
     def _version(self, connection: Connection) -> int | None:
-        """The newest version if it can name the topic by its id; None is the newest without."""
+        """The newest version if it names the topic by id; else None, for the newest by name."""
         newest = min(APIS[ApiKey.FETCH].last, connection.served[ApiKey.FETCH][1])
         return newest if self._topic_id != NULL_UUID and newest >= _WITH_TOPIC_IDS else None
 
     def _check_topic(self) -> None:
         name = self._name[0]
-        found = self._cluster.topic(name, self._deadline).id
-        if NULL_UUID not in (found, self._topic_id) and found != self._topic_id:
+        current_id = self._cluster.topic(name, self._deadline).id
+        if NULL_UUID not in (current_id, self._topic_id) and current_id != self._topic_id:
             raise RecreatedTopicError(
                 f"topic {name} was deleted and created again while it was read: its id was "
-                f"{uuid_text(self._topic_id)} and is {uuid_text(found)}"
+                f"{uuid_text(self._topic_id)} and is {uuid_text(current_id)}"
             )
 
     def _receive(self) -> PartitionData:
@@ -191,9 +191,9 @@ class RangeReader:
         batches = []
         headers = []
         try:
-            for place, header, has_records in fetched_batches(result):
+            for data_position, header, has_records in fetched_batches(result):
                 if has_records and header.next_offset > start and header.base_offset < self._end:
-                    batches.append((place, header))
+                    batches.append((data_position, header))
                 self.position = max(self.position, header.next_offset)
                 headers.append(header)
         except CorruptBatchError as error:

@@ -26,12 +26,13 @@ if TYPE_CHECKING:
 
 #: How long a broker may delay a fetch without data.
 MAX_WAIT_MS = 500
+#: The most bytes of a fetch, and of each partition in it.
 MAX_BYTES = 50 << 20
 PARTITION_BYTES = 1 << 20
 
 
 class Reader:
-    """Positions of partitions, and the fetches that advance them."""
+    """Fetches from the position of each assigned partition, and advances the positions."""
 
     def __init__(
         self,
@@ -46,7 +47,9 @@ class Reader:
         self._reset = reset
         self.positions: dict[PartitionName, int] = {}
         self._connections: dict[int, Connection] = {}
+        #: Of each leader with a pending fetch: the fetched offsets.
         self._in_flight: dict[int, dict[PartitionName, int]] = {}
+        #: Until when errors are retried; None while fetches succeed.
         self._give_up_at: Deadline | None = None
 
     def assign(self, positions: Mapping[PartitionName, int]) -> None:
@@ -60,16 +63,16 @@ class Reader:
         self._in_flight.clear()
 
     def poll(self, wait_s: float) -> list[FetchedBatch]:
-        """Fetched batches, not decoded yet; wait at most `wait_s` for some."""
+        """Fetched batches, not decoded yet; waits at most `wait_s` for them."""
         try:
             self._send_fetches()
-            found = self._take_responses(wait_s)
+            batches = self._take_responses(wait_s)
         except (UnreachableError, RefusedError) as error:
             self._tolerate(error)
             return []
-        if found:
+        if batches:
             self._give_up_at = None
-        return found
+        return batches
 
     def _tolerate(self, error: UnreachableError | RefusedError) -> None:
         """Raise an error that is not retriable or lasts too long; otherwise retry later."""
@@ -88,22 +91,22 @@ class Reader:
 
     def _send_fetches(self) -> None:
         deadline = self._cluster.deadline()
-        shares: dict[int, dict[PartitionName, int]] = {}
+        by_leader: dict[int, dict[PartitionName, int]] = {}
         for name, offset in self.positions.items():
             leader = self._cluster.leader(*name, deadline)
             if leader not in self._in_flight:
-                shares.setdefault(leader, {})[name] = offset
-        for leader, share in shares.items():
+                by_leader.setdefault(leader, {})[name] = offset
+        for leader, offsets_of_leader in by_leader.items():
             connection = self._connections.get(leader)
             if connection is None:
                 connection = self._cluster.open_connection(leader, deadline)
                 self._connections[leader] = connection
-            connection.send(self._request(share), deadline)
-            self._in_flight[leader] = share
+            connection.send(self._request(offsets_of_leader), deadline)
+            self._in_flight[leader] = offsets_of_leader
 
-    def _request(self, share: Mapping[PartitionName, int]) -> FetchRequest:
+    def _request(self, offsets_by_partition: Mapping[PartitionName, int]) -> FetchRequest:
         topics: dict[str, list[FetchPartition]] = {}
-        for (topic, index), offset in share.items():
+        for (topic, index), offset in offsets_by_partition.items():
             part = FetchPartition(
                 partition=index, fetch_offset=offset, partition_max_bytes=PARTITION_BYTES
             )
@@ -117,16 +120,16 @@ class Reader:
         )
 
     def _take_responses(self, wait_s: float) -> list[FetchedBatch]:
-        waiting = {self._connections[broker].fileno(): broker for broker in self._in_flight}
-        if not waiting:
+        broker_by_fd = {self._connections[broker].fileno(): broker for broker in self._in_flight}
+        if not broker_by_fd:
             Deadline(wait_s).pause(wait_s)
             return []
         poll = select.poll()
-        for number in waiting:
-            poll.register(number, select.POLLIN)
-        found: list[FetchedBatch] = []
-        for number, _ in poll.poll(wait_s * 1000):
-            broker = waiting[number]
+        for fd in broker_by_fd:
+            poll.register(fd, select.POLLIN)
+        batches: list[FetchedBatch] = []
+        for fd, _ in poll.poll(wait_s * 1000):
+            broker = broker_by_fd[fd]
             response = self._connections[broker].receive(self._cluster.deadline())
             fetched = self._in_flight.pop(broker)
             assert isinstance(response, FetchResponse)
@@ -137,28 +140,28 @@ class Reader:
                 for result in topic.partitions:
                     name = (topic.topic, result.partition_index)
                     if name not in fetched or self.positions.get(name) != fetched[name]:
-                        continue  # assigned again since the fetch
+                        continue  # the assignment has changed since the fetch
                     if result.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                         self._reset_position(name)
                     elif result.error_code:
                         refused.append(context.error(result.error_code, f"{name[0]}-{name[1]}"))
                     else:
-                        found += self._batches(name, result)
-            if refused and not found:
+                        batches += self._batches(name, result)
+            if refused and not batches:
                 raise refused[0]
-        return found
+        return batches
 
     def _reset_position(self, name: PartitionName) -> None:
-        found = offsets.find(self._cluster, {name: self._reset})
-        self.positions[name] = found[name].offset
+        offsets_found = offsets.find(self._cluster, {name: self._reset})
+        self.positions[name] = offsets_found[name].offset
 
     def _batches(self, name: PartitionName, result: PartitionData) -> Iterator[FetchedBatch]:
         """Yield the batches with records to return; advance the position past all batches."""
         data = result.records or b""
-        for place, header, has_records in fetched_batches(result):
+        for data_position, header, has_records in fetched_batches(result):
             position = self.positions[name]
             if has_records and header.next_offset > position:
-                yield FetchedBatch(name, header, data, place, position)
+                yield FetchedBatch(name, header, data, data_position, position)
             self.positions[name] = max(position, header.next_offset)
 
 
@@ -168,7 +171,7 @@ class FetchedBatch(Value):
     name: PartitionName
     header: BatchHeader
     data: Buffer
-    place: int
+    data_position: int
     first_offset: int
 
     def records(self) -> list[ConsumedRecord]:
@@ -184,6 +187,6 @@ class FetchedBatch(Value):
                 header.leader_epoch,
                 header.has_log_append_time,
             )
-            for record in read_records(self.data, self.place)
+            for record in read_records(self.data, self.data_position)
             if record.offset >= self.first_offset
         ]

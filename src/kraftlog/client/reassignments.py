@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kraftlog.errors import RefusedError
 
 
+#: The election type of ElectLeaders for preferred leaders.
 PREFERRED = 0
 
 
@@ -110,7 +111,7 @@ def ongoing(cluster: Cluster) -> dict[PartitionName, Reassignment]:
 def elect_preferred(
     cluster: Cluster, partitions: Iterable[PartitionName]
 ) -> dict[PartitionName, RefusedError]:
-    """Let the first replica of these partitions lead; return those that failed."""
+    """Elect the preferred (first) replica of each partition; return the failures."""
     failed: dict[PartitionName, RefusedError] = {}
     by_topic: dict[str, list[int]] = {}
     for topic, index in partitions:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kraftlog.client.cluster import CONTROLLER, TOPIC_WAIT_S
+from kraftlog.client.cluster import ANY, CONTROLLER, TOPIC_WAIT_S
 from kraftlog.client.configs import text_of
 from kraftlog.client.model import Topic, partition_from_response
 from kraftlog.value import TYPE_CHECKING
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from kraftlog.client.cluster import Cluster, ErrorContext
-    from kraftlog.client.configs import Plain
+    from kraftlog.client.configs import ConfigValue
     from kraftlog.client.model import PartitionName
 
 
+#: How often to look whether the broker has applied a change.
 _METADATA_POLL_S = 0.02
 
 
@@ -38,15 +39,15 @@ def describe(
     deadline = cluster.deadline()
     if not names:
         return []
-    served = cluster.retry(lambda: cluster.connection(-1, deadline), deadline).served
+    served = cluster.retry(lambda: cluster.connection(ANY, deadline), deadline).served
     if ApiKey.DESCRIBE_TOPIC_PARTITIONS not in served and not linearizable:
         return [cluster.topic(name, deadline) for name in names]
-    wanted = [describe_topic_partitions.TopicRequest(name=name) for name in sorted(names)]
-    found: dict[str, Topic] = {}
+    requested = [describe_topic_partitions.TopicRequest(name=name) for name in sorted(names)]
+    topics: dict[str, Topic] = {}
     cursor = None
     while True:
         request = describe_topic_partitions.DescribeTopicPartitionsRequest(
-            topics=wanted,
+            topics=requested,
             response_partition_limit=page_size,
             cursor=cursor,
             linearizable=linearizable,
@@ -58,10 +59,10 @@ def describe(
             check=_check_description,
         )
         for result in page.topics:
-            _add_page(found, result)
+            _add_page(topics, result)
         cursor = page.next_cursor
         if cursor is None:
-            return [found[name] for name in names]
+            return [topics[name] for name in names]
 
 
 def _check_description(
@@ -72,7 +73,7 @@ def _check_description(
 
 
 def _add_page(
-    found: dict[str, Topic], result: describe_topic_partitions.DescribeTopicPartitionsResponseTopic
+    topics: dict[str, Topic], result: describe_topic_partitions.DescribeTopicPartitionsResponseTopic
 ) -> None:
     name = result.name or ""
     partitions = tuple(
@@ -82,8 +83,8 @@ def _add_page(
         )
         for each in result.partitions
     )
-    before = found[name].partitions if name in found else ()
-    found[name] = Topic(name, result.is_internal, before + partitions, result.topic_id)
+    earlier = topics[name].partitions if name in topics else ()
+    topics[name] = Topic(name, result.is_internal, earlier + partitions, result.topic_id)
 
 
 def create(
@@ -92,20 +93,20 @@ def create(
     *,
     partitions: int = -1,
     replication_factor: int = -1,
-    configs: Mapping[str, Plain] | None = None,
+    configs: Mapping[str, ConfigValue] | None = None,
     assignment: Mapping[int, Sequence[int]] | None = None,
     validate_only: bool = False,
 ) -> None:
     """Create a topic; -1 means the cluster's default."""
-    given = [
+    assignments = [
         create_topics.CreatableReplicaAssignment(partition_index=index, broker_ids=tuple(brokers))
         for index, brokers in (assignment or {}).items()
     ]
     topic = create_topics.CreatableTopic(
         name=name,
-        num_partitions=-1 if given else partitions,
-        replication_factor=-1 if given else replication_factor,
-        assignments=given,
+        num_partitions=-1 if assignments else partitions,
+        replication_factor=-1 if assignments else replication_factor,
+        assignments=assignments,
         configs=[
             create_topics.CreatableTopicConfig(name=key, value=text_of(value))
             for key, value in (configs or {}).items()
@@ -140,13 +141,13 @@ def add_partitions(
     cluster: Cluster, name: str, count: int, assignment: Sequence[Sequence[int]] | None = None
 ) -> None:
     """Increase a topic to `count` partitions; `assignment` has the brokers of the new ones."""
-    given = None
+    assignments = None
     if assignment is not None:
-        given = [
+        assignments = [
             create_partitions.CreatePartitionsAssignment(broker_ids=tuple(brokers))
             for brokers in assignment
         ]
-    topic = create_partitions.CreatePartitionsTopic(name=name, count=count, assignments=given)
+    topic = create_partitions.CreatePartitionsTopic(name=name, count=count, assignments=assignments)
 
     def check(response: create_partitions.CreatePartitionsResponse, context: ErrorContext) -> None:
         for each in response.results:
@@ -158,14 +159,14 @@ def add_partitions(
     cluster.call(
         request, create_partitions.CreatePartitionsResponse, broker=CONTROLLER, check=check
     )
-    _wait_for(cluster, name, lambda now: now >= count)
+    _wait_for(cluster, name, lambda current: current >= count)
 
 
 def remove_last_partitions(cluster: Cluster, name: str, count: int) -> None:
     """Remove the last partitions of a topic with their records, so that `count` are left."""
     cluster.drop_cache()
-    has = len(cluster.topic(name).partitions)
-    topic = remove_partitions.RemovePartitionsTopic(name=name, partitions=range(count, has))
+    current = len(cluster.topic(name).partitions)
+    topic = remove_partitions.RemovePartitionsTopic(name=name, partitions=range(count, current))
 
     def check(response: remove_partitions.RemovePartitionsResponse, context: ErrorContext) -> None:
         for each in response.results:
@@ -177,7 +178,7 @@ def remove_last_partitions(cluster: Cluster, name: str, count: int) -> None:
     cluster.call(
         request, remove_partitions.RemovePartitionsResponse, broker=CONTROLLER, check=check
     )
-    _wait_for(cluster, name, lambda now: now <= count)
+    _wait_for(cluster, name, lambda remaining: remaining <= count)
 
 
 def _wait_for(cluster: Cluster, name: str, is_reached: Callable[[int], bool]) -> None:
@@ -198,7 +199,7 @@ def delete_records_before(
 ) -> dict[PartitionName, int]:
     """Delete records before these offsets (-1: all); return the new log start offsets."""
     deadline = cluster.deadline()
-    found: dict[PartitionName, int] = {}
+    log_starts: dict[PartitionName, int] = {}
 
     def call_leader(broker: int, names: Sequence[PartitionName]) -> None:
         topics: dict[str, list[delete_records.DeleteRecordsPartition]] = {}
@@ -222,7 +223,7 @@ def delete_records_before(
                 cluster.error_context("DeleteRecords", broker).check(
                     result.error_code, f"{name[0]}-{name[1]}"
                 )
-                found[name] = result.low_watermark
+                log_starts[name] = result.low_watermark
 
     cluster.per_leader(offsets, call_leader, deadline)
-    return {name: found[name] for name in offsets}
+    return {name: log_starts[name] for name in offsets}

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kraftlog.wire.apis import Api
     from kraftlog.wire.schema import Message
 
+#: The newest versions that this client uses, of APIs whose later versions need another form.
 NEWEST_SUPPORTED = {
     ApiKey.PRODUCE: 12,  # 13 has topic ids
     ApiKey.FETCH: 12,  # 13 has topic ids
@@ -45,21 +46,23 @@ def api_of(request: Message) -> Api:
     return api_named(type(request).__name__.removesuffix("Request"))
 
 
-def chosen_version(api: Api, served: Mapping[int, tuple[int, int]], broker: str) -> int:
-    """The version of a request to a broker that serves these ranges."""
-    theirs = served.get(api.key)
-    if theirs is None:
+def chosen_version(api: Api, supported: Mapping[int, tuple[int, int]], broker: str) -> int:
+    """The version of a request to a broker that supports these ranges of versions."""
+    broker_range = supported.get(api.key)
+    if broker_range is None:
         raise UnsupportedApiError(f"{broker} does not support {api.name}")
-    newest = min(NEWEST_SUPPORTED.get(api.key, api.last), theirs[1])
-    if newest < max(api.first, theirs[0]):
+    newest = min(NEWEST_SUPPORTED.get(api.key, api.last), broker_range[1])
+    if newest < max(api.first, broker_range[0]):
         raise UnsupportedApiError(
-            f"{broker} supports {api.name} versions {theirs[0]} to {theirs[1]}, this client "
-            f"{api.first} to {NEWEST_SUPPORTED.get(api.key, api.last)}"
+            f"{broker} supports {api.name} versions {broker_range[0]} to {broker_range[1]}, this "
+            f"client {api.first} to {NEWEST_SUPPORTED.get(api.key, api.last)}"
         )
     return newest
 
 
-def check_consistency(request: Message, served: Mapping[int, tuple[int, int]], broker: str) -> None:
+def check_consistency(
+    request: Message, supported: Mapping[int, tuple[int, int]], broker: str
+) -> None:
     """Refuse a linearizable read at a broker of Kafka, which would ignore the request's field."""
-    if getattr(request, "linearizable", False) and max(served, default=0) < FIRST_OWN:
+    if getattr(request, "linearizable", False) and max(supported, default=0) < FIRST_OWN:
         raise UnsupportedApiError(f"{broker} is not a node of kraftlog: its reads may be stale")

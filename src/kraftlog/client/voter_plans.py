@@ -1,7 +1,7 @@
 """Plans of voter changes: what a change would do, and the obstacles to it.
 
-Both come from the leader's description of the quorum. A dry run raises an error for what the leader
-would refuse. After a time-out the same obstacles show its cause.
+Both are derived from the leader's description of the quorum. A dry run raises an error with the
+obstacles for which the leader would refuse the change. After a timeout, the obstacles explain it.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from kraftlog.types import Uuid
 
 KRAFT_VERSION = "kraft.version"
-#: The least time to find the cause of a time-out: a leader describes the quorum at once.
+#: The least time for finding the cause of a timeout; a live leader describes the quorum at once.
 EXPLAIN_S = 1.0
 #: Reasons of a lag (`lag_reason`) with which a replica does not fetch.
 _NOT_FETCHING = {"down", "silent", "never-fetched"}
-#: Reasons with which it fetches but gets no records.
-_OBSTACLES = {
+#: Reasons of a lag with which it fetches but gets no records, as parts of an error.
+_LAG_OBSTACLES = {
     "snapshot": "it still has to load a snapshot",
     "diverged": "it still has to truncate its log",
     "refused": "the leader refuses its fetches",
@@ -50,7 +50,7 @@ class AddVoterPlan(Value):
 
 
 class ReassignVotersPlan(Value):
-    """Moving to other voters; the move waits for those of `to_add` that do not fetch yet."""
+    """Moving the quorum to other voters; the move waits for nodes that do not fetch yet."""
 
     voters: tuple[int, ...]
     to_add: tuple[int, ...]
@@ -73,7 +73,7 @@ def addition_plan(quorum: Quorum, voter: int, directory: Uuid) -> AddVoterPlan:
 def plan_addition(
     cluster: Cluster, voter: int, directory: Uuid, deadline: Deadline | None = None
 ) -> AddVoterPlan:
-    """What adding a controller would do; an error if the leader would refuse it now."""
+    """What adding a controller would do; raises ConfigError if the leader would refuse it."""
     limit = deadline or cluster.deadline()
     quorum = describe_before_adding(cluster, voter, limit)
     check_addition(cluster, quorum, voter, directory, limit)
@@ -88,14 +88,14 @@ def check_addition(
     deadline: Deadline | None = None,
 ) -> None:
     """Raise an error if the leader would refuse to add this controller now."""
-    found = [
+    obstacles = [
         *_version_obstacles(cluster, deadline),
         *_existing_voter_obstacles(quorum, voter, directory),
         *_quorum_obstacles(quorum),
         *_observer_obstacles(quorum, voter, directory),
     ]
-    if found:
-        raise ConfigError(f"controller {voter} cannot be added: {'; '.join(found)}")
+    if obstacles:
+        raise ConfigError(f"controller {voter} cannot be added: {'; '.join(obstacles)}")
 
 
 def describe_before_adding(
@@ -127,9 +127,9 @@ def add(
     listeners: Sequence[tuple[str, str, int]],
     deadline: Deadline | None = None,
 ) -> None:
-    """Add a controller to the voters; the error of a time-out names its cause.
+    """Add a controller to the voters; the error after a timeout names its cause.
 
-    That takes up to `EXPLAIN_S` after the deadline.
+    Finding the cause takes up to `EXPLAIN_S` after the deadline.
     """
     limit = deadline or cluster.deadline()
     try:
@@ -143,28 +143,28 @@ def add(
         if not cluster.was_reached:
             raise
         broker = "no response in time"
-    where = ", ".join([f"{host}:{port}" for _, host, port in listeners])
+    addresses = ", ".join([f"{host}:{port}" for _, host, port in listeners])
     cause = _why_timed_out(
-        cluster, voter, directory, where, Deadline(max(limit.left_s(), EXPLAIN_S))
+        cluster, voter, directory, addresses, Deadline(max(limit.left_s(), EXPLAIN_S))
     )
     context = ErrorContext("AddRaftVoter", broker)
     raise context.error(ErrorCode.REQUEST_TIMED_OUT, f"controller {voter}", cause)
 
 
 def _why_timed_out(
-    cluster: Cluster, voter: int, directory: Uuid, where: str, deadline: Deadline
+    cluster: Cluster, voter: int, directory: Uuid, addresses: str, deadline: Deadline
 ) -> str:
-    """The cause of a time-out, from the leader's description of the quorum after it."""
+    """The cause of a timeout, from the leader's description of the quorum after it."""
     try:
         quorum = nodes.quorum(cluster, deadline)
     except ClientError as error:
         return _why_not_described(error)
-    found = [*_quorum_obstacles(quorum), *_observer_obstacles(quorum, voter, directory)]
+    obstacles = [*_quorum_obstacles(quorum), *_observer_obstacles(quorum, voter, directory)]
     observer = _observer(quorum, voter, directory)
-    if not found and observer is not None and (lag := _lag(quorum, observer)) > 0:
-        found = [f"it lags by {lag} records: wait until it has caught up, then try again"]
-    return "; ".join(found) or (
-        f"it fetches and lags by 0 records, so the leader got no response from it at {where}: "
+    if not obstacles and observer is not None and (lag := _lag(quorum, observer)) > 0:
+        obstacles = [f"it lags by {lag} records: wait until it has caught up, then try again"]
+    return "; ".join(obstacles) or (
+        f"it fetches and lags by 0 records, so the leader got no response from it at {addresses}: "
         "check that this address is its controller listener and that the leader can reach it"
     )
 
@@ -183,12 +183,12 @@ def _existing_voter_obstacles(quorum: Quorum, voter: int, directory: Uuid) -> It
 
 
 def _quorum_obstacles(quorum: Quorum) -> Iterable[str]:
-    """Why the leader can make no change of a single voter now."""
-    silent = [each.id for each in quorum.voters if each.lag_reason in _NOT_FETCHING]
-    if 2 * len(silent) >= len(quorum.voters):
+    """Why the leader cannot add or remove a voter now."""
+    not_fetching = [each.id for each in quorum.voters if each.lag_reason in _NOT_FETCHING]
+    if 2 * len(not_fetching) >= len(quorum.voters):
         yield (
-            f"no majority of the voters fetches (not fetching: {_listed(silent)}), so nothing is "
-            "committed: start them"
+            f"no majority of the voters fetches (not fetching: {_listed(not_fetching)}), so "
+            "nothing is committed: start them"
         )
     if quorum.targets is not None:
         yield (
@@ -206,10 +206,10 @@ def _observer_obstacles(quorum: Quorum, voter: int, directory: Uuid) -> Iterable
     """Why the leader would refuse this observer as a voter."""
     observer = _observer(quorum, voter, directory)
     if observer is None:
-        others = [uuid_text(it.directory_id) for it in quorum.observers if it.id == voter]
+        others = [uuid_text(other.directory_id) for other in quorum.observers if other.id == voter]
         if others:
-            known = f"it fetches with directory {', '.join(others)}, not {uuid_text(directory)}"
-            yield f"{known}: give that directory"
+            fetches = f"it fetches with directory {', '.join(others)}, not {uuid_text(directory)}"
+            yield f"{fetches}: give that directory"
         else:
             yield (
                 f"it is not fetching from leader {quorum.leader_id}: start it with "
@@ -217,8 +217,8 @@ def _observer_obstacles(quorum: Quorum, voter: int, directory: Uuid) -> Iterable
             )
     elif observer.lag_reason in _NOT_FETCHING:
         yield f"it is not fetching any more ({observer.lag_reason}): start it"
-    elif observer.lag_reason in _OBSTACLES:
-        yield _OBSTACLES[observer.lag_reason]
+    elif observer.lag_reason in _LAG_OBSTACLES:
+        yield _LAG_OBSTACLES[observer.lag_reason]
     elif observer.last_caught_up_ms < 0:
         yield (
             f"it lags by {_lag(quorum, observer)} records and has never caught up: wait until "
@@ -227,8 +227,12 @@ def _observer_obstacles(quorum: Quorum, voter: int, directory: Uuid) -> Iterable
 
 
 def _observer(quorum: Quorum, voter: int, directory: Uuid) -> Replica | None:
-    found = [it for it in quorum.observers if (it.id, it.directory_id) == (voter, directory)]
-    return found[0] if found else None
+    matching = [
+        replica
+        for replica in quorum.observers
+        if (replica.id, replica.directory_id) == (voter, directory)
+    ]
+    return matching[0] if matching else None
 
 
 def _lag(quorum: Quorum, replica: Replica) -> int:
@@ -246,15 +250,15 @@ def _version_obstacles(cluster: Cluster, deadline: Deadline | None) -> Iterable[
 
 
 def reassignment_plan(quorum: Quorum, targets: Sequence[int] | None) -> ReassignVotersPlan:
-    """The plan of a move; with None, of cancelling one."""
+    """The plan of a move to these targets; None: of cancelling the unfinished move."""
     voters = sorted([each.id for each in quorum.voters])
-    wanted = voters if targets is None else sorted(targets)
+    new_voters = voters if targets is None else sorted(targets)
     fetching = {each.id for each in quorum.observers if each.lag_reason not in _NOT_FETCHING}
-    to_add = tuple([each for each in wanted if each not in voters])
+    to_add = tuple([each for each in new_voters if each not in voters])
     return ReassignVotersPlan(
         tuple(voters),
         to_add,
-        tuple([each for each in voters if each not in wanted]),
+        tuple([each for each in voters if each not in new_voters]),
         tuple([each for each in to_add if each not in fetching]),
         quorum.targets,
     )
@@ -267,15 +271,15 @@ def check_reassignment(
     deadline: Deadline | None = None,
 ) -> None:
     """Raise an error if the leader would refuse these targets."""
-    found = [*_version_obstacles(cluster, deadline)]
+    obstacles = [*_version_obstacles(cluster, deadline)]
     if targets is None:
         if quorum.targets is None:
-            found.append("no reassignment of the voters is in progress")
+            obstacles.append("no reassignment of the voters is in progress")
     elif not targets or len(set(targets)) < len(targets) or min(targets) < 0:
-        found.append(f"expected different node ids, at least one, not {_listed(targets)}")
-    if found:
-        does = "moved" if targets is not None else "kept by cancelling a move"
-        raise ConfigError(f"the voters cannot be {does}: {'; '.join(found)}")
+        obstacles.append(f"expected different node ids, at least one, not {_listed(targets)}")
+    if obstacles:
+        action = "moved" if targets is not None else "kept by cancelling a move"
+        raise ConfigError(f"the voters cannot be {action}: {'; '.join(obstacles)}")
 
 
 def _listed(ids: Iterable[int]) -> str:
