@@ -126,12 +126,12 @@ def test_a_slow_archive_is_waited_for_as_long_as_it_lives(
     made = demo.Demo(keep=False)
     made._archive = archive = archive_of(code, tmp_path, monkeypatch)
     try:
-        made._await("no output", lambda: os.path.getsize(archive.log) > 0)
+        made._wait_until("no output", lambda: os.path.getsize(archive.log) > 0)
         waits = iter([False, False, True])
-        made._await("the archive did not begin", lambda: next(waits), archive.log)
+        made._wait_until("the archive did not begin", lambda: next(waits), archive.log)
         monkeypatch.setattr(demo, "LIMIT_S", 0)
         with pytest.raises(demo.DemoError) as raised:
-            made._await("the archive did not begin", lambda: False, archive.log)
+            made._wait_until("the archive did not begin", lambda: False, archive.log)
     finally:
         made.close()
     said = demo._failure(raised.value, is_kept=True)
