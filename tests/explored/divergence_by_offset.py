@@ -8,7 +8,7 @@ MUTANT = Mutant(
     rule="Q19: a fetch diverges by its offset alone",
     detected_by="what is committed is durable on a majority",
     module="kraftlog.raft.log",
-    original="if found.epoch == last_epoch and offset <= found.offset:",
+    original="if common.epoch == last_epoch and offset <= common.offset:",
     replacement="if offset <= self.end:",
     bound={"epochs": 2, "records": 0, "crashes": (0, 0, 0)},
 )

@@ -7,10 +7,10 @@ from tests.mutants.mutant import Mutant
 MUTANT = Mutant(
     module="kraftlog.raft.changes",
     source="""\
-    return min(found, key=_rank)[2] if found else None
+    return min(candidates, key=_rank)[2] if candidates else None
 """,
     replacement="""\
-    return found[0][2] if found else None
+    return candidates[0][2] if candidates else None
 """,
     test="tests/raft/test_promotion.py::test_r3_the_most_caught_up_target_is_added_first",
 )

@@ -6,7 +6,7 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.raft.log",
-    source="if found.epoch == last_epoch and offset <= found.offset:",
+    source="if common.epoch == last_epoch and offset <= common.offset:",
     replacement="if offset <= self.end:",
     scenario="leader-failure",
     seed=1,

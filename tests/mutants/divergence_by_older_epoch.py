@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.raft.log",
-    source="if found.epoch == last_epoch and offset <= found.offset:",
-    replacement="if offset <= found.offset:",
+    source="if common.epoch == last_epoch and offset <= common.offset:",
+    replacement="if offset <= common.offset:",
     scenario="parted-logs",
     seed=2,
 )

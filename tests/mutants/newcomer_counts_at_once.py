@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.raft.progress",
-    source="            if before is not None and end <= change and",
-    replacement="            if before is not None and end < 0 and",
+    source="            if previous is not None and end <= change and",
+    replacement="            if previous is not None and end < 0 and",
     scenario="mixture",
     seed=28,
 )

@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.raft.reads",
-    source="            if wait.offset <= self.applied:",
-    replacement="            if wait:",
+    source="            if read.offset <= self.applied:",
+    replacement="            if read:",
     scenario="reads-anywhere",
     seed=1,
     nodes=True,

@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.raft.reads",
-    source="for wait in self.requested]",
-    replacement="for wait in self.requested + self.queued]\n        self.queued = []",
+    source="for read in self.requested]",
+    replacement="for read in self.requested + self.queued]\n        self.queued = []",
     scenario="reads-anywhere",
     seed=302,
 )

@@ -7,10 +7,10 @@ from tests.mutants.mutant import Mutant
 MUTANT = Mutant(
     module="kraftlog.raft.fetching",
     source="""\
-    if shorter:
+    if is_shorter:
         core.effect(Truncate(end))""",
     replacement="""\
-    if shorter:
+    if is_shorter:
         pass""",
     scenario="parted-logs",
     seed=1,

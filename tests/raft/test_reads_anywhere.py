@@ -16,7 +16,7 @@ from kraftlog.raft.messages import (
     Response,
     Send,
 )
-from kraftlog.raft.reads import GATHER_MS, MANY, Applied, ReadDone, Reads
+from kraftlog.raft.reads import GATHER_MS, MANY_READS, Applied, ReadDone, Reads
 from tests.raft.single_core import (
     FETCH,
     SingleCore,
@@ -241,19 +241,19 @@ def test_p6_reads_of_one_turn_share_a_request() -> None:
 
 def test_p6_after_a_request_for_many_reads_the_next_waits_for_as_many() -> None:
     reader = Reader(follower_after_fetch(), applied=9)
-    read_together(reader, MANY + 1)
+    read_together(reader, MANY_READS + 1)
     reader.answer(9)
     assert read_together(reader, 1) == []
     assert reader.in_ms() == GATHER_MS
-    assert read_together(reader, MANY - 1) == []
+    assert read_together(reader, MANY_READS - 1) == []
     assert read_together(reader, 1) == [2]
-    assert len(of_kind(ReadDone, reader.answer(9))) == MANY + 1
+    assert len(of_kind(ReadDone, reader.answer(9))) == MANY_READS + 1
 
 
 @pytest.mark.parametrize("when", ["during the last request", "after it"])
 def test_p6_reads_wait_for_others_only_briefly(when: str) -> None:
     reader = Reader(follower_after_fetch(), applied=9)
-    read_together(reader, MANY)
+    read_together(reader, MANY_READS)
     if when == "during the last request":
         reader.read("a")
     assert asked_peers(reader.answer(9)) == []
@@ -267,6 +267,6 @@ def test_p6_reads_wait_for_others_only_briefly(when: str) -> None:
 
 def test_p6_after_fewer_reads_the_next_one_does_not_wait() -> None:
     reader = Reader(follower_after_fetch(), applied=9)
-    read_together(reader, MANY - 1)
+    read_together(reader, MANY_READS - 1)
     reader.answer(9)
     assert asked_peers(reader.read("a")) == [2]

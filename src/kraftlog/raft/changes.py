@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from kraftlog.raft.interfaces import Core, LeaderRole
     from kraftlog.types import Now
 
-#: What a batch with a voter set counts as in size; the core never encodes records.
+#: The size that a batch with a voter set is assumed to have: the core never encodes records.
 VOTERS_SIZE_BYTES = 200
-#: The timer of a leader that waits for a voter that can take over.
+#: The timer of a leader that resigns as soon as another voter can take over.
 HAND_OVER = "hand over"
 
 
@@ -76,7 +76,8 @@ def remove_voter(core: Core, leader: LeaderRole, slot: object, removed: ReplicaK
 def update_voter(core: Core, leader: LeaderRole, slot: object, updated: Voter) -> int:
     """Update a voter's endpoints, versions and, if still unknown, its directory id (R11).
 
-    At kraft.version 0 the leader only keeps it in memory, for `raise_kraft_version`, as in Kafka.
+    At kraft.version 0 the leader only keeps the update in memory, for `raise_kraft_version`, as in
+    Kafka.
     """
     error = _change_error(core, leader)
     if error:
@@ -112,7 +113,7 @@ def report_obstacles(core: Core, leader: LeaderRole) -> dict[int, str]:
     other: a report alone may come from a second process with this node.id, or from a directory
     that has been lost since.
     """
-    found = {}
+    obstacles = {}
     for voter in core.log.voter_set.voters:
         voter_id = voter.key.id
         if voter_id == core.me.id or voter.key.directory_id != NULL_UUID:
@@ -120,14 +121,14 @@ def report_obstacles(core: Core, leader: LeaderRole) -> dict[int, str]:
         keys = leader.progress.keys_of(voter_id, core.now, core.config.fetch_timeout_ms)
         reported = leader.reported.get(voter_id)
         if not keys:
-            found[voter_id] = "is not fetching: start it"
+            obstacles[voter_id] = "is not fetching: start it"
         elif len(keys) > 1:
-            found[voter_id] = "has two directories that fetch: stop one of the two nodes"
+            obstacles[voter_id] = "has two directories that fetch: stop one of the two nodes"
         elif reported is None:
-            found[voter_id] = "has not reported since the leader changed: try again"
+            obstacles[voter_id] = "has not reported since the leader changed: try again"
         elif reported.key != keys[0]:
-            found[voter_id] = "fetches with another directory than it reported: try again"
-    return found
+            obstacles[voter_id] = "fetches with another directory than it reported: try again"
+    return obstacles
 
 
 def raise_kraft_version(core: Core, leader: LeaderRole, slot: object, level: int) -> int:
@@ -224,7 +225,7 @@ def _most_caught_up(core: Core, leader: LeaderRole, missing: list[int], now: Now
     Two replicas that fetch with one id block the step, since either could be meant. So does one
     that would lower kraft.version: it has no directory id, or does not support the level.
     """
-    found: list[tuple[int, int, Voter]] = []
+    candidates: list[tuple[int, int, Voter]] = []
     level = core.log.voter_set.kraft_version
     for target in missing:
         keys = leader.progress.keys_of(target, now, core.config.fetch_timeout_ms)
@@ -236,8 +237,8 @@ def _most_caught_up(core: Core, leader: LeaderRole, missing: list[int], now: Now
         if level and added.key.directory_id == NULL_UUID:
             continue
         if _is_caught_up(core, leader, keys[0], now):
-            found.append((-leader.progress.of(keys[0]).end_offset, target, added))
-    return min(found, key=_rank)[2] if found else None
+            candidates.append((-leader.progress.of(keys[0]).end_offset, target, added))
+    return min(candidates, key=_rank)[2] if candidates else None
 
 
 def _is_caught_up(core: Core, leader: LeaderRole, key: ReplicaKey, now: Now) -> bool:
@@ -258,8 +259,8 @@ def _first_to_remove(core: Core, leader: LeaderRole, surplus: list[int]) -> int:
     return min(surplus, key=rank)
 
 
-def _rank(found: tuple[int, int, Voter]) -> tuple[int, int]:
-    return found[0], found[1]
+def _rank(candidate: tuple[int, int, Voter]) -> tuple[int, int]:
+    return candidate[0], candidate[1]
 
 
 def resign_if_removed(core: Core, leader: LeaderRole) -> None:

@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from kraftlog.raft.roles.role import Role
     from kraftlog.types import Now
 
-#: Roles that a replica keeps after it loses its vote: a removed leader stays until it has notified
-#: its successors.
-KEPT_WITHOUT_VOTE = {quorum.OBSERVER, quorum.LEADER, quorum.RESIGNED}
+#: Roles that a replica may have without being a voter: a removed leader keeps its role until its
+#: removal is committed, and is then resigned until it has notified its successors.
+ROLES_OF_NON_VOTERS = {quorum.OBSERVER, quorum.LEADER, quorum.RESIGNED}
 
 
 #: The most timers that one `poll` may fire; far more than exist, even when each arms another.
@@ -55,10 +55,12 @@ MAX_FIRED = 1000
 class Peer(Value):
     """What this replica knows about one other replica, in any role."""
 
+    #: The number of the request in flight, -1 for none, and the request.
     in_flight: int = -1
     request: Any = None
-    #: The newest request that has no response yet, even if this role no longer wants it.
+    #: The number of the newest request without a response, even if this role no longer wants one.
     unanswered: int = -1
+    #: Requests without a response, in a row.
     failures: int = 0
     #: Whether its process is known to be dead, until it sends a request or a response.
     is_down: bool = False
@@ -81,7 +83,7 @@ class RaftCore:
         cluster_id: str | None = None,
         new_voter: Callable[[ReplicaKey], Voter | None] = Voter,
     ) -> None:
-        """`new_voter` makes the record of an observer, None while its endpoints are unknown."""
+        """`new_voter` describes an observer as a voter; None while its endpoints are unknown."""
         self.me = me
         self.log = log
         self.election = election
@@ -98,7 +100,8 @@ class RaftCore:
         self.discovered: tuple[int, ...] = ()
         self.peers: dict[int, Peer] = {}
         self.timers: dict[str, int] = {}
-        #: The campaigns that this replica has lost since it last knew a leader.
+        #: The campaigns that this replica has lost since it last knew a leader, or since another
+        #: candidate began an epoch.
         self.attempt = 0
         #: The voters that granted their vote in the last election that this replica won.
         self.granted: tuple[int, ...] = ()
@@ -179,16 +182,16 @@ class RaftCore:
             tuple(
                 [
                     (i, p.request and type(p.request).__name__, p.is_down)
-                    for i, p in self._known_peers()
+                    for i, p in self._busy_or_down_peers()
                 ]
             ),
             self.role.key(),
         )
 
-    def _known_peers(self) -> list[tuple[int, Peer]]:
+    def _busy_or_down_peers(self) -> list[tuple[int, Peer]]:
         """The peers that have a request in flight or are known to be down."""
-        known = [(i, p) for i, p in self.peers.items() if p.request is not None or p.is_down]
-        return sorted(known, key=lambda item: item[0])
+        peers = [(i, p) for i, p in self.peers.items() if p.request is not None or p.is_down]
+        return sorted(peers, key=lambda item: item[0])
 
     # For the roles -------------------------------------------------------------------------------
 
@@ -196,7 +199,7 @@ class RaftCore:
         self._effects.append(effect)
 
     def become(self, role: str, election: ElectionState | None = None) -> None:
-        """Change the role and the election state; what depends on the state waits for the disk."""
+        """Change the role and the election state; messages wait until the new state is durable."""
         old, new = self.election, election or self.election
         if role == quorum.RESIGNED:
             new = self.without_leader(new)
@@ -217,7 +220,7 @@ class RaftCore:
         self.role.enter(self)
 
     def without_leader(self, election: ElectionState) -> ElectionState:
-        """A former leader reports no leader for its epoch, and its vote stays its own."""
+        """The election state of a former leader: no leader in its epoch, and a vote for itself."""
         return ElectionState(election.epoch, -1, self.me)
 
     def vote_for(self, candidate: ReplicaKey) -> None:
@@ -270,9 +273,12 @@ class RaftCore:
     def arm(self, name: str, in_ms: int) -> None:
         self.timers[name] = self.now.monotonic_ms + in_ms
 
-    def jitter(self, *what: int, below: int) -> int:
-        """Jitter: a pure function of this node's seed, the epoch and the attempt."""
-        return jitter(self.config.seed, self.election.epoch, self.attempt, *what, below=below)
+    def jitter(self, *purpose: int, below: int) -> int:
+        """Jitter: a pure function of this node's seed, the epoch and the attempt.
+
+        `purpose` is any number that differs from that of other uses, so that their jitter differs.
+        """
+        return jitter(self.config.seed, self.election.epoch, self.attempt, *purpose, below=below)
 
     def backoff(self, failures: int) -> int:
         """How long to wait before the next request to a peer that does not respond (Q24)."""
@@ -324,7 +330,7 @@ class RaftCore:
         """Become an observer, or stop being one, if the voter set in force requires it."""
         if self.may_campaign and self.role.name == quorum.OBSERVER:
             self.become(elections.role_in_epoch(self))
-        elif not self.may_campaign and self.role.name not in KEPT_WITHOUT_VOTE:
+        elif not self.may_campaign and self.role.name not in ROLES_OF_NON_VOTERS:
             self.become(quorum.OBSERVER)
 
     # Messages ------------------------------------------------------------------------------------
@@ -349,7 +355,7 @@ class RaftCore:
             raise TypeError(f"not a request between the replicas of a quorum: {body!r}")
 
     def note_alive(self, replica_id: int) -> None:
-        """A peer that was found dead has sent a request: it has a process again."""
+        """Note that a peer runs: it has sent a request, so it has a process again."""
         peer = self.peers.get(replica_id)
         if peer is not None:
             peer.is_down = False
@@ -474,14 +480,14 @@ class RaftCore:
 
     @property
     def reported_voters(self) -> VoterSet:
-        """The voters as this replica knows them, if it leads with what they have reported."""
+        """The voters; if this replica leads, completed by what they have reported to it."""
         if isinstance(self.role, Leader):
             return changes.reported_voters(self, self.role)
         return self.log.voter_set
 
     @property
     def report_obstacles(self) -> dict[int, str]:
-        """If this replica leads: why the directory ids of voters are unknown, by their ids."""
+        """Why the directory ids of voters are unknown, by voter id; only a leader knows."""
         return changes.report_obstacles(self, self.role) if isinstance(self.role, Leader) else {}
 
     def _change(self, change: Callable[..., int], slot: object, what: Any, now: Now) -> int:
@@ -493,7 +499,7 @@ class RaftCore:
     def resign(self, epoch: int, now: Now) -> int:
         """Stop leading this epoch because the state machine cannot continue; return an error code.
 
-        An older epoch has ended already, so it returns NONE.
+        For an older epoch, which has ended already, a voter returns NONE.
         """
         self.now = now
         if epoch > self.election.epoch:
@@ -509,7 +515,8 @@ class RaftCore:
     def announce_resignation(self, now: Now) -> None:
         """After a restart, a former leader notifies the voters that its epoch has no leader.
 
-        They need not wait for a timeout. Which voter has the longest log is no longer known.
+        So they need not wait for a timeout. The voters are named as successors in the order of the
+        voter set, because it is no longer known which of them has the longest log.
         """
         self.now = now
         if isinstance(self.role, Resigned):
@@ -519,7 +526,10 @@ class RaftCore:
             )
 
     def shut_down(self, now: Now) -> None:
-        """Shut down cleanly: a leader names its successors and notifies them (Q17)."""
+        """Shut down cleanly: a leader names its successors and notifies them (Q17).
+
+        A candidate ends its epoch, so that the other voters need not wait for it.
+        """
         self.now = now
         if isinstance(self.role, Leader):
             self.role.resign(self)

@@ -24,7 +24,7 @@ CATCHING_UP = "catching-up"
 
 
 class ReplicaDescription(Value):
-    """One replica by the leader's wall clock; -1 means "unknown" for all three numbers."""
+    """One replica, with times of the leader's wall clock; -1 means that a number is unknown."""
 
     key: ReplicaKey
     end_offset: int
@@ -57,12 +57,12 @@ def describe(core: RaftCore, now: Now) -> QuorumDescription | None:
         return None
     voters = core.log.voter_set
     targets = voters.targets
-    shown = []
+    described_voters = []
     for voter in voters.voters:
         progress = leader.progress.of_voter(voters, voter.key.id) or Progress()
-        shown.append(_replica(core, leader, voter.key, progress, now))
+        described_voters.append(_describe(core, leader, voter.key, progress, now))
     observers = [
-        _replica(core, leader, key, progress, now)
+        _describe(core, leader, key, progress, now)
         for key, progress in leader.progress.replicas.items()
         if _is_listed_observer(core, key, progress, now)
     ]
@@ -73,7 +73,7 @@ def describe(core: RaftCore, now: Now) -> QuorumDescription | None:
         leader_id=core.me.id,
         epoch=core.election.epoch,
         high_watermark=leader.reported_high_watermark(core),
-        voters=tuple(shown),
+        voters=tuple(described_voters),
         observers=tuple(sorted(observers, key=_by_id)),
         targets=targets,
         waits_for=changes.waits_for(core, leader, now),
@@ -82,7 +82,7 @@ def describe(core: RaftCore, now: Now) -> QuorumDescription | None:
     )
 
 
-def _replica(
+def _describe(
     core: RaftCore, leader: Leader, key: ReplicaKey, progress: Progress, now: Now
 ) -> ReplicaDescription:
     is_target = key.id in (core.log.voter_set.targets or ())

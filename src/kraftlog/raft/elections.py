@@ -70,7 +70,7 @@ def become_in(core: Core, election: ElectionState) -> None:
 
 
 def on_wrong_cluster(core: Core, peer: int, request: Any, body: Any) -> None:
-    """Handle INCONSISTENT_CLUSTER_ID; it may be fatal if the leader says so to a fetch (Q31).
+    """Handle INCONSISTENT_CLUSTER_ID, which may be fatal as the leader's response to a fetch (Q31).
 
     An observer that has no other controller to ask stops instead of retrying for ever.
     """
@@ -139,7 +139,7 @@ def _is_me(core: Core, key: Any) -> bool:
 
 
 def _is_disruptive(core: Core, vote: Vote) -> bool:
-    """R8: whether the candidate is not a voter here, and would disrupt a live leader."""
+    """R8: whether the candidate is no voter in this log, and would disrupt a live leader."""
     return not core.log.voter_set.holds(vote.candidate) and core.role.has_live_leader(core)
 
 

@@ -23,7 +23,10 @@ IGNORE_HIGH_WATERMARK = (1 << 63) - 1
 
 
 def fetch_from(core: Core, peer: int) -> None:
-    """Fetch from the log's end; a voter acknowledges its log so, and flushes first (Q6)."""
+    """Fetch from the end of the log (Q6).
+
+    The offset acknowledges the whole log, so a voter flushes the log first.
+    """
     log = core.log
     fetch = Fetch(
         cluster_id=core.cluster_id,
@@ -55,11 +58,11 @@ def _truncate(core: Core, diverging: OffsetAndEpoch) -> None:
     """Truncate to the end of the common prefix, as far as one response shows it (Q19)."""
     mine = core.log.end_of_epoch(diverging.epoch)
     end = min(diverging.offset, mine.offset)
-    shorter = end < core.log.end
-    other_voters = core.log.truncate(end)
-    if shorter:
+    is_shorter = end < core.log.end
+    voters_changed = core.log.truncate(end)
+    if is_shorter:
         core.effect(Truncate(end))
-    if other_voters:
+    if voters_changed:
         core.adapt_role()
 
 
@@ -86,11 +89,11 @@ def advance(core: Core, high_watermark: int) -> None:
     known = min(high_watermark, log.end)
     if known > log.high_watermark:
         before, log.high_watermark = log.high_watermark, known
-        passed_voters = (
+        commits_voters = (
             log.voters.latest_offset >= before and before <= log.voters.members_since < known
         )
         core.effect(Committed(known))
-        if passed_voters:
+        if commits_voters:
             core.adapt_role()  # its own removal may be committed now
         if core.cluster_id is None:
             learn_cluster_id(core)

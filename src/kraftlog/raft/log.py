@@ -115,10 +115,10 @@ class RaftLog:
         """
         if last_epoch < 0 or offset == self.start:
             return None
-        found = self.end_of_epoch(last_epoch)
-        if found.epoch == last_epoch and offset <= found.offset:
+        common = self.end_of_epoch(last_epoch)
+        if common.epoch == last_epoch and offset <= common.offset:
             return None
-        return found
+        return common
 
     def end_of_epoch(self, epoch: int) -> OffsetAndEpoch:
         """The largest epoch up to `epoch` and its end offset, or the start of the log."""
@@ -127,8 +127,8 @@ class RaftLog:
             return OffsetAndEpoch(self.start, 0)
         if epoch >= latest:
             return OffsetAndEpoch(self.end, latest)
-        found, end = self.epochs.end_offset_for(epoch, self.end)
-        return OffsetAndEpoch(end, found)
+        found_epoch, end = self.epochs.end_offset_for(epoch, self.end)
+        return OffsetAndEpoch(end, found_epoch)
 
     def is_covered_by(self, last_epoch: int, end_offset: int) -> bool:
         """Whether a log with this end is at least as up to date as this one (Q12)."""

@@ -87,7 +87,7 @@ class Fetch(Value):
 
 
 class Batch(Value):
-    """What the core knows about a batch; `voters` if it holds a record of voters."""
+    """What the core knows about a batch; `voters` is set if it contains a voters record."""
 
     base_offset: int
     last_offset: int
@@ -140,7 +140,10 @@ class SnapshotFetch(Value):
 
 
 class SnapshotChunk(Value):
-    """A chunk of a snapshot; the leader's host fills in the total `size`, `length` and `data`."""
+    """A chunk of a snapshot.
+
+    The leader's host fills in the `size` of the snapshot, and the `length` and `data` of the chunk.
+    """
 
     error: int
     leader_id: int
@@ -156,8 +159,8 @@ class SnapshotChunk(Value):
 class ReadOffset(Value):
     """Request the offset that a linearizable read must wait for (P5).
 
-    `replica` sends it, in `replica_epoch`, after its reads have begun. If it is a voter, that
-    proves to the leader what its next fetch would: that it still follows this leader.
+    `replica` sends this request, in `replica_epoch`, after its reads have begun. The request of a
+    voter proves to the leader that the voter still follows it, just as its next fetch would.
     """
 
     cluster_id: str | None
@@ -179,9 +182,9 @@ class Request(Value):
     """A request from a peer; `number` grows with every request of that peer, also across restarts.
 
     A channel (a connection) carries one request at a time: a peer that gives up on a response
-    sends the next request on a new channel (`Send.fresh`). The proof for linearizable reads relies
-    on this (P5): a late request either carries its original number or arrives once and in order on
-    its own channel.
+    sends the next request on a new channel (`Send.needs_new_connection`). The proof for
+    linearizable reads relies on this (P5): a late request either carries its original number or
+    arrives once and in order on its own channel.
     """
 
     slot: Any
@@ -208,8 +211,8 @@ class NoResponse(Value):
 class PeerDown(Value):
     """A peer's process is dead: its connection closed, and a new one was refused.
 
-    `lags` means that the local state machine has much to replay, so that other voters should go
-    first.
+    `lags` means that the local state machine has much to replay, so that other voters should
+    campaign first.
     """
 
     peer: int
@@ -351,7 +354,7 @@ class ClusterIdKnown(Value):
 
 
 class WrongCluster(Value):
-    """A peer of another cluster took this replica for one of its own; the host logs it."""
+    """A peer belongs to another cluster; the host logs it."""
 
     peer: int
 
@@ -359,8 +362,8 @@ class WrongCluster(Value):
 class Stop(Value):
     """This replica cannot continue; `reason` is the message for the operator.
 
-    With a `leader`, the reason is that it belongs to another cluster: to `cluster_id`, if its
-    request named it.
+    If `leader` is not -1, the reason is that this leader belongs to another cluster: `cluster_id`,
+    if known.
     """
 
     reason: str

@@ -1,4 +1,8 @@
-"""A leader's view of each replica: high watermark (Q21), live majority (Q11), lag (D3, D4)."""
+"""The progress of each replica, as its leader sees it.
+
+From it follow the high watermark (Q21), whether a majority is alive (Q11) and each replica's lag
+(D3, D4).
+"""
 
 from __future__ import annotations
 
@@ -101,14 +105,14 @@ class ProgressTable:
 
     def of(self, key: ReplicaKey) -> Progress:
         """The progress of a replica, which is tracked from now on."""
-        known = self.replicas.get(key)
-        if known is None:
+        progress = self.replicas.get(key)
+        if progress is None:
             if len(self.replicas) >= MAX_TRACKED:
                 self._forget_one()
-            known = self.replicas[key] = Progress()
+            progress = self.replicas[key] = Progress()
             self._voters = None
             self._has_duplicate_ids = len({key.id for key in self.replicas}) < len(self.replicas)
-        return known
+        return progress
 
     def _forget_one(self) -> None:
         """Remove the observer that fetched least recently."""
@@ -171,12 +175,12 @@ class ProgressTable:
         """
         if self._voters is not voters:
             self._voters = self._last_voters = voters
-            self._of_voters = found = dict.fromkeys(voters.ids)
+            self._of_voters = of_voters = dict.fromkeys(voters.ids)
             for key, progress in self.replicas.items():
                 if voters.holds(key):
-                    before = found[key.id]
-                    if before is None or progress.fetched_at >= before.fetched_at:
-                        found[key.id] = progress
+                    newest = of_voters[key.id]
+                    if newest is None or progress.fetched_at >= newest.fetched_at:
+                        of_voters[key.id] = progress
         return self._of_voters
 
     def keys_of(self, replica_id: int, now: Now, within_ms: int) -> list[ReplicaKey]:
@@ -211,14 +215,14 @@ class ProgressTable:
         is not committed; from then on it fetches as a voter.
         """
         voters, change = history.latest, history.latest_offset
-        before = history.committed(committed) if change >= committed else None
+        previous = history.committed(committed) if change >= committed else None
         my_id, ends = me.id, []
         for voter_id, progress in self.of_voters(voters).items():
             if voter_id == my_id:
                 ends.append(my_end)
                 continue
             end = UNKNOWN if progress is None else progress.end_offset
-            if before is not None and end <= change and before.voter(voter_id) is None:
+            if previous is not None and end <= change and previous.voter(voter_id) is None:
                 end = UNKNOWN
             ends.append(end)
         return sorted(ends, reverse=True)[voters.majority - 1]

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
 
 NOT_IN_FLIGHT = -1
-#: After a request for this many reads or more, the next one waits for as many, at most this long.
-MANY, GATHER_MS = 16, 2
+#: After a request for this many reads or more, the next request waits for as many, at most this
+#: long.
+MANY_READS, GATHER_MS = 16, 2
 
 
 class Applied(Value):
@@ -31,7 +32,7 @@ class Applied(Value):
 
 
 class ReadDone(Value):
-    """Everything before `offset` is applied, so the read may run; or it failed here."""
+    """Everything before `offset` is applied, so the read may run; or it failed with `error`."""
 
     slot: Any
     error: int
@@ -93,15 +94,15 @@ class Reads:
             self._on_failure(message, now)
 
     def deadline(self) -> int | None:
-        times = [waits[0].deadline for waits in self._queues() if waits]
-        times += [at for at in (self.retry_at, self.gather_until) if at is not None]
+        times = [queue[0].deadline for queue in self._queues() if queue]
+        times += [time for time in (self.retry_at, self.gather_until) if time is not None]
         return min(times, default=None)
 
     def poll(self, now: Now) -> None:
         """Time out reads whose deadline has passed, and retry when the backoff is over."""
-        for waits in self._queues():
-            while waits and waits[0].deadline <= now.monotonic_ms:
-                self._complete(waits.pop(0), ErrorCode.REQUEST_TIMED_OUT)
+        for queue in self._queues():
+            while queue and queue[0].deadline <= now.monotonic_ms:
+                self._complete(queue.pop(0), ErrorCode.REQUEST_TIMED_OUT)
         if self.retry_at is not None and self.retry_at <= now.monotonic_ms:
             self.retry_at = None
         if self.gather_until is not None and self.gather_until <= now.monotonic_ms:
@@ -152,39 +153,39 @@ class Reads:
 
     def _on_response(self, offset: int, now: Now) -> None:
         count = len(self.requested)
-        self.expected = count if count >= MANY else 0
+        self.expected = count if count >= MANY_READS else 0
         if self.expected and self.queued:
             self.gather_until = now.monotonic_ms + GATHER_MS
-        self.awaiting_apply += [wait.replace(offset=offset) for wait in self.requested]
+        self.awaiting_apply += [read.replace(offset=offset) for read in self.requested]
         self.requested, self.in_flight, self.failures = [], NOT_IN_FLIGHT, 0
         self._complete_applied()
 
     def _complete_applied(self) -> None:
         """Complete the reads whose offset is applied."""
         kept = []
-        for wait in self.awaiting_apply:
-            if wait.offset <= self.applied:
-                self._complete(wait, ErrorCode.NONE)
+        for read in self.awaiting_apply:
+            if read.offset <= self.applied:
+                self._complete(read, ErrorCode.NONE)
             else:
-                kept.append(wait)
+                kept.append(read)
         self.awaiting_apply = kept
 
     def _on_failure(self, message: Response | NoResponse, now: Now) -> None:
-        if isinstance(message, Response) and message.body.error in FINAL:
-            for wait in self.requested:
-                self._complete(wait, message.body.error)
+        if isinstance(message, Response) and message.body.error in FINAL_ERRORS:
+            for read in self.requested:
+                self._complete(read, message.body.error)
             self.requested = []
         self._requeue()
         self.retry_at = now.monotonic_ms + self.core.backoff(self.failures)
         self.failures += 1
 
-    def _complete(self, wait: PendingRead, error: int) -> None:
+    def _complete(self, read: PendingRead, error: int) -> None:
         offset = -1 if error else self.applied
-        self._effects.append(ReadDone(wait.slot, error, offset))
+        self._effects.append(ReadDone(read.slot, error, offset))
 
 
 #: Errors that a retry cannot change; Apache Kafka's leaders do not know ReadOffset.
-FINAL = {
+FINAL_ERRORS = {
     ErrorCode.INCONSISTENT_CLUSTER_ID,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     ErrorCode.UNSUPPORTED_VERSION,

@@ -68,9 +68,9 @@ def survivor_of(
     cluster_id: str | None,
     election: ElectionState,
     log: RaftLog,
-    stored_ids: VoterSet,
+    stored_voters: VoterSet,
 ) -> SurvivingState:
-    """The state in a recovered directory; the log's voters, or else those of the election state."""
+    """The state in a recovered directory; a log without voters has those of the election state."""
     return SurvivingState(
         me=me,
         cluster_id=cluster_id,
@@ -79,7 +79,7 @@ def survivor_of(
         end=log.end,
         last_epoch=log.last_epoch,
         committed=max(log.high_watermark, log.start),
-        voters=log.voter_set if log.voter_set.voters else stored_ids,
+        voters=log.voter_set if log.voter_set.voters else stored_voters,
     )
 
 
@@ -123,7 +123,7 @@ def _check_voters(survivor: SurvivingState, voters: VoterSet) -> None:
 
 
 def _check_level(survivor: SurvivingState, voters: VoterSet) -> None:
-    """Refuse to lower kraft.version; the log's directory ids are of directories to be emptied."""
+    """Refuse to lower kraft.version; the directories named in the log are emptied before reuse."""
     others = [voter.key for voter in voters.voters if voter.key.id != survivor.me.id]
     unknown = [key.id for key in others if key.directory_id == NULL_UUID]
     if survivor.voters.kraft_version and unknown:
@@ -155,12 +155,12 @@ def possible_losses(survivor: SurvivingState) -> list[str]:
 def describe_repair(survivor: SurvivingState, voters: VoterSet) -> list[str]:
     """The current state and the planned one, for the operator who has to decide."""
     _check_voters(survivor, voters)
-    known = survivor.voters
+    current = survivor.voters
     log = f"a log from offset {survivor.start} to {survivor.end}, last epoch {survivor.last_epoch}"
     node = f"node {survivor.me.id} of cluster {survivor.cluster_id or 'unknown'}"
     lines = [
         f"{node}, epoch {survivor.election.epoch}: {log}",
-        f"current voters: {_listed(known.ids) or 'unknown'}; new voters: {_listed(voters.ids)}",
+        f"current voters: {_listed(current.ids) or 'unknown'}; new voters: {_listed(voters.ids)}",
     ]
     lost = possible_losses(survivor)
     lines += ["May be lost permanently:", *[f"  - {what}" for what in lost]] if lost else []
@@ -172,7 +172,7 @@ def describe_repair(survivor: SurvivingState, voters: VoterSet) -> list[str]:
         ]
     if lost:
         lines += [
-            f"If {known.majority} of the current voters can be started, start them instead.",
+            f"If {current.majority} of the current voters can be started, start them instead.",
             "Never restart the other voters with their old directories: empty them first.",
         ]
     new = [voter_id for voter_id in voters.ids if voter_id != survivor.me.id]
@@ -185,4 +185,4 @@ def describe_repair(survivor: SurvivingState, voters: VoterSet) -> list[str]:
 
 
 def _listed(ids: Iterable[int]) -> str:
-    return ", ".join([str(one) for one in ids])
+    return ", ".join([str(voter_id) for voter_id in ids])

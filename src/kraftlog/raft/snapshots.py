@@ -52,7 +52,7 @@ def on_taken(core: Core, taken: SnapshotTaken) -> None:
     log, end = core.log, taken.id
     if end.offset <= log.start:
         return  # a newer snapshot has been installed meanwhile
-    assert end.offset <= log.high_watermark, "a snapshot contains committed records alone"
+    assert end.offset <= log.high_watermark, "a snapshot contains only committed records"
     assert log.epochs.epoch_at(end.offset - 1) == end.epoch, "the epoch of its last record"
     log.drop_prefix(end)
     core.effect(DropPrefix(end.offset))
@@ -99,7 +99,7 @@ def chunk_response(core: Core, fetch: SnapshotFetch, error: int) -> SnapshotChun
 
 
 def begin(core: Core, role: FetcherRole, snapshot: OffsetAndEpoch) -> None:
-    """Start to fetch this snapshot, because the leader's log starts after the end of ours."""
+    """Start to fetch this snapshot, as our log ends or diverges before the leader's log starts."""
     if snapshot.offset > core.log.high_watermark:
         role.download = Download(snapshot)
         fetch_next_chunk(core, role)

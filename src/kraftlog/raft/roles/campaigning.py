@@ -13,7 +13,7 @@ SUCCESSION = "succession"
 
 
 class Campaigning:
-    """For the roles of voters that are not candidates yet."""
+    """Mixin for the roles of voters that become candidates when it is their turn as successor."""
 
     __slots__ = ()
 

@@ -1,7 +1,7 @@
 """Leader: the only replica that appends in its epoch.
 
-It counts itself only up to its own flush, serves fetches, announces itself until each voter has
-acknowledged it, and resigns when it hears from no majority.
+It counts its own log only as far as it is flushed, serves fetches, announces itself until each
+voter has acknowledged it, and resigns when it no longer hears from a majority.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from kraftlog.raft.interfaces import Core
     from kraftlog.raft.messages import Fetch, ReadOffset, Request, SnapshotFetch
 
-#: What the LeaderChange batch counts as in size; the core never encodes records.
+#: The size that the LeaderChange batch is assumed to have: the core never encodes records.
 LEADER_CHANGE_SIZE_BYTES = 100
 
 
@@ -112,7 +112,10 @@ class Leader(Role):
         self.advance(core)
 
     def append_leader_change(self, core: Core) -> None:
-        """Append the LeaderChange record (Q14); a cluster's first adds voters and id (R11)."""
+        """Append the LeaderChange record (Q14).
+
+        The first leader of a cluster also records the voters and the cluster id (R11).
+        """
         voters, count = None, 1
         if core.log.voters.latest_offset < 0 and core.log.start == 0:
             cluster_id = core.cluster_id or core.config.fresh_cluster_id
@@ -252,8 +255,8 @@ class Leader(Role):
 
     def has_data(self, core: Core, fetch: Fetch) -> bool:
         """Whether there are records, or a high watermark that the fetcher does not know."""
-        known = self.reported_high_watermark(core)
-        return fetch.offset < core.log.end or fetch.high_watermark < min(known, fetch.offset)
+        reported = self.reported_high_watermark(core)
+        return fetch.offset < core.log.end or fetch.high_watermark < min(reported, fetch.offset)
 
     def respond(
         self,
@@ -261,21 +264,22 @@ class Leader(Role):
         request: Request,
         fetch: Fetch,
         error: int = ErrorCode.NONE,
-        **what: Any,
+        **fields: Any,
     ) -> None:
         """Respond with an error, with a divergence or a snapshot, or with records."""
         self.events += 1
         progress = self.progress.replicas.get(fetch.replica)
         if progress is not None:
             progress.note_response(request, self.events)
-        if not error and not what:
-            what = {"offset": fetch.offset, "limit": core.log.end}
+        if not error and not fields:
+            fields = {"offset": fetch.offset, "limit": core.log.end}
             if progress is not None:
                 progress.begin_round(core.log.end, core.now)
         election = core.election
-        known = self.reported_high_watermark(core)
+        high_watermark = self.reported_high_watermark(core)
         core.reply(
-            request.slot, FetchResult(error, election.leader_id, election.epoch, known, **what)
+            request.slot,
+            FetchResult(error, election.leader_id, election.epoch, high_watermark, **fields),
         )
 
     def reported_high_watermark(self, core: Core) -> int:
@@ -425,7 +429,10 @@ class Leader(Role):
                 self.watch_majority(core)
 
     def leave(self, core: Core) -> None:
-        """Fail what waits: NOT_LEADER for fetches and reads; proposals may still be committed."""
+        """Fail what waits: fetches and reads as NOT_LEADER, and proposals as timed out.
+
+        A proposal may still be committed, by the next leader.
+        """
         for _, slot in self.proposals:
             core.effect(Proposed(slot, ErrorCode.REQUEST_TIMED_OUT))
         for waiting in self.parked:

@@ -1,13 +1,14 @@
 """Observer: replicates the log without voting.
 
-A voter set that it does not know yet may name it a voter, so it still answers vote requests (R8).
+A newer voter set, which it does not know yet, may contain it, so it still answers vote requests
+(R8).
 """
 
 from __future__ import annotations
 
 from kraftlog.raft import quorum
 from kraftlog.raft.roles.fetcher import Fetcher
-from kraftlog.raft.roles.unattached import discover
+from kraftlog.raft.roles.unattached import FAILURES_IF_NO_LEADER, discover
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Observer(Fetcher):
         if core.election.leader_id >= 0:
             super().on_response(core, peer, request, body)
         else:
-            core.arm("discover", core.backoff(3))
+            core.arm("discover", core.backoff(FAILURES_IF_NO_LEADER))
 
     def on_no_response(self, core: Core, peer: int, request: Any) -> None:
         if core.election.leader_id >= 0:

@@ -1,7 +1,7 @@
 """Resigned: was the leader of this epoch. It appends nothing and grants no vote in it.
 
-After a clean resignation it tells every voter who its successors are, until each has responded
-(Q17).
+After a clean resignation it sends the names of its successors to every voter, until each has
+responded (Q17).
 """
 
 from __future__ import annotations

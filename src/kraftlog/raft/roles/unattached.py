@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from kraftlog.raft.interfaces import Core
 
 
+#: The backoff after a response that names no leader is that after this many failures.
+FAILURES_IF_NO_LEADER = 3
 #: One in this many discovery requests goes to a peer that is down.
 DOWN_PEER_ODDS = 4
 
@@ -39,8 +41,8 @@ class Unattached(Campaigning, Role):
             self.on_campaign_timer(core, name)
 
     def on_response(self, core: Core, peer: int, request: Any, body: Any) -> None:  # noqa: ARG002 - one interface for all roles
-        """The peer knows no leader either, or this replica would follow it by now."""
-        core.arm("discover", core.backoff(3))
+        """The peer knows no leader either, or this replica would follow that leader by now."""
+        core.arm("discover", core.backoff(FAILURES_IF_NO_LEADER))
 
     def on_no_response(self, core: Core, peer: int, request: Any) -> None:  # noqa: ARG002 - one interface for all roles
         core.arm("discover", core.backoff(core.peer(peer).failures))
@@ -50,6 +52,7 @@ def election_delay(core: Core) -> int:
     """How long to wait for a leader: T to 2T, and after a failed attempt the backoff (Q10)."""
     config = core.config
     if core.attempt:
+        # Up to 100 ms after the first lost campaign, then twice as long after each.
         bound = min(50 << min(core.attempt, 16), config.election_backoff_max_ms)
         return 1 + core.jitter(2, below=bound)
     return config.election_timeout_ms + core.jitter(3, below=config.election_timeout_ms)
@@ -58,7 +61,8 @@ def election_delay(core: Core) -> int:
 def discover(core: Core) -> None:
     """Fetch from a random controller: its response names the leader, if it knows one.
 
-    A leader of this epoch that was found dead is asked, too: this log may not have it as a voter.
+    The candidates include a leader of this epoch that was found dead: this log may not have it as
+    a voter.
     """
     candidates = elections.known_controllers(core)
     epoch = core.election.epoch
@@ -72,5 +76,5 @@ def discover(core: Core) -> None:
         asks_down = core.jitter(9, now, below=DOWN_PEER_ODDS) == 0
         candidates = down if asks_down else [i for i in candidates if i not in down]
     if candidates:
-        turn = core.jitter(4, now, below=len(candidates))
-        fetching.fetch_from(core, candidates[turn])
+        chosen = core.jitter(4, now, below=len(candidates))
+        fetching.fetch_from(core, candidates[chosen])
