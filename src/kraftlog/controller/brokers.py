@@ -105,9 +105,9 @@ def _refuse_registration(
     if request.is_migrating_zk_broker:
         why = "Controller does not support registering ZK brokers."
         return Refusal(ErrorCode.BROKER_ID_NOT_REGISTERED, why)
-    wrong = _invalid_listeners(request) or _invalid_directories(state, request)
-    if wrong is not None:
-        return Refusal(ErrorCode.INVALID_REGISTRATION, wrong)
+    why_invalid = _invalid_listeners(request) or _invalid_directories(state, request)
+    if why_invalid is not None:
+        return Refusal(ErrorCode.INVALID_REGISTRATION, why_invalid)
     ranges = {
         each.name: (each.min_supported_version, each.max_supported_version)
         for each in request.features
@@ -136,7 +136,7 @@ def _replaces(before: BrokerImage | None, request: BrokerRegistrationRequest) ->
 
 
 def _invalid_listeners(request: BrokerRegistrationRequest) -> str | None:
-    """Check that there are listeners, each with host and port."""
+    """The error in the listeners, if any: there must be some, each with a host and a port."""
     if not request.listeners:
         return "No listeners specified in request"
     for listener in request.listeners:
@@ -146,6 +146,7 @@ def _invalid_listeners(request: BrokerRegistrationRequest) -> str | None:
 
 
 def _invalid_directories(state: ControllerState, request: BrokerRegistrationRequest) -> str | None:
+    """The error in the log directories, if any."""
     directories = request.log_dirs
     if not directories:
         return "No directories specified in request"
@@ -183,15 +184,15 @@ def decide_broker_heartbeat(
     caught_up = request.current_metadata_offset >= broker.epoch
     is_leaving = request.want_shut_down
     if broker.directories and set(broker.directories) <= set(request.offline_log_dirs):
-        # Without a directory it can host nothing. It stays registered with its directories.
+        # A broker without an online directory hosts nothing. It stays registered with all of them.
         request = request.replace(want_fence=True, offline_log_dirs=())
         is_leaving = True
     records, after, shut_down = _next_state(state, broker, request, context, caught_up=caught_up)
     if broker.fenced and is_leaving:
-        records += _resign(state, broker)
+        records += _end_kept_leadership(state, broker)
     records += _changed_directories(state, after, request)
     if shut_down:
-        # It may restart at once, because its id is no longer registered.
+        # Without a session, the broker may register again at once when it restarts.
         context.sessions.end(broker.id)
     response = BrokerHeartbeatResponse(
         error_code=ErrorCode.NONE,
@@ -213,14 +214,14 @@ def _next_state(
     """The records, the resulting broker state, and whether it may shut down."""
     if broker.fenced:
         # A broker in controlled shutdown must not lead again; it returns by registering again.
-        stays = request.want_shut_down or request.want_fence or broker.in_controlled_shutdown
-        if stays or not caught_up:
+        stays_fenced = request.want_shut_down or request.want_fence or broker.in_controlled_shutdown
+        if stays_fenced or not caught_up:
             return [], broker, request.want_shut_down
         return unfence(state, broker), broker.replace(fenced=False), False
     if request.want_fence:
         return fence(state, broker), broker.replace(fenced=True), request.want_shut_down
     if broker.in_controlled_shutdown:
-        return _go_on_shutting_down(state, broker, context)
+        return _continue_shutdown(state, broker, context)
     if not request.want_shut_down:
         return [], broker, False
     if not state.index.leads(broker.id):
@@ -233,15 +234,18 @@ def _next_state(
     return [record, *moved], broker.replace(in_controlled_shutdown=True), False
 
 
-def _resign(state: ControllerState, broker: BrokerImage) -> list[Message]:
+def _end_kept_leadership(state: ControllerState, broker: BrokerImage) -> list[Message]:
     """End the leadership that a fenced broker has kept since its clean shutdown, if any."""
     return remove_from_isrs(state, broker.id) if state.index.leads(broker.id) else []
 
 
-def _go_on_shutting_down(
+def _continue_shutdown(
     state: ControllerState, broker: BrokerImage, context: Context
 ) -> tuple[list[Message], BrokerImage, bool]:
-    """As `_next_state`: it may stop once it leads nothing and all others know the new leaders."""
+    """As `_next_state`, for a broker in controlled shutdown.
+
+    It may stop once it leads nothing and all other brokers know the new leaders.
+    """
     session = context.sessions.get(broker.id)
     others = (each.id for each in state.brokers.values() if each.active)
     lowest = context.sessions.lowest_offset(others)
@@ -297,7 +301,7 @@ def decide_fence_stale(state: ControllerState, context: Context) -> list[Message
         broker = state.brokers.get(broker_id)
         if broker is None:
             continue
-        records = _resign(state, broker) if broker.fenced else fence(state, broker)
+        records = _end_kept_leadership(state, broker) if broker.fenced else fence(state, broker)
         if records:
             return records
     return []

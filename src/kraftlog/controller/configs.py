@@ -51,12 +51,12 @@ def decide_incremental_alter_configs(
 ) -> Deciding:
     """IncrementalAlterConfigs; each resource succeeds or fails as a whole."""
 
-    def changed(resource: incremental_alter_configs.AlterConfigsResource) -> _Values | Refusal:
+    def new_values(resource: incremental_alter_configs.AlterConfigsResource) -> _Values | Refusal:
         return _incremental(state, resource)
 
     response_type = incremental_alter_configs.AlterConfigsResourceResponse
     records, responses = yield from _alter(
-        state, request.resources, changed, context, response_type
+        state, request.resources, new_values, context, response_type
     )
     response = incremental_alter_configs.IncrementalAlterConfigsResponse(responses=responses)
     return Decision([] if request.validate_only else records, response)
@@ -67,19 +67,19 @@ def decide_alter_configs(
 ) -> Deciding:
     """AlterConfigs; configs that are not named return to their defaults."""
 
-    def changed(resource: alter_configs.AlterConfigsResource) -> _Values | Refusal:
+    def new_values(resource: alter_configs.AlterConfigsResource) -> _Values | Refusal:
         unset = [config.name for config in resource.configs if config.value is None]
         if unset:
             why = f"Null value not supported for : {','.join(unset)}"
             return Refusal(ErrorCode.INVALID_REQUEST, why)
-        now = state.config(resource.resource_type, resource.resource_name)
-        values: _Values = dict.fromkeys(now)
+        current = state.config(resource.resource_type, resource.resource_name)
+        values: _Values = dict.fromkeys(current)
         named = {config.name: config.value for config in resource.configs}
         return {**named, **{key: None for key in values if key not in named}}
 
     response_type = alter_configs.AlterConfigsResourceResponse
     records, responses = yield from _alter(
-        state, request.resources, changed, context, response_type
+        state, request.resources, new_values, context, response_type
     )
     response = alter_configs.AlterConfigsResponse(responses=responses)
     return Decision([] if request.validate_only else records, response)
@@ -92,28 +92,32 @@ _Values = dict[str, "str | None"]
 def _alter(
     state: ControllerState,
     resources: Sequence[Any],
-    changed: Callable[[Any], _Values | Refusal],
+    new_values: Callable[[Any], _Values | Refusal],
     context: Context,
     response_type: Callable[..., R],
 ) -> Generator[int, None, tuple[list[Message], list[R]]]:
-    """The records, and the result of each resource."""
-    named = yield from count_names((each.resource_type, each.resource_name) for each in resources)
+    """The records, and the response for each resource; `new_values` returns its changed configs."""
+    named = yield from count_names(
+        (resource.resource_type, resource.resource_name) for resource in resources
+    )
     records: list[Message] = []
-    outcomes = []
+    responses = []
     for resource in resources:
         key = resource.resource_type, resource.resource_name
-        made: list[Message] | Refusal
+        outcome: list[Message] | Refusal
         if named.get(key, 1) > 1:
-            made = Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            outcome = Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
         else:
             named.pop(key, None)
             refusal = None if _deletes_nothing(resource) else _refuse_resource(state, *key)
-            values = refusal or changed(resource)
-            made = values if isinstance(values, Refusal) else _records(state, key, values, context)
-        if not isinstance(made, Refusal) and len(records) + len(made) > RECORDS_IN_BATCH:
-            made = TOO_LARGE
-        refusal = made if isinstance(made, Refusal) else None
-        outcomes.append(
+            values = refusal or new_values(resource)
+            outcome = (
+                values if isinstance(values, Refusal) else _records(state, key, values, context)
+            )
+        if not isinstance(outcome, Refusal) and len(records) + len(outcome) > RECORDS_IN_BATCH:
+            outcome = TOO_LARGE
+        refusal = outcome if isinstance(outcome, Refusal) else None
+        responses.append(
             response_type(
                 error_code=refusal.code if refusal else ErrorCode.NONE,
                 error_message=refusal.message if refusal else None,
@@ -121,10 +125,10 @@ def _alter(
                 resource_name=key[1],
             )
         )
-        if not isinstance(made, Refusal):
-            records += made
+        if not isinstance(outcome, Refusal):
+            records += outcome
         yield RESOURCE_COST
-    return records, outcomes
+    return records, responses
 
 
 def _deletes_nothing(resource: Any) -> bool:
@@ -159,7 +163,7 @@ def _incremental(
     state: ControllerState, resource: incremental_alter_configs.AlterConfigsResource
 ) -> _Values | Refusal:
     """The new values, by the operations of a request."""
-    now = state.config(resource.resource_type, resource.resource_name)
+    current = state.config(resource.resource_type, resource.resource_name)
     values: _Values = {}
     for config in resource.configs:
         key, operation = config.name, config.config_operation
@@ -179,12 +183,13 @@ def _incremental(
             why = f"Can't {_OPERATION_NAMES[operation]} to key {key} because its type is not LIST."
             return Refusal(ErrorCode.INVALID_CONFIG, why)
         else:
-            before = now.get(key, default(resource.resource_type, key) or "")
+            before = current.get(key, default(resource.resource_type, key) or "")
             values[key] = _edited_list(before, operation, config.value)
     return values
 
 
 def _edited_list(value: str, operation: int, given: str) -> str:
+    """A list with the given elements appended or removed."""
     parts = [part for part in value.split(",") if part]
     if operation == APPEND:
         parts += [part for part in dict.fromkeys(given.split(",")) if part not in parts]
@@ -200,8 +205,8 @@ def _records(
     """The changes as records, if the resulting configs are valid."""
     resource_type, name = resource
     refusal = _refuse_min_isr(state, resource, values) if state.elr_enabled else None
-    now = state.config(*resource)
-    after = {**now, **values}
+    current = state.config(*resource)
+    after = {**current, **values}
     resulting = {key: value for key, value in after.items() if value is not None}
     refusal = refusal or check_configs(state, resource, resulting, context)
     if refusal is not None:
@@ -210,9 +215,9 @@ def _records(
         ConfigRecord(resource_type=resource_type, resource_name=name, name=key, value=value)
         for key, value in values.items()
         # Setting the same value again makes a broker reload files that the value names.
-        if resource_type == BROKER or now.get(key) != value
+        if resource_type == BROKER or current.get(key) != value
     ]
-    if state.elr_enabled and MIN_ISR in values and now.get(MIN_ISR) != values[MIN_ISR]:
+    if state.elr_enabled and MIN_ISR in values and current.get(MIN_ISR) != values[MIN_ISR]:
         # Replicas eligible under the former minimum may not be under this one.
         records.append(ClearElrRecord(topic_name=name if resource_type == TOPIC else ""))
     return records
@@ -241,24 +246,24 @@ def check_configs(
     """Refuse invalid configs of a resource; None if all are valid."""
     if not values:
         return None
-    wrong = None
+    error = None
     for key, value in values.items():
         # Kafka counts characters here, and fails to write a record with more bytes.
         if len(value) > MAX_VALUE_BYTES or len(value.encode()) > MAX_VALUE_BYTES:
-            wrong = (
+            error = (
                 "The configuration value cannot be added because it exceeds the maximum value "
                 f"size of {MAX_VALUE_BYTES} bytes."
             )
-        wrong = wrong or check(resource[0], key, value)
-    wrong = wrong or check_together(*resource, values, _layers(state, context))
-    return None if wrong is None else Refusal(ErrorCode.INVALID_CONFIG, wrong)
+        error = error or check(resource[0], key, value)
+    error = error or check_together(*resource, values, _layers(state, context))
+    return None if error is None else Refusal(ErrorCode.INVALID_CONFIG, error)
 
 
 def _layers(state: ControllerState, context: Context) -> ConfigLayers:
-    """Defaults of topic configs; brokers are assumed to have the same file as this node."""
-    for_all = state.config(BROKER, ALL_BROKERS)
-    if context.layers.all_brokers != for_all:
-        context.layers = ConfigLayers(context.static_config, for_all)
+    """The defaults of topic configs; all brokers are assumed to have the same file as this node."""
+    cluster_wide = state.config(BROKER, ALL_BROKERS)
+    if context.layers.all_brokers != cluster_wide:
+        context.layers = ConfigLayers(context.static_config, cluster_wide)
     return context.layers
 
 

@@ -28,7 +28,7 @@ class ControllerConfig(Value):
     rebalance_interval_ms: int = 300_000
     #: Interval of unclean elections for topics that allow them.
     unclean_interval_ms: int = 300_000
-    #: Most elections of one such check.
+    #: The most elections of one such periodic check; the next check continues at once.
     elections_at_once: int = 1000
 
 
@@ -67,13 +67,13 @@ class Context:
         self.config = config
         #: Settings of the node's own file.
         self.static_config = static_config
-        #: The same with the latest cluster-wide broker configs.
+        #: These settings, overridden by the latest cluster-wide broker configs.
         self.layers = ConfigLayers(static_config)
         self.sessions = sessions
         self.evidence = FailureEvidence(sessions)
         self.rng = rng
         self.new_id = new_id
-        #: The voters of the quorum, whose own records set them.
+        #: The voters of the quorum, which are set by control records, not by the controller's.
         self.voters = voters
         #: These voters with what they have reported to the leader, to raise kraft.version.
         self.reported_voters = reported_voters

@@ -82,9 +82,9 @@ class Controller:
     ) -> None:
         """`voters` returns the quorum's voter set.
 
-        It is in control records, which the controller does not replay. `reported_voters` returns
-        the set with what voters have reported to the leader but no VotersRecord holds yet, and
-        `report_obstacles` why directory ids are still unknown in it, by the ids of the voters.
+        The set is in control records, which the controller does not replay. `reported_voters`
+        returns the set with what voters have reported to the leader but no VotersRecord holds yet,
+        and `report_obstacles` why directory ids are still unknown in it, by the ids of the voters.
         """
         self.state = ControllerState(static_config)
         self.sessions = BrokerSessions(config.session_timeout_ms)
@@ -148,13 +148,17 @@ class Controller:
         alive = [(b.id, b.epoch) for b in state.brokers.values() if state.has_session(b)]
         self.sessions.begin(alive, now.monotonic_ms)
         self.evidence.begin()
-        config, at = self._context.config, now.monotonic_ms
+        config, now_ms = self._context.config, now.monotonic_ms
         self._periodic_work = {}
         if config.rebalance_leaders:
             interval_ms = config.rebalance_interval_ms
-            self._periodic_work["balance"] = (at + interval_ms, decide_balance, interval_ms)
+            self._periodic_work["balance"] = (now_ms + interval_ms, decide_balance, interval_ms)
         interval_ms = config.unclean_interval_ms
-        self._periodic_work["unclean"] = (at + interval_ms, decide_unclean_elections, interval_ms)
+        self._periodic_work["unclean"] = (
+            now_ms + interval_ms,
+            decide_unclean_elections,
+            interval_ms,
+        )
         return Decision(
             activation_records(self.state, bootstrap, self._context.static_config), None
         )
@@ -178,8 +182,8 @@ class Controller:
     ) -> Deciding:
         """Decide on a request; `next_offset` is the expected offset of its first record."""
         self._context.begin(now, next_offset, arrived_ms)
-        made = self._decision(api_key)(self.state, request, self._context)
-        return made if isinstance(made, Decision) else (yield from made)
+        decision = self._decision(api_key)(self.state, request, self._context)
+        return decision if isinstance(decision, Decision) else (yield from decision)
 
     @property
     def depends_on_offset(self) -> bool:
@@ -189,12 +193,12 @@ class Controller:
     def _decision(
         self, api_key: int
     ) -> Callable[[ControllerState, Any, Context], Decision | Deciding]:
-        found = self._decisions.get(api_key)
-        if found is None:
+        decide = self._decisions.get(api_key)
+        if decide is None:
             module, function = DECISIONS[api_key]
-            found = getattr(import_module(f"kraftlog.controller.{module}"), function)
-            self._decisions[api_key] = found
-        return found
+            decide = getattr(import_module(f"kraftlog.controller.{module}"), function)
+            self._decisions[api_key] = decide
+        return decide
 
     def poll(self, now: Now, next_offset: int) -> Decision | None:
         """The next decision of scheduled work; call it until it has no records."""

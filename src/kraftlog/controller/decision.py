@@ -13,17 +13,18 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
 
     T = TypeVar("T")
-    #: A decision in steps, for requests about thousands of items.
+    #: A decision in steps, for requests about thousands of items. It yields the cost of each step,
+    #: an estimate of its time in microseconds.
     Deciding = Generator[int, None, "Decision"]
 
-#: Names count_names per step, and the cost in microseconds.
+#: Names that `count_names` counts per step, and the cost of such a step in microseconds.
 COUNTED_AT_ONCE, COUNTING_COST = 100, 25
 #: Most records of one batch and of a user's request, as in Kafka.
 RECORDS_IN_BATCH = 10_000
 
 
 class Decision(Value):
-    """A decision; the response is sent once it and all before it are committed."""
+    """A decision; the response is sent once its records, and all before them, are committed."""
 
     records: list[Message]
     response: Any

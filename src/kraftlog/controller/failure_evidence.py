@@ -62,14 +62,15 @@ class FailureEvidence:
         if session.heard_ms > ended_ms or now_ms < self._ignored_until_ms:
             return False
         self._believed = failed = {
-            each: failure
-            for each, failure in self._believed.items()
+            failed_id: failure
+            for failed_id, failure in self._believed.items()
             if failure.until_ms > now_ms
-            and each in brokers
-            and brokers[each].epoch == failure.epoch
+            and failed_id in brokers
+            and brokers[failed_id].epoch == failure.epoch
         }
-        unfenced = sum(not it.fenced and it.id not in failed for it in brokers.values()) - 1
-        if broker_id in failed or unfenced < len(failed) + 1:
+        unfenced = sum(not other.fenced and other.id not in failed for other in brokers.values())
+        unfenced_after = unfenced - 1
+        if broker_id in failed or unfenced_after < len(failed) + 1:
             return False
         failed[broker_id] = _BelievedFailure(epoch, now_ms, now_ms + self._sessions.timeout_ms)
         self.log_lines.append(

@@ -1,4 +1,4 @@
-"""UpdateFeatures."""
+"""UpdateFeatures: changes feature levels."""
 
 from __future__ import annotations
 
@@ -62,9 +62,13 @@ def decide_update_features(
 
 def _raised_kraft_version(request: UpdateFeaturesRequest, context: Context) -> int:
     """The level to which the quorum has to raise kraft.version, or 0."""
-    now = context.voters().kraft_version
-    levels = [it.max_version_level for it in request.feature_updates if it.feature == KRAFT_VERSION]
-    return next((level for level in levels if level > now), 0)
+    current = context.voters().kraft_version
+    levels = [
+        update.max_version_level
+        for update in request.feature_updates
+        if update.feature == KRAFT_VERSION
+    ]
+    return next((level for level in levels if level > current), 0)
 
 
 def cluster_min_isr(state: ControllerState, static_config: Mapping[str, str]) -> list[Message]:
@@ -94,8 +98,8 @@ def _refused(why: str) -> UpdateFeaturesResponse:
 def _refuse(state: ControllerState, update: FeatureUpdateKey, context: Context) -> str | None:
     """Why an update is refused, in Kafka's words where it has some; None if it is not."""
     name, level = update.feature, update.max_version_level
-    kind = SAFE_DOWNGRADE if update.allow_downgrade else update.upgrade_type
-    if kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+    upgrade_type = SAFE_DOWNGRADE if update.allow_downgrade else update.upgrade_type
+    if upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
         return "The controller does not support the given upgrade type."
     if level < 0:
         return "A feature version cannot be less than 0."
@@ -105,19 +109,19 @@ def _refuse(state: ControllerState, update: FeatureUpdateKey, context: Context) 
                 return f"{node} does not support this feature."
             return f"{node} only supports versions {supported[0]}-{supported[1]}"
     is_kraft = name == KRAFT_VERSION
-    now = context.voters().kraft_version if is_kraft else state.features.get(name, 0)
-    if level < now and kind == UPGRADE:
+    current = context.voters().kraft_version if is_kraft else state.features.get(name, 0)
+    if level < current and upgrade_type == UPGRADE:
         return (
             "Can't downgrade the version of this feature without setting the upgrade type to "
             "either safe or unsafe downgrade."
         )
-    if level > now and kind != UPGRADE:
+    if level > current and upgrade_type != UPGRADE:
         return "Can't downgrade to a newer version."
-    if is_kraft and level > now:
+    if is_kraft and level > current:
         return _obstacle_to_kraft_version(
             context.reported_voters(), context.report_obstacles(), level
         )
-    if is_kraft and level < now:
+    if is_kraft and level < current:
         return "Can't downgrade the version of this feature."
     return None
 
@@ -126,11 +130,14 @@ def _obstacle_to_kraft_version(
     voters: VoterSet, reports: Mapping[int, str], level: int
 ) -> str | None:
     """Why kraft.version cannot be raised with these voters; nothing undoes it later (R11)."""
-    unknown = [it.key.id for it in voters.voters if it.key.directory_id == NULL_UUID]
+    unknown = [voter.key.id for voter in voters.voters if voter.key.directory_id == NULL_UUID]
     if unknown:
-        why = [f"voter {each} {reports.get(each, 'has not reported it yet')}" for each in unknown]
+        why = [
+            f"voter {voter_id} {reports.get(voter_id, 'has not reported it yet')}"
+            for voter_id in unknown
+        ]
         return f"Directory id must be known for all of the voters: {'; '.join(why)}."
-    unable = [str(it.key.id) for it in voters.voters if it.max_version < level]
+    unable = [str(voter.key.id) for voter in voters.voters if voter.max_version < level]
     if unable:
         return f"Not all voters support it: {', '.join(unable)}."
     if voters.targets is not None:
@@ -142,15 +149,23 @@ def _supported_ranges(
     state: ControllerState, feature: str
 ) -> Iterator[tuple[str, tuple[int, int]]]:
     """The nodes, by name in errors, and the levels that each supports."""
-    known = OFFERED if feature == KRAFT_VERSION else SET_BY_RECORDS
-    yield "Local controller", known.get(feature, (0, 0))
+    local_ranges = OFFERED if feature == KRAFT_VERSION else SET_BY_RECORDS
+    yield "Local controller", local_ranges.get(feature, (0, 0))
     for broker in state.brokers.values():
         ranges = {
-            e.name: (e.min_supported_version, e.max_supported_version) for e in broker.features
+            entry.name: (
+                entry.min_supported_version,
+                entry.max_supported_version,
+            )
+            for entry in broker.features
         }
         yield f"Broker {broker.id}", ranges.get(feature, (0, 0))
     for controller in state.controllers.values():
         ranges = {
-            e.name: (e.min_supported_version, e.max_supported_version) for e in controller.features
+            entry.name: (
+                entry.min_supported_version,
+                entry.max_supported_version,
+            )
+            for entry in controller.features
         }
         yield f"Controller {controller.controller_id}", ranges.get(feature, (0, 0))

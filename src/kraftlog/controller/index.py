@@ -69,14 +69,18 @@ def _broker(leader: int | None) -> tuple[int, ...]:
 
 
 def _move(
-    held: dict[int, Keys], key: PartitionKey, before: tuple[int, ...], after: tuple[int, ...]
+    keys_by_broker: dict[int, Keys],
+    key: PartitionKey,
+    before: tuple[int, ...],
+    after: tuple[int, ...],
 ) -> None:
+    """Move a partition from the keys of the brokers `before` to those of the brokers `after`."""
     for broker in before:
         if broker not in after:
-            keys = held[broker]
+            keys = keys_by_broker[broker]
             del keys[key]
             if not keys:
-                del held[broker]
+                del keys_by_broker[broker]
     for broker in after:
         if broker not in before:
-            held.setdefault(broker, {})[key] = None
+            keys_by_broker.setdefault(broker, {})[key] = None

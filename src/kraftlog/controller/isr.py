@@ -108,10 +108,11 @@ def _requested_isr(requested: PartitionData) -> Sequence[tuple[int, int]]:
 
 
 def _refuse(requester_id: int, partition: PartitionImage, requested: PartitionData) -> int:
+    """The error code of a request with wrong epochs or from another broker than the leader."""
     epochs = (requested.leader_epoch, requested.partition_epoch)
     known = (partition.leader_epoch, partition.partition_epoch)
     if epochs[0] > known[0] or epochs[1] > known[1]:
-        # It has newer metadata, so another node is the active controller.
+        # The leader has newer metadata, so another node is the active controller.
         return ErrorCode.NOT_CONTROLLER
     if epochs[0] < known[0]:
         return ErrorCode.FENCED_LEADER_EPOCH
@@ -127,6 +128,7 @@ def _refuse(requester_id: int, partition: PartitionImage, requested: PartitionDa
 def _refuse_isr(
     requester_id: int, partition: PartitionImage, recovery: int, isr: tuple[int, ...]
 ) -> int:
+    """The error code of a requested ISR or recovery state, or NONE."""
     if (
         len(set(isr)) != len(isr)
         or not set(isr) <= set(partition.replicas)

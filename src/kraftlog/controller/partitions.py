@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     T = TypeVar("T", partitions_api.CreatePartitionsTopic, removal_api.RemovePartitionsTopic)
     R = TypeVar("R")
 
-#: Costs in microseconds, without the partitions of a topic.
+#: Costs of steps in microseconds; the cost of a topic is without its partitions.
 TOPIC_COST, ASSIGNMENT_COST, REMOVAL_COST = 10, 2, 2
 DUPLICATE = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 
@@ -59,23 +59,23 @@ def _add_partitions(
     topic = state.topic_named(requested.name)
     if topic is None:
         return UNKNOWN_TOPIC
-    has = topic.partition_count
-    more = requested.count - has
-    if more == 0:
-        return Refusal(ErrorCode.INVALID_PARTITIONS, f"Topic already has {has} partition(s).")
-    if more < 0:
+    current = topic.partition_count
+    added = requested.count - current
+    if added == 0:
+        return Refusal(ErrorCode.INVALID_PARTITIONS, f"Topic already has {current} partition(s).")
+    if added < 0:
         why = (
-            f"The topic {topic.name} currently has {has} partition(s); {requested.count} "
+            f"The topic {topic.name} currently has {current} partition(s); {requested.count} "
             "would not be an increase."
         )
         return Refusal(ErrorCode.INVALID_PARTITIONS, why)
-    if more > RECORDS_IN_BATCH:
+    if added > RECORDS_IN_BATCH:
         return TOO_LARGE
     placement = yield from _place_new_replicas(state, topic, requested, context)
     if isinstance(placement, Refusal):
         return placement
     manual = requested.assignments is not None
-    return (yield from new_partitions(state, topic.id, has, placement, manual=manual))
+    return (yield from new_partitions(state, topic.id, current, placement, manual=manual))
 
 
 def _place_new_replicas(
@@ -84,13 +84,13 @@ def _place_new_replicas(
     requested: partitions_api.CreatePartitionsTopic,
     context: Context,
 ) -> Generator[int, None, Placement | Refusal]:
-    more = requested.count - topic.partition_count
+    added = requested.count - topic.partition_count
     replicas = len(state.partitions[topic.id, 0].replicas)
     if requested.assignments is None:
-        return (yield from place_in_steps(state.brokers.values(), more, replicas, context.rng))
-    if len(requested.assignments) != more:
+        return (yield from place_in_steps(state.brokers.values(), added, replicas, context.rng))
+    if len(requested.assignments) != added:
         why = (
-            f"Attempted to add {more} additional partition(s), but only "
+            f"Attempted to add {added} additional partition(s), but only "
             f"{len(requested.assignments)} assignment(s) were specified."
         )
         return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
@@ -138,7 +138,8 @@ def _remove_partitions(
             f"{topic.partition_count}: a gap in the numbers would break its clients."
         )
         return Refusal(ErrorCode.INVALID_PARTITIONS, why)
-    # The first record has the remaining count, so that no replay shows more partitions.
+    # The lowest index comes first: replaying it sets the remaining count, so that no topic is ever
+    # seen with a missing partition.
     records = []
     for index in indexes:
         change = PartitionChangeRecord(partition_id=index, topic_id=topic.id, removed=True)
@@ -153,27 +154,29 @@ def _remove_partitions(
 def _topic_by_topic(
     topics: Sequence[T],
     decide: Callable[[T], Generator[int, None, Sequence[Message] | Refusal]],
-    result: Callable[..., R],
+    result_type: Callable[..., R],
 ) -> Generator[int, None, tuple[list[Message], list[R]]]:
     """The records, and the result of each topic; topics succeed or fail independently."""
-    named = yield from count_names(topic.name for topic in topics)
+    counts = yield from count_names(topic.name for topic in topics)
     records: list[Message] = []
     results = []
     for topic in topics:
-        count = named.pop(topic.name, 0)
+        count = counts.pop(topic.name, 0)
         if not count:
             continue  # its result is at its first occurrence
-        made: Sequence[Message] | Refusal = DUPLICATE
+        outcome: Sequence[Message] | Refusal = DUPLICATE
         if count == 1:
-            made = yield from decide(topic)
+            outcome = yield from decide(topic)
         yield TOPIC_COST
-        if not isinstance(made, Refusal) and len(records) + len(made) > RECORDS_IN_BATCH:
-            made = TOO_LARGE
-        if isinstance(made, Refusal):
+        if not isinstance(outcome, Refusal) and len(records) + len(outcome) > RECORDS_IN_BATCH:
+            outcome = TOO_LARGE
+        if isinstance(outcome, Refusal):
             results.append(
-                result(name=topic.name, error_code=made.code, error_message=made.message)
+                result_type(name=topic.name, error_code=outcome.code, error_message=outcome.message)
             )
         else:
-            records += made
-            results.append(result(name=topic.name, error_code=ErrorCode.NONE, error_message=None))
+            records += outcome
+            results.append(
+                result_type(name=topic.name, error_code=ErrorCode.NONE, error_message=None)
+            )
     return records, results

@@ -42,12 +42,12 @@ class _Rotation:
         if self.brokers:
             self._offset = random_below(rng, len(self.brokers))
 
-    def next(self, number: int) -> int | None:
+    def next(self, round_number: int) -> int | None:
         """The next broker in this round; None after the last."""
         if not self.brokers:
             return None
-        if self._round != number:
-            self._round = number
+        if self._round != round_number:
+            self._round = round_number
             self._index = 0
             self._offset = (self._offset + 1) % len(self.brokers)
         if self._index >= len(self.brokers):
@@ -62,9 +62,9 @@ class _Rack:
         self.unfenced = _Rotation()
         self.fenced = _Rotation()
 
-    def next(self, number: int) -> int | None:
-        found = self.unfenced.next(number)
-        return self.fenced.next(number) if found is None else found
+    def next(self, round_number: int) -> int | None:
+        broker = self.unfenced.next(round_number)
+        return self.fenced.next(round_number) if broker is None else broker
 
 
 class _Racks:
@@ -102,9 +102,9 @@ class _Racks:
             if rack == first_rack and not skipped:
                 skipped = True  # it has provided the leader
             else:
-                found = self._racks[self._names[rack]].next(self._round)
-                if found is not None:
-                    placed.append(found)
+                broker = self._racks[self._names[rack]].next(self._round)
+                if broker is not None:
+                    placed.append(broker)
             rack = (rack + 1) % len(self._names)
         self._round += 1
         self._since_shuffle += 1
@@ -115,9 +115,9 @@ class _Racks:
         """The next rack with an unfenced broker, and the broker."""
         rack = self._offset
         while True:
-            found = self._racks[self._names[rack]].unfenced.next(self._round)
-            if found is not None:
-                return rack, found
+            broker = self._racks[self._names[rack]].unfenced.next(self._round)
+            if broker is not None:
+                return rack, broker
             rack = (rack + 1) % len(self._names)
 
     def _shuffle(self) -> None:
@@ -153,7 +153,7 @@ def place_in_steps(
 
 
 def random_below(rng: Rng, end: int) -> int:
-    """A number below `end`, by `getrandbits` only, so that every Python gives the same."""
+    """A number below `end`, by `getrandbits` only, so that all Python versions return the same."""
     bits = end.bit_length()
     while (drawn := rng.getrandbits(bits)) >= end:
         pass

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from kraftlog.controller.state import ControllerState
     from kraftlog.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 
+#: Producer ids in a block, as in Kafka.
 BLOCK_SIZE = 1000
+#: The largest producer id.
 _LAST = 0x7FFF_FFFF_FFFF_FFFF
 
 

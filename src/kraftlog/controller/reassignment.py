@@ -1,8 +1,9 @@
 """AlterPartitionReassignments and ListPartitionReassignments.
 
-The replicas first include both old and new ones; when all remaining ones are in sync, the old ones
-are removed (`partition_change` does so with the AlterPartition that completes it). The partition
-record has the added and removed replicas, so a reassignment survives controller changes (V10).
+At first the replicas include both old and new ones. When the new ones are in sync, the old ones are
+removed: `partition_change` does so with the AlterPartition that completes the reassignment. The
+partition record has the added and removed replicas, so a reassignment survives controller changes
+(V10).
 """
 
 from __future__ import annotations
@@ -123,10 +124,10 @@ def _alter(
     refusal = refuse_assignment(state, target, None)
     if refusal is not None:
         return refusal
-    had = len(partition.replicas) - len(partition.adding)
-    if not may_change_factor and len(target) != had:
+    factor = len(partition.replicas) - len(partition.adding)
+    if not may_change_factor and len(target) != factor:
         why = (
-            f"The replication factor is changed from {had} to {len(target)}, "
+            f"The replication factor is changed from {factor} to {len(target)}, "
             "which the request does not allow."
         )
         return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, why)
@@ -137,13 +138,13 @@ def _reassign(
     state: ControllerState, partition: PartitionImage, target: tuple[int, ...]
 ) -> PartitionChangeRecord | Refusal | None:
     """Start a reassignment, or replace one, dropping the replicas that it was adding."""
-    settled = without(partition.replicas, partition.adding)
-    isr = tuple(broker for broker in partition.isr if broker in (*settled, *target))
+    old = without(partition.replicas, partition.adding)
+    isr = tuple(broker for broker in partition.isr if broker in (*old, *target))
     if not isr:
         # Only the replicas being added have the data, so they are removed last, like the old ones.
-        settled, isr = partition.replicas, partition.isr
-    removing = tuple(sorted(set(settled) - set(target)))
-    adding = tuple(sorted(set(target) - set(settled)))
+        old, isr = partition.replicas, partition.isr
+    removing = tuple(sorted(set(old) - set(target)))
+    adding = tuple(sorted(set(target) - set(old)))
     wanted = PartitionTarget(isr=isr, replicas=target + removing, adding=adding, removing=removing)
     return partition_change(state, partition, wanted)
 
@@ -192,8 +193,8 @@ def decide_list_reassignments(
     by_topic: dict[str, list[OngoingPartitionReassignment]] = {}
     for key in keys:
         if key in state.index.reassigning:
-            running = by_topic.setdefault(state.topics[key[0]].name, [])
-            running.append(_ongoing(state.partitions[key]))
+            ongoing = by_topic.setdefault(state.topics[key[0]].name, [])
+            ongoing.append(_ongoing(state.partitions[key]))
     voters = _ongoing_of_voters(context.voters())
     if voters is not None and _includes_voters(request):
         by_topic[METADATA_TOPIC] = [voters]
@@ -221,10 +222,10 @@ def _includes_voters(request: ListPartitionReassignmentsRequest) -> bool:
 def _ongoing_of_voters(voters: VoterSet) -> OngoingPartitionReassignment | None:
     if voters.targets is None:
         return None
-    now, targets = set(voters.ids), set(voters.targets)
+    current, targets = set(voters.ids), set(voters.targets)
     return OngoingPartitionReassignment(
         partition_index=0,
-        replicas=tuple(sorted(now | targets)),
-        adding_replicas=tuple(sorted(targets - now)),
-        removing_replicas=tuple(sorted(now - targets)),
+        replicas=tuple(sorted(current | targets)),
+        adding_replicas=tuple(sorted(targets - current)),
+        removing_replicas=tuple(sorted(current - targets)),
     )

@@ -45,7 +45,9 @@ class ControllerState(Image):
         self.colliding: dict[str, dict[str, None]] = {}
         #: Settings of this node; brokers are assumed to have the same.
         self._static_config = static_config
+        #: The changes of the batch that is being proposed, as (map, key, former value).
         self._journal: list[tuple[dict[Any, Any], Any, Any]] | None = None
+        #: The changes of uncommitted batches, each with the last offset of its batch.
         self._undo_log: deque[tuple[int, list[tuple[dict[Any, Any], Any, Any]]]] = deque()
 
     @classmethod
@@ -149,13 +151,13 @@ class ControllerState(Image):
 
     def topic_config(self, topic: str, key: str, default: str) -> str:
         """A topic config: its own value, or the cluster-wide value, or the default."""
-        for set_here in (
+        for configs in (
             self.config(TOPIC, topic),
             self.config(BROKER, ALL_BROKERS),
             self._static_config,
         ):
-            if key in set_here:
-                return set_here[key]
+            if key in configs:
+                return configs[key]
         return default
 
     def min_isr(self, partition: PartitionImage) -> int:

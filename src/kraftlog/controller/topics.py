@@ -46,10 +46,11 @@ if TYPE_CHECKING:
 #: A directory name is the topic name and the partition number.
 MAX_NAME_LENGTH = 249
 _NAME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
-#: Means the configured default in a request.
+#: In a request: use the configured default.
 DEFAULT = -1
-#: Costs in microseconds, without the partitions of a topic; topics refused per step.
+#: Costs of steps in microseconds; the cost of a topic is without its partitions.
 TOPIC_COST, ASSIGNMENT_COST, PARTITION_COST, DELETION_COST = 30, 2, 5, 3
+#: Topics that are refused in one step, which costs as many microseconds.
 REFUSED_AT_ONCE = 50
 
 
@@ -63,23 +64,23 @@ def decide_create_topics(
     if _is_too_large(request):
         why = "Excessively large number of partitions per request."
         return (yield from _refuse_all(request, Refusal(ErrorCode.POLICY_VIOLATION, why)))
-    named = yield from count_names(topic.name for topic in request.topics)
+    counts = yield from count_names(topic.name for topic in request.topics)
     records: list[Message] = []
     results = []
     created_topics = _CreatedTopics()
     for topic in {topic.name: topic for topic in request.topics}.values():
-        made: _NewTopic | Refusal
-        if named[topic.name] > 1:
-            made = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+        outcome: _NewTopic | Refusal
+        if counts[topic.name] > 1:
+            outcome = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
         else:
-            made = yield from _new_topic(state, topic, created_topics, context)
+            outcome = yield from _new_topic(state, topic, created_topics, context)
         yield TOPIC_COST
-        if isinstance(made, Refusal):
-            results.append(_refused(topic.name, made))
+        if isinstance(outcome, Refusal):
+            results.append(_refused(topic.name, outcome))
             continue
         created_topics.names[collision_name(topic.name)] = topic.name
-        records += made.records
-        results.append(made.result)
+        records += outcome.records
+        results.append(outcome.result)
     if len(records) > RECORDS_IN_BATCH:
         return (yield from _refuse_all(request, TOO_LARGE))
     response = topics_api.CreateTopicsResponse(topics=results)
@@ -228,7 +229,7 @@ def _refuse_configs(
 def _placement(
     state: ControllerState, topic: topics_api.CreatableTopic, context: Context
 ) -> Generator[int, None, Placement | Refusal]:
-    """Place the replicas."""
+    """Place the replicas as the request assigns them, or else automatically."""
     place = _place_as_assigned if topic.assignments else _place_automatically
     return (yield from place(state, topic, context))
 
@@ -313,7 +314,7 @@ def refuse_assignment(
 def new_partitions(
     state: ControllerState, topic_id: Uuid, first: int, placement: Placement, *, manual: bool
 ) -> Generator[int, None, list[PartitionRecord] | Refusal]:
-    """The partitions; live replicas are the ISR, the first of them is the leader."""
+    """The records of new partitions: live replicas are the ISR, the first of them is the leader."""
     records = []
     for index, replicas in enumerate(placement, first):
         isr = tuple(filter(state.active, replicas))
@@ -361,21 +362,23 @@ def decide_delete_topics(
     state: ControllerState, request: deletion_api.DeleteTopicsRequest, context: Context
 ) -> Deciding:
     """DeleteTopics by name or id; duplicates are refused (V4)."""
-    found = []
+    named_topics = []
     for name, topic_id in chain(
         ((topic.name, topic.topic_id) for topic in request.topics),
         ((name, NULL_UUID) for name in request.topic_names),
     ):
-        found.append((name, topic_id, _find_topic(state, name, topic_id)))
+        named_topics.append((name, topic_id, _find_topic(state, name, topic_id)))
         yield DELETION_COST
-    named = yield from count_names(it.id for _, _, it in found if not isinstance(it, Refusal))
+    counts = yield from count_names(
+        topic.id for _, _, topic in named_topics if not isinstance(topic, Refusal)
+    )
     records: list[Message] = []
     results = []
-    for name, topic_id, topic in drained(found):
+    for name, topic_id, topic in drained(named_topics):
         outcome: TopicImage | Refusal = topic
         if not context.config.delete_topics:
             outcome = Refusal(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
-        elif not isinstance(topic, Refusal) and named[topic.id] > 1:
+        elif not isinstance(topic, Refusal) and counts[topic.id] > 1:
             outcome = Refusal(ErrorCode.INVALID_REQUEST, "The same topic is named twice.")
         if isinstance(outcome, Refusal):
             result = deletion_api.DeletableTopicResult(
