@@ -44,7 +44,7 @@ class ShardHarness:
         self.log = log or []
         self.responses: list[Any] = []
         self.shard.replay_batch(self.log)
-        self.shard.loaded(NOW)
+        self.shard.finish_loading(NOW)
 
     def settle(self) -> None:
         shard = self.shard

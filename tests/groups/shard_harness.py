@@ -69,7 +69,7 @@ class ShardHarness:
         self.responses: dict[int, Any] = {}
         self.slots = 0
         self.shard = self.new_shard()
-        self.shard.loaded(self.now)
+        self.shard.finish_loading(self.now)
 
     def new_shard(self) -> GroupShard:
         return GroupShard(self.config, self.new_id)
@@ -128,7 +128,7 @@ class ShardHarness:
         """Another shard, loaded from the log."""
         shard = self.new_shard()
         shard.replay_batch(self.log)
-        shard.loaded(self.now)
+        shard.finish_loading(self.now)
         return shard
 
     def move(self) -> None:

@@ -106,7 +106,7 @@ def test_unknown_record_types_are_skipped() -> None:
             offset(3, 9),
         ]
     )
-    shard.loaded(harness.now)
+    shard.finish_loading(harness.now)
     assert {key: each.offset for key, each in shard.durable.offsets.by_group["g"]["t"].items()} == {
         0: 9
     }
@@ -132,7 +132,7 @@ def harness_with_open_transaction() -> ShardHarness:
     harness.shard = harness.new_shard()
     harness.shard.replay_batch([offset(0, 1)])
     harness.shard.replay_batch([offset(1, 8), offset(2, 9, 1)], producer_id=5)
-    harness.shard.loaded(harness.now)
+    harness.shard.finish_loading(harness.now)
     return harness
 
 
@@ -141,7 +141,7 @@ def test_transactional_offsets_take_effect_on_commit() -> None:
     assert harness.offsets() == {T0: 1}
     harness.shard.end_transaction(5, committed=True, now=harness.now)
     assert harness.offsets() == {T0: 8, T1: 9}
-    assert (harness.shard.durable.open, harness.shard.durable.transactional) == ({}, {})
+    assert (harness.shard.durable.open_producers, harness.shard.durable.transactional) == ({}, {})
 
 
 def test_offsets_of_an_aborted_transaction_have_no_effect() -> None:
@@ -149,7 +149,7 @@ def test_offsets_of_an_aborted_transaction_have_no_effect() -> None:
     harness.shard.end_transaction(5, committed=False, now=harness.now)
     harness.shard.end_transaction(6, committed=True, now=harness.now)
     assert harness.offsets() == {T0: 1}
-    assert (harness.shard.durable.open, harness.shard.durable.transactional) == ({}, {})
+    assert (harness.shard.durable.open_producers, harness.shard.durable.transactional) == ({}, {})
 
 
 def test_a_later_ordinary_commit_wins_over_a_transaction() -> None:
@@ -189,7 +189,7 @@ def test_a_committed_transaction_creates_a_group() -> None:
     harness = ShardHarness()
     harness.shard = harness.new_shard()
     harness.shard.replay_batch([offset(1, 8)], producer_id=5)
-    harness.shard.loaded(harness.now)
+    harness.shard.finish_loading(harness.now)
     assert harness.state() == "none"
     harness.shard.end_transaction(5, committed=True, now=harness.now)
     assert (harness.state(), harness.offsets()) == (GroupState.EMPTY, {T0: 8})

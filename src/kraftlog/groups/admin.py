@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 #: The only supported group type.
 CLASSIC = "classic"
-#: From this version on, an unknown group is an error; before, it is reported as Dead.
+#: From this version of DescribeGroups on, an unknown group is an error; before, it is reported as
+#: Dead.
 NOT_FOUND_SINCE = 6
 
 
@@ -94,20 +95,20 @@ def delete(shard: Shard, slot: object, group_ids: Sequence[str], now: Now) -> No
         shard.respond(slot, _delete_response(codes))
         return
 
-    def result(code: int, later: Now) -> None:  # noqa: ARG001 - what a write calls
+    def on_done(code: int, later: Now) -> None:  # noqa: ARG001 - an OnDone callback
         if code:
             codes.update({group.group_id: coordinator_error(code) for group in deleted})
         shard.respond(slot, _delete_response(codes))
 
-    def undo(code: int, later: Now) -> None:  # noqa: ARG001 - what a write that failed calls
+    def undo(code: int, later: Now) -> None:  # noqa: ARG001 - an OnDone callback
         for group in deleted:
             group.enter(GroupState.EMPTY, later)
 
-    shard.writes.submit(records, now, result, undo)
+    shard.writes.submit(records, now, on_done, undo)
 
 
 def begin_deletion(shard: Shard, group: Group, now: Now) -> list[GroupRecord]:
-    """Make a group Dead and return its tombstones; it is Empty again if their write fails."""
+    """Make a group Dead and return its tombstones; the caller undoes this if their write fails."""
     group_id = group.group_id
     keys = offset_keys(shard, group_id)
     group.enter(GroupState.DEAD, now)

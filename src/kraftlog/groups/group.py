@@ -66,14 +66,15 @@ class Group:
         self.static_members: dict[str, str] = {}
         #: Member ids that were returned but have not joined yet, and their deadlines.
         self.pending_joins: dict[str, Timer] = {}
-        #: Members without a SyncGroup. A dict, because its order is deterministic.
+        #: Members that have not sent SyncGroup in this generation. A dict, as its order is
+        #: deterministic.
         self.pending_syncs: dict[str, None] = {}
         #: Number of members with a pending JoinGroup, and of members that support each protocol.
         self.joining_count = 0
         self.supporter_counts: dict[str, int] = {}
         #: Subscribed topics; None: unknown.
         self.subscribed_topics: frozenset[str] | None = None
-        #: Remaining initial rebalance delay; None if there is none.
+        #: How much longer the initial rebalance delay may get; None outside of it.
         self.initial_remaining_ms: int | None = None
         #: Whether a member has joined since the initial rebalance delay began, or was extended.
         self.member_added = False
@@ -137,7 +138,7 @@ class Group:
         assert member.instance_id is not None
         old = member.member_id
         self.members = {
-            (member_id if known == old else known): each for known, each in self.members.items()
+            (member_id if key == old else key): value for key, value in self.members.items()
         }
         member.member_id = member_id
         self.static_members[member.instance_id] = member_id
@@ -222,10 +223,10 @@ class Group:
     def membership_error(self, member_id: str, instance_id: str | None) -> int:
         """The error code for an unknown or fenced member; NONE for a member."""
         if instance_id is not None:
-            known = self.static_members.get(instance_id)
-            if known is None:
+            current_id = self.static_members.get(instance_id)
+            if current_id is None:
                 return ErrorCode.UNKNOWN_MEMBER_ID
-            if known != member_id:
+            if current_id != member_id:
                 return ErrorCode.FENCED_INSTANCE_ID
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
@@ -279,7 +280,7 @@ def group_from_record(group_id: str, value: GroupMetadataValue) -> Group:
 def _topics_of(metadata: bytes) -> tuple[str, ...]:
     """Topics of a subscription; every version starts with the fields of version 0."""
     if len(metadata) < 2:
-        raise ProtocolError("a subscription has a version")
+        raise ProtocolError("the subscription is too short: it has no version")
     return tuple(decode_request(ConsumerProtocolSubscription, 0, metadata, 2).topics)
 
 

@@ -1,6 +1,6 @@
-"""What the requests and timers of groups use of their shard; for type checkers alone.
+"""The parts of a shard that the requests and timers of its groups use; for type checkers alone.
 
-The shard calls them, so they do not import it.
+The shard calls their functions, so they cannot import the shard.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 UNKNOWN = ""
 #: From this version on, a new member receives its id before it joins.
 ID_REQUIRED_SINCE = 4
-#: From this version on, a static leader that rejoins receives the members.
+#: From this version on, a response can tell a static leader that rejoins to assign nothing.
 SKIP_ASSIGNMENT_SINCE = 9
 
 
@@ -134,7 +134,7 @@ def _write_new_group(shard: Shard, group: Group, now: Now) -> None:
     if shard.groups.get(group.group_id) is not group:
         return
 
-    def undo(code: int, later: Now) -> None:  # noqa: ARG001 - what a write that failed calls
+    def undo(code: int, later: Now) -> None:  # noqa: ARG001 - an OnDone callback
         if group.group_id not in shard.durable.groups:
             shard.fail_pending_requests(group, coordinator_error(code))
             shard.drop(group)
@@ -232,7 +232,7 @@ def _rejoin(
     is_unchanged = member.protocols == protocols_of(request)
     leads = group.leader == member_id
     if group.state == GroupState.COMPLETING and is_unchanged:
-        # It may have missed the response, so it is repeated.
+        # The member may have missed the response, so the response is repeated.
         shard.respond(slot, _join_response(group, member))
     elif group.state == GroupState.STABLE and is_unchanged and not leads:
         shard.respond(slot, _join_response(group, member))
@@ -308,9 +308,9 @@ def _rejoin_without_rebalance(
     instance_id = member.instance_id
     assert instance_id is not None
 
-    def result(code: int, later: Now) -> None:
+    def on_done(code: int, later: Now) -> None:
         if member.joining is not slot:
-            return  # it has been replaced, or a rebalance has responded
+            return  # a later request has replaced this one, or a rebalance has responded to it
         group.take_joining(member)
         if code:
             refused = error_response(UNKNOWN, coordinator_error(code))
@@ -321,19 +321,19 @@ def _rejoin_without_rebalance(
         if context.version >= SKIP_ASSIGNMENT_SINCE:
             response.skip_assignment = group.leader == new_id
         else:
-            # Named as the leader it would assign partitions again, and no member waits for that.
+            # If named as the leader, the member would assign partitions, for which no other waits.
             response.leader = old_leader or ""
             response.members = ()
         shard.respond(slot, response)
 
-    def undo(code: int, later: Now) -> None:  # noqa: ARG001 - what a write that failed calls
+    def undo(code: int, later: Now) -> None:  # noqa: ARG001 - an OnDone callback
         if group.static_members.get(instance_id) == new_id and group.state == GroupState.STABLE:
             _restore_recorded_member(shard, group, member, later)
 
     record = group_record(
         group, {each.member_id: each.assignment for each in group.members.values()}
     )
-    shard.writes.submit([record], now, result, undo)
+    shard.writes.submit([record], now, on_done, undo)
 
 
 def _restore_recorded_member(shard: Shard, group: Group, member: Member, now: Now) -> None:

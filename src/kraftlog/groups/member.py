@@ -56,7 +56,7 @@ class Member:
         #: SyncGroup for the assignment.
         self.joining: Any = None
         self.syncing: Any = None
-        #: It has no generation yet, may not know its id, and so sends no heartbeats.
+        #: Whether it has no generation yet; then it may not know its id, and sends no heartbeats.
         self.is_new = False
         self.session: Timer | None = None
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kraftlog.wire.messages.leave_group import LeaveGroupRequest
     from kraftlog.wire.messages.sync_group import SyncGroupRequest
 
-#: From this version on, one request can remove several members.
+#: From this version on, one LeaveGroup request can remove several members.
 SEVERAL_SINCE = 3
 
 # SyncGroup ------------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ def _assign(shard: Shard, group: Group, assignments: Mapping[str, bytes], now: N
     """Write the leader's assignment; respond to all members once it is committed."""
     generation = group.generation
 
-    def result(code: int, later: Now) -> None:
+    def on_done(code: int, later: Now) -> None:
         if group.state != GroupState.COMPLETING or group.generation != generation:
             return  # a member joined or left while it was written
         if code:
@@ -112,7 +112,7 @@ def _assign(shard: Shard, group: Group, assignments: Mapping[str, bytes], now: N
                 shard.respond(take_syncing(member), _assignment(group, member))
                 shard.restart_session(group, member, member.session_timeout_ms, later)
 
-    shard.writes.submit([group_record(group, assignments)], now, result)
+    shard.writes.submit([group_record(group, assignments)], now, on_done)
 
 
 def _assignment(group: Group, member: Member) -> SyncGroupResponse:
@@ -151,8 +151,8 @@ def heartbeat(shard: Shard, slot: object, request: HeartbeatRequest, now: Now) -
 def leave(
     shard: Shard, slot: object, context: RequestContext, request: LeaveGroupRequest, now: Now
 ) -> None:
-    several = context.version >= SEVERAL_SINCE
-    leaving = request.members if several else (MemberIdentity(member_id=request.member_id),)
+    has_several = context.version >= SEVERAL_SINCE
+    leaving = request.members if has_several else (MemberIdentity(member_id=request.member_id),)
     group = shard.groups.get(request.group_id)
     if not request.group_id:
         shard.respond(slot, LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
@@ -168,14 +168,14 @@ def leave(
         )
         for each in leaving
     ]
-    shard.respond(slot, _leave_response(result, several))
+    shard.respond(slot, _leave_response(result, has_several))
     if group is not None and any(not each.error_code for each in result):
         rebalance.members_left(shard, group, now)
 
 
-def _leave_response(result: Sequence[MemberResponse], several: bool) -> LeaveGroupResponse:
-    """Old versions name their only member at the top level."""
-    if several:
+def _leave_response(result: Sequence[MemberResponse], has_several: bool) -> LeaveGroupResponse:
+    """Before SEVERAL_SINCE, the response has the error code of the only member at the top level."""
+    if has_several:
         return LeaveGroupResponse(error_code=ErrorCode.NONE, members=tuple(result))
     return LeaveGroupResponse(error_code=result[0].error_code)
 

@@ -1,8 +1,8 @@
 """Offset expiration: deletes unused offsets, and an empty group with its last offset.
 
 The retention time counts from when a group became empty, otherwise from the commit; a commit may
-set its own time. Offsets of subscribed topics are kept. A check covers some groups, and the next
-one continues there.
+set its own expiration time. Offsets of subscribed topics are kept. A check covers some groups, and
+the next check continues with the others.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from kraftlog.groups.stored_state import CommittedOffset
     from kraftlog.types import Now
 
-    Since = Callable[[CommittedOffset], int]
+    #: Returns the wall time from which the retention time of an offset counts.
+    RetentionStart = Callable[[CommittedOffset], int]
 
 #: Number of offsets checked at once; a group is checked as a whole.
 SLICE = 1_000
-#: Time of the next check.
+#: Pause before the next check, while groups are left to check.
 PAUSE_MS = 1
 
 
@@ -52,11 +53,11 @@ class OffsetExpiration:
         shard = self._shard
         if not self._to_check:
             self._to_check = list(reversed(shard.groups))
-        looked_at = 0
-        while self._to_check and looked_at < SLICE:
+        checked = 0
+        while self._to_check and checked < SLICE:
             group = shard.groups.get(self._to_check.pop())
             if group is not None and group.state != GroupState.DEAD:
-                looked_at += 1 + self._check_group(group, now)
+                checked += 1 + self._check_group(group, now)
         interval_ms = shard.config.offsets_retention_check_interval_ms
         self._schedule(now, PAUSE_MS if self._to_check else interval_ms)
 
@@ -71,7 +72,7 @@ class OffsetExpiration:
             len(expired) == count
             and group.state == GroupState.EMPTY
             and group_id not in shard.writes.offsets
-            and group_id not in shard.durable.open
+            and group_id not in shard.durable.open_producers
         )
         records: list[GroupRecord]
         if deletes_group:
@@ -79,7 +80,7 @@ class OffsetExpiration:
         else:
             records = [offset_tombstone(group_id, *key) for key in expired]
 
-        def undo(code: int, later: Now) -> None:  # noqa: ARG001 - what a write that failed calls
+        def undo(code: int, later: Now) -> None:  # noqa: ARG001 - an OnDone callback
             if deletes_group:
                 group.enter(GroupState.EMPTY, later)
 
@@ -89,33 +90,35 @@ class OffsetExpiration:
 
 def expired_offsets(shard: Shard, group: Group, now: Now) -> list[tuple[str, int]]:
     """Partitions with expired offsets."""
-    since = _retention_start(group)
-    if since is None:
+    retention_start = _retention_start(group)
+    if retention_start is None:
         return []
     group_id = group.group_id
-    under_way = shard.writes.offsets.get(group_id, {})
-    oldest = now.wall_ms - shard.config.offsets_retention_ms
+    pending = shard.writes.offsets.get(group_id, {})
+    expired_ms = now.wall_ms - shard.config.offsets_retention_ms
     return [
         (topic, index)
         for topic, partitions in shard.durable.offsets.by_group.get(group_id, {}).items()
         if not group.subscribes_to(topic)
         for index, committed in partitions.items()
-        if _is_expired(committed, since, oldest, now.wall_ms)
-        and (topic, index) not in under_way
+        if _is_expired(committed, retention_start, expired_ms, now.wall_ms)
+        and (topic, index) not in pending
         and not shard.durable.is_unstable(group_id, topic, index)
     ]
 
 
-def _is_expired(committed: CommittedOffset, since: Since, oldest: int, wall_ms: int) -> bool:
+def _is_expired(
+    committed: CommittedOffset, retention_start: RetentionStart, expired_ms: int, wall_ms: int
+) -> bool:
     if committed.expire_timestamp != -1:
         return wall_ms >= committed.expire_timestamp
-    return since(committed) <= oldest
+    return retention_start(committed) <= expired_ms
 
 
-def _retention_start(group: Group) -> Since | None:
-    """Start of the retention time; None if nothing of this group expires now."""
+def _retention_start(group: Group) -> RetentionStart | None:
+    """A function from an offset to the start of its retention; None if nothing expires now."""
     if group.protocol_type is None:
-        # A consumer without membership: its commits are its only requests.
+        # The group of a consumer without membership, which only commits and fetches offsets.
         return _commit_time
     if group.state == GroupState.EMPTY:
         empty_since = group.state_since

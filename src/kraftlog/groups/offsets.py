@@ -52,7 +52,8 @@ if TYPE_CHECKING:
 NO_OFFSET = -1
 #: Number of offsets of a deleted topic that are removed at once.
 REMOVED_AT_ONCE = 100
-#: Earlier versions get ILLEGAL_GENERATION for an unknown group.
+#: From this version on, a commit to an unknown group gets GROUP_ID_NOT_FOUND; before,
+#: ILLEGAL_GENERATION.
 GROUP_NOT_FOUND_SINCE = 9
 
 # OffsetCommit ---------------------------------------------------------------------------------
@@ -77,15 +78,15 @@ def commit(
     # A commit alone creates a group, for a consumer without membership.
     changed = group or shard.new_group(request.group_id, now)
 
-    def result(code: int, later: Now) -> None:  # noqa: ARG001 - what a write calls
+    def on_done(code: int, later: Now) -> None:  # noqa: ARG001 - an OnDone callback
         failed = coordinator_error(code)
-        each = (lambda _: failed) if failed else check_metadata
-        shard.respond(slot, commit_response(request, each))
+        partition_code = (lambda _: failed) if failed else check_metadata
+        shard.respond(slot, commit_response(request, partition_code))
 
-    def undo(code: int, later: Now) -> None:  # noqa: ARG001 - what a write that failed calls
+    def undo(code: int, later: Now) -> None:  # noqa: ARG001 - an OnDone callback
         shard.drop_if_unused(changed)
 
-    shard.writes.submit(records, now, result, undo)
+    shard.writes.submit(records, now, on_done, undo)
 
 
 def commit_response(
@@ -123,7 +124,7 @@ def _offset_commit_error(
         group, request.member_id, request.group_instance_id, generation, is_transactional=False
     )
     if not code and group.state == GroupState.COMPLETING:
-        # It already knows the new generation and may commit once it has its assignment.
+        # The member knows the new generation, but may commit only once it has its assignment.
         return ErrorCode.REBALANCE_IN_PROGRESS
     return code
 
@@ -183,7 +184,7 @@ def fetch(
         shard.respond(slot, _fetch_response(shard, group_request, require_stable))
         return
 
-    def result(code: int, now: Now) -> None:  # noqa: ARG001 - what a write calls
+    def on_done(code: int, now: Now) -> None:  # noqa: ARG001 - an OnDone callback
         if code:
             # The only code that makes every client look up the coordinator again.
             shard.respond(
@@ -192,7 +193,7 @@ def fetch(
         else:
             shard.respond(slot, _fetch_response(shard, group_request, require_stable))
 
-    shard.writes.after_pending(result)
+    shard.writes.after_pending(on_done)
 
 
 def fetch_error_response(group_id: str, code: int) -> OffsetFetchResponseGroup:
@@ -206,10 +207,10 @@ def _fetch_response(
     group_id = group_request.group_id
     topics = group_request.topics
     if topics is None:
-        known = shard.durable.offsets.by_group.get(group_id, {})
+        stored = shard.durable.offsets.by_group.get(group_id, {})
         topics = [
             OffsetFetchRequestTopics(name=name, partition_indexes=tuple(partitions))
-            for name, partitions in known.items()
+            for name, partitions in stored.items()
         ]
     return OffsetFetchResponseGroup(
         group_id=group_id,
@@ -251,7 +252,7 @@ def _partition_response(
 
 
 def _is_of_former_topic(committed: CommittedOffset, topic_id: Uuid) -> bool:
-    """Whether it was committed for a former topic of the same name."""
+    """Whether the offset was committed for a former topic of the same name."""
     return NULL_UUID not in {committed.topic_id, topic_id} and committed.topic_id != topic_id
 
 
@@ -294,11 +295,11 @@ def delete(shard: Shard, slot: object, request: OffsetDeleteRequest, now: Now) -
         shard.respond(slot, response)
         return
 
-    def result(code: int, later: Now) -> None:  # noqa: ARG001 - what a write calls
+    def on_done(code: int, later: Now) -> None:  # noqa: ARG001 - an OnDone callback
         failed = OffsetDeleteResponse(error_code=coordinator_error(code), topics=())
         shard.respond(slot, failed if code else response)
 
-    shard.writes.submit(records, now, result)
+    shard.writes.submit(records, now, on_done)
 
 
 def _delete_error(group: Group | None, group_id: str) -> int:
@@ -324,9 +325,9 @@ def delete_offsets_of_partitions(
 ) -> None:
     """Delete the offsets of deleted partitions, but not those of a new topic of the same name."""
     remaining = deque(
-        found
-        for found in shard.durable.offsets.of_topic(topic)
-        if found[1] >= first and found[2].topic_id in {NULL_UUID, topic_id}
+        (group_id, index, committed)
+        for group_id, index, committed in shard.durable.offsets.of_topic(topic)
+        if index >= first and committed.topic_id in {NULL_UUID, topic_id}
     )
     if remaining:
         _remove_some(shard, topic, remaining, now)

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 #: less than the usual max.message.bytes.
 MAX_BATCH_RECORDS = 1_000
 MAX_BATCH_BYTES = 512 << 10
-#: Largest size of a record without the names in its key.
-RECORD_OVERHEAD = 64
+#: The largest size of a tombstone, in bytes, without the names in its key.
+TOMBSTONE_OVERHEAD = 64
 
 
 class PendingWrite:
@@ -129,7 +129,7 @@ class PendingWrites:
         _notify(write, ErrorCode.NONE, now)
 
     def on_failed(self, token: int, error: int, now: Now) -> None:
-        """Fail a batch that cannot be encoded, before older pending ones."""
+        """Fail a batch; only one that cannot be encoded fails before older pending ones."""
         write = next(write for write in self._queue if write.token == token)
         self._queue.remove(write)
         self._queue.appendleft(write)
@@ -183,12 +183,13 @@ def _parts(records: list[GroupRecord]) -> Iterator[list[GroupRecord]]:
         key = record.key
         names_size = sum(len(getattr(key, name, "").encode()) for name in ("group", "topic"))
         if part and (
-            len(part) == MAX_BATCH_RECORDS or size + names_size + RECORD_OVERHEAD > MAX_BATCH_BYTES
+            len(part) == MAX_BATCH_RECORDS
+            or size + names_size + TOMBSTONE_OVERHEAD > MAX_BATCH_BYTES
         ):
             yield part
             part, size = [], 0
         part.append(record)
-        size += names_size + RECORD_OVERHEAD
+        size += names_size + TOMBSTONE_OVERHEAD
     if part:
         yield part
 

@@ -1,11 +1,11 @@
 """`GroupShard`: the groups whose records are in one partition of `__consumer_offsets`.
 
 Usage: a broker that becomes the leader of a partition creates a shard, feeds it the partition's
-records with `replay_batch` up to the high watermark, slice by slice, and calls `loaded`. When it
-loses leadership it calls `unload`, carries out the last effects and drops the shard. In between,
-a handler finds the shard by `partition_of(group_id, count)` and calls the method of its API with
-the decoded request, an opaque slot and the time. The response comes as a `GroupResponse`, at once
-or later. Without a shard the host responds NOT_COORDINATOR, during loading
+records with `replay_batch` up to the high watermark, slice by slice, and calls `finish_loading`.
+When it loses leadership it calls `unload`, carries out the last effects and drops the shard. In
+between, a handler finds the shard by `partition_of(group_id, count)` and calls the method of its
+API with the decoded request, an opaque slot and the time. The response comes as a `GroupResponse`,
+at once or later. Without a shard the host responds NOT_COORDINATOR, and during loading
 COORDINATOR_LOAD_IN_PROGRESS.
 
 After each call the host takes the effects. `WriteRecords` is one batch for the partition, with
@@ -108,7 +108,7 @@ class GroupShard:
             for group_id in touched:
                 self._rebuild(group_id, now)
 
-    def loaded(self, now: Now) -> None:
+    def finish_loading(self, now: Now) -> None:
         """Start coordinating after the replay; session timeouts of all members start again."""
         self.is_loaded = True
         for group_id in [*self.durable.groups, *self.durable.offsets.by_group]:
@@ -188,7 +188,7 @@ class GroupShard:
 
     def handle(self, message: Written | WriteFailed, now: Now) -> None:
         if not self.is_loaded:
-            return  # for a batch from before `unload`, whose requests have their responses
+            return  # the batch is from before `unload`, which has responded to its request
         if isinstance(message, Written):
             self.writes.on_written(message.token, message.offset, now)
         else:
@@ -242,8 +242,8 @@ class GroupShard:
             self._fail_pending_requests_of(group, member, code)
 
     def _fail_pending_requests_of(self, group: Group, member: Member, code: int) -> None:
-        known = "" if code == ErrorCode.UNKNOWN_MEMBER_ID else member.member_id
-        self.respond(group.take_joining(member), join.error_response(known, code))
+        member_id = "" if code == ErrorCode.UNKNOWN_MEMBER_ID else member.member_id
+        self.respond(group.take_joining(member), join.error_response(member_id, code))
         self.respond(members.take_syncing(member), members.no_assignment(code))
 
     def drop_if_unused(self, group: Group) -> None:

@@ -93,7 +93,7 @@ class OffsetTable:
 class StoredGroups:
     """Groups and offsets as in the log."""
 
-    __slots__ = ("groups", "offsets", "open", "transactional")
+    __slots__ = ("groups", "offsets", "open_producers", "transactional")
 
     def __init__(self) -> None:
         self.groups: dict[str, GroupMetadataValue] = {}
@@ -101,7 +101,7 @@ class StoredGroups:
         #: Offsets of open transactions, by producer id.
         self.transactional: dict[int, OffsetTable] = {}
         #: Producers with an open transaction per group. A dict, for a deterministic order.
-        self.open: dict[str, dict[int, None]] = {}
+        self.open_producers: dict[str, dict[int, None]] = {}
 
     def replay(
         self, offset: int, key: Message, value: Message | None, producer_id: int = NO_PRODUCER
@@ -126,14 +126,14 @@ class StoredGroups:
         value: Any,
         producer_id: int,
     ) -> None:
-        known = isinstance(value, OffsetCommitValue)
+        is_current_version = isinstance(value, OffsetCommitValue)
         committed = CommittedOffset(
             offset=value.offset,
-            leader_epoch=value.leader_epoch if known else -1,
+            leader_epoch=value.leader_epoch if is_current_version else -1,
             metadata=value.metadata,
             commit_timestamp=value.commit_timestamp,
-            expire_timestamp=value.expire_timestamp if known else -1,
-            topic_id=value.topic_id if known else NULL_UUID,
+            expire_timestamp=value.expire_timestamp if is_current_version else -1,
+            topic_id=value.topic_id if is_current_version else NULL_UUID,
             record_offset=offset,
         )
         if producer_id == NO_PRODUCER:
@@ -141,11 +141,11 @@ class StoredGroups:
         else:
             pending = self.transactional.setdefault(producer_id, OffsetTable())
             pending.put(key.group, key.topic, key.partition, committed)
-            self.open.setdefault(key.group, {})[producer_id] = None
+            self.open_producers.setdefault(key.group, {})[producer_id] = None
 
     def _remove_offset(self, group: str, topic: str, partition: int) -> None:
         self.offsets.remove(group, topic, partition)
-        for producer_id in self.open.get(group, ()):
+        for producer_id in self.open_producers.get(group, ()):
             self.transactional[producer_id].remove(group, topic, partition)
 
     def end_transaction(self, producer_id: int, committed: bool) -> list[str]:
@@ -154,11 +154,13 @@ class StoredGroups:
         Between these and ordinary commits, the later record wins, as in compaction.
         """
         pending = self.transactional.pop(producer_id, None)
-        touched = [group for group, producers in self.open.items() if producer_id in producers]
+        touched = [
+            group for group, producers in self.open_producers.items() if producer_id in producers
+        ]
         for group in touched:
-            del self.open[group][producer_id]
-            if not self.open[group]:
-                del self.open[group]
+            del self.open_producers[group][producer_id]
+            if not self.open_producers[group]:
+                del self.open_producers[group]
         if pending is not None and committed:
             for group, topics in pending.by_group.items():
                 for topic, partitions in topics.items():
@@ -172,12 +174,12 @@ class StoredGroups:
         """Whether an open transaction has an offset for it."""
         return any(
             self.transactional[producer_id].get(group, topic, partition) is not None
-            for producer_id in self.open.get(group, ())
+            for producer_id in self.open_producers.get(group, ())
         )
 
     def all_keys(self, group: str) -> dict[tuple[str, int], None]:
         """Every partition with an offset of the group, including open transactions."""
         keys = dict.fromkeys(self.offsets.keys(group))
-        for producer_id in self.open.get(group, ()):
+        for producer_id in self.open_producers.get(group, ()):
             keys.update(dict.fromkeys(self.transactional[producer_id].keys(group)))
         return keys

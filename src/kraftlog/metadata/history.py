@@ -1,4 +1,4 @@
-"""The cluster as it was: the image at any offset of the metadata log, or at any time.
+"""Past states of the cluster: the image at any offset of the metadata log, or at any time.
 
 Reading starts at a snapshot or at offset 0, and replays the records of the log up to and including
 an offset, or up to a time. Any source of a metadata log will do: a live cluster, a copied folder.
@@ -116,7 +116,7 @@ class MetadataState:
         if kind == ControlType.KRAFT_VOTERS:
             self.voters = voters_from_record(record.value)
         elif kind == ControlType.SNAPSHOT_HEADER:
-            self.time_ms = contained_ms(record)
+            self.time_ms = last_contained_ms(record)
 
 
 def _check_crc(data: Buffer, header: BatchHeader, position: int) -> None:
@@ -126,7 +126,7 @@ def _check_crc(data: Buffer, header: BatchHeader, position: int) -> None:
         raise CorruptLogError(f"the batch at offset {header.base_offset}: {error}") from error
 
 
-def contained_ms(record: Record) -> int:
+def last_contained_ms(record: Record) -> int:
     """The time of the last record that a snapshot contains, from its first record."""
     assert record.key is not None
     assert record.value is not None
@@ -159,7 +159,7 @@ def _start(log: MetadataLog, until: Moment) -> MetadataState:
         data = log.read_snapshot(snapshot)
         if until.time_ms is not None:
             first = next(iter(read_records(data)), None)
-            if first is None or not until.includes_time(contained_ms(first)):
+            if first is None or not until.includes_time(last_contained_ms(first)):
                 continue
         state.load(data, snapshot)
         return state

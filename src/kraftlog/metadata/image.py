@@ -64,7 +64,7 @@ ONLY = 0
 
 
 class ReplayError(Exception):
-    """A record that contradicts the image; `record` is it, if known."""
+    """A record contradicts the image; `record` is that record, if known."""
 
     def __init__(self, what: str, record: Message | None = None) -> None:
         super().__init__(what)
@@ -94,7 +94,7 @@ class Image:
         #: The open transaction, if any, and its records so far.
         self.transaction: dict[int, BeginTransactionRecord] = {}
         self.held_back: dict[int, Message] = {}
-        #: A topic whose changes are not visible yet.
+        #: The topic whose changes are not visible yet, if any.
         self.unpublished: TopicImage | None = None
 
     @classmethod
@@ -132,9 +132,9 @@ class Image:
     def partitions_of(self, topic: TopicImage) -> Iterator[PartitionImage]:
         """The partitions in order; there may be gaps while a snapshot is being loaded."""
         for index in range(topic.partition_count):
-            found = self.partitions.get((topic.id, index))
-            if found is not None:
-                yield found
+            partition = self.partitions.get((topic.id, index))
+            if partition is not None:
+                yield partition
 
     def config(self, resource_type: int, resource_name: str) -> Mapping[str, str]:
         """The configs set on a resource, without defaults."""

@@ -42,8 +42,8 @@ def release_level(text: str) -> int:
         name = METADATA_VERSIONS[level]
         if text == name or name.startswith(f"{short}-IV"):
             return level
-    known = ", ".join(METADATA_VERSIONS.values())
-    raise ConfigError(f"unknown release {text}; expected one of {known}")
+    names = ", ".join(METADATA_VERSIONS.values())
+    raise ConfigError(f"unknown release {text}; expected one of {names}")
 
 
 def default_levels(metadata_level: int) -> dict[str, int]:

@@ -73,6 +73,7 @@ class Difference(Value):
 
     table: str
     key: tuple[Any, ...]
+    #: added, removed or changed
     what: str
     fields: tuple[tuple[str, Any, Any], ...]
 
@@ -93,21 +94,21 @@ def _topics(state: MetadataState) -> Iterator[Row]:
 def _partitions(state: MetadataState) -> Iterator[Row]:
     image = state.image
     for name, topic_id in sorted(image.topic_ids.items()):
-        for each in image.partitions_of(image.topics[topic_id]):
+        for partition in image.partitions_of(image.topics[topic_id]):
             yield {
                 "topic": name,
-                "partition": each.index,
-                "leader": each.leader,
-                "leader_epoch": each.leader_epoch,
-                "partition_epoch": each.partition_epoch,
-                "replicas": list(each.replicas),
-                "isr": list(each.isr),
-                "elr": list(each.elr),
-                "last_known_elr": list(each.last_known_elr),
-                "adding": list(each.adding),
-                "removing": list(each.removing),
-                "recovery": "recovering" if each.recovery == RECOVERING else "recovered",
-                "directories": [_directory(directory) for directory in each.directories],
+                "partition": partition.index,
+                "leader": partition.leader,
+                "leader_epoch": partition.leader_epoch,
+                "partition_epoch": partition.partition_epoch,
+                "replicas": list(partition.replicas),
+                "isr": list(partition.isr),
+                "elr": list(partition.elr),
+                "last_known_elr": list(partition.last_known_elr),
+                "adding": list(partition.adding),
+                "removing": list(partition.removing),
+                "recovery": "recovering" if partition.recovery == RECOVERING else "recovered",
+                "directories": [_directory(directory) for directory in partition.directories],
             }
 
 
@@ -252,17 +253,18 @@ def differences(
         old = {tuple(row[key] for key in keys): row for row in table.rows(before)}
         new = {tuple(row[key] for key in keys): row for row in table.rows(after)}
         for key in sorted(old.keys() | new.keys()):
-            what, first, second = _compared(old.get(key), new.get(key))
+            what, old_row, new_row = _compared(old.get(key), new.get(key))
             fields = tuple(
-                (column, first.get(column), second.get(column))
+                (column, old_row.get(column), new_row.get(column))
                 for column in table.columns[table.keys :]
-                if first.get(column) != second.get(column)
+                if old_row.get(column) != new_row.get(column)
             )
             if fields or what != "changed":
                 yield Difference(name, key, what, fields)
 
 
 def _compared(old: Row | None, new: Row | None) -> tuple[str, Row, Row]:
+    """What has happened to a row, and the row before and after, empty if there is none."""
     if old is None:
         return "added", {}, new or {}
     return ("removed", old, {}) if new is None else ("changed", old, new)

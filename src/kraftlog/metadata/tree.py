@@ -29,12 +29,14 @@ def tree_of(state: MetadataState) -> dict[str, Any]:
         tree["topics"][escaped(row["topic"])] = {"id": row["id"]}
         tree["topicIds"][row["id"]] = row["topic"]
     for row in rows_of(state, "partitions"):
-        rest = {key: row[key] for key in row if key not in {"topic", "partition"}}
-        tree["topics"][escaped(row["topic"])][str(row["partition"])] = rest
+        files = {key: row[key] for key in row if key not in {"topic", "partition"}}
+        tree["topics"][escaped(row["topic"])][str(row["partition"])] = files
     for number, controller in sorted(image.controllers.items()):
         tree["controllers"][str(number)] = {
             "incarnation": uuid_text(controller.incarnation_id),
-            "endpoints": [f"{at.name}://{at.host}:{at.port}" for at in controller.end_points],
+            "endpoints": [
+                f"{each.name}://{each.host}:{each.port}" for each in controller.end_points
+            ],
         }
     tree["configs"] = {}
     tree["features"] = dict(sorted(image.features.items()))
@@ -47,13 +49,13 @@ def tree_of(state: MetadataState) -> dict[str, Any]:
     tree["producerIds"] = {"next": image.next_producer_id}
     for table, (path, keys) in _PATHS.items():
         for row in rows_of(state, table):
-            place = tree
+            directory = tree
             for name in (*path.split("/"), *[escaped(str(row[key])) for key in keys]):
-                place = place.setdefault(name, {})
+                directory = directory.setdefault(name, {})
             if "key" in row:
-                place[escaped(row["key"])] = row["value"]
+                directory[escaped(row["key"])] = row["value"]
             else:
-                place.update({key: value for key, value in row.items() if key not in keys})
+                directory.update({key: value for key, value in row.items() if key not in keys})
     acls = rows_of(state, "acls")
     if acls:
         columns = TABLES_OF_IMAGE["acls"].columns

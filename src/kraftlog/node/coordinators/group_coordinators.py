@@ -264,7 +264,7 @@ class GroupCoordinators(MetadataPublisher):
         elif partition.high_watermark < context.load_end:
             DelayedLoad(partition, context.load_end, lambda: self._committed(context))
         else:
-            context.shard.loaded(now)
+            context.shard.finish_loading(now)
             self._carry_out(context, now)
 
     def _committed(self, context: ShardContext) -> None:
