@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from tests.interop.driver import Driver
 
 TOPIC = "demo"
-#: Group id of clients that assign partitions themselves.
-ALONE = {"group_id": None, "enable_auto_commit": False}
-JAVA = "org.apache.kafka.tools."
+#: Settings of a Python consumer without a group, which assigns its partitions itself.
+WITHOUT_GROUP = {"group_id": None, "enable_auto_commit": False}
+#: The Java package of Kafka's command-line tools, before the name of a class.
+KAFKA_TOOLS = "org.apache.kafka.tools."
 
 
 # librdkafka ---------------------------------------------------------------------------------------
@@ -50,18 +51,18 @@ def consume(address: str, count: int) -> list[bytes]:
         {"bootstrap.servers": address, "group.id": "none", "enable.auto.commit": False}
     )
     consumer.assign([TopicPartition(TOPIC, 0, 0)])
-    found: list[bytes] = []
+    values: list[bytes] = []
     try:
-        while len(found) < count:
-            messages = consumer.consume(count - len(found), LIMIT_S)
-            assert messages, f"only {len(found)} of {count} records were read"
+        while len(values) < count:
+            messages = consumer.consume(count - len(values), LIMIT_S)
+            assert messages, f"only {len(values)} of {count} records were read"
             for message in messages:
                 assert message.error() is None, message.error()
-                assert message.offset() == len(found)
-                found.append(message.value() or b"")
+                assert message.offset() == len(values)
+                values.append(message.value() or b"")
     finally:
         consumer.close()
-    return found
+    return values
 
 
 def consume_in_group(address: str, count: int) -> list[bytes]:
@@ -70,18 +71,18 @@ def consume_in_group(address: str, count: int) -> list[bytes]:
         {"bootstrap.servers": address, "group.id": "readers", "auto.offset.reset": "earliest"}
     )
     consumer.subscribe([TOPIC])
-    found: list[bytes] = []
+    values: list[bytes] = []
     try:
-        while len(found) < count:
-            messages = consumer.consume(count - len(found), LIMIT_S)
-            assert messages, f"only {len(found)} of {count} records were read"
+        while len(values) < count:
+            messages = consumer.consume(count - len(values), LIMIT_S)
+            assert messages, f"only {len(values)} of {count} records were read"
             for message in messages:
                 assert message.error() is None, message.error()
-                found.append(message.value() or b"")
+                values.append(message.value() or b"")
         consumer.commit(asynchronous=False)
     finally:
         consumer.close()
-    return found
+    return values
 
 
 def end_offset(address: str) -> int:
@@ -122,8 +123,8 @@ def kafka_python_produce(address: str, values: Sequence[bytes], codec: str | Non
         bootstrap_servers=address, enable_idempotence=False, compression_type=codec, linger_ms=20
     )
     try:
-        sent = [producer.send(TOPIC, value, partition=0) for value in values]
-        offsets = [future.get(LIMIT_S).offset for future in sent]
+        futures = [producer.send(TOPIC, value, partition=0) for value in values]
+        offsets = [future.get(LIMIT_S).offset for future in futures]
     finally:
         producer.close(LIMIT_S)
         gc.collect()  # while the warning of LEAVES_SOCKETS is ignored
@@ -131,20 +132,20 @@ def kafka_python_produce(address: str, values: Sequence[bytes], codec: str | Non
 
 
 def kafka_python_consume(address: str, count: int) -> list[bytes]:
-    consumer = kafka.KafkaConsumer(bootstrap_servers=address, **ALONE)
+    consumer = kafka.KafkaConsumer(bootstrap_servers=address, **WITHOUT_GROUP)
     try:
         partition = kafka.TopicPartition(TOPIC, 0)
         consumer.assign([partition])
         consumer.seek_to_beginning(partition)
-        found: list[bytes] = []
-        while len(found) < count:
+        values: list[bytes] = []
+        while len(values) < count:
             polled = consumer.poll(timeout_ms=LIMIT_S * 1000)
-            assert polled, f"only {len(found)} of {count} records were read"
-            found += [record.value for record in polled[partition]]
+            assert polled, f"only {len(values)} of {count} records were read"
+            values += [record.value for record in polled[partition]]
     finally:
         consumer.close(autocommit=False)
         gc.collect()
-    return found
+    return values
 
 
 # aiokafka -----------------------------------------------------------------------------------------
@@ -157,8 +158,8 @@ def aiokafka_produce(address: str, values: Sequence[bytes], codec: str | None = 
         )
         await producer.start()
         try:
-            outcome = [await producer.send(TOPIC, value, partition=0) for value in values]
-            offsets = [(await future).offset for future in outcome]
+            futures = [await producer.send(TOPIC, value, partition=0) for value in values]
+            offsets = [(await future).offset for future in futures]
         finally:
             await producer.stop()
         assert offsets == list(range(offsets[0], offsets[0] + len(values)))
@@ -168,7 +169,7 @@ def aiokafka_produce(address: str, values: Sequence[bytes], codec: str | None = 
 
 def aiokafka_consume(address: str, count: int) -> list[bytes]:
     async def work() -> list[bytes]:
-        consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers=address, **ALONE)
+        consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers=address, **WITHOUT_GROUP)
         await consumer.start()
         try:
             partition = aiokafka.TopicPartition(TOPIC, 0)
@@ -188,7 +189,7 @@ def java_produce(
     jvm: Driver, address: str, values: Sequence[bytes], codec: str | None = None
 ) -> None:
     done = jvm.tool(
-        JAVA + "ConsoleProducer",
+        KAFKA_TOOLS + "ConsoleProducer",
         *("--bootstrap-server", address, "--topic", TOPIC),
         *("--command-property", "enable.idempotence=false"),
         *("--command-property", f"compression.type={codec or 'none'}"),
@@ -199,7 +200,7 @@ def java_produce(
 
 def java_consume(jvm: Driver, address: str, count: int, start: str = "earliest") -> list[bytes]:
     done = jvm.tool(
-        JAVA + "consumer.ConsoleConsumer",
+        KAFKA_TOOLS + "consumer.ConsoleConsumer",
         *("--bootstrap-server", address, "--topic", TOPIC, "--partition", "0"),
         *("--offset", start, "--max-messages", str(count), "--timeout-ms", str(LIMIT_S * 1000)),
     ).ok()
@@ -208,7 +209,7 @@ def java_consume(jvm: Driver, address: str, count: int, start: str = "earliest")
 
 def java_consume_in_group(jvm: Driver, address: str, count: int) -> list[bytes]:
     done = jvm.tool(
-        JAVA + "consumer.ConsoleConsumer",
+        KAFKA_TOOLS + "consumer.ConsoleConsumer",
         *("--bootstrap-server", address, "--topic", TOPIC, "--group", "java-readers"),
         *("--from-beginning", "--max-messages", str(count), "--timeout-ms", str(LIMIT_S * 1000)),
     ).ok()
@@ -216,6 +217,6 @@ def java_consume_in_group(jvm: Driver, address: str, count: int) -> list[bytes]:
 
 
 def java_offset(jvm: Driver, address: str, time: str) -> str:
-    """The output of GetOffsetShell: `topic:partition:offset`."""
+    """The output of GetOffsetShell, `topic:partition:offset`, for its option --time."""
     words = ("--bootstrap-server", address, "--topic", TOPIC, "--time", time)
-    return jvm.tool(JAVA + "GetOffsetShell", *words).ok().stdout.strip()
+    return jvm.tool(KAFKA_TOOLS + "GetOffsetShell", *words).ok().stdout.strip()

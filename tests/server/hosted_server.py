@@ -34,7 +34,7 @@ class Clock:
 
 @contextmanager
 def hosted(host: VirtualHost, clock: Callable[[], int], **options: Any) -> Iterator[Server]:
-    """A server of the host's node, whose clock of CPU time stands still."""
+    """A server of the host's node, in which no CPU time passes."""
     server = Server(
         IOThreads(),
         WorkerProcess(),
@@ -60,40 +60,40 @@ class Peer:
     """A client's socket and the node's connection to it."""
 
     def __init__(self, server: Server, port: int) -> None:
-        known = set(server.connections)
+        before = set(server.connections)
         self.sock = socket.create_connection(("127.0.0.1", port), LIMIT_S)
         self.server = server
         server.turn()
-        [fd] = set(server.connections) - known
+        [fd] = set(server.connections) - before
         self.connection: Connection = server.connections[fd]
         self._raw = b""
 
     @property
     def served(self) -> int:
-        """Number of remaining requests that have been served."""
+        """How many of the requests in `connection.rest`, left by an earlier turn, are served."""
         return self.connection.rest_at // len(api_versions(0))
 
     def answered(self) -> list[int]:
-        """The numbers of the requests with a response."""
+        """The correlation ids of the responses that have arrived."""
         self.sock.setblocking(False)
         try:
             while data := self.sock.recv(1 << 20):
                 self._raw += data
         except BlockingIOError:
             pass
-        numbers, position = [], 0
+        correlation_ids, position = [], 0
         while len(self._raw) - position >= 8:
-            size, number = struct.unpack_from(">ii", self._raw, position)
+            size, correlation_id = struct.unpack_from(">ii", self._raw, position)
             if len(self._raw) - position < 4 + size:
                 break
-            numbers.append(number)
+            correlation_ids.append(correlation_id)
             position += 4 + size
-        return numbers
+        return correlation_ids
 
 
 @contextmanager
 def peers_of(server: Server) -> Iterator[Callable[[], Peer]]:
-    """Connects peers, and closes them at the end."""
+    """Yield a function that connects a peer; close all peers at the end."""
     port = listen(server)
     peers: list[Peer] = []
 
@@ -107,7 +107,7 @@ def peers_of(server: Server) -> Iterator[Callable[[], Peer]]:
 
 
 def turn_until(server: Server, is_done: Callable[[], bool]) -> int:
-    """Run turns until `is_done`; return how many."""
+    """Run turns until `is_done`; return their number."""
     for number in range(1000):
         if is_done():
             return number

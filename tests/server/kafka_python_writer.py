@@ -27,14 +27,14 @@ def main(servers: str, topic: str, partitions: int) -> None:
     )
     number = 0
     while not select.select([sys.stdin], [], [], 0)[0]:
-        sent = {
+        futures = {
             i: producer.send(topic, b"%d" % i, partition=i % partitions)
             for i in range(number, number + BATCH)
         }
         number += BATCH
-        for i, future in sent.items():
-            found = future.get(LIMIT_S)
-            print(i, found.partition, found.offset, flush=True)
+        for i, future in futures.items():
+            metadata = future.get(LIMIT_S)
+            print(i, metadata.partition, metadata.offset, flush=True)
     producer.close(LIMIT_S)
 
 

@@ -1,8 +1,8 @@
 """The links between nodes on one machine, each of which can be cut in one direction or both.
 
-A node that is started as `tests.server.with_links` connects to a proxy of this process for each
-other node. What is sent over a cut link is held back, as TCP would repeat it, and arrives once the
-link is restored; connections that are opened meanwhile get no response.
+A node that is started as `tests.server.with_links` connects to the other nodes through proxies in
+this process. A proxy holds back the bytes sent over a cut link, which TCP would retransmit, and
+delivers them once the link is restored; connections that are opened meanwhile get no response.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-#: The variable with the name of the file, which has the proxies' ports by node and port.
+#: The environment variable with the path of a JSON file: node -> port of a peer -> proxy's port.
 LINKS = "KRAFTLOG_TEST_LINKS"
 PIECE_BYTES = 1 << 16
 
@@ -30,7 +30,7 @@ class Links:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._ports: dict[int, dict[int, int]] = {}
-        #: By sender and receiver: set while bytes pass.
+        #: (sender, receiver) -> an event that is set unless the link is cut in this direction.
         self._gates: dict[tuple[int, int], threading.Event] = {}
         self._sockets: list[socket.socket] = []
         self._is_closed = False
@@ -63,8 +63,8 @@ class Links:
     def close(self) -> None:
         self._is_closed = True
         self.restore()
-        for each in self._sockets:
-            _end(each)
+        for sock in self._sockets:
+            _end(sock)
 
     def _run(self, work: object, *arguments: object) -> None:
         threading.Thread(target=work, args=arguments, daemon=True).start()  # type: ignore[arg-type]  # any method
@@ -72,27 +72,27 @@ class Links:
     def _accept(self, server: socket.socket, source: int, target: int, port: int) -> None:
         while not self._is_closed:
             try:
-                near, _ = server.accept()
+                inbound, _ = server.accept()
             except OSError:
                 return
-            self._sockets.append(near)
-            self._run(self._connect, near, source, target, port)
+            self._sockets.append(inbound)
+            self._run(self._connect, inbound, source, target, port)
 
-    def _connect(self, near: socket.socket, source: int, target: int, port: int) -> None:
-        there, back = self._gates[source, target], self._gates[target, source]
-        there.wait()
-        back.wait()
+    def _connect(self, inbound: socket.socket, source: int, target: int, port: int) -> None:
+        to_target, to_source = self._gates[source, target], self._gates[target, source]
+        to_target.wait()
+        to_source.wait()
         try:
-            far = socket.create_connection(("127.0.0.1", port))
+            outbound = socket.create_connection(("127.0.0.1", port))
         except OSError:
-            _end(near)
+            _end(inbound)
             return
-        self._sockets.append(far)
-        self._run(_carry, near, far, there)
-        _carry(far, near, back)
+        self._sockets.append(outbound)
+        self._run(_forward, inbound, outbound, to_target)
+        _forward(outbound, inbound, to_source)
 
 
-def _carry(source: socket.socket, target: socket.socket, gate: threading.Event) -> None:
+def _forward(source: socket.socket, target: socket.socket, gate: threading.Event) -> None:
     with suppress(OSError):  # either end may go at any time
         while data := source.recv(PIECE_BYTES):
             gate.wait()

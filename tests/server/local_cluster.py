@@ -16,17 +16,17 @@ from tests.server.node_process import WITHOUT_RETENTION, read_line
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: The column of the table that has the pid.
-PID = -1
+#: Columns of the table that the command prints: one row per node.
+ROLES, ADDRESS, DIRECTORY, PID = 1, 2, 4, 5
 
 
 class LocalCluster:
-    """A cluster that is ready; `end` leaves no process behind."""
+    """A cluster that is ready; `end` kills all its processes."""
 
     def __init__(self, folder: Path, *arguments: str, nodes: int = 3) -> None:
         self.data = str(folder / "data")
         self.errors = str(folder / "errors.txt")
-        #: Nodes that `restart` started, which the supervisor does not know.
+        #: Nodes that `restart` started: they are no children of the supervisor.
         self.restarted: list[subprocess.Popen[bytes]] = []
         command = [sys.executable, "-m", "kraftlog", "start", "--nodes", str(nodes)]
         command += ["--data", self.data, "--port", "0", "--override", WITHOUT_RETENTION]
@@ -52,11 +52,19 @@ class LocalCluster:
     def pid(self, node: int) -> int:
         return int(self.rows[node][PID])
 
+    def address(self, node: int) -> str:
+        """The address of a node's listener for clients."""
+        return self.rows[node][ADDRESS]
+
+    def port(self, node: int) -> int:
+        return int(self.address(node).rpartition(":")[2])
+
     def file(self, node: int) -> str:
+        """The path of a node's properties file."""
         return f"{self.data}/node-{node}.properties"
 
     def restart(self, node: int, module: str = "kraftlog", **environment: str) -> None:
-        """Start a node again that has ended."""
+        """Start a node that has ended, and wait until it is ready; `module` is its program."""
         command = [sys.executable, "-m", module, "start", self.file(node)]
         with open(self.errors, "ab") as file:
             started = subprocess.Popen(
@@ -72,9 +80,9 @@ class LocalCluster:
         line = read_line(started.stdout)
         assert line.startswith("kraftlog ready on "), f"{line}\n{self.output()}"
 
-    def kill(self, node: int, number: int = signal.SIGKILL) -> None:
+    def kill(self, node: int, signum: int = signal.SIGKILL) -> None:
         """End a node by SIGKILL or another signal, and wait until it has ended."""
-        os.kill(self.pid(node), number)
+        os.kill(self.pid(node), signum)
         await_end(self.pid(node))
         for started in [it for it in self.restarted if it.pid == self.pid(node)]:
             started.communicate()
@@ -83,7 +91,7 @@ class LocalCluster:
     def pause(self, node: int) -> None:
         os.kill(self.pid(node), signal.SIGSTOP)
 
-    def go_on(self, node: int) -> None:
+    def resume(self, node: int) -> None:
         os.kill(self.pid(node), signal.SIGCONT)
 
     def await_line(self, text: str) -> None:
@@ -93,15 +101,16 @@ class LocalCluster:
             assert not deadline.is_over, self.output()
             deadline.pause(0.01)
 
-    def stop(self, number: int = signal.SIGTERM) -> int:
-        """Stop all nodes; return the exit code of the supervisor."""
+    def stop(self, signum: int = signal.SIGTERM) -> int:
+        """Stop all nodes cleanly; return the exit code of the supervisor."""
         for started in self.restarted:
             started.terminate()
             assert started.wait(LIMIT_S) == 0, self.output()
-        self.process.send_signal(number)
+        self.process.send_signal(signum)
         return self.wait()
 
     def wait(self) -> int:
+        """Wait until the supervisor ends; return its exit code."""
         code = self.process.wait(LIMIT_S)
         assert self.process.stdout is not None
         self.process.stdout.close()
@@ -112,17 +121,18 @@ class LocalCluster:
         for started in self.restarted:
             started.kill()
             started.communicate()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            self.process.send_signal(number)
+        for signum in (signal.SIGTERM, signal.SIGINT):
+            self.process.send_signal(signum)
         self.wait()
 
     def output(self) -> str:
+        """The standard error of the supervisor and all nodes."""
         with open(self.errors) as file:
             return file.read()
 
 
 def await_end(pid: int) -> None:
-    """Wait until a process has ended, which need not be a child of this one."""
+    """Wait until a process ends; it need not be a child of this one."""
     try:
         fd = os.pidfd_open(pid)
     except ProcessLookupError:

@@ -32,10 +32,10 @@ WITHOUT_RETENTION = "log.initial.task.delay.ms=86400000"
 
 
 class NodeProcess:
-    """`kraftlog start` on a free port; `address` is that of its ready line.
+    """`kraftlog start` on a free port; `address` is the one that its ready line reports.
 
-    `topics` are names and partition counts; missing ones are created. Without `data` the arguments
-    are the whole command line.
+    `topics` maps names to partition counts; missing topics are created. If `data` is None, the node
+    gets only `arguments`, without options for its directory and port.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class NodeProcess:
         return int(self.address.rpartition(":")[2])
 
     def stop(self) -> int:
-        """Stop it cleanly; return the exit code."""
+        """Stop the node cleanly; return its exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.wait()
 
@@ -89,14 +89,14 @@ class NodeProcess:
             self.kill()
 
     def wait(self) -> int:
-        """Wait until it ends; return the exit code."""
+        """Wait until the node ends; return its exit code."""
         code = self.process.wait(LIMIT_S)
         if self.process.stdout is not None:
             self.process.stdout.close()
         return code
 
     def complaints(self) -> list[str]:
-        """The lines of its log, except warnings that depend on the speed of the machine."""
+        """The lines that the node logged, without warnings about long turns on a slow machine."""
         lines = self.output().splitlines()
         return [line for line in lines if not line.startswith("a turn of the event loop")]
 
@@ -135,6 +135,6 @@ def create_topics(port: int, topics: Mapping[str, int]) -> None:
         client.sendall(b"".join(frame))
         with client.makefile("rb") as stream:
             (size,) = struct.unpack(">i", stream.read(4))
-            answer = decode(CreateTopicsResponse, 7, stream.read(size), 5)
-    codes = {topic.error_code for topic in answer.topics}
-    assert codes <= {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}, answer
+            response = decode(CreateTopicsResponse, 7, stream.read(size), 5)
+    codes = {topic.error_code for topic in response.topics}
+    assert codes <= {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}, response

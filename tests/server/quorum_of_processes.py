@@ -19,14 +19,15 @@ CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 CONTROLLERS = (1, 2, 3)
 BROKER = 4
 #: Directory ids of the controllers, for formatting with initial voters.
-DIRECTORIES = {i: uuid_text(bytes([i]) * 16) for i in CONTROLLERS}
+DIRECTORY_IDS = {i: uuid_text(bytes([i]) * 16) for i in CONTROLLERS}
 
+#: `quorum` is the line that sets the static voters or the bootstrap servers.
 CONTROLLER_FILE = """\
 process.roles=controller
 node.id={node_id}
 listeners=CONTROLLER://127.0.0.1:{port}
 controller.listener.names=CONTROLLER
-{known}
+{quorum}
 log.dirs={data}
 """
 BROKER_FILE = """\
@@ -34,18 +35,18 @@ process.roles=broker
 node.id={node_id}
 listeners=PLAINTEXT://127.0.0.1:{port}
 controller.listener.names=CONTROLLER
-{known}
+{quorum}
 log.dirs={data}
 """
 
 
 class Quorum:
-    """The processes of a quorum; `nodes` are those that run, by id."""
+    """The processes of a quorum; `nodes` has the running ones, by node id."""
 
     def __init__(
         self,
         folder: Path,
-        more: str = "",
+        settings: str = "",
         *,
         dynamic: bool = False,
         all_vote: bool = False,
@@ -54,38 +55,42 @@ class Quorum:
     ) -> None:
         """Write the files of the nodes, and format their directories.
 
-        `more` are settings of every node, and `module` is the program that they run. With `dynamic`
-        only the log has the voters: the first controller, or all with `all_vote`. Nodes that are
-        not `formatted` start with --bootstrap on empty directories.
+        Every node gets the `settings` in its file and runs the program `module`. With `dynamic`,
+        the log has the voters instead of the files: the first controller or, with `all_vote`, all
+        three. Nodes that are not `formatted` start with --bootstrap on empty directories.
         """
         self.folder = folder
         self.module = module
-        self.more = more
+        self.settings = settings
         self._is_dynamic = dynamic
         self.arguments = () if formatted else ("--bootstrap",)
         self.nodes: dict[int, NodeProcess] = {}
         ids = (*CONTROLLERS, BROKER)
         self.ports = ports = dict(zip(ids, free_ports(len(ids)), strict=True))
         voters = ",".join([f"{i}@127.0.0.1:{ports[i]}" for i in CONTROLLERS])
-        self._known = known = f"controller.quorum.voters={voters}"
+        self._quorum = f"controller.quorum.voters={voters}"
         if dynamic:
-            first = CONTROLLERS if all_vote else CONTROLLERS[:1]
-            servers = ",".join([f"127.0.0.1:{ports[i]}" for i in first])
-            self._known = known = f"controller.quorum.bootstrap.servers={servers}"
+            initial = CONTROLLERS if all_vote else CONTROLLERS[:1]
+            servers = ",".join([f"127.0.0.1:{ports[i]}" for i in initial])
+            self._quorum = f"controller.quorum.bootstrap.servers={servers}"
         for node_id in ids:
             template = BROKER_FILE if node_id == BROKER else CONTROLLER_FILE
             text = template.format(
-                node_id=node_id, port=ports[node_id], known=known, data=self.data(node_id)
+                node_id=node_id,
+                port=ports[node_id],
+                quorum=self._quorum,
+                data=self.data(node_id),
             )
-            (folder / f"{node_id}.properties").write_text(text + more)
-            how = ["--standalone"] if node_id == CONTROLLERS[0] else ["--no-initial-controllers"]
+            (folder / f"{node_id}.properties").write_text(text + settings)
+            is_first = node_id == CONTROLLERS[0]
+            options = ["--standalone" if is_first else "--no-initial-controllers"]
             if all_vote and node_id != BROKER:
                 voters = ",".join(
-                    [f"{i}@127.0.0.1:{ports[i]}:{DIRECTORIES[i]}" for i in CONTROLLERS]
+                    [f"{i}@127.0.0.1:{ports[i]}:{DIRECTORY_IDS[i]}" for i in CONTROLLERS]
                 )
-                how = ["--initial-controllers", voters]
+                options = ["--initial-controllers", voters]
             if formatted:
-                format_node(self.file(node_id), *(how if dynamic else []))
+                format_node(self.file(node_id), *(options if dynamic else []))
 
     def add(self, *node_ids: int, template: str = CONTROLLER_FILE) -> None:
         """Format and start more nodes, which know the same controllers as the others."""
@@ -97,9 +102,9 @@ class Quorum:
         for node_id, port in zip(node_ids, free_ports(len(node_ids)), strict=True):
             self.ports[node_id] = port
             text = template.format(
-                node_id=node_id, port=port, known=self._known, data=self.data(node_id)
+                node_id=node_id, port=port, quorum=self._quorum, data=self.data(node_id)
             )
-            (self.folder / f"{node_id}.properties").write_text(text + self.more)
+            (self.folder / f"{node_id}.properties").write_text(text + self.settings)
             format_node(
                 self.file(node_id), *(["--no-initial-controllers"] if self._is_dynamic else [])
             )
@@ -123,7 +128,7 @@ class Quorum:
             )
 
     def move(self, node_id: int) -> str:
-        """Change the port in a node's file; return the new address."""
+        """Change the port in the file of a stopped node; return the new address."""
         address = f"127.0.0.1:{free_ports(1)[0]}"
         file = self.folder / f"{node_id}.properties"
         text = re.sub(r"(?m)^(listeners=\w+://).*", rf"\g<1>{address}", file.read_text())
@@ -149,6 +154,7 @@ class Quorum:
 
     @property
     def address(self) -> str:
+        """The address of the broker's listener."""
         return self.nodes[BROKER].address
 
     @property
@@ -156,6 +162,6 @@ class Quorum:
         return self.address
 
 
-def format_node(file: str, *how: str, cluster_id: str = CLUSTER_ID) -> None:
-    command = [sys.executable, "-m", "kraftlog", "format", "-t", cluster_id, "-c", file, *how]
+def format_node(file: str, *options: str, cluster_id: str = CLUSTER_ID) -> None:
+    command = [sys.executable, "-m", "kraftlog", "format", "-t", cluster_id, "-c", file, *options]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ})

@@ -1,4 +1,4 @@
-"""A client that sends any bytes, also such as ordinary clients would not send."""
+"""A client that can send any bytes, even such as no Kafka client sends."""
 
 from __future__ import annotations
 
@@ -32,35 +32,35 @@ MAX_WAIT_MS = 2**31 - 1
 _SIZE_AND_ID = struct.Struct(">ii")
 
 
-def frame(number: int, api_key: int, request: Message) -> bytes:
-    pieces = request_frame(APIS[api_key], VERSIONS[api_key], number, "raw", request)
+def frame(correlation_id: int, api_key: int, request: Message) -> bytes:
+    pieces = request_frame(APIS[api_key], VERSIONS[api_key], correlation_id, "raw", request)
     return b"".join(pieces)
 
 
-def api_versions(number: int) -> bytes:
-    return struct.pack(">ihhih", 10, ApiKey.API_VERSIONS, 0, number, -1)
+def api_versions(correlation_id: int) -> bytes:
+    return struct.pack(">ihhih", 10, ApiKey.API_VERSIONS, 0, correlation_id, -1)
 
 
-def produce(number: int, *values: bytes) -> bytes:
+def produce(correlation_id: int, *values: bytes) -> bytes:
     builder = BatchBuilder()
     for value in values:
         builder.append(0, None, value)
     data = PartitionProduceData(index=0, records=builder.build())
     topic = TopicProduceData(name=TOPIC, partition_data=[data])
     request = ProduceRequest(acks=-1, timeout_ms=LIMIT_S * 1000, topic_data=[topic])
-    return frame(number, ApiKey.PRODUCE, request)
+    return frame(correlation_id, ApiKey.PRODUCE, request)
 
 
-def fetch(number: int, offset: int = 0, *, max_wait_ms: int = 0) -> bytes:
+def fetch(correlation_id: int, offset: int = 0, *, max_wait_ms: int = 0) -> bytes:
     part = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=50 << 20)
     request = FetchRequest(
         max_wait_ms=max_wait_ms, min_bytes=1, topics=[FetchTopic(topic=TOPIC, partitions=[part])]
     )
-    return frame(number, ApiKey.FETCH, request)
+    return frame(correlation_id, ApiKey.FETCH, request)
 
 
 class RawClient:
-    """A connection; responses are (correlation id, body)."""
+    """A connection; it returns a response as its correlation id and its body."""
 
     def __init__(self, port: int) -> None:
         self.sock = socket.create_connection(("127.0.0.1", port), LIMIT_S)
@@ -85,19 +85,19 @@ class RawClient:
             head = self.answers.read(_SIZE_AND_ID.size)
             if len(head) < _SIZE_AND_ID.size:
                 return None
-            size, number = _SIZE_AND_ID.unpack(head)
+            size, correlation_id = _SIZE_AND_ID.unpack(head)
             body = self.answers.read(size - 4)
         except ConnectionResetError:
             return None
-        return (number, body) if len(body) == size - 4 else None
+        return (correlation_id, body) if len(body) == size - 4 else None
 
     def answer_to_produce(self) -> tuple[int, int, int] | None:
         """The next response to `produce`: correlation id, error code and base offset."""
         answer = self.answer()
         if answer is None:
             return None
-        outcome = decode(ProduceResponse, VERSIONS[ApiKey.PRODUCE], answer[1][1:])
-        part = outcome.responses[0].partition_responses[0]
+        response = decode(ProduceResponse, VERSIONS[ApiKey.PRODUCE], answer[1][1:])
+        part = response.responses[0].partition_responses[0]
         return answer[0], part.error_code, part.base_offset
 
     def message(self, api_key: int) -> Any:
@@ -108,7 +108,7 @@ class RawClient:
         return decode(api.response(), version, answer[1][api.response_header_version(version) :])
 
     def round_trip(self) -> None:
-        """Send a request and receive its response: the node has run a turn."""
+        """Send a request and receive its response, so that the node has run a turn."""
         self.send(api_versions(7))
         answer = self.answer()
         assert answer is not None

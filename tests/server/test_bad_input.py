@@ -17,7 +17,7 @@ from kraftlog.wire.messages.produce import (
 from tests.patience import LIMIT_S
 from tests.server.clients import consume, produce_all
 from tests.server.node_process import NodeProcess
-from tests.server.raw import RawClient, frame
+from tests.server.raw import RawClient, api_versions, frame, resident_kib
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,21 +52,21 @@ def test_garbage_closes_only_its_own_connection(node: NodeProcess, raw: bytes) -
 
 
 def test_a_request_may_arrive_byte_by_byte(node: NodeProcess) -> None:
-    frame = struct.pack(">ihhih", 10, 18, 0, 5, -1)
+    request = api_versions(5)
     with socket.create_connection(("127.0.0.1", node.port), LIMIT_S) as sock:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for position in range(len(frame)):
-            sock.sendall(frame[position : position + 1])
+        for position in range(len(request)):
+            sock.sendall(request[position : position + 1])
         assert struct.unpack(">ii", sock.recv(8))[1] == 5
 
 
 def test_responses_are_in_the_order_of_pipelined_requests(node: NodeProcess) -> None:
     count = 20_000
-    frames = b"".join([struct.pack(">ihhih", 10, 18, 0, n, -1) for n in range(count)])
+    requests = b"".join([api_versions(number) for number in range(count)])
     with socket.create_connection(("127.0.0.1", node.port), LIMIT_S) as sock:
         import threading
 
-        sender = threading.Thread(target=sock.sendall, args=(frames,))
+        sender = threading.Thread(target=sock.sendall, args=(requests,))
         sender.start()
         with sock.makefile("rb") as answers:
             for number in range(count):
@@ -79,21 +79,19 @@ def test_responses_are_in_the_order_of_pipelined_requests(node: NodeProcess) -> 
 def test_a_client_that_never_reads_responses_is_no_longer_read(
     node: NodeProcess,
 ) -> None:
-    frame = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+    request = api_versions(1)
     with socket.create_connection(("127.0.0.1", node.port), LIMIT_S) as sock:
         sock.setblocking(False)
         stalled = False
         for _ in range(10_000):
             try:
-                sock.send(frame * 10_000)
+                sock.send(request * 10_000)
             except BlockingIOError:
                 stalled = True
                 break
         assert stalled
         produce_all(node.address, [b"meanwhile"])
-    with open(f"/proc/{node.process.pid}/status") as status:
-        rss_kib = next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
-    assert rss_kib < 200_000
+    assert resident_kib(node) < 200_000
 
 
 def test_acks_0_that_is_refused_closes_the_connection(node: NodeProcess) -> None:

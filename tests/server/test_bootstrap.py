@@ -55,8 +55,8 @@ def test_r10_an_unformatted_node_without_bootstrap_does_not_start(
     command = [sys.executable, "-m", "kraftlog", "start", quorum.file(CONTROLLERS[0])]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 1
-    formats = f"kraftlog format --cluster-id ID --config {command[-1]}, with the same id"
-    assert f"is not formatted. Run {formats}" in done.stderr
+    format_command = f"kraftlog format --cluster-id ID --config {command[-1]}, with the same id"
+    assert f"is not formatted. Run {format_command}" in done.stderr
     assert "--bootstrap" in done.stderr
 
 

@@ -26,7 +26,7 @@ BATCH = 100
 
 
 def test_q38_replay_after_a_kill_is_bounded(tmp_path: Path) -> None:
-    """The log has more records than a restart may replay, so there must be a snapshot."""
+    """The log has more records than a restart may replay, so the node must write a snapshot."""
     data, errors = str(tmp_path / "data"), str(tmp_path / "errors.txt")
     node = NodeProcess(data, errors=errors, topics={TOPIC: 1})
     try:
@@ -36,8 +36,8 @@ def test_q38_replay_after_a_kill_is_bounded(tmp_path: Path) -> None:
                 changes.await_responses(BATCH)
         await_snapshot(f"{data}/__cluster_metadata-0")
         node.kill()
-        found = recovered(data)
-        assert found.log.end - found.applied <= RECORDS < found.log.end
+        metadata = recovered(data)
+        assert metadata.log.end - metadata.applied <= RECORDS < metadata.log.end
         node = NodeProcess(data, errors=errors, topics={})
         with ChangeClient(node.address) as changes:
             changes.send(change(0))
@@ -47,7 +47,7 @@ def test_q38_replay_after_a_kill_is_bounded(tmp_path: Path) -> None:
 
 
 def recovered(data: str) -> RecoveredMetadata:
-    """What a node that starts on the directory reads; it replays the records after `applied`."""
+    """What a node reads when it starts on the directory: it will replay from `applied` on."""
     files = OsFiles()
     directory = LogDirectory(files, data, HandleCache(files, 10))
     try:

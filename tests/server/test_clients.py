@@ -93,16 +93,24 @@ def test_kafka_get_offsets_finds_ends_and_timestamps(node: NodeProcess, jvm: Dri
         producer.produce("demo", b"x", timestamp=timestamp)
         producer.flush(LIMIT_S)
 
-    def ask(time: str) -> str:
+    def offset_at(time: str) -> str:
         return clients.java_offset(jvm, node.address, time)
 
-    assert [ask("-1"), ask("-2"), ask("-3")] == ["demo:0:3", "demo:0:0", "demo:0:1"]
-    assert [ask("1001"), ask("3000"), ask("1")] == ["demo:0:1", "demo:0:1", "demo:0:0"]
+    assert [offset_at("-1"), offset_at("-2"), offset_at("-3")] == [
+        "demo:0:3",
+        "demo:0:0",
+        "demo:0:1",
+    ]
+    assert [offset_at("1001"), offset_at("3000"), offset_at("1")] == [
+        "demo:0:1",
+        "demo:0:1",
+        "demo:0:0",
+    ]
 
 
 def test_kafkas_performance_tools_work(node: NodeProcess, jvm: Driver) -> None:
     shown = jvm.tool(
-        clients.JAVA + "ProducerPerformance",
+        clients.KAFKA_TOOLS + "ProducerPerformance",
         *("--bootstrap-server", node.address, "--topic", "demo", "--throughput", "-1"),
         *("--num-records", "5000", "--record-size", "500"),
         *("--command-property", "enable.idempotence=false", "acks=all"),

@@ -16,7 +16,7 @@ from kraftlog.client.deadline import Deadline
 from tests.patience import LIMIT_S
 from tests.ports import free_ports
 from tests.server.clients import consume, produce_all
-from tests.server.local_cluster import LocalCluster, await_end
+from tests.server.local_cluster import ADDRESS, DIRECTORY, ROLES, LocalCluster, await_end
 from tests.server.node_process import NodeProcess, read_line
 
 if TYPE_CHECKING:
@@ -45,9 +45,9 @@ def registered_brokers(servers: str, count: int) -> list[int]:
 def test_one_command_starts_a_cluster_and_finds_it_again(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
-    assert [cells[1] for cells in cluster.rows.values()] == ["broker,controller"] * 3
-    assert cluster.servers == ",".join([cells[2] for cells in cluster.rows.values()])
-    assert [cells[4] for cells in cluster.rows.values()] == [
+    assert [row[ROLES] for row in cluster.rows.values()] == ["broker,controller"] * 3
+    assert cluster.servers == ",".join([row[ADDRESS] for row in cluster.rows.values()])
+    assert [row[DIRECTORY] for row in cluster.rows.values()] == [
         f"{cluster.data}/node-{number}" for number in (1, 2, 3)
     ]
     assert registered_brokers(cluster.servers, 3) == [1, 2, 3]
@@ -78,7 +78,7 @@ def test_a_node_that_dies_is_reported_and_can_be_started_again(cluster: LocalClu
         f"kraftlog: node 2 (pid {pid}) was ended by SIGKILL; 2 of 3 nodes still run. "
         f"To start it again: kraftlog start {cluster.file(2)}\n"
     )
-    with Client(cluster.rows[3][2], timeout_s=LIMIT_S) as client:
+    with Client(cluster.address(3), timeout_s=LIMIT_S) as client:
         client.create_topic("after", 1)
     cluster.restart(2)
     assert registered_brokers(cluster.servers, 3) == [1, 2, 3]
@@ -141,7 +141,7 @@ def test_a_cluster_grows_by_brokers(tmp_path: Path) -> None:
         small.end()
     grown = LocalCluster(tmp_path, nodes=3)
     try:
-        assert [cells[1] for cells in grown.rows.values()] == [
+        assert [row[ROLES] for row in grown.rows.values()] == [
             "broker,controller",
             "broker",
             "broker",

@@ -115,14 +115,17 @@ def test_v10_a_replica_moves_with_its_records(tools: Tools) -> None:
 
 
 def test_v10_a_reassignment_is_shown_replaced_and_cancelled(tools: Tools) -> None:
-    """The target broker is down, so the reassignment stays; Kafka's tool would not start it."""
-    name = "pending", 0
+    """The target broker is down, so the reassignment stays in progress.
+
+    Our client starts it, because Kafka's tool refuses a target broker that is down.
+    """
+    partition = "pending", 0
     tools.cluster.kill(3)
     try:
-        assert tools.client.reassign_partitions({name: [3, 2]}) == {}
+        assert tools.client.reassign_partitions({partition: [3, 2]}) == {}
         shown = tools.reassign("pending", [3, 2], "--verify")
         assert "Reassignment of partition pending-0 is still in progress." in shown
-        assert tools.client.reassign_partitions({name: [3, 1]}) == {}
+        assert tools.client.reassign_partitions({partition: [3, 1]}) == {}
         shown = tools.run("kafka-reassign-partitions", "--list")
         assert "pending-0: replicas: 3,1,2. adding: 3. removing: 2." in shown
         shown = tools.reassign("pending", [3, 1], "--cancel", "--preserve-throttles")
@@ -142,7 +145,7 @@ THROTTLES = {
 
 
 def throttles(tools: Tools, topic: str) -> dict[tuple[str, str], list[str | None]]:
-    """The throttles of each broker and of the topic."""
+    """The throttles of each broker and of the topic, without resources that have none."""
     found = {}
     for kind, names in (("brokers", ("1", "2", "3")), ("topics", (topic,))):
         for name in names:
@@ -153,17 +156,17 @@ def throttles(tools: Tools, topic: str) -> dict[tuple[str, str], list[str | None
     return found
 
 
-@pytest.mark.parametrize("is_kafkas", [True, False])
+@pytest.mark.parametrize("with_kafkas_tool", [True, False])
 def test_v10_a_throttled_reassignment_ends_without_throttles(
-    tools: Tools, is_kafkas: bool, capsys: pytest.CaptureFixture[str]
+    tools: Tools, with_kafkas_tool: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Kafka's tool and ours set the same throttles, and remove those that the other has set."""
+    """One tool, Kafka's or ours, sets the throttles; the other verifies and removes them."""
     rate = "3000000"
-    topic = f"throttled-{is_kafkas}"
+    topic = f"throttled-{with_kafkas_tool}"
     tools.client.create_topic(topic, assignment={0: [1, 2]})
     words = ["reassign", "--bootstrap-server", tools.cluster.servers]
     file = ["--reassignment-json-file", tools.reassignment_file(topic, [1, 3])]
-    if is_kafkas:
+    if with_kafkas_tool:
         shown = tools.run("kafka-reassign-partitions", *file, "--execute", "--throttle", rate)
     else:
         assert main([*words, *file, "--execute", "--throttle", rate]) == 0
@@ -173,7 +176,7 @@ def test_v10_a_throttled_reassignment_ends_without_throttles(
     assert throttles(tools, topic) == {**brokers, ("topics", topic): ["0:1,0:2", "0:3"]}
     tools.await_partition(topic, replicas=(1, 3), isr=(1, 3))
     until(tools.client.reassignments, {})
-    if is_kafkas:
+    if with_kafkas_tool:
         assert main([*words, *file, "--verify"]) == 0
     else:
         tools.run("kafka-reassign-partitions", *file, "--verify")
@@ -188,7 +191,7 @@ def test_v2_kafkas_tool_finds_partitions_affected_by_a_dead_broker(tools: Tools)
 
     assert tools.client.reassign_partitions({("moved", 0): [3, 2]}) == {}
     tools.await_partition("moved", replicas=(3, 2), isr=(2, 3))
-    tools.await_partition("wide", isr=(1, 2, 3))  # the broker may just be back
+    tools.await_partition("wide", isr=(1, 2, 3))  # the previous test may just have restarted it
     tools.cluster.kill(3)
     try:
         tools.await_partition("wide", isr=(1, 2), leader=1)
@@ -230,7 +233,7 @@ def test_kafkas_tool_shows_voters_and_their_lags(tools: Tools) -> None:
 def test_v10_our_command_balances_the_cluster(
     tools: Tools, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It ends when all replicas are in sync; then a dry run proposes nothing."""
+    """The command returns once all replicas are in sync; then a dry run proposes nothing."""
     words = ["reassign", "--bootstrap-server", tools.cluster.servers, "--balance"]
     crowded = {index: [1, 2] for index in range(6)}
     tools.client.create_topic("crowded", assignment=crowded)
@@ -240,18 +243,18 @@ def test_v10_our_command_balances_the_cluster(
     assert re.search(r"(\d+) of \1 partitions done, (\d+) of \2 replicas in sync\n$", shown.err)
     assert main([*words, "--dry-run"]) == 0
     assert capsys.readouterr().out == "The partitions are balanced.\n"
-    held = Counter(
+    replica_counts = Counter(
         broker
         for topic in tools.client.topics()
         for each in topic.partitions
         for broker in each.replicas
     )
-    assert max(held.values()) - min(held.values()) <= 1
-    until(lambda: led_by_others(tools.client.describe_topic("crowded")), [])
+    assert max(replica_counts.values()) - min(replica_counts.values()) <= 1
+    until(lambda: not_led_by_preferred(tools.client.describe_topic("crowded")), [])
     with tools.client.consume("wide", "beginning", until_end=True) as records:
         assert len([*records]) == RECORDS
 
 
-def led_by_others(topic: Topic) -> list[int]:
-    """The partitions that are not led by their first replica."""
+def not_led_by_preferred(topic: Topic) -> list[int]:
+    """The partitions whose leader is not their preferred (first) replica."""
     return [each.index for each in topic.partitions if each.leader != each.replicas[0]]

@@ -44,7 +44,7 @@ class Writer:
 
 
 def read(address: str) -> tuple[dict[bytes, bytes], int]:
-    """The last value of each key as consumed, and the number of records read."""
+    """The last value of each key, and the number of records, as a consumer reads them."""
     consumer = Consumer(
         {
             "bootstrap.servers": address,
@@ -54,15 +54,15 @@ def read(address: str) -> tuple[dict[bytes, bytes], int]:
         }
     )
     consumer.assign([TopicPartition("kept", 0, 0)])
-    found: dict[bytes, bytes] = {}
+    latest: dict[bytes, bytes] = {}
     count = 0
     try:
         while True:
             message = consumer.poll(LIMIT_S)
             assert message is not None
             if message.error():
-                return found, count
-            found[message.key() or b""] = message.value() or b""
+                return latest, count
+            latest[message.key() or b""] = message.value() or b""
             count += 1
     finally:
         consumer.close()
@@ -91,14 +91,14 @@ def test_a_compacted_topic_survives_a_kill_during_compaction(tmp_path: Path) -> 
     data, writer = tmp_path / "data", Writer()
     node = None
     try:
-        for number in range(3):
+        for start in range(3):
             node = NodeProcess(str(data), *SETTINGS, errors=str(tmp_path / "errors.txt"), topics={})
-            if not number:
+            if start == 0:
                 topic = NewTopic("kept", 1, 1, config=TOPIC_SETTINGS)
                 admin = AdminClient({"bootstrap.servers": node.address})
                 admin.create_topics([topic])["kept"].result(LIMIT_S)
             writer.write(node.address, 3000)
-            if number < 2:
+            if start < 2:
                 node.kill()
         assert node is not None
         wait_until_compacted(data)

@@ -69,11 +69,11 @@ class ConnectionEnds:
 
 @pytest.fixture
 def pair(tmp_path: Path) -> Iterator[ConnectionEnds]:
-    made = ConnectionEnds(tmp_path)
-    yield made
-    made.connection.close()
-    made.peer.close()
-    made.handle.release()
+    pair = ConnectionEnds(tmp_path)
+    yield pair
+    pair.connection.close()
+    pair.peer.close()
+    pair.handle.release()
 
 
 def test_large_and_small_slices_arrive_complete(pair: ConnectionEnds) -> None:
@@ -129,27 +129,28 @@ def test_small_slices_are_read_when_they_are_sent(pair: ConnectionEnds) -> None:
 def test_requests_wait_while_responses_are_not_received(
     pair: ConnectionEnds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Small requests with large responses: beyond a limit they wait undecoded."""
+    """Small requests with large responses: beyond a limit of unsent bytes they wait undecoded."""
     monkeypatch.setattr(connections, "MAX_UNSENT", 100_000)
     host = make_host(wide=100)
     request = MetadataRequest(topics=None)
-    asked = [frame(number, ApiKey.METADATA, request) for number in range(1000)]
-    pair.peer.sendall(b"".join(asked))
+    requests = [frame(number, ApiKey.METADATA, request) for number in range(1000)]
+    pair.peer.sendall(b"".join(requests))
     connection, arena = pair.connection, Arena()
     connection.receive(arena, host.node, host.now)
-    one = connection.unsent // len(connection.slots)
-    assert 100_000 <= connection.unsent < 100_000 + one
+    response_bytes = connection.unsent // len(connection.slots)
+    assert 100_000 <= connection.unsent < 100_000 + response_bytes
     assert connection.holds_frames
 
     received = bytearray()
-    while len(received) < 1000 * one:
+    while len(received) < 1000 * response_bytes:
         connection.send()
         received += pair.peer.recv(1 << 20)
         if not connection.is_reading_paused() and connection.holds_frames:
             arena.used = 0
             connection.serve_rest(arena, host.node, host.now)
-    numbers = [struct.unpack_from(">i", received, at + 4)[0] for at in range(0, len(received), one)]
-    assert numbers == list(range(1000))
+    starts = range(0, len(received), response_bytes)
+    correlation_ids = [struct.unpack_from(">i", received, start + 4)[0] for start in starts]
+    assert correlation_ids == list(range(1000))
     assert not connection.holds_frames
 
 
@@ -191,12 +192,12 @@ def test_a_large_buffer_is_reused_while_its_batch_is_flushed() -> None:
 @pytest.mark.parametrize(
     "size", [100_000, 600_000, 1_000_000, MAX_FIRST_CAPACITY, MAX_FIRST_CAPACITY - 1000]
 )
-@pytest.mark.parametrize("left", [65_536, 100_000, 270_000])
-def test_the_grown_buffer_of_a_large_frame_is_lent_again(size: int, left: int) -> None:
-    """Buffers of sizes that are never lent would fill the pool, and all others be new each time."""
+@pytest.mark.parametrize("received", [65_536, 100_000, 270_000])
+def test_the_grown_buffer_of_a_large_frame_is_lent_again(size: int, received: int) -> None:
+    """Buffers of a capacity that is never lent would fill the pool, without any use."""
     arena, used = Arena(), []
     for _ in range(2):
-        buffer = arena.lend(size, min(left, size))
+        buffer = arena.lend(size, min(received, size))
         while len(buffer) < size:
             grown = arena.take(arena.next_capacity(len(buffer), size))
             arena.give_back(buffer)
@@ -222,11 +223,11 @@ def test_a_closed_connection_is_garbage_collected() -> None:
             connection.send()
         assert connection.request_templates is not None
         connection.close()
-    gone = weakref.ref(connection)
+    reference = weakref.ref(connection)
     gc.disable()
     try:
         del connection
-        assert gone() is None
+        assert reference() is None
     finally:
         gc.enable()
 

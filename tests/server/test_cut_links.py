@@ -45,7 +45,7 @@ def machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Linked
 
 
 def await_isr(machines: LinkedMachines, *nodes: int) -> None:
-    """Wait until these nodes are in sync for every partition, as they know."""
+    """Wait until these nodes report each other, and no others, as in sync for every partition."""
     servers = ",".join([machines.nodes[node].address for node in nodes])
     with Client(servers, timeout_s=LIMIT_S) as client:
         until(
@@ -53,12 +53,12 @@ def await_isr(machines: LinkedMachines, *nodes: int) -> None:
                 {*each.isr} == {*nodes} and each.leader in nodes
                 for each in client.describe_topic(TOPIC).partitions
             ),
-            f"the ISR is not {nodes}",
+            f"the ISR is {nodes}",
         )
 
 
 def test_v9_a_leader_that_is_cut_off_commits_nothing(machines: LinkedMachines) -> None:
-    """V1, V6, V9, C187: it is the active controller, too; its record is truncated afterwards."""
+    """V1, V6, V9, C187: the leader is the active controller, too; its record is truncated later."""
     with Client(machines.servers, timeout_s=LIMIT_S) as client:
         until(lambda: len(client.describe_cluster().brokers) == len(NODES), "all brokers")
         first = client.describe_quorum().leader_id
@@ -88,7 +88,7 @@ def test_v9_a_leader_that_is_cut_off_commits_nothing(machines: LinkedMachines) -
 
 
 def test_v7_acknowledged_records_survive_cut_links(machines: LinkedMachines) -> None:
-    """V8, V9, C245: each node is cut off; then one hears nothing; then two are separated."""
+    """V8, V9, C245: each node is cut off; then one receives nothing; then one link is cut."""
     links = machines.links
     with Client(machines.servers, timeout_s=LIMIT_S) as client:
         until(lambda: len(client.describe_cluster().brokers) == len(NODES), "all brokers")
@@ -102,9 +102,9 @@ def test_v7_acknowledged_records_survive_cut_links(machines: LinkedMachines) -> 
             writer.await_more()
             links.restore()
             await_isr(machines, *NODES)
-        for pairs, witness in (([(1, 3), (2, 3)], 1), ([(1, 2), (2, 1)], 3)):
+        for pairs, asked in (([(1, 3), (2, 3)], 1), ([(1, 2), (2, 1)], 3)):
             links.cut(*pairs)
-            until(partial(lacks_replicas, machines, witness), "a follower leaves the ISR")
+            until(partial(reports_a_smaller_isr, machines, asked), "a follower leaves the ISR")
             writer.await_more()
             links.restore()
             await_isr(machines, *NODES)
@@ -115,6 +115,7 @@ def test_v7_acknowledged_records_survive_cut_links(machines: LinkedMachines) -> 
     expect_acknowledged(machines, writer)
 
 
-def lacks_replicas(machines: LinkedMachines, witness: int) -> bool:
-    with Client(machines.nodes[witness].address, timeout_s=LIMIT_S) as client:
+def reports_a_smaller_isr(machines: LinkedMachines, asked: int) -> bool:
+    """Whether the asked node reports a partition without some replica in the ISR."""
+    with Client(machines.nodes[asked].address, timeout_s=LIMIT_S) as client:
         return any(len(each.isr) < len(NODES) for each in client.describe_topic(TOPIC).partitions)

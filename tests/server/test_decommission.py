@@ -28,9 +28,9 @@ STOP = "stop node 3 now; waiting until it is fenced\n"
 def test_r14_a_node_leaves_the_voters_then_its_partitions_then_the_cluster(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The command is interrupted while it waits for the node to stop, and continues from there.
+    """The command is interrupted while it waits for the node to stop; a second run continues there.
 
-    A partition that is created on the node while it waits is moved once the node has stopped.
+    A partition that is created on the node during that wait is moved once the node has stopped.
     """
     cluster = LocalCluster(tmp_path)
     try:

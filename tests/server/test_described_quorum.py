@@ -1,4 +1,4 @@
-"""The quorum as our command describes it through any node (Q34), and kafka-python (D5)."""
+"""Our command describes the quorum through any node (Q34), kafka-python through a broker (D5)."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def quorum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Quorum]:
         quorum.end()
 
 
-def test_q34_brokers_and_controllers_have_the_quorum_described(
+def test_q34_the_quorum_is_described_by_brokers_and_controllers(
     quorum: Quorum, capsys: pytest.CaptureFixture[str]
 ) -> None:
     controller = f"127.0.0.1:{quorum.ports[FIRST]}"
-    for where in (["--bootstrap-server", quorum.address], ["--bootstrap-controller", controller]):
+    for address in (["--bootstrap-server", quorum.address], ["--bootstrap-controller", controller]):
 
-        def described(what: str, where: list[str] = where) -> Any:
-            assert main(["quorum", "describe", what, "--json", *where]) == 0
+        def described(part: str, address: list[str] = address) -> Any:
+            assert main(["quorum", "describe", part, "--json", *address]) == 0
             return json.loads(capsys.readouterr().out)
 
         status = described("--status")
@@ -70,8 +70,8 @@ def test_q34_brokers_and_controllers_have_the_quorum_described(
 def test_d5_kafka_python_describes_the_quorum(quorum: Quorum) -> None:
     """D1: through a broker, which forwards the request to the leader (D2)."""
     with closing(KafkaAdminClient(bootstrap_servers=quorum.address)) as client:
-        found = client.describe_metadata_quorum()
-    [topic] = found["topics"]
+        quorum_info = client.describe_metadata_quorum()
+    [topic] = quorum_info["topics"]
     assert topic["topic_name"] == METADATA_TOPIC
     [partition] = topic["partitions"]
     assert partition["error"] is None
@@ -84,5 +84,5 @@ def test_d5_kafka_python_describes_the_quorum(quorum: Quorum) -> None:
     for each in observers.values():
         assert each["log_end_offset"] > 0
         assert each["last_fetch_timestamp"] >= each["last_caught_up_timestamp"] > 0
-    [node] = found["nodes"]
+    [node] = quorum_info["nodes"]
     assert (node["node_id"], node["listeners"][0]["port"]) == (FIRST, quorum.ports[FIRST])

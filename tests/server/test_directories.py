@@ -1,4 +1,4 @@
-"""Opening several log directories: empty, failed, copied, of another node (V18)."""
+"""Opening several log directories: empty, failed, copied, or of another node (V18)."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ kraftlog.reserve.bytes=0
 
 
 def format_as(path: Path, node_id: int = 1, cluster: str | None = CLUSTER, tag: int = 1) -> None:
+    """Format a directory; its directory id consists of the byte `tag`."""
     formatting = DirectoryFormat(
         cluster_id=cluster,
         node_id=node_id,
@@ -45,72 +46,74 @@ def format_as(path: Path, node_id: int = 1, cluster: str | None = CLUSTER, tag: 
 
 
 class Opener:
-    """Opens directories below a folder; `lines` are what the operator reads."""
+    """Opens directories below a folder; `lines` has the lines that are logged."""
 
     def __init__(self, top: Path) -> None:
         self.top = top
         self.lines: list[str] = []
         self.opened: list[OpenDirectories] = []
 
-    def __call__(self, *names: str, metadata: str | None = None) -> OpenDirectories:
+    def open(self, *names: str, metadata: str | None = None) -> OpenDirectories:
+        """Open log directories; the metadata log may have one of its own."""
         text = f"{SETTINGS}log.dirs={','.join([str(self.top / name) for name in names])}\n"
         if metadata is not None:
             text += f"metadata.log.dir={self.top / metadata}\n"
         config = read_config(text, {})[0]
-        found = open_directories(FILES, config, HandleCache(FILES, 8), self.lines.append)
-        self.opened.append(found)
-        return found
+        opened = open_directories(FILES, config, HandleCache(FILES, 8), self.lines.append)
+        self.opened.append(opened)
+        return opened
 
-    def close(self, found: OpenDirectories, epoch: int) -> None:
-        for directory in {found.metadata, *found.directories}:
+    def close(self, opened: OpenDirectories, epoch: int) -> None:
+        """Close directories as a clean shutdown of the broker with this epoch does."""
+        for directory in {opened.metadata, *opened.directories}:
             directory.close(epoch)
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Opener:
+def opener(tmp_path: Path) -> Opener:
     format_as(tmp_path / "a")
     return Opener(tmp_path)
 
 
-def names_of(found: OpenDirectories) -> list[str]:
-    return [it.path.rpartition("/")[2] for it in found.directories]
+def names_of(opened: OpenDirectories) -> list[str]:
+    return [it.path.rpartition("/")[2] for it in opened.directories]
 
 
-def test_empty_directories_are_formatted_beside_the_first(opened: Opener) -> None:
-    (opened.top / "c" / "lost+found").mkdir(parents=True)
-    found = opened("a", "b", "c")
-    assert names_of(found) == ["a", "b", "c"]
-    assert found.metadata is found.directories[0]
-    properties = [load(FILES, it.path) for it in found.directories]
+def test_empty_directories_are_formatted_beside_the_first(opener: Opener) -> None:
+    (opener.top / "c" / "lost+found").mkdir(parents=True)
+    opened = opener.open("a", "b", "c")
+    assert names_of(opened) == ["a", "b", "c"]
+    assert opened.metadata is opened.directories[0]
+    properties = [load(FILES, it.path) for it in opened.directories]
     assert [(it.cluster_id, it.node_id) for it in properties] == [(CLUSTER, 1)] * 3
-    assert [it.directory_id for it in properties] == [it.id for it in found.directories]
-    assert len({it.id for it in found.directories}) == 3
-    assert opened.lines == []
+    assert [it.directory_id for it in properties] == [it.id for it in opened.directories]
+    assert len({it.id for it in opened.directories}) == 3
+    assert opener.lines == []
 
 
-def test_the_metadata_log_may_have_a_directory_of_its_own(opened: Opener) -> None:
-    found = opened("b", "c", metadata="a")
-    assert names_of(found) == ["b", "c"]
-    assert found.metadata.path.endswith("/a")
+def test_the_metadata_log_may_have_a_directory_of_its_own(opener: Opener) -> None:
+    opened = opener.open("b", "c", metadata="a")
+    assert names_of(opened) == ["b", "c"]
+    assert opened.metadata.path.endswith("/a")
 
 
-def test_a_directory_named_twice_is_opened_once(opened: Opener) -> None:
-    assert names_of(opened("a", "b", "a/", "b/.")) == ["a", "b"]
+def test_a_directory_named_twice_is_opened_once(opener: Opener) -> None:
+    assert names_of(opener.open("a", "b", "a/", "b/.")) == ["a", "b"]
 
 
-def test_v18_a_directory_that_cannot_be_read_is_left_out(opened: Opener) -> None:
-    (opened.top / "b").write_text("a file where a disk was mounted")
-    found = opened("a", "b", "c")
-    assert names_of(found) == ["a", "c"]
-    assert found.lost == (str(opened.top / "b"),)
-    (line,) = opened.lines
+def test_v18_a_directory_that_cannot_be_read_is_left_out(opener: Opener) -> None:
+    (opener.top / "b").write_text("a file where a disk was mounted")
+    opened = opener.open("a", "b", "c")
+    assert names_of(opened) == ["a", "c"]
+    assert opened.lost == (str(opener.top / "b"),)
+    (line,) = opener.lines
     assert "cannot be opened, so its replicas are offline" in line
 
 
-def test_at_least_one_directory_has_to_work(opened: Opener) -> None:
-    (opened.top / "b").write_text("no directory")
+def test_at_least_one_directory_has_to_work(opener: Opener) -> None:
+    (opener.top / "b").write_text("no directory")
     with pytest.raises(StorageError, match="none of them can be opened"):
-        opened("b", metadata="a")
+        opener.open("b", metadata="a")
 
 
 def copy_of_the_first(top: Path) -> None:
@@ -130,7 +133,7 @@ def unformatted_with_data(top: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("prepare", "why"),
+    ("prepare", "message"),
     [
         (copy_of_the_first, "one is a copy of the other"),
         (of_another_node, "says node.id=2, but this node is 1"),
@@ -139,44 +142,44 @@ def unformatted_with_data(top: Path) -> None:
     ],
 )
 def test_a_directory_that_is_not_ours_is_refused(
-    opened: Opener, prepare: Callable[[Path], None], why: str
+    opener: Opener, prepare: Callable[[Path], None], message: str
 ) -> None:
     """The locks of the other directories are released."""
-    prepare(opened.top)
-    with pytest.raises(StorageError, match=why):
-        opened("a", "b")
-    shutil.rmtree(opened.top / "b")
-    assert names_of(opened("a", "b")) == ["a", "b"]
+    prepare(opener.top)
+    with pytest.raises(StorageError, match=message):
+        opener.open("a", "b")
+    shutil.rmtree(opener.top / "b")
+    assert names_of(opener.open("a", "b")) == ["a", "b"]
 
 
 def test_a_missing_cluster_id_is_copied_from_the_first_directory(tmp_path: Path) -> None:
-    """As after a kill between the writes to the first and the second directory."""
+    """A kill between the writes to the first and the second directory leaves it missing."""
     format_as(tmp_path / "a")
     format_as(tmp_path / "b", cluster=None, tag=2)
-    found = Opener(tmp_path)("a", "b")
-    assert load(FILES, found.directories[1].path).cluster_id == CLUSTER
+    opened = Opener(tmp_path).open("a", "b")
+    assert load(FILES, opened.directories[1].path).cluster_id == CLUSTER
 
 
 @pytest.mark.parametrize(
     ("epochs", "expected"), [((7, 7, 7), 7), ((7, -1, 7), -1), ((7, 7, None), -1)]
 )
 def test_a_shutdown_is_clean_if_every_directory_has_its_epoch(
-    opened: Opener, epochs: tuple[int | None, ...], expected: int
+    opener: Opener, epochs: tuple[int | None, ...], expected: int
 ) -> None:
     """-1 means unclean; a directory with epoch None was not closed."""
-    found = opened("a", "b", "c")
-    for directory, epoch in zip(found.directories, epochs, strict=True):
+    opened = opener.open("a", "b", "c")
+    for directory, epoch in zip(opened.directories, epochs, strict=True):
         if epoch is None:
             directory.release()
         else:
             directory.close(epoch)
-    assert opened("a", "b", "c").broker_epoch == expected
+    assert opener.open("a", "b", "c").broker_epoch == expected
 
 
 def test_v18_a_shutdown_is_unclean_without_one_of_the_directories(
-    opened: Opener,
+    opener: Opener,
 ) -> None:
-    opened.close(opened("a", "b"), 7)
-    shutil.rmtree(opened.top / "b")
-    (opened.top / "b").write_text("a file where a disk was mounted")
-    assert opened("a", "b").broker_epoch == -1
+    opener.close(opener.open("a", "b"), 7)
+    shutil.rmtree(opener.top / "b")
+    (opener.top / "b").write_text("a file where a disk was mounted")
+    assert opener.open("a", "b").broker_epoch == -1

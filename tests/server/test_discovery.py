@@ -29,10 +29,10 @@ def quorum(tmp_path: Path) -> Iterator[Quorum]:
         started.end()
 
 
-def test_r9_a_moved_follower_is_found_by_the_one_that_can_lead(quorum: Quorum) -> None:
-    """Only the voter that stays can lead: it alone has all committed records.
+def test_r9_the_only_voter_that_can_lead_finds_a_moved_follower(quorum: Quorum) -> None:
+    """The voter that stays at its port is the only one with all committed records.
 
-    Its log has the old address of the other voter, which moves while no majority runs.
+    Its log has the old address of the voter that moves, which happens while no majority runs.
     """
     stays, moves, lost = CONTROLLERS
     quorum.start(*CONTROLLERS, BROKER)
@@ -40,7 +40,7 @@ def test_r9_a_moved_follower_is_found_by_the_one_that_can_lead(quorum: Quorum) -
     create(admin, "before")
     quorum.kill(moves)
     create(admin, "without-it")
-    first = boot_timestamp_of(quorum, moves)
+    before_move = boot_timestamp_of(quorum, moves)
     quorum.kill(stays)
     quorum.kill(lost)
     quorum.move(moves)
@@ -48,10 +48,10 @@ def test_r9_a_moved_follower_is_found_by_the_one_that_can_lead(quorum: Quorum) -
     create(admin, "after")
     expect_topics(admin, {"before", "without-it", "after"})
     assert described(quorum)["LeaderId"] == stays
-    assert boot_timestamp_of(quorum, moves) > first >= 0
+    assert boot_timestamp_of(quorum, moves) > before_move >= 0
 
 
-def test_r9_all_move_and_find_each_other_at_a_bootstrap_server(quorum: Quorum) -> None:
+def test_r9_moved_voters_find_each_other_through_a_bootstrap_server(quorum: Quorum) -> None:
     """No recorded address is valid any more.
 
     Each voter learns the new addresses from a bootstrap server, here one of the voters.
@@ -61,11 +61,13 @@ def test_r9_all_move_and_find_each_other_at_a_bootstrap_server(quorum: Quorum) -
     create(admin, "before")
     for node_id in (BROKER, *CONTROLLERS):
         quorum.kill(node_id)
-    known, *_ = [quorum.move(node_id) for node_id in CONTROLLERS]
+    bootstrap_server, *_ = [quorum.move(node_id) for node_id in CONTROLLERS]
     for node_id in (BROKER, *CONTROLLERS):
         file = quorum.folder / f"{node_id}.properties"
         text = re.sub(
-            r"(?m)^(controller.quorum.bootstrap.servers=).*", rf"\g<1>{known}", file.read_text()
+            r"(?m)^(controller.quorum.bootstrap.servers=).*",
+            rf"\g<1>{bootstrap_server}",
+            file.read_text(),
         )
         file.write_text(text)
     quorum.start(*CONTROLLERS, BROKER)
@@ -74,8 +76,8 @@ def test_r9_all_move_and_find_each_other_at_a_bootstrap_server(quorum: Quorum) -
     expect_topics(admin, {"before", "after"})
 
 
-def test_r10_a_node_without_voters_says_where_it_looks_for_them(tmp_path: Path) -> None:
-    """It does not become a candidate, and finds the voters once there are some."""
+def test_r10_a_node_without_voters_logs_where_it_looks_for_them(tmp_path: Path) -> None:
+    """The node does not become a candidate, and finds the voters once there are some."""
     quorum = Quorum(tmp_path, dynamic=True)
     first, second, _ = CONTROLLERS
     try:

@@ -44,17 +44,20 @@ class NodeRestarts:
 
 
 @pytest.fixture
-def rounds(tmp_path: Path) -> Iterator[NodeRestarts]:
-    made = NodeRestarts(tmp_path)
-    yield made
-    for node in made.nodes:
+def restarts(tmp_path: Path) -> Iterator[NodeRestarts]:
+    restarts = NodeRestarts(tmp_path)
+    yield restarts
+    for node in restarts.nodes:
         node.make_sure_it_is_gone()
 
 
 def produce_until_it_ends(
-    node: NodeProcess, values: Sequence[bytes], acknowledged: int, end: str
+    node: NodeProcess, values: Sequence[bytes], end_after: int, end: str
 ) -> dict[int, bytes]:
-    """Send all values; end the node after some acknowledgements; return offset -> value."""
+    """Send all values, and end the node after some acknowledgements, by a method of `Popen`.
+
+    Return the acknowledged values by offset.
+    """
     with RawClient(node.port) as client:
         frames = b"".join([produce(number, value) for number, value in enumerate(values)])
 
@@ -66,43 +69,43 @@ def produce_until_it_ends(
 
         sender = threading.Thread(target=send)
         sender.start()
-        outcome: dict[int, bytes] = {}
+        acknowledged: dict[int, bytes] = {}
         while answer := client.answer_to_produce():
             number, code, offset = answer
             assert code == ErrorCode.NONE
-            assert number == len(outcome)
-            outcome[offset] = values[number]
-            if len(outcome) == acknowledged:
+            assert number == len(acknowledged)
+            acknowledged[offset] = values[number]
+            if len(acknowledged) == end_after:
                 getattr(node.process, end)()
         sender.join()
-    return outcome
+    return acknowledged
 
 
 @pytest.mark.parametrize(("end", "code"), [("terminate", 0), ("kill", -9)])
 def test_records_acknowledged_under_load_survive_every_ending(
-    rounds: NodeRestarts, end: str, code: int
+    restarts: NodeRestarts, end: str, code: int
 ) -> None:
     acknowledged: dict[int, bytes] = {}
-    for number in range(4):
-        node = rounds.start()
+    for restart in range(4):
+        node = restarts.start()
         if acknowledged:
             found = consume(node.address, max(acknowledged) + 1)
             assert {offset: found[offset] for offset in acknowledged} == acknowledged
-        values = [b"round %d, value %d" % (number, n) for n in range(20_000)]
-        outcome = produce_until_it_ends(node, values, 200 * (number + 1), end)
-        assert 200 * (number + 1) <= len(outcome)
-        assert not acknowledged.keys() & outcome.keys()
-        acknowledged |= outcome
+        values = [b"restart %d, value %d" % (restart, n) for n in range(20_000)]
+        newly_acknowledged = produce_until_it_ends(node, values, 200 * (restart + 1), end)
+        assert 200 * (restart + 1) <= len(newly_acknowledged)
+        assert not acknowledged.keys() & newly_acknowledged.keys()
+        acknowledged |= newly_acknowledged
         assert node.wait() == code
 
 
-def test_an_internal_error_stops_the_node_without_the_clean_marker(rounds: NodeRestarts) -> None:
+def test_an_internal_error_stops_the_node_without_the_clean_marker(restarts: NodeRestarts) -> None:
     """The error is in a step of the quorum, whose state may be partly changed."""
-    node = rounds.start()
+    node = restarts.start()
     produce_all(node.address, [b"before"])
     assert node.stop() == 0
-    assert CLEAN_MARKER in os.listdir(rounds.data)
-    broken = rounds.start("tests.server.with_a_broken_handler")
+    assert CLEAN_MARKER in os.listdir(restarts.data)
+    broken = restarts.start("tests.server.with_a_broken_handler")
     with RawClient(broken.port) as client:
         client.send(produce(1, b"and after"))
         assert client.answer() is not None
@@ -110,18 +113,18 @@ def test_an_internal_error_stops_the_node_without_the_clean_marker(rounds: NodeR
         assert client.answer() is None
     assert broken.wait() == 1
     assert "a deliberate mistake" in broken.output()
-    assert CLEAN_MARKER not in os.listdir(rounds.data)
-    assert consume(rounds.start().address, 2) == [b"before", b"and after"]
+    assert CLEAN_MARKER not in os.listdir(restarts.data)
+    assert consume(restarts.start().address, 2) == [b"before", b"and after"]
 
 
-def test_an_error_without_changes_costs_only_its_request(rounds: NodeRestarts) -> None:
-    """A read, or a response that cannot be encoded, closes the connection.
+def test_an_error_without_changes_costs_only_its_request(restarts: NodeRestarts) -> None:
+    """An error in a read, or in encoding a response, closes the connection.
 
-    A decision of the controller proposes nothing, and the response has the error code.
+    After an error in its decision the controller proposes nothing, and responds with an error code.
     """
-    node = rounds.start("tests.server.with_a_broken_handler")
-    with RawClient(node.port) as witness:
-        witness.round_trip()
+    node = restarts.start("tests.server.with_a_broken_handler")
+    with RawClient(node.port) as other:
+        other.round_trip()
         for key, version, request in (
             (
                 ApiKey.DESCRIBE_CLUSTER,
@@ -133,15 +136,17 @@ def test_an_error_without_changes_costs_only_its_request(rounds: NodeRestarts) -
             with RawClient(node.port) as client:
                 client.send(b"".join(request_frame(APIS[key], version, 1, "raw", request)))
                 assert client.answer() is None
-        wanted = CreatePartitionsTopic(name="demo", count=2, assignments=None)
-        more = CreatePartitionsRequest(topics=[wanted], timeout_ms=1000, validate_only=False)
+        topic = CreatePartitionsTopic(name="demo", count=2, assignments=None)
+        two_partitions = CreatePartitionsRequest(
+            topics=[topic], timeout_ms=1000, validate_only=False
+        )
         api = APIS[ApiKey.CREATE_PARTITIONS]
-        witness.send(b"".join(request_frame(api, 3, 1, "raw", more)))
-        answer = witness.answer()
+        other.send(b"".join(request_frame(api, 3, 1, "raw", two_partitions)))
+        answer = other.answer()
         assert answer is not None
         [result] = decode(CreatePartitionsResponse, 3, answer[1][1:]).results
         assert (result.name, result.error_code) == ("demo", ErrorCode.UNKNOWN_SERVER_ERROR)
-        witness.round_trip()
+        other.round_trip()
     output = node.output()
     for doing in (
         "serving DescribeCluster version 1",

@@ -1,4 +1,4 @@
-"""Connections share turns in slices. Each reading of the clock advances it by one request."""
+"""Connections share a turn in slices. The clock advances by `REQUEST_NS` whenever it is read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Connect = Callable[[], Peer]
 
-#: Duration of a request on this clock; requests in a slice, and slices in a turn.
+#: The time that a request takes: the server reads the clock once for each.
 REQUEST_NS = SLICE_NS // 4
 REQUESTS_PER_SLICE = SLICE_NS // REQUEST_NS
 SLICES_PER_TURN = TURN_NS // SLICE_NS
@@ -73,9 +73,9 @@ def test_connections_with_remaining_requests_rotate(server: Server, connect: Con
     before = [peer.served for peer in greedy]
     for _ in range(20):
         server.turn()
-        served = [peer.served - then for peer, then in zip(greedy, before, strict=True)]
+        served = [peer.served - start for peer, start in zip(greedy, before, strict=True)]
         assert max(served) - min(served) <= REQUESTS_PER_SLICE
-    assert all(peer.served > then for peer, then in zip(greedy, before, strict=True))
+    assert all(peer.served > start for peer, start in zip(greedy, before, strict=True))
 
 
 def test_new_requests_go_before_remaining_ones(server: Server, connect: Connect) -> None:
@@ -108,13 +108,13 @@ def test_remaining_requests_are_served_although_new_ones_fill_each_turn(
 def test_a_sliced_request_blocks_later_ones_of_its_connection(
     server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are served in order after its response."""
+    """The later requests are served in order after its response."""
     peer, other = connect(), connect()
     serve, begun = server.node.frame, []
 
-    def begin(slot: PendingResponse, *what: Any) -> None:
+    def begin(slot: PendingResponse, *arguments: Any) -> None:
         slot.connection.hold()
-        begun.append((slot, what))
+        begun.append((slot, arguments))
 
     monkeypatch.setattr(server.node, "frame", begin)
     peer.sock.sendall(requests(3))
@@ -123,8 +123,8 @@ def test_a_sliced_request_blocks_later_ones_of_its_connection(
     other.sock.sendall(requests(3))
     turn_until(server, lambda: len(other.answered()) == 3)
     assert (peer.answered(), len(begun), len(peer.connection.slots)) == ([], 1, 1)
-    [(slot, what)] = begun
-    serve(slot, *what)
+    [(slot, arguments)] = begun
+    serve(slot, *arguments)
     peer.connection.let_go()
     turn_until(server, lambda: len(peer.answered()) == 3)
     assert peer.answered() == [0, 1, 2]
@@ -157,12 +157,12 @@ def test_a_held_connection_is_not_read_before_its_socket_is_unwatched(
     serve = server.node.frame
     begun: list[PendingResponse] = []
 
-    def begin(slot: PendingResponse, *what: Any) -> None:
+    def begin(slot: PendingResponse, *arguments: Any) -> None:
         if slot.connection is peer.connection:
             slot.connection.hold()
             begun.append(slot)
         else:
-            serve(slot, *what)
+            serve(slot, *arguments)
 
     monkeypatch.setattr(server.node, "frame", begin)
     monkeypatch.setattr(loop, "SENDS_NS", -(1 << 40))

@@ -40,9 +40,9 @@ class HangingFiles(MemoryFiles):
 class ThreadedHost(VirtualHost):
     """A node with the I/O threads of the server."""
 
-    def __init__(self, files: MemoryFiles, **more: Any) -> None:
+    def __init__(self, files: MemoryFiles, **options: Any) -> None:
         self.threads = IOThreads()
-        super().__init__(files, io_threads=self.threads, settled=False, **more)
+        super().__init__(files, io_threads=self.threads, settled=False, **options)
 
     def run_until(self, is_done: Callable[[], Any]) -> None:
         while not is_done():
@@ -74,14 +74,15 @@ def host() -> Iterator[ThreadedHost]:
 
 
 def response(host: ThreadedHost, client: FrameClient) -> Any:
-    answers: list[Any] = []
+    """Run the host until the client has received a response; return it."""
+    responses: list[Any] = []
 
-    def answered() -> bool:
-        answers.extend(client.take())
-        return bool(answers)
+    def has_response() -> bool:
+        responses.extend(client.take())
+        return bool(responses)
 
-    host.run_until(answered)
-    return answers[0][1]
+    host.run_until(has_response)
+    return responses[0][1]
 
 
 def ask(host: ThreadedHost, client: FrameClient, key: int, version: int, request: Any) -> Any:
@@ -90,6 +91,7 @@ def ask(host: ThreadedHost, client: FrameClient, key: int, version: int, request
 
 
 def vote() -> VoteRequest:
+    """A request of a candidate whose log is longer than the voter's."""
     part = PartitionData(
         partition_index=0, replica_epoch=9, replica_id=2, last_offset_epoch=8, last_offset=1 << 40
     )

@@ -50,10 +50,10 @@ def test_q35_every_documented_metric_is_exposed_as_described(node: NodeProcess) 
     for family in FAMILIES:
         # The parser strips `_total` from the names of counters.
         name = family.name.removesuffix("_total") if family.kind == "counter" else family.name
-        found = page.families.pop(name)
-        assert found.type == kinds.get(family.kind, family.kind)
-        assert found.documentation == family.what
-        assert found.samples, family.name
+        exposed = page.families.pop(name)
+        assert exposed.type == kinds.get(family.kind, family.kind)
+        assert exposed.documentation == family.what
+        assert exposed.samples, family.name
     assert page.families == {}
 
 
@@ -73,19 +73,19 @@ def test_q35_metrics_count_what_clients_do(node: NodeProcess) -> None:
     assert connections == 1
     size = page.value("kafka_log_log_size", topic="demo", partition="0")
     assert size > 0
-    topic = "kafka_server_brokertopicmetrics_"
+    prefix = "kafka_server_brokertopicmetrics_"
     for labels in ({}, {"topic": "demo"}):
-        outcome = {
-            name: page.value(f"{topic}{name}_total", **labels)
+        values = {
+            name: page.value(f"{prefix}{name}_total", **labels)
             for name in ("messagesin", "bytesin", "bytesout", "totalproducerequests")
         }
-        assert outcome == {
+        assert values == {
             "messagesin": 2,
             "bytesin": size,
             "bytesout": size,
             "totalproducerequests": 1,
         }
-        assert page.value(f"{topic}failedproducerequests_total", **labels) == 0
+        assert page.value(f"{prefix}failedproducerequests_total", **labels) == 0
     assert page.value("kafka_log_log_logendoffset", topic="demo", partition="0") == 2
     assert page.value("kafka_server_replicamanager_leadercount") == 1
     assert page.value("kafka_controller_kafkacontroller_activecontrollercount") == 1
@@ -105,11 +105,11 @@ def test_q35_metrics_count_what_clients_do(node: NodeProcess) -> None:
 def test_a_healthy_node_is_ready(node: NodeProcess) -> None:
     port = web_port(node)
     answer, text = ask(port, "/health/ready")
-    outcome = json.loads(text)
-    assert (answer.status, outcome["ready"], outcome["reasons"]) == (200, True, [])
-    assert outcome["quorum"]["state"] == "leader"
-    assert outcome["quorum"]["high_watermark"] == outcome["quorum"]["log_end_offset"] > 0
-    assert outcome["broker"]["state"] == "running"
+    health = json.loads(text)
+    assert (answer.status, health["ready"], health["reasons"]) == (200, True, [])
+    assert health["quorum"]["state"] == "leader"
+    assert health["quorum"]["high_watermark"] == health["quorum"]["log_end_offset"] > 0
+    assert health["broker"]["state"] == "running"
     answer, text = ask(port, "/health/live?verbose=1")
     assert (answer.status, json.loads(text)) == (200, {"live": True})
 
@@ -136,7 +136,7 @@ def test_http_is_off_unless_configured(tmp_path: Path) -> None:
 
 
 def start_with_http(quorum: Quorum, node_id: int) -> int:
-    """The port of its HTTP pages."""
+    """Start a node of the quorum; return the port of its HTTP pages."""
     errors = str(quorum.folder / f"errors-{node_id}.txt")
     quorum.nodes[node_id] = started = NodeProcess(
         None, quorum.file(node_id), "--http-port", "0", errors=errors, topics={}
@@ -155,10 +155,10 @@ def test_q11_a_controller_without_a_majority_is_not_ready(tmp_path: Path) -> Non
         port = start_with_http(quorum, first)
         assert ask(port, "/health/live")[0].status == 200
         answer, text = ask(port, "/health/ready")
-        outcome = json.loads(text)
-        assert (answer.status, outcome["ready"]) == (503, False)
-        assert outcome["reasons"] == ["this node knows no leader of the quorum"]
-        assert (outcome["quorum"]["leader_id"], outcome["quorum"]["high_watermark"]) == (-1, -1)
+        health = json.loads(text)
+        assert (answer.status, health["ready"]) == (503, False)
+        assert health["reasons"] == ["this node knows no leader of the quorum"]
+        assert (health["quorum"]["leader_id"], health["quorum"]["high_watermark"]) == (-1, -1)
         quorum.start(second)
         wait_for_status(port, 200)
         broker_port = start_with_http(quorum, BROKER)
@@ -166,22 +166,22 @@ def test_q11_a_controller_without_a_majority_is_not_ready(tmp_path: Path) -> Non
         wait_for_status(port, 503)
         assert Metrics(port).value("kafka_controller_kafkacontroller_activecontrollercount") == 0
         answer, text = ask(broker_port, "/health/ready")
-        outcome = json.loads(text)
-        assert (answer.status, outcome["broker"]["state"]) == (200, "running")
+        health = json.loads(text)
+        assert (answer.status, health["broker"]["state"]) == (200, "running")
         assert "kafka_server_brokermetadatametrics" in Metrics(broker_port).text
     finally:
         quorum.end()
 
 
 def wait_for_status(port: int, status: int) -> None:
-    """Repeat the request for readiness until its status is this."""
+    """Wait until the page for readiness has this status."""
     deadline = Deadline(LIMIT_S)
     while (found := ask(port, "/health/ready")[0].status) != status:
         assert not deadline.is_over, f"the status is still {found}"
 
 
 def test_request_times_have_kafkas_metric_names(node: NodeProcess) -> None:
-    """A fetch without data takes its maximum wait; quick requests take 0 ms."""
+    """A fetch without data takes its maximum wait; quick requests take less than a test."""
     port = web_port(node)
     name = "kafka_network_requestmetrics_totaltimems"
     wait_ms = 200
@@ -198,8 +198,8 @@ def test_request_times_have_kafkas_metric_names(node: NodeProcess) -> None:
     assert 0 <= quick < LIMIT_S * 1000
 
 
-#: Metrics of a node, without the JVM's, in the queries of Strimzi's dashboards strimzi-kraft and
-#: strimzi-kafka and of its alerts for Kafka.
+#: The metrics, except the JVM's, that Strimzi's dashboards strimzi-kraft and strimzi-kafka and its
+#: alerts for Kafka query.
 ON_DASHBOARDS = """
 kafka_cluster_partition_atminisr kafka_cluster_partition_replicascount
 kafka_cluster_partition_underminisr kafka_controller_controllerstats_uncleanleaderelections_total
@@ -230,5 +230,4 @@ kafka_server_socket_server_metrics_connection_count process_open_fds
 
 
 def test_public_dashboards_find_their_metrics() -> None:
-    outcome = {family.name for family in FAMILIES}
-    assert set(ON_DASHBOARDS.split()) - outcome == set()
+    assert set(ON_DASHBOARDS.split()) - {family.name for family in FAMILIES} == set()

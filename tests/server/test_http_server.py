@@ -1,4 +1,4 @@
-"""The HTTP server by itself, in virtual time: requests, slices and slow clients."""
+"""The HTTP server without a node, in virtual time: requests, slices and slow clients."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 LARGE = 4 << 20
 
 
-class Hosted:
+class HostedHttpServer:
     """A server whose turns are run by the test."""
 
     def __init__(self) -> None:
@@ -70,10 +70,10 @@ class Hosted:
 
 
 @pytest.fixture
-def host() -> Iterator[Hosted]:
-    made = Hosted()
-    yield made
-    made.close()
+def host() -> Iterator[HostedHttpServer]:
+    host = HostedHttpServer()
+    yield host
+    host.close()
 
 
 def get(path: str, *fields: str) -> bytes:
@@ -103,22 +103,22 @@ def test_request_heads_are_parsed(head: bytes, expected: HttpRequest | int) -> N
 
 @given(st.binary(max_size=200))
 def test_any_head_is_parsed_or_refused(head: bytes) -> None:
-    found = parse(head)
-    assert isinstance(found, HttpRequest) or found in {400, 405, 505}
+    parsed = parse(head)
+    assert isinstance(parsed, HttpRequest) or parsed in {400, 405, 505}
 
 
-def test_a_connection_may_repeat_and_pipeline_requests(host: Hosted) -> None:
+def test_a_connection_may_repeat_and_pipeline_requests(host: HostedHttpServer) -> None:
     with host.connect() as client:
         assert host.ask(client, get("/a")).endswith(b"\r\n\r\nthis is /a\n")
-        outcome = host.ask(client, get("/b") + get("/c") + get("/none", "Connection: close"))
-        while not outcome.endswith(b"404 Not Found\n"):
-            outcome += host.ask(client, b"")
-        words = {b"is /b": 1, b"is /c": 1, b"keep-alive": 2, b"close": 1}
-        assert {word: outcome.count(word) for word in words} == words
+        received = host.ask(client, get("/b") + get("/c") + get("/none", "Connection: close"))
+        while not received.endswith(b"404 Not Found\n"):
+            received += host.ask(client, b"")
+        counts = {b"is /b": 1, b"is /c": 1, b"keep-alive": 2, b"close": 1}
+        assert {word: received.count(word) for word in counts} == counts
         assert client.recv(1) == b""
 
 
-def test_a_request_may_arrive_in_pieces(host: Hosted) -> None:
+def test_a_request_may_arrive_in_pieces(host: HostedHttpServer) -> None:
     with host.connect() as client:
         request = get("/a")
         client.sendall(request[:9])
@@ -127,7 +127,7 @@ def test_a_request_may_arrive_in_pieces(host: Hosted) -> None:
         assert host.ask(client, request[9:]).endswith(b"this is /a\n")
 
 
-def test_a_long_page_is_built_over_several_turns(host: Hosted) -> None:
+def test_a_long_page_is_built_over_several_turns(host: HostedHttpServer) -> None:
     with host.connect() as client:
         client.sendall(get("/sliced"))
         turns = 0
@@ -140,20 +140,20 @@ def test_a_long_page_is_built_over_several_turns(host: Hosted) -> None:
 
 
 def test_an_error_in_a_page_fails_only_that_page(
-    host: Hosted, capsys: pytest.CaptureFixture[str]
+    host: HostedHttpServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with host.connect() as client:
         assert host.ask(client, get("/broken")).startswith(b"HTTP/1.1 500 ")
         assert "ZeroDivisionError" in capsys.readouterr().err
 
 
-def test_a_head_without_an_end_is_refused(host: Hosted) -> None:
+def test_a_head_without_an_end_is_refused(host: HostedHttpServer) -> None:
     with host.connect() as client:
         head = b"GET / HTTP/1.1\r\nX: " + b"a" * MAX_HEAD
         assert host.ask(client, head).startswith(b"HTTP/1.1 431 ")
 
 
-def test_slow_clients_are_disconnected(host: Hosted) -> None:
+def test_slow_clients_are_disconnected(host: HostedHttpServer) -> None:
     """Clients that are slow to send a request, or to receive the response."""
     with host.connect() as slow_sender, host.connect() as slow_receiver:
         slow_sender.sendall(b"GET / HT")
@@ -176,7 +176,7 @@ def test_slow_clients_are_disconnected(host: Hosted) -> None:
         assert received < LARGE
 
 
-def test_a_large_page_arrives_complete(host: Hosted) -> None:
+def test_a_large_page_arrives_complete(host: HostedHttpServer) -> None:
     with host.connect() as client:
         client.sendall(get("/large", "Connection: close"))
         received = 0
@@ -194,7 +194,7 @@ def test_a_large_page_arrives_complete(host: Hosted) -> None:
         assert received > LARGE
 
 
-def test_the_number_of_connections_is_limited(host: Hosted) -> None:
+def test_the_number_of_connections_is_limited(host: HostedHttpServer) -> None:
     clients = [host.connect() for _ in range(MAX_CONNECTIONS)]
     with host.connect() as one_too_many:
         assert one_too_many.recv(1) == b""

@@ -11,14 +11,14 @@ import pytest
 from kraftlog.server.io_thread import IOThread, IOThreads
 from kraftlog.types import Now
 from tests.patience import LIMIT_S
-from tests.server.crowded import no_room_for_threads
+from tests.server.without_threads import threads_cannot_start
 
 NOW = Now(5, 6)
 
 
 def test_jobs_run_in_order_and_report_on_the_loop() -> None:
     io_thread = IOThread("test")
-    outcome: list[tuple[Any, BaseException | None, Now]] = []
+    reports: list[tuple[Any, BaseException | None, Now]] = []
     workers: set[str] = set()
 
     def job(number: int) -> int:
@@ -26,15 +26,15 @@ def test_jobs_run_in_order_and_report_on_the_loop() -> None:
         return 1 // number
 
     for number in (1, 0, 1):
-        io_thread.submit(lambda n=number: job(n), lambda *what: outcome.append(what))  # type: ignore[misc]  # mypy gives a default no type
-    while len(outcome) < 3:
+        io_thread.submit(lambda n=number: job(n), lambda *report: reports.append(report))  # type: ignore[misc]  # mypy gives a default no type
+    while len(reports) < 3:
         assert select.select([io_thread.ready_fd], [], [], LIMIT_S)[0]
         io_thread.deliver(NOW)
     io_thread.deliver(NOW)
     io_thread.close()
-    assert [result for result, _, _ in outcome] == [1, None, 1]
-    assert [type(error) for _, error, _ in outcome] == [type(None), ZeroDivisionError, type(None)]
-    assert {now for _, _, now in outcome} == {NOW}
+    assert [result for result, _, _ in reports] == [1, None, 1]
+    assert [type(error) for _, error, _ in reports] == [type(None), ZeroDivisionError, type(None)]
+    assert {now for _, _, now in reports} == {NOW}
     assert workers == {"test"}
 
 
@@ -56,23 +56,27 @@ def test_unused_threads_close() -> None:
 def test_finish_waits_for_jobs_and_delivers_their_results() -> None:
     """A flush without a reported result may have failed, so its log does not count as clean."""
     io_threads = IOThreads()
-    outcome: list[int] = []
+    results: list[int] = []
     may_end = threading.Event()
 
     def ended(result: int, _: BaseException | None, __: Now) -> None:
-        outcome.append(result)
+        results.append(result)
         if result < 3:
             io_threads.data.submit(
                 lambda: result + 2, ended
             )  # finish does not wait for a job that a callback submits
 
-    io_threads.data.submit(lambda: [1, may_end.wait(LIMIT_S)][0], ended)
+    def first() -> int:
+        may_end.wait(LIMIT_S)
+        return 1
+
+    io_threads.data.submit(first, ended)
     io_threads.data.submit(lambda: 2, ended)
     may_end.set()
     io_threads.finish(NOW)
-    assert outcome == [1, 2]
+    assert results == [1, 2]
     io_threads.finish(NOW)
-    assert outcome == [1, 2, 3, 4]
+    assert results == [1, 2, 3, 4]
     io_threads.close()
 
 
@@ -89,15 +93,15 @@ def test_finish_waits_for_the_jobs_of_every_thread() -> None:
 
 def test_no_thread_waits_for_another() -> None:
     io_threads = IOThreads()
-    outcome: list[str] = []
+    ended: list[str] = []
     may_end = threading.Event()
-    io_threads.data.submit(lambda: may_end.wait(LIMIT_S), lambda *_: outcome.append("data"))
-    io_threads.maintenance.submit(lambda: may_end.wait(LIMIT_S), lambda *_: outcome.append("other"))
-    io_threads.quorum.submit(lambda: None, lambda *_: outcome.append("quorum"))
-    while not outcome:
+    io_threads.data.submit(lambda: may_end.wait(LIMIT_S), lambda *_: ended.append("data"))
+    io_threads.maintenance.submit(lambda: may_end.wait(LIMIT_S), lambda *_: ended.append("other"))
+    io_threads.quorum.submit(lambda: None, lambda *_: ended.append("quorum"))
+    while not ended:
         assert select.select([io_threads.ready_fd], [], [], LIMIT_S)[0]
         io_threads.deliver(NOW)
-    assert outcome == ["quorum"]
+    assert ended == ["quorum"]
     may_end.set()
     io_threads.close()
 
@@ -128,26 +132,26 @@ def test_threads_run_only_when_needed() -> None:
 def test_jobs_run_on_the_loop_if_no_thread_can_be_started(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """The job runs on the loop; the next job tries again to start the thread."""
+    """Each job tries again to start the thread."""
     io_thread = IOThread("test")
-    outcome: list[tuple[str, BaseException | None]] = []
+    results: list[tuple[str, BaseException | None]] = []
 
     def submit() -> None:
         io_thread.submit(
             lambda: threading.current_thread().name,
-            lambda result, error, _: outcome.append((result, error)),
+            lambda result, error, _: results.append((result, error)),
         )
 
-    with no_room_for_threads():
+    with threads_cannot_start():
         submit()
         submit()
-    assert not outcome, "results are delivered later, on the loop"
+    assert not results, "results are delivered later, on the loop"
     io_thread.deliver(NOW)
     submit()
-    while len(outcome) < 3:
+    while len(results) < 3:
         assert select.select([io_thread.ready_fd], [], [], LIMIT_S)[0]
         io_thread.deliver(NOW)
     io_thread.close()
     loop_thread = threading.current_thread().name
-    assert outcome == [(loop_thread, None), (loop_thread, None), ("test", None)]
+    assert results == [(loop_thread, None), (loop_thread, None), ("test", None)]
     assert capfd.readouterr().err == "cannot start the I/O thread test: can't start new thread\n"

@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     import pytest
 
 
-JOINS = "controller.quorum.auto.join.enable=true\n"
+AUTO_JOIN = "controller.quorum.auto.join.enable=true\n"
 
 
 def test_r12_controllers_join_automatically(tmp_path: Path) -> None:
-    """With auto-join: a quorum of one becomes one of three, and a wiped voter is replaced."""
+    """A quorum of one becomes a quorum of three, and a voter whose disk is lost is replaced."""
     quorum = Quorum(tmp_path, dynamic=True)
     for node_id in CONTROLLERS:
         with open(quorum.file(node_id), "a", encoding="utf-8") as file:
-            file.write(JOINS)
+            file.write(AUTO_JOIN)
     try:
         quorum.start(*CONTROLLERS, BROKER)
         admin = admin_of(quorum)
@@ -44,9 +44,9 @@ def test_r12_controllers_join_automatically(tmp_path: Path) -> None:
         quorum.kill(lost)
         shutil.rmtree(quorum.data(lost))
         format_node(quorum.file(lost), "--no-initial-controllers")
-        before = directories(quorum)
+        before = directory_ids(quorum)
         quorum.start(lost)
-        await_voters(quorum, CONTROLLERS, lambda: directories(quorum).get(lost) != before[lost])
+        await_voters(quorum, CONTROLLERS, lambda: directory_ids(quorum).get(lost) != before[lost])
         quorum.kill(CONTROLLERS[0])
         create(admin, "after")
         expect_topics(admin, {"before", "after"})
@@ -58,24 +58,24 @@ def test_r12_one_node_grows_to_three_and_five_by_starting_nodes(tmp_path: Path) 
     """Each new node knows only the first one's address. Then two of the five are lost."""
     quorum = Quorum(tmp_path, dynamic=True)
     first, *others = CONTROLLERS
-    more = (11, 12)
+    added = (11, 12)
     try:
         quorum.start(first, BROKER)
         admin = admin_of(quorum)
         create(admin, "of-one")
         for node_id in others:
             with open(quorum.file(node_id), "a", encoding="utf-8") as file:
-                file.write(JOINS)
+                file.write(AUTO_JOIN)
         quorum.start(*others)
         await_voters(quorum, CONTROLLERS)
         create(admin, "of-three")
-        quorum.add(*more, template=CONTROLLER_FILE + JOINS)
-        await_voters(quorum, (*CONTROLLERS, *more))
+        quorum.add(*added, template=CONTROLLER_FILE + AUTO_JOIN)
+        await_voters(quorum, (*CONTROLLERS, *added))
         create(admin, "of-five")
         quorum.kill(first)
-        quorum.kill(more[0])
-        create(admin, "of-the-rest")
-        expect_topics(admin, {"of-one", "of-three", "of-five", "of-the-rest"})
+        quorum.kill(added[0])
+        create(admin, "of-the-last-three")
+        expect_topics(admin, {"of-one", "of-three", "of-five", "of-the-last-three"})
     finally:
         quorum.end()
 
@@ -83,12 +83,12 @@ def test_r12_one_node_grows_to_three_and_five_by_starting_nodes(tmp_path: Path) 
 def test_r12_a_removed_controller_joins_only_when_it_is_added(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also after a restart. With an emptied disk it joins automatically again."""
+    """Restarting it does not add it. With a new, empty directory it joins automatically again."""
     quorum = Quorum(tmp_path, dynamic=True)
     removed = CONTROLLERS[2]
     for node_id in CONTROLLERS:
         with open(quorum.file(node_id), "a", encoding="utf-8") as file:
-            file.write(JOINS)
+            file.write(AUTO_JOIN)
     try:
         quorum.start(*CONTROLLERS, BROKER)
         shell = Shell(quorum.address, capsys, monkeypatch, tmp_path)
@@ -99,7 +99,7 @@ def test_r12_a_removed_controller_joins_only_when_it_is_added(
             quorum.kill(removed)
             quorum.start(removed)
             await_line(quorum, removed, "kraftlog quorum add-controller")
-            assert tuple(directories(quorum)) == CONTROLLERS[:2]
+            assert tuple(directory_ids(quorum)) == CONTROLLERS[:2]
             shell.run("quorum add-controller", "--command-config", quorum.file(removed))
             await_voters(quorum, CONTROLLERS)
         shell.run(f"quorum remove-controller -i {removed}")
@@ -113,11 +113,11 @@ def test_r12_a_removed_controller_joins_only_when_it_is_added(
 
 
 def await_line(quorum: Quorum, node_id: int, text: str) -> None:
-    """Wait until this run of the node has logged it."""
+    """Wait until the node has logged this."""
     until(lambda: text in (quorum.folder / f"errors-{node_id}.txt").read_text(), expected=True)
 
 
-def directories(quorum: Quorum) -> dict[int, str]:
+def directory_ids(quorum: Quorum) -> dict[int, str]:
     """The directory ids of the voters, by node id."""
     return {it["id"]: it["directoryId"] for it in described(quorum)["CurrentVoters"]}
 
@@ -126,5 +126,5 @@ def await_voters(
     quorum: Quorum, ids: tuple[int, ...], is_done: Callable[[], bool] = lambda: True
 ) -> None:
     deadline = Deadline(LIMIT_S)
-    while tuple(sorted(directories(quorum))) != ids or not is_done():
+    while tuple(sorted(directory_ids(quorum))) != ids or not is_done():
         assert not deadline.is_over, described(quorum)

@@ -31,7 +31,8 @@ def send(client: RawClient, key: int, request: Message) -> None:
     client.send(b"".join(request_frame(APIS[key], VERSIONS[key], 1, "raw", request)))
 
 
-def take(client: RawClient, key: int) -> Any:
+def receive(client: RawClient, key: int) -> Any:
+    """The next response of a client, which must be of this API."""
     answer = client.answer()
     assert answer is not None, "the node closed the connection"
     api, version = APIS[key], VERSIONS[key]
@@ -40,7 +41,7 @@ def take(client: RawClient, key: int) -> Any:
 
 def ask(client: RawClient, key: int, request: Message) -> Any:
     send(client, key, request)
-    return take(client, key)
+    return receive(client, key)
 
 
 def join(member_id: str) -> JoinGroupRequest:
@@ -69,16 +70,16 @@ def members(node: NodeProcess) -> Iterator[list[RawClient]]:
 
 
 def first_ids(members: list[RawClient]) -> list[str]:
-    """The member ids to join with, once the coordinator is available."""
+    """Request a member id for each client; wait until the coordinator is available."""
     ids: list[str] = []
     for client in members:
-        while (outcome := ask(client, ApiKey.JOIN_GROUP, join(""))).error_code in {
+        while (response := ask(client, ApiKey.JOIN_GROUP, join(""))).error_code in {
             ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
             ErrorCode.NOT_COORDINATOR,
         }:
             pass
-        assert outcome.error_code == ErrorCode.MEMBER_ID_REQUIRED
-        ids.append(outcome.member_id)
+        assert response.error_code == ErrorCode.MEMBER_ID_REQUIRED
+        ids.append(response.member_id)
     return ids
 
 
@@ -95,18 +96,22 @@ def test_a_thousand_members_join_and_get_their_assignments(
     with RawClient(node.port) as other:
         other.round_trip()  # while they wait for the existing member
     send(members[0], ApiKey.JOIN_GROUP, join(ids[0]))
-    joined = [take(client, ApiKey.JOIN_GROUP) for client in members]
-    assert {(outcome.error_code, outcome.generation_id) for outcome in joined} == {
+    responses = [receive(client, ApiKey.JOIN_GROUP) for client in members]
+    assert {(response.error_code, response.generation_id) for response in responses} == {
         (ErrorCode.NONE, 2)
     }
-    assert [outcome.member_id for outcome in joined] == ids
-    leader = joined[0].leader
-    outcome = joined[ids.index(leader)]
-    assert {member.member_id for member in outcome.members} == set(ids)
+    assert [response.member_id for response in responses] == ids
+    leader = responses[0].leader
+    response = responses[ids.index(leader)]
+    assert {member.member_id for member in response.members} == set(ids)
     for client, member_id in zip(members, ids, strict=True):
-        theirs = [SyncGroupRequestAssignment(member_id=i, assignment=i.encode()) for i in ids]
-        send(client, ApiKey.SYNC_GROUP, sync(member_id, 2, theirs if member_id == leader else []))
+        assignments = [SyncGroupRequestAssignment(member_id=i, assignment=i.encode()) for i in ids]
+        send(
+            client,
+            ApiKey.SYNC_GROUP,
+            sync(member_id, 2, assignments if member_id == leader else []),
+        )
     for client, member_id in zip(members, ids, strict=True):
-        assert take(client, ApiKey.SYNC_GROUP).assignment == member_id.encode()
+        assert receive(client, ApiKey.SYNC_GROUP).assignment == member_id.encode()
     assert resident_kib(node) < 200_000
     assert node.stop() == 0

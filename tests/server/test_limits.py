@@ -47,15 +47,15 @@ def server(host: VirtualHost, clock: Clock) -> Iterator[Server]:
 @pytest.fixture
 def connect(server: Server) -> Iterator[Connect]:
     port = listen(server)
-    made: list[socket.socket] = []
+    sockets: list[socket.socket] = []
 
     def connect_client() -> socket.socket:
-        made.append(socket.create_connection(("127.0.0.1", port), LIMIT_S))
+        sockets.append(socket.create_connection(("127.0.0.1", port), LIMIT_S))
         run_turn(server)
-        return made[-1]
+        return sockets[-1]
 
     yield connect_client
-    for sock in made:
+    for sock in sockets:
         sock.close()
 
 

@@ -1,8 +1,7 @@
 """P6-P8 on real processes: reads at every node, while leaders and followers are paused and killed.
 
-The checker judges the clients' history: linearizable reads must be so at every node. After a write
-of unknown outcome, which a node may still execute, even twice, the writer changes to another
-config.
+The checker judges the clients' history. A write whose outcome is unknown may still be executed
+later, even twice; the writer never writes that config again, but changes to another one.
 """
 
 from __future__ import annotations
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
 
     from kraftlog.wire.schema import Message
 
+#: The config of a client metrics resource that is written and read, and its smallest valid value.
 KEY, SMALLEST = "interval.ms", 100
 #: After this time a client gives up an operation; the writer then uses another node.
 TIMEOUT_S = 3.0
@@ -62,22 +62,26 @@ class History:
     """Runs a writer and readers at every node, and records their operations."""
 
     def __init__(self, cluster: LocalCluster) -> None:
-        self.addresses = {node: cluster.rows[node][2] for node in NODES}
+        self.addresses = {node: cluster.address(node) for node in NODES}
         self.linearizable: list[Operation] = []
+        #: The keys and values of reads that are not linearizable, so they may be stale.
         self.stale: list[tuple[str, str]] = []
         #: The keys and values that the writer has sent, and the keys of acknowledged writes.
         self.written: set[tuple[str, str]] = set()
         self.acknowledged: list[str] = []
         self.writes = 0
         self.reads = dict.fromkeys(NODES, 0)
-        #: The names of the configs written so far; the writer changes the last one.
+        #: The names of the resources written so far; the writer changes the last one.
         self.keys = ["c0"]
         self._lock = Lock()
         self._stopped = Event()
         jobs: list[tuple[Callable[..., None], tuple[Any, ...]]] = [(self._write_on, ())]
-        jobs += [(self._read_on, (node, True)) for node in NODES]
-        jobs += [(self._read_on, (node, False)) for node in NODES]
-        self._threads = [Thread(target=job, args=words) for job, words in jobs]
+        jobs += [
+            (self._read_on, (node, linearizable))
+            for linearizable in (True, False)
+            for node in NODES
+        ]
+        self._threads = [Thread(target=job, args=arguments) for job, arguments in jobs]
 
     def __enter__(self) -> History:
         for thread in self._threads:
@@ -194,7 +198,8 @@ def value_in(response: Any) -> str:
 
 
 def leader_of(cluster: LocalCluster, *asked: int) -> int:
-    servers = ",".join([cluster.rows[node][2] for node in asked])
+    """The quorum's leader, as one of the asked nodes reports it."""
+    servers = ",".join([cluster.address(node) for node in asked])
     with Client(servers, timeout_s=LIMIT_S) as client:
         return client.describe_quorum().leader_id
 
@@ -208,13 +213,13 @@ def test_p8_reads_are_linearizable_while_nodes_are_paused_and_killed(
         others = [node for node in NODES if node != leader]
         cluster.pause(leader)
         history.await_progress(*others)
-        cluster.go_on(leader)
+        cluster.resume(leader)
         history.await_progress(*NODES)
         leader = leader_of(cluster, *NODES)
         first, second = [node for node in NODES if node != leader]
         cluster.pause(first)
         history.await_progress(leader, second)
-        cluster.go_on(first)
+        cluster.resume(first)
         cluster.kill(leader)
         history.await_progress(first, second)
         cluster.restart(leader)
@@ -236,8 +241,8 @@ def test_p7_commands_read_linearizably_at_a_follower(
     cluster: LocalCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     leader = leader_of(cluster, *NODES)
-    follower = cluster.rows[min(node for node in NODES if node != leader)][2]
-    with Client(cluster.rows[leader][2], timeout_s=LIMIT_S) as client:
+    follower = cluster.address(min(node for node in NODES if node != leader))
+    with Client(cluster.address(leader), timeout_s=LIMIT_S) as client:
         for number in range(5):
             client.create_topic(f"t{number}", configs={"retention.ms": 1000 + number})
             words = ["--consistency", "linearizable", "--bootstrap-server", follower]

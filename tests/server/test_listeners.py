@@ -59,7 +59,7 @@ def test_java_works_through_the_second_listener(outside: str, jvm: Driver) -> No
     assert clients.java_consume(jvm, outside, 2) == [b"a", b"b"]
     assert clients.java_consume_in_group(jvm, outside, 2) == [b"a", b"b"]
     shown = jvm.tool(
-        clients.JAVA + "ClusterTool", "list-endpoints", "--bootstrap-server", outside
+        clients.KAFKA_TOOLS + "ClusterTool", "list-endpoints", "--bootstrap-server", outside
     ).ok()
     assert [line.split()[:3] for line in shown.stdout.splitlines()[1:]] == [
         ["1", "127.0.0.1", outside.rpartition(":")[2]]

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from tests.server import clients
-from tests.server.clients import JAVA, produce_all
+from tests.server.clients import KAFKA_TOOLS, produce_all
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 def test_kafkas_tool_deletes_records(node: NodeProcess, jvm: Driver, tmp_path: Path) -> None:
     produce_all(node.address, [b"%d" % number for number in range(10)])
-    wanted = {"version": 1, "partitions": [{"topic": "demo", "partition": 0, "offset": 7}]}
+    deletions = {"version": 1, "partitions": [{"topic": "demo", "partition": 0, "offset": 7}]}
     file = tmp_path / "offsets.json"
-    file.write_text(json.dumps(wanted))
+    file.write_text(json.dumps(deletions))
     words = ("--bootstrap-server", node.address, "--offset-json-file", str(file))
-    shown = jvm.tool(JAVA + "DeleteRecordsCommand", *words).ok().stdout
+    shown = jvm.tool(KAFKA_TOOLS + "DeleteRecordsCommand", *words).ok().stdout
     assert "partition: demo-0\tlow_watermark: 7" in shown
     assert clients.java_offset(jvm, node.address, "-2") == "demo:0:7"
 
@@ -31,7 +31,7 @@ def test_kafkas_tool_describes_log_directories(
 ) -> None:
     produce_all(node.address, [b"x" * 1000] * 10)
     words = ("--bootstrap-server", node.address, "--describe", "--topic-list", "demo")
-    shown = jvm.tool(JAVA + "LogDirsCommand", *words).ok().stdout
+    shown = jvm.tool(KAFKA_TOOLS + "LogDirsCommand", *words).ok().stdout
     [line] = [line for line in shown.splitlines() if line.startswith("{")]
     [broker] = json.loads(line)["brokers"]
     [directory] = broker["logDirs"]
@@ -47,18 +47,18 @@ def test_kafkas_tool_describes_producers(node: NodeProcess, jvm: Driver) -> None
     produce_all(node.address, [b"x"] * 5, **{"enable.idempotence": True})
     words = ("--bootstrap-server", node.address, "describe-producers")
     shown = jvm.tool(
-        JAVA + "TransactionsCommand", *words, "--topic", "demo", "--partition", "0"
+        KAFKA_TOOLS + "TransactionsCommand", *words, "--topic", "demo", "--partition", "0"
     ).ok()
     head, row = [line.split() for line in shown.stdout.splitlines() if line.strip()]
-    outcome = dict(zip(head, row, strict=True))
-    assert (outcome["ProducerEpoch"], outcome["LastSequence"]) == ("0", "4")
-    assert outcome["CurrentTransactionStartOffset"] == "None"
+    producer = dict(zip(head, row, strict=True))
+    assert (producer["ProducerEpoch"], producer["LastSequence"]) == ("0", "4")
+    assert producer["CurrentTransactionStartOffset"] == "None"
 
 
 def test_kafkas_idempotent_producer_works(node: NodeProcess, jvm: Driver) -> None:
     """With its default settings: five requests in flight."""
     shown = jvm.tool(
-        JAVA + "ProducerPerformance",
+        KAFKA_TOOLS + "ProducerPerformance",
         *("--bootstrap-server", node.address, "--topic", "demo", "--throughput", "-1"),
         *("--num-records", "20000", "--record-size", "200"),
         *("--command-property", "linger.ms=0", "batch.size=2000"),

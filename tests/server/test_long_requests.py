@@ -37,12 +37,13 @@ def deletion(topic: str) -> DeleteTopicsRequest:
 
 
 def code_of(client: RawClient, api_key: int) -> int:
-    """The result of the only topic in the next response."""
+    """The error code of the only topic in the next response."""
     answer = client.answer()
     assert answer is not None
     api = APIS[api_key]
-    outcome: Any = decode(api.response(), VERSIONS[api_key], answer[1][1:])  # no tags in its header
-    [topic] = outcome.topics if api_key == ApiKey.CREATE_TOPICS else outcome.responses
+    body = answer[1][1:]  # after the empty tagged fields of the header
+    response: Any = decode(api.response(), VERSIONS[api_key], body)
+    [topic] = response.topics if api_key == ApiKey.CREATE_TOPICS else response.responses
     return int(topic.error_code)
 
 
@@ -68,9 +69,9 @@ def test_a_client_may_disconnect_during_a_large_request(node: NodeProcess) -> No
 
 
 def test_large_topics_are_created_and_deleted_beside_other_requests(node: NodeProcess) -> None:
-    """Two clients create and delete such topics; other requests are served in between."""
+    """Two clients each create and delete a topic; a third client is served meanwhile."""
     with RawClient(node.port) as one, RawClient(node.port) as two, RawClient(node.port) as other:
-        for client, name in ((one, "one"), (two, "two")):
+        for client, name in ((one, "large-1"), (two, "large-2")):
             client.send(
                 frame(1, ApiKey.CREATE_TOPICS, creation(name, 2_000))
                 + frame(2, ApiKey.DELETE_TOPICS, deletion(name))

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 @pytest.fixture
 def server() -> Iterator[Server]:
     host = make_host()
-    made = Server(IOThreads(), WorkerProcess(), max_frame=1 << 20, max_connections=8)
-    made.set_node(host.node, host.runner)
-    yield made
-    made._close_all()
+    server = Server(IOThreads(), WorkerProcess(), max_frame=1 << 20, max_connections=8)
+    server.set_node(host.node, host.runner)
+    yield server
+    server._close_all()
     host.deliver()  # a flush in progress ends before the logs are closed
     host.runner.close()
 
@@ -58,7 +58,7 @@ def test_a_listener_pauses_after_a_failed_accept(
     with socket.create_connection(("127.0.0.1", port)):
         assert (fd, EPOLLIN) not in server.epoll.poll(0)
         assert server.accept_paused_until_ms == now.monotonic_ms + ACCEPT_PAUSE_MS
-        server.accept_paused_until_ms = 0  # the time is over
+        server.accept_paused_until_ms = 0  # as after the pause
         server.turn()
         server.turn()
         assert len(server.connections) == 1
@@ -91,11 +91,11 @@ def test_v5_clients_are_refused_before_unfencing_and_controllers_are_not(
     socket.create_connection(("127.0.0.1", ports[CONTROLLER])).close()
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", ports[BROKER]))
-    is_ready = partial(Pages(server).page, "/health/ready", read_clock())
-    assert [getattr(is_ready(), "status", None), server.is_open] == [503, False]
+    request_readiness = partial(Pages(server).page, "/health/ready", read_clock())
+    assert [getattr(request_readiness(), "status", None), server.is_open] == [503, False]
     server.open_client_listeners()
     socket.create_connection(("127.0.0.1", ports[BROKER])).close()
-    assert [getattr(is_ready(), "status", None), server.is_open] == [200, True]
+    assert [getattr(request_readiness(), "status", None), server.is_open] == [200, True]
 
 
 def test_a_port_taken_during_startup_is_reported(server: Server) -> None:

@@ -46,7 +46,7 @@ def connect(server: Server) -> Iterator[Connect]:
 
 
 def send_all(server: Server, peer: Peer, data: bytes) -> int:
-    """Send as much as the node receives."""
+    """Send the data, until the node receives no more; return the number of sent bytes."""
     peer.sock.setblocking(False)
     sent = idle_turns = 0
     while sent < len(data) and idle_turns < 20:
@@ -75,9 +75,9 @@ def test_an_announced_length_uses_no_memory(server: Server, connect: Connect) ->
 
 def test_a_large_frame_in_parts_is_served(server: Server, connect: Connect) -> None:
     peer = connect()
-    whole = produce(1, bytes(900_000)) + produce(2, b"behind")
-    for at in range(0, len(whole), 50_000):
-        send_all(server, peer, whole[at : at + 50_000])
+    whole = produce(1, bytes(900_000)) + produce(2, b"second")
+    for start in range(0, len(whole), 50_000):
+        send_all(server, peer, whole[start : start + 50_000])
     turn_until(server, lambda: len(peer.answered()) == 2)
     assert peer.answered() == [1, 2]
     assert server.memory.used == peer.connection.charged == 0
@@ -128,16 +128,16 @@ def test_at_the_limit_only_large_users_wait(server: Server, connect: Connect) ->
 def test_concurrent_large_requests_at_the_limit_are_all_served(
     server: Server, connect: Connect
 ) -> None:
-    """One connection continues at a time. The clock stands still, so none is closed as idle."""
+    """At the limit, one connection at a time continues. No time passes, so none is idle."""
     peers = [connect() for _ in range(8)]
-    left = {peer: produce(1, bytes(900_000)) for peer in peers}
+    unsent = {peer: produce(1, bytes(900_000)) for peer in peers}
     for peer in peers:
         peer.sock.setblocking(False)
     has_waited = False
     for _ in range(1000):
-        for peer in left:
+        for peer in unsent:
             with suppress(BlockingIOError):
-                left[peer] = left[peer][peer.sock.send(left[peer][:50_000]) :]
+                unsent[peer] = unsent[peer][peer.sock.send(unsent[peer][:50_000]) :]
             server.dirty.append(peer.connection)
         server.turn()
         has_waited = has_waited or bool(server.memory.waiting)
@@ -153,20 +153,20 @@ def test_concurrent_large_requests_at_the_limit_are_all_served(
 def test_idle_connections_are_closed_to_free_memory(
     server: Server, connect: Connect, clock: Clock, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    gone = [connect() for _ in range(8)]
-    for peer in gone:
+    idle = [connect() for _ in range(8)]
+    for peer in idle:
         send_all(server, peer, struct.pack(">i", MAX_FRAME) + bytes(1 << 20))
     assert server.memory.waiting
     small = connect()
     clock.now_ns += MAINTENANCE_MS * 1_000_000
     send_all(server, small, api_versions(3))
-    assert len(server.connections) == len(gone) + 1
+    assert len(server.connections) == len(idle) + 1
     clock.now_ns += IDLE_MS * 1_000_000
     server.dirty.append(small.connection)
     server.node.needs_poll = True
     server.turn()
     assert small.connection.fd in server.connections
-    assert 1 < len(server.connections) < len(gone) + 1
+    assert 1 < len(server.connections) < len(idle) + 1
     assert not server.memory.is_low
     assert "been idle for 30 s" in capfd.readouterr().err
 
@@ -201,11 +201,11 @@ def test_a_paused_connection_is_not_closed_as_idle(
     server: Server, connect: Connect, clock: Clock
 ) -> None:
     server.memory.change(LIMIT)
-    gone, *others = [connect() for _ in range(4)]
-    unsent = {gone: memoryview(struct.pack(">i", MAX_FRAME) + bytes(SMALL_FRAME * 2))}
+    stalled, *others = [connect() for _ in range(4)]
+    unsent = {stalled: memoryview(struct.pack(">i", MAX_FRAME) + bytes(SMALL_FRAME * 2))}
     for _ in range(20):
         step(server, unsent, 40_000)
-    assert server.memory.exempt is gone.connection
+    assert server.memory.exempt is stalled.connection
     unsent |= {peer: memoryview(produce(1, bytes(900_000))) for peer in others}
     for _ in range(20):
         step(server, unsent, 200_000)
@@ -214,7 +214,7 @@ def test_a_paused_connection_is_not_closed_as_idle(
     server.node.needs_poll = True
     for _ in range(200):
         step(server, unsent, 200_000)
-    assert gone.connection.closed
+    assert stalled.connection.closed
     assert [peer.answered() for peer in others] == [[1]] * len(others)
 
 

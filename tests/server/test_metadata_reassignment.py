@@ -1,4 +1,4 @@
-"""R2: the reassignment tools, Kafka's and ours, move the metadata partition as any other.
+"""R2: the reassignment tools, Kafka's and ours, move the metadata partition like any other.
 
 Its replicas are the voters. Kafka's tool accepts only ids of brokers, so the new voters are brokers
 too.
@@ -33,7 +33,7 @@ process.roles=broker,controller
 node.id={node_id}
 listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:{port}
 controller.listener.names=CONTROLLER
-{known}
+{quorum}
 log.dirs={data}
 """
 
@@ -53,8 +53,8 @@ def quorum(tmp_path: Path) -> Iterator[Quorum]:
         quorum.end()
 
 
-def plan(folder: Path, *targets: int, topics: Sequence[str] = (METADATA_TOPIC,)) -> str:
-    """The path of a file with these targets."""
+def write_plan(folder: Path, *targets: int, topics: Sequence[str] = (METADATA_TOPIC,)) -> str:
+    """Write a reassignment of partition 0 of each topic to these targets; return the path."""
     file = folder / "plan.json"
     parts = [{"topic": topic, "partition": 0, "replicas": targets} for topic in topics]
     file.write_text(json.dumps({"version": 1, "partitions": parts}))
@@ -63,21 +63,21 @@ def plan(folder: Path, *targets: int, topics: Sequence[str] = (METADATA_TOPIC,))
 
 def voters(client: Client) -> tuple[int, ...]:
     """The ids of the voters; () while the quorum has target voters."""
-    found = client.describe_quorum()
-    return tuple(sorted([each.id for each in found.voters])) if found.targets is None else ()
+    quorum = client.describe_quorum()
+    return tuple(sorted([each.id for each in quorum.voters])) if quorum.targets is None else ()
 
 
 def test_r2_kafkas_tool_moves_the_metadata_partition(
     quorum: Quorum, jvm: Driver, tmp_path: Path
 ) -> None:
-    """Reassignments of it are executed, verified, listed and cancelled."""
+    """The tool executes, verifies, lists and cancels reassignments."""
 
     def run(*words: str) -> str:
         address = ("--bootstrap-server", quorum.address)
         return jvm.tool(CLASSES["kafka-reassign-partitions"], *address, *words).ok().stdout
 
     def reassign(action: str, *targets: int) -> str:
-        return run(f"--{action}", "--reassignment-json-file", plan(tmp_path, *targets))
+        return run(f"--{action}", "--reassignment-json-file", write_plan(tmp_path, *targets))
 
     with Client(quorum.address, timeout_s=LIMIT_S) as client:
         shown = reassign("execute", *COMBINED)
@@ -101,32 +101,32 @@ def test_r2_our_tool_moves_the_metadata_partition(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It takes controllers that are no brokers, in any order."""
+    """Our tool accepts controllers that are no brokers, in any order."""
     shell = Shell(quorum.address, capsys, monkeypatch, tmp_path)
 
-    def line(action: str, *targets: int, topics: Sequence[str] = (METADATA_TOPIC,)) -> str:
-        file = plan(tmp_path, *targets, topics=topics)
+    def command(action: str, *targets: int, topics: Sequence[str] = (METADATA_TOPIC,)) -> str:
+        file = write_plan(tmp_path, *targets, topics=topics)
         return f"reassign --{action} --reassignment-json-file {file}"
 
     with Client(quorum.address, timeout_s=LIMIT_S) as client:
-        shown = shell.run(line("execute", 12, 1, 11), "--wait")
+        shown = shell.run(command("execute", 12, 1, 11), "--wait")
         assert f"Successfully started partition reassignment for {NAME}" in shown
         assert voters(client) == (1, *COMBINED)
-        assert f"{NAME} is completed" in shell.run(line("verify", 12, 1, 11))
-        shown = shell.run(line("verify", *COMBINED), code=1)
+        assert f"{NAME} is completed" in shell.run(command("verify", 12, 1, 11))
+        shown = shell.run(command("verify", *COMBINED), code=1)
         assert f"{NAME} is not completed: the replicas are 1,11,12" in shown
-        refused = shell.fails(line("execute", 1), "--disallow-replication-factor-change")
+        refused = shell.fails(command("execute", 1), "--disallow-replication-factor-change")
         assert "The number of voters would change" in refused
-        assert "node 99 is neither a voter nor an observer" in shell.fails(line("execute", 99))
-        both = line("execute", BROKER, topics=(METADATA_TOPIC, "other"))
-        assert "put it into a file of its own" in shell.fails(both)
-        more = (1, *COMBINED, BROKER)
-        shell.run(line("execute", *more))
+        assert "node 99 is neither a voter nor an observer" in shell.fails(command("execute", 99))
+        two_topics = command("execute", BROKER, topics=(METADATA_TOPIC, "other"))
+        assert "put it into a file of its own" in shell.fails(two_topics)
+        with_broker = (1, *COMBINED, BROKER)
+        shell.run(command("execute", *with_broker))
         until(lambda: client.describe_quorum().waits_for, (BROKER,))
         listed = shell.run("reassign --list")
         assert f"{NAME}: replicas: 1,{BROKER},11,12. adding: {BROKER}." in listed
-        assert "still in progress" in shell.run(line("verify", *more), code=1)
-        cancelled = shell.run(line("cancel", *more))
+        assert "still in progress" in shell.run(command("verify", *with_broker), code=1)
+        cancelled = shell.run(command("cancel", *with_broker))
         assert f"cancelled partition reassignment for {NAME}" in cancelled
         assert "No partition reassignments found" in shell.run("reassign --list")
         assert voters(client) == (1, *COMBINED)

@@ -57,17 +57,17 @@ def test_q27_metadata_shows_the_topic_only_by_name(node: NodeProcess) -> None:
         [partition] = client.cluster.topic(METADATA_TOPIC).partitions
         assert (partition.leader, partition.replicas) == (1, (1,))
         until(lambda: client.describe_quorum().high_watermark > 0, True)
-        found = client.offsets(METADATA_TOPIC)[0].offset
-        assert found <= client.describe_quorum().high_watermark
-        assert found > 0
+        end = client.offsets(METADATA_TOPIC)[0].offset
+        assert end <= client.describe_quorum().high_watermark
+        assert end > 0
         assert client.offsets(METADATA_TOPIC, "earliest")[0].offset == 0
 
 
 def test_q27_librdkafka_reads_the_metadata_log(node: NodeProcess) -> None:
     with Client(node.address) as client:
         client.create_topic("later")
-    found = topics_in(read_by_librdkafka(node.address, "later"))
-    assert [name for name in found if not name.startswith("__")] == ["demo", "later"]
+    names = topics_in(read_by_librdkafka(node.address, "later"))
+    assert [name for name in names if not name.startswith("__")] == ["demo", "later"]
 
 
 def test_q27_our_consumer_reads_the_metadata_log(node: NodeProcess) -> None:
@@ -87,8 +87,8 @@ def test_q27_kafkas_console_consumer_reads_the_metadata_log(node: NodeProcess, j
     assert outcome.ok().stdout.count("\n") >= 8
 
 
-def test_q27_a_broker_that_is_no_voter_serves_it_too(tmp_path: Path) -> None:
-    """Metadata has the broker as leader, as clients cannot reach the replicas, the controllers."""
+def test_q27_a_broker_that_is_no_voter_serves_the_metadata_log(tmp_path: Path) -> None:
+    """Metadata names the broker as the leader: clients cannot reach the replicas, controllers."""
     quorum = Quorum(tmp_path)
     try:
         quorum.start(*CONTROLLERS, BROKER)
@@ -113,7 +113,7 @@ def test_q27_the_topic_cannot_be_changed(node: NodeProcess) -> None:
         with pytest.raises(RefusedError):
             client.alter_configs("topics", METADATA_TOPIC, {"retention.ms": "1"})
     with Client(node.address, timeout_s=1) as client:
-        # The client repeats both, as the error is retriable, until its time is over.
+        # The error is retriable, so the client repeats both requests until its timeout.
         with pytest.raises(ClientError):
             client.produce(METADATA_TOPIC, b"not a metadata record")
         with pytest.raises(ClientError):

@@ -1,4 +1,4 @@
-"""Logged reasons why a quorum or a node does not work: missing voters, a wrong cluster id."""
+"""Nodes log why there is no quorum: missing voters, or a wrong cluster id."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def await_line(quorum: Quorum, node_id: int, *words: str, count: int = 1) -> str
     deadline = Deadline(LIMIT_S)
     while True:
         text = (quorum.folder / f"errors-{node_id}.txt").read_text()
-        found = [line for line in text.splitlines() if all(word in line for word in words)]
-        if len(found) >= count:
-            return found[-1]
+        matching = [line for line in text.splitlines() if all(word in line for word in words)]
+        if len(matching) >= count:
+            return matching[-1]
         assert not deadline.is_over, text
         deadline.pause(0.1)
 
 
 def test_a_lone_controller_names_the_voters_that_it_misses(tmp_path: Path) -> None:
-    """It logs the leader once there is one, and missing voters again when it loses the quorum."""
+    """The node logs the leader once there is one, and the missing voters again after losing it."""
     quorum = Quorum(tmp_path)
     try:
         quorum.start(1)

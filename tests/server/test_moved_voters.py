@@ -18,25 +18,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-#: A setting of the command: it waits as long as the tests do.
+#: A setting of the command: its timeout is that of the tests.
 PATIENT = f"default.api.timeout.ms={LIMIT_S * 1000}\n"
 
 
 @pytest.fixture
 def quorum(tmp_path: Path) -> Iterator[Quorum]:
-    made = Quorum(tmp_path, dynamic=True, all_vote=True)
+    quorum = Quorum(tmp_path, dynamic=True, all_vote=True)
     try:
-        made.start(*CONTROLLERS, BROKER)
-        yield made
+        quorum.start(*CONTROLLERS, BROKER)
+        yield quorum
     finally:
-        made.end()
+        quorum.end()
 
 
 def test_r9_a_controller_that_moves_to_another_port_is_found(quorum: Quorum) -> None:
-    """The moved controller was the leader; as a follower it reports its new address to the leader.
+    """The moved controller was the leader; as a follower it reports its new address to the next.
 
-    When that leader is killed, the moved controller and the third, which learned its address only
-    from the log, must elect a leader.
+    Once the next leader is killed, the moved controller and the third, which learned the new
+    address only from the log, must elect a leader.
     """
     admin = admin_of(quorum)
     create(admin, "before")
@@ -45,7 +45,7 @@ def test_r9_a_controller_that_moves_to_another_port_is_found(quorum: Quorum) -> 
     address = quorum.move(moved)
     quorum.start(moved)
     shown = await_endpoints(quorum, {moved: address})
-    quorum.kill(next(i for i in CONTROLLERS if i == shown["LeaderId"]))
+    quorum.kill(shown["LeaderId"])
     create(admin, "after")
     expect_topics(admin, {"before", "after"})
 
@@ -65,7 +65,7 @@ def test_r9_a_majority_that_moves_to_other_ports_is_found(quorum: Quorum) -> Non
 
 
 def test_c11_configured_voter_addresses_take_precedence(tmp_path: Path) -> None:
-    """Their log has only the old addresses, and no message has the new ones."""
+    """All controllers move; their log has only the old addresses, their files the new ones."""
     quorum = Quorum(tmp_path)
     try:
         quorum.start(*CONTROLLERS, BROKER)
@@ -83,6 +83,7 @@ def test_c11_configured_voter_addresses_take_precedence(tmp_path: Path) -> None:
 
 
 def described(quorum: Quorum) -> dict[str, Any]:
+    """The output of `kraftlog quorum describe --status --json`."""
     command = [sys.executable, "-m", "kraftlog", "quorum"]
     patient = quorum.folder / "patient.properties"
     patient.write_text(PATIENT)

@@ -11,7 +11,7 @@ import pytest
 from kraftlog.server.name_resolution import NameResolver, numeric
 from kraftlog.types import Now
 from tests.patience import LIMIT_S
-from tests.server.crowded import no_room_for_threads
+from tests.server.without_threads import threads_cannot_start
 
 if TYPE_CHECKING:
     from kraftlog.server.name_resolution import SocketAddress
@@ -30,24 +30,24 @@ def test_a_host_name_needs_a_lookup() -> None:
     assert numeric("localhost", 9093) is None
 
 
-@pytest.mark.parametrize(("host", "is_known"), [("localhost", True), ("no..host", False)])
-def test_results_are_delivered_on_the_loop(host: str, is_known: bool) -> None:
+@pytest.mark.parametrize(("host", "has_address"), [("localhost", True), ("no..host", False)])
+def test_results_are_delivered_on_the_loop(host: str, has_address: bool) -> None:
     names = NameResolver()
     outcome: list[tuple[list[SocketAddress], Now]] = []
-    names.resolve(host, 9093, lambda *what: outcome.append(what))
+    names.resolve(host, 9093, lambda *result: outcome.append(result))
     assert select.select([names.ready_fd], [], [], LIMIT_S)[0]
     assert not outcome
     names.deliver(NOW)
     names.deliver(NOW)
     ((addresses, now),) = outcome
     assert now == NOW
-    assert bool(addresses) == is_known
+    assert bool(addresses) == has_address
     assert all(address[1] == 9093 for _, address in addresses)
     names.close()
 
 
 def test_results_after_close_are_dropped() -> None:
-    """The descriptor may have been reused by then."""
+    """By then, the eventfd's descriptor may belong to another file."""
     names = NameResolver()
     names.close()
     names._look_up("localhost", 9093, lambda *_: None)
@@ -59,7 +59,7 @@ def test_a_lookup_fails_if_no_thread_can_be_started(
     """The failure is logged once; the caller retries."""
     names = NameResolver()
     outcome: list[list[SocketAddress]] = []
-    with no_room_for_threads():
+    with threads_cannot_start():
         for _ in range(2):
             names.resolve("localhost", 9093, lambda addresses, _: outcome.append(addresses))
         assert not outcome, "on the loop, and not within the call"

@@ -1,9 +1,9 @@
 """The commands of docs/operations.md print what the page says.
 
-Comments of the page, such as `<!-- test: stop 3 -->`, are what an operator does to the nodes
-between the commands: a method of `Machines`.
+A comment in the page, such as `<!-- test: stop 3 -->`, names what the operator does to the nodes
+between the commands: a method of `OperatedNodes`.
 
-python -m tests.server.test_operations    write the output of a run into the page
+python -m tests.server.test_operations    run the commands and write their output into the page
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ DESCRIBE = (
 )
 #: Commands on files of this machine, which take no address.
 OFFLINE = ("kraftlog format", "kraftlog quorum repair")
-#: The page's directory and address of the current node, and its two disks of a broker.
+#: In the page: the current node's directory and address, and the two disks of a broker.
 DATA, ADDRESS, DISKS = "/var/lib/kraftlog", "node6:9093", ("/disk1/kraftlog", "/disk2/kraftlog")
 ACCEPT_LOSS = re.compile(r"--accept-loss \S+")
 #: The timeout of requests that are expected to fail.
@@ -64,48 +64,50 @@ def test_the_commands_of_the_page_print_the_output_it_shows(tmp_path: Path) -> N
 
 def with_new_output(text: str, folder: Path) -> str:
     """The page with the output of a run on a new cluster."""
-    with contextlib.ExitStack() as ends:
-        machines = Machines(folder, ends)
+    with contextlib.ExitStack() as exit_stack:
+        nodes = OperatedNodes(folder, exit_stack)
 
-        def run(found: re.Match[str]) -> str:
-            if found["action"] is None:
-                return run_all(found["commands"], machines)
-            name, *nodes = found["action"].split()
-            getattr(machines, name)(*map(int, nodes))
-            return found[0]
+        def run(block: re.Match[str]) -> str:
+            if block["action"] is None:
+                return run_all(block["commands"], nodes)
+            method, *node_ids = block["action"].split()
+            getattr(nodes, method)(*map(int, node_ids))
+            return block[0]
 
         return BLOCK.sub(run, text)
 
 
-def run_all(block: str, machines: Machines) -> str:
+def run_all(block: str, nodes: OperatedNodes) -> str:
+    """Run the commands of a block; return the block with their output."""
     text = ""
     for command, expected in COMMAND.findall(block):
-        shown = machines.output(command)
+        shown = nodes.output(command)
         deadline = Deadline(LIMIT_S)
         while command.startswith(DESCRIBE) and comparable(shown) != comparable(expected):
             if deadline.is_over:
                 break
             deadline.pause(0.05)
-            shown = machines.output(command)
+            shown = nodes.output(command)
         # A command may fail only if the page shows an error.
         assert not shown.startswith("kraftlog ") or expected.startswith("kraftlog "), shown
-        text += f"$ {machines.with_accepted_loss(command)}\n{shown}"
+        text += f"$ {nodes.with_accepted_loss(command)}\n{shown}"
     return text
 
 
-class Machines:
+class OperatedNodes:
     """The nodes of the page, and the actions of its operator."""
 
-    def __init__(self, folder: Path, ends: contextlib.ExitStack) -> None:
-        self._folder, self._ends = folder, ends
+    def __init__(self, folder: Path, exit_stack: contextlib.ExitStack) -> None:
+        self._folder, self._exit_stack = folder, exit_stack
         self._cluster = LocalCluster(folder)
-        ends.callback(self._cluster.end)
+        exit_stack.callback(self._cluster.end)
         self._servers = self._cluster.servers
         #: Nodes that were added to the first three.
         self._added: dict[int, NodeProcess] = {}
         self._disks = [folder / "disk1", folder / "disk2"]
         #: The node on whose machine the commands run.
         self._current = NODES[0]
+        #: The flag --accept-loss that the last dry run of a repair has printed.
         self._accepted = ""
         with self._client() as client:
             until(lambda: sorted(each.id for each in client.describe_quorum().voters), NODES)
@@ -176,7 +178,7 @@ class Machines:
         self.stop(node)
 
     def start(self, *nodes: int) -> None:
-        """Start nodes at the same time: a few are ready only with others."""
+        """Start nodes at the same time, as some become ready only together with others."""
         with ThreadPoolExecutor(len(nodes)) as pool:
             list(pool.map(self._start, nodes))
 
@@ -186,7 +188,7 @@ class Machines:
             return
         file = self._file(node)
         started = NodeProcess(None, file, errors=f"{file}.errors", topics={})
-        self._ends.callback(started.make_sure_it_is_gone)
+        self._exit_stack.callback(started.make_sure_it_is_gone)
         self._added[node] = started
 
     def lose(self, *nodes: int) -> None:
@@ -215,11 +217,11 @@ class Machines:
         self._add(node, BROKER_FILE, port, ",".join(map(str, self._disks)))
 
     def _add(self, node: int, template: str, port: int, data: str) -> None:
-        (known,) = re.findall(
+        (quorum,) = re.findall(
             r"(?m)^controller.quorum.bootstrap.servers=.*", Path(self._file(1)).read_text()
         )
         file = self._file(node)
-        Path(file).write_text(template.format(node_id=node, port=port, known=known, data=data))
+        Path(file).write_text(template.format(node_id=node, port=port, quorum=quorum, data=data))
         format_node(file, "--no-initial-controllers", cluster_id=self._cluster_id)
         self._start(node)
 
@@ -239,7 +241,7 @@ class Machines:
 
 
 def comparable(block: str) -> list[str]:
-    """The lines without what differs between runs, such as ids and which voter leads."""
+    """The lines without the parts that differ between runs, such as ids and the leader."""
     lines = []
     for line in block.splitlines():
         if line.startswith("$ "):

@@ -1,6 +1,6 @@
-"""Clients ignore advertised APIs that they do not know, numbered far from Kafka's.
+"""Clients ignore advertised APIs with unknown numbers: kraftlog's own, far above Kafka's.
 
-If one of them failed, kraftlog's own APIs could not be advertised.
+If a client failed, kraftlog could not advertise its own APIs.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tests.interop.driver import PATIENT
 from tests.patience import LIMIT_S
 from tests.server import clients
 from tests.server.node_process import NodeProcess
+from tests.server.raw import api_versions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,9 +46,10 @@ def address(tmp_path: Path) -> Iterator[str]:
 def test_own_apis_are_advertised(address: str) -> None:
     host, _, port = address.rpartition(":")
     with socket.create_connection((host, int(port)), LIMIT_S) as sock:
-        sock.sendall(struct.pack(">ihhih", 10, ApiKey.API_VERSIONS, 0, 7, -1))
-        with sock.makefile("rb") as answer:
-            body = answer.read(struct.unpack(">ii", answer.read(8))[0] - 4)
+        sock.sendall(api_versions(7))
+        with sock.makefile("rb") as stream:
+            size, _ = struct.unpack(">ii", stream.read(8))
+            body = stream.read(size - 4)
     keys = {key.api_key for key in decode(ApiVersionsResponse, 0, body).api_keys}
     assert keys > OWN
 
@@ -77,7 +79,7 @@ def test_aiokafka_ignores_unknown_apis(address: str) -> None:
 
 def test_kafkas_tools_ignore_unknown_apis(address: str, jvm: Driver) -> None:
     words = ("--bootstrap-server", address, "--command-config", PATIENT)
-    shown = jvm.tool(clients.JAVA + "BrokerApiVersionsCommand", *words).ok().stdout
+    shown = jvm.tool(clients.KAFKA_TOOLS + "BrokerApiVersionsCommand", *words).ok().stdout
     assert all(f"UNKNOWN({key}): 0" in shown for key in OWN)
     clients.java_produce(jvm, address, VALUES)
     assert clients.java_consume(jvm, address, len(VALUES)) == VALUES

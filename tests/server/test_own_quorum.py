@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from kraftlog.wire.schema import Message
 
+#: The endpoint type of DescribeCluster that asks for controllers.
 CONTROLLER_ENDPOINTS = 2
 
 
@@ -30,6 +31,7 @@ def ask(port: int, api_key: int, request: Message) -> Any:
 
 
 def controller_of(node: NodeProcess) -> Any:
+    """The only controller that DescribeQuorum returns."""
     topic = quorum.TopicData(
         topic_name="__cluster_metadata", partitions=[quorum.PartitionData(partition_index=0)]
     )
@@ -59,11 +61,11 @@ def test_d6_describe_quorum_has_the_controllers_address(
         controller = controller_of(node)
         (listener,) = controller.listeners
         assert listener.port not in {0, node.port}
-        controllers = DescribeClusterRequest(
+        request = DescribeClusterRequest(
             include_cluster_authorized_operations=False, endpoint_type=CONTROLLER_ENDPOINTS
         )
-        outcome = ask(listener.port, ApiKey.DESCRIBE_CLUSTER, controllers)
-        assert [(it.broker_id, it.port) for it in outcome.brokers] == [
+        cluster = ask(listener.port, ApiKey.DESCRIBE_CLUSTER, request)
+        assert [(it.broker_id, it.port) for it in cluster.brokers] == [
             (controller.node_id, listener.port)
         ]
     finally:

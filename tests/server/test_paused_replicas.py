@@ -31,6 +31,7 @@ SETTINGS = (
     f"replica.lag.time.max.ms={NEVER_MS}",
     f"replica.socket.timeout.ms={NEVER_MS}",
 )
+#: How many records are produced while a replica is paused.
 COUNT = 5
 #: The number of partitions of each leader.
 PARTITIONS = 10
@@ -48,8 +49,8 @@ def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
 
 def log_of(cluster: LocalCluster, node: int) -> bytes:
     """The bytes of the log of partition 0 on a node."""
-    found = Path(cluster.data).glob(f"*{node}*/**/{TOPIC}-0/*.log")
-    return b"".join([path.read_bytes() for path in found])
+    paths = Path(cluster.data).glob(f"*{node}*/**/{TOPIC}-0/*.log")
+    return b"".join([path.read_bytes() for path in paths])
 
 
 def fetch_partition(client: raw.RawClient, offset: int, max_wait_ms: int) -> Any:
@@ -69,7 +70,7 @@ def test_v12_consumer_waits_between_high_watermark_and_log_end(cluster: LocalClu
         client.produce(TOPIC, b"committed")
         until(lambda: b"committed" in log_of(cluster, paused), "the paused replica has a record")
     cluster.pause(paused)
-    servers = ",".join([cluster.rows[node][2] for node in (first, leader)])
+    servers = ",".join([cluster.address(node) for node in (first, leader)])
     with Client(servers, timeout_s=LIMIT_S) as client:
         with client.producer(acks="1") as producer:
             for _ in range(COUNT):
@@ -84,13 +85,12 @@ def test_v12_consumer_waits_between_high_watermark_and_log_end(cluster: LocalClu
             lambda: client.describe_topic(TOPIC).partitions[0].leader == leader,
             "the new leader leads",
         )
-        found = client.describe_topic(TOPIC).partitions[0]
-        assert {*found.isr} == {*NODES}
-    with raw.RawClient(int(cluster.rows[leader][2].rpartition(":")[2])) as consumer:
+        assert {*client.describe_topic(TOPIC).partitions[0].isr} == {*NODES}
+    with raw.RawClient(cluster.port(leader)) as consumer:
         for offset in range(1, 1 + COUNT + 1):
             partition = fetch_partition(consumer, offset, max_wait_ms=0)
             assert (partition.high_watermark, bytes(partition.records or b"")) == (1, b"")
-        cluster.go_on(paused)
+        cluster.resume(paused)
         partition = fetch_partition(consumer, COUNT, max_wait_ms=raw.MAX_WAIT_MS)
         assert b"waiting" in bytes(partition.records)
 
@@ -98,7 +98,7 @@ def test_v12_consumer_waits_between_high_watermark_and_log_end(cluster: LocalClu
 def test_deletion_of_records_times_out_while_a_follower_is_paused(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The leader keeps its new start: a second request ends once the follower has fetched it."""
+    """The leader keeps its new log start: a second request succeeds once the follower fetches."""
     monkeypatch.setitem(raw.VERSIONS, ApiKey.DELETE_RECORDS, 2)
     with Client(cluster.servers, timeout_s=LIMIT_S) as client:
         leader = client.describe_quorum().leader_id
@@ -116,32 +116,32 @@ def test_deletion_of_records_times_out_while_a_follower_is_paused(
         return result.error_code, result.low_watermark
 
     cluster.pause(paused)
-    with raw.RawClient(int(cluster.rows[leader][2].rpartition(":")[2])) as consumer:
+    with raw.RawClient(cluster.port(leader)) as consumer:
         assert delete_records(consumer, 1) == (ErrorCode.REQUEST_TIMED_OUT, 0)
-        cluster.go_on(paused)
+        cluster.resume(paused)
         assert delete_records(consumer, LIMIT_S * 1000) == (ErrorCode.NONE, 1)
 
 
 def test_v13_followers_fetch_from_others_while_a_leader_hangs(cluster: LocalCluster) -> None:
-    """A follower fetches from each leader separately, all partitions of one in one request."""
+    """A follower sends each leader a fetch of its own, for all partitions of that leader."""
     with Client(cluster.servers, timeout_s=LIMIT_S) as client:
         leader = client.describe_quorum().leader_id
         follower, paused = [node for node in NODES if node != leader]
         assignments = ([paused, follower], [leader, follower])
-        placed = {index: assignments[index % 2] for index in range(2 * PARTITIONS)}
-        client.create_topic(TOPIC, assignment=placed, configs={"min.insync.replicas": "2"})
+        assignment = {index: assignments[index % 2] for index in range(2 * PARTITIONS)}
+        client.create_topic(TOPIC, assignment=assignment, configs={"min.insync.replicas": "2"})
         with client.producer() as producer:
-            for index in placed:
+            for index in assignment:
                 producer.send(TOPIC, b"before", partition=index)
     cluster.pause(paused)
-    servers = ",".join([cluster.rows[node][2] for node in (leader, follower)])
-    led = [index for index in placed if index % 2]
+    servers = ",".join([cluster.address(node) for node in (leader, follower)])
+    led_by_running = [index for index in assignment if index % 2]
     with Client(servers, timeout_s=LIMIT_S) as client:
         for number in range(COUNT):
             with client.producer() as producer:
-                for index in led:
+                for index in led_by_running:
                     producer.send(TOPIC, b"%d" % number, partition=index)
             assert {*producer.last_offsets.values()} == {1 + number}
         partitions = client.describe_topic(TOPIC).partitions
-        assert all({*partitions[index].isr} == {leader, follower} for index in led)
-    cluster.go_on(paused)
+        assert all({*partitions[index].isr} == {leader, follower} for index in led_by_running)
+    cluster.resume(paused)

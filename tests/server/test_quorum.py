@@ -26,15 +26,18 @@ if TYPE_CHECKING:
 
     from tests.interop.driver import Driver
 
+#: The class of kafka-metadata-quorum.
+TOOL = "org.apache.kafka.tools.MetadataQuorumCommand"
+
 
 @pytest.fixture
 def quorum(tmp_path: Path) -> Iterator[Quorum]:
-    made = Quorum(tmp_path)
+    quorum = Quorum(tmp_path)
     try:
-        made.start(*CONTROLLERS, BROKER)
-        yield made
+        quorum.start(*CONTROLLERS, BROKER)
+        yield quorum
     finally:
-        made.end()
+        quorum.end()
 
 
 def admin_of(quorum: Quorum) -> AdminClient:
@@ -46,11 +49,11 @@ def create(admin: AdminClient, name: str) -> None:
 
     If the first response is lost with the leader, the retried request finds that the topic exists.
     """
-    [made] = admin.create_topics(
+    [future] = admin.create_topics(
         [NewTopic(name, 1, 1)], operation_timeout=LIMIT_S, request_timeout=LIMIT_S
     ).values()
     try:
-        made.result(LIMIT_S)
+        future.result(LIMIT_S)
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise
@@ -104,8 +107,8 @@ def test_all_metadata_survives_a_full_restart(quorum: Quorum) -> None:
 def test_a_replaced_disk_is_filled_from_a_snapshot_and_the_log(tmp_path: Path) -> None:
     """Q38: FetchSnapshot over TCP, for a voter and for a broker.
 
-    R11: a controller that lost its directory is no voter any more, logs this, and votes again once
-    it has been removed and added.
+    R11: a controller that lost its directory does not vote and logs why, until it has been removed
+    and added again.
     """
     quorum = Quorum(tmp_path, "metadata.log.max.record.bytes.between.snapshots=2000\n")
     try:
@@ -114,8 +117,9 @@ def test_a_replaced_disk_is_filled_from_a_snapshot_and_the_log(tmp_path: Path) -
         names = {f"t-{number}" for number in range(40)}
         for name in sorted(names):
             create(admin, name)
-        raised = ("features", "upgrade", "--feature", "kraft.version=1")
-        until(lambda: kraftlog(quorum, CONTROLLERS[0], *raised), 0)  # once all have reported
+        upgrade = ("features", "upgrade", "--feature", "kraft.version=1")
+        # The upgrade succeeds once all nodes have reported the versions that they support.
+        until(lambda: kraftlog(quorum, CONTROLLERS[0], *upgrade), 0)
         for lost in (CONTROLLERS[0], BROKER):
             quorum.kill(lost)
             shutil.rmtree(quorum.data(lost))
@@ -131,9 +135,9 @@ def test_a_replaced_disk_is_filled_from_a_snapshot_and_the_log(tmp_path: Path) -
         folder = f"{quorum.data(CONTROLLERS[0])}/__cluster_metadata-0"
         assert any(name.endswith(".checkpoint") for name in os.listdir(folder))
         log = (tmp_path / f"errors-{CONTROLLERS[0]}.txt").read_text()
-        words = re.search(r"kraftlog (quorum remove-controller -i 1 -d \S+),", log)
-        assert words, log
-        kraftlog(quorum, CONTROLLERS[0], *words[1].split())
+        removal = re.search(r"kraftlog (quorum remove-controller -i 1 -d \S+),", log)
+        assert removal, log
+        kraftlog(quorum, CONTROLLERS[0], *removal[1].split())
         deadline = Deadline(LIMIT_S)
         while kraftlog(quorum, CONTROLLERS[0], "quorum", "add-controller") != 0:
             assert not deadline.is_over, "the controller does not catch up"
@@ -144,14 +148,14 @@ def test_a_replaced_disk_is_filled_from_a_snapshot_and_the_log(tmp_path: Path) -
 
 
 def kraftlog(quorum: Quorum, node_id: int, command: str, *words: str) -> int:
-    """Run a command with the file of a controller."""
+    """Run a command with the properties file of a node; return its exit code."""
     options = ["--bootstrap-server", quorum.address, "--command-config", quorum.file(node_id)]
     line = [sys.executable, "-m", "kraftlog", command, *options, *words]
     return subprocess.run(line, check=False).returncode
 
 
 def test_a_refused_broker_logs_the_reason(quorum: Quorum, tmp_path: Path) -> None:
-    """It has the node id of another broker, which is running."""
+    """The refused broker has the node id of another one, which is running."""
     twin = tmp_path / "twin.properties"
     text = (tmp_path / f"{BROKER}.properties").read_text()
     text = re.sub(r"(?m)^listeners=.*", "listeners=PLAINTEXT://127.0.0.1:0", text)
@@ -188,9 +192,6 @@ def test_r12_a_cluster_of_one_controller_grows_to_three(tmp_path: Path, jvm: Dri
         quorum.end()
 
 
-TOOL = "org.apache.kafka.tools.MetadataQuorumCommand"
-
-
 def await_caught_up(jvm: Driver, quorum: Quorum, observer: int) -> None:
     """Wait until the leader lists the observer without lag."""
     deadline = Deadline(LIMIT_S)
@@ -199,4 +200,4 @@ def await_caught_up(jvm: Driver, quorum: Quorum, observer: int) -> None:
         rows = [line.split() for line in jvm.tool(TOOL, *words).ok().stdout.splitlines()]
         if any(row and row[0] == str(observer) and row[3] == "0" for row in rows):
             return
-    raise AssertionError(f"{observer} does not catch up")
+    raise AssertionError(f"node {observer} does not catch up")

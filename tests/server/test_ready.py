@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def first_connection(port: int) -> RawClient:
-    """The first accepted connection."""
+    """Connect to a starting node as soon as it accepts connections."""
     deadline = time.monotonic() + LIMIT_S  # noqa: TID251 - a generous limit, not a measure
     while True:
         try:
@@ -36,17 +36,17 @@ def expect_service(port: int, topic: str, broker: int) -> None:
     with first_connection(port) as client:
         client.send(frame(1, ApiKey.METADATA, MetadataRequest(topics=[])))
         assert [it.node_id for it in client.message(ApiKey.METADATA).brokers] == [broker]
-        wanted = CreatableTopic(
+        new_topic = CreatableTopic(
             name=topic, num_partitions=1, replication_factor=1, assignments=(), configs=()
         )
-        request = CreateTopicsRequest(topics=[wanted], timeout_ms=1000 * LIMIT_S)
+        request = CreateTopicsRequest(topics=[new_topic], timeout_ms=1000 * LIMIT_S)
         client.send(frame(2, ApiKey.CREATE_TOPICS, request))
-        [made] = client.message(ApiKey.CREATE_TOPICS).topics
-        assert made.error_code == ErrorCode.NONE, made
+        [created] = client.message(ApiKey.CREATE_TOPICS).topics
+        assert created.error_code == ErrorCode.NONE, created
 
 
 class StartingNode:
-    """A node during its start; killed at the end."""
+    """Starts a node without waiting until it is ready, and kills it at the end."""
 
     def __init__(self, *arguments: str) -> None:
         command = [sys.executable, "-m", "kraftlog", "start", *arguments]
@@ -73,8 +73,8 @@ def test_v5_the_first_client_is_served_also_after_a_kill(tmp_path: Path) -> None
 def test_v5_the_first_client_of_a_broker_only_node_is_served(
     tmp_path: Path,
 ) -> None:
-    """Also after all nodes were killed, whether controllers or broker start first."""
-    # The session of a killed broker lasts this long; a shorter pause does not fence a broker.
+    """Also after all nodes were killed, whether the controllers or the broker start first."""
+    # A killed broker stays registered for 4 s, so the next start finds its former session.
     quorum = Quorum(tmp_path, "broker.session.timeout.ms=4000\nbroker.heartbeat.interval.ms=500\n")
     try:
         quorum.start(*CONTROLLERS)

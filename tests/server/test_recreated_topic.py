@@ -1,4 +1,4 @@
-"""A topic is deleted and recreated; a node is killed before or after that."""
+"""A topic is deleted and recreated; a node is killed before or afterwards."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def write(client: Client, value: bytes) -> None:
 
 
 def test_v4_a_broker_that_was_away_never_serves_the_old_topic(tmp_path: Path) -> None:
-    """V4, C259: its old log is longer than the new one, and becomes a stray."""
+    """V4, C259: its log of the old topic is longer than the new one, and becomes a stray."""
     absent, nodes = 3, (1, 2, 3)
     cluster = LocalCluster(tmp_path)
 
@@ -76,7 +76,9 @@ def test_v4_a_broker_that_was_away_never_serves_the_old_topic(tmp_path: Path) ->
                 write(client, b"old")
             until(lambda: b"old 9" in log_of(cluster, absent), "the log of the old topic")
             cluster.kill(absent)
-        with Client(",".join([cluster.rows[it][2] for it in (1, 2)]), timeout_s=LIMIT_S) as client:
+        with Client(
+            ",".join([cluster.address(node) for node in (1, 2)]), timeout_s=LIMIT_S
+        ) as client:
             client.delete_topic("demo")
             # The absent broker is the preferred leader of the new topic, too.
             client.create_topic("demo", assignment={0: [1, 2]})

@@ -30,8 +30,8 @@ def until(is_so: Callable[[], Any], what: str) -> None:
 
 def log_of(cluster: LocalCluster, node: int, partition: int) -> bytes:
     """The bytes of a replica's log; empty if there is no log."""
-    found = Path(cluster.data).glob(f"*{node}*/**/{TOPIC}-{partition}/*.log")
-    return b"".join([path.read_bytes() for path in found])
+    paths = Path(cluster.data).glob(f"*{node}*/**/{TOPIC}-{partition}/*.log")
+    return b"".join([path.read_bytes() for path in paths])
 
 
 def write(client: Client, value: bytes) -> None:
@@ -60,12 +60,13 @@ def test_v11_a_returning_broker_deletes_removed_partitions(
             )
             cluster.kill(ABSENT)
         with Client(
-            ",".join([cluster.rows[node][2] for node in OTHERS]), timeout_s=LIMIT_S
+            ",".join([cluster.address(node) for node in OTHERS]), timeout_s=LIMIT_S
         ) as client:
             until(lambda: client.describe_quorum().leader_id in OTHERS, "a leader")
             active = client.describe_quorum().leader_id
             # A broker that is not the active controller forwards the removal to it.
-            servers = cluster.rows[sum(OTHERS) - active][2]
+            [forwarder] = {*OTHERS} - {active}
+            servers = cluster.address(forwarder)
             fewer = ["topics", "--alter", "--topic", TOPIC, "--partitions", "1"]
             assert main([*fewer, "--bootstrap-server", servers]) == 1
             assert "3 partitions; --remove-partitions deletes" in capsys.readouterr().err

@@ -36,7 +36,7 @@ BROKERS = (BROKER, 5, 6)
 SETTINGS = "broker.session.timeout.ms=3000\nbroker.heartbeat.interval.ms=500\n"
 
 
-class Cluster(Quorum):
+class RepairableCluster(Quorum):
     """Three controllers and three brokers, which have a topic with three replicas."""
 
     def __init__(self, folder: Path) -> None:
@@ -62,7 +62,7 @@ class Cluster(Quorum):
             shutil.rmtree(self.data(node_id))
 
     def repair(self, node_id: int, capsys: pytest.CaptureFixture[str]) -> None:
-        """Kill a controller, run `quorum repair` and the command that it prints, start it."""
+        """Kill a controller, run `quorum repair` and the command that it prints, and restart it."""
         self.kill(node_id)
         voters = f"{node_id}@127.0.0.1:{self.ports[node_id]}"
         words = ["quorum", "repair", "--data", self.data(node_id), "--voters", voters]
@@ -83,17 +83,17 @@ class Cluster(Quorum):
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    made = Cluster(tmp_path)
+def cluster(tmp_path: Path) -> Iterator[RepairableCluster]:
+    cluster = RepairableCluster(tmp_path)
     try:
-        made.start_all()
-        yield made
+        cluster.start_all()
+        yield cluster
     finally:
-        made.end()
+        cluster.end()
 
 
 @pytest.fixture
-def writer(cluster: Cluster) -> Iterator[Writer]:
+def writer(cluster: RepairableCluster) -> Iterator[Writer]:
     started = Writer(write_with_confluent(cluster.servers))
     try:
         started.await_more()
@@ -105,7 +105,11 @@ def writer(cluster: Cluster) -> Iterator[Writer]:
 @pytest.mark.long
 @pytest.mark.parametrize("brokers_run", [True, False], ids=["brokers run", "brokers are stopped"])
 def test_r8_no_acknowledged_record_is_lost_by_a_repair(
-    cluster: Cluster, writer: Writer, capsys: pytest.CaptureFixture[str], *, brokers_run: bool
+    cluster: RepairableCluster,
+    writer: Writer,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    brokers_run: bool,
 ) -> None:
     """Brokers serve their clients while the quorum has lost two of three controllers."""
     cluster.lose(*LOST)
@@ -131,10 +135,10 @@ def test_r8_no_acknowledged_record_is_lost_by_a_repair(
 
 
 @pytest.mark.long
-def test_r8_brokers_with_a_longer_log_follow_the_repaired_one(
-    cluster: Cluster, writer: Writer, capsys: pytest.CaptureFixture[str]
+def test_r8_brokers_with_a_longer_log_follow_the_repaired_controller(
+    cluster: RepairableCluster, writer: Writer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A topic that the survivor does not know is lost; its records stay on disk, as strays."""
+    """A topic that the surviving log lacks is lost; its records stay on disk, as strays."""
     with cluster.client() as client:
         cluster.nodes[SURVIVOR].process.send_signal(signal.SIGSTOP)
         client.create_topic("unknown", 1, replication_factor=len(BROKERS))

@@ -23,7 +23,7 @@ from kraftlog.wire.messages.produce import PartitionProduceData, ProduceRequest,
 from tests.interop.kafka_jars import kafka_libs
 from tests.patience import LIMIT_S
 from tests.server import raw
-from tests.server.clients import JAVA, TOPIC
+from tests.server.clients import KAFKA_TOOLS, TOPIC
 from tests.server.local_cluster import LocalCluster
 from tests.server.replication_load import (
     ACKNOWLEDGEMENTS,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from tests.interop.driver import Driver
 
-GROUP = "readers"
+GROUP = "statistics"
 
 
 @pytest.fixture
@@ -77,12 +77,12 @@ def kill_each(
     cluster: LocalCluster,
     writer: Writer,
     while_stopped: Callable[[], None] = lambda: None,
-    number: int = signal.SIGKILL,
+    signum: int = signal.SIGKILL,
 ) -> None:
     """End each node by a signal under a writer that goes on without it, and restart it."""
     for node in NODES:
         writer.await_more()
-        cluster.kill(node, number)
+        cluster.kill(node, signum)
         writer.await_more()
         while_stopped()
         cluster.restart(node)
@@ -100,7 +100,7 @@ def test_v7_acknowledged_records_survive_kills_and_pauses_of_every_node(
             cluster.pause(node)
             await_isr(cluster, *others)
             writer.await_more()
-            cluster.go_on(node)
+            cluster.resume(node)
             await_isr(cluster, *NODES)
             writer.await_more()
 
@@ -108,22 +108,22 @@ def test_v7_acknowledged_records_survive_kills_and_pauses_of_every_node(
 def test_v3_acknowledged_records_survive_clean_restarts(cluster: LocalCluster) -> None:
     """V3, C246: each node shuts down cleanly and restarts, also the active controller."""
     with writing(cluster, write_with_confluent(cluster.servers)) as writer:
-        kill_each(cluster, writer, number=signal.SIGTERM)
+        kill_each(cluster, writer, signum=signal.SIGTERM)
 
 
 @pytest.mark.parametrize(
-    ("nodes", "number"),
+    ("nodes", "signum"),
     [(NODES, signal.SIGKILL), (NODES[:2], signal.SIGKILL), (NODES, signal.SIGTERM)],
-    ids=["all are killed", "two are killed", "all leave in order"],
+    ids=["all are killed", "two are killed", "all stop cleanly"],
 )
 def test_v7_acknowledged_records_survive_ends_of_several_nodes(
-    cluster: LocalCluster, nodes: tuple[int, ...], number: int
+    cluster: LocalCluster, nodes: tuple[int, ...], signum: int
 ) -> None:
-    """V14, C245, C246: at the same time, so that no quorum is left meanwhile."""
+    """V14, C245, C246: they end at the same time, so that the others are no majority."""
     with writing(cluster, write_with_confluent(cluster.servers)) as writer:
         writer.await_more()
         with ThreadPoolExecutor(len(nodes)) as pool:
-            list(pool.map(lambda node: cluster.kill(node, number), nodes))
+            list(pool.map(lambda node: cluster.kill(node, signum), nodes))
             list(pool.map(cluster.restart, nodes))
         await_isr(cluster, *NODES)
         writer.await_more()
@@ -134,7 +134,7 @@ def active_controller(cluster: LocalCluster) -> int:
         return client.describe_quorum().leader_id
 
 
-def test_v10_a_reassignment_survives_target_and_controller(cluster: LocalCluster) -> None:
+def test_v10_a_reassignment_survives_the_active_controller(cluster: LocalCluster) -> None:
     """V10, V14, C233: it starts while its target is down, and ends under the next controller."""
     moving = "moving"
     first = active_controller(cluster)
@@ -152,9 +152,9 @@ def test_v10_a_reassignment_survives_target_and_controller(cluster: LocalCluster
     cluster.restart(first)
     with Client(cluster.servers, timeout_s=LIMIT_S) as client:
         until(lambda: not client.reassignments(), "the reassignment is over")
-        found = client.describe_topic(moving).partitions[0]
-        assert found.replicas == (target, other)
-        assert {*found.isr} == {target, other}
+        partition = client.describe_topic(moving).partitions[0]
+        assert partition.replicas == (target, other)
+        assert {*partition.isr} == {target, other}
         until(lambda: client.describe_topic(moving).partitions[0].leader >= 0, "a leader")
         with client.consume(moving, "beginning", until_end=True) as records:
             assert [int(record.value or b"") for record in records] == [*range(ACKNOWLEDGEMENTS)]
@@ -173,7 +173,7 @@ def write_with_java(servers: str, folder: Path) -> Callable[[Writer], None]:
         f"delivery.timeout.ms={LIMIT_S * 1000}\n"
     )
     options = ["--bootstrap-server", servers, "--topic", TOPIC, "--throughput", "200"]
-    command = ["java", "-Xmx256m", "-cp", f"{kafka_libs()}/*", f"{JAVA}VerifiableProducer"]
+    command = ["java", "-Xmx256m", "-cp", f"{kafka_libs()}/*", f"{KAFKA_TOOLS}VerifiableProducer"]
 
     def write(writer: Writer) -> None:
         with subprocess.Popen(
@@ -209,8 +209,8 @@ ROW = re.compile(r"Partition: (\d+)\s+Leader: (\d+)\s+Replicas: ([\d,]+)\s+Isr: 
 def test_v2_kafkas_tool_shows_leaders_and_isr(cluster: LocalCluster, jvm: Driver) -> None:
     def described(*words: str) -> list[tuple[int, int, set[int], set[int]]]:
         options = ("--bootstrap-server", cluster.servers, "--topic", TOPIC)
-        shown = jvm.tool(f"{JAVA}TopicCommand", "--describe", *options, *words).ok().stdout
-        rows = [found.groups() for found in ROW.finditer(shown)]
+        shown = jvm.tool(f"{KAFKA_TOOLS}TopicCommand", "--describe", *options, *words).ok().stdout
+        rows = [row.groups() for row in ROW.finditer(shown)]
         return [
             (int(index), int(leader), {*map(int, replicas.split(","))}, {*map(int, isr.split(","))})
             for index, leader, replicas, isr in rows
@@ -233,7 +233,7 @@ def test_v2_kafkas_tool_shows_leaders_and_isr(cluster: LocalCluster, jvm: Driver
 
 
 def test_v7_a_group_and_its_offsets_survive_their_coordinator(cluster: LocalCluster) -> None:
-    """A member continues with the next coordinator, and no commit is lost."""
+    """The member continues with the next coordinator, and no committed offset is lost."""
     writer = Writer(write_with_confluent(cluster.servers))
     consumer = Consumer(
         {
@@ -249,10 +249,10 @@ def test_v7_a_group_and_its_offsets_survive_their_coordinator(cluster: LocalClus
 
     def read_and_commit() -> None:
         deadline = Deadline(LIMIT_S)
-        wanted = 0
-        while wanted < ACKNOWLEDGEMENTS:
+        count = 0
+        while count < ACKNOWLEDGEMENTS:
             assert not deadline.is_over
-            wanted += len(
+            count += len(
                 [it for it in consumer.consume(ACKNOWLEDGEMENTS, 0.1) if it.error() is None]
             )
         for each in consumer.commit(asynchronous=False):
@@ -269,8 +269,8 @@ def test_v7_a_group_and_its_offsets_survive_their_coordinator(cluster: LocalClus
                 coordinator = client.describe_group(GROUP).coordinator.id
             cluster.kill(coordinator)
             with Client(cluster.servers, timeout_s=LIMIT_S) as client:
-                found = {name: each.offset for name, each in client.committed(GROUP).items()}
-                assert found == committed
+                offsets = {name: each.offset for name, each in client.committed(GROUP).items()}
+                assert offsets == committed
                 assert client.describe_group(GROUP).coordinator.id != coordinator
             read_and_commit()
             cluster.restart(coordinator)
@@ -299,11 +299,8 @@ def test_v6_the_next_leader_recognises_a_duplicate(
         with Client(cluster.servers, timeout_s=LIMIT_S) as client:
             return client.describe_topic(TOPIC).partitions[0].leader
 
-    def port(node: int) -> int:
-        return int(cluster.rows[node][2].rpartition(":")[2])
-
     first = leader()
-    with raw.RawClient(port(first)) as client:
+    with raw.RawClient(cluster.port(first)) as client:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
         client.send(raw.frame(1, ApiKey.INIT_PRODUCER_ID, request))
         producer_id = client.message(ApiKey.INIT_PRODUCER_ID).producer_id
@@ -312,7 +309,7 @@ def test_v6_the_next_leader_recognises_a_duplicate(
             assert client.answer_to_produce() == (sequence, ErrorCode.NONE, sequence)
     cluster.kill(first)
     until(lambda: leader() not in {first, -1}, "the next leader")
-    with raw.RawClient(port(leader())) as client:
+    with raw.RawClient(cluster.port(leader())) as client:
         for sequence in (1, 0, 2):
             client.send(idempotent_batch(producer_id, sequence))
             assert client.answer_to_produce() == (sequence, ErrorCode.NONE, sequence)
@@ -320,10 +317,10 @@ def test_v6_the_next_leader_recognises_a_duplicate(
         assert reader.offsets(TOPIC)[0].offset == 3
 
 
-def test_v7_a_consumer_reads_what_is_acknowledged_while_leaders_change(
+def test_v7_a_consumer_reads_acknowledged_records_while_leaders_change(
     cluster: LocalCluster,
 ) -> None:
-    """C248: each acknowledged record once, at its acknowledged offset."""
+    """C248: it reads each acknowledged record once, at its acknowledged offset."""
     consumer = Consumer(
         {"bootstrap.servers": cluster.servers, "group.id": "none", "reconnect.backoff.max.ms": 100}
     )
@@ -332,14 +329,14 @@ def test_v7_a_consumer_reads_what_is_acknowledged_while_leaders_change(
     read: dict[int, tuple[int, int]] = {}
 
     def read_acknowledged() -> None:
-        wanted = dict(writer.acknowledged)
+        acknowledged = dict(writer.acknowledged)
         deadline = Deadline(LIMIT_S)
-        while not wanted.items() <= read.items():
+        while not acknowledged.items() <= read.items():
             assert not deadline.is_over
             for message in consumer.consume(500, 0.05):
                 if message.error() is None:
-                    place: Any = message.partition(), message.offset()
-                    assert read.setdefault(int(message.value() or b""), place) == place
+                    position: Any = message.partition(), message.offset()
+                    assert read.setdefault(int(message.value() or b""), position) == position
 
     try:
         kill_each(cluster, writer, while_stopped=read_acknowledged)
@@ -354,9 +351,9 @@ def test_v7_a_consumer_reads_from_the_follower_in_its_rack(
 ) -> None:
     """KIP-392: librdkafka fetches from the replica in its rack, and from the leader without it."""
     selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-    words = [word for it in SETTINGS for word in ("--override", it)]
+    words = [word for setting in SETTINGS for word in ("--override", setting)]
     cluster = LocalCluster(tmp_path, *words, "--override", f"replica.selector.class={selector}")
-    readers: dict[str, Any] = {}
+    statistics: dict[str, Any] = {}
     try:
         for node in NODES:
             cluster.kill(node)
@@ -369,11 +366,11 @@ def test_v7_a_consumer_reads_from_the_follower_in_its_rack(
         nearest, other = [node for node in NODES if node != leader]
         consumer = Consumer(
             {
-                "bootstrap.servers": cluster.rows[other][2],
+                "bootstrap.servers": cluster.address(other),
                 "group.id": "none",
                 "client.rack": f"rack-{nearest}",
                 "statistics.interval.ms": 20,
-                "stats_cb": lambda text: readers.update(
+                "stats_cb": lambda text: statistics.update(
                     json.loads(text)["topics"][TOPIC]["partitions"]["0"]
                 ),
                 "reconnect.backoff.max.ms": 100,
@@ -391,12 +388,12 @@ def test_v7_a_consumer_reads_from_the_follower_in_its_rack(
             return read >= {number for number, (index, _) in acknowledged.items() if index == 0}
 
         def reads_from(node: int) -> Callable[[], bool]:
-            return lambda: has_read_acknowledged() and readers.get("broker") == node
+            return lambda: has_read_acknowledged() and statistics.get("broker") == node
 
         try:
             writer.await_more()
             until(reads_from(nearest), "the follower in the rack is read from")
-            assert readers["leader"] == leader
+            assert statistics["leader"] == leader
             cluster.kill(nearest)
             writer.await_more()
             until(reads_from(leader), "the leader is read from once the follower is killed")

@@ -30,9 +30,11 @@ from tests.server.with_few_descriptors import TAKEN
 if TYPE_CHECKING:
     from pathlib import Path
 
+#: Number of connections, one after the other; each would leak a descriptor.
 MANY = 400
 #: Number of idle connections; more than a client program would open.
 IDLE = 1000
+#: Number of round trips, so of turns of the loop, without a free descriptor.
 TURNS = 1000
 
 
@@ -82,8 +84,8 @@ def test_disconnecting_during_a_delayed_fetch_leaks_nothing(node: NodeProcess) -
     with RawClient(node.port) as waiting, RawClient(node.port) as writer:
         waiting.send(fetch(1, max_wait_ms=MAX_WAIT_MS))
         writer.send(produce(1, b"at last"))
-        outcome = writer.message(ApiKey.PRODUCE).responses[0].partition_responses[0]
-        assert (outcome.error_code, outcome.base_offset) == (ErrorCode.NONE, 0)
+        partition = writer.message(ApiKey.PRODUCE).responses[0].partition_responses[0]
+        assert (partition.error_code, partition.base_offset) == (ErrorCode.NONE, 0)
         assert waiting.message(ApiKey.FETCH).responses[0].partitions[0].high_watermark == 1
 
 
@@ -100,13 +102,13 @@ def test_responses_follow_that_of_a_delayed_request(node: NodeProcess) -> None:
 def test_a_thousand_idle_connections_delay_nothing(node: NodeProcess) -> None:
     before = open_descriptors(node)
     idle = [RawClient(node.port) for _ in range(IDLE)]
-    half = api_versions(7)
+    request = api_versions(7)
     try:
         for client in idle:
-            client.send(half[:9])
+            client.send(request[:9])
         produce_all(node.address, [b"meanwhile"])
         for client in idle:
-            client.send(half[9:])
+            client.send(request[9:])
             assert client.answer() is not None
     finally:
         for client in idle:
@@ -115,15 +117,15 @@ def test_a_thousand_idle_connections_delay_nothing(node: NodeProcess) -> None:
 
 
 def test_a_frame_length_alone_uses_no_memory(node: NodeProcess) -> None:
-    with RawClient(node.port) as witness:
-        claims = [RawClient(node.port) for _ in range(20)]
+    with RawClient(node.port) as other:
+        clients = [RawClient(node.port) for _ in range(20)]
         try:
-            for client in claims:
+            for client in clients:
                 client.send(struct.pack(">i", 100 << 20) + bytes(80 << 10))
-            witness.round_trip()
+            other.round_trip()
             assert resident_kib(node) < 200_000
         finally:
-            for client in claims:
+            for client in clients:
                 client.close()
 
 
@@ -134,8 +136,8 @@ def test_memory_of_clients_that_never_read_is_released(tmp_path: Path) -> None:
     )
     request = frame(1, ApiKey.METADATA, MetadataRequest(topics=None)) * 4096
     try:
-        with RawClient(node.port) as witness:
-            witness.round_trip()
+        with RawClient(node.port) as other:
+            other.round_trip()
             before_kib = resident_kib(node)
             clients = [RawClient(node.port) for _ in range(10)]
             for client in clients:
@@ -146,14 +148,14 @@ def test_memory_of_clients_that_never_read_is_released(tmp_path: Path) -> None:
             clients += [RawClient(node.port) for _ in range(IDLE)]
             for client in clients[10:]:
                 client.send(struct.pack(">i", 100 << 20))
-            witness.round_trip()
+            other.round_trip()
             assert resident_kib(node) < before_kib + 100_000
             for client in clients:
                 client.close()
-            until = Deadline(LIMIT_S)
+            deadline = Deadline(LIMIT_S)
             while resident_kib(node) > before_kib + 20_000:
-                witness.round_trip()
-                assert until.left_s() > 0, f"{resident_kib(node)} KiB, before {before_kib}"
+                other.round_trip()
+                assert deadline.left_s() > 0, f"{resident_kib(node)} KiB, before {before_kib}"
         assert node.stop() == 0
     finally:
         node.make_sure_it_is_gone()
@@ -191,8 +193,8 @@ def test_without_descriptors_connections_wait_and_the_loop_idles(
 def test_a_too_large_batch_is_refused_without_closing(node: NodeProcess) -> None:
     with RawClient(node.port) as client:
         client.send(produce(1, bytes(3 << 20)))
-        outcome = client.message(ApiKey.PRODUCE).responses[0].partition_responses[0]
-        assert outcome.error_code == ErrorCode.MESSAGE_TOO_LARGE
+        partition = client.message(ApiKey.PRODUCE).responses[0].partition_responses[0]
+        assert partition.error_code == ErrorCode.MESSAGE_TOO_LARGE
         client.send(produce(2, b"small"))
-        outcome = client.message(ApiKey.PRODUCE).responses[0].partition_responses[0]
-        assert (outcome.error_code, outcome.base_offset) == (ErrorCode.NONE, 0)
+        partition = client.message(ApiKey.PRODUCE).responses[0].partition_responses[0]
+        assert (partition.error_code, partition.base_offset) == (ErrorCode.NONE, 0)

@@ -1,4 +1,4 @@
-"""Full disks, files deleted while they are sent, too few descriptors: with real processes."""
+"""Real processes with a full disk, with files deleted during a response, with few descriptors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 
 VALUE = bytes(1000)
 DESCRIPTORS = 1024
-MORE_PARTITIONS = 1100
+#: More partitions than descriptors.
+PARTITIONS = 1100
 
 
 def limited_node(tmp_path: Path) -> NodeProcess:
@@ -52,7 +53,7 @@ def limited_node(tmp_path: Path) -> NodeProcess:
 
 
 def write_until_refused(client: RawClient) -> tuple[int, int]:
-    """The number of accepted values, at offsets without a gap, and the error code."""
+    """Produce values; return how many are accepted, without a gap, and the error code."""
     for number in range(10_000):
         client.send(produce(number, VALUE))
         outcome = client.answer_to_produce()
@@ -74,22 +75,22 @@ def test_a_full_disk_refuses_records_and_loses_none(
     node = limited_node(tmp_path)
     try:
         with RawClient(node.port) as client:
-            taken, code = write_until_refused(client)
+            accepted, code = write_until_refused(client)
             assert code == ErrorCode.KAFKA_STORAGE_ERROR
-            assert 100 < taken < 200
+            assert 100 < accepted < 200
             assert node.output().count("File too large") == 1
             create_topics(node.port, {"others": 1})
             client.send(produce(1, VALUE))
             assert client.answer_to_produce() == (1, ErrorCode.KAFKA_STORAGE_ERROR, -1)
-            assert len(consume(node.address, taken)) == taken
+            assert len(consume(node.address, accepted)) == accepted
             _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
             resource.prlimit(node.process.pid, resource.RLIMIT_FSIZE, (hard, hard))
             client.send(produce(1, b"there is room"))
-            assert client.answer_to_produce() == (1, ErrorCode.NONE, taken)
+            assert client.answer_to_produce() == (1, ErrorCode.NONE, accepted)
         node.kill()
         monkeypatch.delenv(FILE_BYTES)
         node = limited_node(tmp_path)
-        assert consume(node.address, taken + 1)[-1] == b"there is room"
+        assert consume(node.address, accepted + 1)[-1] == b"there is room"
     finally:
         node.make_sure_it_is_gone()
 
@@ -138,23 +139,23 @@ def test_more_logs_than_descriptors_are_served(
     monkeypatch.setenv(OPEN_FILES, str(DESCRIPTORS))
     node = limited_node(tmp_path)
     try:
-        create_topics(node.port, {"wide": MORE_PARTITIONS})
+        create_topics(node.port, {"wide": PARTITIONS})
         builder = BatchBuilder()
         builder.append(0, None, b"x")
         raw = builder.build()
         with RawClient(node.port) as client:
-            missing = set(range(MORE_PARTITIONS))
-            while missing:  # until all of them are open
+            missing = set(range(PARTITIONS))
+            while missing:  # a partition refuses records until its log is open
                 parts = [PartitionProduceData(index=i, records=raw) for i in sorted(missing)]
                 topic = TopicProduceData(name="wide", partition_data=parts)
                 request = ProduceRequest(acks=-1, timeout_ms=LIMIT_S * 1000, topic_data=[topic])
                 answer = decode(ProduceResponse, 9, ask(client, ApiKey.PRODUCE, 9, request))
-                outcome = answer.responses[0].partition_responses
-                assert {part.error_code for part in outcome} <= {
+                responses = answer.responses[0].partition_responses
+                assert {part.error_code for part in responses} <= {
                     ErrorCode.NONE,
                     ErrorCode.NOT_LEADER_OR_FOLLOWER,
                 }
-                missing -= {part.index for part in outcome if not part.error_code}
+                missing -= {part.index for part in responses if not part.error_code}
             assert open_descriptors(node) < DESCRIPTORS
         node.kill()
         node = limited_node(tmp_path)
@@ -168,15 +169,15 @@ def test_more_logs_than_descriptors_are_served(
 
 def log_ends(client: RawClient) -> list[int]:
     """The log end offsets, once all partitions are open."""
-    asked = [ListOffsetsPartition(partition_index=i, timestamp=-1) for i in range(MORE_PARTITIONS)]
-    topic = ListOffsetsTopic(name="wide", partitions=asked)
+    partitions = [ListOffsetsPartition(partition_index=i, timestamp=-1) for i in range(PARTITIONS)]
+    topic = ListOffsetsTopic(name="wide", partitions=partitions)
     request = ListOffsetsRequest(replica_id=-1, topics=[topic])
     while True:
         answer = decode(ListOffsetsResponse, 5, ask(client, ApiKey.LIST_OFFSETS, 5, request))
-        found = answer.topics[0].partitions
-        if not any(part.error_code for part in found):
-            return [part.offset for part in found]
-        assert {part.error_code for part in found} <= {
+        responses = answer.topics[0].partitions
+        if not any(part.error_code for part in responses):
+            return [part.offset for part in responses]
+        assert {part.error_code for part in responses} <= {
             ErrorCode.NONE,
             ErrorCode.NOT_LEADER_OR_FOLLOWER,
         }
@@ -184,7 +185,7 @@ def log_ends(client: RawClient) -> list[int]:
 
 @pytest.mark.parametrize("folder", ["/proc/kraftlog", "/sys/kraftlog"])
 def test_an_unwritable_directory_is_reported(folder: str, tmp_path: Path) -> None:
-    """The error has the directory's name, and no client is served before."""
+    """The error has the directory's name."""
     assert not os.path.exists(folder)
     with pytest.raises(AssertionError, match=folder):
         NodeProcess(folder, errors=str(tmp_path / "errors.txt"))

@@ -58,7 +58,7 @@ class Jbod:
     def contents(self) -> tuple[dict[str, set[LogName]], set[str]]:
         """The logs in each directory, and the directories that are offline."""
         with self.client() as client:
-            (found,) = client.log_dirs().values()
+            (directories,) = client.log_dirs().values()
         name_of = {str(self.top / name): name for name in "abc"}
         logs = {
             name_of[it.log_dir]: {
@@ -67,10 +67,12 @@ class Jbod:
                 for p in t.partitions
                 if not p.is_future_key
             }
-            for it in found
+            for it in directories
         }
         offline = {
-            name_of[it.log_dir] for it in found if it.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            name_of[it.log_dir]
+            for it in directories
+            if it.error_code == ErrorCode.KAFKA_STORAGE_ERROR
         }
         return logs, offline
 
@@ -99,8 +101,8 @@ def indexes(logs: set[LogName], topic: str) -> set[int]:
     return {name[1] for name in logs if name[0] == topic}
 
 
-def test_v18_a_failed_directory_takes_no_others_with_it(jbod: Jbod) -> None:
-    """C215: before and after a restart; once its disk is back, its records are served again."""
+def test_v18_a_failed_directory_does_not_affect_the_others(jbod: Jbod) -> None:
+    """C215: neither before nor after a restart. Once its disk is back, its records are served."""
     with jbod.client() as client:
         for index in range(PARTITIONS):
             client.produce("demo", f"record {index}", partition=index)
@@ -137,7 +139,7 @@ def test_v18_a_failed_directory_takes_no_others_with_it(jbod: Jbod) -> None:
     assert ends == {index: 1 if index in in_c else 2 for index in range(PARTITIONS)}
 
 
-def plan(jbod: Jbod, directory: str) -> str:
+def write_plan(jbod: Jbod, directory: str) -> str:
     """Write a file that assigns partition 0 of `demo` to this directory; return its path."""
     part = {
         "topic": "demo",
@@ -151,15 +153,16 @@ def plan(jbod: Jbod, directory: str) -> str:
 
 
 def directory_of_first(jbod: Jbod) -> str:
+    """The directory that has partition 0 of `demo`."""
     logs, _ = jbod.contents()
-    (found,) = [name for name, inside in logs.items() if ("demo", 0) in inside]
-    return found
+    (directory,) = [name for name, names in logs.items() if ("demo", 0) in names]
+    return directory
 
 
 def test_v10_replicas_move_between_directories(
     jbod: Jbod, jvm: Driver, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By Kafka's tools and by ours, which report the same."""
+    """Kafka's tools and ours move them, and report the same."""
     with jbod.client() as client:
         for number in range(10):
             client.produce("demo", f"record {number}", partition=0)
@@ -172,7 +175,7 @@ def test_v10_replicas_move_between_directories(
         assert done.exit_code == 0, done.stdout + done.stderr
         return done.stdout
 
-    words = ("--reassignment-json-file", plan(jbod, second))
+    words = ("--reassignment-json-file", write_plan(jbod, second))
     throttle = ("--replica-alter-log-dirs-throttle", "10000000")
     shown = run_kafkas("kafka-reassign-partitions", *words, "--execute", *throttle)
     assert "Successfully started moving log directory to" in shown
@@ -181,20 +184,20 @@ def test_v10_replicas_move_between_directories(
     assert "Reassignment of replica demo-0-1 completed successfully." in shown
     described = json.loads(run_kafkas("kafka-log-dirs", "--describe").splitlines()[-1])
     (broker,) = described["brokers"]
-    shown_in = [
+    log_dirs = [
         it["logDir"]
         for it in broker["logDirs"]
         for part in it["partitions"]
         if part["partition"] == "demo-0" and not part["isFuture"]
     ]
-    assert shown_in == [str(jbod.top / second)]
+    assert log_dirs == [str(jbod.top / second)]
 
-    command = ["reassign", *address, "--reassignment-json-file", plan(jbod, first)]
+    command = ["reassign", *address, "--reassignment-json-file", write_plan(jbod, first)]
     assert main([*command, "--execute", "--wait", "--json"]) == 0
     output = capsys.readouterr()
     assert json.loads(output.out) == {"started": ["demo-0"], "refused": {}}
     assert "Reassignment of replica demo-0-1 is completed." in output.err
-    command = ["reassign", *address, "--reassignment-json-file", plan(jbod, third)]
+    command = ["reassign", *address, "--reassignment-json-file", write_plan(jbod, third)]
     assert main([*command, "--execute", "--wait", *throttle]) == 0
     assert "Reassignment of replica demo-0-1 is completed." in capsys.readouterr().out
     assert directory_of_first(jbod) == third
@@ -218,11 +221,11 @@ def test_cordoned_directories_take_no_new_replicas(jbod: Jbod) -> None:
 
     def cordoned() -> set[str]:
         with jbod.client() as client:
-            (found,) = client.log_dirs().values()
-        return {it.log_dir[-1] for it in found if it.is_cordoned}
+            (directories,) = client.log_dirs().values()
+        return {it.log_dir[-1] for it in directories if it.is_cordoned}
 
     def refusal() -> int:
-        """The error code of a new topic."""
+        """The error code of a request to create a topic."""
         with jbod.client() as client:
             try:
                 client.create_topic(next(names), partitions=6)

@@ -1,4 +1,4 @@
-"""The start of a node: its raft config and garbage collection."""
+"""The start of a node: the config of its raft core, and garbage collection."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from kraftlog.simulator.host import SETTINGS
 def test_raft_config_depends_on_the_roles(
     roles: str, retry_ms: int, longest_ms: int, awaits_commits: bool
 ) -> None:
-    """Q24: a broker looks for the leader more often, as its clients wait.
+    """Q24: a broker retries to find the leader more often, because its clients wait.
 
-    A controller alone has no clients that could wait for commits.
+    A node that is only a controller has no clients that could wait for commits.
     """
-    given = {"process.roles": roles, "controller.quorum.retry.backoff.ms": str(retry_ms)}
-    config = raft_config(BrokerConfig(given), seed=1)
+    settings = {"process.roles": roles, "controller.quorum.retry.backoff.ms": str(retry_ms)}
+    config = raft_config(BrokerConfig(settings), seed=1)
     assert (config.retry_backoff_ms, config.retry_backoff_max_ms) == (retry_ms, longest_ms)
     assert config.awaits_commits == awaits_commits
 

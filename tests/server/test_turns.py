@@ -8,7 +8,7 @@ MS = 1_000_000
 
 
 class ClockScene:
-    """A turn clock whose time the test passes by `spend`, with or without CPU time."""
+    """A `TurnClock` whose time advances only by `spend`, with or without CPU time."""
 
     def __init__(self) -> None:
         self.now_ns = 1000 * MS
@@ -24,6 +24,7 @@ class ClockScene:
         self.turns.step(cause)
 
     def turn(self, *steps: tuple[str, int]) -> None:
+        """Run a turn with these steps: each has a cause and takes some nanoseconds."""
         self.turns.begin()
         for cause, took_ns in steps:
             self.spend(cause, took_ns)
@@ -78,7 +79,7 @@ def test_time_off_the_processor_does_not_count() -> None:
     assert scene.long_turns() == {"Metadata": (1, LONG_NS)}
 
 
-def test_turn_of_many_small_steps_names_none() -> None:
+def test_log_line_of_a_turn_of_many_small_steps_names_no_step() -> None:
     scene = ClockScene()
     scene.turn(*[("append", MS // 2)] * 20)
     assert scene.long_turns() == {"small steps": (1, 10 * MS)}

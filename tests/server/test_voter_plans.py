@@ -1,4 +1,4 @@
-"""Dry runs of voter changes report what the leader would refuse; time-outs report their cause."""
+"""Dry runs of voter changes report why the leader would refuse; timeouts report their cause."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ FIRST, SECOND, THIRD = CONTROLLERS
 NEW = 11
 #: The timeout of calls that are expected to time out.
 SHORT_S = 1.5
-#: So that a leader whose followers are paused stays the leader for longer than a test.
+#: With this setting, a leader whose followers are paused stays the leader for a whole test.
 LONG_LEADERSHIP = "controller.quorum.fetch.timeout.ms=60000\n"
 
 
-def directory(quorum: Quorum, node_id: int) -> bytes:
+def directory_id(quorum: Quorum, node_id: int) -> bytes:
     return load(OsFiles(), quorum.data(node_id)).directory_id
 
 
@@ -38,12 +38,16 @@ def listener(quorum: Quorum, node_id: int) -> Listener:
     return Listener("CONTROLLER", "127.0.0.1", quorum.ports[node_id])
 
 
-def observers(admin: Admin) -> list[int]:
-    found = admin.describe_quorum().observers
-    return [each.id for each in found if each.last_caught_up_ms > 0 and not each.lag_reason]
+def ready_observers(admin: Admin) -> list[int]:
+    """The ids of the observers that the leader would add as voters."""
+    return [
+        each.id
+        for each in admin.describe_quorum().observers
+        if each.last_caught_up_ms > 0 and not each.lag_reason
+    ]
 
 
-def test_r4_a_dry_run_of_add_controller_says_what_the_leader_would_refuse(
+def test_r4_a_dry_run_of_add_controller_reports_a_refusal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For a voter, for a controller that does not run, and for one that has caught up."""
@@ -52,17 +56,17 @@ def test_r4_a_dry_run_of_add_controller_says_what_the_leader_would_refuse(
         quorum.start(FIRST, SECOND, BROKER)
         shell = Shell(quorum.address, capsys, monkeypatch, tmp_path)
         with Admin(quorum.address) as admin, Admin(quorum.address, timeout_s=SHORT_S) as impatient:
-            until(lambda: SECOND in observers(admin), True)
+            until(lambda: SECOND in ready_observers(admin), True)
             dry_run = "quorum add-controller --dry-run --command-config"
             assert "it is a voter already" in shell.fails(f"{dry_run} {quorum.file(FIRST)}")
-            never = shell.fails(f"{dry_run} {quorum.file(THIRD)}")
-            assert "controller 3 cannot be added: it is not fetching from leader 1: start" in never
+            error = shell.fails(f"{dry_run} {quorum.file(THIRD)}")
+            assert "controller 3 cannot be added: it is not fetching from leader 1: start" in error
             shown = shell.run(f"{dry_run} {quorum.file(SECOND)}")
             assert "would be added to voters 1: CONTROLLER://127.0.0.1:" in shown
             assert "; it fetches and lags by " in shown
             assert shell.json(f"{dry_run} {quorum.file(SECOND)}")["voters"] == [FIRST]
             check_dry_runs(quorum, admin)
-            check_causes_of_time_outs(quorum, impatient)
+            check_causes_of_timeouts(quorum, impatient)
             assert [each.id for each in admin.describe_quorum().voters] == [FIRST]
             quorum.kill(FIRST)
             check_reports_without_a_leader(quorum)
@@ -72,7 +76,7 @@ def test_r4_a_dry_run_of_add_controller_says_what_the_leader_would_refuse(
 
 def check_dry_runs(quorum: Quorum, admin: Admin) -> None:
     """Admin returns plans as typed values, and raises for changes that would be refused."""
-    own = directory(quorum, SECOND)
+    own = directory_id(quorum, SECOND)
     plan = admin.add_voter(SECOND, own, [listener(quorum, SECOND)], dry_run=True)
     assert (plan.voter, plan.directory_id, plan.voters) == (SECOND, own, (FIRST,))
     assert plan.lag >= 0
@@ -90,16 +94,16 @@ def check_dry_runs(quorum: Quorum, admin: Admin) -> None:
     address = f"127.0.0.1:{quorum.ports[FIRST]}"
     with Admin(address, controllers=True) as controllers:
         same = [listener(quorum, FIRST)]
-        found = controllers.update_voter(FIRST, same, dry_run=True)
-        assert found == directory(quorum, FIRST)
+        updated = controllers.update_voter(FIRST, same, dry_run=True)
+        assert updated == directory_id(quorum, FIRST)
         with pytest.raises(ConfigError, match="controller 2 is not a voter"):
             controllers.update_voter(SECOND, same, dry_run=True)
 
 
-def check_causes_of_time_outs(quorum: Quorum, impatient: Admin) -> None:
-    own = directory(quorum, SECOND)
+def check_causes_of_timeouts(quorum: Quorum, impatient: Admin) -> None:
+    own = directory_id(quorum, SECOND)
     with pytest.raises(RefusedError, match="it is not fetching from leader 1") as late:
-        impatient.add_voter(THIRD, directory(quorum, THIRD), [listener(quorum, THIRD)])
+        impatient.add_voter(THIRD, directory_id(quorum, THIRD), [listener(quorum, THIRD)])
     assert late.value.code == ErrorCode.REQUEST_TIMED_OUT
     [port] = free_ports(1)
     closed_port = Listener("CONTROLLER", "127.0.0.1", port)
@@ -109,7 +113,7 @@ def check_causes_of_time_outs(quorum: Quorum, impatient: Admin) -> None:
 
 def check_reports_without_a_leader(quorum: Quorum) -> None:
     """A dry run and a request that times out report that there is no leader."""
-    own, endpoint = directory(quorum, SECOND), listener(quorum, SECOND)
+    own, endpoint = directory_id(quorum, SECOND), listener(quorum, SECOND)
     no_leader = "the quorum has no leader that responds, so a majority of the voters may be down"
     with (
         Admin(quorum.address, timeout_s=SHORT_S) as impatient,
@@ -135,7 +139,7 @@ def test_r13_an_uncommitted_voter_change_is_described_and_reported(
         quorum.add(NEW)
         shell = Shell(quorum.address, capsys, monkeypatch, tmp_path)
         with Admin(quorum.address) as admin, Admin(quorum.address, timeout_s=SHORT_S) as impatient:
-            until(lambda: NEW in observers(admin), True)
+            until(lambda: NEW in ready_observers(admin), True)
             leader = admin.describe_quorum().leader_id
             paused = [each for each in CONTROLLERS if each != leader]
             for each in paused:
@@ -146,11 +150,11 @@ def test_r13_an_uncommitted_voter_change_is_described_and_reported(
             change = described["UncommittedVoterChange"]
             assert change["committedVoters"] == [*CONTROLLERS]
             assert change["offset"] >= described["HighWatermark"]
-            named = f"the voter change at offset {change['offset']} is not committed yet"
+            reason = f"the voter change at offset {change['offset']} is not committed yet"
             dry_run = f"quorum add-controller --dry-run --command-config {quorum.file(NEW)}"
-            assert named in shell.fails(dry_run)
-            with pytest.raises(RefusedError, match=named) as late:
-                impatient.add_voter(NEW, directory(quorum, NEW), [listener(quorum, NEW)])
+            assert reason in shell.fails(dry_run)
+            with pytest.raises(RefusedError, match=reason) as late:
+                impatient.add_voter(NEW, directory_id(quorum, NEW), [listener(quorum, NEW)])
             assert late.value.code == ErrorCode.REQUEST_TIMED_OUT
             for each in paused:
                 os.kill(quorum.nodes[each].process.pid, signal.SIGCONT)

@@ -44,7 +44,7 @@ def test_r2_a_move_of_voters_is_shown_replaced_and_cancelled(
         quorum.end()
 
 
-#: As `kraftlog start --nodes` sets it for node 1: shorter than the longest wait of a fetch.
+#: What `kraftlog start --nodes` sets for node 1; shorter than the longest wait of a fetch.
 SHORT_ELECTIONS = "controller.quorum.election.timeout.ms=100\n"
 
 
@@ -58,7 +58,7 @@ def test_r4_r12_idle_observers_become_voters_at_once(
         quorum.start(*CONTROLLERS, BROKER)
         shell = Shell(quorum.address, capsys, monkeypatch, tmp_path)
         with Client(quorum.address) as client:
-            until(lambda: observer_lags(client), dict.fromkeys((*others, BROKER), False))
+            until(lambda: lagging_observers(client), dict.fromkeys((*others, BROKER), False))
             for _ in range(3):
                 await_fetches(client)
         for added in others:
@@ -70,10 +70,10 @@ def test_r4_r12_idle_observers_become_voters_at_once(
         quorum.end()
 
 
-def observer_lags(client: Client) -> dict[int, bool]:
+def lagging_observers(client: Client) -> dict[int, bool]:
     """For each observer, whether it lacks committed records."""
-    outcome = client.describe_quorum()
-    return {it.id: it.log_end_offset < outcome.high_watermark for it in outcome.observers}
+    quorum = client.describe_quorum()
+    return {it.id: it.log_end_offset < quorum.high_watermark for it in quorum.observers}
 
 
 def await_fetches(client: Client) -> None:

@@ -14,7 +14,7 @@ from kraftlog.storage.compaction import describe_task, log_to_clean
 from kraftlog.storage.disk import Disk, HandleCache
 from kraftlog.storage.recovery import open_log, run
 from tests.patience import LIMIT_S
-from tests.server.crowded import no_room_for_threads
+from tests.server.without_threads import threads_cannot_start
 from tests.storage.compacting import COMPACTED
 from tests.storage.making import T0
 from tests.storage.test_compaction import append_keyed, end_segment
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 def compact_in(worker: WorkerProcess, task: dict[str, Any]) -> tuple[Any, BaseException | None]:
-    answers: list[tuple[Any, BaseException | None]] = []
-    worker.compact(task, lambda result, error, _: answers.append((result, error)))
-    while not answers:
+    results: list[tuple[Any, BaseException | None]] = []
+    worker.compact(task, lambda result, error, _: results.append((result, error)))
+    while not results:
         assert select.select([worker.ready_fd], [], [], LIMIT_S)[0]
         worker.deliver(read_clock())
-    return answers[0]
+    return results[0]
 
 
 def test_the_worker_rewrites_segments_or_reports_the_error(tmp_path: Path) -> None:
@@ -40,9 +40,9 @@ def test_the_worker_rewrites_segments_or_reports_the_error(tmp_path: Path) -> No
     for number in range(20):
         append_keyed(log, (1, number))
     end_segment(log)
-    found = log_to_clean(log, log.end_offset, T0)
-    assert found is not None
-    task = describe_task(log, found, T0, 100)
+    to_clean = log_to_clean(log, log.end_offset, T0)
+    assert to_clean is not None
+    task = describe_task(log, to_clean, T0, 100)
     worker = WorkerProcess()
     result, error = compact_in(worker, task)
     assert error is None
@@ -59,12 +59,12 @@ def test_the_worker_rewrites_segments_or_reports_the_error(tmp_path: Path) -> No
 def test_a_task_fails_if_no_thread_can_be_started(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """It does not run on the loop instead, which it would block.
+    """Unlike a job of an I/O thread it does not run on the loop, which it would block.
 
-    The next check for dirty logs retries.
+    The next check for dirty logs retries the compaction.
     """
     worker = WorkerProcess()
-    with no_room_for_threads():
+    with threads_cannot_start():
         result, error = compact_in(worker, {})
     worker.close()
     assert result is None

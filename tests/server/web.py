@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 
 def web_port(node: NodeProcess) -> int:
-    """The port in the line with the HTTP address, which a node logs before it is ready."""
-    found = re.search(r"^kraftlog: http on \S+:(\d+)$", node.output(), re.MULTILINE)
-    assert found, node.output()
-    return int(found[1])
+    """The port of a node's HTTP address, from the line that it logs before it is ready."""
+    match = re.search(r"^kraftlog: http on \S+:(\d+)$", node.output(), re.MULTILINE)
+    assert match, node.output()
+    return int(match[1])
 
 
 def ask(port: int, path: str, method: str = "GET") -> tuple[HTTPResponse, str]:
     connection = HTTPConnection("127.0.0.1", port, timeout=LIMIT_S)
     try:
         connection.request(method, path)
-        answer = connection.getresponse()
-        return answer, answer.read().decode()
+        response = connection.getresponse()
+        return response, response.read().decode()
     finally:
         connection.close()
 
@@ -39,9 +39,9 @@ class Metrics:
     """A page of metrics, parsed by Prometheus' Python library."""
 
     def __init__(self, port: int) -> None:
-        answer, self.text = ask(port, "/metrics")
-        assert answer.status == 200
-        assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+        response, self.text = ask(port, "/metrics")
+        assert response.status == 200
+        assert response.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
         self.families: dict[str, Metric] = {}
         for family in text_string_to_metric_families(self.text):
             assert family.name not in self.families, f"{family.name} is duplicated"
@@ -49,11 +49,11 @@ class Metrics:
 
     def value(self, name: str, **labels: str) -> float:
         """The value of the only sample with this name and these labels."""
-        found = [
+        values = [
             sample.value
             for family in self.families.values()
             for sample in family.samples
             if sample.name == name and sample.labels == labels
         ]
-        assert len(found) == 1, (name, labels, found)
-        return found[0]
+        assert len(values) == 1, (name, labels, values)
+        return values[0]

@@ -28,5 +28,5 @@ if __name__ == "__main__":
     api_table._handlers[ApiKey.METADATA] = raise_error_in_a_quorum_step
     api_table._handlers[ApiKey.DESCRIBE_CLUSTER] = raise_error
     api_table._handlers[ApiKey.LIST_CONFIG_RESOURCES] = respond_unencodably
-    partitions.decide_create_partitions = raise_error  # type: ignore[assignment]  # the bug
+    partitions.decide_create_partitions = raise_error  # type: ignore[assignment]  # deliberate
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""A node with 64 descriptors, some of which are already in use, as the environment says."""
+"""A node with 64 descriptors; an environment variable has the number that are already in use."""
 
 from __future__ import annotations
 

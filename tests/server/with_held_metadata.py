@@ -1,4 +1,4 @@
-"""A node that applies no metadata while the file that its environment names is there."""
+"""A node that applies no metadata while a file exists, whose path is in its environment."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from kraftlog.node.quorum.tail import Piece
 
+#: The environment variable with the path of the file.
 HELD = "KRAFTLOG_TEST_HELD_METADATA"
 begin = CommitApplier._begin
 

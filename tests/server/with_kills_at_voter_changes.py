@@ -1,8 +1,8 @@
 """A node that, as the leader, kills itself at the steps of a voter change, once at each.
 
 A step is one voters record, and has three points: it is appended but not flushed, flushed by the
-leader or a majority, committed. The folder that the environment names has a file for each kill in
-the cluster; without the folder no node kills itself.
+leader or a majority, committed. The nodes write a file for each kill into a folder, whose path is
+in their environment; without the folder no node kills itself.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kraftlog.raft.interfaces import Core, LeaderRole
     from kraftlog.types import Now
 
+#: The environment variable with the path of the folder.
 FOLDER = "KRAFTLOG_TEST_KILLS"
 #: If set, there is a kill at every point of a step, not at one of them.
 AT_ALL_POINTS = "KRAFTLOG_TEST_KILLS_AT_ALL_POINTS"
@@ -66,7 +67,7 @@ def reach(point: str, offset: int) -> None:
     """Kill this process if its step, before `offset`, has now reached a point that is planned."""
     if offset > Step.offset and point in Step.points:
         path = os.path.join(os.environ[FOLDER], f"{Step.name} {point}")
-        with suppress(FileNotFoundError):  # the kills are over
+        with suppress(FileNotFoundError):  # the test has deleted the folder: no more kills
             with open(path, "x", encoding="utf-8") as kill:
                 kill.write(str(Step.previous))
             os.kill(os.getpid(), signal.SIGKILL)
@@ -86,7 +87,7 @@ def inherit_step(history: VoterHistory) -> None:
     if offset <= Step.offset or voters.targets is None:
         return
     name, kills = name_of(voters), kills_so_far()
-    is_earlier = offset <= min(kills.values(), default=offset)  # it was there before the first kill
+    is_earlier = offset <= min(kills.values(), default=offset)  # appended before the first kill
     has_kill = any(each.startswith(f"{name} ") for each in kills)
     Step.name, Step.offset = name, offset
     Step.points = () if is_earlier or has_kill else (COMMITTED,)
@@ -94,12 +95,12 @@ def inherit_step(history: VoterHistory) -> None:
 
 def kills_so_far() -> dict[str, int]:
     """By the name of each kill's file: the offset of the voters record before its step."""
-    found = {}
-    with suppress(FileNotFoundError):  # there are no kills now
+    offsets = {}
+    with suppress(FileNotFoundError):  # the test has deleted the folder
         for name in os.listdir(os.environ[FOLDER]):
             with open(os.path.join(os.environ[FOLDER], name), encoding="utf-8") as kill:
-                found[name] = int(kill.read())
-    return found
+                offsets[name] = int(kill.read())
+    return offsets
 
 
 def append_and_reach(core: Core, leader: LeaderRole, voters: VoterSet) -> None:

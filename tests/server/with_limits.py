@@ -11,6 +11,7 @@ import sys
 
 from kraftlog.cli import main
 
+#: Environment variables with the limits.
 FILE_BYTES = "KRAFTLOG_TEST_FILE_BYTES"
 OPEN_FILES = "KRAFTLOG_TEST_OPEN_FILES"
 
@@ -18,8 +19,8 @@ if __name__ == "__main__":
     for kind, name in ((resource.RLIMIT_FSIZE, FILE_BYTES), (resource.RLIMIT_NOFILE, OPEN_FILES)):
         if name in os.environ:
             _, hard = resource.getrlimit(kind)
-            at_most = int(os.environ[name])
+            limit = int(os.environ[name])
             # A test can lift the size limit; the limit of descriptors stays.
             is_size = kind == resource.RLIMIT_FSIZE
-            resource.setrlimit(kind, (at_most, hard if is_size else at_most))
+            resource.setrlimit(kind, (limit, hard if is_size else limit))
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""A node whose connections to others go through the proxies of `tests.server.links`."""
+"""A node whose connections to other nodes go through the proxies of `tests.server.links`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import Any
 
 from tests.server.links import LINKS
 
-#: A properties file is named after its node.
+#: The last argument is the properties file, which is named after the node.
 _node = Path(sys.argv[-1]).stem
+#: The port of a peer -> the port of the proxy to it.
 _ports = json.loads(Path(os.environ[LINKS]).read_text())[_node]
 
 
@@ -24,7 +25,7 @@ class LinkedSocket(socket.socket):
 
 socket.socket = LinkedSocket  # type: ignore[misc]  # as the server makes its sockets
 
-from kraftlog.cli import main  # noqa: E402 - after the sockets
+from kraftlog.cli import main  # noqa: E402 - it has to import the changed socket
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -18,7 +18,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from tests.patience import LIMIT_S
-from tests.server.clients import JAVA, LEAVES_SOCKETS
+from tests.server.clients import KAFKA_TOOLS, LEAVES_SOCKETS
 from tests.server.node_process import NodeProcess
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ MESSAGE = "transactions are not supported by this broker"
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
     """One node for all tests, because they leave no state."""
-    folder = tmp_path_factory.mktemp("not-built")
+    folder = tmp_path_factory.mktemp("unsupported")
     started = NodeProcess(str(folder / "data"), errors=str(folder / "errors.txt"))
     try:
         yield started
@@ -74,7 +74,7 @@ def test_aiokafka_fails_at_once_with_transactions(node: NodeProcess) -> None:
 
 def test_kafkas_producer_fails_at_once_with_transactions(node: NodeProcess, jvm: Driver) -> None:
     done = jvm.tool(
-        JAVA + "ProducerPerformance",
+        KAFKA_TOOLS + "ProducerPerformance",
         *("--bootstrap-server", node.address, "--topic", "demo", "--throughput", "-1"),
         *("--num-records", "1", "--record-size", "1"),
         *("--transactional-id", "t", "--transaction-duration-ms", "1000"),
@@ -86,14 +86,14 @@ def test_kafkas_producer_fails_at_once_with_transactions(node: NodeProcess, jvm:
 @pytest.mark.parametrize(
     ("tool", "words", "api"),
     [
-        (f"{JAVA}TransactionsCommand", ("list",), "LIST_TRANSACTIONS"),
+        (f"{KAFKA_TOOLS}TransactionsCommand", ("list",), "LIST_TRANSACTIONS"),
         (
-            f"{JAVA}consumer.group.ShareGroupCommand",
+            f"{KAFKA_TOOLS}consumer.group.ShareGroupCommand",
             ("--describe", "--group", "g"),
             "SHARE_GROUP_DESCRIBE",
         ),
         (
-            f"{JAVA}consumer.ConsoleConsumer",
+            f"{KAFKA_TOOLS}consumer.ConsoleConsumer",
             ("--topic", "demo", "--command-property", "group.protocol=consumer"),
             "CONSUMER_GROUP_HEARTBEAT",
         ),

@@ -14,7 +14,7 @@ TOO_LARGE = 1 << 50
 
 
 @contextmanager
-def no_room_for_threads() -> Iterator[None]:
+def threads_cannot_start() -> Iterator[None]:
     """Starting a thread in this context fails with "can't start new thread"."""
     threading.stack_size(TOO_LARGE)
     try:

@@ -1,4 +1,4 @@
-"""Faults of one of three nodes' machine: the others go on, and no acknowledged record is lost."""
+"""One of three nodes runs on a faulty machine; no acknowledged record is lost."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
     from tests.server.local_cluster import LocalCluster
 
-#: The node with the fault; not the first, which is the active controller at first.
+#: The node on the faulty machine. Node 1 is the active controller at first.
 NODE = 3
-#: The size of a record, and of the largest file where the disk is full.
 RECORD_BYTES = 2_000
+#: The largest file that the node with the full disk can write.
 DISK_BYTES = 100 * RECORD_BYTES
 
 
@@ -55,7 +55,7 @@ def writer(cluster: LocalCluster) -> Iterator[Writer]:
 
 
 def copied_properties(cluster: LocalCluster, folder: Path) -> str:
-    """The properties file for a copy of the node's directory, with ports of its own."""
+    """Copy the directory of `NODE`; return the path of a properties file with other ports."""
     shutil.copytree(f"{cluster.data}/node-{NODE}", folder / "copy")
     with open(cluster.file(NODE)) as file:
         text = file.read()
@@ -71,7 +71,7 @@ def copied_properties(cluster: LocalCluster, folder: Path) -> str:
 def test_q5_a_copy_of_a_directory_stops_with_the_reason(
     cluster: LocalCluster, writer: Writer, tmp_path: Path
 ) -> None:
-    """Otherwise it would vote and fetch as the node of the original."""
+    """Otherwise the copy would vote and fetch with the node id of the original."""
     with Client(cluster.servers, timeout_s=LIMIT_S) as client:
         before = client.describe_quorum()
         path = copied_properties(cluster, tmp_path)
@@ -118,12 +118,12 @@ def test_a_broker_whose_clock_is_an_hour_ahead_works(cluster: LocalCluster, writ
 def test_a_full_disk_on_one_of_three_stops_no_producer(
     cluster: LocalCluster, writer: Writer
 ) -> None:
-    """Its replicas leave the ISR, and return when there is space again."""
+    """The replicas on the full disk leave the ISR, and return once there is space again."""
     cluster.kill(NODE)
     await_isr(cluster, 1, 2)
     cluster.restart(NODE, "tests.server.with_limits", **{FILE_BYTES: str(DISK_BYTES)})
     cluster.await_line("were not written: File too large")
-    until(lambda: shows_isr_without_the_node(cluster), "the full node leaves the ISR")
+    until(lambda: has_left_every_isr(cluster), "the full node leaves the ISR")
     writer.await_more(10 * DISK_BYTES // RECORD_BYTES)
     cluster.kill(NODE)
     cluster.restart(NODE)
@@ -137,6 +137,7 @@ def leads_all(client: Client, node: int) -> bool:
     return all(each.leader == node for each in client.describe_topic(TOPIC).partitions)
 
 
-def shows_isr_without_the_node(cluster: LocalCluster) -> bool:
-    with Client(cluster.rows[1][2], timeout_s=LIMIT_S) as client:
+def has_left_every_isr(cluster: LocalCluster) -> bool:
+    """Whether node 1 reports no partition with `NODE` in the ISR."""
+    with Client(cluster.address(1), timeout_s=LIMIT_S) as client:
         return all(NODE not in each.isr for each in client.describe_topic(TOPIC).partitions)
