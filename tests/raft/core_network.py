@@ -30,7 +30,8 @@ from kraftlog.raft.messages import (
 )
 from kraftlog.types import Now, OffsetAndEpoch
 
-CHUNK_SIZE = 7
+#: Snapshots are sent in chunks of at most this size, so that most need several.
+CHUNK_SIZE_BYTES = 7
 
 
 class Host:
@@ -42,7 +43,7 @@ class Host:
         self.net = net
         self.batches: list[Any] = []
         self.held: list[Any] = []
-        self.others: list[Any] = []
+        self.other_effects: list[Any] = []
         self.persisted = election
         self.snapshot: tuple[VoterSet, bytes] = VoterSet(), b""
         self.download = b""
@@ -69,6 +70,7 @@ class Host:
                 return
 
     def carry_out(self, effect: Any) -> bool:
+        """Carry out an effect and return True, or hold it for the disk and return False."""
         core, now = self.core, self.net.now
         if isinstance(effect, (Send, Reply)) and not core.is_durable(effect.after):
             self.held.append(effect)
@@ -94,7 +96,7 @@ class Host:
         elif isinstance(effect, InstallSnapshot):
             self.install(effect.id)
         else:
-            self.others.append(effect)
+            self.other_effects.append(effect)
         return True
 
     def take_snapshot(self) -> None:
@@ -105,7 +107,7 @@ class Host:
         self.core.handle(SnapshotTaken(end), self.net.now)
 
     def install(self, end: OffsetAndEpoch) -> None:
-        """Replace the log by the downloaded snapshot, with the voters of the leader's."""
+        """Replace the log by the downloaded snapshot, with the voters of the leader's snapshot."""
         leader = self.net.hosts[self.core.election.leader_id]
         self.snapshot = leader.snapshot[0], self.download
         self.batches, self.download = [], b""
@@ -118,7 +120,7 @@ class Host:
             return body.replace(batches=tuple(wanted))
         if isinstance(body, SnapshotChunk) and not body.error:
             whole = self.snapshot[1]
-            data = whole[body.position : body.position + min(body.max_bytes, CHUNK_SIZE)]
+            data = whole[body.position : body.position + min(body.max_bytes, CHUNK_SIZE_BYTES)]
             return body.replace(size=len(whole), length=len(data), data=data)
         return body
 
@@ -154,13 +156,13 @@ class CoreNetwork:
             if self.wire:
                 self.deliver(self.wire.pop(0))
             elif self.replies:
-                self.answer(*self.replies.pop(0))
+                self.deliver_reply(*self.replies.pop(0))
             else:
                 return
         raise AssertionError("messages do not end")
 
     def note_channel(self, source: int, send: Send) -> None:
-        """A request before the previous response takes a new connection."""
+        """Number the connection of a request: a new one before the previous response."""
         pair = source, send.peer
         self.connections[pair] = self.connections.get(pair, 0) + send.needs_new_connection
         self.channels[source, send.number] = *pair, self.connections[pair]
@@ -175,7 +177,7 @@ class CoreNetwork:
             Request(slot, send.body, self.channels[source, send.number], send.number), self.now
         )
 
-    def answer(self, slot: Any, body: Any) -> None:
+    def deliver_reply(self, slot: Any, body: Any) -> None:
         source, target, number = slot
         if source not in self.hosts:
             return
@@ -203,6 +205,7 @@ class CoreNetwork:
         self.now = Now(monotonic_ms, 1_000_000 + monotonic_ms)
 
     def leader(self) -> RaftCore:
+        """The leader of the newest epoch; there must be one."""
         leaders = [h.core for h in self.hosts.values() if h.core.role.name == "leader"]
         return max(leaders, key=lambda core: core.election.epoch)
 

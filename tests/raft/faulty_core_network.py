@@ -12,7 +12,7 @@ from tests.raft.core_network import CoreNetwork, Host
 
 
 class FaultyHost(Host):
-    """A host whose disk may be slow: while it is, nothing becomes durable, and a crash loses it."""
+    """A host whose disk may be slow: then writes wait, and a crash loses those that wait."""
 
     def __init__(
         self, net: CoreNetwork, replica_id: int, election: ElectionState, log: RaftLog
@@ -31,7 +31,7 @@ class FaultyHost(Host):
         return super().carry_out(effect)
 
     def catch_up(self) -> None:
-        """The disk completes all operations."""
+        """Complete all waiting writes; the disk is no longer slow."""
         self.slow = False
         waiting, self.waiting = self.waiting, []
         for effect in waiting:
@@ -69,7 +69,7 @@ class FaultyNetwork(CoreNetwork):
             self.hosts[replica_id] = host
             host.core.announce_resignation(self.now)
 
-    def committed(self) -> dict[int, int]:
+    def high_watermarks(self) -> dict[int, int]:
         return {replica_id: self.core(replica_id).log.high_watermark for replica_id in self.hosts}
 
 

@@ -35,9 +35,11 @@ from kraftlog.raft.roles.leader import Leader
 from kraftlog.types import Now
 
 CONFIG = RaftConfig(seed=1)
-ELECTION = CONFIG.election_timeout_ms
-FETCH = CONFIG.fetch_timeout_ms
-WALL = 1_000_000
+ELECTION_TIMEOUT_MS = CONFIG.election_timeout_ms
+FETCH_TIMEOUT_MS = CONFIG.fetch_timeout_ms
+#: A leader without fetches of a majority of the voters resigns after this time (Q11).
+CHECK_QUORUM_TIMEOUT_MS = FETCH_TIMEOUT_MS * 3 // 2
+START_WALL_MS = 1_000_000
 
 
 def key(replica_id: int) -> ReplicaKey:
@@ -67,7 +69,7 @@ class SingleCore:
         slow_disk: bool = False,
         config: RaftConfig = CONFIG,
     ) -> None:
-        self.now = Now(0, WALL)
+        self.now = Now(0, START_WALL_MS)
         self.slow_disk = slow_disk
         initial = voters if voters is not None else voters_of(1, 2, 3)
         log = RaftLog(
@@ -81,9 +83,9 @@ class SingleCore:
         self.core = RaftCore(me or key(1), log, start, config, self.now, cluster_id)
         self.unpersisted: list[int] = []
         self.persisted = start
-        self.numbers = 100
+        self.last_number = 100
         self.core.announce_resignation(self.now)
-        self.first = self.step()
+        self.start_effects = self.step()
 
     # Events --------------------------------------------------------------------------------------
 
@@ -115,8 +117,8 @@ class SingleCore:
 
     def ask(self, body: Any, channel: Any = 2, number: int = 0) -> list[Any]:
         """Handle a request of a peer, whose slot is its number; return the effects."""
-        self.numbers = max(self.numbers + 1, number)
-        return self.step(Request(self.numbers, body, channel, self.numbers))
+        self.last_number = max(self.last_number + 1, number)
+        return self.step(Request(self.last_number, body, channel, self.last_number))
 
     def response_to(self, body: Any) -> Any:
         """Handle a peer's request; return the only response."""
@@ -279,8 +281,9 @@ def committed_leader(**options: Any) -> SingleCore:
 
 
 def resigned(**options: Any) -> SingleCore:
+    """A leader that resigned because no voter fetched from it."""
     context = leader(**options)
-    context.wait(FETCH * 3 // 2)
+    context.wait(CHECK_QUORUM_TIMEOUT_MS)
     return context
 
 
@@ -323,7 +326,7 @@ def batch(base: int, epoch: int, last: int = -1, voters: VoterSet | None = None)
 
 
 def end_of(leader_id: int, epoch: int, *successors: int) -> End:
-    return End("cluster", leader_id, epoch, tuple([key(one) for one in successors]))
+    return End("cluster", leader_id, epoch, tuple([key(successor) for successor in successors]))
 
 
 def read(cluster_id: str | None = "cluster", replica: int = 0, epoch: int = -1) -> ReadOffset:

@@ -23,15 +23,15 @@ def elected_network(*ids: int, voters: tuple[int, ...]) -> CoreNetwork:
 
 def outcome(net: CoreNetwork, slot: str) -> list[int]:
     """The error codes that any replica has reported for a proposal."""
-    effects = [effect for host in net.hosts.values() for effect in host.others]
+    effects = [effect for host in net.hosts.values() for effect in host.other_effects]
     return [e.error for e in effects if isinstance(e, Proposed) and e.slot == slot]
 
 
-def sets_in_log(core: RaftCore) -> list[tuple[int, ...]]:
+def voter_sets_in_log(core: RaftCore) -> list[tuple[int, ...]]:
     return [voters.ids for _, voters in core.log.voters.entries]
 
 
-def target_of(core: RaftCore) -> tuple[int, ...] | None:
+def targets_of(core: RaftCore) -> tuple[int, ...] | None:
     return core.log.voter_set.targets
 
 
@@ -73,7 +73,7 @@ def test_r3_r6_r12_a_target_is_reached_in_single_steps(
     net.pass_time(60_000)
     check_settled(net, *targets)
     assert outcome(net, "before") == outcome(net, "change") == [ErrorCode.NONE]
-    sets = [set(ids) for ids in sets_in_log(net.leader())]
+    sets = [set(ids) for ids in voter_sets_in_log(net.leader())]
     for before, after in pairwise(sets):
         assert len(before ^ after) <= 1
 
@@ -85,17 +85,17 @@ def test_r1_a_truncated_change_restores_the_previous_set() -> None:
     net.isolate(old.me.id)
     old.reassign("lost", (1, 2, 3, 4), net.now)
     net.settle()
-    assert target_of(old) == (1, 2, 3, 4)
+    assert targets_of(old) == (1, 2, 3, 4)
     net.pass_time(10_000)
     assert net.leader() is not old
     net.heal()
     net.pass_time(10_000)
-    assert target_of(old) is None
+    assert targets_of(old) is None
     assert outcome(net, "lost") == [ErrorCode.REQUEST_TIMED_OUT]
     check_settled(net, 1, 2, 3)
 
 
-def test_r1_history_reverts_by_offset() -> None:
+def test_r1_truncation_restores_the_voters_before_the_offset() -> None:
     """C110: truncating a voters record restores the set before it."""
     history = VoterHistory(voters_by_id(1))
     history.append(5, voters_by_id(1, 2))
@@ -278,11 +278,11 @@ def test_q29_a_node_keeps_the_cluster_id_once_it_is_committed() -> None:
     net.core(2).config.fresh_cluster_id = "two"
     net.core(3).config.fresh_cluster_id = "three"
     net.pass_time(5000)
-    (known,) = {core.cluster_id for core in cores(net)}
-    assert known in {"one", "two", "three"}
+    (cluster_id,) = {core.cluster_id for core in cores(net)}
+    assert cluster_id in {"one", "two", "three"}
     for host in net.hosts.values():
-        cluster_ids = [e.cluster_id for e in host.others if isinstance(e, ClusterIdKnown)]
-        assert cluster_ids == [known]
+        cluster_ids = [e.cluster_id for e in host.other_effects if isinstance(e, ClusterIdKnown)]
+        assert cluster_ids == [cluster_id]
 
 
 def test_single_changes_return_kafkas_error_codes() -> None:

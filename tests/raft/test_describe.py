@@ -13,9 +13,9 @@ from tests.raft.core_network import CoreNetwork
 
 
 def description_by_leader(net: CoreNetwork) -> QuorumDescription:
-    found = describe(net.leader(), net.now)
-    assert found is not None
-    return found
+    description = describe(net.leader(), net.now)
+    assert description is not None
+    return description
 
 
 def test_d2_only_the_leader_describes() -> None:
@@ -62,28 +62,28 @@ def test_d7_a_silent_observer_disappears_and_a_silent_voter_does_not() -> None:
     assert [row.key.id for row in description_by_leader(net).observers] == [4]
     net.isolate(4)
     net.isolate(silent_voter)
-    seen = next(p for k, p in net.leader().role.progress.replicas.items() if k.id == 4)  # type: ignore[attr-defined]  # its role is Leader
-    just_before = Now(seen.fetched_at + 5 * 60 * 1000 - 1, 0)
+    observer = next(p for key, p in net.leader().role.progress.replicas.items() if key.id == 4)  # type: ignore[attr-defined]  # its role is Leader
+    just_before = Now(observer.fetched_at + 5 * 60 * 1000 - 1, 0)
     for now, listed in ((just_before, [4]), (Now(just_before.monotonic_ms + 1, 0), [])):
-        found = describe(net.leader(), now)
-        assert found is not None
-        assert [row.key.id for row in found.observers] == listed
-        assert [row.key.id for row in found.voters] == [1, 2, 3]
+        description = describe(net.leader(), now)
+        assert description is not None
+        assert [row.key.id for row in description.observers] == listed
+        assert [row.key.id for row in description.voters] == [1, 2, 3]
 
 
 def test_d7_the_number_of_observers_is_limited() -> None:
     """All voters are kept, however long they have been silent, and the newest observers."""
     net = CoreNetwork(1, 2, 3, 4, voters=(1, 2, 3))
     net.pass_time(5000)
-    table = net.leader().role.progress  # type: ignore[attr-defined]  # its role is Leader
+    progress = net.leader().role.progress  # type: ignore[attr-defined]  # its role is Leader
     for number in range(2 * MAX_TRACKED):
-        table.note_snapshot_needed(ReplicaKey(100 + number, bytes(16)), Now(10_000 + number, 0))
-    known = [key.id for key in table.replicas]
-    assert len(known) == MAX_TRACKED
+        progress.note_snapshot_needed(ReplicaKey(100 + number, bytes(16)), Now(10_000 + number, 0))
+    tracked_ids = [key.id for key in progress.replicas]
+    assert len(tracked_ids) == MAX_TRACKED
     others = {i for i in (1, 2, 3) if i != net.leader().me.id}
-    assert others < set(known)
-    assert 4 not in known
-    assert known[-1] == 99 + 2 * MAX_TRACKED
+    assert others < set(tracked_ids)
+    assert 4 not in tracked_ids
+    assert tracked_ids[-1] == 99 + 2 * MAX_TRACKED
 
 
 def test_r13_targets_are_shown_while_there_are_any() -> None:
@@ -92,10 +92,10 @@ def test_r13_targets_are_shown_while_there_are_any() -> None:
     assert description_by_leader(net).targets is None
     net.leader().reassign("grow", (1, 2, 9), net.now)
     net.pass_time(5000)
-    found = description_by_leader(net)
-    assert found.targets == (1, 2, 9)
-    assert [row.is_target for row in found.voters] == [True, True]
-    assert [row.is_target for row in found.observers] == [False]
+    description = description_by_leader(net)
+    assert description.targets == (1, 2, 9)
+    assert [row.is_target for row in description.voters] == [True, True]
+    assert [row.is_target for row in description.observers] == [False]
 
 
 def test_d1_the_high_watermark_is_unknown_until_the_epoch_has_committed() -> None:
@@ -108,10 +108,11 @@ def test_d1_the_high_watermark_is_unknown_until_the_epoch_has_committed() -> Non
     assert description_by_leader(net).high_watermark == -1
 
 
-def reasons(net: CoreNetwork) -> dict[int, tuple[str, int]]:
-    found = description_by_leader(net)
+def lag_reasons(net: CoreNetwork) -> dict[int, tuple[str, int]]:
+    description = description_by_leader(net)
     return {
-        row.key.id: (row.lag_reason, row.last_error) for row in (*found.voters, *found.observers)
+        row.key.id: (row.lag_reason, row.last_error)
+        for row in (*description.voters, *description.observers)
     }
 
 
@@ -121,36 +122,36 @@ def test_d4_a_lagging_replica_is_described_with_the_reason() -> None:
     net.pass_time(5000)
     leader = net.leader()
     others = [i for i in (1, 2, 3, 4) if i != leader.me.id]
-    assert reasons(net) == {**dict.fromkeys((1, 2, 3, 4), ("", 0)), 5: (NEVER, 0)}
+    assert lag_reasons(net) == {**dict.fromkeys((1, 2, 3, 4), ("", 0)), 5: (NEVER, 0)}
     net.isolate(others[0])
     net.pass_time(leader.config.fetch_timeout_ms + 1)
-    assert reasons(net)[others[0]] == ("silent", 0)
-    key = net.core(others[1]).me
+    assert lag_reasons(net)[others[0]] == ("silent", 0)
+    fetcher = net.core(others[1]).me
     election, log = leader.election, leader.log
-    fetch = Fetch(None, key, election.epoch - 1, log.end, log.last_epoch - 1, 0, 0, 100)
+    fetch = Fetch(None, fetcher, election.epoch - 1, log.end, log.last_epoch - 1, 0, 0, 100)
     leader.handle(Request("slot", fetch), net.now)
-    assert reasons(net)[others[1]] == ("refused", ErrorCode.FENCED_LEADER_EPOCH)
+    assert lag_reasons(net)[others[1]] == ("refused", ErrorCode.FENCED_LEADER_EPOCH)
     beyond = fetch.replace(epoch=election.epoch, offset=log.end + 9, last_epoch=log.last_epoch)
     leader.handle(Request("slot", beyond), net.now)
     leader.take_effects()
-    assert reasons(net)[others[1]] == ("diverged", 0)
+    assert lag_reasons(net)[others[1]] == ("diverged", 0)
     net.pass_time(1000)
-    assert reasons(net)[others[1]] == ("", 0)
+    assert lag_reasons(net)[others[1]] == ("", 0)
     leader.handle(PeerDown(others[1]), net.now)
-    assert reasons(net)[others[1]] == ("down", 0)
+    assert lag_reasons(net)[others[1]] == ("down", 0)
 
 
 def test_r13_uncommitted_voter_changes_are_marked() -> None:
     net = CoreNetwork(1, 2, 3, voters=(1, 2, 3))
     net.pass_time(5000)
-    found = description_by_leader(net)
-    assert (found.committed_voters, found.uncommitted_offset) == (None, -1)
+    description = description_by_leader(net)
+    assert (description.committed_voters, description.uncommitted_offset) == (None, -1)
     leader = net.leader()
     removed = next(i for i in (1, 2, 3) if i != leader.me.id)
     end = leader.log.end
     assert not leader.remove_voter("removal", net.core(removed).me, net.now)
-    found = description_by_leader(net)
-    assert removed not in [row.key.id for row in found.voters]
-    assert (found.committed_voters, found.uncommitted_offset) == ((1, 2, 3), end)
+    description = description_by_leader(net)
+    assert removed not in [row.key.id for row in description.voters]
+    assert (description.committed_voters, description.uncommitted_offset) == ((1, 2, 3), end)
     net.pass_time(1000)
     assert description_by_leader(net).committed_voters is None

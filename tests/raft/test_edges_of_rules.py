@@ -24,7 +24,7 @@ from kraftlog.raft.messages import (
 )
 from kraftlog.types import OffsetAndEpoch
 from tests.raft.single_core import (
-    FETCH,
+    FETCH_TIMEOUT_MS,
     SingleCore,
     batch,
     committed_leader,
@@ -87,7 +87,7 @@ def test_q8_a_leader_that_restarts_names_no_leader() -> None:
 
 
 def test_p2_a_follower_whose_leader_is_dead_grants_a_pre_vote() -> None:
-    """It is not the first to campaign itself."""
+    """It does not campaign yet itself: voter 1 goes first, as it has the lower id."""
     context = follower_after_fetch(me=key(3))
     context.lose_peer(2)
     assert context.role == "follower"
@@ -161,8 +161,8 @@ def test_q15_a_voter_that_answered_gets_no_second_announcement() -> None:
     for _ in range(2):
         acknowledge(context, 4)
     assert context.core.add_voter("add", Voter(key(4)), context.now) == ErrorCode.NONE
-    outcome = {peer: type(body) for peer, body in sends(context.step()).items()}
-    assert outcome == {4: Begin}
+    sent = {peer: type(body) for peer, body in sends(context.step()).items()}
+    assert sent == {4: Begin}
 
 
 def test_q15_a_removed_voter_gets_no_further_announcement() -> None:
@@ -195,11 +195,11 @@ def test_q24_an_unattached_voter_retries_silent_peers() -> None:
 def test_q19_a_response_to_an_abandoned_fetch_truncates_nothing() -> None:
     """The response was correct when it was sent, but a newer request is in flight."""
     context = follower_after_fetch()
-    late = context.core.peer(2).in_flight
+    abandoned = context.core.peer(2).in_flight
     context.no_response(2)
     assert sends(context.wait_for("fetch"))[2].offset == 10
     diverging = context.fetch_result(diverging=OffsetAndEpoch(5, 1))
-    assert context.step(Response(2, late, diverging)) == []
+    assert context.step(Response(2, abandoned, diverging)) == []
     assert context.core.log.end == 10
     context.respond(2, diverging)
     assert context.core.log.end == 5
@@ -250,8 +250,8 @@ def test_r2_a_repeated_target_completes_with_its_record() -> None:
     for slot in ("once", "again"):
         assert context.core.reassign(slot, (1, 2), context.now) == ErrorCode.NONE
         assert of_kind(Proposed, context.step()) == []
-    outcome = [done.slot for done in of_kind(Proposed, acknowledge(context, 2))]
-    assert outcome == ["once", "again"]
+    completed = [proposal.slot for proposal in of_kind(Proposed, acknowledge(context, 2))]
+    assert completed == ["once", "again"]
 
 
 def test_r2_the_last_voter_is_not_removed() -> None:
@@ -307,14 +307,14 @@ def test_r6_the_last_voter_ends_a_reassignment_by_its_own_flush() -> None:
 def test_r11_a_clusters_first_batch_records_the_voters() -> None:
     """The host writes the voters record from the payload."""
     context = unattached(voters=voters_of(1), end=0)
-    (append, *_) = of_kind(Append, context.first)
+    (append, *_) = of_kind(Append, context.start_effects)
     assert append.batch.voters is not None
     assert append.batch.voters.cluster_id == "cluster"
     assert append.batch.payload.voters == append.batch.voters
 
 
-def test_r11_a_log_after_a_snapshot_gets_no_first_voters() -> None:
-    """The snapshot has the voters, and the log no longer does."""
+def test_r11_after_a_snapshot_a_new_leader_records_no_voters() -> None:
+    """The snapshot has the voters, and the log no longer has them."""
     context = committed_leader()
     context.step(SnapshotTaken(OffsetAndEpoch(11, 5)))
     assert context.core.log.voters.latest_offset == -1
@@ -326,8 +326,8 @@ def test_r11_a_log_after_a_snapshot_gets_no_first_voters() -> None:
     assert append.batch.voters is None
 
 
-def test_q29_an_id_that_is_not_committed_is_not_kept() -> None:
-    """Records before the voters record are committed."""
+def test_q29_an_uncommitted_cluster_id_is_not_stored() -> None:
+    """The high watermark is below the voters record, which names the id."""
     context = follower(cluster_id=None)
     named = voters_of(1, 2, 3).replace(cluster_id="new")
     effects = context.respond(2, context.fetch_result(batch(10, 5, voters=named), high_watermark=5))
@@ -336,7 +336,7 @@ def test_q29_an_id_that_is_not_committed_is_not_kept() -> None:
     assert context.core.cluster_id is None
 
 
-def test_q31_another_cluster_on_a_vote_is_a_refusal_even_by_a_leader() -> None:
+def test_q31_a_vote_refused_by_a_leader_of_another_cluster_stops_no_node() -> None:
     context = prospective()
     mismatch = ErrorCode.INCONSISTENT_CLUSTER_ID
     effects = context.respond(2, context.voted(False, error=mismatch, leader_id=2))
@@ -354,15 +354,15 @@ def test_q38_an_older_snapshot_than_the_logs_start_changes_nothing() -> None:
     assert context.core.log.start == 11
 
 
-def test_q38_a_snapshot_id_response_resets_the_fetch_timeout() -> None:
-    """Q11: a voter that lags far behind still follows its leader."""
+def test_q38_a_voter_that_needs_a_snapshot_counts_as_following() -> None:
+    """Q11: the leader does not resign, however far its only fetching voter lags."""
     context = committed_leader()
     context.step(SnapshotTaken(OffsetAndEpoch(11, 5)))
-    context.wait(FETCH)
+    context.wait(FETCH_TIMEOUT_MS)
     assert context.response_to(context.fetch(2, offset=0, last_epoch=0)).snapshot == OffsetAndEpoch(
         11, 5
     )
-    context.wait(FETCH)
+    context.wait(FETCH_TIMEOUT_MS)
     assert context.role == "leader"
-    context.wait(FETCH)
+    context.wait(FETCH_TIMEOUT_MS)
     assert context.role == "resigned"

@@ -9,6 +9,7 @@ import pytest
 from kraftlog.errors import ErrorCode
 from kraftlog.raft.config import RaftConfig
 from kraftlog.raft.messages import (
+    MAX_EPOCH,
     Begin,
     Committed,
     ElectionDurable,
@@ -24,9 +25,9 @@ from kraftlog.raft.quorum import check_transition
 from kraftlog.raft.roles.follower import STAGGER_MS
 from tests.raft.single_core import (
     CONFIG,
-    ELECTION,
+    ELECTION_TIMEOUT_MS,
     EVERY_ROLE,
-    FETCH,
+    FETCH_TIMEOUT_MS,
     VOTERS,
     SingleCore,
     batch,
@@ -44,7 +45,7 @@ from tests.raft.single_core import (
 )
 
 FIVE = voters_of(1, 2, 3, 4, 5)
-BACKOFF = CONFIG.election_backoff_max_ms
+MAX_BACKOFF_MS = CONFIG.election_backoff_max_ms
 
 
 # Timing ------------------------------------------------------------------------------------------
@@ -54,8 +55,8 @@ BACKOFF = CONFIG.election_backoff_max_ms
 def test_q9a_a_follower_of_a_silent_leader_requests_pre_votes(make: Any) -> None:
     """C65."""
     context = make()
-    assert context.ms_until("fetch timeout") == FETCH
-    context.wait(FETCH - 1)
+    assert context.ms_until("fetch timeout") == FETCH_TIMEOUT_MS
+    context.wait(FETCH_TIMEOUT_MS - 1)
     assert context.state == ("follower", 5, 2, -1)
     votes = sends(context.wait(1))
     assert context.state == ("prospective", 5, 2, -1)
@@ -68,14 +69,14 @@ def test_q9a_only_a_successful_fetch_resets_the_timeout() -> None:
     context = follower_after_fetch()
     context.wait(100)
     context.respond(2, context.fetch_result())
-    assert context.ms_until("fetch timeout") == FETCH
+    assert context.ms_until("fetch timeout") == FETCH_TIMEOUT_MS
     context.wait(100)
     context.respond(2, context.fetch_result(error=ErrorCode.NOT_LEADER_OR_FOLLOWER))
     context.wait_for("fetch")
     context.no_response(2)
     context.ask(context.begin())
     context.ask(context.vote(3))
-    assert context.ms_until("fetch timeout") < FETCH - 100
+    assert context.ms_until("fetch timeout") < FETCH_TIMEOUT_MS - 100
 
 
 def test_q9a_proof_that_the_leader_is_dead_counts_as_its_timeout() -> None:
@@ -107,26 +108,26 @@ def test_q9b_the_first_successor_campaigns_at_once_without_a_pre_vote() -> None:
 def test_q9c_a_timed_out_candidate_requests_pre_votes() -> None:
     """C38."""
     context = candidate()
-    assert ELECTION <= context.ms_until("election") < 2 * ELECTION
+    assert ELECTION_TIMEOUT_MS <= context.ms_until("election") < 2 * ELECTION_TIMEOUT_MS
     votes = sends(context.wait_for("election"))
     assert context.state == ("prospective", 5, -1, 1)
     assert [vote.pre_vote for vote in votes.values()] == [True, True]
 
 
 @pytest.mark.parametrize("make", [unattached, voted])
-def test_q9d_a_voter_without_a_leader_requests_pre_votes_in_time(make: Any) -> None:
+def test_q9d_a_voter_without_a_leader_requests_pre_votes_after_a_timeout(make: Any) -> None:
     """C13."""
     context = make()
     before = context.core.election
-    assert ELECTION <= context.ms_until("election") < 2 * ELECTION
+    assert ELECTION_TIMEOUT_MS <= context.ms_until("election") < 2 * ELECTION_TIMEOUT_MS
     votes = sends(context.wait_for("election"))
     assert context.role == "prospective"
     assert context.core.election == before
     assert [vote.pre_vote for vote in votes.values()] == [True, True]
 
 
-def test_q9d_a_late_vote_restarts_the_election_timeout() -> None:
-    """The candidate gets its full timeout, whatever this replica's failed attempts."""
+def test_q9d_granting_a_vote_restarts_the_election_timeout() -> None:
+    """The candidate gets a full timeout, however many attempts of this voter have failed."""
     context = unattached()
     for _ in range(6):
         context.wait_for("election")
@@ -134,7 +135,7 @@ def test_q9d_a_late_vote_restarts_the_election_timeout() -> None:
             context.respond(peer, context.voted(False))
     context.ask(context.vote(2, epoch=6))
     assert context.state == ("voted", 6, -1, 2)
-    assert ELECTION <= context.ms_until("election") < 2 * ELECTION
+    assert ELECTION_TIMEOUT_MS <= context.ms_until("election") < 2 * ELECTION_TIMEOUT_MS
 
 
 # Randomness --------------------------------------------------------------------------------------
@@ -144,24 +145,24 @@ def test_q10_election_timeouts_differ_between_replicas_and_between_epochs() -> N
     by_seed = {unattached(config=RaftConfig(seed=s)).ms_until("election") for s in range(20)}
     by_epoch = {SingleCore(ElectionState(epoch)).ms_until("election") for epoch in range(1, 21)}
     assert min(len(by_seed), len(by_epoch)) > 15
-    assert all(ELECTION <= wait < 2 * ELECTION for wait in by_seed | by_epoch)
+    assert all(ELECTION_TIMEOUT_MS <= wait < 2 * ELECTION_TIMEOUT_MS for wait in by_seed | by_epoch)
 
 
 def test_q10_failed_elections_back_off_by_a_growing_random_time() -> None:
     waits = []
     for seed in range(10):
         context = unattached(config=RaftConfig(seed=seed))
-        ours = []
+        waits_of_replica = []
         for _ in range(10):
             context.wait_for("election")
             context.respond(2, context.voted(False))
             context.respond(3, context.voted(False))
             assert context.state == ("unattached", 5, -1, -1)
-            ours.append(context.ms_until("election"))
-        waits.append(ours)
-    widest = [max(column) for column in zip(*waits, strict=True)]
-    assert all(0 < wait <= BACKOFF for wait in widest)
-    assert widest[0] <= 100 < widest[2] <= 400 < widest[5]
+            waits_of_replica.append(context.ms_until("election"))
+        waits.append(waits_of_replica)
+    longest = [max(nth_waits) for nth_waits in zip(*waits, strict=True)]
+    assert all(0 < wait <= MAX_BACKOFF_MS for wait in longest)
+    assert longest[0] <= 100 < longest[2] <= 400 < longest[5]
     assert len(set(map(tuple, waits))) == 10
 
 
@@ -180,7 +181,7 @@ def test_q13_a_candidate_votes_for_itself_and_requests_all_votes() -> None:
     ]
 
 
-def test_q13_the_own_vote_counts_only_after_it_is_durable() -> None:
+def test_q13_a_candidates_own_vote_counts_only_once_it_is_durable() -> None:
     """Q3, Q1: also for a sole voter. C34."""
     sole = unattached(voters=voters_of(1), slow_disk=True)
     assert sole.state == ("candidate", 6, -1, 1)
@@ -220,7 +221,7 @@ def test_q13_a_majority_of_refusals_is_final_and_backs_off_at_once() -> None:
     context = candidate(voters=FIVE)
     for peer in (2, 3):
         context.respond(peer, context.voted(False))
-    assert context.ms_until("election") >= ELECTION
+    assert context.ms_until("election") >= ELECTION_TIMEOUT_MS
     context.respond(4, context.voted(False))
     assert context.ms_until("election") <= 100
     context.respond(5, context.voted())
@@ -249,10 +250,10 @@ def test_q13_an_unanswered_vote_request_is_repeated_with_backoff() -> None:
 def test_q16_a_candidate_follows_the_winner_of_its_epoch(leader_id: int) -> None:
     """C40, C68."""
     context = candidate()
-    late = context.core.peer(3).in_flight
+    vote_request = context.core.peer(3).in_flight
     context.ask(context.begin(leader_id, 5))
     assert context.state == ("follower", 5, leader_id, 1)
-    context.step(Response(3, late, context.voted()))  # requested in another role
+    context.step(Response(3, vote_request, context.voted()))  # requested in another role
     assert context.state == ("follower", 5, leader_id, 1)
 
 
@@ -305,20 +306,22 @@ def test_q2_an_unexpected_response_changes_nothing(make: Any) -> None:
 def test_q2_peers_cannot_make_a_replica_the_leader() -> None:
     context = unattached()
     context.wait_for("discover")
-    asked = next(peer for peer in (2, 3) if context.core.peer(peer).in_flight >= 0)
-    context.respond(asked, context.fetch_result(error=6, epoch=7, leader_id=1))
+    discovery_peer = next(peer for peer in (2, 3) if context.core.peer(peer).in_flight >= 0)
+    context.respond(
+        discovery_peer,
+        context.fetch_result(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, epoch=7, leader_id=1),
+    )
     assert context.state == ("unattached", 7, -1, -1)
 
 
 def test_q2_at_the_last_epoch_a_node_stops_and_never_wraps() -> None:
     """C145."""
     context = unattached()
-    last = 2**31 - 1
-    assert context.response_to(context.vote(2, epoch=last)).granted
+    assert context.response_to(context.vote(2, epoch=MAX_EPOCH)).granted
     context.wait_for("election")
     effects = context.respond(3, context.voted())
     assert len(of_kind(Stop, effects)) == 1
-    assert (context.role, context.core.election.epoch) == ("prospective", last)
+    assert (context.role, context.core.election.epoch) == ("prospective", MAX_EPOCH)
 
 
 def test_q13_the_loser_of_two_candidates_follows_the_winner() -> None:
@@ -339,7 +342,7 @@ def test_q13_a_refused_candidate_retries_in_the_next_epoch() -> None:
     assert context.state == ("candidate", 6, -1, 1)
 
 
-@pytest.mark.parametrize("how", ["vote", "stand"])
+@pytest.mark.parametrize("how", ["vote", "campaign"])
 def test_q26_commits_are_reported_across_role_changes(how: str) -> None:
     """C42: the role change does not lose the commit."""
     context = follower_after_fetch()
@@ -388,7 +391,7 @@ LEGAL = {
 
 @pytest.mark.parametrize("old", EVERY_ROLE)
 @pytest.mark.parametrize("new", EVERY_ROLE)
-def test_q1_only_the_tables_transitions_are_legal(old: str, new: str) -> None:
+def test_q1_only_the_listed_transitions_are_legal(old: str, new: str) -> None:
     """C19, C52."""
     if (old, new) in LEGAL:
         check_transition(old, new, newer_epoch=False)

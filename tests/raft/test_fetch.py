@@ -108,7 +108,7 @@ def test_q19_a_fetch_outside_its_last_epoch_gets_that_epochs_end(
 
 
 def test_q22_a_leader_names_no_high_watermark_before_its_epoch_has_one() -> None:
-    """Others may know a higher one than a new leader, and Kafka's replicas end if it decreases."""
+    """Followers may know a higher one, and Kafka's replicas fail if theirs would decrease."""
     context = leader(epochs=EPOCHS, high_watermark=4)
     answer = context.response_to(context.fetch(2, offset=10, last_epoch=3))
     assert answer.high_watermark == -1

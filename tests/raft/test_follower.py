@@ -17,13 +17,14 @@ from kraftlog.raft.messages import (
     LeaderChanged,
     LogDurable,
     PersistElection,
+    Response,
     Send,
     Truncate,
 )
 from kraftlog.types import OffsetAndEpoch
 from tests.raft.single_core import (
     EVERY_ROLE,
-    FETCH,
+    FETCH_TIMEOUT_MS,
     VOTERS,
     batch,
     candidate,
@@ -108,7 +109,7 @@ def test_q16_a_repeated_begin_quorum_epoch_changes_nothing() -> None:
     context.wait(100)
     effects = context.ask(context.begin(2, 5))
     assert [effect.body for effect in effects] == [BeginResult(0, 2, 5)]
-    assert context.ms_until("fetch timeout") == FETCH - 100
+    assert context.ms_until("fetch timeout") == FETCH_TIMEOUT_MS - 100
 
 
 @in_every_role
@@ -134,7 +135,7 @@ def test_q16_a_begin_quorum_epoch_naming_this_replica_is_invalid(make: Any, epoc
 # Fetching ----------------------------------------------------------------------------------------
 
 
-def test_q19_following_records_are_appended_and_acknowledged_by_a_fetch() -> None:
+def test_q19_fetched_records_are_appended_and_acknowledged_by_a_fetch() -> None:
     context = follower()
     effects = context.respond(2, context.fetch_result(batch(10, 4), batch(11, 5, last=12)))
     assert of_kind(Append, effects) == [Append(batch(10, 4)), Append(batch(11, 5, last=12))]
@@ -176,24 +177,24 @@ def test_q19_only_the_valid_prefix_of_fetched_batches_is_taken(batches: Any, kep
     """C81. C139."""
     context = follower()
     effects = context.respond(2, context.fetch_result(*batches))
-    assert of_kind(Append, effects) == [Append(sound) for sound in batches[:kept]]
+    assert of_kind(Append, effects) == [Append(valid) for valid in batches[:kept]]
     assert context.role == "follower"
 
 
-@pytest.mark.parametrize(("outcome", "known"), [(-1, 4), (3, 4), (6, 6), (11, 11), (99, 11)])
-def test_q22_the_leaders_high_watermark_is_bounded_by_the_own_log(outcome: int, known: int) -> None:
+@pytest.mark.parametrize(("leaders", "own"), [(-1, 4), (3, 4), (6, 6), (11, 11), (99, 11)])
+def test_q22_a_followers_high_watermark_is_bounded_by_its_log(leaders: int, own: int) -> None:
     """C83, C84."""
     context = follower(high_watermark=4)
-    effects = context.respond(2, context.fetch_result(batch(10, 5), high_watermark=outcome))
-    assert context.core.log.high_watermark == known
-    assert of_kind(Committed, effects) == ([Committed(known)] if known > 4 else [])
+    effects = context.respond(2, context.fetch_result(batch(10, 5), high_watermark=leaders))
+    assert context.core.log.high_watermark == own
+    assert of_kind(Committed, effects) == ([Committed(own)] if own > 4 else [])
 
 
 def test_q22_the_high_watermark_survives_role_changes() -> None:
     """C71."""
     context = follower()
     context.respond(2, context.fetch_result(high_watermark=7))
-    context.wait(FETCH)
+    context.wait(FETCH_TIMEOUT_MS)
     context.respond(2, context.voted())
     context.respond(2, context.voted(epoch=6, leader_id=2))
     assert (context.state, context.core.log.high_watermark) == (("follower", 6, 2, 1), 7)
@@ -216,16 +217,14 @@ def test_q24_fetches_to_a_silent_leader_are_retried_with_backoff() -> None:
 @pytest.mark.parametrize("role", ["prospective", "another leader"])
 def test_q2_responses_to_requests_of_another_role_are_ignored(role: str) -> None:
     """C68, C117."""
-    from kraftlog.raft.messages import Response
-
     context = follower_after_fetch()
-    late = context.core.peer(2).in_flight
+    earlier_fetch = context.core.peer(2).in_flight
     answer = context.fetch_result(batch(10, 5), high_watermark=9)
     if role == "prospective":
-        context.wait(FETCH)
+        context.wait(FETCH_TIMEOUT_MS)
     else:
         context.ask(context.begin(3, 6))
-    assert context.step(Response(2, late, answer)) == []
+    assert context.step(Response(2, earlier_fetch, answer)) == []
     assert context.core.log.end == 10
 
 
@@ -235,7 +234,7 @@ LOG: dict[str, Any] = {"epochs": ((1, 0), (3, 4), (4, 8)), "end": 10}
 
 
 @pytest.mark.parametrize(
-    ("outcome", "end"),
+    ("diverging", "end"),
     [
         ((9, 4), 9),  # the leader's end is smaller
         ((4, 1), 4),
@@ -249,11 +248,11 @@ LOG: dict[str, Any] = {"epochs": ((1, 0), (3, 4), (4, 8)), "end": 10}
     ],
 )
 def test_q19_a_diverging_log_is_truncated_to_the_smaller_epoch_end(
-    outcome: tuple[int, int], end: int
+    diverging: tuple[int, int], end: int
 ) -> None:
     """C76."""
     context = follower(**LOG)
-    effects = context.respond(2, context.fetch_result(diverging=OffsetAndEpoch(*outcome)))
+    effects = context.respond(2, context.fetch_result(diverging=OffsetAndEpoch(*diverging)))
     assert of_kind(Truncate, effects) == [Truncate(end)]
     fetch = sends(effects)[2]
     assert fetch.offset == context.core.log.end == end
@@ -322,5 +321,5 @@ def test_q9a_an_error_of_the_leader_does_not_reset_the_timeout(answer: dict[str,
     context = follower_after_fetch()
     context.wait(100)
     context.respond(2, context.fetch_result(**answer))
-    assert context.ms_until("fetch timeout") == FETCH - 100
+    assert context.ms_until("fetch timeout") == FETCH_TIMEOUT_MS - 100
     assert isinstance(sends(context.wait_for("fetch"))[2], Fetch)

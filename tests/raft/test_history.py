@@ -26,7 +26,8 @@ from kraftlog.raft.messages import (
 from kraftlog.types import OffsetAndEpoch
 from tests.raft.faulty_core_network import FaultyNetwork
 from tests.raft.single_core import (
-    FETCH,
+    CHECK_QUORUM_TIMEOUT_MS,
+    FETCH_TIMEOUT_MS,
     SingleCore,
     committed_leader,
     end_of,
@@ -46,7 +47,7 @@ def elected_network(*ids: int) -> FaultyNetwork:
     return net
 
 
-def others(net: FaultyNetwork) -> list[int]:
+def follower_ids(net: FaultyNetwork) -> list[int]:
     return [replica_id for replica_id in net.hosts if replica_id != net.leader().me.id]
 
 
@@ -56,7 +57,7 @@ def propose(net: FaultyNetwork, slot: str, replica_id: int = -1) -> None:
 
 
 def outcome(net: FaultyNetwork, slot: str) -> list[int]:
-    effects = [effect for host in net.hosts.values() for effect in host.others]
+    effects = [effect for host in net.hosts.values() for effect in host.other_effects]
     return [e.error for e in effects if isinstance(e, Proposed) and e.slot == slot]
 
 
@@ -66,9 +67,9 @@ def payloads(net: FaultyNetwork, replica_id: int) -> list[Any]:
 
 def check_same_logs(net: FaultyNetwork) -> None:
     """Check that all replicas have the same log, and know that all of it is committed."""
-    batches = [host.batches for host in net.hosts.values()]
-    assert all(one == batches[0] for one in batches)
-    assert set(net.committed().values()) == {net.leader().log.end}
+    logs = [host.batches for host in net.hosts.values()]
+    assert all(log == logs[0] for log in logs)
+    assert set(net.high_watermarks().values()) == {net.leader().log.end}
 
 
 # False progress -----------------------------------------------------------------------------
@@ -139,8 +140,8 @@ def test_q19_logs_of_two_fast_leaders_converge() -> None:
 def test_q6_what_a_follower_has_not_flushed_is_not_committed() -> None:
     """KAFKA-10533: a power loss must not decrease the high watermark. C129."""
     net = elected_network(1, 2, 3)
-    slow, away = others(net)
-    net.isolate(away)
+    slow, isolated = follower_ids(net)
+    net.isolate(isolated)
     net.faulty_host(slow).slow = True
     before = net.leader().log.high_watermark
     propose(net, "a")
@@ -179,19 +180,19 @@ def test_q3_a_vote_lost_in_a_crash_was_never_sent() -> None:
     net = FaultyNetwork(1, 2, 3)
     net.faulty_host(3).slow = True
 
-    def ask(candidate: int) -> None:
+    def request_vote(candidate: int) -> None:
         vote = Vote("cluster", ReplicaKey(-1), 1, key(candidate), 0, 0, False)
         net.core(3).handle(Request((candidate, 3, 99), vote, candidate, 99), net.now)
         net.hosts[3].settle()
 
-    ask(1)
+    request_vote(1)
     assert (net.core(3).election.voted, net.replies) == (key(1), [])
     net.crash(3)
     assert net.core(3).election == ElectionState()
-    ask(2)
+    request_vote(2)
     assert [(slot[0], body.granted) for slot, body in net.replies] == [(2, True)]
     net.crash(3)
-    ask(1)
+    request_vote(1)
     assert [(slot[0], body.granted) for slot, body in net.replies][-1] == (1, False)
 
 
@@ -253,7 +254,7 @@ def test_q12_a_voter_with_a_new_directory_does_not_count_as_the_old_one() -> Non
     context = leader()
     context.ask(context.fetch(3, replica=wiped))
     assert context.core.log.high_watermark == 0
-    context.wait(FETCH * 3 // 2)
+    context.wait(CHECK_QUORUM_TIMEOUT_MS)
     assert context.role == "resigned"
 
 
@@ -264,12 +265,12 @@ def test_q11_a_leader_in_the_minority_resigns() -> None:
     """KAFKA-15489. C134."""
     net = elected_network(1, 2, 3, 4, 5)
     old = net.leader()
-    other_of_minority = others(net)[0]
-    for one in (old.me.id, other_of_minority):
-        for other in set(net.hosts) - {old.me.id, other_of_minority}:
-            net.cut |= {(one, other), (other, one)}
+    follower_in_minority = follower_ids(net)[0]
+    for member in (old.me.id, follower_in_minority):
+        for other in set(net.hosts) - {old.me.id, follower_in_minority}:
+            net.cut |= {(member, other), (other, member)}
     propose(net, "a", old.me.id)
-    net.pass_time(FETCH * 3 // 2 + 500)
+    net.pass_time(CHECK_QUORUM_TIMEOUT_MS + 500)
     assert old.role.name != "leader"
     assert outcome(net, "a") == [ErrorCode.REQUEST_TIMED_OUT]
     net.pass_time(10_000)
@@ -281,20 +282,20 @@ def test_q11_a_leader_in_the_minority_resigns() -> None:
     assert payloads(net, old.me.id) == ["b"]
 
 
-def test_p3_a_lagging_voter_leaves_the_pre_vote_and_catches_up() -> None:
+def test_p3_a_lagging_voter_finds_the_leader_and_catches_up() -> None:
     """KAFKA-17030 and others: it can win no pre-vote, so it must find the leader. C14, C136."""
     net = elected_network(1, 2, 3)
-    behind = others(net)[0]
-    net.isolate(behind)
+    lagging = follower_ids(net)[0]
+    net.isolate(lagging)
     for n in range(20):
         propose(net, f"{n}")
     net.pass_time(60_000)
-    net.crash(behind)
+    net.crash(lagging)
     net.pass_time(5000)
     net.heal()
     net.pass_time(3000)
     check_same_logs(net)
-    assert net.core(behind).role.name == "follower"
+    assert net.core(lagging).role.name == "follower"
 
 
 def test_p5_a_deposed_leader_serves_no_read_despite_late_fetches() -> None:
@@ -302,17 +303,20 @@ def test_p5_a_deposed_leader_serves_no_read_despite_late_fetches() -> None:
     net = elected_network(1, 2, 3)
     old = net.leader()
     net.isolate(old.me.id)
-    follower_id = others(net)[0]
-    late = net.core(follower_id).peer(old.me.id)
-    number, fetch = late.in_flight, late.request
+    follower_id = follower_ids(net)[0]
+    peer = net.core(follower_id).peer(old.me.id)
+    number, fetch = peer.in_flight, peer.request
     assert isinstance(fetch, Fetch)
     old.handle(Request(("client", old.me.id, 1), ReadOffset("cluster"), "client", 1), net.now)
     channel = net.channels[follower_id, number]
-    for again in (number, number, number - 1):
-        old.handle(Request((follower_id, old.me.id, again), fetch, channel, again), net.now)
+    for repeated_number in (number, number, number - 1):
+        old.handle(
+            Request((follower_id, old.me.id, repeated_number), fetch, channel, repeated_number),
+            net.now,
+        )
     effects = old.take_effects()
     assert [body for body in replies(effects) if isinstance(body, ReadOffsetResult)] == []
-    net.pass_time(FETCH * 3 // 2)
+    net.pass_time(CHECK_QUORUM_TIMEOUT_MS)
     assert old.role.name != "leader"
     assert net.leader() is not old
 
@@ -358,7 +362,7 @@ def test_q26_committed_records_are_reported_in_order_and_once() -> None:
         net.heal()
         net.pass_time(3000)
     for host in net.hosts.values():
-        offsets = [effect.offset for effect in of_kind(Committed, host.others)]
+        offsets = [effect.offset for effect in of_kind(Committed, host.other_effects)]
         assert offsets == sorted(set(offsets))
         assert offsets[-1] == host.core.log.end
 
@@ -373,15 +377,15 @@ def test_q8_a_follower_that_restarts_and_then_leads_has_lost_nothing(loses_memor
     propose(net, "a")
     net.pass_time(1000)
     assert outcome(net, "a") == [0]
-    first, (one, other) = net.leader().me.id, others(net)
+    first, (second, third) = net.leader().me.id, follower_ids(net)
     if loses_memory:
-        net.crash(one)
-        assert net.core(one).log.high_watermark == 0
+        net.crash(second)
+        assert net.core(second).log.high_watermark == 0
     net.isolate(first)
-    net.crash(other)
+    net.crash(third)
     net.pass_time(10_000)
     assert net.leader().me.id != first
-    assert payloads(net, one) == payloads(net, other) == ["a"]
+    assert payloads(net, second) == payloads(net, third) == ["a"]
     net.heal()
     net.pass_time(5000)
     check_same_logs(net)
@@ -391,11 +395,11 @@ def test_q8_a_follower_that_restarts_and_then_leads_has_lost_nothing(loses_memor
 def test_q19_a_response_of_an_older_epoch_truncates_nothing(responder: int) -> None:
     """C123: its sender has truncated its own log since."""
     context = follower(epochs=((1, 0), (4, 5)), end=10)
-    late = context.core.peer(2).in_flight
-    part = FetchResult(0, 2, 5, 0, diverging=OffsetAndEpoch(3, 1))
+    earlier_fetch = context.core.peer(2).in_flight
+    diverging_result = FetchResult(0, 2, 5, 0, diverging=OffsetAndEpoch(3, 1))
     context.ask(context.begin(3, 6))
-    number = late if responder == 2 else context.core.peer(3).in_flight
-    assert of_kind(Truncate, context.step(Response(responder, number, part))) == []
+    number = earlier_fetch if responder == 2 else context.core.peer(3).in_flight
+    assert of_kind(Truncate, context.step(Response(responder, number, diverging_result))) == []
     assert (context.core.log.end, context.state) == (10, ("follower", 6, 3, -1))
 
 
@@ -417,7 +421,7 @@ def test_p5_reads_after_a_failover_are_not_older_than_before() -> None:
             if net.wire:
                 net.deliver(net.wire.pop(0))
             elif net.replies:
-                net.answer(*net.replies.pop(0))
+                net.deliver_reply(*net.replies.pop(0))
             else:
                 net.pass_time(50)
         net.replies = [(s, b) for s, b in net.replies if s != slot]
@@ -439,7 +443,7 @@ def test_q25_a_later_epoch_completes_no_proposal_of_an_earlier_one() -> None:
     assert of_kind(Proposed, effects) == [Proposed("lost", ErrorCode.REQUEST_TIMED_OUT)]
     context.respond(2, context.fetch_result(diverging=OffsetAndEpoch(11, 5), error=0))
     assert context.core.log.end == 11
-    context.wait(FETCH)
+    context.wait(FETCH_TIMEOUT_MS)
     context.respond(2, context.voted())
     context.respond(2, context.voted())
     assert (context.role, context.core.election.epoch, context.core.log.end) == ("leader", 7, 12)

@@ -57,7 +57,7 @@ def test_q30_every_request_carries_the_cluster_id_or_null(
     make: Any, timer: str, cluster_id: str | None
 ) -> None:
     context = make(cluster_id=cluster_id)
-    sent = of_kind(Send, context.first) + of_kind(Send, context.wait_for(timer))
+    sent = of_kind(Send, context.start_effects) + of_kind(Send, context.wait_for(timer))
     assert all(send.body.cluster_id == cluster_id for send in sent)
 
 
@@ -208,7 +208,7 @@ def test_q31_a_refused_end_quorum_epoch_stops_no_node() -> None:
     assert context.role == resigned().role
 
 
-def test_q29_the_id_is_kept_once_it_is_committed_and_checked_from_then_on() -> None:
+def test_q29_a_committed_cluster_id_is_stored_and_then_checked() -> None:
     context = follower(cluster_id=None)
     named = VoterSet(tuple([Voter(key(voter)) for voter in (1, 2, 3)]), cluster_id="new")
     effects = context.respond(2, context.fetch_result(batch(10, 5, voters=named)))
@@ -273,7 +273,7 @@ def stops_after_mismatches(context: SingleCore, *peers: int) -> list[Stop]:
         for peer in sends(context.wait_for("discover")):
             error = MISMATCH if peer in peers else ErrorCode.NOT_LEADER_OR_FOLLOWER
             stops += of_kind(Stop, context.respond(peer, FetchResult(error, -1, 0, -1)))
-            remaining = [it for it in remaining if it != peer]
+            remaining = [other for other in remaining if other != peer]
     return stops
 
 

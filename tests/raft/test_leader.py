@@ -21,7 +21,7 @@ from kraftlog.raft.messages import (
     Send,
 )
 from tests.raft.single_core import (
-    FETCH,
+    CHECK_QUORUM_TIMEOUT_MS,
     SingleCore,
     candidate,
     committed_leader,
@@ -35,7 +35,6 @@ from tests.raft.single_core import (
 )
 
 FIVE = voters_of(1, 2, 3, 4, 5)
-SILENCE = FETCH * 3 // 2
 
 
 # The beginning -------------------------------------------------------------------------------
@@ -57,8 +56,8 @@ def test_q15_a_new_leader_announces_itself_to_every_voter() -> None:
     """C44."""
     context = candidate(voters=voters_of(1, 2, 3, 4))
     context.respond(2, context.voted())
-    outcome = sends(context.respond(4, context.voted()))
-    assert outcome == {peer: Begin("cluster", key(peer), 1, 5) for peer in (2, 3, 4)}
+    announcements = sends(context.respond(4, context.voted()))
+    assert announcements == {peer: Begin("cluster", key(peer), 1, 5) for peer in (2, 3, 4)}
 
 
 def test_q15_begin_quorum_epoch_is_repeated_until_answered() -> None:
@@ -201,7 +200,7 @@ def test_q21_refused_diverging_or_unchecked_fetches_count_for_nothing(
         context.ask(context.fetch(replica, **changes), channel=replica)
     assert context.core.log.high_watermark == 0
     assert context.progress(2).end_offset == -1
-    context.wait(SILENCE)
+    context.wait(CHECK_QUORUM_TIMEOUT_MS)
     assert context.role == "resigned"
 
 
@@ -258,7 +257,7 @@ def test_q25_uncommitted_proposals_end_with_an_unknown_outcome(how: str) -> None
     elif how == "begin":
         effects = context.ask(context.begin(2, 6))
     else:
-        effects = context.wait(SILENCE)
+        effects = context.wait(CHECK_QUORUM_TIMEOUT_MS)
     assert of_kind(Proposed, effects) == [Proposed("a", ErrorCode.REQUEST_TIMED_OUT)]
     assert context.propose("b") == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -266,8 +265,8 @@ def test_q25_uncommitted_proposals_end_with_an_unknown_outcome(how: str) -> None
 def test_q26_leadership_is_announced_before_its_commits() -> None:
     context = candidate()
     effects = context.respond(2, context.voted()) + context.ask(context.fetch(2))
-    outcome = [effect for effect in effects if isinstance(effect, (LeaderChanged, Committed))]
-    assert outcome == [LeaderChanged(1, 5), Committed(11)]
+    reported = [effect for effect in effects if isinstance(effect, (LeaderChanged, Committed))]
+    assert reported == [LeaderChanged(1, 5), Committed(11)]
 
 
 @pytest.mark.parametrize(
@@ -285,7 +284,7 @@ def test_q26_lost_leadership_is_reported_once(how: str, outcome: LeaderChanged) 
     elif how == "begin":
         effects = context.ask(context.begin(2, 6))
     else:
-        effects = context.wait(SILENCE) + context.wait_for("election")
+        effects = context.wait(CHECK_QUORUM_TIMEOUT_MS) + context.wait_for("election")
     assert of_kind(LeaderChanged, effects) == [outcome]
 
 
@@ -295,7 +294,7 @@ def test_q26_lost_leadership_is_reported_once(how: str, outcome: LeaderChanged) 
 def test_q11_a_leader_unfetched_for_one_and_a_half_timeouts_resigns() -> None:
     """C53."""
     context = leader()
-    context.wait(SILENCE - 1)
+    context.wait(CHECK_QUORUM_TIMEOUT_MS - 1)
     assert context.role == "leader"
     context.wait(1)
     assert (context.role, context.core.election.epoch) == ("resigned", 5)
@@ -306,10 +305,10 @@ def test_q11_a_leader_unfetched_for_one_and_a_half_timeouts_resigns() -> None:
 def test_q11_a_fetch_of_one_of_two_others_is_a_majority() -> None:
     context = leader()
     for _ in range(5):
-        context.wait(SILENCE - 1)
+        context.wait(CHECK_QUORUM_TIMEOUT_MS - 1)
         context.ask(context.fetch(2))
     assert context.role == "leader"
-    context.wait(SILENCE)
+    context.wait(CHECK_QUORUM_TIMEOUT_MS)
     assert context.role == "resigned"
 
 
@@ -320,7 +319,7 @@ def test_q11_of_four_others_two_are_needed_and_observers_do_not_count() -> None:
     for replica in (2, 8, 9):
         context.wait(500)
         context.ask(context.fetch(replica), channel=replica)
-    context.wait(start + SILENCE - 1 - context.now.monotonic_ms)
+    context.wait(start + CHECK_QUORUM_TIMEOUT_MS - 1 - context.now.monotonic_ms)
     assert context.role == "leader"
     context.wait(1)
     assert context.role == "resigned"
@@ -329,7 +328,7 @@ def test_q11_of_four_others_two_are_needed_and_observers_do_not_count() -> None:
 def test_q11_a_sole_voter_never_times_out() -> None:
     """C53. C134."""
     context = unattached(voters=voters_of(1))
-    context.wait(100 * SILENCE)
+    context.wait(100 * CHECK_QUORUM_TIMEOUT_MS)
     assert context.role == "leader"
     assert context.core.deadline() is None
 
@@ -343,7 +342,7 @@ def test_q11_a_voter_known_by_id_counts_by_the_fetching_directory() -> None:
     assert context.core.log.high_watermark == 11
     wiped = ReplicaKey(2, bytes(15) + b"\x77")
     for _ in range(4):
-        context.wait(SILENCE - 1)
+        context.wait(CHECK_QUORUM_TIMEOUT_MS - 1)
         context.ask(context.fetch(2, replica=wiped))
     assert context.role == "leader"
     context.propose("a")
@@ -396,10 +395,10 @@ def test_q20_a_new_high_watermark_completes_parked_fetches() -> None:
     """C60, C83."""
     context = leader()
     park_fetch(context, 9)
-    (outcome, _) = replies(context.ask(context.fetch(2)))
-    assert (outcome.high_watermark, outcome.offset, outcome.limit) == (11, 11, 11)
-    (outcome,) = replies(context.ask(context.fetch(3, high_watermark=0), channel=3))
-    assert outcome.high_watermark == 11
+    (answer, _) = replies(context.ask(context.fetch(2)))
+    assert (answer.high_watermark, answer.offset, answer.limit) == (11, 11, 11)
+    (answer,) = replies(context.ask(context.fetch(3, high_watermark=0), channel=3))
+    assert answer.high_watermark == 11
     park_fetch(context, 3)
 
 
@@ -409,8 +408,8 @@ def test_q20_fetches_that_ignore_commits_learn_them_with_the_next_records() -> N
     park_fetch(context, 9, high_watermark=IGNORE_HIGH_WATERMARK)
     assert replies(context.ask(context.fetch(2), channel=2))[0].high_watermark == 11
     context.propose("a")
-    outcome = {answer.high_watermark for answer in replies(context.step())}
-    assert outcome == {11}
+    high_watermarks = {answer.high_watermark for answer in replies(context.step())}
+    assert high_watermarks == {11}
 
 
 @pytest.mark.parametrize("wait", [1, 500])
@@ -434,7 +433,7 @@ def test_q20_a_fetch_without_a_max_wait_is_answered() -> None:
 def test_q20_a_change_of_leadership_ends_the_wait(how: str, leader_id: int, epoch: int) -> None:
     """Q23: the response names the known leader. C60."""
     context = leader()
-    context.wait(SILENCE - 100)
+    context.wait(CHECK_QUORUM_TIMEOUT_MS - 100)
     park_fetch(context, 9)
     if how == "vote":
         effects = context.ask(context.vote(2, epoch=6))

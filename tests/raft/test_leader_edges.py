@@ -12,8 +12,8 @@ from kraftlog.raft.messages import Append, End, Proposed, SnapshotFetch
 from kraftlog.types import OffsetAndEpoch
 from tests.raft.faulty_core_network import FaultyNetwork
 from tests.raft.single_core import (
+    CHECK_QUORUM_TIMEOUT_MS,
     CONFIG,
-    FETCH,
     SingleCore,
     committed_leader,
     follower_after_fetch,
@@ -27,8 +27,6 @@ from tests.raft.single_core import (
     unattached,
     voters_of,
 )
-
-SILENCE = FETCH * 3 // 2
 
 
 def catch_up(context: SingleCore, replica: int) -> None:
@@ -104,14 +102,14 @@ def test_q15_a_voter_that_forgot_the_leader_finds_it_by_fetching() -> None:
     net = FaultyNetwork(1, 2, 3)
     net.pass_time(5000)
     current_leader = net.leader()
-    lost = next(one for one in (1, 2, 3) if one != current_leader.me.id)
-    host = net.faulty_host(lost)
+    voter_id = next(i for i in (1, 2, 3) if i != current_leader.me.id)
+    host = net.faulty_host(voter_id)
     host.persisted = host.persisted.replace(leader_id=-1)
-    net.crash(lost)
-    assert net.core(lost).role.name in {"unattached", "voted"}
+    net.crash(voter_id)
+    assert net.core(voter_id).role.name in {"unattached", "voted"}
     epoch = current_leader.election.epoch
     net.pass_time(500)
-    assert net.core(lost).election.leader_id == current_leader.me.id
+    assert net.core(voter_id).election.leader_id == current_leader.me.id
     assert current_leader.election.epoch == epoch
 
 
@@ -120,10 +118,10 @@ def test_q11_fetching_a_snapshot_counts_as_contact() -> None:
     context = leader()
     chunk = SnapshotFetch("cluster", key(2), 5, OffsetAndEpoch(4, 1), 0, 100)
     for _ in range(4):
-        context.wait(SILENCE - 1)
+        context.wait(CHECK_QUORUM_TIMEOUT_MS - 1)
         context.ask(chunk)
     assert context.role == "leader"
-    context.wait(SILENCE - 1)
+    context.wait(CHECK_QUORUM_TIMEOUT_MS - 1)
     context.ask(chunk.replace(replica=key(9)))
     context.wait(1)
     assert context.role == "resigned"

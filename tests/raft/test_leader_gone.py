@@ -11,7 +11,7 @@ from kraftlog.raft.messages import ElectionState, PeerDown
 from kraftlog.raft.roles.follower import STAGGER_MS
 from tests.raft.core_network import CoreNetwork
 from tests.raft.single_core import (
-    ELECTION,
+    ELECTION_TIMEOUT_MS,
     SingleCore,
     follower_after_fetch,
     key,
@@ -23,8 +23,8 @@ from tests.raft.single_core import (
 if TYPE_CHECKING:
     from kraftlog.raft.core import RaftCore
 
-#: The first backoff of a candidate that has lost.
-FIRST_BACKOFF = 100
+#: The longest first backoff of a candidate that has lost.
+FIRST_BACKOFF_MS = 100
 
 
 def candidate_after_leader_death() -> SingleCore:
@@ -39,9 +39,9 @@ def candidate_after_leader_death() -> SingleCore:
 def test_q10_a_refused_candidate_does_not_wait_for_dead_voters() -> None:
     context = candidate_after_leader_death()
     context.respond(3, context.voted(False))
-    assert context.ms_until("election") >= ELECTION
+    assert context.ms_until("election") >= ELECTION_TIMEOUT_MS
     context.no_response(2)
-    assert context.ms_until("election") <= FIRST_BACKOFF
+    assert context.ms_until("election") <= FIRST_BACKOFF_MS
 
 
 def test_q10_dead_voters_count_also_before_the_last_refusal() -> None:
@@ -49,9 +49,9 @@ def test_q10_dead_voters_count_also_before_the_last_refusal() -> None:
     context.no_response(2)
     context.respond(3, context.voted(False))
     context.wait_for("ask 2")
-    assert context.ms_until("election") >= ELECTION - FIRST_BACKOFF
+    assert context.ms_until("election") >= ELECTION_TIMEOUT_MS - FIRST_BACKOFF_MS
     context.no_response(2)
-    assert context.ms_until("election") <= FIRST_BACKOFF
+    assert context.ms_until("election") <= FIRST_BACKOFF_MS
 
 
 def test_q10_a_voter_that_seemed_dead_may_still_vote() -> None:
@@ -64,7 +64,7 @@ def test_q10_a_voter_that_seemed_dead_may_still_vote() -> None:
     assert context.role == "candidate"
     context.respond(5, context.voted(False))
     context.no_response(2)
-    assert context.ms_until("election") >= ELECTION
+    assert context.ms_until("election") >= ELECTION_TIMEOUT_MS
     context.respond(3, context.voted())
     context.respond(4, context.voted())
     assert context.role == "leader"
@@ -75,7 +75,7 @@ def test_q10_silence_alone_is_no_refusal() -> None:
     context = candidate_after_leader_death()
     context.no_response(2)
     context.no_response(3)
-    assert context.ms_until("election") >= ELECTION
+    assert context.ms_until("election") >= ELECTION_TIMEOUT_MS
 
 
 def test_p1_a_voter_that_still_follows_is_soon_asked_again() -> None:
@@ -149,18 +149,18 @@ def test_q10_two_survivors_that_split_the_vote_elect_one_of_them_soon() -> None:
     dead = net.leader().me.id
     del net.hosts[dead]
     first, second = [host.core for host in net.hosts.values()]
-    see_dead(net, second, dead)
+    report_death(net, second, dead)
     net.now = net.now.replace(monotonic_ms=net.now.monotonic_ms + STAGGER_MS)
     second.poll(net.now)
-    see_dead(net, first, dead)
+    report_death(net, first, dead)
     assert (first.role.name, second.role.name) == ("prospective", "prospective")
     deliver_rounds(net, 2)
     assert (first.role.name, second.role.name) == ("candidate", "candidate")
-    net.pass_time(3 * FIRST_BACKOFF)
+    net.pass_time(3 * FIRST_BACKOFF_MS)
     assert {first.role.name, second.role.name} == {"leader", "follower"}
 
 
-def see_dead(net: CoreNetwork, core: RaftCore, dead: int) -> None:
+def report_death(net: CoreNetwork, core: RaftCore, dead: int) -> None:
     core.handle(PeerDown(dead), net.now)
     net.settle()
 
@@ -169,10 +169,10 @@ def deliver_rounds(net: CoreNetwork, count: int) -> None:
     """Deliver all requests in flight, then all responses, so that no replica is ahead."""
     for _ in range(count):
         net.settle()
-        questions, net.wire = net.wire, []
-        for question in questions:
-            net.deliver(question)
+        requests, net.wire = net.wire, []
+        for request in requests:
+            net.deliver(request)
         net.settle()
-        answers, net.replies = net.replies, []
-        for slot, body in answers:
-            net.answer(slot, body)
+        replies, net.replies = net.replies, []
+        for slot, body in replies:
+            net.deliver_reply(slot, body)

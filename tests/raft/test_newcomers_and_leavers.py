@@ -8,8 +8,8 @@ from kraftlog.raft.messages import ElectionState, End, Vote
 from kraftlog.raft.roles.follower import STAGGER_MS
 from tests.raft.core_network import CoreNetwork
 from tests.raft.single_core import (
-    ELECTION,
-    FETCH,
+    ELECTION_TIMEOUT_MS,
+    FETCH_TIMEOUT_MS,
     SingleCore,
     batch,
     committed_leader,
@@ -61,7 +61,7 @@ def prospective_with_removal() -> SingleCore:
     context.respond(
         2, context.fetch_result(batch(10, 5, voters=voters_of(2, 3)), high_watermark=10)
     )
-    context.wait(FETCH)
+    context.wait(FETCH_TIMEOUT_MS)
     return context
 
 
@@ -80,7 +80,7 @@ def test_r5_a_voter_with_uncommitted_removal_does_not_count_itself() -> None:
         context.ask(context.fetch(peer), channel=peer)
     assert context.core.log.high_watermark == context.core.log.end == 12
     assert context.role == "resigned", "winning commits its removal"
-    context.wait(2 * ELECTION)
+    context.wait(2 * ELECTION_TIMEOUT_MS)
     assert context.role == "observer"
 
 
@@ -104,9 +104,9 @@ def test_r5_a_leader_resigns_once_a_voter_has_the_whole_log() -> None:
     context.ask(context.fetch(2, offset=12))
     assert context.role == "leader", "the other voter lacks the value"
     assert context.propose("another") == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    outcome = sends(context.ask(context.fetch(2, offset=13)))
+    sent = sends(context.ask(context.fetch(2, offset=13)))
     assert context.role == "resigned"
-    assert isinstance(outcome[2], End)
+    assert isinstance(sent[2], End)
 
 
 def test_r5_a_removed_leader_resigns_after_an_election_timeout() -> None:
@@ -115,11 +115,11 @@ def test_r5_a_removed_leader_resigns_after_an_election_timeout() -> None:
     context.step()
     context.propose("value")
     context.ask(context.fetch(2, offset=12))
-    context.wait(ELECTION)
+    context.wait(ELECTION_TIMEOUT_MS)
     assert context.role == "resigned"
 
 
-def test_r2_a_new_target_ends_the_wait() -> None:
+def test_r2_a_new_target_keeps_a_leader_that_was_to_resign() -> None:
     context = committed_leader(voters=voters_of(1, 2))
     context.core.reassign("leave", (2,), context.now)
     context.step()
@@ -127,7 +127,7 @@ def test_r2_a_new_target_ends_the_wait() -> None:
     context.ask(context.fetch(2, offset=12))
     assert context.core.reassign("stay", (1, 2), context.now) == ErrorCode.NONE
     assert context.propose("another") == ErrorCode.NONE
-    context.wait(ELECTION)
+    context.wait(ELECTION_TIMEOUT_MS)
     assert context.role == "leader"
 
 
@@ -154,8 +154,8 @@ def test_q24_an_old_log_without_other_voters_does_not_end_the_search() -> None:
     )
     context.core.log.voters.base = voters_of(2, 3)
     assert context.role == "observer"
-    (asked,) = sends(context.wait_for("discover"))
-    assert asked in {2, 3}
+    (peer,) = sends(context.wait_for("discover"))
+    assert peer in {2, 3}
 
 
 def test_r8_a_removed_voter_requests_votes_from_its_logs_voters() -> None:
@@ -168,10 +168,10 @@ def test_r8_a_removed_voter_requests_votes_from_its_logs_voters() -> None:
 def test_r7_a_committed_removal_counts_before_a_later_uncommitted_target() -> None:
     """A replica with a committed removal does not campaign, whatever else changes."""
     context = follower()
-    without_it = voters_of(2, 3)
-    removed = batch(10, 5, voters=without_it)
-    moved = batch(11, 5, voters=without_it.replace(targets=(2,)))
-    context.respond(2, context.fetch_result(removed, moved, high_watermark=10))
+    remaining_voters = voters_of(2, 3)
+    removal = batch(10, 5, voters=remaining_voters)
+    retargeting = batch(11, 5, voters=remaining_voters.replace(targets=(2,)))
+    context.respond(2, context.fetch_result(removal, retargeting, high_watermark=10))
     assert context.role == "follower"
     context.respond(2, context.fetch_result(high_watermark=11))
     assert context.role == "observer"

@@ -10,7 +10,8 @@ from kraftlog.raft.describe import describe
 from kraftlog.raft.messages import Append, Committed, ElectionState, Fetch, LeaderChanged
 from tests.raft.core_network import CoreNetwork
 from tests.raft.single_core import (
-    FETCH,
+    CHECK_QUORUM_TIMEOUT_MS,
+    FETCH_TIMEOUT_MS,
     SingleCore,
     batch,
     committed_leader,
@@ -49,7 +50,7 @@ def test_q32_an_observer_never_campaigns() -> None:
     for _ in range(100):
         for peer in sends(context.wait_for("discover")):
             context.no_response(peer)
-    assert context.now.monotonic_ms > 20 * FETCH
+    assert context.now.monotonic_ms > 20 * FETCH_TIMEOUT_MS
     assert context.state == ("observer", 5, -1, -1)
 
 
@@ -70,7 +71,7 @@ def test_q24_an_unreachable_voter_is_retried_with_backoff() -> None:
 def test_q9_an_observer_that_loses_its_leader_looks_again(how: str) -> None:
     """C91."""
     context = following_observer()
-    effects = context.wait(FETCH) if how == "silence" else context.lose_peer(2)
+    effects = context.wait(FETCH_TIMEOUT_MS) if how == "silence" else context.lose_peer(2)
     assert context.state == ("observer", 5, -1, -1)
     assert of_kind(LeaderChanged, effects) == [LeaderChanged(-1, 5)]
     assert "discover" in context.core.timers or sends(effects)
@@ -85,7 +86,7 @@ def test_q22_an_observer_replicates_and_learns_what_is_committed() -> None:
 
 
 @pytest.mark.parametrize("epoch", [5, 6])
-def test_q16_begin_quorum_epoch_leaves_an_observer_one(epoch: int) -> None:
+def test_q16_an_observer_that_follows_a_leader_stays_an_observer(epoch: int) -> None:
     context = observer()
     assert context.response_to(context.begin(3, epoch)).error == 0
     assert context.state == ("observer", epoch, 3, -1)
@@ -127,7 +128,7 @@ def test_q18_a_fetch_without_an_id_is_answered_but_not_counted() -> None:
     described = describe(context.core, context.now)
     assert described is not None
     assert described.observers == ()
-    context.wait(FETCH * 3 // 2)
+    context.wait(CHECK_QUORUM_TIMEOUT_MS)
     assert context.role == "resigned"
 
 

@@ -10,8 +10,8 @@ from kraftlog.errors import ErrorCode
 from kraftlog.raft.messages import ElectionState, Fetch, PersistElection, Response, Vote
 from tests.raft.core_network import CoreNetwork
 from tests.raft.single_core import (
-    ELECTION,
-    FETCH,
+    ELECTION_TIMEOUT_MS,
+    FETCH_TIMEOUT_MS,
     end_of,
     follower,
     key,
@@ -93,7 +93,7 @@ def test_p3_a_lost_pre_vote_restores_the_previous_role(
         for peer in (2, 3):
             context.respond(peer, context.voted(False))
     else:
-        assert ELECTION <= context.ms_until("election") < 2 * ELECTION
+        assert ELECTION_TIMEOUT_MS <= context.ms_until("election") < 2 * ELECTION_TIMEOUT_MS
         context.wait_for("election")
     assert (context.role, context.core.election) == (role, before)
 
@@ -110,7 +110,7 @@ def test_p3_a_resigned_leader_without_pre_votes_finds_the_new_leader() -> None:
 
 
 @pytest.mark.parametrize("leader_known", [False, True])
-def test_q16_a_prospective_follows_an_announced_leader_at_once(leader_known: bool) -> None:
+def test_q16_a_prospective_voter_follows_an_announced_leader_at_once(leader_known: bool) -> None:
     """C27."""
     context = follower() if leader_known else unattached()
     context.wait_for("fetch timeout" if leader_known else "election")
@@ -118,7 +118,7 @@ def test_q16_a_prospective_follows_an_announced_leader_at_once(leader_known: boo
     sent = sends(context.ask(context.begin(2, 5)))
     assert context.state == ("follower", 5, 2, -1)
     assert (sent[2].epoch, sent[2].offset) == (5, 10)
-    assert context.ms_until("fetch timeout") == FETCH
+    assert context.ms_until("fetch timeout") == FETCH_TIMEOUT_MS
 
 
 def test_p2_a_refusal_that_names_the_leader_is_adopted() -> None:
@@ -136,7 +136,7 @@ def test_p2_a_refusal_with_a_newer_epoch_is_adopted() -> None:
     assert context.state == ("follower", 8, 3, -1)
 
 
-def test_q12_a_prospective_may_still_give_its_vote() -> None:
+def test_q12_a_prospective_voter_may_still_grant_its_vote() -> None:
     """C24."""
     context = prospective()
     assert context.response_to(context.vote(2)).granted
@@ -154,10 +154,10 @@ def test_q17_a_prospective_successor_becomes_a_candidate() -> None:
 def test_p4_a_peer_without_pre_vote_support_counts_as_a_grant() -> None:
     """No epoch changes before a majority is reached that way. C29."""
     context = prospective(voters=voters_of(1, 2, 3, 4, 5))
-    unaware = context.voted(False, error=ErrorCode.UNSUPPORTED_VERSION)
-    context.respond(2, unaware)
+    unsupported = context.voted(False, error=ErrorCode.UNSUPPORTED_VERSION)
+    context.respond(2, unsupported)
     assert context.state == ("prospective", 5, -1, -1)
-    assert sorted(sends(context.respond(3, unaware))) == [2, 3, 4, 5]
+    assert sorted(sends(context.respond(3, unsupported))) == [2, 3, 4, 5]
     assert context.state == ("candidate", 6, -1, 1)
 
 
@@ -171,16 +171,16 @@ def test_p4_an_unsupported_vote_request_is_no_vote() -> None:
 # Networks ------------------------------------------------------------------------------------
 
 
-def elected(*ids: int) -> CoreNetwork:
+def elected_network(*ids: int) -> CoreNetwork:
     net = CoreNetwork(*ids)
     net.pass_time(5000)
-    net.leader()
+    net.leader()  # fails if there is none
     return net
 
 
 def test_p3_a_voter_that_was_cut_off_returns_in_its_epoch() -> None:
     """C135."""
-    net = elected(1, 2, 3)
+    net = elected_network(1, 2, 3)
     leader = net.leader()
     epoch = leader.election.epoch
     lost = next(core_id for core_id in (1, 2, 3) if core_id != leader.me.id)
@@ -196,7 +196,7 @@ def test_p3_a_voter_that_was_cut_off_returns_in_its_epoch() -> None:
 
 def test_p3_a_cut_between_the_leader_and_one_follower_deposes_no_leader() -> None:
     """C135."""
-    net = elected(1, 2, 3)
+    net = elected_network(1, 2, 3)
     leader = net.leader()
     epoch = leader.election.epoch
     lost = next(core_id for core_id in (1, 2, 3) if core_id != leader.me.id)
@@ -221,7 +221,7 @@ def test_p3_partly_connected_voters_do_not_alternate_as_leaders() -> None:
 
 
 def test_q9_three_new_voters_elect_one_leader_that_all_follow() -> None:
-    net = elected(1, 2, 3)
+    net = elected_network(1, 2, 3)
     leader = net.leader()
     assert {host.core.election.leader_id for host in net.hosts.values()} == {leader.me.id}
     assert len({host.core.log.high_watermark for host in net.hosts.values()}) == 1
@@ -229,7 +229,7 @@ def test_q9_three_new_voters_elect_one_leader_that_all_follow() -> None:
 
 
 def test_q11_without_its_leader_the_others_elect_another() -> None:
-    net = elected(1, 2, 3)
+    net = elected_network(1, 2, 3)
     old = net.leader()
     net.isolate(old.me.id)
     net.pass_time(10_000)
@@ -272,15 +272,15 @@ def test_r8_pre_votes_of_non_voters_do_not_count() -> None:
 def test_p3_an_answer_to_an_earlier_round_is_ignored() -> None:
     """C28: also once it follows a leader."""
     context = prospective()
-    late = context.core.peer(2).in_flight
+    earlier_request = context.core.peer(2).in_flight
     context.wait_for("election")
     context.wait_for("election")
     assert context.role == "prospective"
-    context.step(Response(2, late, context.voted()))
+    context.step(Response(2, earlier_request, context.voted()))
     assert context.role == "prospective"
-    late = context.core.peer(2).in_flight
+    earlier_request = context.core.peer(2).in_flight
     context.ask(context.begin(3, 5))
-    context.step(Response(2, late, context.voted()))
+    context.step(Response(2, earlier_request, context.voted()))
     assert context.state == ("follower", 5, 3, -1)
 
 
@@ -295,7 +295,7 @@ def test_q24_an_unanswered_pre_vote_request_is_repeated() -> None:
     assert context.role == "candidate"
 
 
-def test_q12_a_prospective_that_knows_the_leader_refuses_votes() -> None:
+def test_q12_a_prospective_voter_that_knows_the_leader_refuses_votes() -> None:
     """C24, C6."""
     context = follower()
     context.wait_for("fetch timeout")

@@ -10,7 +10,14 @@ from kraftlog.raft.describe import describe
 from kraftlog.raft.messages import SnapshotFetch, SnapshotTaken
 from kraftlog.raft.roles.leader import Leader
 from kraftlog.types import OffsetAndEpoch
-from tests.raft.single_core import CONFIG, ELECTION, FETCH, SingleCore, committed_leader, key
+from tests.raft.single_core import (
+    CONFIG,
+    ELECTION_TIMEOUT_MS,
+    FETCH_TIMEOUT_MS,
+    SingleCore,
+    committed_leader,
+    key,
+)
 
 #: How long a leader holds a fetch without records.
 HELD_MS = CONFIG.fetch_max_wait_ms
@@ -118,7 +125,9 @@ def test_r3_adds_first_unless_more_are_removed(
     assert next(ids for ids in sets if ids != (1, 2, 3)) == first_step
 
 
-@pytest.mark.parametrize(("took_ms", "added"), [(ELECTION - 1, True), (ELECTION, False)])
+@pytest.mark.parametrize(
+    ("took_ms", "added"), [(ELECTION_TIMEOUT_MS - 1, True), (ELECTION_TIMEOUT_MS, False)]
+)
 def test_r4_a_round_must_take_less_than_the_election_timeout(took_ms: int, added: bool) -> None:
     context = committed_leader()
     fetch_as(context, 4, behind=5)
@@ -177,7 +186,7 @@ def test_r4_an_observer_that_falls_behind_is_not_added() -> None:
         context.propose("a")
         context.step()
         fetch_as(context, 4, behind=count + 1)
-        context.wait(ELECTION // 2)
+        context.wait(ELECTION_TIMEOUT_MS // 2)
     fetch_as(context, 4)
     assert not is_caught_up(context, 4)  # the round took too long
     fetch_as(context, 4)
@@ -192,7 +201,9 @@ def test_r4_a_fetch_short_of_the_rounds_end_ends_no_round() -> None:
     assert voters(context) == (1, 2, 3)
 
 
-@pytest.mark.parametrize(("silent_ms", "added"), [(FETCH - 1, True), (FETCH, False)])
+@pytest.mark.parametrize(
+    ("silent_ms", "added"), [(FETCH_TIMEOUT_MS - 1, True), (FETCH_TIMEOUT_MS, False)]
+)
 def test_r4_an_observer_that_stopped_fetching_is_not_added(silent_ms: int, added: bool) -> None:
     context = committed_leader()
     catch_up(context, 4)
@@ -217,8 +228,9 @@ def test_r4_an_observer_that_returns_far_behind_is_not_added() -> None:
     context.propose("many", 1000)
     context.step()
     context.core.new_voter = Voter
-    for _ in range(3 * ELECTION // FETCH + 1):  # the leader keeps its majority
-        context.wait(FETCH - 1)
+    # The leader keeps its majority.
+    for _ in range(3 * ELECTION_TIMEOUT_MS // FETCH_TIMEOUT_MS + 1):
+        context.wait(FETCH_TIMEOUT_MS - 1)
         commit(context)
     fetch_as(context, 4, behind=1000)
     assert (voters(context), waits_for(context)) == ((1, 2, 3), (4,))
@@ -234,8 +246,8 @@ def test_r4_an_observer_that_needs_a_snapshot_is_not_added(by_chunk: bool) -> No
     last = context.core.log.end
     context.propose("many", 1000)
     context.step()
-    for _ in range(3 * ELECTION // FETCH + 1):
-        context.wait(FETCH - 1)
+    for _ in range(3 * ELECTION_TIMEOUT_MS // FETCH_TIMEOUT_MS + 1):
+        context.wait(FETCH_TIMEOUT_MS - 1)
         commit(context)
     snapshot = OffsetAndEpoch(context.core.log.high_watermark, context.core.election.epoch)
     context.step(SnapshotTaken(snapshot))
@@ -247,7 +259,9 @@ def test_r4_an_observer_that_needs_a_snapshot_is_not_added(by_chunk: bool) -> No
     assert (voters(context), waits_for(context)) == ((1, 2, 3), (4,))
 
 
-@pytest.mark.parametrize(("silent_ms", "added"), [(FETCH - 1, True), (FETCH, False)])
+@pytest.mark.parametrize(
+    ("silent_ms", "added"), [(FETCH_TIMEOUT_MS - 1, True), (FETCH_TIMEOUT_MS, False)]
+)
 def test_r4_the_step_waits_for_a_target_that_stopped_fetching(silent_ms: int, added: bool) -> None:
     context = committed_leader()
     catch_up(context, 4)
@@ -307,7 +321,7 @@ def test_r2_two_observers_with_the_targets_id_block_the_step() -> None:
     start_reassignment(context, 1, 2, 3, 4)
     assert voters(context) == (1, 2, 3)
     assert waits_for(context) == (4,)
-    context.wait(FETCH - 1)
+    context.wait(FETCH_TIMEOUT_MS - 1)
     catch_up(context, 4)
     commit(context)
     context.wait(1)

@@ -10,8 +10,9 @@ from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import ReplicaKey
 from kraftlog.raft.messages import Fetch, ReadOffset, ReadOffsetResult, Reply, Request, Send
 from tests.raft.single_core import (
+    CHECK_QUORUM_TIMEOUT_MS,
     EVERY_ROLE,
-    FETCH,
+    FETCH_TIMEOUT_MS,
     SingleCore,
     committed_leader,
     follower_after_fetch,
@@ -101,9 +102,9 @@ def test_p5_a_request_repeated_late_does_not_count() -> None:
     assert read_results(context.step(old)) == []
 
 
-@pytest.mark.parametrize("channel", [5, 4], ids=["same", "left"])
+@pytest.mark.parametrize("channel", [5, 4], ids=["same connection", "abandoned connection"])
 def test_p5_a_duplicate_fetch_does_not_replace_a_newer_response(channel: int) -> None:
-    """The next fetch follows the first response, so it was sent before the read."""
+    """Fetch 104 was sent after the response to 103, but before the read: only 105 proves it."""
     context = committed_leader()
     context.step(Request("before", context.fetch(2, max_wait_ms=0), 5, 103))
     context.ask(read(), channel="client")
@@ -157,7 +158,15 @@ def test_p5_of_five_one_more_must_follow_the_voter_that_asks() -> None:
         ReadOffset("cluster", ReplicaKey(2, b"another disk....")),
         ReadOffset("cluster", ReplicaKey(2, b"another disk...."), 5),
     ],
-    ids=["observer", "older", "newer", "no epoch", "the leader", "neither", "directory"],
+    ids=[
+        "observer",
+        "older",
+        "newer",
+        "no epoch",
+        "the leader",
+        "directory, no epoch",
+        "directory",
+    ],
 )
 def test_p5_other_requests_prove_nothing(request_: ReadOffset) -> None:
     context = leader_with_parked_fetches()
@@ -176,7 +185,7 @@ def test_p5_no_read_before_the_first_commit_of_the_epoch() -> None:
     assert read_results(fetch(context, 3)) == [ReadOffsetResult(0, 1, 5, 11)]
 
 
-def test_p5_the_answer_is_the_high_watermark_when_it_is_given() -> None:
+def test_p5_a_read_returns_the_high_watermark_at_its_response() -> None:
     context = leader_with_parked_fetches(FIVE)
     context.ask(read(), channel="client")
     context.propose("a")
@@ -234,7 +243,7 @@ def test_p5_losing_leadership_fails_pending_reads(how: str) -> None:
     if how == "newer epoch":
         effects = context.ask(context.vote(2, epoch=6))
     elif how == "silence":
-        effects = context.wait(FETCH * 3 // 2)
+        effects = context.wait(CHECK_QUORUM_TIMEOUT_MS)
     else:
         effects = context.shut_down()
     (answer,) = read_results(effects)
@@ -258,8 +267,8 @@ def test_p5_a_retry_before_the_response_takes_a_new_connection() -> None:
     """Two old fetches on one connection would look like a fetch after a response. C117."""
     context = follower_after_fetch()
     assert isinstance(context.core.peer(2).request, Fetch)
-    asked = of_kind(Send, context.wait(FETCH))
-    assert [(send.peer, send.needs_new_connection) for send in asked] == [(2, True), (3, False)]
+    requests = of_kind(Send, context.wait(FETCH_TIMEOUT_MS))
+    assert [(send.peer, send.needs_new_connection) for send in requests] == [(2, True), (3, False)]
     context.respond(3, context.voted(False))
     (repeated,) = of_kind(Send, context.respond(2, context.voted(False)))
     assert isinstance(repeated.body, Fetch)

@@ -18,7 +18,8 @@ from kraftlog.raft.messages import (
 )
 from kraftlog.raft.reads import GATHER_MS, MANY_READS, Applied, ReadDone, Reads
 from tests.raft.single_core import (
-    FETCH,
+    CHECK_QUORUM_TIMEOUT_MS,
+    CONFIG,
     SingleCore,
     committed_leader,
     follower,
@@ -30,7 +31,7 @@ from tests.raft.single_core import (
     voters_of,
 )
 
-LIMIT = 5000
+TIMEOUT_MS = CONFIG.read_timeout_ms
 
 
 class Reader:
@@ -44,21 +45,21 @@ class Reader:
         self.reads.read(slot, self.context.now)
         return self.reads.take_effects()
 
-    def tell(self, message: Any) -> list[Any]:
+    def handle(self, message: Any) -> list[Any]:
         self.reads.handle(message, self.context.now)
         return self.reads.take_effects()
 
-    def answer(self, offset: int, error: int = 0, number: int = -1) -> list[Any]:
+    def respond(self, offset: int, error: int = 0, number: int = -1) -> list[Any]:
         number = self.reads.in_flight if number < 0 else number
         epoch = self.context.core.election.epoch
-        return self.tell(Response(2, number, ReadOffsetResult(error, 2, epoch, offset)))
+        return self.handle(Response(2, number, ReadOffsetResult(error, 2, epoch, offset)))
 
     def wait(self, ms: int) -> list[Any]:
         self.context.pass_unpolled(ms)
         self.reads.poll(self.context.now)
         return self.reads.take_effects()
 
-    def in_ms(self) -> int:
+    def ms_until_deadline(self) -> int:
         deadline = self.reads.deadline()
         assert deadline is not None
         return deadline - self.context.now.monotonic_ms
@@ -80,16 +81,16 @@ def following_observer() -> SingleCore:
 def test_p6_a_read_is_answered_once_the_applied_offset_reaches_the_leaders(make: Any) -> None:
     reader = Reader(make(), applied=4)
     assert asked_peers(reader.read("a")) == [2]
-    assert reader.answer(7) == []
-    assert reader.tell(Applied(6)) == []
-    assert reader.tell(Applied(9)) == [ReadDone("a", 0, 9)]
+    assert reader.respond(7) == []
+    assert reader.handle(Applied(6)) == []
+    assert reader.handle(Applied(9)) == [ReadDone("a", 0, 9)]
     assert reader.reads.deadline() is None
 
 
 def test_p6_a_read_of_applied_records_completes_at_once() -> None:
     reader = Reader(follower_after_fetch(), applied=7)
     reader.read("a")
-    assert reader.answer(7) == [ReadDone("a", 0, 7)]
+    assert reader.respond(7) == [ReadDone("a", 0, 7)]
 
 
 def test_p6_waiting_reads_share_the_next_request_only() -> None:
@@ -97,33 +98,33 @@ def test_p6_waiting_reads_share_the_next_request_only() -> None:
     reader = Reader(follower_after_fetch(), applied=8)
     assert asked_peers(reader.read("a")) == [2]
     assert reader.read("b") == reader.read("c") == []
-    effects = reader.answer(5)
+    effects = reader.respond(5)
     assert (of_kind(ReadDone, effects), asked_peers(effects)) == ([ReadDone("a", 0, 8)], [2])
-    assert reader.answer(8) == [ReadDone("b", 0, 8), ReadDone("c", 0, 8)]
+    assert reader.respond(8) == [ReadDone("b", 0, 8), ReadDone("c", 0, 8)]
 
 
 def test_p6_a_read_does_not_wait_for_an_earlier_one() -> None:
     """Leaders change: a later request may return the same offset, never a lower one."""
     reader = Reader(follower_after_fetch(), applied=0)
     reader.read("a")
-    reader.answer(5)
+    reader.respond(5)
     reader.read("b")
-    reader.answer(9)
-    assert reader.tell(Applied(5)) == [ReadDone("a", 0, 5)]
-    assert reader.tell(Applied(9)) == [ReadDone("b", 0, 9)]
+    reader.respond(9)
+    assert reader.handle(Applied(5)) == [ReadDone("a", 0, 5)]
+    assert reader.handle(Applied(9)) == [ReadDone("b", 0, 9)]
 
 
-@pytest.mark.parametrize("stage", ["no leader", "asking", "behind another", "applying"])
+@pytest.mark.parametrize("stage", ["no leader", "asking", "after another", "applying"])
 def test_p6_a_read_that_is_held_too_long_fails_with_a_timeout(stage: str) -> None:
     reader = Reader(unattached() if stage == "no leader" else follower_after_fetch())
-    if stage == "behind another":
+    if stage == "after another":
         reader.read("first")
         reader.wait(1)
     reader.read("a")
     if stage == "applying":
-        reader.answer(7)
-    assert ReadDone("a", ErrorCode.REQUEST_TIMED_OUT, -1) not in reader.wait(LIMIT - 1)
-    assert reader.in_ms() == 1
+        reader.respond(7)
+    assert ReadDone("a", ErrorCode.REQUEST_TIMED_OUT, -1) not in reader.wait(TIMEOUT_MS - 1)
+    assert reader.ms_until_deadline() == 1
     assert ReadDone("a", ErrorCode.REQUEST_TIMED_OUT, -1) in reader.wait(1)
 
 
@@ -131,8 +132,8 @@ def test_p6_without_a_leader_a_read_waits_for_one() -> None:
     context = unattached()
     reader = Reader(context)
     assert reader.read("a") == []
-    (outcome,) = of_kind(LeaderChanged, context.ask(context.begin(3, 5)))
-    assert asked_peers(reader.tell(outcome)) == [3]
+    (leader_change,) = of_kind(LeaderChanged, context.ask(context.begin(3, 5)))
+    assert asked_peers(reader.handle(leader_change)) == [3]
 
 
 @pytest.mark.parametrize("how", ["refused", "unanswered"])
@@ -143,15 +144,15 @@ def test_p6_a_failed_read_offset_is_retried_with_backoff(how: str) -> None:
     pauses: list[int] = []
     for _ in range(4):
         if how == "refused":
-            assert reader.answer(-1, ErrorCode.NOT_LEADER_OR_FOLLOWER) == []
+            assert reader.respond(-1, ErrorCode.NOT_LEADER_OR_FOLLOWER) == []
         else:
-            assert reader.tell(NoResponse(2, reader.reads.in_flight)) == []
+            assert reader.handle(NoResponse(2, reader.reads.in_flight)) == []
         assert reader.read(f"{len(pauses)}") == []
-        pauses.append(reader.in_ms())
+        pauses.append(reader.ms_until_deadline())
         assert asked_peers(reader.wait(pauses[-1])) == [2]
     assert pauses[-1] > 2 * pauses[0]
-    reader.tell(Applied(3))
-    assert len(of_kind(ReadDone, reader.answer(3))) == 5
+    reader.handle(Applied(3))
+    assert len(of_kind(ReadDone, reader.respond(3))) == 5
 
 
 def test_p6_reads_are_retried_at_a_new_leader() -> None:
@@ -159,18 +160,18 @@ def test_p6_reads_are_retried_at_a_new_leader() -> None:
     context = follower_after_fetch()
     reader = Reader(context, applied=9)
     reader.read("a")
-    late = reader.reads.in_flight
+    earlier_request = reader.reads.in_flight
     assert reader.read("b") == []
-    (outcome,) = of_kind(LeaderChanged, context.ask(context.begin(3, 6)))
-    assert asked_peers(reader.tell(outcome)) == [3]
-    assert reader.answer(4, number=late) == []
-    assert [done.slot for done in reader.answer(9)] == ["a", "b"]
+    (leader_change,) = of_kind(LeaderChanged, context.ask(context.begin(3, 6)))
+    assert asked_peers(reader.handle(leader_change)) == [3]
+    assert reader.respond(4, number=earlier_request) == []
+    assert [done.slot for done in reader.respond(9)] == ["a", "b"]
 
 
 def test_p6_inconsistent_cluster_id_is_not_retried() -> None:
     reader = Reader(follower_after_fetch())
     reader.read("a")
-    effects = reader.answer(-1, ErrorCode.INCONSISTENT_CLUSTER_ID)
+    effects = reader.respond(-1, ErrorCode.INCONSISTENT_CLUSTER_ID)
     assert effects == [ReadDone("a", ErrorCode.INCONSISTENT_CLUSTER_ID, -1)]
 
 
@@ -187,31 +188,31 @@ def test_p6_a_leaders_own_read_needs_proof_that_it_leads() -> None:
     reader = Reader(context, applied=11)
     for peer in context.core.others:
         context.ask(context.fetch(peer), channel=peer)
-    held = respond_locally(reader, reader.read("a"))
-    assert not [body for body in held if isinstance(body, ReadOffsetResult)]
+    bodies = respond_locally(reader, reader.read("a"))
+    assert not [body for body in bodies if isinstance(body, ReadOffsetResult)]
     (body,) = replies(context.ask(context.fetch(2), channel=2))
-    assert reader.tell(Response(1, reader.reads.in_flight, body)) == [ReadDone("a", 0, 11)]
+    assert reader.handle(Response(1, reader.reads.in_flight, body)) == [ReadDone("a", 0, 11)]
 
 
 def test_p6_a_leader_that_loses_its_epoch_reads_at_the_next_one() -> None:
     context = committed_leader()
     reader = Reader(context, applied=11)
     respond_locally(reader, reader.read("a"))
-    effects = context.wait(FETCH * 3 // 2)
+    effects = context.wait(CHECK_QUORUM_TIMEOUT_MS)
     (body,) = [b for b in replies(effects) if isinstance(b, ReadOffsetResult)]
     assert body.error == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert reader.tell(Response(1, reader.reads.in_flight, body)) == []
-    for outcome in of_kind(LeaderChanged, effects):
-        assert reader.tell(outcome) == []
-    (outcome,) = of_kind(LeaderChanged, context.ask(context.begin(3, 6)))
-    assert asked_peers(reader.tell(outcome)) == [3]
+    assert reader.handle(Response(1, reader.reads.in_flight, body)) == []
+    for leader_change in of_kind(LeaderChanged, effects):
+        assert reader.handle(leader_change) == []
+    (leader_change,) = of_kind(LeaderChanged, context.ask(context.begin(3, 6)))
+    assert asked_peers(reader.handle(leader_change)) == [3]
 
 
 def test_p6_a_sole_voter_reads_without_any_message() -> None:
     context = unattached(voters=voters_of(1))
     reader = Reader(context, applied=context.core.log.end)
     (body,) = respond_locally(reader, reader.read("a"))
-    (done,) = reader.tell(Response(1, reader.reads.in_flight, body))
+    (done,) = reader.handle(Response(1, reader.reads.in_flight, body))
     assert (done.error, done.offset) == (0, context.core.log.end)
 
 
@@ -236,18 +237,18 @@ def read_together(reader: Reader, count: int) -> list[int]:
 def test_p6_reads_of_one_turn_share_a_request() -> None:
     reader = Reader(follower_after_fetch(), applied=9)
     assert read_together(reader, 3) == [2]
-    assert len(of_kind(ReadDone, reader.answer(9))) == 3
+    assert len(of_kind(ReadDone, reader.respond(9))) == 3
 
 
 def test_p6_after_a_request_for_many_reads_the_next_waits_for_as_many() -> None:
     reader = Reader(follower_after_fetch(), applied=9)
     read_together(reader, MANY_READS + 1)
-    reader.answer(9)
+    reader.respond(9)
     assert read_together(reader, 1) == []
-    assert reader.in_ms() == GATHER_MS
+    assert reader.ms_until_deadline() == GATHER_MS
     assert read_together(reader, MANY_READS - 1) == []
     assert read_together(reader, 1) == [2]
-    assert len(of_kind(ReadDone, reader.answer(9))) == MANY_READS + 1
+    assert len(of_kind(ReadDone, reader.respond(9))) == MANY_READS + 1
 
 
 @pytest.mark.parametrize("when", ["during the last request", "after it"])
@@ -256,17 +257,17 @@ def test_p6_reads_wait_for_others_only_briefly(when: str) -> None:
     read_together(reader, MANY_READS)
     if when == "during the last request":
         reader.read("a")
-    assert asked_peers(reader.answer(9)) == []
+    assert asked_peers(reader.respond(9)) == []
     if when == "after it":
         assert reader.read("a") == []
-    assert reader.in_ms() == GATHER_MS
+    assert reader.ms_until_deadline() == GATHER_MS
     assert asked_peers(reader.wait(GATHER_MS)) == [2]
-    assert reader.answer(9) == [ReadDone("a", 0, 9)]
+    assert reader.respond(9) == [ReadDone("a", 0, 9)]
     assert asked_peers(reader.read("b")) == [2], "the last request was for one read"
 
 
 def test_p6_after_fewer_reads_the_next_one_does_not_wait() -> None:
     reader = Reader(follower_after_fetch(), applied=9)
     read_together(reader, MANY_READS - 1)
-    reader.answer(9)
+    reader.respond(9)
     assert asked_peers(reader.read("a")) == [2]

@@ -31,7 +31,7 @@ from kraftlog.types import OffsetAndEpoch
 from tests.raft.core_network import CoreNetwork
 from tests.raft.single_core import (
     CONFIG,
-    FETCH,
+    FETCH_TIMEOUT_MS,
     SingleCore,
     batch,
     committed_leader,
@@ -64,22 +64,22 @@ def network_with_snapshot(*ids: int, voters: tuple[int, ...], cut_off: int = 0) 
     return net
 
 
-@pytest.mark.parametrize("late", [3, 4], ids=["voter", "observer"])
-def test_q38_a_new_replica_fetches_the_snapshot_and_then_the_log(late: int) -> None:
+@pytest.mark.parametrize("replica_id", [3, 4], ids=["voter", "observer"])
+def test_q38_a_new_replica_fetches_the_snapshot_and_then_the_log(replica_id: int) -> None:
     """C98."""
-    net = network_with_snapshot(1, 2, 3, 4, voters=(1, 2, 3), cut_off=late)
-    leader, newcomer = net.leader(), net.core(late)
+    net = network_with_snapshot(1, 2, 3, 4, voters=(1, 2, 3), cut_off=replica_id)
+    leader, newcomer = net.leader(), net.core(replica_id)
     assert newcomer.log.end == 0
     net.heal()
     net.pass_time(5000)
     assert newcomer.log.start == leader.log.start > 0
     assert newcomer.log.end == newcomer.log.high_watermark == leader.log.end
-    assert net.hosts[late].snapshot[1] == bytes(leader.log.start)
+    assert net.hosts[replica_id].snapshot[1] == bytes(leader.log.start)
     assert newcomer.log.voter_set == leader.log.voter_set
     assert newcomer.log.last_epoch == leader.log.last_epoch
 
 
-def test_q38_the_log_starts_at_the_end_of_the_own_snapshot() -> None:
+def test_q38_a_leaders_log_starts_at_the_end_of_its_snapshot() -> None:
     net = network_with_snapshot(1, 2, 3, voters=(1, 2, 3))
     host = net.hosts[net.leader().me.id]
     assert host.core.log.start == host.batches[0].base_offset
@@ -98,9 +98,9 @@ def test_q38_a_fetch_that_needs_the_snapshot_gets_its_id(
     leader = net.leader()
     assert leader.log.snapshot == OffsetAndEpoch(23, 1)
     fetch = Fetch("cluster", ReplicaKey(9), 1, offset, last_epoch, -1, 0, 1000)
-    leader.handle(Request("it", fetch), net.now)
+    leader.handle(Request("fetch", fetch), net.now)
     net.settle()
-    (answer,) = [body for slot, body in net.replies if slot == "it"]
+    (answer,) = [body for slot, body in net.replies if slot == "fetch"]
     assert isinstance(answer, FetchResult)
     assert answer.snapshot == (leader.log.snapshot if needs_snapshot else None)
 
@@ -142,9 +142,9 @@ def test_q38_a_chunk_is_refused_with_kafkas_codes(change: dict[str, object], err
     """C85, C96."""
     net = network_with_snapshot(1, voters=(1,))
     valid = SnapshotFetch("cluster", ReplicaKey(9), 1, OffsetAndEpoch(23, 1), 0, 100)
-    net.leader().handle(Request("it", valid.replace(**change)), net.now)
+    net.leader().handle(Request("fetch", valid.replace(**change)), net.now)
     net.settle()
-    (answer,) = [body for slot, body in net.replies if slot == "it"]
+    (answer,) = [body for slot, body in net.replies if slot == "fetch"]
     assert isinstance(answer, SnapshotChunk)
     assert answer.error == error
 
@@ -152,11 +152,11 @@ def test_q38_a_chunk_is_refused_with_kafkas_codes(change: dict[str, object], err
 def test_q38_another_leader_abandons_a_download() -> None:
     """C101."""
     net = network_with_snapshot(1, 2, 3, 4, voters=(1, 2, 3), cut_off=4)
-    late = net.core(4)
+    observer = net.core(4)
     first = net.leader()
     net.heal()
-    net.now = net.now.replace(monotonic_ms=late.deadline() or 0)
-    late.poll(net.now)
+    net.now = net.now.replace(monotonic_ms=observer.deadline() or 0)
+    observer.poll(net.now)
     for _ in range(100):
         net.settle()
         if any(isinstance(send.body, SnapshotFetch) for _, _, send in net.wire):
@@ -164,14 +164,14 @@ def test_q38_another_leader_abandons_a_download() -> None:
         if net.wire:
             net.deliver(net.wire.pop(0))
         elif net.replies:
-            net.answer(*net.replies.pop(0))
+            net.deliver_reply(*net.replies.pop(0))
         else:
             net.pass_time(10)
     assert any(isinstance(send.body, SnapshotFetch) for _, _, send in net.wire)
     net.isolate(first.me.id)
     net.pass_time(20_000)
     assert net.leader() is not first
-    assert late.log.end == late.log.high_watermark == net.leader().log.end
+    assert observer.log.end == observer.log.high_watermark == net.leader().log.end
 
 
 # A single follower ---------------------------------------------------------------------------
@@ -182,14 +182,14 @@ SNAPSHOT = OffsetAndEpoch(30, 4)
 def follower_downloading(**options: Any) -> SingleCore:
     """A follower whose log ends before the leader's log start; it has requested the first chunk."""
     context = follower_after_fetch(**options)
-    (asked,) = sends(context.respond(2, context.fetch_result(snapshot=SNAPSHOT))).values()
-    assert asked == SnapshotFetch(context.core.cluster_id, key(1), 5, SNAPSHOT, 0, 8 << 20)
+    (request,) = sends(context.respond(2, context.fetch_result(snapshot=SNAPSHOT))).values()
+    assert request == SnapshotFetch(context.core.cluster_id, key(1), 5, SNAPSHOT, 0, 8 << 20)
     return context
 
 
 def chunk(position: int, data: bytes, size: int = 10, **changes: Any) -> SnapshotChunk:
-    whole = SnapshotChunk(0, 2, 5, SNAPSHOT, position, 0, size, len(data), data)
-    return whole.replace(**changes)
+    result = SnapshotChunk(0, 2, 5, SNAPSHOT, position, 0, size, len(data), data)
+    return result.replace(**changes)
 
 
 def test_q38_an_interrupted_download_continues_at_its_position() -> None:
@@ -208,10 +208,10 @@ def test_q38_an_interrupted_download_continues_at_its_position() -> None:
 def test_q9a_a_snapshot_chunk_resets_the_fetch_timeout() -> None:
     """C66: each chunk resets the fetch timeout, an error does not."""
     context = follower_downloading()
-    context.wait(FETCH - 1)
+    context.wait(FETCH_TIMEOUT_MS - 1)
     context.respond(2, chunk(0, b"abcd"))
-    assert context.ms_until("fetch timeout") == FETCH
-    context.wait(FETCH - 1)
+    assert context.ms_until("fetch timeout") == FETCH_TIMEOUT_MS
+    context.wait(FETCH_TIMEOUT_MS - 1)
     context.respond(2, chunk(4, b"", error=ErrorCode.SNAPSHOT_NOT_FOUND))
     assert context.ms_until("fetch timeout") == 1
 
@@ -240,15 +240,15 @@ def test_q38_a_download_that_does_not_fit_is_abandoned_and_a_fetch_follows(
 
 
 @pytest.mark.parametrize("epoch", [5, 6])
-def test_q38_a_chunk_that_comes_late_is_ignored(epoch: int) -> None:
+def test_q38_a_late_chunk_is_ignored(epoch: int) -> None:
     """C101, C68: the leader has changed, or there is none."""
     context = follower_downloading()
-    late = context.core.peer(2).in_flight
+    earlier_request = context.core.peer(2).in_flight
     if epoch == 5:
-        context.wait(FETCH)
+        context.wait(FETCH_TIMEOUT_MS)
     else:
         context.ask(context.begin(3, 6))
-    assert context.step(Response(2, late, chunk(0, b"abcdefghij"))) == []
+    assert context.step(Response(2, earlier_request, chunk(0, b"abcdefghij"))) == []
 
 
 def test_q38_a_complete_snapshot_replaces_the_log() -> None:
@@ -263,10 +263,10 @@ def test_q38_a_complete_snapshot_replaces_the_log() -> None:
 
 
 @pytest.mark.parametrize("taken", [OffsetAndEpoch(9, 1), OffsetAndEpoch(6, 2)])
-def test_q38_a_snapshot_holds_what_is_committed_and_ends_in_its_epoch(
+def test_q38_a_snapshot_of_uncommitted_records_or_a_wrong_epoch_fails(
     taken: OffsetAndEpoch,
 ) -> None:
-    """C103: anything else is an assertion."""
+    """C103: a core refuses to take it, by an assertion."""
     context = follower(high_watermark=8)
     with pytest.raises(AssertionError):
         context.step(SnapshotTaken(taken))
@@ -282,18 +282,22 @@ def test_q38_a_non_leader_serves_no_snapshot(make: Any) -> None:
     assert answer.leader_id == context.core.election.leader_id
 
 
-CHUNK_LIMIT = RaftConfig().max_snapshot_bytes
+CHUNK_LIMIT_BYTES = RaftConfig().max_snapshot_bytes
 
 
 @pytest.mark.parametrize("max_bytes", [1, 4096, 2**31 - 1])
 def test_q38_a_chunk_is_bounded_by_request_and_config(max_bytes: int) -> None:
     """C98: the core gives position and length, its host fills in the bytes."""
     net = network_with_snapshot(1, voters=(1,))
-    asked = SnapshotFetch("cluster", ReplicaKey(9), 1, OffsetAndEpoch(23, 1), 3, max_bytes)
-    leading = net.leader()
-    leading.handle(Request("it", asked), net.now)
-    (answer,) = [effect.body for effect in leading.take_effects() if isinstance(effect, Reply)]
-    assert (answer.error, answer.position, answer.max_bytes) == (0, 3, min(max_bytes, CHUNK_LIMIT))
+    request = SnapshotFetch("cluster", ReplicaKey(9), 1, OffsetAndEpoch(23, 1), 3, max_bytes)
+    core = net.leader()
+    core.handle(Request("fetch", request), net.now)
+    (answer,) = [effect.body for effect in core.take_effects() if isinstance(effect, Reply)]
+    assert (answer.error, answer.position, answer.max_bytes) == (
+        0,
+        3,
+        min(max_bytes, CHUNK_LIMIT_BYTES),
+    )
 
 
 # Installing -------------------------------------------------------------------------------------
@@ -396,7 +400,7 @@ def test_q12_a_log_recovered_after_a_snapshot_is_in_its_epoch() -> None:
     assert log.copy().key() == log.key()
 
 
-def test_q38_a_leader_loads_no_snapshot() -> None:
+def test_q38_a_leader_installs_no_snapshot() -> None:
     context = leader()
     with pytest.raises(AssertionError, match="holds every committed record"):
         context.step(SnapshotInstalled(SNAPSHOT, voters_of(1, 2, 3)))

@@ -11,8 +11,8 @@ from kraftlog.raft.log import RaftLog
 from kraftlog.raft.messages import ElectionState, End, Fetch, Send, Vote
 from kraftlog.types import Now
 from tests.raft.single_core import (
-    ELECTION,
-    FETCH,
+    ELECTION_TIMEOUT_MS,
+    FETCH_TIMEOUT_MS,
     SingleCore,
     follower,
     key,
@@ -73,10 +73,10 @@ def test_q1_a_sole_voter_elects_itself_at_once_without_a_message(stored: Electio
     """C2."""
     context = SingleCore(stored, voters=voters_of(1), end=10 if stored.epoch else 0)
     assert context.state == ("leader", stored.epoch + 1, 1, 1)
-    assert of_kind(Send, context.first) == []
+    assert of_kind(Send, context.start_effects) == []
 
 
-def test_q4_without_quorum_state_it_starts_in_the_logs_epoch_voteless() -> None:
+def test_q4_without_quorum_state_a_replica_starts_in_its_logs_epoch() -> None:
     context = SingleCore(ElectionState(), epochs=((1, 0), (7, 4)))
     assert (context.core.election.epoch, context.core.election.leader_id) == (7, -1)
     assert context.persisted == context.core.election
@@ -106,7 +106,7 @@ def test_q32_a_voter_without_a_leader_fetches_from_a_voter() -> None:
 def test_q32_a_voter_without_a_leader_campaigns_after_the_timeout() -> None:
     """C13."""
     context = SingleCore(ElectionState(5))
-    assert ELECTION <= context.ms_until("election") < 2 * ELECTION
+    assert ELECTION_TIMEOUT_MS <= context.ms_until("election") < 2 * ELECTION_TIMEOUT_MS
     votes = sends(context.wait_for("election"))
     assert context.state == ("prospective", 5, -1, -1)
     assert sorted(votes) == [2, 3]
@@ -117,7 +117,7 @@ def test_q22_the_high_watermark_starts_at_the_recovered_one() -> None:
     """Q8: never above the known high watermark."""
     context = follower(high_watermark=6)
     assert context.core.log.high_watermark == 6
-    assert context.ms_until("fetch timeout") == FETCH
+    assert context.ms_until("fetch timeout") == FETCH_TIMEOUT_MS
 
 
 # Stored state ------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ def test_a_node_without_an_id_observes() -> None:
 def test_q24_a_stored_unreachable_leader_stays_known() -> None:
     """C6: its address may be unknown, but the epoch has a leader."""
     context = follower(9)
-    assert list(sends(context.first)) == [9]
+    assert list(sends(context.start_effects)) == [9]
     while context.role == "follower":
         context.no_response(9)
         context.wait(min(context.ms_until("fetch"), context.ms_until("fetch timeout")))
@@ -147,10 +147,12 @@ def test_q24_a_stored_unreachable_leader_stays_known() -> None:
 def test_q17_a_restarted_leader_sends_end_quorum_epoch() -> None:
     """C7, C8: the other voters need not wait; it names successors without knowing their logs."""
     context = SingleCore(ElectionState(5, 1, key(1)))
-    assert sends(context.first) == dict.fromkeys((2, 3), End("cluster", 1, 5, (key(2), key(3))))
-    outcome = follower(1, me=key(2))
-    outcome.ask(sends(context.first)[2])
-    assert outcome.state == ("candidate", 6, -1, 2)
+    assert sends(context.start_effects) == dict.fromkeys(
+        (2, 3), End("cluster", 1, 5, (key(2), key(3)))
+    )
+    successor = follower(1, me=key(2))
+    successor.ask(sends(context.start_effects)[2])
+    assert successor.state == ("candidate", 6, -1, 2)
     context.no_response(3)
     assert list(sends(context.wait_for("end-epoch 3"))) == [3]
     context.wait_for("election")

@@ -18,7 +18,7 @@ from kraftlog.raft.log import RaftLog
 from kraftlog.raft.messages import ElectionState, Proposed
 from kraftlog.types import NULL_UUID
 from tests.raft.core_network import CoreNetwork
-from tests.raft.single_core import FETCH, SingleCore, committed_leader, key
+from tests.raft.single_core import FETCH_TIMEOUT_MS, SingleCore, committed_leader, key
 
 IDS = (1, 2, 3)
 #: Another directory of voter 2.
@@ -62,8 +62,10 @@ def test_r11_static_voters_are_recorded_by_id_alone() -> None:
     assert (recorded_voters(voters), voters.ids, voters.cluster_id) == ([], IDS, "cluster")
     assert voters.kraft_version == 0
     assert recorded_voters(leader.reported_voters) == list(IDS)
-    outcomes = [it for it in net.hosts[leader.me.id].others if isinstance(it, Proposed)]
-    assert [(it.slot, it.error) for it in outcomes] == [(f"reported {i}", 0) for i in IDS]
+    outcomes = [
+        effect for effect in net.hosts[leader.me.id].other_effects if isinstance(effect, Proposed)
+    ]
+    assert [(done.slot, done.error) for done in outcomes] == [(f"reported {i}", 0) for i in IDS]
 
 
 def test_r11_raising_kraft_version_records_all_directories() -> None:
@@ -82,9 +84,9 @@ def test_r11_raising_kraft_version_records_all_directories() -> None:
 def test_r11_kraft_version_needs_every_voters_report_and_support(voter: Voter | None) -> None:
     """A new leader needs the reports again."""
     context = committed_leader(voters=voters_by_id(*IDS))
-    for each in (voter, Voter(key(3))):
-        if each is not None:
-            assert not context.core.update_voter("reported", each, context.now)
+    for reporter in (voter, Voter(key(3))):
+        if reporter is not None:
+            assert not context.core.update_voter("reported", reporter, context.now)
     end = context.core.log.end
     outcome = context.core.raise_kraft_version("raised", 1, context.now)
     assert (outcome, context.core.log.end) == (ErrorCode.INVALID_UPDATE_VERSION, end)
@@ -94,12 +96,12 @@ def test_r11_kraft_version_needs_every_voters_report_and_support(voter: Voter | 
 
 
 def fetch_as(context: SingleCore, *replicas: ReplicaKey) -> None:
-    for each in replicas:
-        fetch = context.fetch(each.id, replica=each, max_wait_ms=0)
-        context.ask(fetch, channel=each)
+    for replica in replicas:
+        fetch = context.fetch(replica.id, replica=replica, max_wait_ms=0)
+        context.ask(fetch, channel=replica)
 
 
-def raises(context: SingleCore) -> int:
+def raise_kraft_version(context: SingleCore) -> int:
     return context.core.raise_kraft_version("raised", 1, context.now)
 
 
@@ -114,19 +116,19 @@ def reporting_leader() -> SingleCore:
 def test_r11_a_directory_that_no_longer_fetches_is_not_recorded() -> None:
     """The voter reported and then stopped; its disk may be lost."""
     context = reporting_leader()
-    context.wait(FETCH)
+    context.wait(FETCH_TIMEOUT_MS)
     fetch_as(context, key(2))
-    assert raises(context) == ErrorCode.INVALID_UPDATE_VERSION
+    assert raise_kraft_version(context) == ErrorCode.INVALID_UPDATE_VERSION
     assert context.core.report_obstacles == {3: "is not fetching: start it"}
     assert recorded_voters(context.core.reported_voters) == [1, 2]
     fetch_as(context, key(3))
-    assert raises(context) == ErrorCode.NONE
+    assert raise_kraft_version(context) == ErrorCode.NONE
 
 
 def test_r11_no_directory_is_recorded_while_two_fetch_with_one_id() -> None:
     context = reporting_leader()
     fetch_as(context, OTHER)
-    assert raises(context) == ErrorCode.INVALID_UPDATE_VERSION
+    assert raise_kraft_version(context) == ErrorCode.INVALID_UPDATE_VERSION
     assert "two directories" in context.core.report_obstacles[2]
 
 
@@ -138,25 +140,25 @@ def test_r11_a_directory_that_does_not_fetch_is_not_recorded(reporter: int) -> N
     assert not context.core.update_voter("reported", other, context.now)
     assert (2 in context.core.report_obstacles) is (reporter == 2)
     if reporter == 2:
-        assert raises(context) == ErrorCode.INVALID_UPDATE_VERSION
+        assert raise_kraft_version(context) == ErrorCode.INVALID_UPDATE_VERSION
         assert not context.core.update_voter("reported", Voter(key(2)), context.now)
-    assert raises(context) == ErrorCode.NONE
-    assert [it.key for it in context.core.log.voter_set.voters] == [key(i) for i in IDS]
+    assert raise_kraft_version(context) == ErrorCode.NONE
+    assert [voter.key for voter in context.core.log.voter_set.voters] == [key(i) for i in IDS]
 
 
 def test_r11_a_new_leader_reports_that_its_voters_have_not_reported_yet() -> None:
     context = committed_leader(voters=voters_by_id(*IDS))
-    assert raises(context) == ErrorCode.INVALID_UPDATE_VERSION
-    why = "has not reported since the leader changed: try again"
-    assert context.core.report_obstacles == {2: why, 3: why}
+    assert raise_kraft_version(context) == ErrorCode.INVALID_UPDATE_VERSION
+    obstacle = "has not reported since the leader changed: try again"
+    assert context.core.report_obstacles == {2: obstacle, 3: obstacle}
 
 
 @pytest.mark.parametrize("directory", [NULL_UUID, b"x" * 16], ids=["none", "another"])
 def test_r11_a_recorded_directory_is_never_replaced(directory: bytes) -> None:
     net = network_with_records()
     leader = net.leader()
-    outcome = Voter(ReplicaKey(2, directory))
-    assert leader.update_voter("x", outcome, net.now) == ErrorCode.VOTER_NOT_FOUND
+    update = Voter(ReplicaKey(2, directory))
+    assert leader.update_voter("x", update, net.now) == ErrorCode.VOTER_NOT_FOUND
     assert leader.log.voter_set.voter(2) == Voter(key(2))
 
 
@@ -192,8 +194,8 @@ def test_r11_a_wiped_voter_elects_no_leader_without_committed_records() -> None:
     net.isolate(paused)
     assert not leader.propose("topic", 1, 10, None, net.now)
     net.pass_time(500)
-    others = net.hosts[leader.me.id].others
-    assert [it.error for it in others if isinstance(it, Proposed) and it.slot == "topic"] == [0]
+    effects = net.hosts[leader.me.id].other_effects
+    assert [e.error for e in effects if isinstance(e, Proposed) and e.slot == "topic"] == [0]
     committed = leader.log.end
     net.isolate(leader.me.id)
     wipe(net, wiped)

@@ -8,7 +8,7 @@ from kraftlog.raft.config import RaftConfig
 from kraftlog.raft.roles.unattached import election_delay
 from tests.raft.single_core import (
     CONFIG,
-    ELECTION,
+    ELECTION_TIMEOUT_MS,
     SingleCore,
     candidate,
     leader,
@@ -17,7 +17,7 @@ from tests.raft.single_core import (
 )
 
 SEEDS = range(40)
-LONGEST = CONFIG.retry_backoff_max_ms
+LONGEST_MS = CONFIG.retry_backoff_max_ms
 
 
 def with_seed(seed: int) -> RaftConfig:
@@ -29,12 +29,12 @@ def backoffs(failures: int) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("failures", "bound"), [(0, 20), (1, 40), (2, 80), (5, 640), (6, LONGEST), (60, LONGEST)]
+    ("failures", "bound"), [(0, 20), (1, 40), (2, 80), (5, 640), (6, LONGEST_MS), (60, LONGEST_MS)]
 )
 def test_q24_retries_grow_exponentially_up_to_a_bound(failures: int, bound: int) -> None:
-    found = backoffs(failures)
-    assert bound // 2 <= min(found) <= max(found) <= bound
-    assert max(found) > bound * 3 // 4
+    delays_ms = backoffs(failures)
+    assert bound // 2 <= min(delays_ms) <= max(delays_ms) <= bound
+    assert max(delays_ms) > bound * 3 // 4
 
 
 @pytest.mark.parametrize("failures", [0, 2, 6, 60])
@@ -48,26 +48,26 @@ def test_q24_the_jitter_of_a_replica_differs_from_retry_to_retry() -> None:
     assert len({core.backoff(failures) for failures in range(20, 60)}) >= 20
 
 
-def delays(attempt: int) -> list[int]:
-    found = []
+def election_delays(attempt: int) -> list[int]:
+    delays_ms = []
     for seed in SEEDS:
         core = unattached(config=with_seed(seed)).core
         core.attempt = attempt
-        found.append(election_delay(core))
-    return found
+        delays_ms.append(election_delay(core))
+    return delays_ms
 
 
 @pytest.mark.parametrize(
     ("attempt", "bound"), [(1, 100), (2, 200), (4, 800), (5, 1000), (50, 1000)]
 )
 def test_q10_the_backoff_grows_exponentially_up_to_a_bound(attempt: int, bound: int) -> None:
-    found = delays(attempt)
-    assert 1 <= min(found) <= max(found) <= bound
-    assert max(found) > bound * 3 // 4
+    delays_ms = election_delays(attempt)
+    assert 1 <= min(delays_ms) <= max(delays_ms) <= bound
+    assert max(delays_ms) > bound * 3 // 4
 
 
 def test_q10_the_backoff_is_random() -> None:
-    assert len(set(delays(4))) >= len(SEEDS) // 2
+    assert len(set(election_delays(4))) >= len(SEEDS) // 2
 
 
 def candidate_timeout(config: RaftConfig) -> int:
@@ -90,15 +90,15 @@ def resigned_timeout(config: RaftConfig) -> int:
     ],
     ids=["unattached", "prospective", "candidate", "resigned"],
 )
-def test_q10_election_timeouts_are_random_between_one_and_two(timeout: object) -> None:
+def test_q10_timeouts_are_random_between_one_and_two_election_timeouts(timeout: object) -> None:
     assert callable(timeout)
-    found = [timeout(with_seed(seed)) for seed in SEEDS]
-    assert ELECTION <= min(found) < ELECTION * 5 // 4
-    assert ELECTION * 7 // 4 < max(found) < 2 * ELECTION
-    assert len(set(found)) > len(SEEDS) // 2
+    delays_ms = [timeout(with_seed(seed)) for seed in SEEDS]
+    assert ELECTION_TIMEOUT_MS <= min(delays_ms) < ELECTION_TIMEOUT_MS * 5 // 4
+    assert ELECTION_TIMEOUT_MS * 7 // 4 < max(delays_ms) < 2 * ELECTION_TIMEOUT_MS
+    assert len(set(delays_ms)) > len(SEEDS) // 2
 
 
 def test_q24_the_first_search_for_a_leader_is_jittered() -> None:
-    found = {SingleCore(config=with_seed(seed)).ms_until("discover") for seed in SEEDS}
-    assert len(found) >= CONFIG.retry_backoff_ms // 2
-    assert max(found) < CONFIG.retry_backoff_ms
+    delays_ms = {SingleCore(config=with_seed(seed)).ms_until("discover") for seed in SEEDS}
+    assert len(delays_ms) >= CONFIG.retry_backoff_ms // 2
+    assert max(delays_ms) < CONFIG.retry_backoff_ms

@@ -18,7 +18,7 @@ from kraftlog.raft.messages import (
 from kraftlog.types import NULL_UUID
 from tests.raft.single_core import (
     EVERY_ROLE,
-    FETCH,
+    FETCH_TIMEOUT_MS,
     VOTERS,
     SingleCore,
     candidate,
@@ -38,7 +38,7 @@ from tests.raft.single_core import (
 NON_VOTER = 9  # not a voter in any log
 
 in_every_role = pytest.mark.parametrize("make", EVERY_ROLE.values(), ids=EVERY_ROLE)
-at_voters = pytest.mark.parametrize("make", VOTERS.values(), ids=VOTERS)
+in_every_voter_role = pytest.mark.parametrize("make", VOTERS.values(), ids=VOTERS)
 both_kinds = pytest.mark.parametrize("pre_vote", [False, True], ids=["vote", "pre-vote"])
 
 
@@ -130,7 +130,7 @@ def test_q12_a_vote_is_given_once_and_to_the_same_candidate_again() -> None:
     assert context.state == ("voted", 5, -1, 2)
 
 
-@at_voters
+@in_every_voter_role
 def test_q12_a_newer_epoch_is_adopted_before_the_vote_is_decided(make: Any) -> None:
     """Q2: in every role, and also if the vote is refused. C17, C51, C61."""
     context = make()
@@ -214,13 +214,15 @@ def test_p2_a_leader_and_its_followers_refuse_pre_votes(make: Any) -> None:
 def test_p2_a_follower_refuses_within_the_fetch_timeout_of_its_leader() -> None:
     """C31."""
     context = follower_after_fetch()
-    context.wait(FETCH - 1)
+    context.wait(FETCH_TIMEOUT_MS - 1)
     assert not context.response_to(context.vote(3, pre_vote=True)).granted
     context.wait(1)
     assert context.response_to(context.vote(3, pre_vote=True)).granted
 
 
-@pytest.mark.parametrize(("silent_ms", "granted"), [(FETCH - 1, False), (FETCH, True)])
+@pytest.mark.parametrize(
+    ("silent_ms", "granted"), [(FETCH_TIMEOUT_MS - 1, False), (FETCH_TIMEOUT_MS, True)]
+)
 def test_p2_a_silent_leader_counts_before_the_timer_has_fired(
     silent_ms: int, granted: bool
 ) -> None:
@@ -243,7 +245,7 @@ def test_p2_a_failed_fetch_is_no_contact_with_the_leader() -> None:
     assert context.response_to(context.vote(3, pre_vote=True)).granted
 
 
-@at_voters
+@in_every_voter_role
 def test_p2_a_newer_epoch_of_a_voters_pre_vote_is_real_and_adopted_first(make: Any) -> None:
     """C33."""
     context = make()
@@ -302,9 +304,9 @@ def test_r8_a_candidate_counts_only_voters_of_its_own_log() -> None:
     assert context.role == "leader"
 
 
-def test_r8_new_voters_are_elected_by_one_that_does_not_know_them() -> None:
+def test_r8_new_voters_are_elected_by_a_voter_that_does_not_know_them() -> None:
     """Voters 1, 2, 3 grew to include 4 and 5; 3 saw neither change, 1 and 2 are dead."""
     third = SingleCore(ElectionState(5, 2, None), me=key(3), end=8)
-    third.wait(FETCH)
+    third.wait(FETCH_TIMEOUT_MS)
     assert third.response_to(third.vote(4, pre_vote=True, end_offset=12)).granted
     assert third.response_to(third.vote(4, epoch=6, end_offset=12)).granted

@@ -358,7 +358,7 @@ def test_a_repaired_quorum_elects_a_leader_and_keeps_its_records(
         assert there.core.log.high_watermark == leader.log.end
         values = [batch.payload for batch in there.batches]
         assert [v for v in values if isinstance(v, str) and v != "control"] == ["a", "b", "c", "d"]
-    outcome = [e.error for e in after.hosts[best].others if isinstance(e, Proposed)]
+    outcome = [e.error for e in after.hosts[best].other_effects if isinstance(e, Proposed)]
     assert outcome == [0]
 
 
