@@ -30,7 +30,7 @@ FRESH = (
     "kraftlog.node",
     "kraftlog.simulator.explorer",
 )
-#: What is explored: the modules with the bounds and the states, and the name of the latter.
+#: What is explored: the modules of its Bound and of its space of states, and the space's class.
 QUORUM = "bounds", "quorum_space", "QuorumSpace"
 REPLICATION = "replication.bounds", "replication.space", "ReplicationSpace"
 
@@ -60,8 +60,8 @@ class Mutant(Value):
     replacement: str
     bound: dict[str, Any]
     explores: tuple[str, str, str] = QUORUM
-    #: A rule that several modules keep has an edit for each.
-    others: tuple[Edit, ...] = ()
+    #: Edits of the other modules, if several keep the rule.
+    more_edits: tuple[Edit, ...] = ()
     #: The name of the function of an invariant that is not checked.
     unchecked_invariant: str = ""
     #: Whether its search takes tens of seconds.
@@ -69,7 +69,7 @@ class Mutant(Value):
 
     @property
     def edits(self) -> tuple[Edit, ...]:
-        return (Edit(self.module, self.original, self.replacement), *self.others)
+        return (Edit(self.module, self.original, self.replacement), *self.more_edits)
 
     def edited(self, module: str, source: str) -> str:
         """The text of a module with the bug."""
@@ -81,7 +81,7 @@ class Mutant(Value):
 
 def all_mutants() -> dict[str, Mutant]:
     """Every mutant by the name of its file."""
-    names = sorted([found.name for found in pkgutil.iter_modules(__path__)])
+    names = sorted([module.name for module in pkgutil.iter_modules(__path__)])
     names.remove("__main__")
     return {name: import_module(f"{__name__}.{name}").MUTANT for name in names}
 
@@ -89,15 +89,15 @@ def all_mutants() -> dict[str, Mutant]:
 def explore_mutant(name: str, mutant: Mutant) -> Outcome:
     """Explore modules with this bug; return the outcome."""
     with loaded_mutant(mutant):
-        *names, name_of_space = mutant.explores
-        bounds, states, invariants, search = [
+        *modules, space_class = mutant.explores
+        bounds, spaces, invariants, search = [
             import_module(f"kraftlog.simulator.explorer.{module}")
-            for module in (*names, "invariants", "search")
+            for module in (*modules, "invariants", "search")
         ]
         if mutant.unchecked_invariant:
             assert hasattr(invariants, mutant.unchecked_invariant), mutant.unchecked_invariant
             setattr(invariants, mutant.unchecked_invariant, lambda *_: None)
-        space = getattr(states, name_of_space)(bounds.Bound(name=name, **mutant.bound))
+        space = getattr(spaces, space_class)(bounds.Bound(name=name, **mutant.bound))
         outcome: Outcome = search.explore(space)
         return outcome
 
@@ -111,9 +111,11 @@ def is_as_expected(mutant: Mutant, outcome: Outcome) -> bool:
 @contextmanager
 def loaded_mutant(mutant: Mutant) -> Iterator[None]:
     """Within this context, importing the modules of FRESH loads the mutant."""
-    modules = {edit.module: None for edit in mutant.edits}
-    finders = [AlteredFinder(module, partial(mutant.edited, module)) for module in modules]
-    kept = {name: sys.modules.pop(name) for name in list(sys.modules) if name.startswith(FRESH)}
+    edited_modules = {edit.module: None for edit in mutant.edits}
+    finders = [AlteredFinder(module, partial(mutant.edited, module)) for module in edited_modules]
+    original_modules = {
+        name: sys.modules.pop(name) for name in list(sys.modules) if name.startswith(FRESH)
+    }
     parents = {
         name: sys.modules[name]
         for name in ("kraftlog", "kraftlog.simulator")
@@ -128,6 +130,6 @@ def loaded_mutant(mutant: Mutant) -> Iterator[None]:
         for name in list(sys.modules):
             if name.startswith(FRESH):
                 del sys.modules[name]
-        sys.modules.update(kept)
+        sys.modules.update(original_modules)
         for name, parent in parents.items():
             vars(parent).update(attributes[name])

@@ -1,4 +1,4 @@
-"""`python -m tests.explored [name ...]`: find each mutant, and print its shortest path."""
+"""`python -m tests.explored [name ...]`: explore mutants, and print shortest violating paths."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""V10 (KAFKA-14808): a reassignment is cancelled where only new replicas are in sync."""
+"""V10 (KAFKA-14808): a reassignment is cancelled although only new replicas are in sync."""
 
 from __future__ import annotations
 
 from tests.explored import REPLICATION, Mutant
 
 MUTANT = Mutant(
-    rule="V10 (KAFKA-14808): cancelled where only new replicas are in sync",
+    rule="V10 (KAFKA-14808): cancelled although only new replicas are in sync",
     detected_by="the ISR is sound",
     module="kraftlog.controller.reassignment",
     original="""\

@@ -1,4 +1,4 @@
-"""Q18: a fetch of another epoch is accepted, and only safety is checked.
+"""Q18: a fetch of an older epoch is accepted, and only safety is checked.
 
 No invariant detects it. A fetcher in an older epoch has no record of this one, and a leader commits
 only from the first record of its epoch on (Q21). The fetcher's log is compared before it counts
@@ -11,7 +11,7 @@ from __future__ import annotations
 from tests.explored import Mutant
 
 MUTANT = Mutant(
-    rule="Q18: a fetch of another epoch is accepted, and only safety is checked",
+    rule="Q18: a fetch of an older epoch is accepted, and only safety is checked",
     detected_by="",
     module="kraftlog.raft.roles.leader",
     original="        if 0 <= epoch < core.election.epoch:",

@@ -1,4 +1,4 @@
-"""V8 (KAFKA-14139): the controller takes a process into the ISR by what another had."""
+"""V8 (KAFKA-14139): a broker joins the ISR by what its former process had fetched."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.explored import REPLICATION, Mutant
 
 MUTANT = Mutant(
-    rule="V7, the first KIP-320: a fetch in an older epoch moves the high watermark",
+    rule="V7, the first design of KIP-320: a fetch in an older epoch moves the high watermark",
     detected_by="every member of the ISR has what is committed",
     module="kraftlog.replication.partition",
     original="            if leader_epoch < self.leader_epoch:",

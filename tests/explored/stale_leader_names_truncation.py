@@ -23,7 +23,7 @@ MUTANT = Mutant(
             code = ErrorCode.NONE
         if not code:
             if part.last""",
-    others=(
+    more_edits=(
         Edit(
             module="kraftlog.replication.replica_fetchers",
             original="        partition.fetched_from(",

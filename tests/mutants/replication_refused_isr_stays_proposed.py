@@ -8,5 +8,5 @@ MUTANT = Mutant(
     module="kraftlog.replication.isr",
     source=("            partition.withdraw_isr()\n            self._refused(partition)\n"),
     replacement="            self._refused(partition)\n",
-    test="tests/replication/test_isr.py::test_v8_refused_proposal_counts_no_more",
+    test="tests/replication/test_isr.py::test_v8_refused_proposal_no_longer_counts",
 )

@@ -43,7 +43,7 @@ LISTENER = "PLAINTEXT"
 MAX_LAG_MS, MAX_WAIT_MS, TIMEOUT_MS = 10_000, 500, 30_000
 TOPIC_RESOURCE = 2
 MAX_RECORDS = 1 << 30
-LAST_FETCH = APIS[ApiKey.FETCH].last
+LATEST_FETCH_VERSION = APIS[ApiKey.FETCH].last
 
 
 class PendingProduce:
@@ -125,6 +125,7 @@ class Broker:
         #: When the replica manager asked to be polled (`poll_by`).
         self.poll_deadlines: list[int] = []
         self.isr_requests: list[tuple[Any, Any]] = []
+        #: What the replica manager has logged.
         self.lines: list[str] = []
         #: How many records of the metadata log the broker has replayed.
         self.replayed = 0
@@ -153,12 +154,12 @@ class Broker:
                 emit=self.effects.append,
                 send_fetch=self.effects.append,
                 poll_by=self.poll_deadlines.append,
-                schedule=lambda it, ms: self.delayed.append((self.now.monotonic_ms + ms, it)),
+                schedule=self._schedule,
                 fail=_raise,
                 clock=lambda: self.now,
                 broker_epoch=lambda: self.epoch,
                 config_layers=self._config_layers,
-                send_to_controller=self._ask_controller,
+                send_to_controller=self._send_to_controller,
                 is_registered=lambda: self.is_registered,
             ),
         )
@@ -172,7 +173,12 @@ class Broker:
     def _config_layers(self) -> ConfigLayers:
         return ConfigLayers({}, broker=self.image.config(BROKER, str(self.id)))
 
-    def _ask_controller(self, api_key: int, _: int, request: Any, on_done: Any, __: Now) -> None:
+    def _schedule(self, operation: Any, ms: int) -> None:
+        self.delayed.append((self.now.monotonic_ms + ms, operation))
+
+    def _send_to_controller(
+        self, api_key: int, _: int, request: Any, on_done: Any, __: Now
+    ) -> None:
         assert api_key == ApiKey.ALTER_PARTITION
         self.isr_requests.append((request, on_done))
 
@@ -227,10 +233,10 @@ class Broker:
 
     def replay(self, count: int = MAX_RECORDS) -> None:
         """Replay the metadata log, or its next records."""
-        following = self.cluster.metadata[self.replayed : self.replayed + count]
-        for _ in self.loader.replay_in_steps(following):
+        next_records = self.cluster.metadata[self.replayed : self.replayed + count]
+        for _ in self.loader.replay_in_steps(next_records):
             pass
-        self.replayed += len(following)
+        self.replayed += len(next_records)
 
     # Clients -------------------------------------------------------------------------------------
 
@@ -269,7 +275,7 @@ class Broker:
         leader_epoch: int = -1,
         rack: str = "",
         max_wait_ms: int = 0,
-        version: int = LAST_FETCH,
+        version: int = LATEST_FETCH_VERSION,
     ) -> PendingFetch:
         """A Fetch request of a consumer, and its response unless it waits."""
         slot = PendingFetch(version)
@@ -381,8 +387,8 @@ class Broker:
     def expire(self) -> None:
         """Let all delayed operations whose deadline has come expire, and poll."""
         now_ms = self.now.monotonic_ms
-        due = [it for at, it in self.delayed if at <= now_ms]
-        self.delayed = [it for it in self.delayed if it[0] > now_ms]
+        due = [operation for due_ms, operation in self.delayed if due_ms <= now_ms]
+        self.delayed = [delayed for delayed in self.delayed if delayed[0] > now_ms]
         for operation in due:
             operation.expire(self.now)
         self.replica_manager.poll(self.now)

@@ -137,18 +137,18 @@ class Cluster:
         """Fence a broker, and remove it from the ISR."""
         self.fence(broker_id)
         isr = next(iter(self.brokers.values())).partition.isr
-        self.set_isr(tuple([it for it in isr if it != broker_id]))
+        self.set_isr(tuple([member for member in isr if member != broker_id]))
 
     def unfence(self, broker_id: int) -> None:
         self.commit(records.UnfenceBrokerRecord(id=broker_id, epoch=self._epoch_of(broker_id)))
 
     def _epoch_of(self, broker_id: int) -> int:
-        found = [
-            it.broker_epoch
-            for it in self.metadata
-            if isinstance(it, records.RegisterBrokerRecord) and it.broker_id == broker_id
+        epochs = [
+            record.broker_epoch
+            for record in self.metadata
+            if isinstance(record, records.RegisterBrokerRecord) and record.broker_id == broker_id
         ]
-        return int(found[-1])
+        return int(epochs[-1])
 
     # The controller ------------------------------------------------------------------------------
 
@@ -161,7 +161,7 @@ class Cluster:
         names_partitions: bool = True,
     ) -> None:
         """Respond to the oldest AlterPartition of a broker, without any change of the metadata."""
-        request, done = self[broker_id].isr_requests.pop(0)
+        request, on_done = self[broker_id].isr_requests.pop(0)
         results = [
             TopicResult(
                 topic_id=topic.topic_id,
@@ -179,12 +179,12 @@ class Cluster:
             )
             for topic in (request.topics if names_partitions else ())
         ]
-        done(AlterPartitionResponse(error_code=top_level, topics=results), self.now)
+        on_done(AlterPartitionResponse(error_code=top_level, topics=results), self.now)
 
     def lose_response(self, broker_id: int) -> None:
         """Let the oldest AlterPartition of a broker end without a response."""
-        _, done = self[broker_id].isr_requests.pop(0)
-        done(None, self.now)
+        _, on_done = self[broker_id].isr_requests.pop(0)
+        on_done(None, self.now)
 
     def accept(self, broker_id: int, unseen_by: Iterable[int] = ()) -> None:
         """Commit the oldest ISR proposal of a broker, and respond to it."""
@@ -250,8 +250,8 @@ class Cluster:
 
     def flight(self, follower: int) -> FetchInFlight:
         """The Fetch request in flight of a follower, which has exactly one."""
-        [found] = [it for it in self.flights if it.follower.id == follower]
-        return found
+        [flight] = [flight for flight in self.flights if flight.follower.id == follower]
+        return flight
 
     def serve(self, flight: FetchInFlight) -> None:
         """Let a request arrive at the leader; it is lost if there is no connection."""
@@ -280,8 +280,8 @@ class Cluster:
     def complete(self, flight: FetchInFlight) -> None:
         """Let the response arrive at the follower."""
         self.flights.remove(flight)
-        it = flight.effect
-        response = ResponseReceived(it.channel, it.peer, it.number, flight.response)
+        sent = flight.effect
+        response = ResponseReceived(sent.channel, sent.peer, sent.number, flight.response)
         flight.follower.receive(response)
 
     def lose(self, flight: FetchInFlight) -> None:
@@ -290,8 +290,8 @@ class Cluster:
         if flight.slot is not None and flight.slot.waiter is not None:
             flight.slot.waiter.cancel()
         if self.brokers.get(flight.follower.id) is flight.follower:
-            it = flight.effect
-            flight.follower.receive(RequestFailed(it.channel, it.peer, it.number))
+            sent = flight.effect
+            flight.follower.receive(RequestFailed(sent.channel, sent.peer, sent.number))
 
     def run_turns(self) -> bool:
         had_work = False

@@ -100,7 +100,7 @@ class MemoryLog:
     def move_start(self, offset: int) -> None:
         """Delete the records below an offset; a batch that holds it stays."""
         self.start = max(self.start, offset)
-        self.batches = [it for it in self.batches if it[0].next_offset > self.start]
+        self.batches = [kept for kept in self.batches if kept[0].next_offset > self.start]
         self.epochs.truncate_from_start(self.start)
 
     @property
@@ -123,14 +123,14 @@ class MemoryLog:
         }
 
     def __str__(self) -> str:
-        text, last, offset = "", None, self.start
-        for at, (epoch, value) in self.records().items():
-            text += "." * (at - offset)
-            if epoch != last:
+        text, last_epoch, next_offset = "", None, self.start
+        for offset, (epoch, value) in self.records().items():
+            text += "." * (offset - next_offset)
+            if epoch != last_epoch:
                 text += f"{' ' if text else ''}{epoch}:"
-                last = epoch
+                last_epoch = epoch
             text += value.decode()
-            offset = at + 1
+            next_offset = offset + 1
         return text
 
 
@@ -159,18 +159,20 @@ class MemoryLogs:
     def locate(
         self, log: LogName, offset: int, limit: int, max_bytes: int, at_least_one: bool
     ) -> bytes | None:
-        found = b""
+        batches = b""
         for header, batch in self.by_name[log].batches:
             if header.next_offset <= offset or header.next_offset > limit:
                 continue
-            if len(found) + len(batch) > max_bytes and (found or not at_least_one):
+            if len(batches) + len(batch) > max_bytes and (batches or not at_least_one):
                 break
-            found += batch
-        return SlicedBatches(found) if found else None
+            batches += batch
+        return SlicedBatches(batches) if batches else None
 
     def end_of_epoch(self, log: LogName, epoch: int) -> tuple[int, int]:
-        found = self.by_name[log]
-        return found.epochs.end_offset_for(min(epoch, found.epochs.latest), found.end)
+        memory_log = self.by_name[log]
+        return memory_log.epochs.end_offset_for(
+            min(epoch, memory_log.epochs.latest), memory_log.end
+        )
 
     def latest_epoch(self, log: LogName) -> int:
         return self.by_name[log].epochs.latest

@@ -10,6 +10,7 @@ from tests.replication.broker import LOG, MAX_LAG_MS, MAX_WAIT_MS, TOPIC_ID
 from tests.replication.cluster import Cluster
 from tests.replication.memory_log import make_batch
 
+#: Longer than any backoff of a fetcher.
 LONG_MS = 2_000
 
 
@@ -24,7 +25,7 @@ def test_v7_fetch_from_another_leader_waits_for_the_write() -> None:
     cluster.settle()
     cluster.pass_ms(MAX_WAIT_MS)
     assert cluster[3].high_watermark == 1
-    assert [it.follower.id for it in cluster.flights] == [1]
+    assert [flight.follower.id for flight in cluster.flights] == [1]
     cluster[2].write()
     cluster.settle()
     assert cluster[3].high_watermark == 2
@@ -47,7 +48,7 @@ def test_v7_former_leader_fetches_once_its_own_records_are_written() -> None:
     assert (cluster[1].partition.written_end, cluster[2].high_watermark) == (2, 2)
 
 
-def test_v6_truncation_under_way_at_a_new_epoch() -> None:
+def test_v6_at_a_new_epoch_no_fetch_precedes_the_truncations_end() -> None:
     """V6, C194: no fetch until the truncation ends, and then from the truncated end."""
     cluster = Cluster({1: "1:a", 2: "1:abc"}, epoch=3, isr=(1,))
     cluster[2].holds_truncations = True
@@ -62,7 +63,7 @@ def test_v6_truncation_under_way_at_a_new_epoch() -> None:
     assert cluster[1].proposed == [(1, 2)]
 
 
-def test_v6_truncation_under_way_without_a_leader() -> None:
+def test_v6_the_next_leader_is_followed_from_the_truncated_end() -> None:
     """V6: the next leader is followed from the truncated end."""
     cluster = Cluster({1: "1:a", 2: "1:abc"}, epoch=3, isr=(1,))
     cluster[2].holds_truncations = True
@@ -108,11 +109,11 @@ def test_v6_leader_elected_while_truncating_forgets_producers() -> None:
     cluster[2].truncate()
     cluster.settle()
     assert str(cluster[2].log) == "1:a"
-    again = read_header(make_batch("b", producer=(7, 0, 0)))
-    assert cluster[2].partition.check_producer(again) == ErrorCode.NONE
+    repeated = read_header(make_batch("b", producer=(7, 0, 0)))
+    assert cluster[2].partition.check_producer(repeated) == ErrorCode.NONE
 
 
-def test_v6_truncation_of_a_replica_that_is_assigned_again() -> None:
+def test_v6_late_truncation_report_of_a_former_log_is_ignored() -> None:
     """V6: the late report is of the former log; the new log fetches once it is open."""
     cluster = Cluster({1: "1:a", 2: "1:abc"}, epoch=3, isr=(1,))
     cluster[2].holds_truncations = True
@@ -148,17 +149,19 @@ def test_v18_follower_whose_log_has_failed_fetches_nothing() -> None:
     assert not cluster[2].replica_manager.fetchers.is_following(cluster[2].partition)
 
 
-def test_v10_kafka_13972_replica_that_is_no_longer_assigned_ends() -> None:
+def test_v10_kafka_13972_unassigned_replica_stops_and_is_deleted() -> None:
     """V10, C234 (KAFKA-13972): a cancelled reassignment leaves no fetch and no log of it."""
     cluster = Cluster({1: "1:a", 2: "1:a", 3: "1:a"}, isr=(1, 2))
     cluster.settle()
     cluster.pass_ms(MAX_WAIT_MS)
-    assert {it.follower.id for it in cluster.flights} == {2, 3}
+    assert {flight.follower.id for flight in cluster.flights} == {2, 3}
     cluster.reassign((1, 2), (1, 2))
     cluster.settle()
     cluster.pass_ms(MAX_WAIT_MS)
-    named = {it.follower.id for it in cluster.flights for topic in it.request.topics}
-    assert named <= {2}
+    followers = {
+        flight.follower.id for flight in cluster.flights for topic in flight.request.topics
+    }
+    assert followers <= {2}
     assert LOG not in cluster[3].logs.by_name
     produced = cluster[1].produce("b")
     cluster.settle()

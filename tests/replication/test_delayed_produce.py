@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kraftlog.simulator.host import VirtualHost
 
 TIMEOUT_MS = 1000  # of the requests that `produce` makes
-TOPIC = 2
+TOPIC_RESOURCE = 2
 
 
 def change(host: VirtualHost, index: int = 0, **fields: Any) -> None:
@@ -40,7 +40,7 @@ def host() -> VirtualHost:
     return host
 
 
-def codes(client: FrameClient) -> list[int]:
+def error_codes(client: FrameClient) -> list[int]:
     return [produce_result(answer).error_code for _, answer in client.take()]
 
 
@@ -74,7 +74,7 @@ def test_acks_all_without_timeout_times_out_in_the_same_turn(
     client.send(ApiKey.PRODUCE, 9, request)
     host.turn()
     host.turn()
-    assert codes(client) == [ErrorCode.REQUEST_TIMED_OUT]
+    assert error_codes(client) == [ErrorCode.REQUEST_TIMED_OUT]
 
 
 def test_v7_acks_all_completes_when_the_lagging_replica_leaves_the_isr(host: VirtualHost) -> None:
@@ -83,20 +83,20 @@ def test_v7_acks_all_completes_when_the_lagging_replica_leaves_the_isr(host: Vir
     host.turn()
     assert reader.ask(ApiKey.FETCH, 12, fetch(0, max_wait_ms=500)) is None
     change(host, isr=(1,))
-    assert codes(client) == [ErrorCode.NONE]
+    assert error_codes(client) == [ErrorCode.NONE]
     [(_, answer)] = reader.take()
     assert values_in(answer) == [b"a"], "the waiting fetch gets a response too"
     host.pass_time(TIMEOUT_MS)
-    assert codes(client) == []
+    assert error_codes(client) == []
 
 
 def test_v7_an_isr_below_the_minimum_after_append_is_an_error(host: VirtualHost) -> None:
-    set_config(host, TOPIC, "demo", "min.insync.replicas", 2)
+    set_config(host, TOPIC_RESOURCE, "demo", "min.insync.replicas", 2)
     client = FrameClient(host)
     client.send(ApiKey.PRODUCE, 9, produce(batch(b"a"), acks=-1))
     host.turn()
     change(host, isr=(1,))
-    assert codes(client) == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
+    assert error_codes(client) == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
 
 
 def test_a_duplicate_batch_waits_like_the_first_one(host: VirtualHost) -> None:
@@ -109,7 +109,7 @@ def test_a_duplicate_batch_waits_like_the_first_one(host: VirtualHost) -> None:
         == 0
     )
     change(host, isr=(1,))
-    assert (codes(first), codes(second)) == ([0], [0])
+    assert (error_codes(first), error_codes(second)) == ([0], [0])
 
 
 def test_v7_batches_below_the_high_watermark_are_taken_in_order(host: VirtualHost) -> None:
@@ -121,12 +121,12 @@ def test_v7_batches_below_the_high_watermark_are_taken_in_order(host: VirtualHos
     taken = []
     for high_watermark in (0, 1, 4, 5):
         partition.high_watermark = high_watermark
-        found = partition.take_replicated()
-        assert all(one.done for one in found)
-        taken.append([one.result for one in found])
+        replicated = partition.take_replicated()
+        assert all(delayed.done for delayed in replicated)
+        taken.append([delayed.result for delayed in replicated])
     assert taken == [[], ["a", "duplicate of a"], ["b"], ["c"]]
-    assert [(one.result, one.done) for one in partition.awaiting_isr] == [("d", False)]
-    assert [one.result for one in partition.take_unreplicated()] == ["d"]
+    assert [(delayed.result, delayed.done) for delayed in partition.awaiting_isr] == [("d", False)]
+    assert [delayed.result for delayed in partition.take_unreplicated()] == ["d"]
 
 
 def test_a_response_has_the_outcome_of_each_partition(host: VirtualHost) -> None:
@@ -166,6 +166,6 @@ def test_waiting_requests_fail_when_the_partition_is_lost(
         host.node.replay([RemoveTopicRecord(topic_id=topic_id)], 100)
     else:
         change(host, **change_of_partition)
-    assert codes(client) == [code]
+    assert error_codes(client) == [code]
     host.pass_time(TIMEOUT_MS)
-    assert codes(client) == []
+    assert error_codes(client) == []

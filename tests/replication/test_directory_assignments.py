@@ -1,4 +1,4 @@
-"""V18: the controller is told which log directory has each replica."""
+"""V18: a broker reports to the controller which log directory has each replica."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from kraftlog.wire.messages.assign_replicas_to_dirs import (
     TopicResult,
 )
 
-TOPIC, OTHER = b"t" * 16, b"o" * 16
+TOPIC, OTHER_TOPIC = b"t" * 16, b"o" * 16
+#: The ids of two log directories.
 A, B = b"a" * 16, b"b" * 16
 
 
@@ -47,9 +48,10 @@ class Controller:
                         topic_id=topic.topic_id,
                         partitions=[
                             PartitionResult(
-                                partition_index=it.partition_index, error_code=partition_error
+                                partition_index=partition.partition_index,
+                                error_code=partition_error,
                             )
-                            for it in topic.partitions
+                            for partition in topic.partitions
                         ],
                     )
                     for topic in directory.topics
@@ -87,12 +89,12 @@ def replicas_in(request: AssignReplicasToDirsRequest) -> set[tuple[bytes, bytes,
 def test_v18_one_request_has_all_replicas_by_directory() -> None:
     assignments, controller, _ = new_assignments()
     assert assignments.deadline() is None
-    for key, directory in (((TOPIC, 0), A), ((TOPIC, 1), B), ((OTHER, 0), A)):
+    for key, directory in (((TOPIC, 0), A), ((TOPIC, 1), B), ((OTHER_TOPIC, 0), A)):
         assignments.assign(key, directory)
     assignments.poll(Now(0, 0))
     (request,) = controller.requests
     assert (request.broker_id, request.broker_epoch) == (1, 5)
-    assert replicas_in(request) == {(A, TOPIC, 0), (B, TOPIC, 1), (A, OTHER, 0)}
+    assert replicas_in(request) == {(A, TOPIC, 0), (B, TOPIC, 1), (A, OTHER_TOPIC, 0)}
     assert assignments.deadline() is None, "one request at a time"
     controller.respond(10)
     assert assignments.deadline() is None

@@ -17,6 +17,7 @@ from tests.replication.memory_log import make_batch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+#: Longer than any backoff of a fetcher.
 LONG_MS = 2_000
 LONGEST_BACKOFF_MS = 1_000
 OTHER_ID = b"u" * 16
@@ -48,15 +49,15 @@ def forgotten_partitions(cluster: Cluster) -> list[int]:
 
 
 def add_partition(cluster: Cluster, index: int) -> None:
-    *_, first = topic_records(TOPIC_ID, (1, 2), (1, 2), 1, 1)
-    first.partition_id = index
-    cluster.commit(first)
+    *_, record = topic_records(TOPIC_ID, (1, 2), (1, 2), 1, 1)
+    record.partition_id = index
+    cluster.commit(record)
 
 
 # Sessions ----------------------------------------------------------------------------------------
 
 
-def test_v13_request_names_only_what_has_moved() -> None:
+def test_v13_request_names_only_partitions_that_changed() -> None:
     """A session with two partitions: an append to one names that one."""
     cluster = two_replicas()
     add_partition(cluster, 1)
@@ -68,21 +69,21 @@ def test_v13_request_names_only_what_has_moved() -> None:
     assert named_partitions(cluster) == [(0, 2)]
 
 
-def test_v13_partition_without_a_name_proves_nothing() -> None:
-    """V8: fetches of a session say nothing of the partitions that they do not name."""
+def test_v13_partition_that_a_fetch_does_not_name_is_not_fetched() -> None:
+    """V8: a fetch in a session is no fetch of the partitions that it does not name."""
     cluster = two_replicas()
     add_partition(cluster, 1)
     cluster.settle()
-    follower = cluster[1].replica_manager.partitions[TOPIC_ID, 1].followers
-    assert follower is not None
-    fetched_ms = follower.by_broker[2].fetched_ms
+    followers = cluster[1].replica_manager.partitions[TOPIC_ID, 1].followers
+    assert followers is not None
+    fetched_ms = followers.by_broker[2].fetched_ms
     for letter in "bcd":
         cluster[1].produce(letter)
         cluster.pass_ms(MAX_WAIT_MS)
-    assert follower.by_broker[2].fetched_ms == fetched_ms
-    first = cluster[1].partition.followers
-    assert first is not None
-    assert first.by_broker[2].fetched_ms > fetched_ms
+    assert followers.by_broker[2].fetched_ms == fetched_ms
+    followers_of_first = cluster[1].partition.followers
+    assert followers_of_first is not None
+    assert followers_of_first.by_broker[2].fetched_ms > fetched_ms
 
 
 def test_v13_dropped_session_is_begun_again_at_once() -> None:
@@ -251,7 +252,7 @@ def test_v6_cut_off_batch_is_fetched_again() -> None:
     assert named_partitions(cluster) == [(0, 2)]
 
 
-def test_v6_full_disk_is_tried_less_and_less_often() -> None:
+def test_v6_fetches_that_a_full_disk_rejects_back_off() -> None:
     """Batches that arrive but cannot be written do not end the backoff; a write does."""
     cluster = two_replicas()
 
@@ -278,7 +279,7 @@ def test_v6_full_disk_is_tried_less_and_less_often() -> None:
     assert delay_ms() == delays[0]
 
 
-def test_v6_epochs_of_fetched_batches_are_their_own() -> None:
+def test_v6_fetched_batches_keep_their_epochs() -> None:
     """V6, C152: a response with two epochs becomes two appends, each in its epoch."""
     cluster = Cluster({1: "1:ab 3:c 5:d", 2: ""}, epoch=7, isr=(1,))
     cluster.settle()
@@ -453,8 +454,8 @@ def test_v6_truncated_batches_are_no_duplicates() -> None:
     cluster.pass_ms(LONG_MS)
     assert cluster.logs() == ["1:a 2:b", "1:a 2:b"]
     cluster.elect(1, (1, 2))
-    again = read_header(make_batch("x", producer=(7, 0, 0)))
-    assert cluster[1].partition.check_producer(again) == ErrorCode.NONE
+    repeated = read_header(make_batch("x", producer=(7, 0, 0)))
+    assert cluster[1].partition.check_producer(repeated) == ErrorCode.NONE
 
 
 # Becoming leader ---------------------------------------------------------------------------------
@@ -521,7 +522,7 @@ def test_v6_leader_serves_once_its_truncation_is_done() -> None:
     assert cluster.logs() == ["1:a 4:d", "1:a 4:d"]
 
 
-def test_v6_leader_again_drops_nothing() -> None:
+def test_v6_reelected_leader_drops_nothing() -> None:
     """A new epoch of the same leader: its records, pending or not, stay in the epoch they have."""
     cluster = two_replicas()
     cluster[1].produce("b")
@@ -547,9 +548,9 @@ def test_v6_resigned_leader_drops_what_is_not_written() -> None:
 def test_v6_failover_does_not_wait_for_the_followers_fetch() -> None:
     """A fetch in flight to a leader is answered when that leader has more for the follower."""
     cluster = Cluster({1: "1:a", 2: "1:a", 3: "1:a"})
-    add = topic_records(TOPIC_ID, (2, 1, 3), (2, 1, 3), 2, 1)[-1]
-    add.partition_id = 1
-    cluster.commit(add)
+    second_partition = topic_records(TOPIC_ID, (2, 1, 3), (2, 1, 3), 2, 1)[-1]
+    second_partition.partition_id = 1
+    cluster.commit(second_partition)
     cluster.settle()
     cluster.pass_ms(MAX_LAG_MS)
     cluster.elect(2, (1, 2, 3))
@@ -559,20 +560,20 @@ def test_v6_failover_does_not_wait_for_the_followers_fetch() -> None:
     assert produced.outcome == 0, "the waiting fetches of brokers 1 and 3 got a response"
 
 
-def test_v6_no_leader_nothing_is_fetched() -> None:
+def test_v6_without_a_leader_nothing_is_fetched() -> None:
     """The partition is offline: its replicas keep what they have."""
     cluster = two_replicas()
     cluster.elect(-1, (1,))
     cluster.settle()
     cluster.pass_ms(LONG_MS)
-    assert [cluster[it].partition.online for it in (1, 2)] == [False, False]
+    assert [cluster[broker_id].partition.online for broker_id in (1, 2)] == [False, False]
     assert cluster.flights == []
     cluster.elect(1, (1,))
     cluster.settle()
     assert cluster[1].proposed == [(1, 2)]
 
 
-def test_v4_logs_of_other_topics_ids_are_not_followed() -> None:
+def test_v4_log_of_another_topic_id_is_replaced_by_an_empty_one() -> None:
     """S9: a broker that was down while a topic was deleted and created again starts empty."""
     cluster = two_replicas("1:abc", "1:abc")
     cluster.crash(2)

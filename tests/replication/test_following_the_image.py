@@ -40,16 +40,19 @@ def test_a_recreated_topic_keeps_its_records_after_a_restart() -> None:
 def test_logs_are_untouched_until_the_registration_is_replayed() -> None:
     host = make_host()
     host.files.kill()
-    again = VirtualHost(host.files, settled=False)
-    seen = []
-    while not again.node.is_ready:
-        seen.append(
-            (again.node.replica_manager.is_registered, len(again.node.replica_manager.partitions))
+    restarted = VirtualHost(host.files, settled=False)
+    states = []  # is_registered, and the number of partitions
+    while not restarted.node.is_ready:
+        states.append(
+            (
+                restarted.node.replica_manager.is_registered,
+                len(restarted.node.replica_manager.partitions),
+            )
         )
-        again.turn()
-    assert (False, 0) in seen
-    assert (False, 1) not in seen
-    assert len(again.node.replica_manager.partitions) == 1
+        restarted.turn()
+    assert (False, 0) in states
+    assert (False, 1) not in states
+    assert len(restarted.node.replica_manager.partitions) == 1
 
 
 def test_a_snapshot_may_have_another_topic_of_the_same_name() -> None:
@@ -65,13 +68,19 @@ def test_a_snapshot_may_have_another_topic_of_the_same_name() -> None:
     topics = [
         r for r in other.node.image.records() if type(r).__name__.startswith(("Topic", "Part"))
     ]
-    mine = [r for r in node.image.records() if type(r).__name__.startswith(("Reg", "Feat"))]
-    node.reload([*mine, *topics], 100)
+    registrations = [
+        r for r in node.image.records() if type(r).__name__.startswith(("Reg", "Feat"))
+    ]
+    node.reload([*registrations, *topics], 100)
     host.settle()
-    [name] = [p for p in node.replica_manager.partitions.values() if p.topic == "demo"]
-    assert name.topic_id != old.topic_id
-    assert node.replica_manager.by_log["demo", 0] is name
-    assert name.online
+    [partition] = [
+        partition
+        for partition in node.replica_manager.partitions.values()
+        if partition.topic == "demo"
+    ]
+    assert partition.topic_id != old.topic_id
+    assert node.replica_manager.by_log["demo", 0] is partition
+    assert partition.online
     assert values(host) == []
     write(host, b"second topic")
     assert values(host) == [b"second topic"]

@@ -9,6 +9,7 @@ from kraftlog.wire.messages import metadata_records as records
 from tests.replication.broker import LOG, MAX_LAG_MS, MAX_WAIT_MS, TIMEOUT_MS
 from tests.replication.cluster import Cluster
 
+#: Longer than any backoff of a fetcher.
 LONG_MS = 2_000
 
 
@@ -17,7 +18,7 @@ def three_replicas(min_isr: int = 1) -> Cluster:
     cluster = Cluster({1: "1:a", 2: "1:a", 3: "1:a"}, min_isr=min_isr)
     cluster.settle()
     cluster.pass_ms(MAX_WAIT_MS)
-    assert [cluster[it].high_watermark for it in (1, 2, 3)] == [1, 1, 1]
+    assert [cluster[broker_id].high_watermark for broker_id in (1, 2, 3)] == [1, 1, 1]
     return cluster
 
 
@@ -82,7 +83,7 @@ def test_v7_proposed_isr_members_count_at_once() -> None:
 
 
 def test_v7_members_that_are_to_leave_count_until_they_have_left() -> None:
-    """V7, C161, C179: the answer to a shrinking ISR does not shrink it; the metadata log does."""
+    """V7, C161, C179: the response to AlterPartition does not shrink the ISR; replay does."""
     cluster = three_replicas()
     cluster.isolate(3)
     produced = cluster[1].produce("b")
@@ -191,7 +192,7 @@ def test_v7_min_isr_counts_the_committed_isr() -> None:
     assert produced.outcome == 0
 
 
-def test_v7_min_isr_above_the_replicas_asks_for_all_of_them() -> None:
+def test_v7_min_isr_above_the_replicas_requires_all_of_them() -> None:
     """V7: as in Kafka, min.insync.replicas counts up to the number of replicas."""
     cluster = Cluster({1: "", 2: ""}, min_isr=3)
     produced = cluster[1].produce("a")
@@ -199,7 +200,7 @@ def test_v7_min_isr_above_the_replicas_asks_for_all_of_them() -> None:
     assert produced.outcome == 0
 
 
-def test_v7_new_min_isr_holds_the_high_watermark() -> None:
+def test_v7_raised_min_isr_holds_the_high_watermark() -> None:
     """V7: a raised min.insync.replicas fails what waits for an ISR that is too small now."""
     cluster = three_replicas()
     cluster.isolate(2)
@@ -235,7 +236,7 @@ def test_v7_high_watermark_never_goes_back_on_a_leader() -> None:
     cluster[1].produce("bc")
     cluster.settle()
     assert cluster[1].high_watermark == 3
-    cluster.set_isr((1, 2, 3))  # a controller would not: it is at offset 1
+    cluster.set_isr((1, 2, 3))  # a controller would not: broker 3 is at offset 1
     cluster.settle()
     assert cluster[1].high_watermark == 3
     cluster.elect(1, (1, 2, 3))
@@ -339,12 +340,12 @@ def test_v7_requests_pending_at_a_change_of_leader_fail() -> None:
     assert cluster[2].high_watermark == 2, "and yet the batch is committed"
 
 
-@pytest.mark.parametrize("held", [False, True])
-def test_v7_requests_pending_at_a_deletion_fail(held: bool) -> None:
+@pytest.mark.parametrize("holds_writes", [False, True])
+def test_v7_requests_pending_at_a_deletion_fail(holds_writes: bool) -> None:
     """V7: whether the batch is written or not, no request waits for a deleted topic."""
     cluster = three_replicas()
     cluster.isolate(3)
-    cluster[1].holds_writes = held
+    cluster[1].holds_writes = holds_writes
     pending = cluster[1].produce("b")
     cluster.settle()
     cluster.delete_topic(b"t" * 16)
@@ -361,7 +362,7 @@ def test_v12_fetch_between_high_watermark_and_log_end_is_in_range() -> None:
     cluster = three_replicas()
     cluster[1].produce("b")
     cluster.settle()
-    assert [cluster[it].high_watermark for it in (1, 2)] == [2, 1]
+    assert [cluster[broker_id].high_watermark for broker_id in (1, 2)] == [2, 1]
     cluster.isolate(1)
     cluster.isolate(3)
     cluster.elect(2, (2, 3))

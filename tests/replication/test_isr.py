@@ -15,6 +15,7 @@ from tests.replication.cluster import Cluster, topic_records
 
 #: Half of the longest lag: how often lagging followers are checked.
 CHECK_MS = MAX_LAG_MS // 2
+#: Longer than any backoff of a fetcher.
 LONG_MS = 2_000
 DIRECTORY, OTHER_DIRECTORY = b"d" * 16, b"e" * 16
 
@@ -58,7 +59,7 @@ def test_v8_follower_leaves_after_the_longest_lag() -> None:
     assert cluster[1].proposed == [(1, 2)]
 
 
-def test_v8_a_write_has_the_lag_checked_and_a_proposal_sent() -> None:
+def test_v8_a_write_schedules_the_check_of_the_lag_and_a_proposal() -> None:
     """V8: a write sets the deadline of the next check; without unfetched records there is none."""
     cluster = settled_cluster()
     cluster.isolate(3)
@@ -215,8 +216,8 @@ def test_v8_follower_in_controlled_shutdown_does_not_join() -> None:
     assert cluster[1].proposed == []
 
 
-def failed_directory(cluster: Cluster, broker_id: int) -> list[Any]:
-    """What a controller appends when the replica's directory has failed; it has another one."""
+def directory_failure(cluster: Cluster, broker_id: int) -> list[Any]:
+    """A controller's records for a failed log directory; the broker has another one."""
     return [
         records.PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, isr=(1, 2)),
         records.BrokerRegistrationChangeRecord(
@@ -232,7 +233,7 @@ def test_v18_a_follower_in_a_failed_directory_does_not_join() -> None:
         partition_id=0, topic_id=TOPIC_ID, directories=(DIRECTORY,) * 3
     )
     cluster.commit(directories)
-    cluster.commit(*failed_directory(cluster, 3))
+    cluster.commit(*directory_failure(cluster, 3))
     pass_checks(cluster, MAX_LAG_MS)
     assert cluster[1].proposed == []
     cluster.commit(
@@ -274,7 +275,7 @@ def test_v8_proposal_names_epochs_and_broker_epochs() -> None:
     assert (request.broker_id, request.broker_epoch) == (1, cluster[1].epoch)
     [part] = request.topics[0].partitions
     assert (part.leader_epoch, part.partition_epoch) == (1, 0)
-    assert {it.broker_id: it.broker_epoch for it in part.new_isr_with_epochs} == {
+    assert {member.broker_id: member.broker_epoch for member in part.new_isr_with_epochs} == {
         broker_id: cluster[broker_id].epoch for broker_id in (1, 2, 3)
     }
 
@@ -284,8 +285,8 @@ def test_v8_broker_epoch_of_a_member_that_never_fetched_is_unknown() -> None:
     cluster.isolate(2)
     cluster.settle()
     [(request, _)] = cluster[1].isr_requests
-    found = request.topics[0].partitions[0].new_isr_with_epochs
-    assert {it.broker_id: it.broker_epoch for it in found}[2] == -1
+    members = request.topics[0].partitions[0].new_isr_with_epochs
+    assert {member.broker_id: member.broker_epoch for member in members}[2] == -1
 
 
 def test_v8_change_without_an_election_keeps_the_epochs_start() -> None:
@@ -351,7 +352,7 @@ def test_v8_kafka_14139_repeated_proposal_names_the_same_process() -> None:
 
 
 def test_v8_failed_request_is_repeated() -> None:
-    """V8, C171: a top-level error says nothing of the proposal."""
+    """V8, C171: a top-level error is no outcome of the proposal."""
     cluster = settled_cluster(isr=(1, 2))
     cluster.respond(1, top_level=ErrorCode.NOT_CONTROLLER)
     cluster.pass_ms(LONG_MS)
@@ -380,7 +381,7 @@ def fail_proposals(cluster: Cluster, code: int, total_ms: int) -> list[int]:
     return times
 
 
-def test_v8_proposal_without_an_outcome_is_repeated_ever_more_rarely() -> None:
+def test_v8_proposal_without_an_outcome_is_repeated_with_backoff() -> None:
     """V8: after an error that leaves the outcome open, it is repeated with a growing backoff."""
     times = fail_proposals(settled_cluster(isr=(1, 2)), ErrorCode.UNKNOWN_SERVER_ERROR, 10_000)
     waits = [after - before for before, after in itertools.pairwise(times)]
@@ -389,7 +390,7 @@ def test_v8_proposal_without_an_outcome_is_repeated_ever_more_rarely() -> None:
     assert len(set(waits[6:])) > 1, "with jitter"
 
 
-def test_v8_proposal_that_an_answer_does_not_name_is_repeated_later() -> None:
+def test_v8_proposal_that_a_response_does_not_name_is_repeated_later() -> None:
     cluster = settled_cluster(isr=(1, 2))
     cluster.respond(1, names_partitions=False)
     cluster.run_turns()
@@ -414,7 +415,7 @@ def test_v8_new_proposal_does_not_wait_for_those_without_an_outcome() -> None:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED])
-def test_v8_refused_proposal_counts_no_more(code: int) -> None:
+def test_v8_refused_proposal_no_longer_counts(code: int) -> None:
     """V8: the committed ISR holds again, and the join is tried again later."""
     cluster = settled_cluster(isr=(1, 2))
     cluster.respond(1, code)
@@ -435,7 +436,7 @@ def test_v8_refused_proposal_counts_no_more(code: int) -> None:
     ],
 )
 def test_v8_outdated_proposal_is_not_repeated(code: int) -> None:
-    """V8: newer metadata explains it, and replay will bring it; until then both ISRs count.
+    """V8: the leader has newer metadata to replay; until then both ISRs count.
 
     C172.
     """
@@ -473,7 +474,7 @@ def test_v8_answer_after_a_change_of_leader_changes_nothing() -> None:
 
 
 def test_v8_one_request_is_in_flight() -> None:
-    """V8, C170: what is proposed meanwhile waits for the answer."""
+    """V8, C170: what is proposed meanwhile waits for the response."""
     cluster = settled_cluster(isr=(1, 2))
     cluster.elect(1, (1, 2))
     cluster.settle()
@@ -487,7 +488,7 @@ def test_v8_one_request_is_in_flight() -> None:
 # Broker epochs -----------------------------------------------------------------------------------
 
 
-def test_v8_kafka_14139_former_life_of_a_follower_proves_nothing() -> None:
+def test_v8_kafka_14139_fetch_of_a_former_process_does_not_count() -> None:
     """V8, C164 (KAFKA-14139): restarted without records, it counts with its new fetches only."""
     cluster = settled_cluster()
     cluster[1].produce("bc")
@@ -511,7 +512,7 @@ def test_v8_kafka_14139_former_life_of_a_follower_proves_nothing() -> None:
     assert cluster.logs()[2] == cluster.logs()[0]
 
 
-def test_v8_restarted_follower_keeps_no_end_of_its_former_life() -> None:
+def test_v8_restarted_follower_keeps_no_end_of_its_former_process() -> None:
     """V8 (KAFKA-14139): the new registration alone forgets what the former process had fetched.
 
     C164.

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 BROKERS = 1, 2, 3
 BROKER = st.sampled_from(BROKERS)
-ANY = st.integers(0, 9)
-ALL: tuple[int, ...] = BROKERS
+ANY_INDEX = st.integers(0, 9)
 
 
 class Controller:
@@ -50,7 +49,7 @@ class Controller:
         return self.loader.image.partitions[TOPIC_ID, 0]
 
     def commit(self, *changes: Any) -> None:
-        self.cluster.commit(*changes, unseen_by=ALL)
+        self.cluster.commit(*changes, unseen_by=BROKERS)
         self.catch_up()
 
     def change(self, **fields: Any) -> None:
@@ -65,10 +64,10 @@ class Controller:
             epoch = self.loader.image.brokers[broker_id].epoch
             self.commit(records.FenceBrokerRecord(id=broker_id, epoch=epoch))
         before = self.partition
-        isr = tuple([it for it in before.isr if it != broker_id]) or before.isr
+        isr = tuple([member for member in before.isr if member != broker_id]) or before.isr
         fields: dict[str, Any] = {} if isr == before.isr else {"isr": isr}
         if before.leader == broker_id:
-            fields["leader"] = next((it for it in isr if self.is_active(it)), -1)
+            fields["leader"] = next((member for member in isr if self.is_active(member)), -1)
         if fields:
             self.change(**fields)
 
@@ -80,26 +79,26 @@ class Controller:
 
     def elect_if_offline(self) -> None:
         if self.partition.leader < 0:
-            leader = next((it for it in self.partition.isr if self.is_active(it)), -1)
+            leader = next((member for member in self.partition.isr if self.is_active(member)), -1)
             if leader >= 0:
                 self.change(leader=leader)
 
     def decide(self, broker_id: int) -> int:
         """Decide on the oldest AlterPartition of a broker; returns the error code."""
         request, _ = self.cluster[broker_id].isr_requests[0]
-        [asked] = request.topics[0].partitions
-        known = self.partition
+        [proposed] = request.topics[0].partitions
+        current = self.partition
         brokers = self.loader.image.brokers
-        isr = tuple([it.broker_id for it in asked.new_isr_with_epochs])
+        isr = tuple([member.broker_id for member in proposed.new_isr_with_epochs])
         if request.broker_epoch != brokers[broker_id].epoch:
             return ErrorCode.STALE_BROKER_EPOCH
-        if asked.leader_epoch < known.leader_epoch:
+        if proposed.leader_epoch < current.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
-        assert (asked.leader_epoch, broker_id) == (known.leader_epoch, known.leader)
-        if asked.partition_epoch < known.partition_epoch:
+        assert (proposed.leader_epoch, broker_id) == (current.leader_epoch, current.leader)
+        if proposed.partition_epoch < current.partition_epoch:
             return ErrorCode.INVALID_UPDATE_VERSION
-        assert asked.partition_epoch == known.partition_epoch
-        for state in asked.new_isr_with_epochs:
+        assert proposed.partition_epoch == current.partition_epoch
+        for state in proposed.new_isr_with_epochs:
             broker = brokers[state.broker_id]
             if not broker.active or state.broker_epoch not in (-1, broker.epoch):
                 return ErrorCode.INELIGIBLE_REPLICA
@@ -115,7 +114,7 @@ class ReplicationMachine(RuleBasedStateMachine):
     def start(self, min_isr: int) -> None:
         self.cluster = Cluster(dict.fromkeys(BROKERS, ""), min_isr=min_isr)
         self.controller = Controller(self.cluster)
-        self.count = 0
+        self.record_count = 0
         self.committed: dict[int, tuple[int, bytes]] = {}
         self.produced: list[tuple[PendingProduce, str]] = []
         #: The highest offset that DeleteRecords has named.
@@ -130,8 +129,8 @@ class ReplicationMachine(RuleBasedStateMachine):
     def produce(self, broker_id: int, count: int) -> None:
         broker = self.broker(broker_id)
         if broker is not None and LOG in broker.replica_manager.by_log:
-            letters = "".join([chr(0x100 + self.count + each) for each in range(count)])
-            self.count += count
+            letters = "".join([chr(0x100 + self.record_count + i) for i in range(count)])
+            self.record_count += count
             self.produced.append((broker.produce(letters), letters))
 
     @rule(broker_id=BROKER, part=st.floats(0, 1))
@@ -170,7 +169,7 @@ class ReplicationMachine(RuleBasedStateMachine):
             broker.holds_truncations = True
 
     @rule(broker_id=BROKER, full=st.booleans())
-    def disk(self, broker_id: int, full: bool) -> None:
+    def fill_disk(self, broker_id: int, full: bool) -> None:
         """Fill or empty the disk, once all appends are flushed: else the log would go offline."""
         broker = self.broker(broker_id)
         if broker is not None:
@@ -207,29 +206,29 @@ class ReplicationMachine(RuleBasedStateMachine):
     def restart(self, broker_id: int) -> None:
         if self.broker(broker_id) is None:
             self.controller.fence(broker_id)
-            self.cluster.register(broker_id, unseen_by=ALL)
+            self.cluster.register(broker_id, unseen_by=BROKERS)
             self.controller.catch_up()
             self.controller.elect_if_offline()
             self.cluster.start(broker_id)
 
     # The network and time
 
-    @rule(which=ANY)
-    def serve(self, which: int) -> None:
-        waiting = [it for it in self.cluster.flights if it.slot is None]
+    @rule(index=ANY_INDEX)
+    def serve(self, index: int) -> None:
+        waiting = [flight for flight in self.cluster.flights if flight.slot is None]
         if waiting:
-            self.cluster.serve(waiting[which % len(waiting)])
+            self.cluster.serve(waiting[index % len(waiting)])
 
-    @rule(which=ANY)
-    def complete(self, which: int) -> None:
-        responses = [it for it in self.cluster.flights if it.response is not None]
+    @rule(index=ANY_INDEX)
+    def complete(self, index: int) -> None:
+        responses = [flight for flight in self.cluster.flights if flight.response is not None]
         if responses:
-            self.cluster.complete(responses[which % len(responses)])
+            self.cluster.complete(responses[index % len(responses)])
 
-    @rule(which=ANY)
-    def lose(self, which: int) -> None:
+    @rule(index=ANY_INDEX)
+    def lose(self, index: int) -> None:
         if self.cluster.flights:
-            self.cluster.lose(self.cluster.flights[which % len(self.cluster.flights)])
+            self.cluster.lose(self.cluster.flights[index % len(self.cluster.flights)])
 
     @rule(broker_id=BROKER)
     def isolate(self, broker_id: int) -> None:
@@ -278,7 +277,7 @@ class ReplicationMachine(RuleBasedStateMachine):
     # Invariants
 
     def committed_records_never_change(self) -> None:
-        """What is below any broker's high watermark is the same everywhere and for ever."""
+        """Records below any high watermark are the same on all brokers, and never change."""
         for broker in self.cluster.brokers.values():
             assert broker.high_watermark <= broker.partition.end
             below = broker.log.records(before=broker.high_watermark)
@@ -291,10 +290,12 @@ class ReplicationMachine(RuleBasedStateMachine):
         """S1, S4: each of them can lead without losing anything."""
         self.committed_records_never_change()
         for broker_id in self.controller.partition.isr:
-            found = self.cluster.disks[broker_id].by_name[LOG].records()
+            records_of_replica = self.cluster.disks[broker_id].by_name[LOG].records()
             for offset, record in self.committed.items():
                 if offset >= self.deleted:
-                    assert found.get(offset) == record, f"broker {broker_id} at offset {offset}"
+                    assert records_of_replica.get(offset) == record, (
+                        f"broker {broker_id} at offset {offset}"
+                    )
 
     @invariant()
     def acknowledged_records_are_committed(self) -> None:
@@ -309,7 +310,7 @@ class ReplicationMachine(RuleBasedStateMachine):
     def epochs_are_those_of_the_records(self) -> None:
         for disk in self.cluster.disks.values():
             log = disk.by_name[LOG]
-            assert log.epochs.entries()[-1:] == rebuilt(log)[-1:]
+            assert log.epochs.entries()[-1:] == rebuilt_epochs(log)[-1:]
 
     @invariant()
     def nothing_below_a_high_watermark_is_truncated(self) -> None:
@@ -317,13 +318,13 @@ class ReplicationMachine(RuleBasedStateMachine):
             assert not [line for line in broker.lines if "committed records are lost" in line]
 
     def teardown(self) -> None:
-        """Without faults all replicas are equal and in sync, and the leader serves producers."""
+        """After the faults all replicas are equal and in sync, and the leader serves producers."""
         cluster, controller = self.cluster, self.controller
         cluster.heal()
         for broker_id in BROKERS:
             self.restart(broker_id)
             self.unfence(broker_id)
-            self.disk(broker_id, full=False)
+            self.fill_disk(broker_id, full=False)
             self.write(broker_id)
         for _ in range(20):
             for broker_id in BROKERS:
@@ -340,14 +341,14 @@ class ReplicationMachine(RuleBasedStateMachine):
         cluster.pass_ms(MAX_WAIT_MS)
         assert slot.outcome == ErrorCode.NONE
         logs = [disk.by_name[LOG] for disk in cluster.disks.values()]
-        for log in logs:  # a killed leader may not have told its log start
-            log.move_start(max(it.start for it in logs))
+        for log in logs:  # a killed leader may not have announced its log start
+            log.move_start(max(other.start for other in logs))
         first, *others = [log.records() for log in logs]
         assert others == [first, first]
         assert len({broker.high_watermark for broker in cluster.brokers.values()}) == 1
 
 
-def rebuilt(log: MemoryLog) -> list[tuple[int, int]]:
+def rebuilt_epochs(log: MemoryLog) -> list[tuple[int, int]]:
     """The epochs of a log as a scan finds them."""
     cache = EpochCache()
     for header, _ in log.batches:

@@ -19,14 +19,15 @@ from tests.replication.cluster import Cluster, topic_records
 if TYPE_CHECKING:
     from kraftlog.replication.fetcher import FollowedPartition
 
-#: More than a fetch reads at once.
+#: More partitions than a fetch reads at once.
 MANY = 150
+#: Longer than any backoff of a fetcher.
 LONG_MS = 2_000
 CONFIG = FetchConfig(broker_id=2)
 RACKS = {1: "a", 2: "b", 3: "c"}
 
 
-def with_partitions(cluster: Cluster, count: int) -> Cluster:
+def add_partitions(cluster: Cluster, count: int) -> Cluster:
     """Add partitions with the same replicas, and wait until the cluster is idle."""
     replicas = tuple(cluster.disks)
     for index in range(1, count):
@@ -52,11 +53,11 @@ def count_proposals(cluster: Cluster) -> int:
 
 def poll_all(cluster: Cluster) -> list[int]:
     """Poll the leader until nothing is due; the number of proposals after each poll."""
-    replicas, seen = cluster[1].replica_manager.in_sync_replicas, []
+    replicas, proposals = cluster[1].replica_manager.in_sync_replicas, []
     while (due_ms := replicas.deadline()) is not None and due_ms <= cluster.now.monotonic_ms:
         replicas.poll(cluster.now)
-        seen.append(count_proposals(cluster))
-    return seen
+        proposals.append(count_proposals(cluster))
+    return proposals
 
 
 # The leader --------------------------------------------------------------------------------------
@@ -65,7 +66,7 @@ def poll_all(cluster: Cluster) -> list[int]:
 def test_v8_partitions_of_a_dead_follower_are_checked_some_at_a_time() -> None:
     """V8: each poll checks at most MAX_CHECKED, and all are checked without more time."""
     count = 2 * MAX_CHECKED + 50
-    cluster = with_partitions(Cluster({1: "1:a", 2: "1:a"}), count)
+    cluster = add_partitions(Cluster({1: "1:a", 2: "1:a"}), count)
     cluster.isolate(2)
     produce_to_all(cluster)
     cluster.run_turns()
@@ -76,7 +77,7 @@ def test_v8_partitions_of_a_dead_follower_are_checked_some_at_a_time() -> None:
 
 def test_v8_partition_that_caught_up_during_a_check_is_left_alone() -> None:
     """V8: a later part of the check sees the partitions as they are by then."""
-    cluster = with_partitions(Cluster({1: "1:a", 2: "1:a"}), MAX_CHECKED + 1)
+    cluster = add_partitions(Cluster({1: "1:a", 2: "1:a"}), MAX_CHECKED + 1)
     cluster[2].holds_writes = True
     produce_to_all(cluster)
     cluster.settle()
@@ -91,7 +92,7 @@ def test_v8_partition_that_caught_up_during_a_check_is_left_alone() -> None:
 
 def test_v13_large_waiting_fetch_is_answered_for_a_high_watermark_alone() -> None:
     """V13 (KIP-392): consumers read from the follower up to it."""
-    cluster = with_partitions(Cluster(dict.fromkeys((1, 2, 3), "1:a"), racks=RACKS), MANY)
+    cluster = add_partitions(Cluster(dict.fromkeys((1, 2, 3), "1:a"), racks=RACKS), MANY)
     cluster[3].holds_writes = True
     produce_to_all(cluster)
     cluster.settle()
@@ -106,7 +107,7 @@ def test_v13_large_waiting_fetch_is_answered_for_a_high_watermark_alone() -> Non
 
 def test_v13_large_waiting_fetch_ignores_a_high_watermark_without_racks() -> None:
     """V13: the high watermark comes with the next records, or after the longest wait."""
-    cluster = with_partitions(Cluster(dict.fromkeys((1, 2, 3), "1:a")), MANY)
+    cluster = add_partitions(Cluster(dict.fromkeys((1, 2, 3), "1:a")), MANY)
     cluster[3].holds_writes = True
     produce_to_all(cluster)
     cluster.settle()
@@ -128,13 +129,13 @@ def fetcher_of(count: int, config: FetchConfig = CONFIG) -> tuple[Fetcher, list[
     return fetcher, list(fetcher.followed.values())
 
 
-def delay_ms(fetcher: Fetcher, followed: FollowedPartition, now_ms: int, times: int = 1) -> None:
+def delay(fetcher: Fetcher, followed: FollowedPartition, now_ms: int, times: int = 1) -> None:
     for _ in range(times):
         fetcher.delay(followed, Now(now_ms, now_ms))
 
 
-def named(fetcher: Fetcher) -> set[int]:
-    """The partitions in the next request; its response has no records."""
+def partitions_in_next_request(fetcher: Fetcher) -> set[int]:
+    """Make the next request, with a response without records; return its partitions."""
     request = fetcher.request()
     response = FetchResponse(error_code=0, session_id=7, responses=())
     assert list(fetcher.take_response(response, Now(0, 0))) == []
@@ -142,14 +143,14 @@ def named(fetcher: Fetcher) -> set[int]:
 
 
 @pytest.mark.parametrize(
-    ("named", "expected_max_bytes"), [(1, 4 << 20), (5, 2 << 20), (10, 1 << 20), (1000, 1 << 20)]
+    ("count", "expected_max_bytes"), [(1, 4 << 20), (5, 2 << 20), (10, 1 << 20), (1000, 1 << 20)]
 )
-def test_v13_partitions_share_the_response(named: int, expected_max_bytes: int) -> None:
+def test_v13_partitions_share_the_response(count: int, expected_max_bytes: int) -> None:
     """A request that names few partitions asks for more of each, up to 4 MiB."""
     config = CONFIG.replace(max_bytes=10 << 20, fills_responses=True)
-    request = fetcher_of(named, config)[0].request()
-    asked = [part.partition_max_bytes for topic in request.topics for part in topic.partitions]
-    assert asked == [expected_max_bytes] * named
+    request = fetcher_of(count, config)[0].request()
+    max_bytes = [part.partition_max_bytes for topic in request.topics for part in topic.partitions]
+    assert max_bytes == [expected_max_bytes] * count
 
 
 @pytest.mark.parametrize(
@@ -170,7 +171,7 @@ def test_v13_delayed_partitions_cost_nothing_until_one_is_due() -> None:
     """V13: the next one is found by its deadline."""
     fetcher, all_followed = fetcher_of(1_000)
     for followed in all_followed:
-        delay_ms(fetcher, followed, 100)
+        delay(fetcher, followed, 100)
     assert fetcher.deadline() == 110
     assert count_calls(fetcher.deadline) + count_calls(lambda: fetcher.poll(Now(109, 109))) < 20
     assert fetcher.deadline() == 110
@@ -178,26 +179,26 @@ def test_v13_delayed_partitions_cost_nothing_until_one_is_due() -> None:
 
 def test_v13_delayed_partition_is_fetched_again_at_its_own_deadline() -> None:
     fetcher, (first, second, third) = fetcher_of(3)
-    delay_ms(fetcher, first, 100, times=3)  # 40 ms
-    delay_ms(fetcher, second, 100)
-    delay_ms(fetcher, third, 100)
+    delay(fetcher, first, 100, times=3)  # 40 ms
+    delay(fetcher, second, 100)
+    delay(fetcher, third, 100)
     fetcher.remove(third.key)
     assert fetcher.deadline() == 110
     fetcher.poll(Now(110, 110))
-    assert (named(fetcher), fetcher.deadline()) == ({1}, 140)
-    delay_ms(fetcher, first, 120)  # 80 ms, from then on
+    assert (partitions_in_next_request(fetcher), fetcher.deadline()) == ({1}, 140)
+    delay(fetcher, first, 120)  # 80 ms, from then on
     fetcher.poll(Now(140, 140))
-    assert (named(fetcher), fetcher.deadline()) == (set(), 200)
+    assert (partitions_in_next_request(fetcher), fetcher.deadline()) == (set(), 200)
     fetcher.poll(Now(200, 200))
-    assert (named(fetcher), fetcher.deadline()) == ({0}, None)
+    assert (partitions_in_next_request(fetcher), fetcher.deadline()) == ({0}, None)
 
 
 def test_v13_partition_that_is_added_again_keeps_no_delay() -> None:
     fetcher, (first,) = fetcher_of(1)
-    delay_ms(fetcher, first, 100)
+    delay(fetcher, first, 100)
     fetcher.add(first.partition)
     assert fetcher.deadline() is None
-    assert named(fetcher) == {0}
+    assert partitions_in_next_request(fetcher) == {0}
 
 
 def test_v13_backoff_ends_with_a_success_without_records() -> None:

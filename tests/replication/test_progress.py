@@ -8,6 +8,7 @@ from tests.replication.cluster import Cluster
 from tests.replication.memory_log import make_batch
 from tests.replication.test_fetching import named_partitions, respond_with, two_replicas
 
+#: Longer than any backoff of a fetcher.
 LONG_MS = 2_000
 
 
@@ -32,7 +33,7 @@ def test_v7_kafka_13141_diverging_fetch_is_no_progress() -> None:
     cluster = Cluster({1: "1:a 3:xyz", 2: "1:ab"}, epoch=3)
     cluster[2].holds_truncations = True
     cluster.settle()
-    assert [it.offset for it in cluster[2].untruncated] == [1]
+    assert [truncation.offset for truncation in cluster[2].untruncated] == [1]
     assert cluster[1].high_watermark == 0
 
 
@@ -86,7 +87,7 @@ def test_v7_lag_is_what_is_committed_and_not_written() -> None:
     cluster = Cluster({1: "1:abc", 2: "1:abc", 3: ""}, isr=(1, 2), high_watermarks={1: 3})
     cluster[3].holds_writes = True
     cluster.settle()
-    assert [cluster[each].partition.lag for each in (1, 2, 3)] == [0, 0, 3]
+    assert [cluster[broker_id].partition.lag for broker_id in (1, 2, 3)] == [0, 0, 3]
     cluster[3].write()
     cluster.settle()
     assert cluster[3].partition.lag == 0

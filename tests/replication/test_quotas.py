@@ -11,26 +11,26 @@ from tests.replication.broker import MAX_LAG_MS, MAX_WAIT_MS, TOPIC_RESOURCE
 from tests.replication.cluster import Cluster
 from tests.replication.memory_log import make_batch
 
-BATCH = len(make_batch("a"))
+BATCH_BYTES = len(make_batch("a"))
 WINDOW_MS, WINDOWS = 1000, 11
-#: A rate at which each batch takes ten seconds.
-SLOW = BATCH // 10
+#: Bytes per second: each batch takes ten seconds.
+SLOW_RATE = BATCH_BYTES // 10
 
 
-def config(kind: int, name: str, key: str, value: object) -> records.ConfigRecord:
+def config_record(kind: int, name: str, key: str, value: object) -> records.ConfigRecord:
     return records.ConfigRecord(resource_type=kind, resource_name=name, name=key, value=str(value))
 
 
 def throttle(cluster: Cluster, side: str, broker: int, rate: int, replicas: str = "*") -> None:
     cluster.commit(
-        config(BROKER, str(broker), f"{side}.replication.throttled.rate", rate),
-        config(TOPIC_RESOURCE, "t", f"{side}.replication.throttled.replicas", replicas),
+        config_record(BROKER, str(broker), f"{side}.replication.throttled.rate", rate),
+        config_record(TOPIC_RESOURCE, "t", f"{side}.replication.throttled.replicas", replicas),
     )
 
 
 def cluster_with_lag(isr: tuple[int, ...] = (1,)) -> Cluster:
     """Broker 2 has nothing of the leader's log, and fetches a batch at a time."""
-    return Cluster({1: "1:abcdef", 2: ""}, isr=isr, partition_max_bytes=BATCH)
+    return Cluster({1: "1:abcdef", 2: ""}, isr=isr, partition_max_bytes=BATCH_BYTES)
 
 
 def pass_seconds(cluster: Cluster, seconds: int) -> None:
@@ -85,7 +85,7 @@ def test_replicas_are_listed_by_partition_and_broker(
 def test_v10_leader_holds_back_a_replica_that_is_not_in_sync() -> None:
     """The first response is not throttled: no bytes are counted before it."""
     cluster = cluster_with_lag()
-    throttle(cluster, "leader", 1, SLOW)
+    throttle(cluster, "leader", 1, SLOW_RATE)
     pass_seconds(cluster, 8)
     assert cluster.logs() == ["1:abcdef", "1:a"]
     pass_seconds(cluster, 8)
@@ -94,7 +94,7 @@ def test_v10_leader_holds_back_a_replica_that_is_not_in_sync() -> None:
 
 def test_v10_leader_never_holds_back_the_isr() -> None:
     cluster = cluster_with_lag(isr=(1, 2))
-    throttle(cluster, "leader", 1, SLOW)
+    throttle(cluster, "leader", 1, SLOW_RATE)
     cluster.settle()
     assert cluster.logs() == ["1:abcdef", "1:abcdef"]
 
@@ -103,14 +103,14 @@ def test_v10_leader_never_holds_back_the_isr() -> None:
 def test_v10_replicas_that_are_not_listed_are_not_held_back(replicas: str) -> None:
     """The leader's list names leaders."""
     cluster = cluster_with_lag()
-    throttle(cluster, "leader", 1, SLOW, replicas)
+    throttle(cluster, "leader", 1, SLOW_RATE, replicas)
     cluster.settle()
     assert cluster.logs() == ["1:abcdef", "1:abcdef"]
 
 
 def test_v10_a_removed_throttle_ends_at_once() -> None:
     cluster = cluster_with_lag()
-    throttle(cluster, "leader", 1, SLOW)
+    throttle(cluster, "leader", 1, SLOW_RATE)
     pass_seconds(cluster, 2)
     throttle(cluster, "leader", 1, NO_LIMIT)
     cluster.pass_ms(MAX_WAIT_MS)
@@ -122,7 +122,7 @@ def test_v10_a_removed_throttle_ends_at_once() -> None:
 
 def test_v10_follower_fetches_no_faster_than_its_throttle() -> None:
     cluster = cluster_with_lag()
-    throttle(cluster, "follower", 2, SLOW, "0:2")
+    throttle(cluster, "follower", 2, SLOW_RATE, "0:2")
     pass_seconds(cluster, 8)
     assert cluster.logs() == ["1:abcdef", "1:a"]
     pass_seconds(cluster, 8)
@@ -137,7 +137,7 @@ def test_v10_follower_without_a_lag_is_not_held_back() -> None:
     cluster = Cluster({1: "1:a", 2: "1:a"})
     cluster.settle()
     cluster.pass_ms(MAX_WAIT_MS)
-    throttle(cluster, "follower", 2, SLOW)
+    throttle(cluster, "follower", 2, SLOW_RATE)
     for letter in "bcd":
         produced = cluster[1].produce(letter)
         cluster.pass_ms(MAX_WAIT_MS)

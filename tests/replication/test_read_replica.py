@@ -14,7 +14,7 @@ from tests.replication.cluster import Cluster
 from tests.replication.memory_log import MemoryLog
 
 RACKS = {1: "a", 2: "b", 3: "b"}
-LAST_WITHOUT_RACKS = 10
+LAST_VERSION_WITHOUT_RACKS = 10
 OUT_OF_RANGE = ErrorCode.OFFSET_OUT_OF_RANGE
 
 
@@ -63,8 +63,8 @@ def test_without_racks_no_replica_is_preferred() -> None:
 
 def test_client_without_racks_reads_from_the_leader_only() -> None:
     cluster = three_replicas()
-    assert outcome(cluster[1].fetch(0, version=LAST_WITHOUT_RACKS)) == (-1, "1:abc")
-    refused = cluster[2].fetch(0, version=LAST_WITHOUT_RACKS)
+    assert outcome(cluster[1].fetch(0, version=LAST_VERSION_WITHOUT_RACKS)) == (-1, "1:abc")
+    refused = cluster[2].fetch(0, version=LAST_VERSION_WITHOUT_RACKS)
     assert data_of(refused).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
@@ -121,9 +121,9 @@ def test_v7_followers_soon_learn_the_high_watermark() -> None:
     cluster = three_replicas()
     cluster[1].produce("d")
     cluster.settle()
-    assert [cluster[it].high_watermark for it in (1, 2, 3)] == [4, 3, 3]
+    assert [cluster[broker_id].high_watermark for broker_id in (1, 2, 3)] == [4, 3, 3]
     cluster.pass_ms(NOTIFIED_WITHIN_MS)
-    assert [cluster[it].high_watermark for it in (1, 2, 3)] == [4, 4, 4]
+    assert [cluster[broker_id].high_watermark for broker_id in (1, 2, 3)] == [4, 4, 4]
 
 
 def test_v7_records_bring_the_high_watermark_without_a_response_of_its_own() -> None:

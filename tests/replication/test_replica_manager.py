@@ -75,7 +75,7 @@ class Logs:
         return None
 
 
-class Replicas:
+class BrokerHarness:
     """A `ReplicaManager` of broker 1 with its effects, timers, requests and calls of listeners."""
 
     def __init__(self) -> None:
@@ -126,8 +126,8 @@ class Replicas:
         self.replay(PartitionChangeRecord(partition_id=0, topic_id=ID, **fields))
 
     def take_effects(self) -> list[Any]:
-        take_effects, self.effects[:] = self.effects[:], []
-        return take_effects
+        effects, self.effects[:] = self.effects[:], []
+        return effects
 
     @property
     def partition(self) -> Partition:
@@ -162,8 +162,8 @@ def records(replicas: tuple[int, ...] = (1,)) -> tuple[Any, ...]:
     )
 
 
-def online_leader(replicas: tuple[int, ...] = (1,)) -> Replicas:
-    broker = Replicas()
+def online_leader(replicas: tuple[int, ...] = (1,)) -> BrokerHarness:
+    broker = BrokerHarness()
     broker.manager.open_logs()
     broker.replay(*records(replicas))
     broker.open_log()
@@ -172,7 +172,7 @@ def online_leader(replicas: tuple[int, ...] = (1,)) -> Replicas:
 
 
 def test_no_log_is_opened_before_the_registration_is_replayed() -> None:
-    broker = Replicas()
+    broker = BrokerHarness()
     other = b"o" * 16
     broker.replay(TopicRecord(name="t", topic_id=other), RemoveTopicRecord(topic_id=other))
     broker.replay(*records())
@@ -197,7 +197,7 @@ def partition_record(index: int, first_leader_epoch: int = 0) -> Any:
 
 
 def test_v11_logs_of_partitions_removed_meanwhile_are_deleted() -> None:
-    broker = Replicas()
+    broker = BrokerHarness()
     broker.replay(*records(), partition_record(1), removed(1))
     broker.manager.open_logs()
     assert broker.take_effects()[1:] == [
@@ -219,9 +219,9 @@ def test_v11_a_partition_added_again_has_a_first_epoch() -> None:
     [open_log] = broker.take_effects()
     assert (open_log.log, open_log.first_leader_epoch) == (("t", 1), 4)
     broker.loader.install(Image.of([topic, first, partition_record(1, 4)]))
-    assert not [it for it in broker.take_effects() if isinstance(it, OpenLog | DeleteLog)], (
-        "it is the same"
-    )
+    assert not [
+        effect for effect in broker.take_effects() if isinstance(effect, OpenLog | DeleteLog)
+    ], "the snapshot has the same partition"
 
 
 def test_v11_a_partition_replaced_in_a_snapshot_loses_its_log() -> None:
@@ -232,7 +232,9 @@ def test_v11_a_partition_replaced_in_a_snapshot_loses_its_log() -> None:
     [open_log] = broker.take_effects()
     before = broker.manager.by_log["t", 1]
     broker.loader.install(Image.of([topic, first, partition_record(1, 4)]))
-    deleted, open_log = [it for it in broker.take_effects() if isinstance(it, OpenLog | DeleteLog)]
+    deleted, open_log = [
+        effect for effect in broker.take_effects() if isinstance(effect, OpenLog | DeleteLog)
+    ]
     assert deleted == DeleteLog(("t", 1), ID)
     assert isinstance(open_log, OpenLog)
     assert (open_log.log, open_log.first_leader_epoch) == (("t", 1), 4)
@@ -301,7 +303,7 @@ def test_a_full_disk_undoes_an_append_and_those_after_it() -> None:
 
 
 def test_v18_appends_waiting_for_a_flush_survive_a_full_disk() -> None:
-    """The partition stays online: it is never half led."""
+    """The partition stays online, and the first append completes once it is flushed."""
     broker = online_leader()
     first = broker.append_with_acks_all()
     broker.manager.take_turn()
@@ -377,9 +379,9 @@ def test_a_failed_log_is_not_served_and_listeners_are_called() -> None:
 
 def test_an_exception_in_a_delayed_fetch_fails_only_that_fetch() -> None:
     broker = online_leader()
-    looked = []
+    completed = []
 
-    class Waiting:
+    class WaitingFetch:
         def __init__(self, error: Exception | None) -> None:
             self.slot = self.error = error
 
@@ -387,13 +389,13 @@ def test_an_exception_in_a_delayed_fetch_fails_only_that_fetch() -> None:
             partition.unwatch(self)
             if self.error is not None:
                 raise self.error
-            looked.append(partition)
+            completed.append(partition)
 
     error_of_ours = ZeroDivisionError("of ours")
     for error in (error_of_ours, None):
-        broker.partition.watch(Waiting(error))
+        broker.partition.watch(WaitingFetch(error))
     broker.open_log(3)
-    assert (broker.failures, looked) == (
+    assert (broker.failures, completed) == (
         [(error_of_ours, error_of_ours)],
         [broker.partition],
     )
@@ -419,7 +421,7 @@ def test_an_exception_in_a_publisher_names_the_publisher() -> None:
         def changed(self, _: Any) -> None:
             raise ZeroDivisionError("of ours")
 
-    broker = Replicas()
+    broker = BrokerHarness()
     broker.loader.publishers.append(Failing())
     with pytest.raises(ReplayError, match=r"the failing publisher following TopicRecord") as caught:
         broker.replay(*records())

@@ -11,7 +11,7 @@ from tests.replication.cluster import Cluster
 LONG_MS = 2_000
 
 
-def common(first: str, second: str) -> int:
+def common_end(first: str, second: str) -> int:
     """The offset up to which two logs agree."""
     offset = 0
     pairs = [
@@ -50,7 +50,7 @@ def test_v6_follower_ends_with_the_leaders_log(leader: str, follower: str) -> No
     cluster = Cluster({1: leader, 2: follower}, epoch=9, isr=(1,))
     cluster.settle()
     assert cluster.logs() == [leader, leader]
-    assert min(cluster[2].truncations, default=99) >= common(leader, follower)
+    assert min(cluster[2].truncations, default=99) >= common_end(leader, follower)
     produced = cluster[1].produce("w")
     cluster.settle()
     assert (cluster.logs()[1], produced.outcome) == (cluster.logs()[0], 0)
@@ -106,13 +106,13 @@ def test_v6_kip_279_logs_converge_after_fast_leader_changes() -> None:
     assert cluster[1].truncations == [1]
 
 
-def test_v6_election_without_records_ends_the_truncation() -> None:
+def test_v6_elections_without_records_truncate_nothing() -> None:
     """V6, C257 (KAFKA-10706): epochs in which nothing was written make no follower truncate."""
     cluster = Cluster({1: "1:ab", 2: "1:ab", 3: "1:ab"})
     for leader in (2, 3, 1, 2):
         cluster.elect(leader, (1, 2, 3))
     cluster.settle()
-    assert [cluster[it].truncations for it in (1, 2, 3)] == [[], [], []]
+    assert [cluster[broker_id].truncations for broker_id in (1, 2, 3)] == [[], [], []]
     produced = cluster[2].produce("c")
     cluster.settle()
     assert produced.outcome == 0
@@ -120,7 +120,7 @@ def test_v6_election_without_records_ends_the_truncation() -> None:
 
 
 def test_v6_diverging_below_the_high_watermark_is_truncated_and_logged() -> None:
-    """V6: an unclean election elsewhere decides; the high watermark goes down with the log."""
+    """V6: the log of an uncleanly elected leader decides; the high watermark falls with the log."""
     cluster = Cluster({1: "1:a 3:x", 2: "1:abc"}, epoch=3, isr=(1,), high_watermarks={2: 3})
     assert cluster[2].high_watermark == 3
     cluster.settle()
@@ -130,7 +130,7 @@ def test_v6_diverging_below_the_high_watermark_is_truncated_and_logged() -> None
     assert cluster[2].high_watermark == cluster[1].high_watermark
 
 
-def test_v6_leader_starts_above_the_followers_end() -> None:
+def test_v6_follower_below_the_leaders_start_restarts_there() -> None:
     """V6, C189: the records between were deleted, so the follower starts at the leader's start."""
     cluster = Cluster({1: "2:xyz", 2: "1:ab"}, epoch=3, isr=(1,), starts={1: 10})
     cluster.settle()
@@ -140,7 +140,7 @@ def test_v6_leader_starts_above_the_followers_end() -> None:
     assert (follower.partition.start, follower.high_watermark) == (10, cluster[1].high_watermark)
 
 
-def test_v6_leader_ends_below_the_followers_start() -> None:
+def test_v6_follower_above_the_leaders_end_takes_the_leaders_log() -> None:
     """V6: the follower has nothing that the leader has, and takes all of it."""
     cluster = Cluster({1: "2:xy", 2: "1:ab"}, epoch=3, isr=(1,), starts={2: 10})
     cluster.settle()
@@ -166,12 +166,12 @@ def test_v6_emptied_logs_agree_without_records() -> None:
     cluster = Cluster({1: "", 2: "", 3: ""}, epoch=3, isr=(1,), starts={1: 10, 2: 10, 3: 4})
     cluster.settle()
     cluster.pass_ms(LONG_MS)
-    assert [cluster[it].partition.end for it in (1, 2, 3)] == [10, 10, 10]
+    assert [cluster[broker_id].partition.end for broker_id in (1, 2, 3)] == [10, 10, 10]
     cluster.accept(1)
     assert {*cluster[1].partition.isr} >= {1}
 
 
-def test_v6_follower_with_records_meets_an_emptied_leader() -> None:
+def test_v6_follower_of_an_emptied_leader_joins_at_its_end() -> None:
     """V6: retention has deleted all of the leader's records up to the follower's end."""
     cluster = Cluster({1: "", 2: "1:abc"}, epoch=3, isr=(1,), starts={1: 3})
     cluster.settle()
@@ -187,33 +187,33 @@ def test_v15_stored_high_watermark_is_a_lower_bound() -> None:
         high_watermarks={1: 2, 2: 9, 3: 0},
         starts={},
     )
-    assert [cluster[it].high_watermark for it in (1, 2, 3)] == [2, 4, 0]
+    assert [cluster[broker_id].high_watermark for broker_id in (1, 2, 3)] == [2, 4, 0]
     assert cluster.logs() == ["1:abcd"] * 3
     cluster.settle()
     cluster.pass_ms(MAX_WAIT_MS)
-    assert [cluster[it].high_watermark for it in (1, 2, 3)] == [4, 4, 4]
-    assert [cluster[it].truncations for it in (1, 2, 3)] == [[], [], []]
+    assert [cluster[broker_id].high_watermark for broker_id in (1, 2, 3)] == [4, 4, 4]
+    assert [cluster[broker_id].truncations for broker_id in (1, 2, 3)] == [[], [], []]
 
 
 def test_v15_stored_high_watermark_is_at_least_the_log_start() -> None:
     """V15: deleted records had been committed."""
     cluster = Cluster({1: "1:ab", 2: "1:ab"}, starts={1: 5, 2: 5})
-    assert [cluster[it].high_watermark for it in (1, 2)] == [5, 5]
+    assert [cluster[broker_id].high_watermark for broker_id in (1, 2)] == [5, 5]
 
 
-def test_v6_response_before_the_truncation_changes_nothing() -> None:
+def test_v6_nothing_is_fetched_during_a_truncation() -> None:
     """V6, C194: while a truncation is under way nothing of this partition is fetched."""
     cluster = Cluster({1: "1:a 3:x", 2: "1:abc"}, epoch=3, isr=(1,))
     cluster[2].holds_truncations = True
     cluster.settle()
-    assert [it.offset for it in cluster[2].untruncated] == [1]
-    assert not [part for it in cluster.flights for part in it.request.topics]
+    assert [truncation.offset for truncation in cluster[2].untruncated] == [1]
+    assert not [topic for flight in cluster.flights for topic in flight.request.topics]
     cluster[2].truncate()
     cluster.settle()
     assert cluster.logs() == ["1:a 3:x", "1:a 3:x"]
 
 
-def test_v6_deleted_during_truncation() -> None:
+def test_v6_truncation_report_of_a_deleted_log_is_ignored() -> None:
     """V6, C192: the report of a truncation of a deleted log is ignored."""
     cluster = Cluster({1: "1:a 3:x", 2: "1:abc"}, epoch=3, isr=(1,))
     cluster[2].holds_truncations = True

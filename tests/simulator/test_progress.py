@@ -36,23 +36,23 @@ class StuckWorld:
         yield time_passes(1000)
 
 
-def test_events_without_end_in_one_millisecond() -> None:
-    """As messages would be that always get a response at once."""
+def test_endless_events_in_one_millisecond_end_the_run() -> None:
+    """Messages that always get a response without latency would cause this."""
     stuck = StuckWorld()
-    with pytest.raises(Violation) as found:
+    with pytest.raises(Violation) as violation:
         stuck.world.play(stuck.script())
-    assert found.value.invariant == NO_PROGRESS
+    assert violation.value.invariant == NO_PROGRESS
 
 
-def test_a_core_that_always_wants_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_core_with_endless_effects_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Handling an effect always causes another effect."""
     monkeypatch.setattr(RaftCore, "take_effects", lambda _: [LeaderChanged(-1, 0)])
     outcome = simulate("quiet", 1)
     assert outcome.violation.invariant == NO_PROGRESS
 
 
-def test_a_timer_that_is_armed_in_the_past(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its timer is due again after each poll."""
+def test_a_timer_that_is_always_due_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The timer is due again after each poll."""
     arm = RaftCore.arm
     monkeypatch.setattr(RaftCore, "arm", lambda core, name, _: arm(core, name, -1))
     outcome = simulate("snapshot-crash", 1)

@@ -19,15 +19,15 @@ from tests.simulator import traces
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MIXTURES = 20
+MIXTURE_RUNS = 20
 SEEDS_OF_EACH_SCENARIO = 2
-#: Seeds whose traces are compared.
-TRACED = 4
+#: The number of seeds whose traces are compared.
+TRACED_SEEDS = 4
 
 PINNED = Path(__file__).with_name("pinned_seeds.txt")
 
 
-def pinned() -> list[tuple[str, int]]:
+def pinned_runs() -> list[tuple[str, int]]:
     """Runs that once found a bug: a scenario, a seed and a description on each line."""
     lines = [line.partition("#")[0].split() for line in PINNED.read_text().splitlines()]
     return [(words[0], int(words[1])) for words in lines if words]
@@ -37,8 +37,8 @@ def pinned() -> list[tuple[str, int]]:
 def test_random_runs_pass() -> None:
     """Q37: the invariants hold. `make simulate` plays 2,000 others, and requires full coverage."""
     failed = []
-    runs = [("mixture", seed) for seed in range(1, MIXTURES + 1)]
-    # `test_scenarios` runs the first seed of each by its name.
+    runs = [("mixture", seed) for seed in range(1, MIXTURE_RUNS + 1)]
+    # `test_every_scenario_passes_by_its_name` runs the first seed of each.
     runs += [(name, seed) for name in SCENARIOS for seed in range(2, SEEDS_OF_EACH_SCENARIO + 1)]
     for scenario, seed in runs:
         outcome = simulate(scenario, seed)
@@ -47,8 +47,8 @@ def test_random_runs_pass() -> None:
     assert failed == []
 
 
-@pytest.mark.parametrize(("scenario", "seed"), pinned())
-def test_pinned_seeds(scenario: str, seed: int) -> None:
+@pytest.mark.parametrize(("scenario", "seed"), pinned_runs())
+def test_pinned_seeds_pass(scenario: str, seed: int) -> None:
     """Q37: known bugs do not return."""
     outcome = simulate(scenario, seed)
     assert not outcome.failed, str(outcome)
@@ -73,7 +73,7 @@ def crc32c(data, value=0):
 
 @pytest.mark.slow
 def test_a_seed_gives_the_same_bytes_under_any_hash_seed() -> None:
-    traces.expect_same_under_any_hash_seed("mixture", TRACED)
+    traces.expect_same_under_any_hash_seed("mixture", TRACED_SEEDS)
 
 
 @pytest.mark.slow
@@ -85,12 +85,12 @@ def test_a_seed_gives_the_same_bytes_under_any_python(tmp_path: Path) -> None:
     (tmp_path / "crc32c.py").write_text(CHECKSUM)
     sources = os.path.dirname(os.path.dirname(kraftlog.__file__))
     path = f"{sources}:{tmp_path}"
-    played = [traces.start("mixture", TRACED, hash_seed="1")]
+    played = [traces.start("mixture", TRACED_SEEDS, hash_seed="1")]
     played += [
-        traces.start("mixture", TRACED, hash_seed="7", python=python, path=path)
+        traces.start("mixture", TRACED_SEEDS, hash_seed="7", python=python, path=path)
         for python in others
     ]
-    ours, *theirs = traces.digests(played, TRACED)
+    ours, *theirs = traces.digests(played, TRACED_SEEDS)
     assert dict.fromkeys(others, ours) == dict(zip(others, theirs, strict=True))
 
 
@@ -99,8 +99,8 @@ def other_pythons() -> Iterator[str]:
     pyenv = os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv"))
     for minor in range(11, 20):
         name = f"python3.{minor}"
-        found = [shutil.which(name), *sorted(glob(f"{pyenv}/versions/3.{minor}.*/bin/{name}"))]
-        newest = found[-1]
+        candidates = [shutil.which(name), *sorted(glob(f"{pyenv}/versions/3.{minor}.*/bin/{name}"))]
+        newest = candidates[-1]
         if newest is not None and minor != sys.version_info.minor:
             yield newest
 

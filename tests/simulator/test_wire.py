@@ -1,4 +1,4 @@
-"""Messages are equal after encoding and decoding; corrupt ones end before the corruption."""
+"""Messages are equal after encoding and decoding; corrupt and later batches are dropped."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ME, OTHER = ReplicaKey(1, bytes(15) + b"a"), ReplicaKey(2, bytes(15) + b"b")
 VOTERS = VoterSet((Voter(ME), Voter(OTHER, (Endpoint("C", "host", 9),))), (1, 3), "cluster")
 END = OffsetAndEpoch(7, 2)
 FETCH = Fetch("cluster", ME, 3, 7, 2, 5, 500, 1 << 20)
-PIECE = SnapshotFetch(None, ME, 3, END, 4, 100)
+CHUNK_FETCH = SnapshotFetch(None, ME, 3, END, 4, 100)
 BATCHES = (
     Batch(7, 7, 2, 0, None, 41),
     Batch(8, 8, 3, 0, None, LeaderChange(2, (1, 2), (2,), None)),
@@ -45,9 +45,9 @@ BATCHES = (
 RESPONSE = FetchResult(0, 2, 3, 6, offset=7, batches=BATCHES)
 
 
-def exchange(asked: Any, answer: Any, damage: Callable[[bytes], bytes] | None = None) -> Any:
+def exchange(request_body: Any, answer: Any, damage: Callable[[bytes], bytes] | None = None) -> Any:
     wire = Wire()
-    assert wire.request((1, 1, 1), asked) == asked
+    assert wire.request((1, 1, 1), request_body) == request_body
     return wire.response((1, 1, 1), answer, damage)
 
 
@@ -56,59 +56,59 @@ def without_sizes(batches: tuple[Batch, ...]) -> list[Batch]:
 
 
 @pytest.mark.parametrize(
-    ("asked", "answer"),
+    ("request_body", "answer"),
     [
         (Vote("cluster", OTHER, 3, ME, 2, 7, pre_vote=True), VoteResult(0, -1, 3, granted=True)),
         (Begin(None, OTHER, 1, 3), BeginResult(74, 2, 4)),
         (End("cluster", 1, 3, (OTHER, ME)), EndResult(0, -1, 3)),
         (FETCH, FetchResult(0, 2, 3, 6, diverging=END, offset=7)),
         (FETCH, FetchResult(0, 2, 3, 6, snapshot=END, offset=7)),
-        (PIECE, SnapshotChunk(0, 2, 3, END, 4, 0, 9, 3, b"abc")),
+        (CHUNK_FETCH, SnapshotChunk(0, 2, 3, END, 4, 0, 9, 3, b"abc")),
     ],
     ids=lambda body: type(body).__name__,
 )
-def test_q18_messages_are_unchanged_by_the_wire(asked: Any, answer: Any) -> None:
-    assert exchange(asked, answer) == answer
+def test_q18_messages_are_unchanged_by_the_wire(request_body: Any, answer: Any) -> None:
+    assert exchange(request_body, answer) == answer
 
 
 def test_q14_batches_keep_their_content_on_the_wire() -> None:
-    got = exchange(FETCH, RESPONSE)
-    assert without_sizes(got.batches) == without_sizes(BATCHES)
-    assert [batch.size_bytes > 60 for batch in got.batches] == [True] * 4
+    received = exchange(FETCH, RESPONSE)
+    assert without_sizes(received.batches) == without_sizes(BATCHES)
+    assert [batch.size_bytes > 60 for batch in received.batches] == [True] * 4
 
 
 def test_the_first_record_of_a_cluster_keeps_its_voters() -> None:
     """R11: this LeaderChange record also has the voters."""
     first = Batch(0, 1, 1, 0, VOTERS, LeaderChange(2, (1, 2), (2,), VOTERS))
-    got = exchange(FETCH, RESPONSE.replace(batches=(first,)))
-    assert without_sizes(got.batches) == [first]
+    received = exchange(FETCH, RESPONSE.replace(batches=(first,)))
+    assert without_sizes(received.batches) == [first]
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_corrupt_batch_and_all_later_ones_are_dropped(seed: int) -> None:
     """Q8: the batches before it are decoded."""
     rng = Rng(seed, "damage")
-    got = exchange(FETCH, RESPONSE, lambda data: damaged(data, rng))
-    for batch in without_sizes(got.batches[:-1]):
+    received = exchange(FETCH, RESPONSE, lambda data: damaged(data, rng))
+    for batch in without_sizes(received.batches[:-1]):
         assert batch in BATCHES
 
 
 def test_bytes_are_damaged_more_often_than_not() -> None:
     rng, whole = Rng(1, "damage"), exchange(FETCH, RESPONSE)
-    got = [exchange(FETCH, RESPONSE, lambda data: damaged(data, rng)) for _ in range(20)]
-    assert [answer == whole for answer in got].count(True) < 10
+    received = [exchange(FETCH, RESPONSE, lambda data: damaged(data, rng)) for _ in range(20)]
+    assert [answer == whole for answer in received].count(True) < 10
 
 
 def test_corrupt_responses_differ_in_every_way() -> None:
     rng = Rng(1, "garbled")
     kinds = set()
     for _ in range(100):
-        got = corrupted(RESPONSE, rng).batches
-        if any(batch.epoch > RESPONSE.epoch for batch in got):
+        received = corrupted(RESPONSE, rng).batches
+        if any(batch.epoch > RESPONSE.epoch for batch in received):
             kinds.add("epoch")
-        elif len(got) > len(BATCHES):
+        elif len(received) > len(BATCHES):
             kinds.add("twice")
-        elif got == BATCHES[: len(got)]:
+        elif received == BATCHES[: len(received)]:
             kinds.add("cut")
         else:
             kinds.add("gap")

@@ -42,6 +42,6 @@ def digests(processes: list[subprocess.Popen[str]], seeds: int) -> list[str]:
 
 
 def expect_same_under_any_hash_seed(scenario: str, seeds: int, *words: str) -> None:
-    processes = [start(scenario, seeds, *words, hash_seed=each) for each in HASH_SEEDS]
+    processes = [start(scenario, seeds, *words, hash_seed=hash_seed) for hash_seed in HASH_SEEDS]
     first, second = digests(processes, seeds)
     assert first == second

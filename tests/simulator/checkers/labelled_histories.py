@@ -1,4 +1,4 @@
-"""Third-party histories with known verdicts, if they are beside the checkout."""
+"""Third-party histories with known verdicts, from ../shared/data/histories (if it exists)."""
 
 from __future__ import annotations
 

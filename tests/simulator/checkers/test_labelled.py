@@ -20,7 +20,7 @@ needs_histories = pytest.mark.skipif(
 
 
 @needs_histories
-def test_102_histories_of_registers_in_etcd() -> None:
+def test_verdicts_agree_on_102_histories_of_registers_in_etcd() -> None:
     verdicts: Counter[str] = Counter()
     for name, history, expected in etcd_histories():
         assert check(history, Register()).outcome == expected, name
@@ -29,7 +29,7 @@ def test_102_histories_of_registers_in_etcd() -> None:
 
 
 @needs_histories
-def test_6_histories_of_key_value_stores() -> None:
+def test_verdicts_agree_on_6_histories_of_key_value_stores() -> None:
     verdicts: Counter[str] = Counter()
     for name, history, expected in store_histories():
         assert check(history, KeyValue()).outcome == expected, name

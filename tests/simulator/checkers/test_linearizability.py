@@ -29,13 +29,13 @@ def op(span: str, call: str, result: Hashable = None) -> Operation:
     return Operation(span, tuple(words), int(invoked), int(returned) if returned else None, result)
 
 
-#: Linearizable histories of a register, and others, by what distinguishes them.
+#: Histories of a register with their verdicts, by what distinguishes them.
 REGISTER = {
     "nothing at all": ([], LINEARIZABLE),
     "nothing written": ([op("1-2", "read")], LINEARIZABLE),
     "read after write": ([op("1-2", "write 1"), op("3-4", "read", 1)], LINEARIZABLE),
     "stale read": ([op("1-2", "write 1"), op("3-4", "read")], NOT_LINEARIZABLE),
-    "the same while overlapping": ([op("1-3", "write 1"), op("2-4", "read")], LINEARIZABLE),
+    "old value read during the write": ([op("1-3", "write 1"), op("2-4", "read")], LINEARIZABLE),
     "times that touch overlap": ([op("1-3", "write 1"), op("3-4", "read")], LINEARIZABLE),
     "read of the future": ([op("1-2", "read", 1), op("3-4", "write 1")], NOT_LINEARIZABLE),
     "new, then old": (
@@ -64,15 +64,15 @@ REGISTER = {
         [op("1-2", "write 1"), op("3-6", "cas 1 2", False)],
         NOT_LINEARIZABLE,
     ),
-    "an unknown write that came late": (
+    "an unknown write that took effect late": (
         [op("1", "write 1"), op("2-3", "read"), op("4-5", "write 2"), op("6-7", "read", 1)],
         LINEARIZABLE,
     ),
-    "an unknown write that came twice": (
+    "an unknown write that took effect twice": (
         [op("1", "write 1"), op("2-3", "read", 1), op("4-5", "write 2"), op("6-7", "read", 1)],
         NOT_LINEARIZABLE,
     ),
-    "two unknown writes of the same": (
+    "two unknown writes of the same value": (
         [
             op("1", "write 1"),
             op("2", "write 1"),
@@ -82,7 +82,7 @@ REGISTER = {
         ],
         LINEARIZABLE,
     ),
-    "an unknown write before it began": (
+    "an unknown write read before it began": (
         [op("1-2", "read", 1), op("3", "write 1")],
         NOT_LINEARIZABLE,
     ),
@@ -91,7 +91,7 @@ REGISTER = {
         [op("1-2", "write 1"), op("3", "cas 1 2"), op("4-5", "read", 1), op("6-7", "read", 2)],
         LINEARIZABLE,
     ),
-    "an unknown swap of what was not there": (
+    "an unknown swap of a value that was not there": (
         [op("1-2", "write 1"), op("3", "cas 5 2"), op("4-5", "read", 2)],
         NOT_LINEARIZABLE,
     ),
@@ -106,11 +106,11 @@ STORE = {
         [op("1-4", "append k a"), op("2-5", "append k b"), op("6-7", "get k", "b")],
         NOT_LINEARIZABLE,
     ),
-    "a put over it": (
+    "a put that replaces an append": (
         [op("1-4", "append k a"), op("2-5", "put k b"), op("6-7", "get k", "b")],
         LINEARIZABLE,
     ),
-    "keys apart": (
+    "independent keys": (
         [op("1-2", "put k a"), op("3-4", "get j", ""), op("5-6", "get k", "a")],
         LINEARIZABLE,
     ),
@@ -122,13 +122,13 @@ STORE = {
 
 
 @pytest.mark.parametrize("name", REGISTER)
-def test_verdicts_on_histories_of_a_register(name: str) -> None:
+def test_each_history_of_a_register_gets_its_verdict(name: str) -> None:
     history, outcome = REGISTER[name]
     assert check(history, Register()).outcome == outcome
 
 
 @pytest.mark.parametrize("name", STORE)
-def test_verdicts_on_histories_of_a_key_value_store(name: str) -> None:
+def test_each_history_of_a_key_value_store_gets_its_verdict(name: str) -> None:
     history, outcome = STORE[name]
     assert check(history, KeyValue()).outcome == outcome
 
@@ -194,7 +194,7 @@ def test_a_hard_key_does_not_hide_that_another_is_refuted() -> None:
     assert (verdict.outcome, verdict.stuck) == (NOT_LINEARIZABLE, wrong)
 
 
-def test_without_returns_no_budget_is_needed() -> None:
+def test_operations_without_returns_need_no_budget() -> None:
     history = [op("1", "write 1"), op("2", "read")]
     assert check(history, Register(), budget=0) == Verdict(LINEARIZABLE, 0)
 
@@ -233,17 +233,17 @@ def random_history(random: Random, size: int) -> list[Operation]:
     return history
 
 
-def is_linearizable(left: list[Operation], model: Model, state: Hashable) -> bool:
+def is_linearizable(remaining: list[Operation], model: Model, state: Hashable) -> bool:
     """By definition: recursively try each operation that no remaining one precedes."""
-    if all(operation.returned is None for operation in left):
+    if all(operation.returned is None for operation in remaining):
         return True
-    for operation in left:
-        if any(o.returned is not None and o.returned < operation.invoked for o in left):
+    for operation in remaining:
+        if any(o.returned is not None and o.returned < operation.invoked for o in remaining):
             continue
         after, result = model.apply(state, operation.call)
         if operation.returned is None or result == operation.result:
-            rest = [o for o in left if o is not operation]
-            if is_linearizable(rest, model, after):
+            others = [o for o in remaining if o is not operation]
+            if is_linearizable(others, model, after):
                 return True
     return False
 

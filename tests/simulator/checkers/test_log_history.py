@@ -1,4 +1,4 @@
-"""The rules for clients of a log: a history breaks each, and they agree with linearizability."""
+"""Each rule for clients of a log has a history that violates it; all agree with linearizability."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ A_DONE: list[Event] = [Invoked(1, 10, "a"), Acknowledged(1, 11, 0)]
 AB: Log = [(0, "a"), (1, None), (2, "b")]
 
 
-def test_a_history_without_fault() -> None:
+def test_a_correct_history_has_no_violation() -> None:
     events = [
         *A_DONE,
         ReadInvoked("r", 12),
@@ -205,7 +205,7 @@ def test_a_violation_is_reported(name: str) -> None:
     assert judge([*A_DONE, *events], log) == violations
 
 
-def test_an_offset_below_any_log_is_reported() -> None:
+def test_a_negative_offset_is_a_violation() -> None:
     append: list[Event] = [Invoked(1, 10, "a"), Acknowledged(1, 11, -1)]
     assert "order: append 1 began at 10, after the beginning of the log, yet lies at -1" in judge(
         append, [(0, "a")]
@@ -214,7 +214,7 @@ def test_an_offset_below_any_log_is_reported() -> None:
     assert len(judge(read, [])) == 1
 
 
-def test_violations_are_known_as_soon_as_they_happen() -> None:
+def test_violations_are_detected_as_soon_as_they_happen() -> None:
     history = LogHistory()
     for event in (*A_DONE, ReadInvoked("r", 12)):
         history.record(event)
@@ -286,87 +286,89 @@ class LogModel(Model):
 def as_operations(events: list[Event], log: Log) -> list[Operation]:
     """The history as operations; a failed one has not happened."""
     pending: dict[int | str, Operation] = {}
-    done: list[Operation] = []
-    for at, event in enumerate(events):
+    completed: list[Operation] = []
+    for position, event in enumerate(events):
         match event:
             case Invoked():
-                pending[event.id] = Operation(event.id, ("append", event.value), at)
+                pending[event.id] = Operation(event.id, ("append", event.value), position)
             case ReadInvoked():
-                pending[event.id] = Operation(event.id, ("read",), at)
+                pending[event.id] = Operation(event.id, ("read",), position)
             case Acknowledged() | ReadAnswered():
-                begun = pending.pop(event.id)
-                done.append(begun.replace(returned=at, result=event.offset))
+                operation = pending.pop(event.id)
+                completed.append(operation.replace(returned=position, result=event.offset))
             case Failed():
                 del pending[event.id]
             case Seen():
-                done.append(Operation(event.reader, ("see", event.offset), at, at, event.value))
+                completed.append(
+                    Operation(event.reader, ("see", event.offset), position, position, event.value)
+                )
     values = tuple(value for _, value in log)
     end = len(events)
-    return [*done, *pending.values(), Operation("end", ("everything",), end, end, values)]
+    return [*completed, *pending.values(), Operation("end", ("everything",), end, end, values)]
 
 
 class RandomClients:
-    """Clients of a log that is correct, or returns wrong results at the rate of `lies`."""
+    """Clients of a log that is correct, or returns wrong results at the rate `error_rate`."""
 
-    def __init__(self, random: Random, lies: float) -> None:
+    def __init__(self, random: Random, error_rate: float) -> None:
         self._random = random
-        self._lies = lies
+        self._error_rate = error_rate
         self.events: list[Event] = []
         self.log: list[str] = []
         self._appends: dict[str, int | None] = {}  # pending appends and their offsets
         self._reads: dict[str, int | None] = {}
 
     def _offset_error(self) -> int:
-        return self._random.choice((-1, 1)) if self._random.random() < self._lies else 0
+        return self._random.choice((-1, 1)) if self._random.random() < self._error_rate else 0
 
-    def step(self, at: int) -> None:
-        name = f"v{at}"
+    def step(self, time: int) -> None:
+        name = f"v{time}"
         action = self._random.randrange(8)
         if action == 0:
             self._appends[name] = None
-            self.events.append(Invoked(name, at, name))
+            self.events.append(Invoked(name, time, name))
         elif action == 1:
             self._reads[name] = None
-            self.events.append(ReadInvoked(name, at))
+            self.events.append(ReadInvoked(name, time))
         elif action == 2 and self.log:
             offset = self._random.randrange(len(self.log))
             seen = self.log[min(max(0, offset + self._offset_error()), len(self.log) - 1)]
-            self.events.append(Seen(name, at, offset, seen))
+            self.events.append(Seen(name, time, offset, seen))
         elif action in {3, 4} and self._appends:
             append = self._random.choice(list(self._appends))
             if self._appends[append] is None:
                 self._appends[append] = len(self.log)
                 self.log.append(append)
         elif action in {5, 6} and self._appends:
-            self._end_append(at, self._random.choice(list(self._appends)))
+            self._end_append(time, self._random.choice(list(self._appends)))
         elif action == 7 and self._reads:
-            self._advance_read(at, self._random.choice(list(self._reads)))
+            self._advance_read(time, self._random.choice(list(self._reads)))
 
-    def _end_append(self, at: int, append: str) -> None:
-        place = self._appends[append]
-        if place is not None:
-            self.events.append(Acknowledged(append, at, place + self._offset_error()))
+    def _end_append(self, time: int, append: str) -> None:
+        offset = self._appends[append]
+        if offset is not None:
+            self.events.append(Acknowledged(append, time, offset + self._offset_error()))
         elif self._random.random() < 0.5:
-            self.events.append(Unknown(append, at))
+            self.events.append(Unknown(append, time))
             if self._random.random() < 0.5:
                 self.log.append(append)
         else:
-            self.events.append(Failed(append, at))
-            if self._random.random() < self._lies:
+            self.events.append(Failed(append, time))
+            if self._random.random() < self._error_rate:
                 self.log.append(append)
         del self._appends[append]
 
-    def _advance_read(self, at: int, read: str) -> None:
-        taken = self._reads[read]
-        if taken is None:
+    def _advance_read(self, time: int, read: str) -> None:
+        offset = self._reads[read]
+        if offset is None:
             self._reads[read] = len(self.log)
         else:
-            self.events.append(ReadAnswered(read, at, taken + self._offset_error()))
+            self.events.append(ReadAnswered(read, time, offset + self._offset_error()))
             del self._reads[read]
 
     def final_log(self) -> Log:
         log = list(self.log)
-        if len(log) > 1 and self._random.random() < self._lies:
+        if len(log) > 1 and self._random.random() < self._error_rate:
             match self._random.randrange(4):
                 case 0:
                     log.pop()
@@ -379,17 +381,17 @@ class RandomClients:
         return list(enumerate(log))
 
 
-@pytest.mark.parametrize("lies", [0.0, 0.05, 0.2])
-def test_the_rules_agree_with_linearizability(lies: float) -> None:
+@pytest.mark.parametrize("error_rate", [0.0, 0.05, 0.2])
+def test_the_rules_agree_with_linearizability(error_rate: float) -> None:
     random = Random(3)
     linearizable_count = 0
     for _ in range(1000):
-        clients = RandomClients(random, lies)
-        for at in range(random.randrange(10, 40)):
-            clients.step(at)
+        clients = RandomClients(random, error_rate)
+        for time in range(random.randrange(10, 40)):
+            clients.step(time)
         log = clients.final_log()
         verdict = check(as_operations(clients.events, log), LogModel())
         violations = judge(clients.events, log)
         assert (violations == []) == (verdict.outcome == LINEARIZABLE), (clients.events, log)
         linearizable_count += violations == []
-    assert linearizable_count == 1000 if lies == 0 else 200 < linearizable_count < 900
+    assert linearizable_count == 1000 if error_rate == 0 else 200 < linearizable_count < 900

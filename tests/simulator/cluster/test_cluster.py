@@ -21,8 +21,8 @@ def test_s5_without_faults_everything_is_written_and_read() -> None:
 @pytest.mark.slow
 def test_s5_random_clusters_keep_every_invariant() -> None:
     """V1, V2, V6, V7, V8, V9, V10, V11, V12, V14, C247: under all kinds of faults at once."""
-    played = [simulate("cluster", seed) for seed in range(1, RUNS + 1)]
-    assert [str(outcome) for outcome in played if outcome.failed] == []
+    outcomes = [simulate("cluster", seed) for seed in range(1, RUNS + 1)]
+    assert [str(outcome) for outcome in outcomes if outcome.failed] == []
 
 
 def test_kip392_consumers_in_racks_read_from_followers() -> None:
@@ -38,8 +38,8 @@ def test_a_broker_that_returns_empty_gets_everything_again() -> None:
     assert outcome.coverage["broker wiped"] == 2
 
 
-@pytest.mark.parametrize("seen", ["controller wiped", "combined node wiped"])
-def test_q12_a_controller_that_returns_empty_is_no_voter_any_more(seen: str) -> None:
+@pytest.mark.parametrize("situation", ["controller wiped", "combined node wiped"])
+def test_q12_a_controller_that_returns_empty_is_no_voter_any_more(situation: str) -> None:
     """S4: if it is a broker too, it is in no ISR until it has all records again.
 
     No seed fails, up to and with the first one that reaches the situation.
@@ -47,9 +47,9 @@ def test_q12_a_controller_that_returns_empty_is_no_voter_any_more(seen: str) -> 
     for seed in range(1, 60):
         outcome = simulate("cluster", seed, kinds=("wiped-controller", "kill"))
         assert not outcome.failed, str(outcome)
-        if seen in outcome.coverage:
+        if situation in outcome.coverage:
             return
-    raise AssertionError("never")
+    raise AssertionError(f"never: {situation}")
 
 
 def test_q24_a_node_that_returns_empty_asks_the_leader_that_seemed_gone() -> None:
@@ -70,17 +70,14 @@ def test_preferred_leaders_are_elected_after_faults() -> None:
     expect_no_failure_until("preferred leader elected")
 
 
-@pytest.mark.parametrize("seen", ["topic recreated", "partition moved"])
-def test_v10_partitions_move_and_topics_are_recreated_under_load(seen: str) -> None:
+@pytest.mark.parametrize("situation", ["topic recreated", "partition moved"])
+def test_v10_partitions_move_and_topics_are_recreated_under_load(situation: str) -> None:
     """V4, V10, C250."""
-    expect_no_failure_until(seen)
+    expect_no_failure_until(situation)
 
 
 def test_committed_offsets_outlive_their_coordinator() -> None:
     expect_no_failure_until("coordinator moved", "OffsetFetch served")
-
-
-SEEN_OF_V11 = ("partitions removed", "partition added", "consumer of a removed partition")
 
 
 def test_consumers_of_deleted_records_continue_at_the_log_start() -> None:
@@ -88,10 +85,12 @@ def test_consumers_of_deleted_records_continue_at_the_log_start() -> None:
     expect_no_failure_until("DeleteRecords served", "consumer of deleted records")
 
 
-@pytest.mark.parametrize("seen", SEEN_OF_V11)
-def test_v11_partitions_are_removed_and_added_again_under_load(seen: str) -> None:
+@pytest.mark.parametrize(
+    "situation", ["partitions removed", "partition added", "consumer of a removed partition"]
+)
+def test_v11_partitions_are_removed_and_added_again_under_load(situation: str) -> None:
     """V11: no client takes records of the removed partition for those of the new one."""
-    expect_no_failure_until(seen)
+    expect_no_failure_until(situation)
 
 
 def expect_no_failure_until(*situations: str) -> None:

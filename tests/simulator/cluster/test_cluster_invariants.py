@@ -1,4 +1,4 @@
-"""Each invariant of replication is violated by a state that breaks it.
+"""Each invariant of replication detects a state that breaks it.
 
 A cluster runs without faults, and then its state is tampered with.
 """
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from kraftlog.metadata.values import PartitionImage
 
 
-#: Where the leader epoch of a batch is.
-EPOCH_AT = 12
+#: The position of the leader epoch in a batch header.
+EPOCH_POSITION = 12
 
 
 class Scene:
@@ -72,7 +72,7 @@ class Scene:
             invariant.on_replica(change)
 
     def find(self, kind: type[ClusterInvariant]) -> ClusterInvariant:
-        return next(it for it in self.world.cluster_invariants if type(it) is kind)
+        return next(i for i in self.world.cluster_invariants if type(i) is kind)
 
     def lose_batch(self) -> None:
         del self.log.batches[2], self.log.bases[2]
@@ -135,7 +135,7 @@ def the_leader_is_not_in_the_isr(scene: Scene) -> None:
     scene.change_partition(isr=(), leader_epoch=9)
 
 
-def a_stranger_is_in_the_isr(scene: Scene) -> None:
+def a_broker_without_a_replica_is_in_the_isr(scene: Scene) -> None:
     scene.change_partition(isr=(0, 1, 2))
 
 
@@ -146,7 +146,7 @@ def a_fenced_broker_is_in_the_isr(scene: Scene) -> None:
     scene.check_image()
 
 
-def nobody_may_lead(scene: Scene) -> None:
+def no_replica_may_lead(scene: Scene) -> None:
     scene.change_partition(isr=(), leader=-1, leader_epoch=9)
 
 
@@ -181,8 +181,9 @@ def two_lead_in_an_epoch(scene: Scene) -> None:
 
 
 def the_high_watermark_falls(scene: Scene) -> None:
-    was = scene.partition.high_watermark
-    scene.check_replica(ReplicaSnapshot(scene.partition.leader_epoch, True, True, was + 1, was, 0))
+    mark = scene.partition.high_watermark
+    old = ReplicaSnapshot(scene.partition.leader_epoch, True, True, mark + 1, mark, 0)
+    scene.check_replica(old)
 
 
 def the_high_watermark_is_beyond_the_end(scene: Scene) -> None:
@@ -208,7 +209,7 @@ def a_replica_has_records_of_a_removed_partition(scene: Scene) -> None:
     scene.check_replica()
 
 
-def more_is_deleted_than_asked(scene: Scene) -> None:
+def more_is_deleted_than_requested(scene: Scene) -> None:
     scene.world.deleter.requested[scene.partition.topic, scene.partition.index] = 2
     scene.partition.start = 3
     scene.check_replica()
@@ -236,9 +237,9 @@ TAMPERINGS: dict[Callable[[Scene], None], str] = {
     a_member_joins_without_a_batch: "every ISR member has what is committed",
     a_member_is_not_counted: "the leader counts the ISR",
     the_leader_is_not_in_the_isr: "sound ISR",
-    a_stranger_is_in_the_isr: "sound ISR",
+    a_broker_without_a_replica_is_in_the_isr: "sound ISR",
     a_fenced_broker_is_in_the_isr: "sound ISR",
-    nobody_may_lead: "sound ISR",
+    no_replica_may_lead: "sound ISR",
     the_leader_epoch_falls: "replication epochs grow",
     a_leader_change_in_the_same_epoch: "replication epochs grow",
     the_partition_epoch_stays: "replication epochs grow",
@@ -250,7 +251,7 @@ TAMPERINGS: dict[Callable[[Scene], None], str] = {
     a_reassignment_completes_too_early: "reassignment is safe",
     a_replica_has_records_of_a_removed_partition: "records of removed partitions are gone",
     an_added_partition_has_an_epoch_of_the_removed_one: "replication epochs grow",
-    more_is_deleted_than_asked: "only what clients name is deleted",
+    more_is_deleted_than_requested: "only what clients name is deleted",
     the_epoch_cache_is_wrong: "epoch cache matches the log",
 }
 
@@ -267,8 +268,8 @@ def test_v11_a_consumer_notices_records_of_another_partition() -> None:
     scene.world.must_restart(consumer, scene.key, position, epoch)
     batch = scene.log.batches[-1]
     data = bytearray(batch.data)
-    data[EPOCH_AT : EPOCH_AT + 4] = (epoch + 1).to_bytes(4, "big")
-    found = PartitionData(
+    data[EPOCH_POSITION : EPOCH_POSITION + 4] = (epoch + 1).to_bytes(4, "big")
+    response = PartitionData(
         partition_index=0,
         error_code=0,
         high_watermark=batch.end,
@@ -276,16 +277,16 @@ def test_v11_a_consumer_notices_records_of_another_partition() -> None:
         records=bytes(data),
     )
     with pytest.raises(Violation, match="they are of different partitions"):
-        consumer._take_records(scene.key, batch.base, found)
+        consumer._take_records(scene.key, batch.base, response)
 
 
-@pytest.mark.parametrize("tamper", TAMPERINGS, ids=lambda it: it.__name__)
-def test_s1_to_s10_an_invariant_notices(tamper: Callable[[Scene], None]) -> None:
+@pytest.mark.parametrize("tamper", TAMPERINGS, ids=lambda tamper: tamper.__name__)
+def test_s1_to_s10_an_invariant_detects_its_violation(tamper: Callable[[Scene], None]) -> None:
     scene = Scene()
-    with pytest.raises(Violation) as found:
+    with pytest.raises(Violation) as violation:
         tamper(scene)
-    assert found.value.invariant == TAMPERINGS[tamper]
+    assert violation.value.invariant == TAMPERINGS[tamper]
 
 
-def test_s1_to_s10_every_invariant_is_broken_by_something() -> None:
-    assert {it.name for it in CLUSTER_INVARIANTS} == set(TAMPERINGS.values())
+def test_s1_to_s10_every_invariant_has_a_case() -> None:
+    assert {invariant.name for invariant in CLUSTER_INVARIANTS} == set(TAMPERINGS.values())

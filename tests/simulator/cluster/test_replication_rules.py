@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     Script = Callable[["Story"], Iterator[Goal]]
 
-LONG_MS = 20_000
+#: The generous limit for reaching a goal, in simulated time.
+LIMIT_MS = 20_000
 PARTITIONS = 6
 
 
@@ -92,7 +93,8 @@ class Story(ClusterWorld):
         return self.replicas[leader.id]
 
     def follower(self, number: int = 0) -> ClusterNode:
-        followers = [it for it in self.partition.replicas if it != self.partition.leader]
+        leader = self.partition.leader
+        followers = [broker for broker in self.partition.replicas if broker != leader]
         return self.replicas[followers[number]]
 
     def cut_connection(self, one: ClusterNode, other: ClusterNode) -> None:
@@ -102,12 +104,12 @@ class Story(ClusterWorld):
     def more_committed(self, count: int = 5) -> Goal:
         wanted = self.committed(self.key).high_watermark + count
         return Goal(
-            "more is committed", lambda: self.committed(self.key).high_watermark >= wanted, LONG_MS
+            "more is committed", lambda: self.committed(self.key).high_watermark >= wanted, LIMIT_MS
         )
 
     def another_leader_than(self, node: ClusterNode) -> Goal:
         return Goal(
-            "another broker leads", lambda: self.partition.leader not in (node.id, -1), LONG_MS
+            "another broker leads", lambda: self.partition.leader not in (node.id, -1), LIMIT_MS
         )
 
 
@@ -120,7 +122,7 @@ def keep_topic(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_v9_an_isolated_leader_commits_nothing(seed: int) -> None:
-    """V1, V2, V9, C187: the next one commits, while clients still write to the one before."""
+    """V1, V2, V9, C187: the next leader commits, while clients still write to the old one."""
 
     def script(story: Story) -> Iterator[Goal]:
         old = story.broker
@@ -129,7 +131,7 @@ def test_v9_an_isolated_leader_commits_nothing(seed: int) -> None:
         yield story.more_committed()
         replica = old.node.replica_manager.partitions[story.key]
         mark = replica.high_watermark
-        assert replica.leads, "it does not know of the election"
+        assert replica.leads, "the old leader does not know of the election"
         assert replica.leader_epoch < story.partition.leader_epoch
         yield story.more_committed(20)
         assert replica.leads
@@ -149,7 +151,7 @@ def test_v8_a_follower_that_cannot_fetch_leaves_the_isr_and_returns(seed: int) -
     def script(story: Story) -> Iterator[Goal]:
         follower = story.follower()
         story.cut_connection(follower, story.broker)
-        yield Goal("it leaves", lambda: follower.id not in story.partition.isr, LONG_MS)
+        yield Goal("it leaves", lambda: follower.id not in story.partition.isr, LIMIT_MS)
         assert not story.image.brokers[follower.id].fenced
         yield story.more_committed()
 
@@ -166,24 +168,24 @@ def test_v12_a_consumer_ahead_of_the_new_leader_waits(seed: int) -> None:
         def position() -> int:
             return consumer.positions.get(story.key, 0)
 
-        def mark_of(node: ClusterNode) -> int:
+        def high_watermark_of(node: ClusterNode) -> int:
             return node.node.replica_manager.partitions[story.key].high_watermark
 
         def is_ahead() -> bool:
-            return position() > max(mark_of(story.follower(it)) for it in (0, 1))
+            return position() > max(high_watermark_of(story.follower(number)) for number in (0, 1))
 
-        yield Goal("the consumer is ahead of the followers", is_ahead, LONG_MS)
+        yield Goal("the consumer is ahead of the followers", is_ahead, LIMIT_MS)
         story.cut_connection(story.follower(0), story.follower(1))
-        for number in (0, 1):  # a response that is under way would tell the high watermark
+        for number in (0, 1):  # a response on its way would contain the high watermark
             story.cut_connection(story.follower(number), old)
         story.kill(old)
         yield story.another_leader_than(old)
         served = story.coverage["fetch served"]
-        yield Goal("it has fetched", lambda: story.coverage["fetch served"] >= served + 2, LONG_MS)
-        assert mark_of(story.broker) < position() <= story.broker.logs[story.key].end
+        yield Goal("it has fetched", lambda: story.coverage["fetch served"] >= served + 2, LIMIT_MS)
+        assert high_watermark_of(story.broker) < position() <= story.broker.logs[story.key].end
 
-    seen = Story(seed, separate=True).play_script(script).coverage
-    assert f"fetch error {ErrorCode.OFFSET_OUT_OF_RANGE}" not in seen
+    coverage = Story(seed, separate=True).play_script(script).coverage
+    assert f"fetch error {ErrorCode.OFFSET_OUT_OF_RANGE}" not in coverage
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -193,23 +195,33 @@ def test_v13_followers_fetch_from_others_while_a_leader_is_cut_off(seed: int) ->
     def script(story: Story) -> Iterator[Goal]:
         story.topics.missing_topics["other"] = PARTITIONS
         story.topics.take_turn()
-        yield Goal("the topic exists", lambda: len(story.keys) > PARTITIONS, LONG_MS)
-        cut, leader, follower = story.image.brokers
+        yield Goal("the topic exists", lambda: len(story.keys) > PARTITIONS, LIMIT_MS)
+        cut_off, leader, follower = story.image.brokers
 
         def led_by(broker: int) -> list[PartitionImage]:
-            return [it for it in story.image.partitions.values() if it.leader == broker]
+            return [
+                partition
+                for partition in story.image.partitions.values()
+                if partition.leader == broker
+            ]
 
-        yield Goal("each leads", lambda: all(map(led_by, (cut, leader))), LONG_MS)
-        yield Goal("all are in sync", lambda: all_in_sync(story), LONG_MS)
-        story.cut_connection(story.replicas[cut], story.replicas[follower])
-        marks = {it.key: story.committed(it.key).high_watermark for it in led_by(leader)}
+        yield Goal("each leads", lambda: all(map(led_by, (cut_off, leader))), LIMIT_MS)
+        yield Goal("all are in sync", lambda: all_in_sync(story), LIMIT_MS)
+        story.cut_connection(story.replicas[cut_off], story.replicas[follower])
+        high_watermarks = {
+            partition.key: story.committed(partition.key).high_watermark
+            for partition in led_by(leader)
+        }
         yield Goal(
             "the leader that is cut off notices",
-            lambda: all(follower not in it.isr for it in led_by(cut)),
-            LONG_MS,
+            lambda: all(follower not in partition.isr for partition in led_by(cut_off)),
+            LIMIT_MS,
         )
-        assert all({*it.isr} == {cut, leader, follower} for it in led_by(leader))
-        assert all(story.committed(key).high_watermark > mark for key, mark in marks.items())
+        assert all({*partition.isr} == {cut_off, leader, follower} for partition in led_by(leader))
+        assert all(
+            story.committed(key).high_watermark > high_watermark
+            for key, high_watermark in high_watermarks.items()
+        )
 
     Story(seed, separate=True).play_script(script)
 
@@ -231,21 +243,27 @@ def test_v7_a_coordinator_answers_once_all_of_its_log_is_committed(seed: int) ->
         def leader() -> int:
             return story.image.partitions[key].leader
 
-        yield Goal("offsets are fetched", fetched, LONG_MS)
+        yield Goal("offsets are fetched", fetched, LIMIT_MS)
         topic = story.image.topic_named(OFFSETS)
         assert topic is not None
         key = topic.id, 0
         old = leader()
-        one, other = [story.replicas[it] for it in story.image.brokers if it != old]
+        first, second = [story.replicas[broker] for broker in story.image.brokers if broker != old]
         yield Goal(
-            "neither follower knows what is committed", lambda: lags(one) and lags(other), LONG_MS
+            "neither follower knows what is committed",
+            lambda: lags(first) and lags(second),
+            LIMIT_MS,
         )
-        story.cut_connection(one, other)
+        story.cut_connection(first, second)
         story.kill(story.replicas[old])
-        yield Goal("another leads", lambda: leader() not in (old, -1), LONG_MS)
-        loads = f"error {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}"
+        yield Goal("another leads", lambda: leader() not in (old, -1), LIMIT_MS)
+        load_in_progress = f"error {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}"
         before = fetched()
-        yield Goal("it is asked", lambda: any(it.endswith(loads) for it in story.coverage), LONG_MS)
+        yield Goal(
+            "it is asked",
+            lambda: any(seen.endswith(load_in_progress) for seen in story.coverage),
+            LIMIT_MS,
+        )
         yield time_passes(1000)
         assert lags(story.replicas[leader()])
         assert fetched() == before
@@ -267,11 +285,18 @@ def test_v16_clients_meet_only_retriable_errors_at_failovers(seed: int) -> None:
                 story.schedule(story.time + 500, story.start, old)
             yield story.another_leader_than(old)
             yield story.more_committed()
-            yield Goal("all are in sync", lambda: len(story.partition.isr) == 3, LONG_MS)
+            yield Goal("all are in sync", lambda: len(story.partition.isr) == 3, LIMIT_MS)
 
-    seen = Counter(Story(seed).play_script(script).coverage)
+    coverage = Counter(Story(seed).play_script(script).coverage)
     codes = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_LEADER_EPOCH)
-    assert sum(seen[f"{what} error {code}"] for what in ("fetch", "produce") for code in codes) > 0
+    assert (
+        sum(
+            coverage[f"{request} error {code}"]
+            for request in ("fetch", "produce")
+            for code in codes
+        )
+        > 0
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -283,10 +308,10 @@ def test_v14_the_next_controller_decides_what_the_last_one_could_not(seed: int) 
         before = story.image
         story.kill(first)
         yield Goal(
-            "another controller", lambda: story.agreed_leader() not in (first, None), LONG_MS
+            "another controller", lambda: story.agreed_leader() not in (first, None), LIMIT_MS
         )
         assert story.image.topics == before.topics
-        yield Goal("it is fenced", lambda: story.image.brokers[first.id].fenced, LONG_MS)
+        yield Goal("it is fenced", lambda: story.image.brokers[first.id].fenced, LIMIT_MS)
         assert story.partition.leader not in (first.id, -1)
         yield story.more_committed()
 
@@ -300,7 +325,7 @@ def test_v3_leadership_has_moved_when_a_broker_ends(seed: int) -> None:
     def script(story: Story) -> Iterator[Goal]:
         old = story.broker
         old.shut_down()
-        yield Goal("it has ended", lambda: old.core is None, LONG_MS)
+        yield Goal("it has ended", lambda: old.core is None, LIMIT_MS)
         assert story.partition.leader not in (old.id, -1)
         assert old.id not in story.partition.isr
         yield story.more_committed()
@@ -318,15 +343,15 @@ def test_v17_a_broker_that_applies_nothing_is_behind() -> None:
         sessions = controller.controller.sessions
         applier = slow.node.quorum.applier
         applier.is_applying = True  # as while a large batch is applied
-        story.cut_connection(other, story.broker)  # and there is news: the ISR shrinks
-        yield Goal("it is behind", lambda: sessions.behind_ms(story.time) != [], LONG_MS)
+        story.cut_connection(other, story.broker)  # so that there is a new record: the ISR shrinks
+        yield Goal("it is behind", lambda: sessions.behind_ms(story.time) != [], LIMIT_MS)
         assert not story.image.brokers[slow.id].fenced
         yield time_passes(BEHIND_LIMIT_MS + 1000)
         assert not story.image.brokers[slow.id].fenced
         assert len(sessions.behind_ms(story.time)) == 1
         applier.is_applying = False
         applier.apply_committed()
-        yield Goal("it is not behind", lambda: sessions.behind_ms(story.time) == [], LONG_MS)
+        yield Goal("it is not behind", lambda: sessions.behind_ms(story.time) == [], LIMIT_MS)
 
     lines: list[str] = []
     Story(1, separate=True, trace=lines.append).play_script(script)
@@ -334,17 +359,19 @@ def test_v17_a_broker_that_applies_nothing_is_behind() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kinds", "seen"),
+    ("kinds", "situation"),
     [
         pytest.param(("power",), "partition truncated", id="V6"),
         pytest.param(("failing-disk", "failing-writes"), "node stopped by its disk", id="V18"),
     ],
 )
-def test_logs_agree_after_disks_have_lost_or_failed(kinds: tuple[str, ...], seen: str) -> None:
+def test_logs_agree_after_disks_have_lost_data_or_failed(
+    kinds: tuple[str, ...], situation: str
+) -> None:
     """V6, V15, V18: no seed fails, up to and with the first one that reaches the situation."""
     for seed in range(1, 20):
         outcome = simulate("cluster", seed, kinds=kinds)
         assert not outcome.failed, str(outcome)
-        if seen in outcome.coverage:
+        if situation in outcome.coverage:
             return
-    raise AssertionError(f"never: {seen}")
+    raise AssertionError(f"never: {situation}")

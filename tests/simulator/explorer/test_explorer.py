@@ -138,16 +138,16 @@ class RealNodes(Quorum):
     def _compare_with_real_node(self, node_id: int, step_key: tuple[int, str, Any]) -> None:
         """Apply a step to the real node, and compare the result with the tables."""
         _, event, argument = step_key
-        known = self._steps[step_key]
+        expected = self._steps[step_key]
         result = step(
             self.real[node_id], event, self.messages[argument] if event == "receive" else argument
         )
         self.real[node_id] = result.node
-        assert self.nodes.number(result.node, node_id) == known.node, step_key
+        assert self.nodes.number(result.node, node_id) == expected.node, step_key
         sent = [self.messages.number(message) for message in result.sent]
-        assert sent == [message for _, message in known.sent], step_key
-        assert result.given_up == known.given_up
-        assert result.node.batches == self.nodes[known.node].batches  # also their payloads
+        assert sent == [message for _, message in expected.sent], step_key
+        assert result.given_up == expected.given_up
+        assert result.node.batches == self.nodes[expected.node].batches  # also their payloads
 
 
 def test_a_step_depends_on_the_keys_of_node_and_message_alone() -> None:
@@ -167,19 +167,21 @@ def test_a_step_depends_on_the_keys_of_node_and_message_alone() -> None:
 
 def settled_states(quorum: Quorum) -> set[Any]:
     """All reachable states without pending writes, with what is visible of each node."""
-    seen, found, left = {quorum.first}, set(), [quorum.first]
-    while left:
-        state = left.pop()
+    reached, settled, pending = {quorum.first}, set(), [quorum.first]
+    while pending:
+        state = pending.pop()
         nodes = [quorum.nodes[number] for number in state[:NODES]]
         if not any(node.pending or node.core.log.flushed < node.core.log.end for node in nodes):
-            found.add((tuple([visible_state(node) for node in nodes]), quorum.histories[state[3]]))
+            settled.add(
+                (tuple([visible_state(node) for node in nodes]), quorum.histories[state[3]])
+            )
         for move in quorum.moves(state):
             next_state = quorum.after(state, move)
             quorum.check(next_state)
-            if next_state not in seen:
-                seen.add(next_state)
-                left.append(next_state)
-    return found
+            if next_state not in reached:
+                reached.add(next_state)
+                pending.append(next_state)
+    return settled
 
 
 def visible_state(node: Node) -> Any:

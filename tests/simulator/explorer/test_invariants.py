@@ -30,31 +30,31 @@ def node(
     election: ElectionState | None = None,
 ) -> Node:
     """A node with these durable batches and this election state."""
-    node_with_batches = Node(make_core(node_id, batches, election or ElectionState(2)), crashes=0)
-    node_with_batches.batches = batches
-    node_with_batches.core.log.high_watermark = committed
-    return node_with_batches
+    new = Node(make_core(node_id, batches, election or ElectionState(2)), crashes=0)
+    new.batches = batches
+    new.core.log.high_watermark = committed
+    return new
 
 
 def invariant_broken_by_step(old: Node, new: Node) -> str:
-    with pytest.raises(Broken) as invariant_broken_by:
+    with pytest.raises(Broken) as broken:
         check_step(old, new)
-    return invariant_broken_by.value.invariant
+    return broken.value.invariant
 
 
 def invariant_broken_by(*nodes: Node) -> str:
     """The invariant that is broken when these nodes are added one by one to empty ones."""
-    with pytest.raises(Broken) as invariant_broken_by:
+    with pytest.raises(Broken) as broken:
         check_all(*nodes)
-    return invariant_broken_by.value.invariant
+    return broken.value.invariant
 
 
 def check_all(*nodes: Node) -> History:
     all_nodes = [node(node_id) for node_id in range(NODES)]
     history = History(records=0)
-    for one in nodes:
-        all_nodes[one.id] = one
-        history = history.with_node(one)
+    for added in nodes:
+        all_nodes[added.id] = added
+        history = history.with_node(added)
     check_state(all_nodes, history)
     return history
 
@@ -114,9 +114,9 @@ def leader(epoch: int) -> Node:
     before = ElectionState(epoch - 1)
     candidate = step(node(0, election=before), "campaign")
     voter = step(node(1, election=before), "receive", candidate.sent[0])
-    node_with_batches = step(candidate.node, "receive", voter.sent[0]).node
-    assert node_with_batches.core.role.name == "leader"
-    return node_with_batches
+    winner = step(candidate.node, "receive", voter.sent[0]).node
+    assert winner.core.role.name == "leader"
+    return winner
 
 
 def test_a_leader_without_committed_records_is_detected() -> None:
@@ -128,14 +128,14 @@ def test_a_leader_without_committed_records_is_detected() -> None:
     )
 
 
-def test_a_leader_that_counts_a_replica_of_an_older_epoch() -> None:
+def test_a_leader_that_counts_a_replica_of_an_older_epoch_is_detected() -> None:
     newest = leader(3)
     newest.core.role.acknowledged_by = (1,)  # type: ignore[attr-defined] # a leader's
-    behind = node(1, election=ElectionState(2))
-    assert invariant_broken_by(behind, newest) == "a leader counts only replicas of its epoch"
+    lagging = node(1, election=ElectionState(2))
+    assert invariant_broken_by(lagging, newest) == "a leader counts only replicas of its epoch"
 
 
-def test_a_leader_that_commits_without_a_record_of_its_epoch() -> None:
+def test_a_commit_without_a_record_of_the_leaders_epoch_is_detected() -> None:
     old = leader(3)
     new = old.copy()
     old.core.role.epoch_start = new.core.role.epoch_start = 2  # type: ignore[attr-defined] # as above

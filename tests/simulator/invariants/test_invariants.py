@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kraftlog.logstate.voters import ReplicaKey, Voter
-from kraftlog.raft.messages import Batch, ElectionState, Fetch
-from kraftlog.raft.messages import VoteResult as Answer
+from kraftlog.raft.messages import Batch, ElectionState, Fetch, VoteResult
 from kraftlog.raft.roles.leader import Leader
 from kraftlog.simulator.administrator import Administrator
 from kraftlog.simulator.checkers.log_history import Acknowledged, Invoked
@@ -75,7 +74,7 @@ class Scene:
         return replica.core
 
     def find(self, kind: type[Invariant]) -> Any:
-        return next(one for one in self.world.invariants if type(one) is kind)
+        return next(i for i in self.world.invariants if type(i) is kind)
 
 
 def two_leaders(scene: Scene) -> None:
@@ -88,7 +87,7 @@ def epoch_shrinks(scene: Scene) -> None:
     scene.find(EpochsGrow).on_persist(scene.follower, ElectionState(0))
 
 
-def durable_differs(scene: Scene) -> None:
+def durable_election_differs(scene: Scene) -> None:
     scene.follower.disk.election = ElectionState(7)
     scene.find(EpochsGrow).on_role(scene.follower, scene.core(scene.follower))
 
@@ -99,7 +98,7 @@ def votes_twice(scene: Scene) -> None:
 
 
 def sends_before_durable(scene: Scene) -> None:
-    answer = Answer(error=0, leader_id=-1, epoch=9, granted=False)
+    answer = VoteResult(error=0, leader_id=-1, epoch=9, granted=False)
     scene.find(SentAfterDurable).on_send(scene.follower, scene.leader, answer)
 
 
@@ -187,17 +186,17 @@ def truncates_what_both_have(scene: Scene, *, durable_on_both: bool) -> None:
 
     One truncates it in the next epoch.
     """
-    epoch, whole = scene.core(scene.leader).election.epoch, scene.leader.disk
-    end = whole.end
-    whole.append(Batch(end, end, epoch, 100), 10**6)
-    disk = scene.follower.disk
+    epoch, leader_disk = scene.core(scene.leader).election.epoch, scene.leader.disk
+    end = leader_disk.end
+    leader_disk.append(Batch(end, end, epoch, 100), 10**6)
+    follower_disk = scene.follower.disk
     for name in ("batches", "bases", "chains"):
-        setattr(disk, name, getattr(whole, name)[:])
+        setattr(follower_disk, name, getattr(leader_disk, name)[:])
     core = scene.core(scene.follower)
     core.election = core.election.replace(epoch=epoch + 1)
-    whole.sync(len(whole.batches))
+    leader_disk.sync(len(leader_disk.batches))
     if durable_on_both:
-        disk.sync(len(disk.batches))
+        follower_disk.sync(len(follower_disk.batches))
     scene.world.truncates(scene.follower, end)
 
 
@@ -205,7 +204,7 @@ def truncates_what_a_majority_has(scene: Scene) -> None:
     truncates_what_both_have(scene, durable_on_both=True)
 
 
-def logs_differ_below(scene: Scene) -> None:
+def logs_differ_before_a_common_batch(scene: Scene) -> None:
     disk = scene.follower.disk
     disk.chains[-1] += 10**6
     scene.find(LogMatching).on_append(scene.follower, disk.batches[-1])
@@ -250,7 +249,7 @@ def applied_twice(scene: Scene) -> None:
     scene.find(AppliedOnce).on_apply(scene.follower, scene.follower.applied)
 
 
-def applied_too_much(scene: Scene) -> None:
+def applied_beyond_the_high_watermark(scene: Scene) -> None:
     mark = scene.core(scene.follower).log.high_watermark
     scene.find(AppliedOnce).on_apply(scene.follower, mark + 1)
 
@@ -285,7 +284,7 @@ def leader_loads_a_snapshot(scene: Scene) -> None:
     scene.find(SnapshotAtStart).on_load(scene.leader, snapshot_of(scene, 5))
 
 
-def uncommitted_is_loaded(scene: Scene) -> None:
+def uncommitted_snapshot_is_loaded(scene: Scene) -> None:
     del scene.world.oracle.committed[2:]
     scene.find(SnapshotAtStart).on_load(scene.follower, snapshot_of(scene, 5))
 
@@ -295,7 +294,7 @@ def snapshot_is_misnamed(scene: Scene) -> None:
     scene.find(SnapshotAtStart).on_load(scene.follower, wrong)
 
 
-def log_starts_elsewhere(scene: Scene) -> None:
+def log_starts_after_its_snapshot(scene: Scene) -> None:
     core = scene.core(scene.follower)
     core.log.snapshot, core.log.start = OffsetAndEpoch(5, 1), 6
     scene.find(SnapshotAtStart).on_full_check()
@@ -320,7 +319,7 @@ def serves_too_early(scene: Scene) -> None:
     scene.find(ServesLateEnough).on_serve(scene.leader, epoch)
 
 
-def serves_for_another(scene: Scene) -> None:
+def a_follower_serves(scene: Scene) -> None:
     epoch = scene.core(scene.follower).election.epoch
     scene.find(ServesLateEnough).on_serve(scene.follower, epoch)
 
@@ -339,13 +338,13 @@ def acknowledged_is_lost(scene: Scene) -> None:
     scene.find(ClientHistory).on_end()
 
 
-def two_members_at_once(scene: Scene) -> None:
+def one_change_removes_two_voters(scene: Scene) -> None:
     log = scene.core(scene.leader).log
     log.voters.append(log.end, log.voter_set.without_voter(0).without_voter(1))
     scene.find(OneChange).on_voters(scene.leader, scene.core(scene.leader))
 
 
-def two_changes_at_once(scene: Scene) -> None:
+def a_change_before_the_last_is_committed(scene: Scene) -> None:
     log = scene.core(scene.leader).log
     log.voters.append(log.end, log.voter_set.without_voter(0))
     log.voters.append(log.end + 1, log.voter_set.without_voter(1))
@@ -360,7 +359,7 @@ def another_directory_of_the_same_id(scene: Scene) -> None:
     scene.find(OneChange).on_voters(scene.leader, scene.core(scene.leader))
 
 
-def changed_too_early(scene: Scene) -> None:
+def voters_changed_before_the_epochs_first_commit(scene: Scene) -> None:
     core = scene.core(scene.leader)
     assert isinstance(core.role, Leader)
     core.role.epoch_start = core.log.high_watermark
@@ -377,7 +376,7 @@ def removes_itself_during_a_move(scene: Scene) -> None:
     scene.find(OneChange).on_voters(scene.leader, core)
 
 
-def stays_a_voter(scene: Scene) -> None:
+def stays_a_voter_after_its_removal(scene: Scene) -> None:
     core = scene.core(scene.follower)
     core.log.voters.append(1, core.log.voter_set.without_voter(core.me.id))
     scene.find(LegalRoles).on_voters(scene.follower, core)
@@ -406,7 +405,7 @@ def change_is_not_in_the_log(scene: Scene) -> None:
 BROKEN: list[tuple[type[Invariant], Callable[[Scene], None]]] = [
     (OneLeader, two_leaders),
     (EpochsGrow, epoch_shrinks),
-    (EpochsGrow, durable_differs),
+    (EpochsGrow, durable_election_differs),
     (OneVote, votes_twice),
     (SentAfterDurable, sends_before_durable),
     (SentAfterDurable, leads_before_durable),
@@ -422,7 +421,7 @@ BROKEN: list[tuple[type[Invariant], Callable[[Scene], None]]] = [
     (CommittedKept, truncates_what_others_committed),
     (CommittedKept, truncates_its_own_epoch),
     (CommittedKept, truncates_what_a_majority_has),
-    (LogMatching, logs_differ_below),
+    (LogMatching, logs_differ_before_a_common_batch),
     (LeaderCompleteness, leader_lacks_records),
     (LogShape, batches_have_a_gap),
     (LogShape, truncates_committed),
@@ -430,27 +429,27 @@ BROKEN: list[tuple[type[Invariant], Callable[[Scene], None]]] = [
     (LegalRoles, role_does_not_fit),
     (LegalRoles, role_transition_is_illegal),
     (OneChange, removes_itself_during_a_move),
-    (LegalRoles, stays_a_voter),
+    (LegalRoles, stays_a_voter_after_its_removal),
     (LegalRoles, leads_after_its_removal),
-    (OneChange, two_members_at_once),
-    (OneChange, two_changes_at_once),
+    (OneChange, one_change_removes_two_voters),
+    (OneChange, a_change_before_the_last_is_committed),
     (OneChange, another_directory_of_the_same_id),
-    (OneChange, changed_too_early),
+    (OneChange, voters_changed_before_the_epochs_first_commit),
     (ElectedByVoters, elected_by_a_non_voter),
     (ChangesReported, change_is_not_in_the_log),
     (ChangesReported, change_is_never_committed),
     (AppliedOnce, applied_twice),
-    (AppliedOnce, applied_too_much),
+    (AppliedOnce, applied_beyond_the_high_watermark),
     (AppliedOnce, applied_after_a_gap),
     (AppliedOnce, state_machine_goes_back),
     (SnapshotAtStart, leader_loads_a_snapshot),
-    (SnapshotAtStart, uncommitted_is_loaded),
+    (SnapshotAtStart, uncommitted_snapshot_is_loaded),
     (SnapshotAtStart, snapshot_is_misnamed),
-    (SnapshotAtStart, log_starts_elsewhere),
+    (SnapshotAtStart, log_starts_after_its_snapshot),
     (SnapshotAtStart, log_starts_beyond_the_commits),
     (SnapshotAtStart, snapshot_is_not_on_disk),
     (ServesLateEnough, serves_too_early),
-    (ServesLateEnough, serves_for_another),
+    (ServesLateEnough, a_follower_serves),
     (StableLeader, leader_is_deposed),
     (ClientHistory, acknowledged_is_lost),
 ]
@@ -461,9 +460,9 @@ def test_an_invariant_detects_its_violation(
     kind: type[Invariant], tamper: Callable[[Scene], None]
 ) -> None:
     scene = Scene()
-    with pytest.raises(Violation) as found:
+    with pytest.raises(Violation) as violation:
         tamper(scene)
-    assert found.value.invariant == kind.name
+    assert violation.value.invariant == kind.name
 
 
 def test_a_record_on_a_minority_may_be_truncated() -> None:
@@ -494,6 +493,6 @@ def test_obeying_a_foreign_request_is_detected(monkeypatch: pytest.MonkeyPatch) 
     core = scene.core(scene.follower)
     monkeypatch.setattr(type(core), "cluster_id_differs", lambda *_: False)
     rng = scene.world.rng("strangers")
-    with pytest.raises(Violation) as found:
+    with pytest.raises(Violation) as violation:
         scene.world.play(send_foreign_requests_often(scene.world, rng))
-    assert found.value.invariant == foreign_requests.NAME
+    assert violation.value.invariant == foreign_requests.NAME

@@ -16,10 +16,8 @@ RUNS = 3
 PINNED = [
     ("mixture", 19),  # an observer tried only the bootstrap address that always responded (Q32)
     ("mixture", 20241),  # a leader that responded at a bootstrap address was not found (Q24)
-    (
-        "reads-anywhere",
-        32,
-    ),  # the watcher of messages took the epoch of a request for that of its response
+    # The watcher of messages took the epoch of a request for that of its response.
+    ("reads-anywhere", 32),
 ]
 
 
@@ -30,15 +28,15 @@ def test_q37_whole_nodes_pass_every_scenario(scenario: str) -> None:
 
 
 @pytest.mark.parametrize(("scenario", "seed"), PINNED)
-def test_q37_pinned_seeds_of_whole_nodes(scenario: str, seed: int) -> None:
+def test_q37_pinned_seeds_of_whole_nodes_pass(scenario: str, seed: int) -> None:
     outcome = simulate(scenario, seed, nodes=True)
     assert not outcome.failed, str(outcome)
 
 
 @pytest.mark.slow
 def test_q37_random_runs_of_whole_nodes_pass() -> None:
-    played = [simulate(scenario_of(seed, nodes=True), seed, nodes=True) for seed in range(RUNS)]
-    assert [str(outcome) for outcome in played if outcome.failed] == []
+    outcomes = [simulate(scenario_of(seed, nodes=True), seed, nodes=True) for seed in range(RUNS)]
+    assert [str(outcome) for outcome in outcomes if outcome.failed] == []
 
 
 @pytest.mark.slow

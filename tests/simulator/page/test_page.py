@@ -37,16 +37,16 @@ SNAPSHOTS = ("snapshot-race", 2)
 
 
 def data_in(page: str) -> Any:
-    found = re.search(r'<script type="application/json" id="run">(.*?)</script>', page, re.DOTALL)
-    assert found
-    return json.loads(found[1])
+    match = re.search(r'<script type="application/json" id="run">(.*?)</script>', page, re.DOTALL)
+    assert match
+    return json.loads(match[1])
 
 
 def elections_in(data: Any) -> list[tuple[int, int, int]]:
     """The time, winner and epoch of each election."""
     won = re.compile(r"(\d+) is elected: it leads epoch (\d+)\.")
-    found = [(event[0], won.fullmatch(event[3])) for event in data["events"]]
-    return [(math.ceil(at), int(match[1]), int(match[2])) for at, match in found if match]
+    matches = [(event[0], won.fullmatch(event[3])) for event in data["events"]]
+    return [(math.ceil(time), int(match[1]), int(match[2])) for time, match in matches if match]
 
 
 @pytest.fixture(scope="module")
@@ -114,13 +114,13 @@ def states_at(scenario: str, seed: int, time: int) -> dict[int, tuple[str, int, 
     world = World(seed, draw_setting(Rng(seed, f"setting of {scenario}")))
     seen: dict[int, tuple[str, int, int]] = {}
 
-    def look() -> None:
+    def record() -> None:
         for replica in world.running:
             assert replica.core
             election = replica.core.election
             seen[replica.id] = (replica.core.role.name, election.epoch, election.leader_id)
 
-    world.schedule(time + 1, look)  # the first event of the next ms
+    world.schedule(time + 1, record)  # the first event of the next ms
     world.play(script(world))
     return seen
 
@@ -160,9 +160,9 @@ def test_a_snapshot_download_is_described() -> None:
     """Q38."""
     data = data_in(play_page(*SNAPSHOTS))
     texts = [event[3] for event in data["events"]]
-    put = re.compile(r"(\d) replaces its log by the snapshot up to (\d+)\.")
-    placed, replica_id, end = next(
-        (i, m[1], m[2]) for i, text in enumerate(texts) if (m := put.match(text))
+    replacement = re.compile(r"(\d) replaces its log by the snapshot up to (\d+)\.")
+    replaced_at, replica_id, end = next(
+        (i, m[1], m[2]) for i, text in enumerate(texts) if (m := replacement.match(text))
     )
     story = [
         rf"\d has a snapshot: its log starts at {end}\.",
@@ -170,9 +170,9 @@ def test_a_snapshot_download_is_described() -> None:
         rf"{replica_id} fetches the snapshot up to {end} from \d, from byte 0 on\.",
         rf"\d sends {replica_id} bytes 0 to \d+ of \d+ of the snapshot up to {end}\.",
     ]
-    found = [next(i for i, text in enumerate(texts) if re.match(line, text)) for line in story]
-    assert found == sorted(found)
-    assert found[-1] < placed
+    places = [next(i for i, text in enumerate(texts) if re.match(line, text)) for line in story]
+    assert places == sorted(places)
+    assert places[-1] < replaced_at
     starts = {state[-1] for state in data["states"][int(replica_id)]}
     assert {0, int(end)} <= starts
     assert "snapshot" in {message[4] for message in data["messages"]}
@@ -351,10 +351,10 @@ def test_the_browser_shows_voters_and_targets(browse: Callable[..., str]) -> Non
     """R13: voters, observers and targets while a reassignment runs."""
     page = play_page(*MOVE)
     events = data_in(page)["events"]
-    named = next(at for at, _, _, text, _ in events if "target voters: 3, 4, 5" in text)
-    document = browse(page, f"#t={named}")
-    found = re.findall(r'data-node="(\d+)".*?data-voter="(\w+)" data-target="(\w+)"', document)
-    assert [(voter, target) for _, voter, target in sorted(found)] == (
+    time = next(time for time, _, _, text, _ in events if "target voters: 3, 4, 5" in text)
+    document = browse(page, f"#t={time}")
+    drawn = re.findall(r'data-node="(\d+)".*?data-voter="(\w+)" data-target="(\w+)"', document)
+    assert [(voter, target) for _, voter, target in sorted(drawn)] == (
         [("true", "false")] * 3 + [("false", "true")] * 3
     )
     assert document.count(">is to become a voter<") == 3
@@ -397,11 +397,11 @@ def test_a_picture_is_not_blank(page: str, browse: Callable[..., str], tmp_path:
 def png(data: bytes) -> tuple[tuple[int, int], list[bytes]]:
     """Size and filtered rows of an 8-bit PNG: equal rows of a blank page are filtered alike."""
     width, height, _, colours = struct.unpack_from(">IIBB", data, 16)
-    body, at = b"", 8
-    while at < len(data):
-        length, kind = struct.unpack_from(">I4s", data, at)
-        body += data[at + 8 : at + 8 + length] if kind == b"IDAT" else b""
-        at += length + 12
+    body, position = b"", 8
+    while position < len(data):
+        length, kind = struct.unpack_from(">I4s", data, position)
+        body += data[position + 8 : position + 8 + length] if kind == b"IDAT" else b""
+        position += length + 12
     row = 1 + width * {2: 3, 6: 4}[colours]
     raw = zlib.decompress(body)
     return (width, height), [raw[i : i + row] for i in range(0, height * row, row)]

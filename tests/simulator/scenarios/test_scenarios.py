@@ -46,9 +46,8 @@ def test_a_failing_run_says_how_to_repeat_it(
     printed = capsys.readouterr().out.splitlines()
     line = printed[-1]
     assert line.startswith(f"seed {seed} mixture step ")
-    words = line.partition("again: kraftlog ")[2].split(" ")
-    again = main(words)
-    assert again == 1
+    arguments = line.partition("again: kraftlog ")[2].split(" ")
+    assert main(arguments) == 1
     assert capsys.readouterr().out.splitlines()[-1].partition(" | ")[0] == line.partition(" | ")[0]
     assert len(printed) - 1 < len(plan_of(seed))
 
@@ -68,7 +67,9 @@ def test_the_plan_is_limited_by_kind_and_by_number() -> None:
     assert kept == plan[:1]
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_plays_one_or_many_runs_or_lists_scenarios(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     trace = tmp_path / "trace"
     assert main(["simulate", "--scenario", "initial-leader", "--trace", str(trace)]) == 0
     assert ": passed" in capsys.readouterr().out
@@ -79,9 +80,9 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "mixture" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("words", [["--scenario", "nonsense"], ["--faults", "loss,nonsense"]])
+@pytest.mark.parametrize("arguments", [["--scenario", "nonsense"], ["--faults", "loss,nonsense"]])
 def test_an_unknown_scenario_is_named_in_the_error(
-    words: list[str], capsys: pytest.CaptureFixture[str]
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["simulate", *words]) == 2
+    assert main(["simulate", *arguments]) == 2
     assert "nonsense" in capsys.readouterr().err
