@@ -98,12 +98,13 @@ def registration(broker: int) -> BrokerRegistrationRequest:
 
 
 def best_seconds(run: Callable[[], object]) -> float:
-    found = float("inf")
+    """The duration of the fastest of several runs, which is the least disturbed one."""
+    best = float("inf")
     for _ in range(RUNS):
         start = perf_counter()
         run()
-        found = min(found, perf_counter() - start)
-    return found
+        best = min(best, perf_counter() - start)
+    return best
 
 
 def create_request(name: str, partitions: int) -> CreateTopicsRequest:
@@ -129,8 +130,8 @@ def cases() -> Iterator[tuple[str, float, str]]:
         )
     state = cluster.controller.state
     what = f"with {PARTITIONS:,} partitions of {REPLICATION_FACTOR} replicas on {BROKERS} brokers"
-    one = create_request("one", 1)
-    took = best_seconds(lambda: cluster.decide(ApiKey.CREATE_TOPICS, one))
+    one_partition = create_request("one", 1)
+    took = best_seconds(lambda: cluster.decide(ApiKey.CREATE_TOPICS, one_partition))
     yield f"CreateTopics of one partition, {what}: the decision", 1e6 * took, "µs"
     heartbeat = cluster.heartbeat(1)
     took = best_seconds(lambda: cluster.decide(ApiKey.BROKER_HEARTBEAT, heartbeat))
@@ -175,11 +176,11 @@ def _snapshots(cluster: Cluster) -> Iterator[tuple[str, float, str]]:
     next(records)
     yield f"begin a metadata snapshot of {PARTITIONS:,} partitions", _ms(start), "ms"
     start = perf_counter()
-    raw = [encode_metadata(record, record_version(record)) for record in records]
-    yield "metadata snapshot: encode a record", 1e6 * (perf_counter() - start) / len(raw), "µs"
+    encoded = [encode_metadata(record, record_version(record)) for record in records]
+    yield "metadata snapshot: encode a record", 1e6 * (perf_counter() - start) / len(encoded), "µs"
     start = perf_counter()
-    decoded = [decode_metadata(each)[0] for each in raw]
-    yield "metadata snapshot: decode a record", 1e6 * (perf_counter() - start) / len(raw), "µs"
+    decoded = [decode_metadata(raw)[0] for raw in encoded]
+    yield "metadata snapshot: decode a record", 1e6 * (perf_counter() - start) / len(encoded), "µs"
     tracemalloc.start()
     image = Image()
     start = perf_counter()
@@ -188,7 +189,11 @@ def _snapshots(cluster: Cluster) -> Iterator[tuple[str, float, str]]:
     took = perf_counter() - start
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    yield "metadata snapshot: replay a record (while memory is traced)", 1e6 * took / len(raw), "µs"
+    yield (
+        "metadata snapshot: replay a record (while memory is traced)",
+        1e6 * took / len(encoded),
+        "µs",
+    )
     yield "memory of the metadata image, per partition", kept / PARTITIONS, "bytes"
     assert sum(isinstance(p, PartitionImage) for p in image.partitions.values()) == PARTITIONS
 

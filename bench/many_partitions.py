@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     Case = tuple[str, float, str]
 
 PARTITIONS, TURNS, ROUNDS = 100, 30, 5
+#: Turns before those that are measured.
+WARM_UP_TURNS = 3
 PRODUCE_VERSION, FETCH_VERSION = 13, 17
 FOLLOWER, FOLLOWER_EPOCH = 2, 1_000
 UNIT = "µs/partition"
@@ -127,7 +129,7 @@ class SessionFetch(Load):
 
 
 class FollowerFetch(SessionFetch):
-    """The same by a follower, which so reports how far it has the log."""
+    """The same by a follower: the offsets in the request also acknowledge the earlier batches."""
 
     def identity(self) -> dict[str, Any]:
         state = ReplicaState(replica_id=FOLLOWER, replica_epoch=FOLLOWER_EPOCH)
@@ -170,7 +172,7 @@ def measure(make_load: Any) -> tuple[float, float]:
     load = make_load()
     host, connection = load.host, load.client.connection
     requests = turns = 0.0
-    for turn in range(TURNS + 3):
+    for turn in range(WARM_UP_TURNS + TURNS):
         raw = load.next_frame()
         began = time.process_time()
         host.send(connection, raw)
@@ -179,7 +181,7 @@ def measure(make_load: Any) -> tuple[float, float]:
         ended = time.process_time()
         response = connection.take()
         assert len(response) > PARTITIONS * 30, response
-        if turn >= 3:
+        if turn >= WARM_UP_TURNS:
             requests += middle - began
             turns += ended - middle
     scale = 1e6 / TURNS / PARTITIONS

@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     Case = tuple[str, float, str]
 
 ROUNDS = 5
+#: The correlation id, and a byte that says that there are no tagged fields.
+RESPONSE_HEADER_BYTES = 5
+#: About what a batch of one record has besides the value.
+BATCH_OVERHEAD_BYTES = 70
 
 
 def cases() -> Iterator[Case]:
@@ -134,14 +138,15 @@ def server_cases(data: str) -> Iterator[Case]:
 #: The loads of one connection with pipelined requests: bytes of a request, number of requests.
 PRODUCED = ((170, 40_000), (16 << 10, 8_000), (100 << 10, 3_000), (1_000_000, 400))
 FETCHED = ((4 << 10, 10_000), (64 << 10, 5_000), (1 << 20, 800))
-IN_FLIGHT = {170: 100, 4 << 10: 32}  # others: 4
+#: Requests in flight, by the bytes of a request; 4 for all other sizes.
+IN_FLIGHT = {170: 100, 4 << 10: 32}
 
 
 def traffic_cases() -> Iterator[Case]:
     """The cost of pipelined Produce and Fetch requests, per request and per gigabyte."""
     for size, count in PRODUCED:
         with tempfile.TemporaryDirectory() as data, Server(data) as server:
-            raw = frame(ApiKey.PRODUCE, 9, produce(batch(size - 70)))
+            raw = frame(ApiKey.PRODUCE, 9, produce(batch(size - BATCH_OVERHEAD_BYTES)))
             server.create_topic()
             rounds = [server.stream(raw, IN_FLIGHT.get(size, 4), count) for _ in range(ROUNDS)]
             yield from traffic_lines(f"Produce v9, {size:,} bytes: pipelined", size, rounds)
@@ -203,8 +208,8 @@ class Server:
         self.sock.sendall(frame(ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=[topic])))
         size: int = struct.unpack(">i", self.read_exactly(4))[0]
         api = APIS[ApiKey.CREATE_TOPICS]
-        response: Any = decode(api.response(), 7, self.read_exactly(size)[5:])
-        assert [made.error_code for made in response.topics] == [0]
+        response: Any = decode(api.response(), 7, self.read_exactly(size)[RESPONSE_HEADER_BYTES:])
+        assert [created.error_code for created in response.topics] == [0]
 
     def cpu_us(self) -> float:
         with open(f"/proc/{self.process.pid}/schedstat") as stat:
@@ -216,7 +221,10 @@ class Server:
         return int(line.split()[1]) / 1024
 
     def round(self, raw: bytes, in_flight: int) -> tuple[float, float]:
-        """Wall and CPU microseconds per request."""
+        """Wall and CPU microseconds per request, sent in blocks of `in_flight` requests.
+
+        A block is sent once all responses to the previous one have arrived.
+        """
         count = 20_000 if in_flight > 1 else 2_000
         size = self.response_size(raw)
         block = raw * in_flight
@@ -228,17 +236,17 @@ class Server:
         return wall / count, (self.cpu_us() - cpu) / count
 
     def stream(self, raw: bytes, in_flight: int, count: int) -> tuple[float, float]:
-        """Wall and CPU microseconds per request, with `in_flight` requests in flight."""
+        """Wall and CPU microseconds per request, with always `in_flight` requests in flight."""
         size = self.response_size(raw)
-        room = memoryview(bytearray(max(size * in_flight, 1 << 20)))
+        buffer = memoryview(bytearray(max(size * in_flight, 1 << 20)))
         cpu, start = self.cpu_us(), time.perf_counter()
         self.sock.sendall(raw * in_flight)
-        sent, waited_for, left = in_flight, count, 0
-        while waited_for:
-            left += self.sock.recv_into(room)
-            answered, left = divmod(left, size)
-            waited_for -= answered
-            more = min(answered, count - sent)
+        sent, awaited, received_bytes = in_flight, count, 0
+        while awaited:
+            received_bytes += self.sock.recv_into(buffer)
+            responses, received_bytes = divmod(received_bytes, size)
+            awaited -= responses
+            more = min(responses, count - sent)
             if more:
                 self.sock.sendall(raw * more)
                 sent += more
@@ -253,7 +261,7 @@ class Server:
         return 4 + size
 
     def read_exactly(self, size: int) -> bytes:
-        parts: list[Any] = []
+        parts: list[bytes] = []
         while size:
             part = self.sock.recv(min(size, 1 << 20))
             if not part:

@@ -13,17 +13,17 @@ work: compare the figures of one section with each other, not with those of anot
 """
 
 
-def write_section(title: str, part: str, path: str = PAGE) -> None:
+def write_section(title: str, text: str, path: str = PAGE) -> None:
     """Replace a section of the file, or append it."""
-    page = with_section(_text(path), title, part)
+    page = with_section(_text(path), title, text)
     with open(path, "w", encoding="utf-8") as file:
         file.write(page)
 
 
 def section(title: str, path: str = PAGE) -> str:
     """A section of the file as it is; empty if there is none."""
-    found = _of_title(title).search(_text(path))
-    return found.group() if found else ""
+    match = _section_pattern(title).search(_text(path))
+    return match.group() if match else ""
 
 
 def _text(path: str) -> str:
@@ -33,7 +33,7 @@ def _text(path: str) -> str:
         return file.read()
 
 
-def _of_title(title: str) -> re.Pattern[str]:
+def _section_pattern(title: str) -> re.Pattern[str]:
     return re.compile(rf"^## {re.escape(title)}\b.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 
 
@@ -42,10 +42,10 @@ def figure_text(figure: float) -> str:
     return f"{figure:,.0f}" if abs(figure) >= 1000 else f"{figure:.3g}"
 
 
-def with_section(page: str, title: str, part: str) -> str:
+def with_section(page: str, title: str, text: str) -> str:
     """The page with the section of this title replaced, or appended."""
     page = page or HEAD
-    of_title = _of_title(title)
-    if of_title.search(page):
-        return of_title.sub(lambda _: part.rstrip("\n") + "\n\n", page, count=1).rstrip("\n") + "\n"
-    return page.rstrip("\n") + "\n\n" + part.rstrip("\n") + "\n"
+    pattern = _section_pattern(title)
+    if pattern.search(page):
+        return pattern.sub(lambda _: text.rstrip("\n") + "\n\n", page, count=1).rstrip("\n") + "\n"
+    return page.rstrip("\n") + "\n\n" + text.rstrip("\n") + "\n"

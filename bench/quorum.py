@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 TOPIC = "changed"
 TOPIC_RESOURCE = 2
 TIMEOUT_S = 120
+#: The correlation id, and a byte that says that there are no tagged fields.
+RESPONSE_HEADER_BYTES = 5
 #: Sequential changes for latencies; pipelined ones over several connections for rates.
 ONE_BY_ONE = 500
 PIPELINED = 8000
@@ -194,9 +196,9 @@ def quorum_of(address: str) -> PartitionResult:
     )
     with ChangeClient(address) as client:
         client.send(frame_of(ApiKey.DESCRIBE_QUORUM, 0, DescribeQuorumRequest(topics=[topic])))
-        response = decode(DescribeQuorumResponse, 0, client.response()[5:])
-    found: PartitionResult = response.topics[0].partitions[0]
-    return found
+        response = decode(DescribeQuorumResponse, 0, client.response()[RESPONSE_HEADER_BYTES:])
+    partition: PartitionResult = response.topics[0].partitions[0]
+    return partition
 
 
 def create_topic(address: str) -> None:

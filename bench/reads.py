@@ -65,14 +65,14 @@ def cluster_cases(cluster: LocalCluster) -> Iterator[Case]:
         yield f"{kind} reads from a follower, {what}", rate, "reads/s"
     at_follower = leader_cpu_ms(cluster, leader, addresses[follower])
     at_leader = leader_cpu_ms(cluster, leader, addresses[leader])
-    each = "of the leader for 1,000 linearizable reads"
-    yield f"CPU time {each} from a follower, {what}", at_follower, "ms"
-    yield f"CPU time {each} from itself, {what}", at_leader, "ms"
-    ratio = (
+    cpu_time = "CPU time of the leader for 1,000 linearizable reads"
+    yield f"{cpu_time} from a follower, {what}", at_follower, "ms"
+    yield f"{cpu_time} from itself, {what}", at_leader, "ms"
+    ratio_of_both = (
         "CPU time of the leader for a linearizable read from itself, divided by that for one "
         "from a follower"
     )
-    yield ratio, at_leader / at_follower, "times"
+    yield ratio_of_both, at_leader / at_follower, "times"
 
 
 def read(kind: str) -> bytes:

@@ -35,7 +35,7 @@ def seconds(run: Callable[[], object]) -> float:
     return best
 
 
-def build_one(base_offset: int, count: int, headers: int = 0) -> bytes:
+def batch_of(base_offset: int, count: int, headers: int = 0) -> bytes:
     builder = BatchBuilder(base_offset=base_offset)
     pairs = [("trace", b"0123456789abcdef")] * headers
     for number in range(count):
@@ -44,7 +44,7 @@ def build_one(base_offset: int, count: int, headers: int = 0) -> bytes:
 
 
 def build_log(batches: int, count: int, headers: int = 0) -> bytes:
-    return b"".join([build_one(number * count, count, headers) for number in range(batches)])
+    return b"".join([batch_of(number * count, count, headers) for number in range(batches)])
 
 
 VALUE = bytes(range(100))
@@ -86,38 +86,38 @@ def _walks() -> Iterator[tuple[str, float, str]]:
 
 def _one_batch(count: int) -> Iterator[tuple[str, float, str]]:
     rules = ProduceRules()
-    batch = build_one(0, count)
+    batch = batch_of(0, count)
     what = f"batch of {count} x 100 B"
-    times = 20_000 // count
-    took = seconds(lambda: [build_one(0, count) for _ in range(times)])
-    yield f"build, {what}", took / times * 1e6, "µs"
-    took = seconds(lambda: [check_produced(batch, rules, NOW_MS) for _ in range(times)])
-    yield f"check as produced, {what}", took / times * 1e6, "µs"
+    repeats = 20_000 // count
+    took = seconds(lambda: [batch_of(0, count) for _ in range(repeats)])
+    yield f"build, {what}", took / repeats * 1e6, "µs"
+    took = seconds(lambda: [check_produced(batch, rules, NOW_MS) for _ in range(repeats)])
+    yield f"check as produced, {what}", took / repeats * 1e6, "µs"
 
 
 def _validation(codec: int) -> Iterator[tuple[str, float, str]]:
     """The cost of `batch.validation`: per batch with `header`, per record with `records`."""
     count = 150
-    batch = repack(build_one(0, count), read_header(build_one(0, count)), codec)
+    batch = repack(batch_of(0, count), read_header(batch_of(0, count)), codec)
     what = f"{count} x 100 B, {CODEC_NAMES[codec]}"
     header = ProduceRules()
     records = header.replace(checks_every_record=True)
-    times = 200
+    repeats = 200
 
     def check_every_record() -> None:
-        for _ in range(times):
+        for _ in range(repeats):
             check_records(batch, check_produced(batch, records, NOW_MS), records, NOW_MS)
 
-    took = seconds(lambda: [check_produced(batch, header, NOW_MS) for _ in range(times)])
-    yield f"batch.validation=header, {what}", took / times * 1e6, "µs"
-    yield f"batch.validation=records, {what}", seconds(check_every_record) / times * 1e6, "µs"
+    took = seconds(lambda: [check_produced(batch, header, NOW_MS) for _ in range(repeats)])
+    yield f"batch.validation=header, {what}", took / repeats * 1e6, "µs"
+    yield f"batch.validation=records, {what}", seconds(check_every_record) / repeats * 1e6, "µs"
 
 
 def _checksum(size: int) -> Iterator[tuple[str, float, str]]:
     data = memoryview(bytearray(size))
-    times = (64 << 20) // size
-    took = seconds(lambda: [crc32c(data) for _ in range(times)])
-    yield f"CRC-32C, {size} B", times * size / took / 1e9, "GB/s"
+    repeats = (64 << 20) // size
+    took = seconds(lambda: [crc32c(data) for _ in range(repeats)])
+    yield f"CRC-32C, {size} B", repeats * size / took / 1e9, "GB/s"
 
 
 def _decoders(headers: int) -> Iterator[tuple[str, float, str]]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kraftlog.raft.core import RaftCore
     from kraftlog.simulator.process import Replica
 
+#: The seeds of each scenario.
 SEEDS = 20
 #: The recorded seeds of each scenario, and the rounds of replaying them, of which the best counts.
 RECORDED_SEEDS = 3
@@ -106,6 +107,7 @@ def quorum_of(recordings: Sequence[Recording]) -> list[RaftCore]:
 
 def cases() -> Iterator[tuple[str, float, str]]:
     """The name, value and unit of each figure."""
+    # The mixture runs three times with the same seeds, for a longer measurement.
     for what, scenarios in (("Kafka's seven scenarios", KAFKA_MIX), ("mixture", ("mixture",) * 3)):
         yield from world_cases(what, scenarios)
         yield from core_cases(what, scenarios)
@@ -129,10 +131,10 @@ def world_cases(what: str, scenarios: Sequence[str]) -> Iterator[tuple[str, floa
 def core_cases(what: str, scenarios: Sequence[str]) -> Iterator[tuple[str, float, str]]:
     recordings = record_cores(scenarios)
     events = sum([len(recording.calls) for recording in recordings])
-    around = best_seconds(lambda: play(scenarios, RECORDED_SEEDS))
+    whole = best_seconds(lambda: play(scenarios, RECORDED_SEEDS))
     yield (
         f"{what}: one event of a Raft core, its surroundings included",
-        1e6 * around / events,
+        1e6 * whole / events,
         "µs",
     )
     alone = best_seconds(lambda: [recording.play() for recording in recordings])

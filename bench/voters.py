@@ -19,7 +19,15 @@ from typing import TYPE_CHECKING
 from tests.client.waiting import until
 from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum
 
-from bench.quorum import TOPIC, ChangeClient, change, commit_times_ms, create_topic, frame_of
+from bench.quorum import (
+    TOPIC,
+    TOPIC_RESOURCE,
+    ChangeClient,
+    change,
+    commit_times_ms,
+    create_topic,
+    frame_of,
+)
 from kraftlog import Client
 from kraftlog.node.quorum.snapshotter import BYTES_KEY
 from kraftlog.wire.apis import ApiKey
@@ -101,8 +109,8 @@ def times_while_moving(
     address: str, there: Sequence[int], back: Sequence[int]
 ) -> tuple[list[float], list[float]]:
     """The latencies of sequential changes while the voters move; the seconds of each move."""
-    to = [",".join(map(str, each)) for each in (there, back)]
-    command = [sys.executable, "-m", "bench.voters", address, *to]
+    targets = [",".join(map(str, voters)) for voters in (there, back)]
+    command = [sys.executable, "-m", "bench.voters", address, *targets]
     times: list[float] = []
     with (
         subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as mover,
@@ -126,18 +134,18 @@ def move_back_and_forth(address: str, targets: Sequence[Sequence[int]]) -> None:
     with Client(address, timeout_s=TIMEOUT_S) as client:
         print("begins", flush=True)
         for _ in range(MOVES // 2):
-            for each in targets:
+            for voters in targets:
                 begin = time.perf_counter()
-                client.reassign_voters(each)
-                await_voters(client, each)
+                client.reassign_voters(voters)
+                await_voters(client, voters)
                 print(time.perf_counter() - begin, flush=True)
 
 
 def await_voters(client: Client, targets: Sequence[int]) -> None:
     deadline = time.perf_counter() + TIMEOUT_S
     while time.perf_counter() < deadline:
-        found = client.describe_quorum()
-        if found.targets is None and {each.id for each in found.voters} == {*targets}:
+        quorum = client.describe_quorum()
+        if quorum.targets is None and {each.id for each in quorum.voters} == {*targets}:
             return
         time.sleep(POLL_INTERVAL_S)
     raise TimeoutError(f"the voters are not {targets} after {TIMEOUT_S} s")
@@ -180,22 +188,22 @@ def write_log(quorum: Quorum) -> int:
 
 def changes_of_all(number: int) -> bytes:
     """An IncrementalAlterConfigs request that changes a config of every topic."""
-    replicas = ",".join([f"{number + each}:{each}" for each in range(REPLICAS)])
+    replicas = ",".join([f"{number + index}:{index}" for index in range(REPLICAS)])
     config = configs.AlterableConfig(
         name="leader.replication.throttled.replicas", config_operation=0, value=replicas
     )
     resources = [
         configs.AlterConfigsResource(
-            resource_type=2, resource_name=f"{TOPIC}-{each}", configs=[config]
+            resource_type=TOPIC_RESOURCE, resource_name=f"{TOPIC}-{index}", configs=[config]
         )
-        for each in range(TOPICS)
+        for index in range(TOPICS)
     ]
     request = configs.IncrementalAlterConfigsRequest(resources=resources, validate_only=False)
     return frame_of(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)
 
 
 def log_bytes(quorum: Quorum) -> int:
-    """The size of the segments of the first controller, which may have some reserved space."""
+    """The size of the first controller's segments, which may include preallocated space."""
     folder = Path(quorum.data(CONTROLLERS[0])) / "__cluster_metadata-0"
     return sum(file.stat().st_size for file in folder.glob("*.log"))
 

@@ -17,7 +17,7 @@ from tests.interop.kafka_jars import kafka_libs, require_java
 
 from bench.beside import latency, lifetime, machine, quorum, throughput
 from bench.beside.figures import FOLDER, Result, stored_result
-from bench.beside.page import PICTURE, TITLE, part, tables
+from bench.beside.page import PICTURE, TITLE, section_text, tables
 from bench.beside.picture import picture
 from bench.beside.plan import QUICK, Plan
 from bench.beside.programs import LIBRARIES, program
@@ -125,11 +125,11 @@ def results_in(folder: str) -> dict[str, Result]:
     return {case: result for case, result in found.items() if result}
 
 
-def write_page(results: str, docs: str) -> None:
+def write_page(results_folder: str, docs_folder: str) -> None:
     """Write the section of the page and the picture from stored results."""
-    found = results_in(results)
-    path = os.path.join(docs, "performance.md")
-    write_section(TITLE, part(found), path)
-    with open(os.path.join(docs, PICTURE), "w", encoding="utf-8") as file:
-        file.write(picture(found))
+    results = results_in(results_folder)
+    path = os.path.join(docs_folder, "performance.md")
+    write_section(TITLE, section_text(results), path)
+    with open(os.path.join(docs_folder, PICTURE), "w", encoding="utf-8") as file:
+        file.write(picture(results))
     print(f"written: {os.path.relpath(path)}, {PICTURE}")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bench.beside.figures import Result
     from bench.beside.peers import Peer
     from bench.beside.plan import Plan
-    from bench.beside.programs import Probed
+    from bench.beside.programs import ProbeResult
 
 SEND_INTERVAL_S = 0.01
 TOPIC = "latency"
@@ -66,9 +66,9 @@ def synchronous(peers: Sequence[Peer], plan: Plan, folder: str, result: Result) 
     )
     count = plan.count(2000, minimum=200)
 
-    def one_by_one(peer: Peer) -> Probed:
-        probe(peer.port, frames, error_position, folder, width=1, count=200)
-        return probe(peer.port, frames, error_position, folder, width=1, count=count)
+    def one_by_one(peer: Peer) -> ProbeResult:
+        probe(peer.port, frames, error_position, folder, connections=1, count=200)
+        return probe(peer.port, frames, error_position, folder, connections=1, count=count)
 
     for peer in in_turns(peers, plan.rounds):
         probed = one_by_one(peer)
@@ -106,7 +106,7 @@ def end_to_end_ms(port: int, topic: str, count: int, acks: int = 1) -> list[floa
             consumer.receive(frame_client.deadline())
             times.append((time.perf_counter() - start) * 1000)
             producer.receive(frame_client.deadline())
-    return times[count // 10 :]
+    return times[count // 10 :]  # without the first tenth, which warms up
 
 
 def administration(
@@ -127,7 +127,7 @@ def administration(
         times = creation_times_ms(peer.port, name, plan.count(30, minimum=5))
         result.add(f"{section}.create", peer.name, median(times))
         count = plan.count(100, minimum=20)
-        probed = probe(peer.port, frames, error_position, folder, width=1, count=count)
+        probed = probe(peer.port, frames, error_position, folder, connections=1, count=count)
         result.add(f"{section}.commit", peer.name, probed.p50)
 
 

@@ -49,15 +49,15 @@ def rss_mb(pid: int) -> float:
 
 def process_tree(pid: int) -> list[int]:
     """The process and its running descendants."""
-    found = [pid]
-    for each in found:
+    pids = [pid]
+    for each in pids:
         try:
             for thread in os.listdir(f"/proc/{each}/task"):
                 with open(f"/proc/{each}/task/{thread}/children") as file:
-                    found += [int(child) for child in file.read().split()]
+                    pids += [int(child) for child in file.read().split()]
         except OSError:
             continue  # it has ended
-    return found
+    return pids
 
 
 def _cpu_of(pid: int) -> float:

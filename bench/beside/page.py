@@ -37,7 +37,7 @@ the same build may show either figure. So it is also measured with both on one c
 PICTURE = "beside-kafka.svg"
 
 
-def part(results: Mapping[str, Result]) -> str:
+def section_text(results: Mapping[str, Result]) -> str:
     """The whole section; it names the cases that have not been measured."""
     lines = [HEAD, f"![How many times better than Kafka, and the goals]({PICTURE})", ""]
     for case in SECTIONS:
@@ -52,17 +52,17 @@ def tables(result: Result) -> Iterator[str]:
     """The tables of one case."""
     for section in SECTIONS[result.case]:
         yield from (f"### {TITLES[section]}", "", *table(ROWS[section], result), "")
-        yield from clients(section, result)
+        yield from client_cpu(section, result)
 
 
 def table(rows: Sequence[Row], result: Result) -> Iterator[str]:
     """A line for each row with the figures to compare; a column for the bare server if measured."""
-    found = {row: result.medians(row.key) for row in rows}
-    with_bare = any(BARE in medians for medians in found.values())
+    medians_of = {row: result.medians(row.key) for row in rows}
+    with_bare = any(BARE in medians for medians in medians_of.values())
     columns = f"Kafka | kraftlog |{' bare server |' * with_bare} better | to reach"
     yield f"| | unit | {columns} | |"
     yield f"|---|---|{'---:|' * (4 + with_bare)}---|"
-    for row, medians in found.items():
+    for row, medians in medians_of.items():
         if is_comparable(row, medians):
             yield "| " + " | ".join(compared(row, medians, with_bare)) + " |"
 
@@ -106,14 +106,14 @@ def verdict(row: Row, kafka: float, better: float, bare: float | None = None) ->
     return f"{missing}; the bare server: {bare:.3g}×{room}"
 
 
-def clients(section: str, result: Result) -> Iterator[str]:
+def client_cpu(section: str, result: Result) -> Iterator[str]:
     """The CPU time of the clients, if measured."""
     words = []
     for row in ROWS[section]:
-        found = result.medians(row.clients)
-        if found:
+        medians = result.medians(row.clients)
+        if medians:
             figures = " / ".join(
-                [figure_text(found[peer]) for peer in (*PEERS, BARE) if peer in found]
+                [figure_text(medians[peer]) for peer in (*PEERS, BARE) if peer in medians]
             )
             words.append(f"{row.what.partition(':')[0]}: {figures} {row.unit}")
     if words:

@@ -87,19 +87,19 @@ class Peer:
                 self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env
             )
 
-    def stop(self, sent: signal.Signals = signal.SIGTERM) -> None:
+    def stop(self, stop_signal: signal.Signals = signal.SIGTERM) -> None:
         if self.process is None:
             return
         process, self.process = self.process, None
         if process.poll() is not None:
             return
-        process.send_signal(sent)
-        end = os.pidfd_open(process.pid)  # Popen.wait() with a timeout sleeps in steps of 50 ms
+        process.send_signal(stop_signal)
+        exit_fd = os.pidfd_open(process.pid)  # Popen.wait() with a timeout sleeps in steps of 50 ms
         try:
-            if not select.select([end], [], [], STOP_WITHIN_S)[0]:
+            if not select.select([exit_fd], [], [], STOP_WITHIN_S)[0]:
                 process.kill()
         finally:
-            os.close(end)
+            os.close(exit_fd)
         process.wait()
 
 

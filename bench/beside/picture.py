@@ -14,9 +14,11 @@ if TYPE_CHECKING:
 
     from bench.beside.figures import Result
 
+#: Widths of the columns for labels, bars and figures, in units of the picture (pixels).
 LABELS, SCALE, RIGHT = 440, 400, 165
+#: Heights of a bar's line, of a heading, and of the margins.
 LINE, HEADING, TOP, BOTTOM = 20, 34, 64, 30
-#: For light and dark backgrounds.
+#: For light and dark backgrounds; `even` is the line of 1×, as good as Kafka.
 STYLE = """
 .paper { fill: #ffffff; }
 text { font: 13px system-ui, sans-serif; fill: #1f2328; }
@@ -50,14 +52,14 @@ class Bar:
 
 
 def bars(section: str, result: Result) -> list[Bar]:
-    found = []
+    drawable = []
     for row in ROWS[section]:
         medians = result.medians(row.key)
         if medians.keys() >= {KAFKA, KRAFTLOG} and min(medians.values()) > 0:
             kafka = medians[KAFKA]
             better = row.times_better(kafka, medians[KRAFTLOG])
-            found.append(Bar(row.what, better, row.goal_times(kafka)))
-    return found
+            drawable.append(Bar(row.what, better, row.goal_times(kafka)))
+    return drawable
 
 
 def picture(results: Mapping[str, Result]) -> str:
@@ -84,18 +86,18 @@ def picture(results: Mapping[str, Result]) -> str:
         y += HEADING
         lines.append(text(LABELS - 8, y - 8, title, "heading", "end"))
         for bar in each:
-            lines += drawn(bar, y, low, high)
+            lines += bar_lines(bar, y, low, high)
             y += LINE
     return "\n".join([*lines, "</svg>", ""])
 
 
-def extent(found: list[Bar]) -> tuple[int, int]:
+def extent(all_bars: list[Bar]) -> tuple[int, int]:
     """The powers of ten that enclose all bars and marks."""
-    all_times = [1.0, 10.0, *(t for bar in found for t in (bar.times, bar.goal or 1.0))]
+    all_times = [1.0, 10.0, *(t for bar in all_bars for t in (bar.times, bar.goal or 1.0))]
     return math.floor(math.log10(min(all_times))), math.ceil(math.log10(max(all_times)))
 
 
-def place(times: float, low: int, high: int) -> float:
+def x_of(times: float, low: int, high: int) -> float:
     return LABELS + SCALE * (math.log10(times) - low) / (high - low)
 
 
@@ -112,15 +114,15 @@ def legend() -> Iterator[str]:
 
 def grid(low: int, high: int, height: int) -> Iterator[str]:
     for power in range(low, high + 1):
-        x = place(10.0**power, low, high)
+        x = x_of(10.0**power, low, high)
         kind = "even" if power == 0 else "grid"
         yield f'<line class="{kind}" x1="{x:.1f}" y1="{TOP - 8}" x2="{x:.1f}" y2="{height - 12}"/>'
         label = "1× Kafka" if power == 0 else f"{10.0**power:,g}×"
         yield text(x, TOP - 14, label, "small", "middle")
 
 
-def drawn(bar: Bar, y: int, low: int, high: int) -> Iterator[str]:
-    ends = sorted((place(1, low, high), place(bar.times, low, high)))
+def bar_lines(bar: Bar, y: int, low: int, high: int) -> Iterator[str]:
+    ends = sorted((x_of(1, low, high), x_of(bar.times, low, high)))
     edge = LABELS + SCALE + RIGHT
     yield text(LABELS - 8, y + 12, bar.what, "", "end")
     yield (
@@ -129,7 +131,7 @@ def drawn(bar: Bar, y: int, low: int, high: int) -> Iterator[str]:
     )
     yield text(edge - 96, y + 12, f"{bar.times:.3g}×", "", "end")
     if bar.goal is not None:
-        x = place(bar.goal, low, high)
+        x = x_of(bar.goal, low, high)
         yield f'<line class="goal" x1="{x:.1f}" y1="{y - 1}" x2="{x:.1f}" y2="{y + LINE - 3}"/>'
         yield text(edge - 10, y + 12, f"goal {bar.goal:.3g}×", "small", "end")
 

@@ -17,7 +17,7 @@ RUN_SECONDS = 400
 
 
 @dataclass(frozen=True)
-class Probed:
+class ProbeResult:
     """A run of the probe: its duration, and the latency of each response."""
 
     seconds: float
@@ -60,7 +60,7 @@ def load(*arguments: object) -> tuple[int, float]:
     return int(count), float(seconds)
 
 
-def consumed(*arguments: object) -> tuple[int, float, set[int]]:
+def load_from_brokers(*arguments: object) -> tuple[int, float, set[int]]:
     """Run load.c as a consumer; return also the ids of the brokers that sent the records."""
     count, seconds, *brokers = output([program("load"), "consume", *map(str, arguments)]).split()
     return int(count), float(seconds), {int(each) for each in brokers}
@@ -72,21 +72,21 @@ def probe(
     error_position: int,
     folder: str,
     *,
-    width: int,
+    connections: int,
     count: int,
     seconds: float = 60,
-) -> Probed:
-    """Run probe.c: `width` connections and `count` requests in total, or fewer in `seconds`."""
+) -> ProbeResult:
+    """Run probe.c: `count` requests in total on these connections, or fewer if `seconds` end."""
     path = os.path.join(folder, "frames")
     with open(path, "wb") as file:
         file.write(frames)
-    numbers = [str(each) for each in (width, count, seconds, error_position)]
+    numbers = [str(each) for each in (connections, count, seconds, error_position)]
     return parse_probe(output([program("probe"), str(port), path, *numbers]))
 
 
-def parse_probe(text: str) -> Probed:
+def parse_probe(text: str) -> ProbeResult:
     seconds, *microseconds = text.split()
-    return Probed(float(seconds), [float(each) / 1000 for each in microseconds])
+    return ProbeResult(float(seconds), [float(each) / 1000 for each in microseconds])
 
 
 def output(command: list[str]) -> str:

@@ -23,7 +23,7 @@ from bench.beside.peers import (
     running,
     write,
 )
-from bench.beside.programs import Probed, probe
+from bench.beside.programs import ProbeResult, probe
 from bench.beside.rows import KAFKA, PEERS
 from kraftlog.client.deadline import Deadline
 from kraftlog.errors import UnreachableError
@@ -36,9 +36,10 @@ if TYPE_CHECKING:
 CONTROLLERS = (1, 2, 3)
 BROKER = 4
 TOPIC = "quorum"
-WIDTH = 256
+#: Concurrent clients, one change in flight each.
+CLIENTS = 256
 ROUNDS = 3
-#: More changes than are possible in the time, which then is the limit.
+#: More changes than fit into the time, so that the time is the limit.
 UNLIMITED = 1_000_000
 FAILOVER_WITHIN_S = 60
 REST_S = 3
@@ -102,7 +103,7 @@ class Cluster:
 
 
 def quorum(plan: Plan, folder: str, result: Result) -> None:
-    """Measure one cluster after the other, as four idle JVMs would disturb the other one."""
+    """Measure one cluster after the other, as Kafka's four idle JVMs would disturb kraftlog."""
     rounds = min(plan.rounds, ROUNDS)
     for name in PEERS:
         cluster = Cluster(name, folder)
@@ -125,29 +126,31 @@ def warm(cluster: Cluster, plan: Plan, folder: str) -> None:
     end = time.perf_counter() + plan.warm_s
     while time.perf_counter() < end:
         for port in (cluster.port, cluster.leader().port):
-            probe_changes(port, folder, width=16, seconds=1)
+            probe_changes(port, folder, connections=16, seconds=1)
 
 
 def measure_commits(cluster: Cluster, plan: Plan, folder: str, result: Result) -> None:
     """Measure sequential and concurrent changes, sent to a broker and to the active controller."""
     ports = (("broker", cluster.port), ("leader", cluster.leader().port))
     for target, port in ports:
-        probe_changes(port, folder, width=1, count=20)
-        times = probe_changes(port, folder, width=1, count=plan.count(200))
-        many = probe_changes(port, folder, width=WIDTH, seconds=plan.commit_s)
-        result.add(f"quorum.{target}.p50", cluster.name, times.p50)
-        result.add(f"quorum.{target}.p99", cluster.name, times.p99)
-        result.add(f"quorum.{target}.rate", cluster.name, many.rate)
+        probe_changes(port, folder, connections=1, count=20)
+        sequential = probe_changes(port, folder, connections=1, count=plan.count(200))
+        concurrent = probe_changes(port, folder, connections=CLIENTS, seconds=plan.commit_s)
+        result.add(f"quorum.{target}.p50", cluster.name, sequential.p50)
+        result.add(f"quorum.{target}.p99", cluster.name, sequential.p99)
+        result.add(f"quorum.{target}.rate", cluster.name, concurrent.rate)
 
 
 def probe_changes(
-    port: int, folder: str, *, width: int, count: int = UNLIMITED, seconds: float = 60
-) -> Probed:
+    port: int, folder: str, *, connections: int, count: int = UNLIMITED, seconds: float = 60
+) -> ProbeResult:
     frames, error_position = (
         frame_client.change_frames(TOPIC),
         frame_client.change_error_position(TOPIC),
     )
-    return probe(port, frames, error_position, folder, width=width, count=count, seconds=seconds)
+    return probe(
+        port, frames, error_position, folder, connections=connections, count=count, seconds=seconds
+    )
 
 
 def kill_leader(cluster: Cluster, number: int) -> float:

@@ -56,9 +56,9 @@ def times(factor: float) -> Goal:
     return Goal(f"{factor:g}×", lambda _: factor, is_relative=True)
 
 
-def share(of_kafkas: float) -> Goal:
+def share(fraction: float) -> Goal:
     """At most this fraction of Kafka's figure in the same run."""
-    return Goal(f"{of_kafkas:g} of Kafka's", lambda _: 1 / of_kafkas, is_relative=True)
+    return Goal(f"{fraction:g} of Kafka's", lambda _: 1 / fraction, is_relative=True)
 
 
 def at_most(limit: float) -> Goal:
@@ -69,16 +69,18 @@ def at_least(rate: float) -> Goal:
     return Goal(f"≥ {rate:,.0f}", lambda kafka: rate / kafka)
 
 
-def load(key: str, what: str, rate: float, less_cpu: float | None) -> tuple[Row, Row]:
-    """Records per second, and the broker's CPU time."""
-    cost = times(less_cpu) if less_cpu else None
+def load(key: str, what: str, rate_times: float, cpu_times: float | None) -> tuple[Row, Row]:
+    """Records per second, and the broker's CPU time; the goals are factors to Kafka's figures."""
+    cost = times(cpu_times) if cpu_times else None
     return (
-        Row(f"{key}.rate", what, "records/s", times(rate), more_is_better=True),
+        Row(f"{key}.rate", what, "records/s", times(rate_times), more_is_better=True),
         Row(f"{key}.cpu", f"{what}: CPU of the broker", "s/GB", cost, clients=f"{key}.clients"),
     )
 
 
-def pair(key: str, what: str, unit: str, p50: Goal | None, p99: Goal | None) -> tuple[Row, Row]:
+def percentile_rows(
+    key: str, what: str, unit: str, p50: Goal | None, p99: Goal | None
+) -> tuple[Row, Row]:
     return (
         Row(f"{key}.p50", f"{what}, p50", unit, p50),
         Row(f"{key}.p99", f"{what}, p99", unit, p99),
@@ -98,7 +100,9 @@ def commits(key: str, where: str) -> tuple[Row, ...]:
     """Small metadata changes with three controllers."""
     what = f"256 clients at once, {where}"
     return (
-        *pair(f"quorum.{key}", f"metadata commit {where}", "ms", at_most(1.7), at_most(5)),
+        *percentile_rows(
+            f"quorum.{key}", f"metadata commit {where}", "ms", at_most(1.7), at_most(5)
+        ),
         Row(f"quorum.{key}.rate", what, "commits/s", at_least(6500), more_is_better=True),
     )
 
@@ -139,10 +143,12 @@ ROWS: dict[str, tuple[Row, ...]] = {
         *load("consume.100KiB", "consume 100 KiB", 2, 3),
     ),
     "latency": (
-        *pair("latency.sync", "one synchronous produce", "ms", share(0.6), share(0.6)),
+        *percentile_rows("latency.sync", "one synchronous produce", "ms", share(0.6), share(0.6)),
         Row("latency.together", "the same on one core with its client, p50", "ms"),
         Row("latency.apart", "the same on another core than its client, p50", "ms"),
-        *pair("latency.through", "end to end, 100 a second", "ms", share(0.8), share(0.8)),
+        *percentile_rows(
+            "latency.through", "end to end, 100 a second", "ms", share(0.8), share(0.8)
+        ),
         *new_group("latency"),
         Row("latency.create", "create topic, p50", "ms", at_most(3)),
         Row("latency.commit", "metadata commit, p50", "ms", at_most(1.5)),

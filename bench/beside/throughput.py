@@ -63,23 +63,23 @@ def produce(plan: Plan, folder: str, result: Result) -> None:
         peers = stack.enter_context(running(*all_nodes(folder)))
         warm(peers, plan)
 
-        def run_java(peer: Peer, each: Load, count: int) -> tuple[int, float]:
-            return produce_with_java(folder, peer, each, count)
+        def run_java(peer: Peer, workload: Load, count: int) -> tuple[int, float]:
+            return produce_with_java(folder, peer, workload, count)
 
-        for each in (*PRODUCE_LOADS, JAVA_LOAD):
+        for workload in (*PRODUCE_LOADS, JAVA_LOAD):
             for peer in peers:
-                create_topic(peer.port, f"produce.{each.name}")
-            if each is not JAVA_LOAD:  # each run of which starts a new JVM
-                warm_up_load(peers, each, plan, produce_load, seconds=0)
+                create_topic(peer.port, f"produce.{workload.name}")
+            if workload is not JAVA_LOAD:  # it starts a new JVM in each run
+                warm_up_load(peers, workload, plan, produce_load, seconds=0)
             if refill:
                 refill()
             measure_rounds(
                 "produce",
                 peers,
-                each,
+                workload,
                 plan,
                 result,
-                run_java if each is JAVA_LOAD else produce_load,
+                run_java if workload is JAVA_LOAD else produce_load,
             )
     # per request, as a request has one small record
     for cost in ("cpu", "clients"):
@@ -90,60 +90,67 @@ def produce(plan: Plan, folder: str, result: Result) -> None:
 def consume(plan: Plan, folder: str, result: Result) -> None:
     with running(*all_nodes(folder)) as peers:
         warm(peers, plan)
-        for each in CONSUME_LOADS:
+        for workload in CONSUME_LOADS:
             for peer in peers:
-                topic = f"consume.{each.name}"
+                topic = f"consume.{workload.name}"
                 create_topic(peer.port, topic)
-                produce_load(peer, each, count_of(each, plan), topic)
-            warm_up_load(peers, each, plan, consume_load, plan.warm_s / 3)
-            measure_rounds("consume", peers, each, plan, result, consume_load)
+                produce_load(peer, workload, count_of(workload, plan), topic)
+            warm_up_load(peers, workload, plan, consume_load, plan.warm_s / 3)
+            measure_rounds("consume", peers, workload, plan, result, consume_load)
 
 
 def all_nodes(folder: str) -> tuple[Peer, ...]:
     return kafka_node(folder), kraftlog_node(folder), bare_node(folder)
 
 
-def count_of(each: Load, plan: Plan) -> int:
-    return plan.count(each.count, minimum=1000 if each.size < 10_000 else 100)
+def count_of(workload: Load, plan: Plan) -> int:
+    return plan.count(workload.count, minimum=1000 if workload.size < 10_000 else 100)
 
 
 def warm_up_load(
-    peers: Sequence[Peer], each: Load, plan: Plan, run_load: RunLoad, seconds: float
+    peers: Sequence[Peer], workload: Load, plan: Plan, run_load: RunLoad, seconds: float
 ) -> None:
     """Run a load unmeasured for some seconds, at least once, for a JVM to compile its code."""
     for peer in peers:
         end = time.perf_counter() + seconds
-        run_load(peer, each, count_of(each, plan))
+        run_load(peer, workload, count_of(workload, plan))
         while time.perf_counter() < end:
-            run_load(peer, each, count_of(each, plan))
+            run_load(peer, workload, count_of(workload, plan))
 
 
 def measure_rounds(
-    case: str, peers: Sequence[Peer], each: Load, plan: Plan, result: Result, run_load: RunLoad
+    case: str, peers: Sequence[Peer], workload: Load, plan: Plan, result: Result, run_load: RunLoad
 ) -> None:
     """Measure the rate, and the CPU seconds per GB of broker and client, in alternating rounds."""
-    row = f"{case}.{each.name}"
-    count = count_of(each, plan)
-    size_gb = count * each.size / 1e9
-    for peer in in_turns(peers, min(plan.rounds, each.max_rounds)):
+    row = f"{case}.{workload.name}"
+    count = count_of(workload, plan)
+    size_gb = count * workload.size / 1e9
+    for peer in in_turns(peers, min(plan.rounds, workload.max_rounds)):
         brokers, clients = cpu_seconds(peer.pid), ended_cpu_seconds()
-        records, seconds = run_load(peer, each, count)
+        records, seconds = run_load(peer, workload, count)
         result.add(f"{row}.rate", peer.name, records / seconds)
         result.add(f"{row}.cpu", peer.name, (cpu_seconds(peer.pid) - brokers) / size_gb)
         result.add(f"{row}.clients", peer.name, (ended_cpu_seconds() - clients) / size_gb)
 
 
-def produce_load(peer: Peer, each: Load, count: int, topic: str = "") -> tuple[int, float]:
-    topic = topic or f"produce.{each.name}"
-    return load("produce", peer.address, topic, count, each.size, *each.settings)
+def produce_load(peer: Peer, workload: Load, count: int, topic: str = "") -> tuple[int, float]:
+    topic = topic or f"produce.{workload.name}"
+    return load("produce", peer.address, topic, count, workload.size, *workload.settings)
 
 
-def consume_load(peer: Peer, each: Load, count: int) -> tuple[int, float]:
-    return load("consume", peer.address, f"consume.{each.name}", count, *GREEDY)
+def consume_load(peer: Peer, workload: Load, count: int) -> tuple[int, float]:
+    return load("consume", peer.address, f"consume.{workload.name}", count, *GREEDY)
 
 
-def produce_with_java(folder: str, peer: Peer, each: Load, count: int) -> tuple[int, float]:
-    numbers = ["--num-records", str(count), "--record-size", str(each.size), "--throughput", "-1"]
-    where = ["--bootstrap-server", peer.address, "--topic", f"produce.{each.name}"]
+def produce_with_java(folder: str, peer: Peer, workload: Load, count: int) -> tuple[int, float]:
+    numbers = [
+        "--num-records",
+        str(count),
+        "--record-size",
+        str(workload.size),
+        "--throughput",
+        "-1",
+    ]
+    where = ["--bootstrap-server", peer.address, "--topic", f"produce.{workload.name}"]
     main = "org.apache.kafka.tools.ProducerPerformance"
     return parse_perf_test(output(java(folder, main, *where, *numbers)))

@@ -48,12 +48,12 @@ def changes(cluster: Cluster, plan: Plan, result: Result) -> None:
     cluster.create_topic(TOPIC)
     isr = IsrChanges(cluster, TOPIC)
     count = plan.count(CHANGES, minimum=5)
-    before = 0
+    previous_size = 0
     creation_times_ms(cluster, "first", 5)
     isr.shrink()
     for size in SIZES:
-        create_partitions(cluster, plan.count(size - before), prefix=f"with-{size}")
-        before = size
+        create_partitions(cluster, plan.count(size - previous_size), prefix=f"with-{size}")
+        previous_size = size
         key = f"cluster.changes.{size}"
 
         def measure(
@@ -66,7 +66,7 @@ def changes(cluster: Cluster, plan: Plan, result: Result) -> None:
             result.add(f"{key}.{what}.cpu", cluster.name, used_ms / count)
 
         measure("create", partial(creation_times_ms, cluster, f"one-{size}", count), count)
-        # the leader itself makes the ISR complete again: two changes
+        # Two changes each time, as the leader itself makes the ISR complete again.
         measure("isr", lambda: [isr.shrink() for _ in range(count)], 2 * count)
 
 
@@ -80,7 +80,7 @@ class IsrChanges:
         self.cluster = cluster
         self.topic = topic
         self.broker_epochs = broker_epochs(cluster)
-        #: The partition's epoch, as far as known: each change adds one, also those before these.
+        #: At most the partition's epoch, which each change of the partition increases by one.
         self.partition_epoch = 0
 
     def shrink(self) -> float:
@@ -108,7 +108,7 @@ class IsrChanges:
     def _commit(
         self, connection: Connection, leader: int, topic_id: bytes, changed: PartitionData
     ) -> float:
-        """Repeat the request until its partition epoch is the right one."""
+        """Repeat the request until its partition epoch is the current one; return milliseconds."""
         end = Deadline(frame_client.RESPONSE_TIMEOUT_S)
         while not end.is_over:
             partition = changed.replace(partition_epoch=self.partition_epoch)
@@ -123,7 +123,9 @@ class IsrChanges:
             assert isinstance(response, AlterPartitionResponse)
             assert response.error_code == 0, response
             code = response.topics[0].partitions[0].error_code
-            if code == ErrorCode.NOT_CONTROLLER:  # the leader's change has not come yet
+            if (
+                code == ErrorCode.NOT_CONTROLLER
+            ):  # our epoch is ahead: the leader's own change is not committed yet
                 time.sleep(RETRY_INTERVAL_S)
                 continue
             self.partition_epoch += 1

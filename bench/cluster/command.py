@@ -22,7 +22,7 @@ from bench.beside.programs import LIBRARIES, program
 from bench.beside.recycled import BEYOND_MB, ROOM_MB
 from bench.beside.rows import BARE, KAFKA
 from bench.cluster import failures, loads
-from bench.cluster.page import is_measured, part, table
+from bench.cluster.page import is_measured, section_text, table
 from bench.cluster.rows import ROWS, TITLE
 from bench.cluster.tasks import NEED_PROGRAMS, PEERS, TASKS, three_nodes
 from bench.page import PAGE, figure_text, section, write_section
@@ -103,11 +103,11 @@ def require(tasks: Sequence[str], peers: Sequence[str]) -> None:
 
 def require_space(folder: str, peers: Sequence[str], named: Sequence[str], plan: Plan) -> None:
     """Check that the disk has room for all files, because none is deleted before the end."""
-    each = [(peer, task) for peer in peers for task in tasks_of(peer, named)]
-    needed = sum([loads.written_bytes(task, plan) for _, task in each])
+    all_tasks = [task for peer in peers for task in tasks_of(peer, named)]
+    needed = sum([loads.written_bytes(task, plan) for task in all_tasks])
     if plan.with_recycling:
         needed += OVERHEAD_BYTES * len(peers)
-        needed += (ROOM_MB + BEYOND_MB) * machine.MB if "produce" in {it for _, it in each} else 0
+        needed += (ROOM_MB + BEYOND_MB) * machine.MB if "produce" in all_tasks else 0
     free = machine.free_bytes(folder)
     if free < needed:
         raise UnavailableError(
@@ -121,12 +121,12 @@ def run_tasks(peer: str, plan: Plan, results: Sequence[Result], folder: str) -> 
     waiting = list(results)
     succeeded = True
     while waiting:
-        make = TASKS[waiting[0].case].cluster
-        cluster = make(peer, tempfile.mkdtemp(prefix=f"{peer}-", dir=folder))
+        make_cluster = TASKS[waiting[0].case].cluster
+        cluster = make_cluster(peer, tempfile.mkdtemp(prefix=f"{peer}-", dir=folder))
         with cluster.running():
-            if make is three_nodes and peer != BARE:
+            if make_cluster is three_nodes and peer != BARE:
                 loads.warm(cluster, plan)
-            while waiting and TASKS[waiting[0].case].cluster is make:
+            while waiting and TASKS[waiting[0].case].cluster is make_cluster:
                 if not run_task(waiting.pop(0), cluster, plan):
                     succeeded = False
                     break
@@ -162,7 +162,7 @@ def run_task(result: Result, cluster: Cluster, plan: Plan) -> bool:
 
 def write_tables(results: Mapping[str, Result]) -> None:
     """Print the tables, and put them into the page in place of the earlier ones."""
-    write_section(TITLE, part(results, section(TITLE)))
+    write_section(TITLE, section_text(results, section(TITLE)))
     for result in results.values():
         if is_measured(result):
             print("\n".join(table(result)))

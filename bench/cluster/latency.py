@@ -15,7 +15,7 @@ from bench.cluster.nodes import try_to_create
 if TYPE_CHECKING:
     from bench.beside.figures import Result
     from bench.beside.plan import Plan
-    from bench.beside.programs import Probed
+    from bench.beside.programs import ProbeResult
     from bench.cluster.nodes import Cluster
 
 
@@ -36,11 +36,11 @@ def latency(cluster: Cluster, plan: Plan, result: Result) -> None:
         result.add("cluster.through.p99", cluster.name, percentile(times, 99))
 
 
-def produce_one_by_one(cluster: Cluster, topic: str, count: int) -> Probed:
+def produce_one_by_one(cluster: Cluster, topic: str, count: int) -> ProbeResult:
     frames = frame_client.produce_frames(topic, acks=-1)
     error_position = frame_client.produce_error_position(topic)
     port = cluster.leader_of(topic).port
-    return probe(port, frames, error_position, cluster.folder, width=1, count=count)
+    return probe(port, frames, error_position, cluster.folder, connections=1, count=count)
 
 
 def create(cluster: Cluster, plan: Plan, result: Result) -> None:

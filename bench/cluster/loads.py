@@ -7,7 +7,7 @@ import time
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from bench.beside.programs import consumed, load
+from bench.beside.programs import load, load_from_brokers
 from bench.beside.recycled import recycled_memory
 from bench.beside.rounds import BATCHED, GREEDY
 from bench.beside.throughput import KIB, Load
@@ -30,12 +30,12 @@ CONSUMED = Load("1KiB", KIB, 600_000, ACKS_ALL)
 
 def written_bytes(task: str, plan: Plan) -> int:
     """What a task writes to the disk for each peer, all replicas together."""
-    each = 0
+    one_replica = 0
     if task == "produce":
-        each = sum([plan.count(it.count) * it.size for it in LOADS]) * (1 + plan.rounds)
+        one_replica = sum([plan.count(it.count) * it.size for it in LOADS]) * (1 + plan.rounds)
     elif task == "consume":
-        each = plan.count(CONSUMED.count) * CONSUMED.size * 2
-    return each * len(IDS)
+        one_replica = plan.count(CONSUMED.count) * CONSUMED.size * 2
+    return one_replica * len(IDS)
 
 
 def warm(cluster: Cluster, plan: Plan) -> None:
@@ -45,8 +45,15 @@ def warm(cluster: Cluster, plan: Plan) -> None:
         cluster.create_topic("warm")
     number = 0
     while time.perf_counter() < end:
-        for each in LOADS:
-            load("produce", cluster.address, "warm", each.count // 20, each.size, *each.settings)
+        for workload in LOADS:
+            load(
+                "produce",
+                cluster.address,
+                "warm",
+                workload.count // 20,
+                workload.size,
+                *workload.settings,
+            )
         produce_one_by_one(cluster, "warm", 300)
         creation_times_ms(cluster, f"warm-{number}", 10)
         number += 1
@@ -54,27 +61,31 @@ def warm(cluster: Cluster, plan: Plan) -> None:
 
 def produce(cluster: Cluster, plan: Plan, result: Result) -> None:
     """Measure the rate, and the CPU seconds per GB of all nodes."""
-    # All peers use the same file: each of its own would take as much of the disk again.
+    # All peers use the same file: one file for each peer would take several times the space.
     shared = os.path.dirname(cluster.folder)
     held = recycled_memory(shared) if plan.with_recycling else nullcontext(lambda: None)
     with held as refill:
-        for each in LOADS:
-            topic = f"produce.{each.name}"
-            count = plan.count(each.count, minimum=200)
+        for workload in LOADS:
+            topic = f"produce.{workload.name}"
+            count = plan.count(workload.count, minimum=200)
             cluster.create_topic(topic)
-            load("produce", cluster.address, topic, count, each.size, *each.settings)
+            load("produce", cluster.address, topic, count, workload.size, *workload.settings)
             refill()
             for _ in range(plan.rounds):
                 os.sync()  # so that earlier data is not written out meanwhile
-                measure_load(cluster, each, topic, count, result)
+                measure_load(cluster, workload, topic, count, result)
 
 
-def measure_load(cluster: Cluster, each: Load, topic: str, count: int, result: Result) -> None:
-    key, size_gb = f"cluster.produce.{each.name}", count * each.size / 1e9
+def measure_load(cluster: Cluster, workload: Load, topic: str, count: int, result: Result) -> None:
+    key, size_gb = f"cluster.produce.{workload.name}", count * workload.size / 1e9
     nodes = cluster.cpu_seconds()
-    records, seconds = load("produce", cluster.address, topic, count, each.size, *each.settings)
+    records, seconds = load(
+        "produce", cluster.address, topic, count, workload.size, *workload.settings
+    )
     rate = records / seconds
-    result.add(f"{key}.rate", cluster.name, rate if each.size < KIB else rate * each.size / 1e6)
+    result.add(
+        f"{key}.rate", cluster.name, rate if workload.size < KIB else rate * workload.size / 1e6
+    )
     result.add(f"{key}.cpu", cluster.name, (cluster.cpu_seconds() - nodes) / size_gb)
 
 
@@ -88,12 +99,15 @@ def consume(cluster: Cluster, plan: Plan, result: Result) -> None:
         settings, senders = [*GREEDY], set(IDS)
         if name == "follower":
             leader = cluster.leader_of(topic)
-            senders = {max(each for each, node in cluster.nodes.items() if node is not leader)}
+            senders = {
+                max(node_id for node_id, node in cluster.nodes.items() if node is not leader)
+            }
             settings.append(f"client.rack={rack_of(*senders)}")
-        consumed(cluster.address, topic, count, *settings)  # so that a JVM compiles its code
+        # once unmeasured, so that a JVM compiles its code
+        load_from_brokers(cluster.address, topic, count, *settings)
         for _ in range(plan.rounds):
             nodes = cluster.cpu_seconds()
-            records, seconds, brokers = consumed(cluster.address, topic, count, *settings)
+            records, seconds, brokers = load_from_brokers(cluster.address, topic, count, *settings)
             assert brokers == senders, f"{topic}: records came from {brokers}, not from {senders}"
             size_gb, key = count * CONSUMED.size / 1e9, f"cluster.consume.{name}"
             rate = records * CONSUMED.size / 1e6 / seconds

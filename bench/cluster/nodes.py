@@ -196,17 +196,19 @@ def has_full_isr(partition: MetadataResponsePartition) -> bool:
 
 
 def wait_until(
-    port: int, holds: Callable[[Connection], bool], every_s: float = frame_client.RETRY_INTERVAL_S
+    port: int,
+    is_met: Callable[[Connection], bool],
+    interval_s: float = frame_client.RETRY_INTERVAL_S,
 ) -> None:
-    """Call `holds` with a connection to the node until it is true; reconnect after a failure."""
+    """Call `is_met` with a connection to the node until it is true; reconnect after a failure."""
     end = Deadline(TIMEOUT_S)
     while not end.is_over:
         try:
             with closing(frame_client.connect(port)) as connection:
                 while not end.is_over:
-                    if holds(connection):
+                    if is_met(connection):
                         return
-                    time.sleep(every_s)
+                    time.sleep(interval_s)
         except UnreachableError:
             time.sleep(frame_client.RETRY_INTERVAL_S)
     raise TimeoutError(f"127.0.0.1:{port}: the condition is not met after {TIMEOUT_S} s")
@@ -215,29 +217,30 @@ def wait_until(
 def wait_until_each(
     port: int,
     topics: Sequence[str],
-    holds: Callable[[MetadataResponsePartition], bool],
-    every_s: float = 0.01,
+    is_met: Callable[[MetadataResponsePartition], bool],
+    interval_s: float = 0.01,
 ) -> None:
     """Wait until all partitions of the topics satisfy a condition in the Metadata of a node.
 
-    Only the first topic is requested until it does, then all others, so that requests cost little.
+    Only the first topic is requested until its partitions do, then all others, so that requests
+    cost little.
     """
     waiting = list(topics)
     width = 1
 
-    def all_hold(connection: Connection) -> bool:
+    def all_meet(connection: Connection) -> bool:
         nonlocal waiting, width
         response = metadata(connection, *waiting[:width])
         done = {
             topic.name
             for topic in response.topics
-            if topic.error_code == 0 and topic.partitions and all(map(holds, topic.partitions))
+            if topic.error_code == 0 and topic.partitions and all(map(is_met, topic.partitions))
         }
         waiting = [name for name in waiting if name not in done]
         width = len(waiting) if done else 1
         return not waiting
 
     try:
-        wait_until(port, all_hold, every_s)
+        wait_until(port, all_meet, interval_s)
     except TimeoutError as error:
         raise TimeoutError(f"{error}: {len(waiting)} topics, the first is {waiting[0]}") from None

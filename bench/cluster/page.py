@@ -32,15 +32,15 @@ this machine allow.
 """
 
 
-def part(results: Mapping[str, Result], old: str) -> str:
+def section_text(results: Mapping[str, Result], old: str) -> str:
     """The whole section: new tables, tables of the old section, or what is not measured."""
-    parts = [HEAD]
+    tables = [HEAD]
     for task in ROWS:
         if task in results and is_measured(results[task]):
-            parts.append("\n".join(table(results[task])))
+            tables.append("\n".join(table(results[task])))
         else:
-            parts.append(old_table(task, old) or f"{heading(task)}\n\n{not_measured(task)}")
-    return "\n\n".join([each.rstrip("\n") for each in parts]) + "\n"
+            tables.append(old_table(task, old) or f"{heading(task)}\n\n{not_measured(task)}")
+    return "\n\n".join([each.rstrip("\n") for each in tables]) + "\n"
 
 
 def is_measured(result: Result) -> bool:
@@ -67,5 +67,5 @@ def not_measured(task: str) -> str:
 
 def old_table(task: str, old: str) -> str:
     """The table of a task in the section of an earlier run, or nothing."""
-    found = re.search(rf"^{re.escape(heading(task))}$.*?(?=^##|\Z)", old, re.MULTILINE | re.DOTALL)
-    return found.group() if found else ""
+    match = re.search(rf"^{re.escape(heading(task))}$.*?(?=^##|\Z)", old, re.MULTILINE | re.DOTALL)
+    return match.group() if match else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.beside.rows import Goal, Row, at_most, pair, share, times
+from bench.beside.rows import Goal, Row, at_most, percentile_rows, share, times
 
 TITLE = "Three nodes beside three of Apache Kafka"
 
@@ -71,8 +71,10 @@ ROWS: dict[str, tuple[Row, ...]] = {
         *produce_rows("100KiB", "100 KiB", 4),
     ),
     "latency": (
-        *pair("cluster.sync", "synchronous produce, acks=all", "ms", at_most(0.6), at_most(3)),
-        *pair(
+        *percentile_rows(
+            "cluster.sync", "synchronous produce, acks=all", "ms", at_most(0.6), at_most(3)
+        ),
+        *percentile_rows(
             "cluster.through",
             "producer to consumer, acks=all, 100 messages a second",
             "ms",
@@ -84,7 +86,7 @@ ROWS: dict[str, tuple[Row, ...]] = {
         *consume_rows("leaders", "3 partitions with 3 leaders"),
         *consume_rows("follower", "the nearest follower (client.rack)"),
     ),
-    "create": pair("cluster.create", "create a topic", "ms", at_most(4), at_most(10)),
+    "create": percentile_rows("cluster.create", "create a topic", "ms", at_most(4), at_most(10)),
     "partitions": (
         seconds("created.acked", "create 10,000 partitions: acknowledged", at_most(2)),
         seconds("created.full", "create 10,000 partitions: all in sync on every node", at_most(8)),

@@ -31,6 +31,7 @@ def three_nodes(peer: str, folder: str) -> Cluster:
 
 
 def new_three_nodes(peer: str, folder: str) -> Cluster:
+    """A function of its own, so that its task does not share the cluster of earlier tasks."""
     return three_nodes(peer, folder)
 
 

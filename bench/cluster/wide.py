@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kraftlog.client.connection import Connection
 
 PARTITIONS, PER_TOPIC = 100_000, 1_000
+#: Idle: at most this share of one core, for this long; and how long to wait for that.
 IDLE_PERCENT, IDLE_FOR_S, IDLE_WITHIN_S = 5, 1, 240
 
 
@@ -65,7 +66,7 @@ def create_partitions(cluster: Cluster, partitions: int, prefix: str = "wide") -
 
 
 def wait_until_idle(cluster: Cluster) -> None:
-    """Wait until all nodes together use little CPU, as they create folders half a second late."""
+    """Wait until all nodes together use little CPU: they create the folders of new logs later."""
     end = Deadline(IDLE_WITHIN_S)
     while not end.is_over:
         before = cluster.cpu_seconds()

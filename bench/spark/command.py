@@ -17,7 +17,7 @@ from tests.interop.spark_jars import connector_jars
 from bench.beside import machine
 from bench.beside.peers import kraftlog_node, running
 from bench.page import PAGE, figure_text, write_section
-from bench.spark.page import TITLE, Figure, part
+from bench.spark.page import TITLE, Figure, section_text
 from bench.spark.tasks import CONNECTOR, OURS, TASKS, Bench
 from bench.spark.topic import fill
 
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
     print(f"== {TITLE} (machine {machine.idle_percent():.0f} % idle)", flush=True)
     figures = measure(tasks, jars, is_quick=options.quick)
     if not options.quick and not options.tasks:
-        write_section(TITLE, part(figures))
+        write_section(TITLE, section_text(figures))
         print(f"written: {os.path.relpath(PAGE)}")
     return 0
 
@@ -56,7 +56,7 @@ def measure(tasks: Sequence[str], jars: Sequence[str], *, is_quick: bool) -> dic
     """The figures of each task; the formats take turns, and the first turn only warms up."""
     from kraftlog.spark.session import spark_session
 
-    found = {task: Figure() for task in tasks}
+    figures = {task: Figure() for task in tasks}
     with ExitStack() as stack:
         folder = stack.enter_context(
             tempfile.TemporaryDirectory(prefix="spark-", ignore_cleanup_errors=True)
@@ -67,12 +67,12 @@ def measure(tasks: Sequence[str], jars: Sequence[str], *, is_quick: bool) -> dic
         spark = spark_session("bench", master="local[2]", settings=settings)
         stack.callback(spark.stop)
         bench = Bench(spark, node.address, TOPIC, records, folder)
-        for task, figure in found.items():
+        for task, figure in figures.items():
             for number in range(2 if is_quick else ROUNDS + 1):
                 for source in TASKS[task].formats:
                     _measure(task, source, bench, figure if number else Figure(), node.pid)
             _print_figures(task, figure)
-    return found
+    return figures
 
 
 def _measure(task: str, source: str, bench: Bench, figure: Figure, node: int) -> None:

@@ -30,7 +30,7 @@ class Figure:
     cpu: dict[str, list[float]] = field(default_factory=dict)
 
 
-def part(figures: Mapping[str, Figure]) -> str:
+def section_text(figures: Mapping[str, Figure]) -> str:
     lines = [
         f"## {TITLE} (`python -m bench spark`)",
         "",

@@ -16,6 +16,7 @@ from bench.cluster.bare import FOLLOWERS, BareCluster
 
 from kraftlog.client.deadline import Deadline
 from kraftlog.errors import UnreachableError
+from kraftlog.records.header import LENGTH_OVERHEAD
 from kraftlog.records.walk import walk
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 TOPIC = "any"
 EARLIEST, LATEST = -2, -1
-#: More than the server receives at once.
+#: Bytes of a record; more than the server receives at once.
 LARGE = 3_000_000
 
 
@@ -70,35 +71,35 @@ def replicated(tmp_path: Path) -> Iterator[BareCluster]:
         pytest.skip(f"the bare server: {complaint}")
 
 
-def put(connection: Connection, size: int = 100, version: int | None = None) -> int:
+def produce(connection: Connection, size: int = 100, version: int | None = None) -> int:
     """Produce a batch of one record; return its offset."""
-    answer = connection.call(
+    response = connection.call(
         frame_client.produce_request(TOPIC, size), frame_client.deadline(), version
     )
-    assert isinstance(answer, ProduceResponse)
-    [[partition]] = [topic.partition_responses for topic in answer.responses]
+    assert isinstance(response, ProduceResponse)
+    [[partition]] = [topic.partition_responses for topic in response.responses]
     assert partition.error_code == 0
     return partition.base_offset
 
 
-def fetched(answer: object) -> list[tuple[int, int]]:
-    """Offset and size of each batch in a response."""
-    assert isinstance(answer, FetchResponse)
-    [[partition]] = [topic.partitions for topic in answer.responses]
+def batches_of(response: object) -> list[tuple[int, int]]:
+    """Offset and length field of each batch in a response."""
+    assert isinstance(response, FetchResponse)
+    [[partition]] = [topic.partitions for topic in response.responses]
     assert partition.error_code == 0
     return [(fields[0], fields[1]) for _, fields in walk(bytes(partition.records or b""))]
 
 
-def fetch(connection: Connection, offset: int, most: int = 1 << 30) -> list[tuple[int, int]]:
-    part = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=most)
+def fetch(connection: Connection, offset: int, max_bytes: int = 1 << 30) -> list[tuple[int, int]]:
+    part = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=max_bytes)
     topics = [FetchTopic(topic=TOPIC, partitions=[part])]
     request = FetchRequest(max_wait_ms=0, min_bytes=1, topics=topics)
-    return fetched(connection.call(request, frame_client.deadline()))
+    return batches_of(connection.call(request, frame_client.deadline()))
 
 
 @pytest.mark.parametrize("version", [7, 9])
 def test_produced_batches_are_fetched(connection: Connection, version: int) -> None:
-    assert [put(connection, size, version) for size in (1, LARGE, 100)] == [0, 1, 2]
+    assert [produce(connection, size, version) for size in (1, LARGE, 100)] == [0, 1, 2]
     sizes = dict(fetch(connection, 0))
     assert list(sizes) == [0, 1, 2]
     assert sizes[0] < sizes[2] < LARGE < sizes[1]
@@ -107,11 +108,11 @@ def test_produced_batches_are_fetched(connection: Connection, version: int) -> N
 
 def test_a_fetch_returns_complete_batches_and_at_least_one(connection: Connection) -> None:
     for _ in range(5):
-        put(connection)
-    size = 12 + fetch(connection, 0)[0][1]
-    assert [offset for offset, _ in fetch(connection, 1, most=1)] == [1]
-    assert [offset for offset, _ in fetch(connection, 1, most=3 * size - 1)] == [1, 2]
-    assert [offset for offset, _ in fetch(connection, 1, most=3 * size)] == [1, 2, 3]
+        produce(connection)
+    size = LENGTH_OVERHEAD + fetch(connection, 0)[0][1]
+    assert [offset for offset, _ in fetch(connection, 1, max_bytes=1)] == [1]
+    assert [offset for offset, _ in fetch(connection, 1, max_bytes=3 * size - 1)] == [1, 2]
+    assert [offset for offset, _ in fetch(connection, 1, max_bytes=3 * size)] == [1, 2, 3]
 
 
 def test_pipelined_requests_are_answered_in_order(connection: Connection) -> None:
@@ -119,63 +120,64 @@ def test_pipelined_requests_are_answered_in_order(connection: Connection) -> Non
         connection.send(frame_client.produce_request(TOPIC, 10), frame_client.deadline())
     offsets = []
     for _ in range(1200):
-        answer = connection.receive(frame_client.deadline())
-        assert isinstance(answer, ProduceResponse)
-        offsets.append(answer.responses[0].partition_responses[0].base_offset)
+        response = connection.receive(frame_client.deadline())
+        assert isinstance(response, ProduceResponse)
+        offsets.append(response.responses[0].partition_responses[0].base_offset)
     assert offsets == list(range(1200))
     assert [offset for offset, _ in fetch(connection, 0)] == offsets
 
 
 def test_a_fetch_at_the_log_end_waits_for_a_batch(connection: Connection, port: int) -> None:
-    put(connection)
+    produce(connection)
     with closing(frame_client.connect(port)) as consumer:
         consumer.send(frame_client.fetch_request(TOPIC, 1), frame_client.deadline())
-        assert put(connection) == 1
-        assert [offset for offset, _ in fetched(consumer.receive(frame_client.deadline()))] == [1]
+        assert produce(connection) == 1
+        batches = batches_of(consumer.receive(frame_client.deadline()))
+        assert [offset for offset, _ in batches] == [1]
 
 
 def test_a_new_topic_is_empty(connection: Connection, port: int) -> None:
-    put(connection)
-    put(connection)
+    produce(connection)
+    produce(connection)
     assert [offset_of(connection, each) for each in (EARLIEST, LATEST)] == [0, 2]
     frame_client.create_topic(port, "another")
     assert [offset_of(connection, each) for each in (EARLIEST, LATEST)] == [0, 0]
-    assert put(connection) == 0
+    assert produce(connection) == 0
 
 
 def offset_of(connection: Connection, timestamp: int) -> int:
     part = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
     topics = [ListOffsetsTopic(name=TOPIC, partitions=[part])]
-    answer = connection.call(
+    response = connection.call(
         ListOffsetsRequest(replica_id=-1, topics=topics), frame_client.deadline()
     )
-    assert isinstance(answer, ListOffsetsResponse)
-    return answer.topics[0].partitions[0].offset
+    assert isinstance(response, ListOffsetsResponse)
+    return response.topics[0].partitions[0].offset
 
 
 def test_each_producer_gets_its_own_id(connection: Connection) -> None:
     request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
-    answers = [connection.call(request, frame_client.deadline()) for _ in range(2)]
-    ids = [each.producer_id for each in answers if isinstance(each, InitProducerIdResponse)]
+    responses = [connection.call(request, frame_client.deadline()) for _ in range(2)]
+    ids = [each.producer_id for each in responses if isinstance(each, InitProducerIdResponse)]
     assert len(set(ids)) == 2
 
 
 def test_a_partial_batch_is_discarded(connection: Connection, port: int) -> None:
-    put(connection)
-    whole = frame_client.frame(
+    produce(connection)
+    request = frame_client.frame(
         ApiKey.PRODUCE, frame_client.PRODUCE_VERSION, frame_client.produce_request(TOPIC, LARGE)
     )
     with socket.create_connection(("127.0.0.1", port)) as broken:
-        broken.sendall(whole[: LARGE // 2])
+        broken.sendall(request[: LARGE // 2])
         broken.shutdown(socket.SHUT_WR)
         assert broken.recv(1) == b""  # the server has closed the connection
-    assert put(connection) == 1
+    assert produce(connection) == 1
     assert [offset for offset, _ in fetch(connection, 0)] == [0, 1]
 
 
 def test_followers_have_what_is_acknowledged(replicated: BareCluster, tmp_path: Path) -> None:
     with closing(frame_client.connect(replicated.first.port)) as producer:
-        offsets = [put(producer, size) for size in (1, LARGE, 100)]
+        offsets = [produce(producer, size) for size in (1, LARGE, 100)]
     [leader] = [path.read_bytes() for path in tmp_path.glob("*/leader")]
     followers = [path.read_bytes() for path in tmp_path.glob("*/follower-*")]
     assert followers == [leader] * FOLLOWERS
@@ -199,7 +201,8 @@ def test_a_batch_waits_for_all_followers(replicated: BareCluster) -> None:
         assert select.select([producer, consumer], [], [], 0)[0] == []
         os.kill(slow, signal.SIGCONT)
         assert isinstance(producer.receive(frame_client.deadline()), ProduceResponse)
-        assert [offset for offset, _ in fetched(consumer.receive(frame_client.deadline()))] == [0]
+        batches = batches_of(consumer.receive(frame_client.deadline()))
+        assert [offset for offset, _ in batches] == [0]
 
 
 def test_an_unknown_request_closes_the_connection(connection: Connection, port: int) -> None:
@@ -210,4 +213,4 @@ def test_an_unknown_request_closes_the_connection(connection: Connection, port: 
             frame_client.ALTER_VERSION,
         )
     with closing(frame_client.connect(port)) as another:
-        assert put(another) == 0
+        assert produce(another) == 0

@@ -139,17 +139,17 @@ def test_every_row_has_one_key_and_every_section_a_case() -> None:
 
 
 def test_a_section_replaces_only_its_old_one() -> None:
-    part = page.part({"start": result_of("start", 6, 2)})
-    assert "| SIGTERM to exit | ms | 6 | 2 | 3× | ≤ 150 | reached |" in part
-    assert "2026-01-01 10:00:00 to 2026-01-01 10:05:00 UTC, 3 rounds" in part
-    assert "97 % idle" in part
-    assert "Not measured: `produce`." in part
+    section = page.section_text({"start": result_of("start", 6, 2)})
+    assert "| SIGTERM to exit | ms | 6 | 2 | 3× | ≤ 150 | reached |" in section
+    assert "2026-01-01 10:00:00 to 2026-01-01 10:05:00 UTC, 3 rounds" in section
+    assert "97 % idle" in section
+    assert "Not measured: `produce`." in section
     others = "# Performance\n\n## Wire\n\n| a |\n"
-    once = with_section(others, page.TITLE, part)
+    once = with_section(others, page.TITLE, section)
     assert once.startswith(others)
-    assert with_section(once, page.TITLE, part) == once
+    assert with_section(once, page.TITLE, section) == once
     followed = once + "\n## More\n\ntext\n"
-    changed = with_section(followed, page.TITLE, part.replace("3×", "4×"))
+    changed = with_section(followed, page.TITLE, section.replace("3×", "4×"))
     assert "3×" not in changed
     assert changed.endswith("\n\n## More\n\ntext\n")
 
@@ -178,9 +178,9 @@ def test_the_picture_has_a_bar_for_every_row_and_a_mark_for_every_goal() -> None
 
 
 def test_the_scale_includes_all_bars_and_goals() -> None:
-    found = [picture.Bar("a", 0.3, 200.0), picture.Bar("b", 3000.0, None)]
-    assert picture.extent(found) == (-1, 4)
-    assert [bar.kind for bar in found] == ["missed", "free"]
+    bars = [picture.Bar("a", 0.3, 200.0), picture.Bar("b", 3000.0, None)]
+    assert picture.extent(bars) == (-1, 4)
+    assert [bar.kind for bar in bars] == ["missed", "free"]
     assert picture.Bar("c", 2.0, 2.0).kind == "reached"
 
 
@@ -204,13 +204,13 @@ def kraftlog_at_rest(tmp_path: Path, name: str) -> Peer:
 @pytest.mark.parametrize("topic", ["a", "a-longer-name"])
 def test_the_position_of_the_error_code_is_found(topic: str) -> None:
     part = PartitionProduceResponse(index=0, error_code=73, base_offset=11)
-    answer = ProduceResponse(
+    response = ProduceResponse(
         responses=[TopicProduceResponse(name=topic, partition_responses=[part])]
     )
     version = frame_client.PRODUCE_VERSION
-    frame = b"".join(response_frame(APIS[ApiKey.PRODUCE], version, 1, answer))
-    at = 4 + frame_client.produce_error_position(topic)
-    assert frame[at : at + 2] == b"\0\x49"
+    frame = b"".join(response_frame(APIS[ApiKey.PRODUCE], version, 1, response))
+    position = 4 + frame_client.produce_error_position(topic)
+    assert frame[position : position + 2] == b"\0\x49"
 
 
 def test_kraftlog_is_measured_from_start_to_stop(tmp_path: Path) -> None:

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 def results() -> dict[str, Result]:
-    found = {}
+    results_by_task = {}
     for task, rows in ROWS.items():
-        found[task] = Result(task, "2026-01-01 10:00:00", "2026-01-01 10:05:00", 97.4)
+        results_by_task[task] = Result(task, "2026-01-01 10:00:00", "2026-01-01 10:05:00", 97.4)
         for row in rows:
-            found[task].add(row.key, KAFKA, 6)
-            found[task].add(row.key, KRAFTLOG, 2)
-    return found
+            results_by_task[task].add(row.key, KAFKA, 6)
+            results_by_task[task].add(row.key, KRAFTLOG, 2)
+    return results_by_task
 
 
 def test_every_task_has_a_title_and_rows_and_every_row_one_key() -> None:
@@ -38,51 +38,51 @@ def test_every_task_has_a_title_and_rows_and_every_row_one_key() -> None:
     assert len(set(TITLES.values())) == len(TITLES)
 
 
-def test_only_rows_of_tasks_that_leave_out_kafka_have_no_figure_of_it() -> None:
+def test_a_row_is_only_kraftlogs_if_its_task_runs_without_kafka() -> None:
     for task, rows in ROWS.items():
         lacks_kafka = KAFKA not in TASKS[task].peers
         assert [row.key for row in rows if row.only_kraftlog != lacks_kafka] == []
 
 
 def test_the_page_has_a_line_for_every_row() -> None:
-    lines = page.part(results(), "").splitlines()
+    lines = page.section_text(results(), "").splitlines()
     assert "| create a topic, p50 | ms | 6 | 2 | 3× | ≤ 4 | reached |" in lines
     rows = [line for line in lines if line.startswith("| ") and "---" not in line]
     heads = [line for line in lines if line.startswith("| | unit")]
     assert len(rows) == len(heads) + sum(map(len, ROWS.values()))
-    assert "Not measured" not in page.part(results(), "")
+    assert "Not measured" not in page.section_text(results(), "")
 
 
 def test_a_run_keeps_the_tables_of_tasks_that_it_has_not_measured() -> None:
-    old = page.part(results(), "")
-    found = {"kill": results()["kill"]}
+    old = page.section_text(results(), "")
+    measured = {"kill": results()["kill"]}
     for row in ROWS["kill"]:
-        found["kill"].figures[row.key][KRAFTLOG] = [3.0]
-    new = page.part(found, old)
-    assert new == page.part({**results(), **found}, "")
+        measured["kill"].figures[row.key][KRAFTLOG] = [3.0]
+    new = page.section_text(measured, old)
+    assert new == page.section_text({**results(), **measured}, "")
     assert [line for line in new.splitlines() if "| 6 | 3 | 2× |" in line] != []
-    assert page.part({}, new) == new
+    assert page.section_text({}, new) == new
 
 
 def test_a_failed_task_does_not_replace_its_table() -> None:
-    old = page.part(results(), "")
-    assert page.part({"kill": Result("kill")}, old) == old
+    old = page.section_text(results(), "")
+    assert page.section_text({"kill": Result("kill")}, old) == old
 
 
 def test_the_page_lists_tasks_that_were_not_measured() -> None:
-    found = results()
-    del found["kill"]
-    assert "Not measured: `python -m bench cluster kill`." in page.part(found, "")
+    without_kill = results()
+    del without_kill["kill"]
+    assert "Not measured: `python -m bench cluster kill`." in page.section_text(without_kill, "")
 
 
 def test_a_section_of_the_page_is_read_as_it_was_written(tmp_path: Path) -> None:
     path = tmp_path / "performance.md"
     assert section(TITLE, str(path)) == ""
-    part = page.part(results(), "")
+    text = page.section_text(results(), "")
     path.write_text(
-        with_section("# Performance\n\n## Wire\n\n| a |\n", TITLE, part) + "\n## More\n"
+        with_section("# Performance\n\n## Wire\n\n| a |\n", TITLE, text) + "\n## More\n"
     )
-    assert section(TITLE, str(path)).rstrip() == part.rstrip()
+    assert section(TITLE, str(path)).rstrip() == text.rstrip()
 
 
 def test_a_row_without_kafka_is_compared_with_its_goal_alone() -> None:
@@ -92,10 +92,10 @@ def test_a_row_without_kafka_is_compared_with_its_goal_alone() -> None:
         Row("c", "relative", "s", share(0.5), only_kraftlog=True),
         Row("d", "unknown", "s", at_most(3)),
     ]
-    found = Result("any")
+    result = Result("any")
     for row in rows:
-        found.add(row.key, KRAFTLOG, 2)
-    assert [line for line in table(rows, found) if "---" not in line][1:] == [
+        result.add(row.key, KRAFTLOG, 2)
+    assert [line for line in table(rows, result) if "---" not in line][1:] == [
         "| reached | s |  | 2 |  | ≤ 3 | reached |",
         "| missed | s |  | 2 |  | ≤ 1 | **missing 2×** |",
         "| relative | s |  | 2 |  | 0.5 of Kafka's |  |",
@@ -152,11 +152,13 @@ def test_after_a_failed_task_the_others_have_another_cluster(
     monkeypatch.setitem(TASKS, "latency", Task(fails))
     monkeypatch.setitem(TASKS, "consume", Task(works))
     monkeypatch.setitem(TASKS, "create", Task(works))
-    found = [Result(task) for task in ("latency", "consume", "create")]
-    assert not command.run_tasks(KRAFTLOG, command.QUICK, found, str(tmp_path))
-    assert [len(set(each)) for each in (used[:2], used[1:])] == [2, 1]
-    assert found[0].notes == ["**kraftlog: `latency` failed: TimeoutError.**"]
-    assert [each.notes for each in found[1:]] == [[], []]
+    task_results = [Result(task) for task in ("latency", "consume", "create")]
+    assert not command.run_tasks(KRAFTLOG, command.QUICK, task_results, str(tmp_path))
+    of_latency, of_consume, of_create = used
+    assert of_latency is not of_consume
+    assert of_consume is of_create
+    assert task_results[0].notes == ["**kraftlog: `latency` failed: TimeoutError.**"]
+    assert [each.notes for each in task_results[1:]] == [[], []]
     printed = capsys.readouterr().err
     assert all(f"kraftlog {node_id}: runs" in printed for node_id in (1, 2, 3))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench.spark.page import Figure, part, row
+from bench.spark.page import Figure, row, section_text
 from bench.spark.topic import PARTITIONS, RECORDS_PER_BATCH, VALUE, fill
 
 from kraftlog import Client
@@ -19,9 +19,9 @@ def test_the_topic_has_equal_partitions(our_node: str, named: Callable[[str], st
     assert count == PARTITIONS * RECORDS_PER_BATCH
     with (
         Client(our_node, timeout_s=LIMIT_S) as client,
-        client.consume(named("t"), "beginning", until_end=True) as found,
+        client.consume(named("t"), "beginning", until_end=True) as consumer,
     ):
-        records = [(each.partition, each.offset, each.value) for each in found]
+        records = [(record.partition, record.offset, record.value) for record in consumer]
     assert sorted(records) == [
         (partition, offset, VALUE)
         for partition in range(PARTITIONS)
@@ -37,4 +37,4 @@ def test_a_row_compares_medians() -> None:
     assert row("batch", figure) == "| batch read to noop | 200 | 2 | 400 | 1 | 2.0× | 1.6× | 2.5× |"
     only_kraftlog = Figure({"kraftlog": [400.0]}, {"kraftlog": [1.0]})
     assert row("batch", only_kraftlog) == "| batch read to noop |  |  | 400 | 1 |  | 1.6× | 2.5× |"
-    assert row("batch", figure) in part({"batch": figure}).splitlines()
+    assert row("batch", figure) in section_text({"batch": figure}).splitlines()

@@ -8,9 +8,9 @@
  * broker, FILE is append-only. Nothing is validated, indexed on disk or synced. A fetch at the end
  * waits for data without a timeout. An invalid request closes the connection.
  *
- * With FOLLOWERS it is the leader of so many processes of bare_follower.c, with replica ids from 0:
- * a batch is acknowledged, and sent to consumers, when all of them have fetched beyond it. Then no
- * topic can be created after the first batch, as the followers would keep the old ones.
+ * With FOLLOWERS it is the leader of that many processes of bare_follower.c, whose replica ids begin
+ * with 0: a batch is acknowledged, and sent to consumers, when all of them have fetched beyond it.
+ * Then no topic can be created after the first batch, as the followers would keep the old batches.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -42,7 +42,7 @@ static const struct served {
 enum { SERVED_COUNT = sizeof SERVED / sizeof *SERVED, PRODUCE_PLAIN = 7, PRODUCE_FLEXIBLE = 9 };
 
 /* Small enough that received data stays in the CPU cache until it is written. */
-enum { IN_SIZE = 1 << 20, OUT_SIZE = 1 << 18, MOST_NAME = 255, MOST_ANSWER = 1024 };
+enum { IN_SIZE = 1 << 20, OUT_SIZE = 1 << 18, MOST_NAME = 255, MOST_RESPONSE = 1024 };
 /* The size of a Produce request up to the header of its batch. */
 enum { HEAD_SIZE = 1024, BATCH_HEAD = 61, LAST_DELTA_AT = 23 };
 /* Writes to preallocated blocks take a third less time. */
@@ -64,8 +64,8 @@ struct connection {
   size_t filled;            /* bytes in `in` */
   size_t to_write, to_skip; /* of the current Produce request */
   size_t sent, ready, end;  /* in `out`: bytes after `ready` are sent once the batch is written */
-  size_t answer;            /* the start of the last response in `out` */
-  uint64_t gone;            /* bytes that were in `out` before its first one */
+  size_t response;           /* the start of the last response in `out` */
+  uint64_t dropped;         /* bytes sent and removed from the front of `out` so far */
   struct held held[MOST_HELD];
   unsigned first_held, held_count;
   off_t file_at;
@@ -110,35 +110,35 @@ static void fail(const char *what) {
 
 /* ---- reading requests ---- */
 
-static int64_t number(struct reader *it, int bytes) {
+static int64_t number(struct reader *r, int bytes) {
   uint64_t value = 0;
-  if (it->end - it->at < bytes) return it->is_bad = 1, 0;
-  for (int i = 0; i < bytes; i++) value = value << 8 | (uint8_t)*it->at++;
+  if (r->end - r->at < bytes) return r->is_bad = 1, 0;
+  for (int i = 0; i < bytes; i++) value = value << 8 | (uint8_t)*r->at++;
   int unused = 64 - 8 * bytes;
   return (int64_t)(value << unused) >> unused;
 }
 
-static int64_t varint(struct reader *it) {
+static int64_t varint(struct reader *r) {
   int64_t value = 0;
   for (int shift = 0; shift < 35; shift += 7) {
-    int64_t byte = number(it, 1);
+    int64_t byte = number(r, 1);
     value |= (byte & 0x7f) << shift;
     if (byte >= 0) return value;
   }
-  return it->is_bad = 1, 0;
+  return r->is_bad = 1, 0;
 }
 
 /* A length is a number, or in flexible versions a varint of length + 1; null is -1. */
-static int64_t length(struct reader *it, int bytes, int is_flexible) {
-  return is_flexible ? varint(it) - 1 : number(it, bytes);
+static int64_t length(struct reader *r, int bytes, int is_flexible) {
+  return is_flexible ? varint(r) - 1 : number(r, bytes);
 }
 
-static struct text string(struct reader *it, int is_flexible) {
-  int64_t size = length(it, 2, is_flexible);
+static struct text string(struct reader *r, int is_flexible) {
+  int64_t size = length(r, 2, is_flexible);
   if (size < 0) size = 0;
-  if (it->end - it->at < size || size > MOST_NAME) return it->is_bad = 1, (struct text){0};
-  struct text found = {it->at, size};
-  it->at += size;
+  if (r->end - r->at < size || size > MOST_NAME) return r->is_bad = 1, (struct text){0};
+  struct text found = {r->at, size};
+  r->at += size;
   return found;
 }
 
@@ -159,16 +159,16 @@ static void put_string(struct connection *c, struct text text, int is_flexible) 
   c->end += text.size;
 }
 
-static void begin_answer(struct connection *c, int correlation_id) {
-  c->answer = c->end;
+static void begin_response(struct connection *c, int correlation_id) {
+  c->response = c->end;
   put(c, 0, 4);
   put(c, correlation_id, 4);
 }
 
 /* Adds bytes of the file to the response. */
-static void end_answer(struct connection *c, size_t more) {
-  uint32_t size = htonl(c->end - c->answer - 4 + more);
-  memcpy(c->out + c->answer, &size, 4);
+static void end_response(struct connection *c, size_t more) {
+  uint32_t size = htonl(c->end - c->response - 4 + more);
+  memcpy(c->out + c->response, &size, 4);
 }
 
 /* ---- the log ---- */
@@ -206,7 +206,7 @@ static void add_piece(char *at, size_t size) {
 }
 
 /* Assigns the batch's offset and the new log end, which is valid once the batch is complete. */
-static void give_offset(char *batch, size_t size) {
+static void assign_offset(char *batch, size_t size) {
   uint32_t last_delta;
   memcpy(&last_delta, batch + LAST_DELTA_AT, 4);
   struct batch end = batches[batch_count];
@@ -233,27 +233,27 @@ static int64_t high_watermark(void) {
 static void hold(struct connection *c) {
   if (c->held_count == MOST_HELD) errno = ENOBUFS, fail("too many requests in flight");
   c->held[(c->first_held + c->held_count++) % MOST_HELD] =
-      (struct held){batches[batch_count].offset, c->gone + c->end};
+      (struct held){batches[batch_count].offset, c->dropped + c->end};
 }
 
-/* Whether a response no longer waits. */
-static int released(struct connection *c, int64_t up_to) {
-  int is_released = 0;
+/* Makes the responses up to this offset ready to be sent; returns whether there was one. */
+static int release(struct connection *c, int64_t up_to) {
+  int has_released = 0;
   for (; c->held_count && c->held[c->first_held].offset <= up_to; c->held_count--) {
-    c->ready = c->held[c->first_held].end - c->gone;
+    c->ready = c->held[c->first_held].end - c->dropped;
     c->first_held = (c->first_held + 1) % MOST_HELD;
-    is_released = 1;
+    has_released = 1;
   }
-  return is_released;
+  return has_released;
 }
 
 /* ---- requests ---- */
 
-static struct text topic_and_partition(struct reader *it, int is_flexible) {
-  length(it, 4, is_flexible);
-  struct text topic = string(it, is_flexible);
-  length(it, 4, is_flexible);
-  number(it, 4);
+static struct text topic_and_partition(struct reader *r, int is_flexible) {
+  length(r, 4, is_flexible);
+  struct text topic = string(r, is_flexible);
+  length(r, 4, is_flexible);
+  number(r, 4);
   return topic;
 }
 
@@ -266,25 +266,25 @@ static void put_topic_and_partition(struct connection *c, struct text topic, int
 }
 
 /* Reads the request up to its records, which are written as they arrive; prepares the response. */
-static void produce(struct connection *c, struct reader *it, int version, size_t rest) {
+static void produce(struct connection *c, struct reader *r, int version, size_t rest) {
   int flexible = version == PRODUCE_FLEXIBLE, is_known = flexible || version == PRODUCE_PLAIN;
-  const char *begin = it->at;
-  if (flexible) number(it, 1); /* no tags */
-  string(it, flexible);        /* no transaction */
-  int is_answered = number(it, 2) != 0;
-  number(it, 4);
-  struct text topic = topic_and_partition(it, flexible);
-  int64_t size = length(it, 4, flexible);
-  rest -= it->at - begin;
-  it->is_bad |= !is_known || !is_answered || size < BATCH_HEAD || size > (int64_t)rest;
-  it->is_bad |= it->end - it->at < BATCH_HEAD;
-  if (it->is_bad) return;
-  if (producing) errno = EBUSY, fail("two produce at once");
+  const char *begin = r->at;
+  if (flexible) number(r, 1); /* no tags */
+  string(r, flexible);        /* no transaction */
+  int wants_response = number(r, 2) != 0;
+  number(r, 4);
+  struct text topic = topic_and_partition(r, flexible);
+  int64_t size = length(r, 4, flexible);
+  rest -= r->at - begin;
+  r->is_bad |= !is_known || !wants_response || size < BATCH_HEAD || size > (int64_t)rest;
+  r->is_bad |= r->end - r->at < BATCH_HEAD;
+  if (r->is_bad) return;
+  if (producing) errno = EBUSY, fail("two connections produce at once");
   producing = c;
   c->to_write = size;
   c->to_skip = rest - size;
   int64_t offset = batches[batch_count].offset;
-  give_offset((char *)it->at, size);
+  assign_offset((char *)r->at, size);
   if (flexible) put(c, 0, 1);
   put_topic_and_partition(c, topic, flexible);
   put(c, offset, 8);
@@ -298,20 +298,20 @@ static void produce(struct connection *c, struct reader *it, int version, size_t
 
 /* As many complete batches as fit, at least one; no response at the end of the log, which for
  * consumers is what the followers have. */
-static size_t fetch(struct connection *c, struct reader *it) {
-  int64_t replica = number(it, 4);
-  number(it, 4);
-  number(it, 4);
-  int64_t most = number(it, 4);
-  number(it, 1);
-  struct text topic = topic_and_partition(it, 0);
-  int64_t offset = number(it, 8), most_here = number(it, 4);
-  if (most_here < most) most = most_here;
-  it->is_bad |= replica >= follower_count;
-  if (replica >= 0 && !it->is_bad) follower_ends[replica] = offset;
+static size_t fetch(struct connection *c, struct reader *r) {
+  int64_t replica = number(r, 4);
+  number(r, 4);
+  number(r, 4);
+  int64_t most = number(r, 4);
+  number(r, 1);
+  struct text topic = topic_and_partition(r, 0);
+  int64_t offset = number(r, 8), most_of_partition = number(r, 4);
+  if (most_of_partition < most) most = most_of_partition;
+  r->is_bad |= replica >= follower_count;
+  if (replica >= 0 && !r->is_bad) follower_ends[replica] = offset;
   int64_t log_end = replica < 0 ? high_watermark() : batches[batch_count].offset;
   c->waits = offset >= log_end;
-  if (c->waits || it->is_bad) return 0;
+  if (c->waits || r->is_bad) return 0;
   size_t first = 0, end = batch_count;
   while (end - first > 1) {
     size_t middle = (first + end) / 2;
@@ -333,16 +333,16 @@ static size_t fetch(struct connection *c, struct reader *it) {
   return c->file_left;
 }
 
-static void list_offsets(struct connection *c, struct reader *it) {
-  number(it, 4);
-  struct text topic = topic_and_partition(it, 0);
-  int is_beginning = number(it, 8) == -2;
+static void list_offsets(struct connection *c, struct reader *r) {
+  number(r, 4);
+  struct text topic = topic_and_partition(r, 0);
+  int is_beginning = number(r, 8) == -2;
   put_topic_and_partition(c, topic, 0);
   put(c, -1, 8);
   put(c, is_beginning ? 0 : batches[batch_count].offset, 8);
 }
 
-static void metadata(struct connection *c, struct reader *it) {
+static void metadata(struct connection *c, struct reader *r) {
   struct text host = {"127.0.0.1", 9};
   put(c, 0, 4);
   put(c, 1, 4); /* one broker, of id 0 */
@@ -352,11 +352,11 @@ static void metadata(struct connection *c, struct reader *it) {
   put(c, -1, 2); /* no rack */
   put(c, -1, 2); /* no cluster id */
   put(c, 0, 4);  /* controller id */
-  int count = number(it, 4) > 0; /* these clients request one topic or none */
+  int count = number(r, 4) > 0; /* these clients request one topic or none */
   put(c, count, 4);
   if (!count) return;
   put(c, 0, 2);
-  put_string(c, string(it, 0), 0);
+  put_string(c, string(r, 0), 0);
   put(c, 0, 1); /* not internal */
   put(c, 1, 4); /* one partition: no error, index 0, leader 0, replicas [0], ISR [0] */
   put(c, 0, 2);
@@ -367,21 +367,21 @@ static void metadata(struct connection *c, struct reader *it) {
 static void api_versions(struct connection *c) {
   put(c, 0, 2);
   put(c, SERVED_COUNT + 1, 1);
-  for (const struct served *it = SERVED; it < SERVED + SERVED_COUNT; it++) {
-    put(c, it->key, 2);
-    put(c, it->oldest, 2);
-    put(c, it->newest, 2);
+  for (const struct served *api = SERVED; api < SERVED + SERVED_COUNT; api++) {
+    put(c, api->key, 2);
+    put(c, api->oldest, 2);
+    put(c, api->newest, 2);
     put(c, 0, 1);
   }
   put(c, 0, 4 + 1);
 }
 
-static void create_topic(struct connection *c, struct reader *it) {
+static void create_topic(struct connection *c, struct reader *r) {
   empty_log();
-  number(it, 4);
+  number(r, 4);
   put(c, 0, 4);
   put(c, 1, 4);
-  put_string(c, string(it, 0), 0);
+  put_string(c, string(r, 0), 0);
   put(c, 0, 2);
   put(c, -1, 2); /* no message */
 }
@@ -395,28 +395,28 @@ static void init_producer_id(struct connection *c) {
 
 /* Handles the next request in the input. Returns the number of bytes used, 0 if it is incomplete,
  * or -1 if it is invalid. */
-static ssize_t took_request(struct connection *c, char *at, size_t size) {
-  struct reader it = {at, at + size, 0};
-  size_t whole = 4 + (uint32_t)number(&it, 4), more = 0;
+static ssize_t handle_request(struct connection *c, char *at, size_t size) {
+  struct reader r = {at, at + size, 0};
+  size_t whole = 4 + (uint32_t)number(&r, 4), more = 0;
   if (size < whole && size < HEAD_SIZE) return 0;
-  if (size > whole) it.end = at + whole;
-  int key = number(&it, 2), version = number(&it, 2), correlation_id = number(&it, 4);
-  string(&it, 0); /* client id */
+  if (size > whole) r.end = at + whole;
+  int key = number(&r, 2), version = number(&r, 2), correlation_id = number(&r, 4);
+  string(&r, 0); /* client id */
   if (key != PRODUCE && size < whole) return whole > IN_SIZE ? -1 : 0;
-  begin_answer(c, correlation_id);
-  if (key == PRODUCE) produce(c, &it, version, whole - (it.at - at));
-  else if (key == FETCH) more = fetch(c, &it);
-  else if (key == LIST_OFFSETS) list_offsets(c, &it);
-  else if (key == METADATA) metadata(c, &it);
+  begin_response(c, correlation_id);
+  if (key == PRODUCE) produce(c, &r, version, whole - (r.at - at));
+  else if (key == FETCH) more = fetch(c, &r);
+  else if (key == LIST_OFFSETS) list_offsets(c, &r);
+  else if (key == METADATA) metadata(c, &r);
   else if (key == API_VERSIONS && version >= 3) api_versions(c);
-  else if (key == CREATE_TOPICS) create_topic(c, &it);
+  else if (key == CREATE_TOPICS) create_topic(c, &r);
   else if (key == INIT_PRODUCER_ID) init_producer_id(c);
   else return -1;
-  if (it.is_bad) return -1;
-  if (c->waits) return c->end = c->answer, 0;
-  end_answer(c, more);
+  if (r.is_bad) return -1;
+  if (c->waits) return c->end = c->response, 0;
+  end_response(c, more);
   if (key != PRODUCE) c->ready = c->end;
-  return key == PRODUCE ? it.at - at : (ssize_t)whole;
+  return key == PRODUCE ? r.at - at : (ssize_t)whole;
 }
 
 /* ---- connections ---- */
@@ -435,14 +435,14 @@ static void take_piece(struct connection *c, char *at, size_t size) {
 
 /* Handles the input and writes its batches; returns 0 if it is invalid. It pauses while the file is
  * being sent, as the next response follows it. */
-static int took_input(struct connection *c) {
+static int handle_input(struct connection *c) {
   size_t used = 0;
   ssize_t size = 1;
   c->waits = 0;
-  while (size > 0 && used < c->filled && !c->file_left && c->end < OUT_SIZE - MOST_ANSWER) {
+  while (size > 0 && used < c->filled && !c->file_left && c->end < OUT_SIZE - MOST_RESPONSE) {
     size_t left = c->filled - used, coming = c->to_write + c->to_skip;
     if (coming) take_piece(c, c->in + used, size = left < coming ? left : coming);
-    else size = left < 4 ? 0 : took_request(c, c->in + used, left);
+    else size = left < 4 ? 0 : handle_request(c, c->in + used, left);
     if (size > 0) used += size;
   }
   write_pieces();
@@ -451,7 +451,7 @@ static int took_input(struct connection *c) {
 }
 
 /* Sends as much as the connection accepts; returns -1 if it is closed. */
-static int flushed(struct connection *c) {
+static int send_ready(struct connection *c) {
   while (c->sent < c->ready || c->file_left) {
     int more = c->file_left ? MSG_MORE : 0;
     ssize_t size = c->sent < c->ready
@@ -462,7 +462,7 @@ static int flushed(struct connection *c) {
     else c->file_left -= size;
   }
   memmove(c->out, c->out + c->sent, c->end -= c->sent);
-  c->gone += c->sent;
+  c->dropped += c->sent;
   c->ready -= c->sent;
   c->sent = 0;
   return 1;
@@ -487,7 +487,7 @@ static void serve(struct connection *c) {
   int is_sent;
   do {
     before = c->filled;
-    if (!took_input(c) || (is_sent = flushed(c)) < 0) return close_connection(c);
+    if (!handle_input(c) || (is_sent = send_ready(c)) < 0) return close_connection(c);
   } while (is_sent && c->filled && c->filled < before);
   watch(c, !is_sent ? EPOLLOUT : c->filled < IN_SIZE ? EPOLLIN : 0);
 }
@@ -501,14 +501,14 @@ static void wake_waiting(void) {
     acknowledged = high_watermark();
     for (int fd = 0; fd < MOST_CONNECTIONS; fd++) {
       struct connection *c = connections[fd];
-      if (c && (c->waits || released(c, acknowledged))) serve(c);
+      if (c && (c->waits || release(c, acknowledged))) serve(c);
     }
   }
 }
 
 static void turn(struct connection *c, uint32_t events) {
   if (events & EPOLLOUT) {
-    int is_sent = flushed(c);
+    int is_sent = send_ready(c);
     if (is_sent < 0) return close_connection(c);
     if (!is_sent) return;
   } else {
@@ -549,7 +549,7 @@ int main(int argc, char **argv) {
   if (argc < 3 || argc > 4) fail("usage: bare PORT FILE [FOLLOWERS]");
   port = atoi(argv[1]);
   follower_count = argc == 4 ? atoi(argv[3]) : 0;
-  if (follower_count < 0 || follower_count > MOST_FOLLOWERS) fail("a number of followers");
+  if (follower_count < 0 || follower_count > MOST_FOLLOWERS) fail("invalid number of followers");
   log_fd = open(argv[2], O_RDWR | O_CREAT | O_TRUNC, 0644);
   batches = calloc(batch_room = 1024, sizeof *batches);
   if (log_fd < 0 || !batches) fail(argv[2]);

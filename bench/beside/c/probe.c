@@ -1,10 +1,10 @@
 /* Sends requests over plain sockets, one at a time on each, and measures their latency.
  *
- *   probe PORT FRAMES CONNECTIONS COUNT SECONDS ERROR_AT
+ *   probe PORT FRAMES CONNECTIONS COUNT SECONDS ERROR_POSITION
  *
- * FRAMES is a file of encoded requests, which are sent in order and repeatedly: COUNT of them, or as
- * many as fit into SECONDS. ERROR_AT is the position, after the length, of a response's error code,
- * which must be 0. Prints the total seconds, then the microseconds of each request.
+ * FRAMES is a file of encoded requests, which are sent in order and repeatedly: COUNT of them, or
+ * as many as fit into SECONDS. ERROR_POSITION is where a response has its error code, counted after
+ * its length; the code must be 0. Prints the total seconds, then the microseconds of each request.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -19,13 +19,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_ANSWER = 65536, MAX_CONNECTIONS = 1024, EVENTS = 64, WAIT_MS = 60000 };
+enum { MAX_RESPONSE = 65536, MAX_CONNECTIONS = 1024, EVENTS = 64, WAIT_MS = 60000 };
 
 struct connection {
   int fd;
   size_t filled;
   double sent_at;
-  char answer[MAX_ANSWER];
+  char response[MAX_RESPONSE];
 };
 
 static struct connection *connections[MAX_CONNECTIONS];
@@ -59,71 +59,73 @@ static void read_frames(const char *path) {
   fclose(file);
 }
 
-static void ask(struct connection *it) {
+static void send_request(struct connection *c) {
   size_t size = 4 + length_at(next_frame);
-  it->sent_at = now_us();
-  if (write(it->fd, next_frame, size) != (ssize_t)size) fail("a request can't be sent");
+  c->sent_at = now_us();
+  if (write(c->fd, next_frame, size) != (ssize_t)size) fail("a request can't be sent");
   next_frame += size;
   if (next_frame == end_of_frames) next_frame = frames;
 }
 
 static struct connection *open_connection(int port) {
-  struct connection *it = calloc(1, sizeof *it);
+  struct connection *c = calloc(1, sizeof *c);
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
   int on = 1;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  it->fd = socket(AF_INET, SOCK_STREAM, 0);
-  if (connect(it->fd, (struct sockaddr *)&address, sizeof address)) fail(strerror(errno));
-  setsockopt(it->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  return it;
+  c->fd = socket(AF_INET, SOCK_STREAM, 0);
+  if (connect(c->fd, (struct sockaddr *)&address, sizeof address)) fail(strerror(errno));
+  setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  return c;
 }
 
-/* Whether the response is complete. */
-static int took_more(struct connection *it, size_t error_at) {
-  ssize_t got = read(it->fd, it->answer + it->filled, MAX_ANSWER - it->filled);
+/* Receives a part of a response; returns whether the response is complete. */
+static int is_complete(struct connection *c, size_t error_position) {
+  ssize_t got = read(c->fd, c->response + c->filled, MAX_RESPONSE - c->filled);
   if (got <= 0) fail("the broker has closed the connection");
-  it->filled += got;
-  if (it->filled < 4 || it->filled < 4 + length_at(it->answer)) return 0;
-  if (it->filled < 6 + error_at) fail("an answer is shorter than it should be");
+  c->filled += got;
+  if (c->filled < 4 || c->filled < 4 + length_at(c->response)) return 0;
+  if (c->filled < 6 + error_position) fail("a response is too short");
   uint16_t code;
-  memcpy(&code, it->answer + 4 + error_at, 2);
+  memcpy(&code, c->response + 4 + error_position, 2);
   if (code) {
-    fprintf(stderr, "probe: answered with error %d\n", (int16_t)ntohs(code));
+    fprintf(stderr, "probe: the response has error %d\n", (int16_t)ntohs(code));
     exit(1);
   }
-  it->filled = 0;
+  c->filled = 0;
   return 1;
 }
 
 int main(int argc, char **argv) {
-  if (argc != 7) fail("usage: probe PORT FRAMES CONNECTIONS COUNT SECONDS ERROR_AT");
-  int port = atoi(argv[1]), width = atoi(argv[3]), count = atoi(argv[4]), sent = 0, done = 0;
+  if (argc != 7) fail("usage: probe PORT FRAMES CONNECTIONS COUNT SECONDS ERROR_POSITION");
+  int port = atoi(argv[1]), connection_count = atoi(argv[3]), count = atoi(argv[4]);
+  int sent = 0, done = 0;
   double seconds = atof(argv[5]);
-  size_t error_at = atol(argv[6]);
-  if (width < 1 || width > MAX_CONNECTIONS || count < width) fail("a count that can't be");
+  size_t error_position = atol(argv[6]);
+  if (connection_count < 1 || connection_count > MAX_CONNECTIONS || count < connection_count)
+    fail("invalid number of connections or requests");
   read_frames(argv[2]);
   int poll = epoll_create1(0);
-  for (int i = 0; i < width; i++) {
+  for (int i = 0; i < connection_count; i++) {
     connections[i] = open_connection(port);
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = connections[i]};
     epoll_ctl(poll, EPOLL_CTL_ADD, connections[i]->fd, &event);
   }
-  float *took = malloc(count * sizeof *took);
+  float *latencies_us = malloc(count * sizeof *latencies_us);
   double start = now_us(), end = start + seconds * 1e6;
-  for (; sent < width; sent++) ask(connections[sent]);
+  for (; sent < connection_count; sent++) send_request(connections[sent]);
   while (done < sent) {
     struct epoll_event ready[EVENTS];
     int n = epoll_wait(poll, ready, EVENTS, WAIT_MS);
-    if (n <= 0) fail("no answer within a minute");
+    if (n <= 0) fail("no response within a minute");
     for (int i = 0; i < n; i++) {
-      struct connection *it = ready[i].data.ptr;
-      if (!took_more(it, error_at)) continue;
+      struct connection *c = ready[i].data.ptr;
+      if (!is_complete(c, error_position)) continue;
       double now = now_us();
-      took[done++] = now - it->sent_at;
-      if (sent < count && now < end) ask(it), sent++;
+      latencies_us[done++] = now - c->sent_at;
+      if (sent < count && now < end) send_request(c), sent++;
     }
   }
   printf("%.6f\n", (now_us() - start) / 1e6);
-  for (int i = 0; i < done; i++) printf("%.1f\n", took[i]);
+  for (int i = 0; i < done; i++) printf("%.1f\n", latencies_us[i]);
   return 0;
 }
