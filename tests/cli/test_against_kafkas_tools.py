@@ -27,8 +27,8 @@ TOOLS = "org.apache.kafka.tools."
 GROUPS = TOOLS + "consumer.group.ConsumerGroupCommand"
 
 
-class Kafka:
-    """Kafka's tools against the broker."""
+class KafkaTools:
+    """Runs Kafka's tools against the broker."""
 
     def __init__(self, jvm: Driver, address: str) -> None:
         self._jvm = jvm
@@ -43,23 +43,25 @@ class Kafka:
 
 
 @pytest.fixture
-def tools(jvm: Driver, kafka: str) -> Kafka:
-    return Kafka(jvm, kafka)
+def tools(jvm: Driver, kafka: str) -> KafkaTools:
+    return KafkaTools(jvm, kafka)
 
 
 def rows(text: str) -> list[list[str]]:
     return [line.split() for line in text.splitlines() if line.strip()]
 
 
-def test_topics(tools: Kafka, kafka_shell: Shell, named: Named) -> None:
+def test_topics_are_described_and_listed_alike(
+    tools: KafkaTools, kafka_shell: Shell, named: Named
+) -> None:
     topic = named("t")
     kafka_shell.run(f"topics --create --topic {topic} --partitions 3 --config retention.ms=9")
     theirs = tools.run(TOOLS + "TopicCommand", f"--describe --topic {topic}").splitlines()
     (ours,) = kafka_shell.json(f"topics --describe --topic {topic}")
     assert f"TopicId: {ours['id']}" in theirs[0]
     assert "PartitionCount: 3\t" in theirs[0]
-    outcome = theirs[0].partition("Configs: ")[2]
-    assert dict([pair.split("=") for pair in outcome.split(",")]) == ours["configs"]
+    configs = theirs[0].partition("Configs: ")[2]
+    assert dict([pair.split("=") for pair in configs.split(",")]) == ours["configs"]
     lines = [
         f"\tTopic: {topic}\tPartition: {p['partition']}\tLeader: {p['leader']}\t"
         f"Replicas: {p['replicas'][0]}\tIsr: {p['isr'][0]}\tElr: \tLastKnownElr: "
@@ -70,29 +72,32 @@ def test_topics(tools: Kafka, kafka_shell: Shell, named: Named) -> None:
     assert kafka_shell.run("topics --list").split() == sorted(listed)
 
 
-def test_offsets_directories_and_features(tools: Kafka, kafka_shell: Shell, named: Named) -> None:
+def test_offsets_directories_and_features_are_printed_alike(
+    tools: KafkaTools, kafka_shell: Shell, named: Named
+) -> None:
     topic = named("t")
     kafka_shell.run(f"topics --create --topic {topic} --partitions 2")
     kafka_shell.feed(b"1\n2\n3\n", f"produce --topic {topic}")
     for flags in (f"--topic {topic}", f"--topic-partitions {topic}:1 --time earliest"):
         assert kafka_shell.run(f"offsets {flags}") == tools.run(TOOLS + "GetOffsetShell", flags)
     flags = f"--describe --topic-list {topic}"
-    theirs = tools.run(TOOLS + "LogDirsCommand", flags).splitlines()[-1]
-    outcome = json.loads(theirs)
-    outcome["brokers"][0]["logDirs"][0]["partitions"].sort(key=lambda each: each["partition"])
-    assert kafka_shell.json(f"log-dirs {flags}") == outcome
+    theirs = json.loads(tools.run(TOOLS + "LogDirsCommand", flags).splitlines()[-1])
+    theirs["brokers"][0]["logDirs"][0]["partitions"].sort(key=lambda each: each["partition"])
+    assert kafka_shell.json(f"log-dirs {flags}") == theirs
     assert "GiB free" in kafka_shell.run(f"log-dirs {flags} --broker-list 1")
     assert "broker 9 is not in the cluster" in kafka_shell.fails("log-dirs --broker-list 9")
     lines = tools.run(TOOLS + "FeatureCommand", "describe")
-    found = re.findall(r"Feature: (\S+).*Level: (\S+)", lines)
-    shown = rows(kafka_shell.run("features describe"))[1:-1]
-    assert [(row[0], row[3]) for row in shown] == found
+    levels = re.findall(r"Feature: (\S+).*Level: (\S+)", lines)
+    ours = rows(kafka_shell.run("features describe"))[1:-1]
+    assert [(row[0], row[3]) for row in ours] == levels
 
 
-def test_the_cluster_and_its_quorum(tools: Kafka, kafka_shell: Shell) -> None:
-    """Q34: the lines of `describe --status` are those of Kafka's tool."""
-    outcome = tools.run(TOOLS + "ClusterTool", "cluster-id")
-    assert outcome == f"Cluster ID: {kafka_shell.run('cluster cluster-id')}"
+def test_q34_the_cluster_id_and_the_quorum_are_printed_alike(
+    tools: KafkaTools, kafka_shell: Shell
+) -> None:
+    """The lines of `describe --status` are those of Kafka's tool."""
+    theirs_id = tools.run(TOOLS + "ClusterTool", "cluster-id")
+    assert theirs_id == f"Cluster ID: {kafka_shell.run('cluster cluster-id')}"
     theirs = tools.run(TOOLS + "MetadataQuorumCommand", "describe --status").splitlines()
     ours = kafka_shell.run("quorum describe --status").splitlines()
     changing_lines = ("HighWatermark", "MaxFollowerLag")
@@ -101,8 +106,8 @@ def test_the_cluster_and_its_quorum(tools: Kafka, kafka_shell: Shell) -> None:
     ]
 
 
-def test_groups(
-    tools: Kafka, kafka_shell: Shell, named: Named, monkeypatch: pytest.MonkeyPatch
+def test_groups_are_described_reset_and_listed_alike(
+    tools: KafkaTools, kafka_shell: Shell, named: Named, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Tools are slow, and no heartbeats are sent meanwhile.
     monkeypatch.setattr(group_membership, "SESSION_TIMEOUT_S", 600)
@@ -124,65 +129,72 @@ def test_groups(
         assert "is Stable with 1 members" in kafka_shell.fails(
             f"groups --reset-offsets --group {group} --topic {topic} --to-latest --execute"
         )
-    known = f"--reset-offsets --group {group} --topic {topic} --to-earliest"
-    for flags in (f"{known} --export --dry-run", f"{known} --dry-run"):
-        theirs = rows(tools.run(GROUPS, flags).replace('"', ""))  # they quote long names in CSV
+    reset = f"--reset-offsets --group {group} --topic {topic} --to-earliest"
+    for flags in (f"{reset} --export --dry-run", f"{reset} --dry-run"):
+        theirs = rows(tools.run(GROUPS, flags).replace('"', ""))  # Kafka quotes long names in CSV
         ours = rows(kafka_shell.run(f"groups {flags}"))
         assert sorted(ours[-2:]) == sorted(theirs[-2:])
     listed = tools.run(GROUPS, "--list").split()
     assert set(kafka_shell.run("groups --list").split()) == set(listed)
 
 
-def test_settings(tools: Kafka, kafka_shell: Shell, named: Named) -> None:
+def test_configs_are_described_alike(tools: KafkaTools, kafka_shell: Shell, named: Named) -> None:
     topic = named("t")
     kafka_shell.run(f"topics --create --topic {topic} --config retention.ms=9")
     kafka_shell.run(f"configs --alter --topic {topic} --add-config cleanup.policy=[compact,delete]")
     expected = {"retention.ms", "cleanup.policy"}
     describe = f"configs --describe --topic {topic}"
     until(lambda: {each["key"] for each in kafka_shell.json(describe)[topic]}, expected)
-    for flags, all_of_them in (
+    for flags, least_count in (
         (f"--describe --topic {topic}", 2),
         (f"--describe --topic {topic} --all", 20),
     ):
-        outcome = tools.run("kafka.admin.ConfigCommand", flags)
-        theirs = dict(re.findall(r"^  ([^=]+)=(.*) sensitive=", outcome, re.MULTILINE))
+        described = tools.run("kafka.admin.ConfigCommand", flags)
+        theirs = dict(re.findall(r"^  ([^=]+)=(.*) sensitive=", described, re.MULTILINE))
         settings = kafka_shell.json(f"configs {flags}")[topic]
-        assert len(settings) >= all_of_them
+        assert len(settings) >= least_count
         assert {each["key"]: str(each["value"] or "") for each in settings} == theirs
         for each in settings:
             source = "".join([f"{s['source']}:{s['key']}=" for s in each["synonyms"][:1]])
-            assert source in outcome
+            assert source in described
 
 
-def test_records(tools: Kafka, kafka_shell: Shell, named: Named) -> None:
+def test_records_are_produced_and_consumed_alike(
+    tools: KafkaTools, kafka_shell: Shell, named: Named
+) -> None:
     """Both producers read the same lines the same way, and both consumers print the same."""
     lines = b"h1:v1,h2:v2;a=one\nh:;b=NULL\nNULL;c=three=3\nh:NULL;d=\xc3\xa9\n"
-    read_by = ("parse.key=true", "key.separator==", "parse.headers=true", "null.marker=NULL")
-    flags = [
-        word for pair in (*read_by, "headers.delimiter=;") for word in ("--reader-property", pair)
-    ]
+    reader_properties = (
+        "parse.key=true",
+        "key.separator==",
+        "parse.headers=true",
+        "null.marker=NULL",
+        "headers.delimiter=;",
+    )
+    flags = [word for pair in reader_properties for word in ("--reader-property", pair)]
     ours, theirs = named("ours"), named("theirs")
     for topic in (ours, theirs):
         kafka_shell.run(f"topics --create --topic {topic} --partitions 1")
     kafka_shell.feed(lines, f"produce --topic {ours} --compression-codec zstd", *flags)
     tools.run(TOOLS + "ConsoleProducer", f"--topic {theirs}", *flags, stdin=lines)
-    shown = [
+    print_all = [
         word
         for name in ("key", "headers", "partition", "offset", "timestamp")
         for word in ("--formatter-property", f"print.{name}=true")
     ]
     read = "--from-beginning --max-messages 4 --formatter-property null.literal=~ --topic"
-    found = {}
+    texts = []
     for topic in (ours, theirs):
-        found[topic] = kafka_shell.run(f"consume {read} {topic}", *shown)
-        assert found[topic] == tools.run(
-            TOOLS + "consumer.ConsoleConsumer", f"{read} {topic}", *shown
-        )
-    ours, theirs = (re.sub(r"Time:\d+", "", text) for text in found.values())
-    assert ours == theirs
+        text = kafka_shell.run(f"consume {read} {topic}", *print_all)
+        consumer = TOOLS + "consumer.ConsoleConsumer"
+        assert text == tools.run(consumer, f"{read} {topic}", *print_all)
+        texts.append(re.sub(r"Time:\d+", "", text))
+    assert texts[0] == texts[1]
 
 
-def test_deleted_records(tools: Kafka, kafka_shell: Shell, named: Named, tmp_path: Path) -> None:
+def test_records_are_deleted_before_an_offset(
+    tools: KafkaTools, kafka_shell: Shell, named: Named, tmp_path: Path
+) -> None:
     topic = named("t")
     kafka_shell.run(f"topics --create --topic {topic} --partitions 1")
     kafka_shell.feed(b"1\n2\n3\n", f"produce --topic {topic}")
@@ -197,8 +209,10 @@ def test_deleted_records(tools: Kafka, kafka_shell: Shell, named: Named, tmp_pat
     assert "expected" in kafka_shell.fails(f"delete-records --offset-json-file {file}")
 
 
-def test_coordinator_records_are_formatted(tools: Kafka, kafka_shell: Shell, named: Named) -> None:
-    """Except for line ends, which Kafka's formatters omit."""
+def test_coordinator_records_are_formatted_alike(
+    tools: KafkaTools, kafka_shell: Shell, named: Named
+) -> None:
+    """Kafka's formatters print no line ends; ours do."""
     topic, group = named("t"), named("g")
     kafka_shell.run(f"topics --create --topic {topic} --partitions 1")
     kafka_shell.feed(b"1\n", f"produce --topic {topic}")

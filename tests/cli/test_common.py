@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Named = Callable[[str], str]
 
 
-def test_the_life_of_a_topic(shell: Shell, named: Named) -> None:
+def test_a_topic_is_created_described_altered_and_deleted(shell: Shell, named: Named) -> None:
     topic = named("t")
     create = f"topics --create --topic {topic} --partitions=2 --config cleanup.policy=compact"
     assert shell.run(create) == f"created {topic}\n"
@@ -39,8 +39,8 @@ def test_the_life_of_a_topic(shell: Shell, named: Named) -> None:
         "  0               1  1         1\n"
         "  1               1  1         1\n"
     )
-    (outcome,) = shell.json(f"topics --describe --topic {topic}")
-    assert [p["isr"] for p in outcome["partitions"]] == [[1], [1]]
+    (described,) = shell.json(f"topics --describe --topic {topic}")
+    assert [p["isr"] for p in described["partitions"]] == [[1], [1]]
     for flag in ("under-replicated", "unavailable", "under-min-isr"):
         assert shell.run(f"topics --describe --topic {topic} --{flag}-partitions") == ""
     assert "1  1" in shell.run(f"topics --describe --topic {topic} --at-min-isr-partitions")
@@ -48,15 +48,15 @@ def test_the_life_of_a_topic(shell: Shell, named: Named) -> None:
         f"topics --describe --topic {topic} --topics-with-overrides"
     )
     assert shell.run(f"topics --alter --topic {topic} --partitions 3") == f"altered {topic}\n"
-    assert len(shell.json(f"topics --describe --topic-id {outcome['id']}")[0]["partitions"]) == 3
+    assert len(shell.json(f"topics --describe --topic-id {described['id']}")[0]["partitions"]) == 3
     assert shell.json(f"topics --delete --topic {topic}") == {"deleted": [topic]}
     assert shell.fails(f"topics --describe --topic {topic}") == (
         f"kraftlog topics: topic {topic} does not exist\n"
     )
     assert shell.run(f"topics --delete --topic {topic} --if-exists") == ""
-    assigned = f"topics --create --topic {topic} --replica-assignment 1,1"
-    shell.run(assigned)
-    assert "remove them" in shell.fails(f"{assigned} --partitions 2", code=2)
+    create_assigned = f"topics --create --topic {topic} --replica-assignment 1,1"
+    shell.run(create_assigned)
+    assert "remove them" in shell.fails(f"{create_assigned} --partitions 2", code=2)
     shell.run(f"topics --alter --topic {topic} --partitions 3 --replica-assignment 1,1,1")
     assert "numbers as in" in shell.fails(
         f"topics --create --topic {topic} --replica-assignment a", code=2
@@ -69,7 +69,9 @@ def test_the_life_of_a_topic(shell: Shell, named: Named) -> None:
     assert "metric names replace . by _" in shell.stderr
 
 
-def test_produce_and_consume(shell: Shell, named: Named, tmp_path: Path) -> None:
+def test_produced_lines_are_consumed_with_keys_and_headers(
+    shell: Shell, named: Named, tmp_path: Path
+) -> None:
     topic = named("t")
     shell.run(f"topics --create --topic {topic} --partitions 1")
     lines = b"h1:v1,h2:v2;k1=one\r\nh3:;k2=NULL\n;k3=three"
@@ -80,13 +82,13 @@ def test_produce_and_consume(shell: Shell, named: Named, tmp_path: Path) -> None
         f"produce --topic {topic} --compression-codec --reader-config {config} --sync",
         *("--property", "parse.key=true", "--reader-property=key.separator=="),
     )
-    everything = [
+    print_all = [
         word
         for part in ("key", "headers", "partition", "offset", "epoch")
         for word in ("--formatter-property", f"print.{part}=true")
     ]
     read = f"consume --topic {topic} --from-beginning --max-messages 3"
-    assert shell.run(read, *everything) == (
+    assert shell.run(read, *print_all) == (
         "Partition:0\tOffset:0\tEpoch:0\th1:v1,h2:v2\tk1\tone\n"
         "Partition:0\tOffset:1\tEpoch:0\th3:\tk2\tnull\n"
         "Partition:0\tOffset:2\tEpoch:0\tNO_HEADERS\tk3\tthree\n"
@@ -94,17 +96,17 @@ def test_produce_and_consume(shell: Shell, named: Named, tmp_path: Path) -> None
     assert shell.stderr == "3 records read\n"
     assert shell.run(f"{read} --formatter {NOTHING}") == ""
     assert shell.stderr == "3 records read\n"
-    outcome = [json.loads(line) for line in shell.run(read, "--json").splitlines()]
-    assert outcome[1]["key"] == "k2"
-    assert outcome[1]["value"] is None
-    assert outcome[0]["headers"] == [{"name": "h1", "value": "v1"}, {"name": "h2", "value": "v2"}]
-    last = f"consume --topic {topic} --partition 0 --max-messages 1 --offset"
-    assert shell.run(f"{last} 2") == "three\n"
-    assert shell.run(f"{last} 3 --timeout-ms 300") == ""
-    end = "--formatter-property line.separator=\\n--\\n"
+    records = [json.loads(line) for line in shell.run(read, "--json").splitlines()]
+    assert records[1]["key"] == "k2"
+    assert records[1]["value"] is None
+    assert records[0]["headers"] == [{"name": "h1", "value": "v1"}, {"name": "h2", "value": "v2"}]
+    read_at = f"consume --topic {topic} --partition 0 --max-messages 1 --offset"
+    assert shell.run(f"{read_at} 2") == "three\n"
+    assert shell.run(f"{read_at} 3 --timeout-ms 300") == ""
+    separator = "--formatter-property line.separator=\\n--\\n"
     assert shell.run(f"{read} --include x", code=2) == ""
     assert shell.run(
-        f"consume --include {topic[:-2]}.* --from-beginning --max-messages 1 {end}"
+        f"consume --include {topic[:-2]}.* --from-beginning --max-messages 1 {separator}"
     ) == ("one\n--\n")
     printed = shell.feed(b"a\nb:c\n", f"produce --topic {topic} --property parse.key=true", code=1)
     assert printed == ""
@@ -130,7 +132,7 @@ def test_deserializers_format_numbers(shell: Shell, named: Named) -> None:
     assert "expected String" in shell.fails(f"{read} --value-deserializer Avro", code=2)
 
 
-def test_the_life_of_a_group(shell: Shell, named: Named, tmp_path: Path) -> None:
+def test_a_group_is_described_reset_and_deleted(shell: Shell, named: Named, tmp_path: Path) -> None:
     topic, group = named("t"), named("g")
     shell.run(f"topics --create --topic {topic} --partitions 2")
     lines = b"".join([b"%d\t%d\n" % (n, n) for n in range(9)])
@@ -178,8 +180,8 @@ def test_the_life_of_a_group(shell: Shell, named: Named, tmp_path: Path) -> None
     for flag, expected in plans:
         (row,) = shell.json(f"{reset} {flag} --dry-run")
         assert (row["partition"], row["offset"]) == (1, expected), flag
-    everywhere = shell.json(f"groups --reset-offsets --group {group} --all-topics --to-latest")
-    assert [row["offset"] for row in everywhere] == [ends[0], ends[1]]
+    all_topics = shell.json(f"groups --reset-offsets --group {group} --all-topics --to-latest")
+    assert [row["offset"] for row in all_topics] == [ends[0], ends[1]]
     assert "expected a duration" in shell.fails(f"{reset} --by-duration 5", code=2)
     assert "expected a time" in shell.fails(f"{reset} --to-datetime now", code=2)
     assert "needs a target" in shell.fails(reset, code=2)
@@ -260,7 +262,9 @@ def test_offsets_are_printed_by_partition_and_time(shell: Shell, named: Named) -
     assert "no partition matches" in shell.fails("offsets --topic nothing-like-it")
 
 
-def test_directories_and_deleted_records(shell: Shell, named: Named, tmp_path: Path) -> None:
+def test_log_directories_are_described_and_records_deleted(
+    shell: Shell, named: Named, tmp_path: Path
+) -> None:
     topic = named("t")
     shell.run(f"topics --create --topic {topic} --partitions 1")
     shell.feed(b"1\n2\n3\n", f"produce --topic {topic}")
@@ -277,7 +281,7 @@ def test_directories_and_deleted_records(shell: Shell, named: Named, tmp_path: P
     assert shell.run(f"offsets --topic {topic} --time -2") == f"{topic}:0:2\n"
 
 
-def test_the_cluster(shell: Shell) -> None:
+def test_the_cluster_its_features_and_apis_are_described(shell: Shell) -> None:
     assert len(shell.run("cluster cluster-id").strip()) == 22
     host, _, port = shell.address.partition(":")
     assert shell.run("cluster list-endpoints --include-fenced-brokers") == (
@@ -307,7 +311,7 @@ def test_the_cluster(shell: Shell) -> None:
     assert (apis["Fetch"]["to"], apis["Fetch"]["used"]) == (18, 12)
 
 
-def test_the_quorum(shell: Shell) -> None:
+def test_the_quorum_is_described_and_changes_are_checked(shell: Shell) -> None:
     status = shell.run("quorum describe --status")
     assert re.search(r"^LeaderId: +1\n", status, re.MULTILINE)
     assert shell.json("quorum describe --status")["CurrentVoters"][0]["id"] == 1

@@ -14,7 +14,7 @@ import pytest
 from kraftlog.cli import main
 from kraftlog.logstate.voters import ReplicaKey, Voter, VoterSet
 from kraftlog.raft.messages import ElectionState
-from kraftlog.records.header import LENGTH_OVERHEAD
+from kraftlog.records.header import LENGTH_OVERHEAD, BatchHeader
 from kraftlog.records.walk import walk
 from kraftlog.runner.repair import SurvivingDirectory
 from kraftlog.server.files import OsFiles
@@ -85,15 +85,15 @@ def test_logs_of_kafka_are_dumped(
         assert dump_log(capsys, *words) == jvm.tool(DUMP, *words).ok().stdout
 
 
-def test_records_of_the_metadata_log(
+def test_records_of_the_metadata_log_are_dumped(
     jvm: Driver, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """With all kinds of control records but transaction markers; the log and a snapshot."""
+    """The log and a snapshot, with all kinds of control records but transaction markers."""
     data = str(tmp_path / "data")
     write_directory(OsFiles(), data, ME, log_of("a", "b"), ElectionState(8, 1))
     survivor = SurvivingDirectory(OsFiles(), data)
-    new = VoterSet((Voter(ME), Voter(ReplicaKey(7, b"7" * 16))))
-    survivor.repair(new, survivor.state.point, T0)
+    new_voters = VoterSet((Voter(ME), Voter(ReplicaKey(7, b"7" * 16))))
+    survivor.repair(new_voters, survivor.state.point, T0)
     survivor.close()
     formatted = str(tmp_path / "formatted")
     config = tmp_path / "server.properties"
@@ -111,11 +111,14 @@ def test_records_of_the_metadata_log(
 def whole_batches(segment: Path) -> bytes:
     """The complete batches of a segment to which its broker still appends."""
     data = segment.read_bytes()
-    ends = [at + LENGTH_OVERHEAD + fields[1] for at, fields in walk(data, may_end_in_batch=True)]
+    headers = walk(data, may_end_in_batch=True)
+    ends = [
+        start + LENGTH_OVERHEAD + BatchHeader(*fields).batch_length for start, fields in headers
+    ]
     return data[: ends[-1]] if ends else b""
 
 
-def test_records_of_groups_and_of_a_broker(
+def test_records_of_groups_and_of_kafkas_metadata_are_dumped(
     jvm: Driver, capsys: pytest.CaptureFixture[str], kafka: str, kafka_folder: str, tmp_path: Path
 ) -> None:
     """The running broker's logs also have records of other tests."""
@@ -128,7 +131,7 @@ def test_records_of_groups_and_of_a_broker(
             assert len(list(records)) == 1
         client.reset_offsets("gone", {("dumped", 0): 1})
         client.delete_group("gone")
-    seen = ""
+    dumped = ""
     for folder, decoder in (
         ("__consumer_offsets-0", "--offsets-decoder"),
         ("__consumer_offsets-1", "--offsets-decoder"),
@@ -139,9 +142,9 @@ def test_records_of_groups_and_of_a_broker(
         words = [decoder, "--files", str(file)]
         ours = dump_log(capsys, *words)
         assert ours == jvm.tool(DUMP, *words).ok().stdout
-        seen += ours
+        dumped += ours
     for what in ('"topics":["dumped"]', "<DELETE>", '"type":"TOPIC_RECORD"', "KRaftVoters"):
-        assert what in seen
+        assert what in dumped
 
 
 def test_json_output_can_be_parsed(capsys: pytest.CaptureFixture[str], sample: str) -> None:
@@ -163,15 +166,15 @@ def test_corruption_is_reported_with_exit_code_1(
     folder = Path(write_sample(str(tmp_path)))
     segment, index = folder / f"{0:020d}.log", folder / f"{0:020d}.index"
     times = folder / f"{0:020d}.timeindex"
-    whole = segment.read_bytes()
-    segment.write_bytes(whole[:100] + bytes([whole[100] ^ 1]) + whole[101:])
+    original = segment.read_bytes()
+    segment.write_bytes(original[:100] + bytes([original[100] ^ 1]) + original[101:])
     assert "isvalid: false" in dump_log(capsys, "--files", str(segment), code=1)
-    segment.write_bytes(whole[:-10])
+    segment.write_bytes(original[:-10])
     assert "invalid bytes at the end of" in dump_log(capsys, "--files", str(segment), code=1)
     assert "isvalid: true" in dump_log(capsys, "--max-bytes", "500", "--files", str(segment))
     segment.write_bytes(b"")
     assert dump_log(capsys, "--files", str(segment)).count("\n") == 2
-    segment.write_bytes(whole)
+    segment.write_bytes(original)
     index.write_bytes(bytes.fromhex("0000000500000000") + index.read_bytes()[8:] + b"\1")
     shown = dump_log(capsys, "--verify-index-only", "--files", str(index), code=1)
     assert "index offset: 5, log offset: 1" in shown

@@ -10,14 +10,14 @@ from kraftlog.cli.common import UsageError, matching, parse_pairs
 from kraftlog.cli.produce import READER, LineReader, lines
 
 
-def test_lines_are_complete_and_pauses_are_reported() -> None:
+def test_only_complete_lines_are_read_and_a_pause_is_none() -> None:
     reading, writing = os.pipe()
     os.write(writing, b"a\r\nb")
-    found = lines(reading, 0)
-    assert [next(found), next(found)] == [b"a", None]
+    read_lines = lines(reading, 0)
+    assert [next(read_lines), next(read_lines)] == [b"a", None]
     os.write(writing, b"c\nd")
     os.close(writing)
-    assert list(found) == [b"bc", b"d"]
+    assert list(read_lines) == [b"bc", b"d"]
     os.close(reading)
 
 

@@ -38,19 +38,19 @@ def plan_of(folder: Path, nodes: int, *words: str) -> Plan:
     ("nodes", "controllers"), [(1, 1), (2, 1), (3, 3), (4, 3), (5, 5), (6, 5), (7, 5)]
 )
 def test_controllers_are_an_odd_number(tmp_path: Path, nodes: int, controllers: int) -> None:
-    found = plan_of(tmp_path, nodes)
-    roles = [node.roles for node in found.nodes]
+    cluster = plan_of(tmp_path, nodes)
+    roles = [node.roles for node in cluster.nodes]
     assert roles == ["broker,controller"] * controllers + ["broker"] * (nodes - controllers)
 
 
 def test_nodes_have_consecutive_ports_and_their_own_directories(tmp_path: Path) -> None:
-    found = plan_of(tmp_path, 4, "--port", "19092", "--http-port", "8000")
-    assert [node.listener for node in found.nodes] == [f"127.0.0.1:{19092 + n}" for n in range(4)]
-    assert [node.controller for node in found.nodes] == [
+    cluster = plan_of(tmp_path, 4, "--port", "19092", "--http-port", "8000")
+    assert [node.listener for node in cluster.nodes] == [f"127.0.0.1:{19092 + n}" for n in range(4)]
+    assert [node.controller for node in cluster.nodes] == [
         *[f"127.0.0.1:{20092 + n}" for n in range(3)],
         "",
     ]
-    configs = [read_config(text, {}) for text in found.texts]
+    configs = [read_config(text, {}) for text in cluster.texts]
     assert [warnings for _, warnings in configs] == [[]] * 4
     for number, (config, _) in enumerate(configs, start=1):
         assert config.node_id == number
@@ -73,10 +73,10 @@ def test_replication_defaults_let_one_node_be_down(
 
 
 def test_an_override_takes_precedence_on_every_node(tmp_path: Path) -> None:
-    """Also over the defaults of --nodes, and with any characters in its value."""
+    """It also replaces the defaults of --nodes, and its value may have any characters."""
     words = ["min.insync.replicas=7", "broker.rack=a\\b", "controller.quorum.election.timeout.ms=5"]
-    found = plan_of(tmp_path, 3, *[word for key in words for word in ("--override", key)])
-    for text in found.texts:
+    cluster = plan_of(tmp_path, 3, *[word for key in words for word in ("--override", key)])
+    for text in cluster.texts:
         config, _ = read_config(text, {})
         assert config["min.insync.replicas"] == 7
         assert config["broker.rack"] == "a\\b"
@@ -112,38 +112,38 @@ def test_invalid_options_are_refused_before_anything_is_written(
     assert os.listdir(tmp_path) == []
 
 
-def cluster_ids(found: Plan) -> set[str | None]:
-    return {load(OsFiles(), node.directory).cluster_id for node in found.nodes}
+def cluster_ids(cluster: Plan) -> set[str | None]:
+    return {load(OsFiles(), node.directory).cluster_id for node in cluster.nodes}
 
 
 def test_all_nodes_are_formatted_for_one_cluster(tmp_path: Path) -> None:
-    found = plan_of(tmp_path, 3)
-    assert prepare(found) == []
-    [cluster_id] = cluster_ids(found)
-    again = plan_of(tmp_path, 3)
-    assert again.nodes == found.nodes
-    assert again.texts == found.texts
-    assert prepare(again) == []
-    assert cluster_ids(again) == {cluster_id}
+    cluster = plan_of(tmp_path, 3)
+    assert prepare(cluster) == []
+    [cluster_id] = cluster_ids(cluster)
+    second = plan_of(tmp_path, 3)
+    assert second.nodes == cluster.nodes
+    assert second.texts == cluster.texts
+    assert prepare(second) == []
+    assert cluster_ids(second) == {cluster_id}
 
 
 def test_free_ports_are_found_once_and_kept(tmp_path: Path) -> None:
-    found = plan_of(tmp_path, 3, "--port", "0")
-    assert len(found.held) == 6
-    prepare(found)
+    cluster = plan_of(tmp_path, 3, "--port", "0")
+    assert len(cluster.held) == 6
+    prepare(cluster)
     for words in ([], ["--port", "0"]):
-        assert plan_of(tmp_path, 3, *words).nodes == found.nodes
-    for sock in found.held:
+        assert plan_of(tmp_path, 3, *words).nodes == cluster.nodes
+    for sock in cluster.held:
         sock.close()
 
 
 def test_a_port_moves_brokers_and_no_controllers(tmp_path: Path) -> None:
     """Voters that have all changed their addresses would not find each other."""
-    found = plan_of(tmp_path, 3, "--port", "19092")
-    prepare(found)
+    cluster = plan_of(tmp_path, 3, "--port", "19092")
+    prepare(cluster)
     moved = plan_of(tmp_path, 3, "--port", "29092")
     assert [node.listener for node in moved.nodes] == [f"127.0.0.1:{29092 + n}" for n in range(3)]
-    assert [node.controller for node in moved.nodes] == [node.controller for node in found.nodes]
+    assert [node.controller for node in moved.nodes] == [node.controller for node in cluster.nodes]
 
 
 def test_a_cluster_grows_by_brokers_of_the_same_cluster(tmp_path: Path) -> None:
@@ -157,11 +157,11 @@ def test_a_cluster_grows_by_brokers_of_the_same_cluster(tmp_path: Path) -> None:
         plan_of(tmp_path, 3)
 
 
-def test_a_node_that_lost_its_directory_is_formatted_as_another(tmp_path: Path) -> None:
+def test_a_lost_directory_is_formatted_with_another_directory_id(tmp_path: Path) -> None:
     """It must not vote under the directory id that it has lost."""
-    found = plan_of(tmp_path, 3)
-    prepare(found)
-    lost = found.nodes[1].directory
+    cluster = plan_of(tmp_path, 3)
+    prepare(cluster)
+    lost = cluster.nodes[1].directory
     before = load(OsFiles(), lost)
     shutil.rmtree(lost)
     [note] = prepare(plan_of(tmp_path, 3))
@@ -195,23 +195,23 @@ def test_a_second_start_changes_no_file_of_running_nodes(tmp_path: Path) -> None
 
 def test_an_interrupted_format_is_done_again(tmp_path: Path) -> None:
     """The properties file of node 1 is written last, so without it no node has run."""
-    found = plan_of(tmp_path, 3)
-    prepare(found)
-    os.remove(found.nodes[0].file)
+    cluster = plan_of(tmp_path, 3)
+    prepare(cluster)
+    os.remove(cluster.nodes[0].file)
     prepare(plan_of(tmp_path, 3))
-    assert len(cluster_ids(found)) == 1
+    assert len(cluster_ids(cluster)) == 1
 
 
 def test_data_without_its_files_is_left_alone(tmp_path: Path) -> None:
-    found = plan_of(tmp_path, 3)
-    prepare(found)
-    with open(f"{found.nodes[2].directory}/__cluster_metadata-0/{0:020d}.log", "w"):
+    cluster = plan_of(tmp_path, 3)
+    prepare(cluster)
+    with open(f"{cluster.nodes[2].directory}/__cluster_metadata-0/{0:020d}.log", "w"):
         pass
-    before = cluster_ids(found)
-    os.remove(found.nodes[0].file)
+    before = cluster_ids(cluster)
+    os.remove(cluster.nodes[0].file)
     with pytest.raises(KraftlogError, match="holds the data of a node"):
         prepare(plan_of(tmp_path, 3))
-    assert cluster_ids(found) == before
+    assert cluster_ids(cluster) == before
 
 
 def test_the_directory_of_a_single_node_is_refused(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from kraftlog.cli import main
         (["start", "/dev/null/a"], 1, "kraftlog: /dev/null/a: Not a directory\n"),
     ],
 )
-def test_output_and_exit_code(
+def test_the_command_line_prints_help_or_an_error_with_its_exit_code(
     capsys: pytest.CaptureFixture[str], words: list[str], code: int, expected: str
 ) -> None:
     assert main(words) == code

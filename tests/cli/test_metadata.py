@@ -33,13 +33,13 @@ def check_browsing(shell: Shell, topic: str) -> None:
     """Directories, files, wildcards, earlier offsets and errors."""
     offset = int(browse(shell, "at"))
     shell.run(f"topics --create --topic {topic} --partitions 2 --config retention.ms=86400000")
-    found = json.loads(browse(shell, f"cat /topics/{topic}"))
-    assert sorted(found) == ["0", "1", "id"]
-    assert found["1"]["isr"] == [1]
+    files = json.loads(browse(shell, f"cat /topics/{topic}"))
+    assert sorted(files) == ["0", "1", "id"]
+    assert files["1"]["isr"] == [1]
     assert browse(shell, f"ls /topics/{topic}", "cd /topics", f"cat {topic}/1/leader", "pwd") == (
         "id\n0/\n1/\n1\n/topics\n"
     )
-    assert browse(shell, f"cat /topicIds/{found['id']}") == f"{topic}\n"
+    assert browse(shell, f"cat /topicIds/{files['id']}") == f"{topic}\n"
     assert browse(shell, f"cat /configs/topic/{topic}/retention.ms") == "86400000\n"
     assert browse(shell, f"find /topics/{topic} lead*") == "".join(
         f"/topics/{topic}/{n}/{name}\n" for n in (0, 1) for name in ("leader", "leader_epoch")
@@ -53,7 +53,7 @@ def check_browsing(shell: Shell, topic: str) -> None:
     assert "unknown command 'rm'" in shell.fails("metadata shell", "-c", "rm -r /")
     assert f"+ {topic}: " in shell.run(f"metadata diff {offset} latest")
     changes = shell.json(f"metadata diff {offset} latest")["changes"]
-    assert {"topic": topic} in [it["key"] for it in changes if it["what"] == "added"]
+    assert {"topic": topic} in [change["key"] for change in changes if change["what"] == "added"]
     assert "expected an offset" in shell.fails("metadata diff 1 yesterday", code=2)
 
 
@@ -64,7 +64,7 @@ def test_the_metadata_of_a_live_cluster_is_browsed(shell: Shell, named: Named) -
 def test_the_metadata_of_kafka_is_browsed(
     kafka_shell: Shell, kafka_folder: str, named: Named, tmp_path: Path
 ) -> None:
-    """Live, and from a copy of its directory."""
+    """That of the live cluster, and that of a copy of the node's directory."""
     topic = named("t")
     check_browsing(kafka_shell, topic)
     live = json.loads(browse(kafka_shell, "cat /topics"))

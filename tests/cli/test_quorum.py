@@ -42,10 +42,10 @@ def test_repair_without_acceptance_prints_the_loss_and_the_command(
     assert "Nothing was changed" in shown
     assert main([*words, "--accept-loss", "4@7", "--dry-run"]) == 0
     assert capsys.readouterr().out == shown
-    again = shown.splitlines()[-1].split()
-    assert again[:2] == ["kraftlog", "quorum"]
-    assert again[-2:] == ["--accept-loss", "4@7"]
-    assert main(again[1:]) == 0
+    command = shown.splitlines()[-1].split()
+    assert command[:2] == ["kraftlog", "quorum"]
+    assert command[-2:] == ["--accept-loss", "4@7"]
+    assert main(command[1:]) == 0
     assert "Done: epoch 1008, voters at offset 5; start node 3." in capsys.readouterr().out
     survivor = SurvivingDirectory(OsFiles(), data)
     (voter,) = survivor.state.voters.voters
@@ -65,9 +65,9 @@ def test_records_are_dropped_only_after_acceptance(
     assert main(words) == 1
     shown = capsys.readouterr().out
     assert "1 records from offset 3 on, with their changes of topics" in shown
-    again = shown.splitlines()[-1].split()
-    assert again[-4:] == ["--drop-from", "3", "--accept-loss", "3@7"]
-    assert main(again[1:]) == 0
+    command = shown.splitlines()[-1].split()
+    assert command[-4:] == ["--drop-from", "3", "--accept-loss", "3@7"]
+    assert main(command[1:]) == 0
     assert "voters at offset 4; start node 3." in capsys.readouterr().out
 
 
@@ -117,7 +117,7 @@ def test_a_running_node_cannot_be_repaired(data: str) -> None:
     assert "is in use: stop the node" in refused.stderr
 
 
-def test_help_and_missing_arguments(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_exits_with_0_and_missing_arguments_with_2(capsys: pytest.CaptureFixture[str]) -> None:
     for words, code in ((["--help"], 0), ([], 2), (["repair"], 2)):
         with pytest.raises(SystemExit) as ended:
             main(["quorum", *words])
@@ -129,24 +129,43 @@ def test_help_and_missing_arguments(capsys: pytest.CaptureFixture[str]) -> None:
 def test_d6_describe_shows_targets_while_the_voters_are_reassigned(
     targets: tuple[int, ...] | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Q34, R4, R13: and the replicas that the next step waits for. Otherwise as Kafka's tool."""
+    """Q34, R4, R13. Without a reassignment the output is that of Kafka's tool."""
     voters = tuple([Replica(i, bytes([i]) * 16, 9, 0, 0, targets is not None) for i in (1, 2)])
-    quorum = Quorum(1, 3, 9, voters, (), (), targets, (4,) if targets else ())
+    quorum = Quorum(
+        leader_id=1,
+        leader_epoch=3,
+        high_watermark=9,
+        voters=voters,
+        observers=(),
+        listeners=(),
+        targets=targets,
+        waits_for=(4,) if targets else (),
+    )
     options = Namespace(json=True, human_readable=False)
     quorum_describe.print_status("id", quorum, options)
     status = json.loads(capsys.readouterr().out)
-    outcome = status.get("TargetVoters"), status.get("WaitsFor")
-    assert outcome == (([1, 4], [4]) if targets else (None, None))
+    assert (status.get("TargetVoters"), status.get("WaitsFor")) == (
+        ([1, 4], [4]) if targets else (None, None)
+    )
     quorum_describe.print_replication(quorum, options)
     rows = json.loads(capsys.readouterr().out)
     assert [row.get("target") for row in rows] == (["yes", "yes"] if targets else [None, None])
 
 
 def test_d6_describe_shows_why_replicas_lag(capsys: pytest.CaptureFixture[str]) -> None:
-    """And the newest voter change while it is uncommitted. Otherwise as Kafka's tool."""
+    """It also shows the newest voter change while that is uncommitted."""
     leader = Replica(1, bytes(16), 9, 0, 0)
     lagging = Replica(2, bytes(16), 5, 0, 0, lag_reason="refused", last_error=74)
-    quorum = Quorum(1, 3, 9, (leader, lagging), (), (), None, (), (1, 2, 3), 8)
+    quorum = Quorum(
+        leader_id=1,
+        leader_epoch=3,
+        high_watermark=9,
+        voters=(leader, lagging),
+        observers=(),
+        listeners=(),
+        committed_voters=(1, 2, 3),
+        uncommitted_offset=8,
+    )
     options = Namespace(json=True, human_readable=False)
     quorum_describe.print_status("id", quorum, options)
     change = json.loads(capsys.readouterr().out)["UncommittedVoterChange"]

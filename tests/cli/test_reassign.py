@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Named = Callable[[str], str]
 
 
-def file_of(folder: Path, topic: str, index: int, *replicas: int) -> str:
+def plan_flag(folder: Path, topic: str, index: int, *replicas: int) -> str:
     file = folder / "reassignment.json"
     parts = [{"topic": topic, "partition": index, "replicas": replicas}]
     file.write_text(json.dumps({"version": 1, "partitions": parts}))
@@ -35,14 +35,14 @@ def test_v10_a_reassignment_is_executed_and_verified(
     shell.run(f"topics --create --topic {topic} --partitions 1 --replication-factor 1")
     (row,) = shell.json(f"topics --describe --topic {topic}")
     broker = row["partitions"][0]["leader"]
-    file = file_of(tmp_path, topic, 0, broker)
-    shown = shell.run(f"reassign {file} --execute --wait")
+    plan = plan_flag(tmp_path, topic, 0, broker)
+    shown = shell.run(f"reassign {plan} --execute --wait")
     assert f'"topic": "{topic}", "partition": 0, "replicas": [{broker}]' in shown
     assert f"Successfully started partition reassignment for {topic}-0" in shown
     assert shell.stderr == "1 of 1 partitions done, 1 of 1 replicas in sync\n"
-    shown = shell.run(f"reassign {file} --verify")
+    shown = shell.run(f"reassign {plan} --verify")
     assert f"Reassignment of partition {topic}-0 is completed." in shown
-    assert "None of the specified" in shell.run(f"reassign {file} --cancel")
+    assert "None of the specified" in shell.run(f"reassign {plan} --cancel")
     assert shell.run("reassign --list") == "No partition reassignments found.\n"
     assert shell.json("reassign --list") == []
 
@@ -52,12 +52,12 @@ def test_v10_an_impossible_reassignment_is_refused(
 ) -> None:
     topic = named("t")
     shell.run(f"topics --create --topic {topic} --partitions 1 --replication-factor 1")
-    file = file_of(tmp_path, topic, 0, 99)
-    assert "broker 99 is not in the cluster" in shell.fails(f"reassign {file} --execute")
-    shown = shell.run(f"reassign {file} --verify", code=1)
+    plan = plan_flag(tmp_path, topic, 0, 99)
+    assert "broker 99 is not in the cluster" in shell.fails(f"reassign {plan} --execute")
+    shown = shell.run(f"reassign {plan} --verify", code=1)
     assert f"{topic}-0 is not completed: the replicas are " in shown
-    file = file_of(tmp_path, topic, 7, 1)
-    assert f"partition {topic}-7 does not exist" in shell.fails(f"reassign {file} --execute")
+    plan = plan_flag(tmp_path, topic, 7, 1)
+    assert f"partition {topic}-7 does not exist" in shell.fails(f"reassign {plan} --execute")
     assert "--reassignment-json-file is required" in shell.fails("reassign --cancel", code=2)
     assert "expected numbers" in shell.fails("reassign --balance --brokers one", code=2)
     assert "broker 98 is not" in shell.fails("reassign --balance --brokers 98")

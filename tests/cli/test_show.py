@@ -19,7 +19,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_table() -> None:
+def test_a_table_aligns_numbers_to_the_right() -> None:
     rows = [("a", 1, None), ("long name", 1000, "x")]
     assert table(("NAME", "COUNT", "REST"), rows) == (
         "NAME       COUNT  REST\n"
@@ -40,7 +40,7 @@ def test_colours_need_a_terminal_and_no_no_color(
     assert not has_colours(Terminal())
 
 
-def test_sizes() -> None:
+def test_sizes_are_printed_in_binary_units() -> None:
     assert [size_text(n) for n in (0, 1023, 1536, 3 << 20, 5 << 40)] == [
         "0 B",
         "1023 B",

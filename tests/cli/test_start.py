@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def test_start_without_a_file_is_a_single_node_cluster(
     words: list[str], node_id: int, directory: str
 ) -> None:
-    """Overrides set the node id and the directory as options do; --data goes before log.dir."""
+    """Overrides set the node id and the directory as options do; options take precedence."""
     settings, warnings = read_settings(options_of(words))
     assert (settings.node_id, settings.data_directories) == (node_id, [directory])
     assert [voter.id for voter in settings.voters] == [node_id]
@@ -68,8 +68,8 @@ def test_options_override_the_listener_of_the_file(
 
 
 def test_a_log_line_is_written_in_one_call(tmp_path: Path) -> None:
-    """Else the lines of nodes that share a terminal could mix."""
-    reader, writer = os.pipe2(os.O_DIRECT)  # each read gets what one write wrote
+    """Otherwise the lines of nodes that share a terminal could mix."""
+    reader, writer = os.pipe2(os.O_DIRECT)  # each read returns the bytes of one write
     node = subprocess.Popen(
         [sys.executable, "-m", "kraftlog", "start", "--data", str(tmp_path), "--port", "0"],
         stdout=writer,
@@ -88,8 +88,8 @@ def test_unsupported_protection_prevents_the_start(tmp_path: Path) -> None:
     """Nothing is created, and one line names the key."""
     data = tmp_path / "data"
     command = [sys.executable, "-m", "kraftlog", "start", "--data", str(data), "--port", "0"]
-    asked = ["--override", "authorizer.class.name=org.example.Guard"]
-    ended = subprocess.run([*command, *asked], check=False, capture_output=True, text=True)
+    protection = ["--override", "authorizer.class.name=org.example.Guard"]
+    ended = subprocess.run([*command, *protection], check=False, capture_output=True, text=True)
     assert (ended.returncode, ended.stdout, data.exists()) == (1, "", False)
     assert ended.stderr.splitlines()[-1].startswith(
         "kraftlog: authorizer.class.name=org.example.Guard: there is no access control"
@@ -109,7 +109,7 @@ def test_a_short_fetch_timeout_prevents_the_start(tmp_path: Path) -> None:
 
 
 def test_a_node_runs_with_closed_output(tmp_path: Path) -> None:
-    """Its warning about an unknown key cannot be written."""
+    """Here its standard error is closed, so a warning about an unknown key cannot be written."""
     start = [sys.executable, "-m", "kraftlog", "start", "--data", str(tmp_path), "--port", "0"]
     words = [*start, "--override", "strange.key=1"]
     node = subprocess.Popen(["bash", "-c", 'exec "$@" 2>&-', "-", *words], stdout=subprocess.PIPE)

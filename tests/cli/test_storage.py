@@ -12,7 +12,7 @@ from kraftlog.cli import main
 from kraftlog.cli.config_file import load_config
 from kraftlog.errors import ConfigError
 from kraftlog.records.control import decode_control_key
-from kraftlog.records.header import CONTROL_BIT
+from kraftlog.records.header import CONTROL_BIT, BatchHeader
 from kraftlog.records.reader import read_records
 from kraftlog.records.walk import walk
 from kraftlog.server.files import OsFiles
@@ -51,17 +51,17 @@ def messages(path: str) -> list[Message]:
     """Every record of a checkpoint."""
     with open(path, "rb") as file:
         data = file.read()
-    found = []
+    all_messages = []
     for position, fields in walk(data):
         for record in read_records(data, position):
             assert record.value is not None
-            if fields[5] & CONTROL_BIT:
+            if BatchHeader(*fields).attributes & CONTROL_BIT:
                 assert decode_control_key(record.key) >= 3
                 assert record.key is not None
-                found.append(decode_control(record.key, record.value)[1])
+                all_messages.append(decode_control(record.key, record.value)[1])
             else:
-                found.append(decode_metadata(record.value)[0])
-    return found
+                all_messages.append(decode_metadata(record.value)[0])
+    return all_messages
 
 
 def storage_command(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
@@ -122,7 +122,7 @@ def test_feature_flags_change_the_levels(
         (["-N"], "metadata directory", False, None),
     ],
 )
-def test_options_for_the_initial_voters(
+def test_options_choose_the_initial_voters(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     flags: list[str],
@@ -161,7 +161,7 @@ def test_a_broker_needs_no_voters(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_several_directories_have_their_own_ids(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each has its own directory id; a second run formats only the missing ones."""
+    """A second run formats only the missing ones."""
     path = properties(tmp_path, f"metadata.log.dir={tmp_path}/deep/meta")
     assert storage_command(capsys, "format", "-c", path, "-s")[0] == 0
     first, second = (load(OsFiles(), f"{tmp_path}/{name}") for name in ("data", "deep/meta"))
@@ -242,13 +242,12 @@ def test_info_describes_directories(tmp_path: Path, capsys: pytest.CaptureFixtur
     )
     meta.unlink()
     assert storage_command(capsys, "format", "-c", path, "-t", "abc", "-I", VOTERS)[0] == 0
-    directory_id = FIRST
     code, shown = storage_command(capsys, "info", "-c", path)
     assert code == 0
     assert shown.startswith(f"Found log directories:\n  {data}\n  {meta}\n\nFound metadata: {{")
     (data / "meta.properties").write_bytes((meta / "meta.properties").read_bytes())
-    outcome = f"cluster.id=abc, directory.id={directory_id}, node.id=3, version=1"
-    assert f"Found metadata: {{{outcome}}}\n\n" in storage_command(capsys, "info", "-c", path)[1]
+    metadata = f"cluster.id=abc, directory.id={FIRST}, node.id=3, version=1"
+    assert f"Found metadata: {{{metadata}}}\n\n" in storage_command(capsys, "info", "-c", path)[1]
     text = (data / "meta.properties").read_text()
     (data / "meta.properties").write_text(text.replace("node.id=3", "node.id=4"))
     assert "Mismatched node IDs" in storage_command(capsys, "info", "-c", path)[1]
@@ -304,28 +303,28 @@ def test_overrides_are_read_and_checked(tmp_path: Path) -> None:
         load_config(path, {"node.id": "x"})
 
 
-def test_json_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_print_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = properties(tmp_path)
 
-    def outcome(*words: str, code: int = 0) -> Any:
+    def json_of(*words: str, code: int = 0) -> Any:
         assert main(["storage", *words, "--json"]) == code
         return json.loads(capsys.readouterr().out)
 
     data = f"{tmp_path}/data"
-    assert outcome("info", "-c", file, code=1) == {
+    assert json_of("info", "-c", file, code=1) == {
         "directories": [],
         "metadata": [],
         "problems": [f"{data} does not exist"],
     }
-    formatted = outcome("format", "-c", file, "--standalone")
+    formatted = json_of("format", "-c", file, "--standalone")
     assert formatted["formatted"] == [data]
-    assert outcome("format", "-c", file, "--standalone", "-g")["formatted"] == []
-    found = outcome("info", "-c", file)
-    assert (found["directories"], found["problems"]) == ([data], [])
-    [meta] = found["metadata"]
+    assert json_of("format", "-c", file, "--standalone", "-g")["formatted"] == []
+    info = json_of("info", "-c", file)
+    assert (info["directories"], info["problems"]) == ([data], [])
+    [meta] = info["metadata"]
     assert (meta["cluster_id"], meta["node_id"]) == (formatted["cluster_id"], 3)
-    assert len(outcome("random-uuid")) == 22
-    assert outcome("version-mapping", "-r", "4.0")["metadata.version"] == 25
-    assert outcome("feature-dependencies", "-f", "metadata.version=25") == {
+    assert len(json_of("random-uuid")) == 22
+    assert json_of("version-mapping", "-r", "4.0")["metadata.version"] == 25
+    assert json_of("feature-dependencies", "-f", "metadata.version=25") == {
         "metadata.version=25": {}
     }

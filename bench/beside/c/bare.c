@@ -8,8 +8,8 @@
  * broker, FILE is append-only. Nothing is validated, indexed on disk or synced. A fetch at the end
  * waits for data without a timeout. An invalid request closes the connection.
  *
- * With FOLLOWERS it is the leader of that many processes of bare_follower.c, whose replica ids begin
- * with 0: a batch is acknowledged, and sent to consumers, when all of them have fetched beyond it.
+ * With FOLLOWERS it is the leader of that many processes of bare_follower.c, with replica ids from
+ * 0 on: a batch is acknowledged, and sent to consumers, when all of them have fetched beyond it.
  * Then no topic can be created after the first batch, as the followers would keep the old batches.
  */
 #define _GNU_SOURCE
