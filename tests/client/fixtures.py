@@ -30,14 +30,14 @@ def our_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(params=["our_node", KAFKA])
 def address(request: pytest.FixtureRequest) -> str:
-    found: str = request.getfixturevalue(request.param)
-    return found
+    cluster_address: str = request.getfixturevalue(request.param)
+    return cluster_address
 
 
 @pytest.fixture
 def client(address: str) -> Iterator[Client]:
-    with Client(address, timeout_s=LIMIT_S) as made:
-        yield made
+    with Client(address, timeout_s=LIMIT_S) as connected:
+        yield connected
 
 
 @pytest.fixture

@@ -23,7 +23,8 @@ _NOW = 1_790_000_000_000
 def _batches(values: Iterable[str], records_per_batch: int = 3) -> list[EncodedBatch]:
     column = pa.array([value.encode() for value in values])
     count = len(column)
-    counts = [min(records_per_batch, count - at) for at in range(0, count, records_per_batch)]
+    starts = range(0, count, records_per_batch)
+    counts = [min(records_per_batch, count - start) for start in starts]
     keys = pa.nulls(count, pa.binary())
     return encode_batches(np.full(count, _NOW, dtype=np.int64), keys, column, None, counts)
 
@@ -34,11 +35,11 @@ def _send(sender: BatchSender, topic: str, value: str) -> None:
 
 
 def _values(client: Client, topic: str) -> dict[int, list[str]]:
-    found: dict[int, list[str]] = {}
+    values: dict[int, list[str]] = {}
     with client.consume(topic, start="beginning", until_end=True) as records:
         for record in records:
-            found.setdefault(record.partition, []).append((record.value or b"").decode())
-    return found
+            values.setdefault(record.partition, []).append((record.value or b"").decode())
+    return values
 
 
 @pytest.mark.parametrize("compression", ["none", "zstd"])

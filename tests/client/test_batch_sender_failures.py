@@ -40,7 +40,7 @@ class ScriptedCluster(Cluster):
         self.was_reached = True
         self.codes = deque(codes)
         #: The base sequence of each batch in the order of sending.
-        self.send_batches: list[int] = []
+        self.sent_sequences: list[int] = []
         self.max_in_flight = 0
 
     def leader(self, *_: Any, **__: Any) -> int:
@@ -74,9 +74,8 @@ class ScriptedConnection:
         if isinstance(request, ProduceRequest):
             records = request.topic_data[0].partition_data[0].records
             assert records is not None
-            self._cluster.send_batches.append(read_header(records).base_sequence)
-            max_in_flight_now = max(self._cluster.max_in_flight, len(self._requests))
-            self._cluster.max_in_flight = max_in_flight_now
+            self._cluster.sent_sequences.append(read_header(records).base_sequence)
+            self._cluster.max_in_flight = max(self._cluster.max_in_flight, len(self._requests))
 
     def receive(self, *_: object) -> Message:
         request = self._requests.popleft()
@@ -106,7 +105,7 @@ def send_batches(codes: list[int], count: int = 4) -> tuple[list[int], int]:
     sender = BatchSender(cluster)
     sender.send((NAME, batch) for batch in batches(count))
     sender.flush()
-    return cluster.send_batches, cluster.max_in_flight
+    return cluster.sent_sequences, cluster.max_in_flight
 
 
 def test_requests_are_in_flight_together_after_the_first() -> None:
@@ -152,4 +151,4 @@ def test_a_gap_in_the_sequence_is_an_error_and_ends_the_producer_id() -> None:
     sender.send([(NAME, batches(1)[0])])
     sender.flush()
 
-    assert cluster.send_batches == [0, 1, 0]
+    assert cluster.sent_sequences == [0, 1, 0]

@@ -65,23 +65,23 @@ def test_requests_go_to_the_leader_of_each_partition(two_brokers: str) -> None:
         with client.producer() as producer:
             for n in range(40):
                 producer.send("spread", str(n), partition=n % 4)
-        ends = {index: found.offset for index, found in client.offsets("spread").items()}
+        ends = {index: end.offset for index, end in client.offsets("spread").items()}
         assert ends == dict.fromkeys(range(4), 10)
         with client.consume("spread", "beginning", group="g", until_end=True) as records:
             assert sorted(int(record.value or b"") for record in records) == list(range(40))
         assert [each.id for each in client.groups()] == ["g"]
-        lying = {
+        partitions_on = {
             broker: {part.partition_index for topic in each.topics for part in topic.partitions}
             for broker, (each,) in client.log_dirs().items()
         }
-        assert lying[2] >= {0, 2}
-        assert lying[3] >= {1, 3}
+        assert partitions_on[2] >= {0, 2}
+        assert partitions_on[3] >= {1, 3}
         assert client.delete_records({("spread", n): n for n in range(4)})["spread", 3] == 3
         assert client.describe_configs("brokers", "3")
 
 
 def test_producing_and_consuming_continue_after_a_restart(tmp_path: Path) -> None:
-    """Also after `kill -9`."""
+    """The node is killed by `kill -9` and started again."""
     port = str(free_ports(1)[0])
     data, errors = str(tmp_path / "data"), str(tmp_path / "errors.txt")
     first = NodeProcess(data, "--port", port, errors=errors)

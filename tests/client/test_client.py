@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Consumer as Librdkafkas
+from confluent_kafka import Consumer as LibrdkafkaConsumer
 from confluent_kafka import Producer
 
 import kraftlog
@@ -74,21 +74,21 @@ def values(client: Client, topic: str) -> list[bytes | None]:
 def test_consume_returns_produced_records(client: Client, named: Named, codec: str) -> None:
     topic = named("t")
     client.create_topic(topic, partitions=3)
-    outcome: list[int] = []
+    counts: list[int] = []
     with client.producer(
-        compression=codec, batch_size=4000, acknowledged=outcome.append
+        compression=codec, batch_size=4000, acknowledged=counts.append
     ) as producer:
         for n in range(300):
             headers = [("number", b"%d" % n), ("none", None)]
             producer.send(topic, f"v{n}", key=f"k{n}", headers=headers, timestamp_ms=1000 + n)
-    assert sum(outcome) == 300
-    with client.consume(topic, "beginning", until_end=True) as records:
-        found = sorted(records, key=lambda record: record.timestamp_ms)
-    assert [record.value for record in found] == [b"v%d" % n for n in range(300)]
-    assert found[7].headers == (("number", b"7"), ("none", None))
-    assert {r.partition for r in found if r.key == b"k7"} == {partition_of(b"k7", 3)}
+    assert sum(counts) == 300
+    with client.consume(topic, "beginning", until_end=True) as consumed:
+        records = sorted(consumed, key=lambda record: record.timestamp_ms)
+    assert [record.value for record in records] == [b"v%d" % n for n in range(300)]
+    assert records[7].headers == (("number", b"7"), ("none", None))
+    assert {r.partition for r in records if r.key == b"k7"} == {partition_of(b"k7", 3)}
     for partition in range(3):
-        offsets = [record.offset for record in found if record.partition == partition]
+        offsets = [record.offset for record in records if record.partition == partition]
         assert offsets == list(range(len(offsets)))
 
 
@@ -135,7 +135,7 @@ def test_consume_begins_at_the_given_start(client: Client, named: Named) -> None
         assert list(records) == []
 
 
-def test_offsets_by_name_and_by_timestamp(client: Client, named: Named) -> None:
+def test_offsets_are_found_by_name_and_by_timestamp(client: Client, named: Named) -> None:
     topic = named("t")
     client.create_topic(topic, partitions=2)
     for timestamp in (1000, 3000, 2000):
@@ -168,7 +168,7 @@ def test_a_group_resumes_at_its_committed_offset(client: Client, named: Named) -
     with client.consume(topic, "beginning", group=group, until_end=True) as records:
         seen += [record.value for record in records]
     assert sorted(map(int, filter(None, seen))) == list(range(100))
-    assert sum(outcome.offset for outcome in client.committed(group).values()) == 100
+    assert sum(committed.offset for committed in client.committed(group).values()) == 100
 
 
 def test_members_share_partitions_and_rebalance(
@@ -178,13 +178,13 @@ def test_members_share_partitions_and_rebalance(
     monkeypatch.setattr(group_membership, "HEARTBEAT_S", 0.1)
     topic, group = named("t"), named("g")
     client.create_topic(topic, partitions=4)
-    enough = threading.Event()
+    may_stop = threading.Event()
     share: list[int] = []
 
     def second() -> None:
         with Client(address) as other, other.consume(topic, group=group, timeout_s=0.1) as records:
             share.extend(index for _, index in records.assignment)
-            while not enough.is_set():
+            while not may_stop.is_set():
                 next(records, None)
 
     with client.consume(topic, "beginning", group=group, timeout_s=0.1) as records:
@@ -198,7 +198,7 @@ def test_members_share_partitions_and_rebalance(
             assert sorted(mine + share) == [0, 1, 2, 3]
             assert mine in ([0, 1], [2, 3])
         finally:
-            enough.set()
+            may_stop.set()
         read_until(records, 4)
         thread.join(LIMIT_S)
         assert not thread.is_alive()
@@ -240,23 +240,25 @@ def test_configs_can_be_described_and_altered(client: Client, named: Named) -> N
     topic = named("t")
     client.create_topic(topic, configs={"retention.ms": "1000"})
 
-    def own() -> dict[str, str | None]:
-        outcome = client.describe_configs("topics", topic)
-        return {s.name: s.value for s in outcome if configs.is_set_dynamically(configs.TOPIC, s)}
+    def own_configs() -> dict[str, str | None]:
+        described = client.describe_configs("topics", topic)
+        return {s.name: s.value for s in described if configs.is_set_dynamically(configs.TOPIC, s)}
 
-    until(own, {"retention.ms": "1000"})
+    until(own_configs, {"retention.ms": "1000"})
     client.alter_configs("topics", topic, {"retention.ms": None, "cleanup.policy": "compact"})
-    until(own, {"cleanup.policy": "compact"})
+    until(own_configs, {"cleanup.policy": "compact"})
     client.alter_configs("topics", topic, {"retention.ms": "7"}, validate_only=True)
-    assert own() == {"cleanup.policy": "compact"}
+    assert own_configs() == {"cleanup.policy": "compact"}
     node = {each.name: each.value for each in client.describe_configs("brokers", "1")}
     assert node["node.id"] == "1"
     assert client.config_resources("client-metrics") == []
 
 
-def test_describe_cluster_features_and_quorum(client: Client, address: str) -> None:
-    found = client.describe_cluster()
-    assert [broker.address for broker in found.brokers] == [address]
+def test_the_cluster_its_features_and_its_quorum_are_described(
+    client: Client, address: str
+) -> None:
+    cluster = client.describe_cluster()
+    assert [broker.address for broker in cluster.brokers] == [address]
     quorum = client.describe_quorum()
     assert (quorum.leader_id, [voter.id for voter in quorum.voters]) == (1, [1])
     assert quorum.high_watermark > 0
@@ -270,18 +272,18 @@ def test_describe_cluster_features_and_quorum(client: Client, address: str) -> N
 def test_refused_error_has_broker_api_and_code(client: Client, address: str, named: Named) -> None:
     with pytest.raises(RefusedError) as refused:
         client.delete_topic(named("none"))
-    outcome = refused.value
-    assert (outcome.code, outcome.api) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "DeleteTopics")
-    assert f"(DeleteTopics, error 3, broker 1 at {address})" in str(outcome)
+    error = refused.value
+    assert (error.code, error.api) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "DeleteTopics")
+    assert f"(DeleteTopics, error 3, broker 1 at {address})" in str(error)
     client.create_topic(named("t"))
     with pytest.raises(RefusedError, match="TOPIC_ALREADY_EXISTS"):
         client.create_topic(named("t"))
 
 
 def test_request_sends_any_message(client: Client) -> None:
-    answer = client.request("ListGroups", 2, ListGroupsRequest())
-    assert isinstance(answer, ListGroupsResponse)
-    assert not answer.error_code
+    response = client.request("ListGroups", 2, ListGroupsRequest())
+    assert isinstance(response, ListGroupsResponse)
+    assert not response.error_code
 
 
 def test_invalid_values_are_refused(client: Client, named: Named) -> None:
@@ -355,7 +357,7 @@ def test_client_works_with_the_versions_of_kafka_2_1(
             producer.send(topic, str(n), partition=n % 3)
     with client.consume(topic, "beginning", group=group, until_end=True) as records:
         assert len(list(records)) == 30
-    assert sum(outcome.offset for outcome in client.committed(group).values()) == 30
+    assert sum(committed.offset for committed in client.committed(group).values()) == 30
     assert client.offsets(topic)[0].offset == 10
     assert client.describe_group(group).state == "Empty"
     assert any(each.id == group for each in client.groups())
@@ -440,8 +442,8 @@ def test_read_committed_skips_aborted_transactions(kafka: str, named: Named) -> 
                 producer.commit_transaction()
 
         def read(isolation: str) -> list[bytes | None]:
-            with client.consume(topic, "beginning", until_end=True, isolation=isolation) as found:
-                return [record.value for record in found]
+            with client.consume(topic, "beginning", until_end=True, isolation=isolation) as records:
+                return [record.value for record in records]
 
         everything = [b"%d-%d" % (n, i) for n in range(4) for i in range(3)]
         assert read("read_uncommitted") == everything
@@ -461,7 +463,7 @@ def test_describe_group_supports_the_consumer_protocol(kafka: str, named: Named)
     settings = {"bootstrap.servers": kafka, "group.id": group, "group.protocol": "consumer"}
     with Client(kafka, timeout_s=LIMIT_S) as client:
         client.create_topic(topic, partitions=2)
-        member = Librdkafkas(settings)
+        member = LibrdkafkaConsumer(settings)
         try:
             member.subscribe([topic])
 
@@ -471,9 +473,9 @@ def test_describe_group_supports_the_consumer_protocol(kafka: str, named: Named)
 
             until(assigned, 2)
             until(lambda: client.describe_group(group).state, "Stable")
-            found = client.describe_group(group)
-            assert (found.type, found.assignor) == ("consumer", "uniform")
-            assert sorted(found.members[0].assignment) == [(topic, 0), (topic, 1)]
+            described = client.describe_group(group)
+            assert (described.type, described.assignor) == ("consumer", "uniform")
+            assert sorted(described.members[0].assignment) == [(topic, 0), (topic, 1)]
         finally:
             member.close()
 
@@ -499,12 +501,12 @@ def test_plain_values_are_converted(client: Client, named: Named) -> None:
     )
     client.alter_configs("topic", topic, {"min.cleanable.dirty.ratio": 0.25})
 
-    def outcome() -> dict[str, str | None]:
+    def topic_configs() -> dict[str, str | None]:
         return {it.name: it.value for it in client.describe_configs("topics", topic)}
 
-    until(lambda: outcome()["min.cleanable.dirty.ratio"], "0.25")
-    assert outcome()["retention.ms"] == "3600000"
-    assert outcome()["unclean.leader.election.enable"] == "true"
+    until(lambda: topic_configs()["min.cleanable.dirty.ratio"], "0.25")
+    assert topic_configs()["retention.ms"] == "3600000"
+    assert topic_configs()["unclean.leader.election.enable"] == "true"
     client.produce(topic, "a", headers={"from": "text", "none": None, "raw": b"\x00"})
     with client.consume(topic, "beginning", until_end=True) as records:
         [record] = records
@@ -512,7 +514,7 @@ def test_plain_values_are_converted(client: Client, named: Named) -> None:
 
 
 def test_errors_name_the_invalid_value(client: Client) -> None:
-    """Nothing is sent."""
+    """No request is sent."""
     send: Any = client.producer().send
     for words, message in (
         ({"value": {"a": 1}}, "value {'a': 1}: expected bytes, text or None"),

@@ -56,7 +56,7 @@ class Broker(socketserver.ThreadingTCPServer):
             ApiVersion(api_key=key, min_version=APIS[key].first, max_version=APIS[key].last)
             for key in (ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.LIST_OFFSETS, ApiKey.PRODUCE)
         ]
-        self.answers: dict[int, list[Message]] = {
+        self.responses: dict[int, list[Message]] = {
             ApiKey.API_VERSIONS: [ApiVersionsResponse(error_code=0, api_keys=served)],
             ApiKey.METADATA: [self.metadata()],
         }
@@ -68,8 +68,8 @@ class Broker(socketserver.ThreadingTCPServer):
         )
         partitions = () if code else (partition,)
         topic = MetadataResponseTopic(error_code=code, name="t", partitions=partitions)
-        own = MetadataResponseBroker(node_id=1, host="127.0.0.1", port=self.port)
-        return MetadataResponse(brokers=[own], controller_id=1, topics=[topic])
+        this_broker = MetadataResponseBroker(node_id=1, host="127.0.0.1", port=self.port)
+        return MetadataResponse(brokers=[this_broker], controller_id=1, topics=[topic])
 
 
 class _Connection(socketserver.StreamRequestHandler):
@@ -78,8 +78,8 @@ class _Connection(socketserver.StreamRequestHandler):
         while size := self.rfile.read(4):
             frame = self.rfile.read(int.from_bytes(size, "big"))
             key, version, correlation_id = struct.unpack_from(">hhi", frame)
-            answers = self.server.answers[key]
-            message = answers.pop(0) if len(answers) > 1 else answers[0]
+            responses = self.server.responses[key]
+            message = responses.pop(0) if len(responses) > 1 else responses[0]
             pieces = response_frame(APIS[key], version, correlation_id, message)
             self.wfile.write(b"".join(pieces))
 
@@ -96,32 +96,32 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture
 def client(broker: Broker) -> Iterator[Client]:
-    with Client(f"127.0.0.1:{broker.port}", timeout_s=LIMIT_S) as made:
-        yield made
+    with Client(f"127.0.0.1:{broker.port}", timeout_s=LIMIT_S) as connected:
+        yield connected
 
 
 def list_offsets_response(code: int, offset: int = -1) -> ListOffsetsResponse:
-    outcome = ListOffsetsPartitionResponse(partition_index=0, error_code=code, offset=offset)
-    return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[outcome])])
+    partition = ListOffsetsPartitionResponse(partition_index=0, error_code=code, offset=offset)
+    return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[partition])])
 
 
 def produce_response(code: int, offset: int = -1) -> ProduceResponse:
-    outcome = PartitionProduceResponse(index=0, error_code=code, base_offset=offset)
+    partition = PartitionProduceResponse(index=0, error_code=code, base_offset=offset)
     return ProduceResponse(
-        responses=[TopicProduceResponse(name="t", partition_responses=[outcome])]
+        responses=[TopicProduceResponse(name="t", partition_responses=[partition])]
     )
 
 
 def test_a_leader_that_does_not_know_its_topic_yet_is_retried(
     broker: Broker, client: Client
 ) -> None:
-    broker.answers[ApiKey.LIST_OFFSETS] = [
+    broker.responses[ApiKey.LIST_OFFSETS] = [
         list_offsets_response(UNKNOWN),
         list_offsets_response(UNKNOWN),
         list_offsets_response(0, 5),
     ]
     assert client.offsets("t")[0].offset == 5
-    broker.answers[ApiKey.PRODUCE] = [
+    broker.responses[ApiKey.PRODUCE] = [
         produce_response(UNKNOWN),
         produce_response(UNKNOWN),
         produce_response(0, 7),
@@ -132,8 +132,8 @@ def test_a_leader_that_does_not_know_its_topic_yet_is_retried(
 
 
 def test_a_deleted_topic_is_not_retried(broker: Broker, client: Client) -> None:
-    broker.answers[ApiKey.METADATA].append(broker.metadata(UNKNOWN))
-    broker.answers[ApiKey.LIST_OFFSETS] = [list_offsets_response(UNKNOWN)]
+    broker.responses[ApiKey.METADATA].append(broker.metadata(UNKNOWN))
+    broker.responses[ApiKey.LIST_OFFSETS] = [list_offsets_response(UNKNOWN)]
     with pytest.raises(RefusedError, match="UNKNOWN_TOPIC_OR_PARTITION") as refused:
         client.offsets("t")
     assert refused.value.api == "Metadata"
@@ -168,29 +168,29 @@ def test_a_refusal_is_not_the_outcome_of_a_later_request(*, was_sent: bool) -> N
     """If the second request was sent, it may have been carried out."""
     cluster = Cluster("127.0.0.1:1", client_id="", timeout_s=0)
     cluster.was_reached = True
-    limit = Deadline(3 * BACKOFF_S)
+    deadline = Deadline(3 * BACKOFF_S)
     last = unreachable(was_sent=was_sent)
     with pytest.raises(UnreachableError if was_sent else RefusedError):
-        cluster.retry(FailingRequest(limit, NOT_CONTROLLER, last), limit)
+        cluster.retry(FailingRequest(deadline, NOT_CONTROLLER, last), deadline)
 
 
 def test_no_request_is_sent_after_the_deadline() -> None:
     cluster = Cluster("127.0.0.1:1", client_id="", timeout_s=0)
-    limit = Deadline(BACKOFF_S / 2)
-    times: list[bool] = []
+    deadline = Deadline(BACKOFF_S / 2)
+    attempts: list[bool] = []
 
     def attempt() -> None:
-        times.append(limit.is_over)
+        attempts.append(deadline.is_over)
         raise NOT_CONTROLLER
 
     with pytest.raises(RefusedError):
-        cluster.retry(attempt, limit)
-    assert times[1:] == []
+        cluster.retry(attempt, deadline)
+    assert attempts[1:] == []
 
 
 def test_a_lost_connection_leaves_the_outcome_of_a_request_open(broker: Broker) -> None:
     connection = Connection("127.0.0.1", broker.port, "", Deadline(LIMIT_S))
-    broker.answers[ApiKey.METADATA] = [ListOffsetsResponse(topics=[])]
+    broker.responses[ApiKey.METADATA] = [ListOffsetsResponse(topics=[])]
     with pytest.raises(UnreachableError) as lost:
         connection.call(MetadataRequest(topics=None), Deadline(LIMIT_S))
     assert lost.value.was_sent

@@ -27,9 +27,10 @@ class Peer:
     """Accepts one connection and sends one prepared response per request."""
 
     def __init__(self, responses: list[bytes]) -> None:
-        self._answers = responses
+        self._responses = responses
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
+        #: The API version of each received request.
         self.versions: list[int] = []
         self._thread = threading.Thread(target=self._serve)
         self._thread.start()
@@ -37,10 +38,10 @@ class Peer:
     def _serve(self) -> None:
         connection, _ = self._listener.accept()
         with connection, self._listener:
-            for answer in self._answers or [b""]:
-                asked = connection.recv(4096)
-                self.versions.append(int.from_bytes(asked[6:8], "big"))
-                connection.sendall(answer)
+            for response in self._responses or [b""]:
+                request = connection.recv(4096)
+                self.versions.append(int.from_bytes(request[6:8], "big"))
+                connection.sendall(response)
 
     def join(self) -> None:
         self._thread.join(LIMIT_S)
@@ -77,9 +78,11 @@ def connection_error(peers: list[Peer], *responses: bytes) -> str:
 
 def test_api_versions_falls_back_for_old_brokers(peers: list[Peer]) -> None:
     """The broker sends UNSUPPORTED_VERSION and its versions in the format of version 0."""
-    no = ErrorCode.UNSUPPORTED_VERSION
+    code = ErrorCode.UNSUPPORTED_VERSION
     peers.append(
-        Peer([frame(1, api_versions_response(no, 2, 0)), frame(2, api_versions_response(0, 2, 2))])
+        Peer(
+            [frame(1, api_versions_response(code, 2, 0)), frame(2, api_versions_response(0, 2, 2))]
+        )
     )
     connection = connect(peers[0])
     assert connection.served == {18: (0, 2)}

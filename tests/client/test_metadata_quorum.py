@@ -30,7 +30,7 @@ class Leader(MetadataQuorum):
     def _fetch(self, offset: int) -> PartitionData:
         self._epoch = EPOCH + 2
         source = LogInMemory(LOG, [1] * len(LOG))
-        found = PartitionData(
+        response = PartitionData(
             partition_index=0,
             error_code=ErrorCode.NONE,
             high_watermark=len(LOG) - 1,
@@ -39,8 +39,8 @@ class Leader(MetadataQuorum):
             records=None,
         )
         if offset < OLDEST:
-            return found.replace(snapshot_id=SnapshotId(end_offset=NEWEST, epoch=EPOCH))
-        return found.replace(records=b"".join(list(source.read(offset))[:2]))
+            return response.replace(snapshot_id=SnapshotId(end_offset=NEWEST, epoch=EPOCH))
+        return response.replace(records=b"".join(list(source.read(offset))[:2]))
 
     def _snapshot_part(
         self, snapshot: OffsetAndEpoch, position: int, size: int

@@ -21,7 +21,7 @@ def timeout_error(*, was_sent: bool = True) -> UnreachableError:
     ("was_sent", "responds", "expected"),
     [(True, True, NoLeaderError), (True, False, UnreachableError), (False, True, UnreachableError)],
 )
-def test_a_broker_that_responds_to_other_requests_knows_no_leader(
+def test_a_timeout_means_no_leader_if_the_broker_answers_other_requests(
     *,
     was_sent: bool,
     responds: bool,
@@ -35,14 +35,14 @@ def test_a_broker_that_responds_to_other_requests_knows_no_leader(
 
     monkeypatch.setattr(Cluster, "connection", lambda *_: Connection())
     cluster = Cluster("h:9092", client_id="", timeout_s=1)
-    found = explain_missing_leader(cluster, timeout_error(was_sent=was_sent))
-    assert type(found) is expected
+    error = explain_missing_leader(cluster, timeout_error(was_sent=was_sent))
+    assert type(error) is expected
 
 
 @pytest.mark.parametrize(
     ("servers", "knows"), [("h:1", "It knows the"), ("h:1,h:2", "They know the")]
 )
-def test_several_servers_know_the_controllers(servers: str, knows: str) -> None:
+def test_the_error_names_the_controllers_that_the_servers_know(servers: str, knows: str) -> None:
     cluster = Cluster(servers, client_id="", timeout_s=1, is_controllers=True)
     cluster.brokers = {1: Broker(1, "h", 1)}
     refused = RefusedError(ErrorCode.NOT_CONTROLLER, api="DescribeQuorum", broker="b")

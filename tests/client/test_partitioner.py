@@ -6,8 +6,8 @@ import pytest
 
 from kraftlog.client.partitioner import murmur2, partition_of
 
-#: From Kafka's tests of murmur2.
-KNOWN = [
+#: Keys and their signed hashes, from Kafka's tests of murmur2.
+KAFKAS_HASHES = [
     ("21", -973932308),
     ("foobar", -790332482),
     ("a-little-bit-long-string", -985981536),
@@ -17,7 +17,7 @@ KNOWN = [
 ]
 
 
-@pytest.mark.parametrize(("text", "signed"), KNOWN)
+@pytest.mark.parametrize(("text", "signed"), KAFKAS_HASHES)
 def test_hash_equals_kafkas(text: str, signed: int) -> None:
     assert murmur2(text.encode()) == signed & 0xFFFFFFFF
     assert partition_of(text.encode(), 1000) == (signed & 0x7FFFFFFF) % 1000

@@ -22,20 +22,28 @@ from kraftlog.wire.messages.describe_quorum import (
 
 TIMEOUT_S = 0.5
 #: The node to add, its directory, and the end of the leader's log.
-NEW, OWN, END = 4, b"4" * 16, 50
+NEW_ID, NEW_DIRECTORY, LOG_END = 4, b"4" * 16, 50
 REMEDY = "raise it with kraftlog features upgrade --feature kraft.version=1"
-NEWCOMER = Replica(NEW, OWN, END, 900, 890)
+NEWCOMER = Replica(NEW_ID, NEW_DIRECTORY, LOG_END, 900, 890)
 
 
 def replica(voter: int, reason: str = "") -> Replica:
-    return Replica(voter, bytes([voter]) * 16, END, 900, 890, lag_reason=reason)
+    return Replica(voter, bytes([voter]) * 16, LOG_END, 900, 890, lag_reason=reason)
 
 
 def quorum_with(observer: Replica | None = NEWCOMER, **changes: Any) -> Quorum:
     """Leader 1 of three voters, and the newcomer as an observer."""
     voters = tuple([replica(each) for each in (1, 2, 3)])
     observers = () if observer is None else (observer,)
-    return Quorum(1, 7, END, voters, observers, ()).replace(**changes)
+    quorum = Quorum(
+        leader_id=1,
+        leader_epoch=7,
+        high_watermark=LOG_END,
+        voters=voters,
+        observers=observers,
+        listeners=(),
+    )
+    return quorum.replace(**changes)
 
 
 def dry_run_error(monkeypatch: pytest.MonkeyPatch, quorum: Quorum, level: int = 1) -> str:
@@ -43,7 +51,7 @@ def dry_run_error(monkeypatch: pytest.MonkeyPatch, quorum: Quorum, level: int = 
     levels = Features((Feature("kraft.version", 0, 1, level),), 1)
     monkeypatch.setattr(nodes, "features", lambda *_, **__: levels)
     try:
-        voter_plans.check_addition(None, quorum, NEW, OWN)  # type: ignore[arg-type]  # unused
+        voter_plans.check_addition(None, quorum, NEW_ID, NEW_DIRECTORY)  # type: ignore[arg-type]  # unused
     except ConfigError as error:
         return str(error)
     return ""
@@ -75,25 +83,25 @@ def dry_run_error(monkeypatch: pytest.MonkeyPatch, quorum: Quorum, level: int = 
 def test_r4_reasons_of_the_leader_to_refuse_are_named(
     quorum: Quorum, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the error of a dry run, and as the cause of a timeout."""
-    found = dry_run_error(monkeypatch, quorum)
-    assert found.startswith("controller 4 cannot be added: ")
-    assert expected in found
+    """The error of a dry run names the reason, and so does the error of a timeout."""
+    error = dry_run_error(monkeypatch, quorum)
+    assert error.startswith("controller 4 cannot be added: ")
+    assert expected in error
     assert expected in timeout_cause(monkeypatch, quorum)
 
 
 def timeout_cause(monkeypatch: pytest.MonkeyPatch, quorum: Quorum) -> str:
     monkeypatch.setattr(nodes, "quorum", lambda *_: quorum)
-    return voter_plans._why_timed_out(None, NEW, OWN, "h:9093", Deadline(0))  # type: ignore[arg-type]  # as above
+    return voter_plans._why_timed_out(None, NEW_ID, NEW_DIRECTORY, "h:9093", Deadline(0))  # type: ignore[arg-type]  # as above
 
 
 def test_r4_a_caught_up_observer_may_be_added(monkeypatch: pytest.MonkeyPatch) -> None:
     """A small lag does not matter, nor does one voter of three that is down."""
     voters = (replica(1), replica(2), replica(3, "down"))
-    lagging = NEWCOMER.replace(log_end_offset=END - 3, lag_reason="catching-up")
+    lagging = NEWCOMER.replace(log_end_offset=LOG_END - 3, lag_reason="catching-up")
     quorum = quorum_with(lagging, voters=voters)
     assert dry_run_error(monkeypatch, quorum) == ""
-    assert voter_plans.addition_plan(quorum, NEW, OWN).lag == 3
+    assert voter_plans.addition_plan(quorum, NEW_ID, NEW_DIRECTORY).lag == 3
     assert timeout_cause(monkeypatch, quorum).startswith("it lags by 3 records: wait until")
     assert "no response from it at h:9093" in timeout_cause(monkeypatch, quorum_with())
     refused = dry_run_error(monkeypatch, quorum_with(), level=0)
@@ -126,7 +134,7 @@ def test_all_requests_of_a_voter_change_have_one_deadline(monkeypatch: pytest.Mo
     monkeypatch.setattr(Cluster, "call", call)
     with Admin("h:1", timeout_s=TIMEOUT_S) as admin:
         with pytest.raises(RefusedError, match="it is not fetching"):
-            admin.add_voter(NEW, OWN, [("C", "h", 9093)])
+            admin.add_voter(NEW_ID, NEW_DIRECTORY, [("C", "h", 9093)])
         first, added, explained = limits
         assert first is added
         assert explained.left_s() <= voter_plans.EXPLAIN_S
@@ -134,7 +142,7 @@ def test_all_requests_of_a_voter_change_have_one_deadline(monkeypatch: pytest.Mo
 
 def test_a_dry_run_refuses_invalid_listeners() -> None:
     with Admin("h:1") as admin, pytest.raises(TypeError):
-        admin.add_voter(NEW, OWN, 9093, dry_run=True)  # type: ignore[arg-type]  # what is tested
+        admin.add_voter(NEW_ID, NEW_DIRECTORY, 9093, dry_run=True)  # type: ignore[arg-type]  # what is tested
 
 
 def test_r11_a_voter_without_directory_id_is_refused_with_the_remedy(

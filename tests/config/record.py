@@ -37,31 +37,31 @@ RESOURCES = {
     "client metrics": (CLIENT_METRICS, "m"),
 }
 _LENGTH = struct.Struct(">i")
-_RESPONSE_HEAD = 5  # correlation id and tags
+_RESPONSE_HEADER_BYTES = 5  # correlation id and tags
 SET = 0
 
 
-class RequestContext:
+class Connection:
     """A connection to a broker; one request at a time."""
 
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), 30)
         self._responses = self._socket.makefile("rb")
 
-    def ask(self, api_key: int, version: int, request: Message, answer: type[Any]) -> Any:
+    def call(self, api_key: int, version: int, request: Message, response: type[Any]) -> Any:
         pieces = request_frame(APIS[api_key], version, 1, "recorder", request)
         self._socket.sendall(b"".join(pieces))
         (size,) = _LENGTH.unpack(self._responses.read(_LENGTH.size))
-        return decode(answer, version, self._responses.read(size), _RESPONSE_HEAD)
+        return decode(response, version, self._responses.read(size), _RESPONSE_HEADER_BYTES)
 
-    def make_topic(self, name: str) -> None:
+    def create_topic(self, name: str) -> None:
         topic = create_topics.CreatableTopic(
             name=name, num_partitions=1, replication_factor=1, assignments=(), configs=()
         )
         request = create_topics.CreateTopicsRequest(
             topics=[topic], timeout_ms=30_000, validate_only=False
         )
-        self.ask(ApiKey.CREATE_TOPICS, 7, request, create_topics.CreateTopicsResponse)
+        self.call(ApiKey.CREATE_TOPICS, 7, request, create_topics.CreateTopicsResponse)
 
     def configure(self, resource: tuple[int, str], values: dict[str, str]) -> None:
         api = incremental_alter_configs
@@ -72,10 +72,10 @@ class RequestContext:
         kind, name = resource
         altered = api.AlterConfigsResource(resource_type=kind, resource_name=name, configs=changes)
         request = api.IncrementalAlterConfigsRequest(resources=[altered], validate_only=False)
-        answer = self.ask(
+        response = self.call(
             ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request, api.IncrementalAlterConfigsResponse
         )
-        assert not answer.responses[0].error_code, answer
+        assert not response.responses[0].error_code, response
 
     def describe_once_applied(
         self, values: dict[str, str], resource: tuple[int, str]
@@ -90,12 +90,12 @@ class RequestContext:
     def describe(self, resource: tuple[int, str]) -> list[list[Any]]:
         api = describe_configs
         kind, name = resource
-        asked = api.DescribeConfigsResource(
+        described = api.DescribeConfigsResource(
             resource_type=kind, resource_name=name, configuration_keys=None
         )
-        request = api.DescribeConfigsRequest(resources=[asked], include_synonyms=True)
-        answer = self.ask(ApiKey.DESCRIBE_CONFIGS, 4, request, api.DescribeConfigsResponse)
-        return sorted([_row(entry) for entry in answer.results[0].configs])
+        request = api.DescribeConfigsRequest(resources=[described], include_synonyms=True)
+        response = self.call(ApiKey.DESCRIBE_CONFIGS, 4, request, api.DescribeConfigsResponse)
+        return sorted([_row(entry) for entry in response.results[0].configs])
 
 
 def _row(entry: describe_configs.DescribeConfigsResourceResult) -> list[Any]:
@@ -116,15 +116,15 @@ def record(inputs: dict[str, dict[str, str]]) -> dict[str, list[list[Any]]]:
             file.write(_replace_all("".join(lines), local))
         assert kraftlog(["format", "-c", path]) == 0
         with start_kafka(path, folder):
-            context = RequestContext(client)
-            context.make_topic("t")
+            connection = Connection(client)
+            connection.create_topic("t")
             for label, resource in RESOURCES.items():
-                context.configure(resource, inputs[label])
-            answers = {
-                label: context.describe_once_applied(inputs[label], resource)
+                connection.configure(resource, inputs[label])
+            responses = {
+                label: connection.describe_once_applied(inputs[label], resource)
                 for label, resource in RESOURCES.items()
             }
-    text = _replace_all(json.dumps(answers), {value: key for key, value in local.items()})
+    text = _replace_all(json.dumps(responses), {value: key for key, value in local.items()})
     recorded: dict[str, list[list[Any]]] = json.loads(text)
     return recorded
 
@@ -138,14 +138,14 @@ def _replace_all(text: str, pairs: dict[str, str]) -> str:
 def main() -> None:
     with open(PATH, encoding="utf-8") as file:
         inputs = json.load(file)["given"]
-    answers = record(inputs)
+    responses = record(inputs)
     parts = [
         f'"{label}": [\n' + ",\n".join([json.dumps(row) for row in rows]) + "\n]"
-        for label, rows in answers.items()
+        for label, rows in responses.items()
     ]
     with open(PATH, "w", encoding="utf-8") as file:
         file.write(f'{{\n"given": {json.dumps(inputs, indent=1)},\n')
-        file.write('"answers": {\n' + ",\n".join(parts) + "\n}\n}\n")
+        file.write('"responses": {\n' + ",\n".join(parts) + "\n}\n}\n")
 
 
 if __name__ == "__main__":

@@ -157,7 +157,7 @@ DIFFERENT = {
 
 
 def test_random_files_start_a_broker_alike(jvm: Driver) -> None:
-    """One to three keys with valid values."""
+    """Each file sets one to three keys to values that are valid on their own."""
     rng = Random(1)
     texts = [text for text in (*NUMBERS, *WORDS) if text == text.strip()]
     valid = {
@@ -170,16 +170,16 @@ def test_random_files_start_a_broker_alike(jvm: Driver) -> None:
         names = rng.sample(sorted(valid), rng.choice((1, 1, 2, 3)))
         cases.append(" ; ".join([f"{name}={rng.choice(valid[name])}" for name in names]))
     answers = ask(jvm, [["start", properties_of_case(case)] for case in cases])
-    reasons = [why_not(case) for case in cases]
+    reasons = [refusal_reason(case) for case in cases]
     wrong = [
-        outcome
-        for outcome in zip(cases, reasons, answers, strict=True)
-        if (outcome[1] is None) != (outcome[2] is None)
+        (case, reason, answer)
+        for case, reason, answer in zip(cases, reasons, answers, strict=True)
+        if (reason is None) != (answer is None)
     ]
     assert wrong == []
 
 
-def why_not(case: str) -> str | None:
+def refusal_reason(case: str) -> str | None:
     try:
         read_config(properties_of_case(case), {})
     except ConfigError as error:
@@ -207,7 +207,7 @@ TOPICS: list[dict[str, str]] = [
 ]
 
 
-def test_the_same_topics_are_possible(jvm: Driver) -> None:
+def test_the_same_topic_configs_are_accepted(jvm: Driver) -> None:
     file = properties_of_case(
         "log.cleaner.min.compaction.lag.ms=10 ; log.cleaner.max.compaction.lag.ms=100"
     )
@@ -217,8 +217,8 @@ def test_the_same_topics_are_possible(jvm: Driver) -> None:
         assert (refusal(TOPIC, "t", values, layers) is None) == (answer is None), values
 
 
-def test_the_same_groups_are_possible(jvm: Driver) -> None:
-    """One by one: each key with numbers around its limits."""
+def test_the_same_group_configs_are_accepted(jvm: Driver) -> None:
+    """Each key alone, with numbers around its limits."""
     file = properties_of_case("group.consumer.max.heartbeat.interval.ms=20000")
     layers = ConfigLayers(parse(file))
     cases = [
@@ -236,7 +236,7 @@ def test_the_same_groups_are_possible(jvm: Driver) -> None:
 
 
 @pytest.mark.parametrize("name", ["1", ""])
-def test_the_same_keys_may_change(jvm: Driver, name: str) -> None:
+def test_the_same_dynamic_broker_configs_are_accepted(jvm: Driver, name: str) -> None:
     """For one broker and for all; by the plain name and for one listener."""
     cases = []
     for key in TABLES["broker"]:

@@ -19,7 +19,7 @@ quorum.retry.backoff.ms=75 ; quorum.retry.backoff.max.ms=76"""
 
 
 def test_q33_aliases_take_effect_and_are_logged() -> None:
-    config, outcome = read_config(properties_of_case(NAMES), {})
+    config, warnings = read_config(properties_of_case(NAMES), {})
     assert config.voters == [Voter(1, "a", 1), Voter(2, "::1", 2)]
     raft = raft_config(config, 0)
     assert (raft.fetch_timeout_ms, raft.election_timeout_ms) == (71, 72)
@@ -28,7 +28,7 @@ def test_q33_aliases_take_effect_and_are_logged() -> None:
     assert config.controller_quorum_request_timeout_ms == 74
     given = {alias: name for alias, name in ALIASES.items() if f"{alias}=" in NAMES}
     assert len(given) == len(ALIASES) - 2
-    assert outcome == [f"{alias}: taken as {name}" for alias, name in given.items()]
+    assert warnings == [f"{alias}: taken as {name}" for alias, name in given.items()]
 
 
 @pytest.mark.parametrize(("alias", "name"), ALIASES.items())

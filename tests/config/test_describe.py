@@ -53,10 +53,10 @@ def our_descriptions(kind: str) -> list[DescribedConfig]:
 DIFFERENT = {"log.retention.hours"}
 
 
-@pytest.mark.parametrize("kind", RECORDED["answers"])
+@pytest.mark.parametrize("kind", RECORDED["responses"])
 def test_descriptions_equal_kafkas(kind: str) -> None:
     ours = {it.name: row(it) for it in our_descriptions(kind) if it.name not in DIFFERENT}
-    theirs = {row[0]: row for row in RECORDED["answers"][kind] if row[0] not in DIFFERENT}
+    theirs = {row[0]: row for row in RECORDED["responses"][kind] if row[0] not in DIFFERENT}
     own = [ours.pop(name) for name in OWN_NAMES & set(ours)]
     assert len(own) == {"topic": 1, "broker": 2}.get(kind, 0)
     assert sorted(ours) == sorted(theirs)
@@ -89,7 +89,7 @@ def test_a_larger_unit_in_the_file_is_the_source() -> None:
     assert for_ever.value == "-1"
 
 
-@pytest.mark.parametrize("kind", RECORDED["answers"])
+@pytest.mark.parametrize("kind", RECORDED["responses"])
 def test_every_known_key_is_documented(kind: str) -> None:
     for it in our_descriptions(kind):
         assert it.documentation if it.config_type else it.documentation is None

@@ -99,7 +99,7 @@ def test_unknown_keys_cause_warnings() -> None:
     ]
 
 
-def test_tables_of_dropped_keys_are_correct() -> None:
+def test_effective_keys_exist_and_removed_keys_do_not() -> None:
     assert all(TABLES[kind].find(name) for kind, names in EFFECTIVE.items() for name in names)
     known = BROKER_KEYS.names()
     assert not [n for n in REMOVED if n in known or any(k.startswith(n) for k in known)]

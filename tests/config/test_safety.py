@@ -16,17 +16,20 @@ BROKER_ALONE = (
 )
 
 
-EVERY = "every client may"
+EVERY_CLIENT_MAY = "every client may"
 
 
 @pytest.mark.parametrize(
     ("key", "without"),
     [
-        ("authorizer.class.name", f"there is no access control: {EVERY} do everything"),
-        ("create.topic.policy.class.name", f"policies are not supported: {EVERY} create any topic"),
+        ("authorizer.class.name", f"there is no access control: {EVERY_CLIENT_MAY} do everything"),
+        (
+            "create.topic.policy.class.name",
+            f"policies are not supported: {EVERY_CLIENT_MAY} create any topic",
+        ),
         (
             "alter.config.policy.class.name",
-            f"policies are not supported: {EVERY} change any config",
+            f"policies are not supported: {EVERY_CLIENT_MAY} change any config",
         ),
     ],
 )

@@ -95,7 +95,7 @@ def test_topic_list_values_are_validated(name: str, good: str, bad: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("text", "is_good"),
+    ("text", "is_valid"),
     [
         ("latest", True),
         ("by_duration:PT5S", True),
@@ -105,21 +105,21 @@ def test_topic_list_values_are_validated(name: str, good: str, bad: str) -> None
         ("oldest", False),
     ],
 )
-def test_share_offset_reset_is_validated(text: str, is_good: bool) -> None:
+def test_share_offset_reset_is_validated(text: str, is_valid: bool) -> None:
     key = GROUP_KEYS.find("share.auto.offset.reset")
     assert key is not None
-    assert (value_error(key, text) is None) == is_good
+    assert (value_error(key, text) is None) == is_valid
 
 
 @pytest.mark.parametrize(
-    ("text", "is_good"),
+    ("text", "is_valid"),
     [("", True), ("client_id=a.*,client_source_port=9", True), ("client_id", False),
      ("client_id=[", False), ("name=a", False)],
 )  # fmt: skip
-def test_client_match_patterns_are_validated(text: str, is_good: bool) -> None:
+def test_client_match_patterns_are_validated(text: str, is_valid: bool) -> None:
     key = CLIENT_METRICS_KEYS.find("match")
     assert key is not None
-    assert (value_error(key, text) is None) == is_good
+    assert (value_error(key, text) is None) == is_valid
 
 
 def test_sensitive_values_are_hidden() -> None:
