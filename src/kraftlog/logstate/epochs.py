@@ -42,7 +42,7 @@ class EpochCache:
         return list(zip(self.epochs, self.starts, strict=True))
 
     def assign(self, epoch: int, start: int) -> bool:
-        """Start `epoch` at `start`, and drop what contradicts it; return whether it is new."""
+        """Start `epoch` at `start`, and drop contradicting entries; return whether it is new."""
         epochs, starts = self.epochs, self.starts
         if epoch < 0 or start < 0:
             raise ValueError(f"epoch {epoch} from offset {start}: neither may be negative")
@@ -85,12 +85,12 @@ class EpochCache:
         return True
 
     def truncate_from_start(self, start: int) -> bool:
-        """The log now starts at `start`, in that record's epoch; return whether that changed it."""
-        gone = bisect_right(self.starts, start) - 1
-        if gone < 0 or (gone == 0 and self.starts[0] == start):
+        """Drop the epochs before the new log start; return whether anything changed."""
+        dropped = bisect_right(self.starts, start) - 1
+        if dropped < 0 or (dropped == 0 and self.starts[0] == start):
             return False
-        del self.epochs[:gone]
-        del self.starts[:gone]
+        del self.epochs[:dropped]
+        del self.starts[:dropped]
         self.starts[0] = start
         return True
 

@@ -22,7 +22,9 @@ NO_OFFSET = -1
 NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
 NO_TIMESTAMP = -1
+#: Batches of a producer in which a repeated one is recognized, as in Kafka.
 RETAINED_BATCHES = 5
+#: After this sequence number comes 0.
 MAX_SEQUENCE = 0x7FFFFFFF
 
 
@@ -262,14 +264,14 @@ class ProducerState:
 
     def expire(self, now_ms: int, expiration_ms: int) -> list[int]:
         """Remove producers that have been idle for long; return their ids."""
-        silent = [
+        idle = [
             producer_id
             for producer_id, entry in self.entries.items()
             if now_ms - entry.last_timestamp >= expiration_ms and not entry.in_transaction
         ]
-        for producer_id in silent:
+        for producer_id in idle:
             del self.entries[producer_id]
-        return silent
+        return idle
 
     def copy(self) -> ProducerState:
         twin = ProducerState()

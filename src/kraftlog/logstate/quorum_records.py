@@ -100,5 +100,5 @@ def voters_from_record(value: bytes) -> VoterSet:
         for voter in record.voters
     ]
     targets = None if record.target_voters is None else tuple(record.target_voters)
-    removed = [ReplicaKey(it.voter_id, it.voter_directory_id) for it in record.removed_voters]
+    removed = [ReplicaKey(v.voter_id, v.voter_directory_id) for v in record.removed_voters]
     return VoterSet(tuple(voters), targets, record.cluster_id, tuple(removed))

@@ -80,8 +80,8 @@ class VoterSet(Value):
     @property
     def kraft_version(self) -> int:
         """The level of kraft.version: 1 once the directory ids of all voters are recorded."""
-        known = [any(v.key.directory_id) and v.max_version >= 1 for v in self.voters]
-        return int(bool(known) and all(known))
+        supports_level_1 = [any(v.key.directory_id) and v.max_version >= 1 for v in self.voters]
+        return int(bool(supports_level_1) and all(supports_level_1))
 
     def voter(self, replica_id: int) -> Voter | None:
         for voter in self.voters:
@@ -95,7 +95,7 @@ class VoterSet(Value):
         if voter is None:
             return False
         known, theirs = voter.key.directory_id, key.directory_id
-        return known == theirs or known == NULL_UUID or theirs == NULL_UUID  # noqa: PLR1714 - often asked
+        return known == theirs or known == NULL_UUID or theirs == NULL_UUID  # noqa: PLR1714 - called often
 
     def with_voter(self, added: Voter) -> VoterSet:
         others = [voter for voter in self.voters if voter.key.id != added.key.id]
@@ -112,8 +112,8 @@ class VoterSet(Value):
 
     def without_voter(self, replica_id: int) -> VoterSet:
         kept = [voter for voter in self.voters if voter.key.id != replica_id]
-        newly = [voter.key for voter in self.voters if voter.key.id == replica_id]
-        removed = (*self.removed, *newly)[-MAX_REMOVED:]
+        removed_now = [voter.key for voter in self.voters if voter.key.id == replica_id]
+        removed = (*self.removed, *removed_now)[-MAX_REMOVED:]
         return self.replace(voters=tuple(kept), removed=removed)
 
 
@@ -176,7 +176,7 @@ class VoterHistory:
         return self.latest if self.entries and self.entries[0][0] == 0 else self.base
 
     def has_removed(self, key: ReplicaKey) -> bool:
-        """Whether this replica, with this directory, was a voter and is none any more.
+        """Whether this replica, with this directory, was a voter and no longer is.
 
         A leader of Apache Kafka does not record which voters it removes. An earlier set shows it,
         as long as the log has one with that voter.
@@ -185,8 +185,8 @@ class VoterHistory:
 
     def with_removed(self, voters: VoterSet) -> VoterSet:
         """The next set, plus the former voters that sets recorded by a Kafka leader leave out."""
-        known = (*voters.removed, *[voter.key for voter in voters.voters])
-        missing = [key for key in self._former_voters() if key not in known]
+        listed = (*voters.removed, *[voter.key for voter in voters.voters])
+        missing = [key for key in self._former_voters() if key not in listed]
         if not missing:
             return voters
         return voters.replace(removed=(*missing, *voters.removed)[-MAX_REMOVED:])

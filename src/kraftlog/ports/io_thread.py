@@ -24,7 +24,10 @@ if TYPE_CHECKING:
             ...
 
     class IOThreads(Protocol):
-        """A disk that hangs delays only the jobs that need it: no vote waits for a data log."""
+        """The threads of a node, by purpose.
+
+        A disk that hangs delays only the jobs that need it: no vote waits for a data log.
+        """
 
         @property
         def quorum(self) -> IOThread:

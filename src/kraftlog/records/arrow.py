@@ -4,7 +4,7 @@ Keys, values and the bytes between them alternate in the payload, so the payload
 their boundaries *is* an Arrow binary array. Arrow's `take` copies the wanted elements in C++.
 
 Arrays are made of buffers and read from them, because `pa.array`, `pa.scalar` and `to_numpy`
-import pandas where it is installed, which would take longer than many a task of Spark.
+import pandas where it is installed, which would take longer than many Spark tasks.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def row_numbers(rows: Sequence[int]) -> Any:
 
 
 def byte_strings(values: Sequence[bytes], kind: pa.DataType) -> Any:
-    """An Arrow array of byte strings or, of their UTF-8, of texts."""
+    """An Arrow array of this type: of byte strings, or of texts that are given as UTF-8."""
     import numpy as np
     import pyarrow as pa
 
@@ -139,18 +139,19 @@ def _binaries(
     pieces = pa.Array.from_buffers(
         pa.binary(), 4 * count, [None, pa.py_buffer(edges), pa.py_buffer(payload)]
     )
-    places = np.arange(0, 4 * count, 4, dtype=np.int32)
+    indexes = np.arange(0, 4 * count, 4, dtype=np.int32)
     return (
-        pieces.take(_unless_null(places, first_lengths)),
-        pieces.take(_unless_null(places + 2, second_lengths)),
+        pieces.take(_unless_null(indexes, first_lengths)),
+        pieces.take(_unless_null(indexes + 2, second_lengths)),
     )
 
 
-def _unless_null(places: NDArray[np.int32], lengths: Numbers) -> pa.Array:
+def _unless_null(indexes: NDArray[np.int32], lengths: Numbers) -> pa.Array:
+    """The indexes as an Arrow array, null where the length is that of a null."""
     import pyarrow as pa
 
     nulls = lengths < 0
-    return numbers(places, pa.int32(), nulls if nulls.any() else None)
+    return numbers(indexes, pa.int32(), nulls if nulls.any() else None)
 
 
 def _headers(columns: RecordColumns) -> pa.ListArray:

@@ -35,8 +35,8 @@ NO_LEADER_EPOCH = -1
 
 #: The header up to the CRC, and the fields of the header that the CRC covers.
 _FRONT = struct.Struct(">qiibI")
-_CRCED = struct.Struct(">hiqqqhii")
-assert _FRONT.size + _CRCED.size == HEADER_SIZE
+_CRC_COVERED = struct.Struct(">hiqqqhii")
+assert _FRONT.size + _CRC_COVERED.size == HEADER_SIZE
 
 
 def encode_record(
@@ -143,7 +143,7 @@ class BatchBuilder:
         return _assemble(
             self.base_offset,
             self.leader_epoch,
-            _CRCED.pack(
+            _CRC_COVERED.pack(
                 self.attributes,
                 last - self.base_offset,
                 self.base_timestamp,
@@ -199,7 +199,7 @@ def wrap_records(
     return _assemble(
         0,
         NO_LEADER_EPOCH,
-        _CRCED.pack(
+        _CRC_COVERED.pack(
             codec,
             count - 1,
             base_timestamp,
@@ -228,7 +228,7 @@ def build_empty_batch(
 ) -> bytes:
     """Build the empty batch that compaction leaves when it removes all records of a batch.
 
-    It keeps the producer's last sequence, so that its next batch is in sequence.
+    It keeps the producer's last sequence, so that the producer's next batch is in sequence.
     """
     attributes = (
         (TIMESTAMP_TYPE_BIT if has_log_append_time else 0)
@@ -238,7 +238,7 @@ def build_empty_batch(
     return _assemble(
         base_offset,
         leader_epoch,
-        _CRCED.pack(
+        _CRC_COVERED.pack(
             attributes,
             last_offset - base_offset,
             NO_TIMESTAMP,
@@ -259,7 +259,7 @@ def rebuild_batch(
     return _assemble(
         header.base_offset,
         header.leader_epoch,
-        _CRCED.pack(
+        _CRC_COVERED.pack(
             header.attributes,
             header.last_offset_delta,
             header.base_timestamp,
@@ -273,7 +273,7 @@ def rebuild_batch(
     )
 
 
-def _assemble(base_offset: int, leader_epoch: int, crced: bytes, payload: Buffer) -> bytes:
-    body = b"".join((crced, payload))
+def _assemble(base_offset: int, leader_epoch: int, covered: bytes, payload: Buffer) -> bytes:
+    body = b"".join((covered, payload))
     length = _FRONT.size + len(body) - LENGTH_OVERHEAD
     return _FRONT.pack(base_offset, length, leader_epoch, MAGIC, crc32c(body)) + body

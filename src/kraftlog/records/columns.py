@@ -147,7 +147,8 @@ def decode_payloads(headers: Sequence[BatchHeader], payloads: Sequence[bytes]) -
 
 #: A shorter run of records of one size is not worth the search for it.
 _SHORT_RUN = 32
-#: Records that are stepped over one by one after a short run, before the next run is looked for.
+#: Records that are stepped over one by one after the first short run, before the next run is looked
+#: for; after each further short run, twice as many.
 _STEPS = 64
 
 
@@ -288,8 +289,8 @@ def _take_headers(cursor: _Cursor, columns: RecordColumns) -> None:
     counts = cursor.take_varint()
     room = np.maximum(cursor.ends - cursor.positions, 0)
     _require((counts >= 0) & (counts <= room // 2), "a wrong count of headers")
-    found = np.empty((4, int(counts.sum())), dtype=np.int64)
-    places = counts.cumsum() - counts
+    headers = np.empty((4, int(counts.sum())), dtype=np.int64)
+    firsts = counts.cumsum() - counts
     records = np.flatnonzero(counts)
     number = 0
     while len(records) >= _FEW:
@@ -297,22 +298,27 @@ def _take_headers(cursor: _Cursor, columns: RecordColumns) -> None:
         name_starts, name_lengths = inner.take_bytes()
         _require(name_lengths >= 0, "a header without a name")
         value_starts, value_lengths = inner.take_bytes()
-        found[:, places[records] + number] = name_starts, name_lengths, value_starts, value_lengths
+        headers[:, firsts[records] + number] = (
+            name_starts,
+            name_lengths,
+            value_starts,
+            value_lengths,
+        )
         cursor.positions[records] = inner.positions
         number += 1
         records = records[counts[records] > number]
     for record in records.tolist():
-        for place in range(places[record] + number, places[record] + counts[record]):
+        for index in range(firsts[record] + number, firsts[record] + counts[record]):
             cursor.positions[record] = _take_header(
-                columns.payload, int(cursor.positions[record]), found, place
+                columns.payload, int(cursor.positions[record]), headers, index
             )
     columns.header_counts = counts
-    columns.header_key_starts, columns.header_key_lengths = found[0], found[1]
-    columns.header_value_starts, columns.header_value_lengths = found[2], found[3]
+    columns.header_key_starts, columns.header_key_lengths = headers[0], headers[1]
+    columns.header_value_starts, columns.header_value_lengths = headers[2], headers[3]
 
 
-def _take_header(payload: bytes, position: int, found: Numbers, place: int) -> int:
-    """Decode one header; return it and the position after it."""
+def _take_header(payload: bytes, position: int, headers: Numbers, index: int) -> int:
+    """Decode one header into column `index` of `headers`; return the position after it."""
     try:
         name_length, name_start = decode_varint(payload, position, max_bits=32)
         if name_length < 0:
@@ -320,7 +326,7 @@ def _take_header(payload: bytes, position: int, found: Numbers, place: int) -> i
         value_length, value_start = decode_varint(payload, name_start + name_length, max_bits=32)
     except (IndexError, ValueError) as error:
         raise CorruptBatchError(f"a header: {error}", position=position) from None
-    found[:, place] = name_start, name_length, value_start, max(value_length, -1)
+    headers[:, index] = name_start, name_length, value_start, max(value_length, -1)
     return value_start + max(value_length, 0)
 
 

@@ -267,8 +267,8 @@ def _decompress_into(
     return bytes(memoryview(buffer)[:size]), True
 
 
-#: The decompression limit never takes more blocks, in any codec; hundreds of thousands of empty
-#: blocks would block the loop.
+#: Data within the decompression limit needs fewer blocks, in any codec. Hundreds of thousands of
+#: empty blocks would block the event loop.
 _MAX_BLOCKS = 4096
 _LZ4_MAGIC = 0x184D2204
 #: An lz4 block decompresses to less than 255 times its size.
@@ -284,6 +284,7 @@ def lz4_bound(data: Buffer) -> int:
     while cursor < len(view):
         if int.from_bytes(view[cursor : cursor + 4], "little") != _LZ4_MAGIC:
             raise _corrupt(LZ4, "it does not begin with a frame")
+        # Flags: 0x01 dictionary id, 0x04 content checksum, 0x08 content size, 0x10 block checksums.
         flags, block_flags = _bytes_at(LZ4, view, cursor + 4, 2)
         block_max = 1 << (8 + 2 * (block_flags >> 4 & 7))
         cursor += 7 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)
@@ -332,6 +333,7 @@ def zstd_bound(data: Buffer) -> int:
             header = int.from_bytes(_bytes_at(ZSTD, view, cursor, 3), "little")
             last = bool(header & 1)
             kind, size = header >> 1 & 3, header >> 3
+            # Kinds: 0 raw, 1 one byte repeated, 2 compressed.
             bound += size if kind < 2 else _ZSTD_MAX_BLOCK
             cursor += 3 + (1 if kind == 1 else size)
             blocks += 1

@@ -31,7 +31,7 @@ def examine_records(header: BatchHeader, payload: bytes) -> Iterator[tuple[int, 
                 raise ValueError(f"offset delta {delta} of {last_delta}")
             if append_time is not None:
                 time = append_time
-            elif not -_HALF <= (time := time + base_timestamp) < _HALF:
+            elif not -_TIMESTAMP_LIMIT <= (time := time + base_timestamp) < _TIMESTAMP_LIMIT:
                 time = wrap_long(time)
             yield delta, time, has_key
     except IndexError:
@@ -89,4 +89,5 @@ def _examine(payload: bytes, start: int) -> tuple[int, int, int, bool]:  # noqa:
     return end, time, delta, has_key
 
 
-_HALF = 1 << 63
+#: Timestamps are signed 64-bit numbers: below this, and not below its negative.
+_TIMESTAMP_LIMIT = 1 << 63

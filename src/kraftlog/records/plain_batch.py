@@ -32,15 +32,15 @@ _unpack_header = HEADER.unpack_from
 
 
 def plain_fields(
-    view: memoryview, at: int, size: int, rules: ProduceRules, now_ms: int
+    view: memoryview, position: int, size: int, rules: ProduceRules, now_ms: int
 ) -> Sequence[int] | None:
-    """The header fields of a valid batch in `view[at:at + size]`, or None.
+    """The header fields of a valid batch of `size` bytes at this position of `view`, or None.
 
-    It is None also for valid batches that need more checks: of a transaction, or with append times.
+    Valid batches of a transaction or with append times need more checks: for them, too, it is None.
     """
     if size < SMALLEST_BATCH:
         return None
-    fields = _unpack_header(view, at)
+    fields = _unpack_header(view, position)
     base, length, _, magic, crc, attributes, delta, _, newest, producer_id, _, sequence, count = (
         fields
     )
@@ -56,7 +56,7 @@ def plain_fields(
             and (
                 not 1 <= count <= MOST_RECORDS
                 or count * MIN_RECORD_SIZE > (size - HEADER_SIZE) * EXPANSION[attributes]
-                or (attributes and not _has_magic(view, at, attributes, rules))
+                or (attributes and not _has_magic(view, position, attributes, rules))
             )
         )
         or size > rules.max_batch_size
@@ -66,13 +66,13 @@ def plain_fields(
             and not -rules.after_max_ms <= now_ms - newest <= rules.before_max_ms
         )
         or (producer_id >= 0 and sequence < 0)
-        or crc32c(view[at + CRC_START : at + size]) != crc
+        or crc32c(view[position + CRC_START : position + size]) != crc
     ):
         return None
     return fields
 
 
-def _has_magic(view: memoryview, at: int, codec: int, rules: ProduceRules) -> bool:
+def _has_magic(view: memoryview, position: int, codec: int, rules: ProduceRules) -> bool:
     """Whether the records are compressed as the header says, in a codec that is allowed."""
-    first = bytes(view[at + HEADER_SIZE : at + HEADER_SIZE + 4])
+    first = bytes(view[position + HEADER_SIZE : position + HEADER_SIZE + 4])
     return has_codec_magic(codec, first) and (codec != ZSTD or rules.allows_zstd)

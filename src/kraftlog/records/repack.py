@@ -39,10 +39,12 @@ def repack(
         # The checksum is valid, so a retry, as after CORRUPT_MESSAGE, would not help.
         raise CorruptBatchError(error.what, code=ErrorCode.INVALID_RECORD) from error
     compressed = compress(codec, payload, level) if codec else payload
-    made = bytearray(memoryview(batch)[:HEADER_SIZE])
-    made += compressed
-    _LENGTH.pack_into(made, _LENGTH_AT, len(made) - LENGTH_OVERHEAD)
+    repacked = bytearray(memoryview(batch)[:HEADER_SIZE])
+    repacked += compressed
+    _LENGTH.pack_into(repacked, _LENGTH_AT, len(repacked) - LENGTH_OVERHEAD)
     attributes = (header.attributes & ~CODEC_MASK) | codec
-    _CRC_AND_ATTRIBUTES.pack_into(made, _CRC_AT, 0, attributes)
-    _CRC_AND_ATTRIBUTES.pack_into(made, _CRC_AT, crc32c(memoryview(made)[CRC_START:]), attributes)
-    return made
+    _CRC_AND_ATTRIBUTES.pack_into(repacked, _CRC_AT, 0, attributes)
+    _CRC_AND_ATTRIBUTES.pack_into(
+        repacked, _CRC_AT, crc32c(memoryview(repacked)[CRC_START:]), attributes
+    )
+    return repacked

@@ -1,4 +1,4 @@
-"""Finds the first record of a batch with a timestamp, in bounded steps."""
+"""Finds the first record of a batch at or after a timestamp, in bounded steps."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from kraftlog.records.header import BatchHeader
 
-    #: Offset and timestamp; None if all records are older.
-    Found = Generator[int, None, tuple[int, int] | None]
+    #: A search in steps; it returns offset and timestamp, or None if all records are older.
+    TimestampSearch = Generator[int, None, tuple[int, int] | None]
 
 #: The most bytes that are decompressed of a batch: more would block the loop.
 MAX_DECOMPRESSED = 2 << 20
@@ -28,18 +28,18 @@ RECORDS_PER_STEP = 500
 STEP_COST = 600
 
 
-def find_time_in_steps(batch: bytes, timestamp: int, first: int) -> Found:
+def find_time_in_steps(batch: bytes, timestamp: int, first: int) -> TimestampSearch:
     """Find the first record at or after `timestamp`, from offset `first` on, in a whole batch.
 
     Yields the cost of each step in microseconds. If the header suffices, the records are not read.
-    Of a batch larger than `MAX_DECOMPRESSED`, only the front is searched. If all of it is older,
-    the result is the offset after it, so that a reader that starts there misses nothing.
+    In a batch larger than `MAX_DECOMPRESSED`, only the front is searched. If all of that is older,
+    the result is the offset after the front, so that a reader that starts there misses nothing.
     """
     header = read_checked_header(batch)
     if header.max_timestamp < timestamp:
         return None
     check_crc(batch, header)
-    yield 20 + len(batch) // 4096
+    yield 20 + len(batch) // 4096  # reading and checking the batch
     if _is_dense(header) and first <= header.base_offset:
         if header.has_log_append_time:
             return header.base_offset, header.max_timestamp
@@ -50,7 +50,7 @@ def find_time_in_steps(batch: bytes, timestamp: int, first: int) -> Found:
         payload, is_whole = bytes(compressed), True
     else:
         payload, is_whole = decompress_front(header.codec, compressed, MAX_DECOMPRESSED)
-        yield len(payload) >> 10
+        yield len(payload) >> 10  # decompression: a microsecond per KiB
     return (yield from _search(header, payload, timestamp, first, is_whole=is_whole))
 
 
@@ -61,7 +61,7 @@ def _is_dense(header: BatchHeader) -> bool:
 
 def _search(
     header: BatchHeader, payload: bytes, timestamp: int, first: int, *, is_whole: bool
-) -> Found:
+) -> TimestampSearch:
     if is_whole and header.record_count * MIN_RECORD_SIZE > len(payload):
         raise CorruptBatchError(f"{header.record_count} records in {len(payload)} bytes")
     base_offset, base_time, newest = header.base_offset, header.base_timestamp, header.max_timestamp

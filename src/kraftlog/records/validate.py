@@ -101,11 +101,11 @@ def check_produced(records: Buffer, rules: ProduceRules, now_ms: int) -> BatchHe
         raise CorruptBatchError(
             "only the broker sets the log append time", code=ErrorCode.INVALID_TIMESTAMP
         )
-    wrong = _wrong_timestamp(header.max_timestamp, rules, now_ms)
-    if wrong:
+    error = _timestamp_error(header.max_timestamp, rules, now_ms)
+    if error:
         # This names the records with a wrong timestamp; the client may resend the others.
         check_records(records, header, rules, now_ms)
-        raise CorruptBatchError(wrong, code=ErrorCode.INVALID_TIMESTAMP)
+        raise CorruptBatchError(error, code=ErrorCode.INVALID_TIMESTAMP)
     if header.size > rules.segment_size:
         raise CorruptBatchError(
             f"a batch of {header.size} bytes, a segment holds {rules.segment_size}",
@@ -126,13 +126,13 @@ def check_records(
 
     The header's max timestamp should be the same.
     """
-    checking = check_records_in_steps(records, header, rules, now_ms, max_size=max_size)
+    steps = check_records_in_steps(records, header, rules, now_ms, max_size=max_size)
     while True:
         try:
-            next(checking)
+            next(steps)
         except StopIteration as stop:
-            greatest: int = stop.value
-            return greatest
+            max_timestamp: int = stop.value
+            return max_timestamp
 
 
 def check_records_in_steps(
@@ -145,26 +145,26 @@ def check_records_in_steps(
 ) -> Generator[int, None, int]:
     """Like `check_records`, in steps; yields the cost of each in microseconds."""
     rejected: list[tuple[int, str]] = []
-    greatest = NO_TIMESTAMP
+    max_timestamp = NO_TIMESTAMP
     earliest, latest = now_ms - rules.before_max_ms, now_ms + rules.after_max_ms
     code = ErrorCode.INVALID_RECORD
     try:
         payload = records_payload(records, header, max_size=max_size)
-        yield len(payload) >> 11
+        yield len(payload) >> 11  # decompression: a microsecond per 2 KiB
         number = -1
         for delta, timestamp_ms, has_key in examine_records(header, payload):
             number += 1
             if not number % RECORDS_PER_STEP and number:
                 yield STEP_COST
-            greatest = max(greatest, timestamp_ms)
+            max_timestamp = max(max_timestamp, timestamp_ms)
             if delta != number:
                 raise _invalid(f"record {number} has the offset delta {delta}")
             if rules.needs_keys and not has_key:
                 rejected.append((number, "a record of a compacted topic must have a key"))
             elif earliest <= timestamp_ms <= latest:
                 continue  # the common case, without the call
-            elif wrong := _wrong_timestamp(timestamp_ms, rules, now_ms):
-                rejected.append((number, wrong))
+            elif problem := _timestamp_error(timestamp_ms, rules, now_ms):
+                rejected.append((number, problem))
                 code = ErrorCode.INVALID_TIMESTAMP
             if len(rejected) == MAX_REJECTED:
                 break
@@ -176,7 +176,7 @@ def check_records_in_steps(
     if rejected:
         what = f"{len(rejected)} of {header.record_count} records are refused: {rejected[0][1]}"
         raise RejectedRecordsError(what, code=code, rejected=rejected)
-    return greatest
+    return max_timestamp
 
 
 def _first_batch(records: Buffer, rules: ProduceRules) -> BatchHeader:
@@ -220,7 +220,7 @@ def _check_numbers(header: BatchHeader) -> None:
         raise _invalid(f"sequence number {header.base_sequence} from producer {header.producer_id}")
 
 
-def _wrong_timestamp(timestamp_ms: int, rules: ProduceRules, now_ms: int) -> str:
+def _timestamp_error(timestamp_ms: int, rules: ProduceRules, now_ms: int) -> str:
     """Explain why a timestamp is refused; an empty string if it is accepted."""
     if rules.has_log_append_time or timestamp_ms == NO_TIMESTAMP:
         return ""
