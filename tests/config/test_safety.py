@@ -90,8 +90,8 @@ def test_a_fetch_timeout_below_the_wait_of_a_fetch_is_refused(value: str) -> Non
     with pytest.raises(ConfigError) as refused:
         refuse_unsafe(config)
     message = str(refused.value)
-    assert message.startswith(f"{key}={value}: expected at least 750. A leader of the quorum")
-    assert "answers a fetch after 500 ms" in message
+    assert message.startswith(f"{key}={value}: expected at least 750. A leader without new records")
+    assert "responds to a fetch after 500 ms" in message
     assert "Remove the key for the default, 2000" in message
 
 

@@ -1,7 +1,7 @@
 """`BrokerConfig`: the settings of a node.
 
-All given values are validated; each is parsed on first use. Settings that depend on several keys
-(the smallest unit wins, one listener replaces another) are properties.
+Each value is parsed and checked on first use. Settings that depend on several keys, such as
+log.retention.ms, .minutes and .hours, are properties.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class BrokerConfig:
     """Settings by their keys: `config["num.partitions"]`, `config.num_partitions`."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
-        #: the given texts; broker.id and node.id are synonyms
+        #: The texts of the keys that are set; broker.id and node.id are synonyms.
         self.texts = dict(texts)
         for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
             if other in texts:
@@ -95,8 +95,8 @@ class BrokerConfig:
     def bootstrap_servers(self) -> list[tuple[str, int]]:
         """Bootstrap servers of the quorum; by default the addresses of the static voters."""
         texts: list[str] = self["controller.quorum.bootstrap.servers"]
-        found = [server for text in texts if (server := parse_server(text))]
-        return found or [(voter.host, voter.port) for voter in self.voters]
+        servers = [server for text in texts if (server := parse_server(text))]
+        return servers or [(voter.host, voter.port) for voter in self.voters]
 
     # Listeners ---------------------------------------------------------------------------------
 
@@ -132,11 +132,11 @@ class BrokerConfig:
 
     @property
     def controller_listeners(self) -> list[Listener]:
-        return [it for it in self.listeners if it.name in self._controller_names()]
+        return [each for each in self.listeners if each.name in self._controller_names()]
 
     @property
     def broker_listeners(self) -> list[Listener]:
-        return [it for it in self.listeners if it.name not in self._controller_names()]
+        return [each for each in self.listeners if each.name not in self._controller_names()]
 
     @property
     def advertised_listeners(self) -> list[Listener]:
@@ -144,7 +144,7 @@ class BrokerConfig:
         if not self.is_given("advertised.listeners"):
             return self.broker_listeners
         given = self._parsed("advertised.listeners")
-        return [it for it in given if it.name not in self._controller_names()]
+        return [each for each in given if each.name not in self._controller_names()]
 
     @property
     def advertised_controller_listeners(self) -> list[Listener]:
@@ -152,8 +152,8 @@ class BrokerConfig:
         given = (
             self._parsed("advertised.listeners") if self.is_given("advertised.listeners") else []
         )
-        endpoint = {it.name: it for it in given}
-        return [endpoint.get(it.name, it) for it in self.controller_listeners]
+        advertised = {each.name: each for each in given}
+        return [advertised.get(each.name, each) for each in self.controller_listeners]
 
     def _parsed(self, key: str) -> list[Listener]:
         protocols = self.protocols
@@ -161,7 +161,7 @@ class BrokerConfig:
 
     @property
     def inter_broker_listener_name(self) -> str:
-        """The name of the inter-broker listener."""
+        """The name of the inter-broker listener; by default that of the security protocol."""
         name: str | None = self["inter.broker.listener.name"]
         if name is not None:
             return name.upper()
@@ -187,8 +187,8 @@ class BrokerConfig:
     def data_directories(self) -> list[str]:
         """`log.dirs`, or else `log.dir`."""
         texts: list[str] | None = self["log.dirs"]
-        found: list[str] = self["log.dir"] if texts is None else texts
-        return found
+        paths: list[str] = self["log.dir"] if texts is None else texts
+        return paths
 
     @property
     def metadata_directory(self) -> str:
@@ -205,11 +205,11 @@ class BrokerConfig:
     def log_retention_ms(self) -> int:
         """Retention time from the smallest unit that is set; -1: unlimited."""
         minutes: int | None = self["log.retention.minutes"]
-        otherwise = self["log.retention.hours"] * _HOUR_MS
+        larger_unit_ms = self["log.retention.hours"] * _HOUR_MS
         if minutes is not None:
-            otherwise = minutes * _MINUTE_MS
+            larger_unit_ms = minutes * _MINUTE_MS
         millis: int | None = self["log.retention.ms"]
-        return max(otherwise if millis is None else millis, -1)
+        return max(larger_unit_ms if millis is None else millis, -1)
 
     @property
     def log_roll_ms(self) -> int:

@@ -29,10 +29,10 @@ def check(resource_type: int, key: str, value: str) -> str | None:
     """The error in a key or its value, or None."""
     if resource_type not in TABLES:
         return f"resources of type {resource_type} have no configs"
-    found = _find(resource_type, key)
-    if found is not None:
-        wrong = _read_only_error(found) if resource_type == BROKER else None
-        return wrong or value_error(found, value)
+    config_key = _find(resource_type, key)
+    if config_key is not None:
+        error = _read_only_error(config_key) if resource_type == BROKER else None
+        return error or value_error(config_key, value)
     if resource_type == BROKER:
         return None  # a key of a plug-in
     return f"{key}: unknown key of a {_TYPE_NAMES[resource_type]}"
@@ -40,18 +40,18 @@ def check(resource_type: int, key: str, value: str) -> str | None:
 
 def is_list(resource_type: int, key: str) -> bool:
     """Whether APPEND and SUBTRACT apply to a key, because its type is LIST."""
-    found = _find(resource_type, key)
-    return found is not None and found.type == "list"
+    config_key = _find(resource_type, key)
+    return config_key is not None and config_key.type == "list"
 
 
 def default(resource_type: int, key: str) -> str | None:
     """The default of a key; None if it has none or is unknown."""
-    found = _find(resource_type, key)
-    return None if found is None else found.default
+    config_key = _find(resource_type, key)
+    return None if config_key is None else config_key.default
 
 
 def keys(resource_type: int) -> tuple[str, ...]:
-    """All keys that are described, sorted."""
+    """The keys that DescribeConfigs reports, sorted."""
     return tuple([key.name for key in TABLES[resource_type] if not key.internal])
 
 
@@ -92,11 +92,11 @@ def _check_topic(values: Mapping[str, str], layers: ConfigLayers) -> str | None:
 
 
 def _check_group(values: Mapping[str, str], layers: ConfigLayers) -> str | None:
-    """Check that group configs are within the limits of the brokers."""
+    """The error in a group config outside of the brokers' limits, or None."""
     for name, text in values.items():
-        kind, what = name.split(".", 1)
+        group_type, setting = name.split(".", 1)
         for bound in ("min", "max"):
-            limit_name = f"group.{kind}.{bound}.{what.removeprefix('num.')}"
+            limit_name = f"group.{group_type}.{bound}.{setting.removeprefix('num.')}"
             if find_broker_key(limit_name) is None:
                 continue
             limit = layers.value(limit_name)
@@ -107,7 +107,7 @@ def _check_group(values: Mapping[str, str], layers: ConfigLayers) -> str | None:
 
 
 def _check_scope(values: Mapping[str, str], *, for_all: bool) -> str | None:
-    """Check that per-broker and per-listener keys are set there."""
+    """The error in a key that can only be set for one broker or for one listener, or None."""
     for name in values:
         key = find_broker_key(name)
         is_listeners = name.startswith(LISTENER_PREFIX)

@@ -44,12 +44,12 @@ def _roles_fit_the_voters(config: BrokerConfig) -> None:
     if config.is_controller and config.node_id not in ids:
         raise ConfigError(
             f"node.id={config.node_id}: a controller must be one of controller.quorum.voters, "
-            f"which are {_words(ids)}"
+            f"which are {_listed(ids)}"
         )
     if not config.is_controller and config.node_id in ids:
         raise ConfigError(
             f"node.id={config.node_id}: with process.roles=broker the node must not be one of "
-            f"controller.quorum.voters, which are {_words(ids)}"
+            f"controller.quorum.voters, which are {_listed(ids)}"
         )
 
 
@@ -78,10 +78,10 @@ def _names_differ(key: str, listeners: list[Listener]) -> None:
 
 def _ports_differ(listeners: list[Listener]) -> None:
     """Ports are unique, except for one IPv4 and one IPv6 address."""
-    kinds: dict[int, list[bool | None]] = {}
+    families_by_port: dict[int, list[bool | None]] = {}
     for listener in listeners:
-        kinds.setdefault(listener.port, []).append(_is_ipv6(listener.host))
-    for port, families in kinds.items():
+        families_by_port.setdefault(listener.port, []).append(_is_ipv6(listener.host))
+    for port, families in families_by_port.items():
         if port and len(families) > 1 and sorted(map(str, families)) != ["False", "True"]:
             raise ConfigError(
                 f"listeners: port {port} appears more than once; two listeners can share a port "
@@ -90,7 +90,7 @@ def _ports_differ(listeners: list[Listener]) -> None:
 
 
 def _is_ipv6(host: str) -> bool | None:
-    """None for a name."""
+    """Whether an address is IPv6; None for a host name."""
     if ":" in host:
         return True
     parts = host.split(".")
@@ -100,20 +100,20 @@ def _is_ipv6(host: str) -> bool | None:
 def _listeners_fit_the_roles(config: BrokerConfig) -> None:
     names = [name.upper() for name in config.controller_listener_names]
     controller_listeners = [listener.name for listener in config.controller_listeners]
-    shown = _words(names)
+    shown = _listed(names)
     if not config.is_controller and controller_listeners:
         raise ConfigError(
-            f"listeners: {_words(controller_listeners)} is one of controller.listener.names, which "
-            "a node with process.roles=broker must not listen on"
+            f"listeners: {_listed(controller_listeners)} is one of controller.listener.names, "
+            "which a node with process.roles=broker must not listen on"
         )
     if config.is_controller and set(controller_listeners) != set(names):
         raise ConfigError(
             f"controller.listener.names={shown}: a controller must listen on each of them; "
-            f"listeners has {_words([it.name for it in config.listeners])}"
+            f"listeners has {_listed([each.name for each in config.listeners])}"
         )
     if not config.is_broker and config.broker_listeners:
         raise ConfigError(
-            f"listeners: {_words([it.name for it in config.broker_listeners])} is not one of "
+            f"listeners: {_listed([each.name for each in config.broker_listeners])} is not one of "
             f"controller.listener.names={shown}, and process.roles=controller has no other"
         )
 
@@ -127,39 +127,39 @@ def _brokers_reach_each_other(config: BrokerConfig) -> None:
     if name is not None and name.upper() not in config.protocols:
         raise ConfigError(
             f"inter.broker.listener.name={name}: expected a listener of "
-            f"listener.security.protocol.map: {_words(list(config.protocols))}"
+            f"listener.security.protocol.map: {_listed(list(config.protocols))}"
         )
-    advertised = [it.name for it in config.advertised_listeners]
+    advertised = [each.name for each in config.advertised_listeners]
     if config.is_broker and config.inter_broker_listener_name not in advertised:
         raise ConfigError(
             f"inter.broker.listener.name={config.inter_broker_listener_name}: expected one of "
-            f"advertised.listeners: {_words(advertised)}"
+            f"advertised.listeners: {_listed(advertised)}"
         )
 
 
 def _advertised_can_be_reached(config: BrokerConfig) -> None:
     if not config.is_broker:
         return
-    known = [it.name for it in config.listeners]
+    names = [each.name for each in config.listeners]
     for listener in config.advertised_listeners:
         if is_any_address(listener.host):
             raise ConfigError(
                 f"advertised.listeners: clients cannot connect to {listener}; set a host or an "
                 "address (advertised.listeners defaults to listeners)"
             )
-        if listener.name not in known:
+        if listener.name not in names:
             raise ConfigError(
-                f"advertised.listeners: {listener.name} is not one of listeners: {_words(known)}"
+                f"advertised.listeners: {listener.name} is not one of listeners: {_listed(names)}"
             )
 
 
 def _early_listeners_exist(config: BrokerConfig) -> None:
-    known = {it.name for it in config.listeners}
-    known |= {name.upper() for name in config.controller_listener_names}
+    names = {each.name for each in config.listeners}
+    names |= {name.upper() for name in config.controller_listener_names}
     for name in config["early.start.listeners"] or ():
-        if name.upper() not in known:
+        if name.upper() not in names:
             raise ConfigError(
-                f"early.start.listeners={name}: expected one of {_words(sorted(known))}"
+                f"early.start.listeners={name}: expected one of {_listed(sorted(names))}"
             )
 
 
@@ -189,7 +189,7 @@ def _cordoned_are_directories(config: BrokerConfig) -> None:
         if path != "*" and path not in config.data_directories:
             raise ConfigError(
                 f"cordoned.log.dirs={path}: expected one of log.dirs: "
-                f"{_words(config.data_directories)}"
+                f"{_listed(config.data_directories)}"
             )
 
 
@@ -259,10 +259,10 @@ def _classic_groups_stay(config: BrokerConfig) -> None:
 
 def _assignors_are_known(config: BrokerConfig) -> None:
     """Kafka would load any other name as a class."""
-    for name, known in _ASSIGNORS.items():
+    for name, assignors in _ASSIGNORS.items():
         for assignor in config[name]:
-            if assignor not in known:
-                raise ConfigError(f"{name}={assignor}: expected {_words(known)}")
+            if assignor not in assignors:
+                raise ConfigError(f"{name}={assignor}: expected {_listed(assignors)}")
 
 
 _ASSIGNORS = {
@@ -309,7 +309,7 @@ def _is_between(config: BrokerConfig, name: str, least: str, most: str) -> None:
         )
 
 
-def _words(items: Iterable[object]) -> str:
+def _listed(items: Iterable[object]) -> str:
     return ", ".join(map(str, items)) or "empty"
 
 

@@ -1,6 +1,6 @@
 """DescribeConfigs: values of a resource, their sources and documentation.
 
-There are three intended differences to a Kafka broker:
+Three differences from a Kafka broker are intended:
 
 - The source of a topic's `retention.ms`, `segment.ms`, `segment.jitter.ms` and `flush.ms` is the
   broker's file if a larger unit is set there (`log.retention.hours`). Kafka reports a default.
@@ -68,15 +68,15 @@ def describe_topic(
     own: Mapping[str, str], layers: ConfigLayers, names: Sequence[str] | None = None
 ) -> list[DescribedConfig]:
     """Describe the configs of a topic; `own` has those set on it."""
-    shown = []
+    described = []
     for key in TOPIC_KEYS:
         if not _is_wanted(key.name, names) or (key.internal and key.name not in own):
             continue
         text, synonyms = inherited(key, layers)
-        shown.append(
+        described.append(
             _described(TOPIC, key, own, DYNAMIC_TOPIC_CONFIG, text, _shown_synonyms(key, synonyms))
         )
-    return shown
+    return described
 
 
 def _shown_synonyms(key: Key, synonyms: list[ConfigSynonym]) -> list[ConfigSynonym]:
@@ -90,13 +90,13 @@ def _shown_synonyms(key: Key, synonyms: list[ConfigSynonym]) -> list[ConfigSynon
 def describe_group(
     own: Mapping[str, str], layers: ConfigLayers, names: Sequence[str] | None = None
 ) -> list[DescribedConfig]:
-    shown = []
+    described = []
     for key in GROUP_KEYS:
         if _is_wanted(key.name, names):
             text, synonyms = inherited(key, layers)
-            result = synonyms or [ConfigSynonym(key.name, text, DEFAULT_CONFIG)]
-            shown.append(_described(GROUP, key, own, DYNAMIC_GROUP_CONFIG, text, result))
-    return shown
+            sources = synonyms or [ConfigSynonym(key.name, text, DEFAULT_CONFIG)]
+            described.append(_described(GROUP, key, own, DYNAMIC_GROUP_CONFIG, text, sources))
+    return described
 
 
 def describe_client_metrics(
@@ -146,13 +146,13 @@ def describe_all_brokers(
     all_brokers: Mapping[str, str], names: Sequence[str] | None = None
 ) -> list[DescribedConfig]:
     """Describe the dynamic cluster-wide broker configs."""
-    shown = []
+    described = []
     for name in sorted(all_brokers):
         if _is_wanted(name, names):
             entry = _described_broker_key(name, ConfigLayers({}, all_brokers))
-            result = [it for it in entry.synonyms if it.source == DYNAMIC_DEFAULT_BROKER_CONFIG]
-            shown.append(entry.replace(synonyms=result))
-    return shown
+            dynamic = [s for s in entry.synonyms if s.source == DYNAMIC_DEFAULT_BROKER_CONFIG]
+            described.append(entry.replace(synonyms=dynamic))
+    return described
 
 
 def _described_broker_key(name: str, layers: ConfigLayers) -> DescribedConfig:
@@ -166,7 +166,7 @@ def _described_broker_key(name: str, layers: ConfigLayers) -> DescribedConfig:
     if key is not None and text is not None:
         text = to_text(parse_value(key, text))
     if is_secret:
-        synonyms = [it.replace(value=None) for it in synonyms]
+        synonyms = [synonym.replace(value=None) for synonym in synonyms]
     return DescribedConfig(
         name,
         text,

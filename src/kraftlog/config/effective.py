@@ -48,7 +48,7 @@ _BROKER = {
     ),
     "controller.quorum.fetch.timeout.ms": (
         "Time without a successful fetch before a voter starts an election; at least 750, because "
-        "a leader answers a fetch without news after 500."
+        "a leader without new records responds to a fetch after 500."
     ),
     "controller.quorum.request.timeout.ms": "Time to wait for a response from another controller.",
     "controller.quorum.retry.backoff.ms": (
@@ -113,7 +113,7 @@ _BROKER = {
         "Other limits for some addresses, as address:number; names are not looked up."
     ),
     "message.max.bytes": "Default for topics that do not set their own.",
-    "metadata.log.dir": "Directory of the metadata log; must be the data directory.",
+    "metadata.log.dir": "Directory of the metadata log; default: the first data directory.",
     "metadata.log.max.record.bytes.between.snapshots": (
         "Bytes of records since the latest snapshot after which the next is taken. If this key is "
         "not set, also after 10,000 records, or as many as the latest snapshot has if that is more."
@@ -238,9 +238,9 @@ _CLIENT_METRICS: dict[str, str] = {}
 #: Resource type -> key -> documentation.
 EFFECTIVE = {TOPIC: _TOPIC, BROKER: _BROKER, GROUP: _GROUP, CLIENT_METRICS: _CLIENT_METRICS}
 
-_IDLE = "Accepted for compatibility with Kafka; has no effect."
+_NO_EFFECT = "Accepted for compatibility with Kafka; has no effect."
 
 
 def documentation(resource_type: int, name: str) -> str:
     """Return the documentation of a key."""
-    return EFFECTIVE[resource_type].get(name, _IDLE)
+    return EFFECTIVE[resource_type].get(name, _NO_EFFECT)

@@ -27,7 +27,7 @@ class Listener(Value):
 
     @property
     def is_wildcard(self) -> bool:
-        """Whether it listens on all addresses, which cannot be advertised."""
+        """Whether the listener is on all addresses, which cannot be advertised."""
         return not self.host or is_any_address(self.host)
 
 
@@ -41,9 +41,9 @@ class Voter(Value):
 
 
 def is_any_address(host: str) -> bool:
-    """Whether it means all addresses, as `0.0.0.0` and `::0` do: it has only zeros.
+    """Whether a host means all addresses, as `0.0.0.0` and `::0` do: it has only zeros.
 
-    Clients cannot connect to it.
+    Clients cannot connect to such a host.
     """
     return bool(host) and not host.strip("0.:")
 

@@ -62,11 +62,11 @@ class KeyTable:
     def find(self, name: str) -> Key | None:
         key = self._keys.get(name)
         if key is None and name in self.names():
-            key = self._keys[name] = _read(name, self.names()[name])
+            key = self._keys[name] = _parse_line(name, self.names()[name])
         return key
 
     def names(self) -> dict[str, str]:
-        """Every name."""
+        """The lines of the table by name, without the name."""
         if not self._lines:
             pairs = [line.split(" ", 1) for line in self._text().splitlines()]
             self._lines = {name: rest for name, rest in pairs}  # noqa: C416 - the pairs are lists
@@ -79,19 +79,20 @@ class KeyTable:
             yield key
 
 
-def _read(name: str, line: str) -> Key:
-    kind, default, *rest = line.split()
-    valid = rest[0] if rest else "-"
-    last = rest[1] if len(rest) > 1 else ""
+def _parse_line(name: str, line: str) -> Key:
+    """The key of this name, from the other columns of its line."""
+    kind, default, *others = line.split()
+    valid = others[0] if others else "-"
+    last_column = others[1] if len(others) > 1 else ""
     return Key(
         name,
         kind,
         {"null": None, "required": None, "''": ""}.get(default, default),
         default == "required",
         valid,
-        last if last in _UPDATE_MODES else "",
-        tuple([_synonym(text) for text in last.split(",")])
-        if last not in {*_UPDATE_MODES, ""}
+        last_column if last_column in _UPDATE_MODES else "",
+        tuple([_synonym(text) for text in last_column.split(",")])
+        if last_column not in {*_UPDATE_MODES, ""}
         else (),
     )
 

@@ -27,7 +27,7 @@ DYNAMIC_GROUP_CONFIG = 8
 
 
 class ConfigSynonym(Value):
-    """A value in order of precedence; `None` hides a sensitive one."""
+    """A value of a config, with the key and the source that set it; a sensitive value is None."""
 
     name: str
     value: str | None
@@ -102,12 +102,12 @@ _SYNONYMS = {
 def inherited(key: Key, layers: ConfigLayers) -> tuple[str | None, list[ConfigSynonym]]:
     """The default of a topic or group config, and its source."""
     factors = dict(key.synonyms)
-    found = list(layers.values_of(list(factors)))
-    if found and found[0].source != DEFAULT_CONFIG:
-        first = found[0]
+    values = list(layers.values_of(list(factors)))
+    if values and values[0].source != DEFAULT_CONFIG:
+        first = values[0]
         assert first.value is not None
-        return _scaled(key, first, factors[first.name]), found
-    return to_text(default_of(key)), found
+        return _scaled(key, first, factors[first.name]), values
+    return to_text(default_of(key)), values
 
 
 def _scaled(key: Key, synonym: ConfigSynonym, factor: int) -> str | None:

@@ -53,17 +53,17 @@ def read_config(text: str, overrides: Mapping[str, str]) -> tuple[BrokerConfig, 
 
 
 def warnings(texts: Mapping[str, str]) -> list[str]:
-    """Warnings: unknown keys with the nearest known one, and a line of keys without effect."""
+    """Warnings: one for each unknown key, and one for all keys without effect."""
     unknown = [
         name for name in texts if find_broker_key(name) is None and name not in AUTHORIZER_KEYS
     ]
     lines = [
         _unknown_key_warning(name) for name in unknown if not name.startswith(_PLUGIN_PREFIXES)
     ]
-    working = {*EFFECTIVE[BROKER], *OWN}
-    idle = [name for name in texts if name not in unknown and name not in working]
-    if idle:
-        lines.append(f"accepted, no effect: {', '.join(sorted(idle))}")
+    effective = {*EFFECTIVE[BROKER], *OWN}
+    without_effect = [name for name in texts if name not in unknown and name not in effective]
+    if without_effect:
+        lines.append(f"accepted, no effect: {', '.join(sorted(without_effect))}")
     return lines
 
 

@@ -12,9 +12,9 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from kraftlog.config.broker import BrokerConfig
 
-#: How long the quorum's leader holds a fetch without news; Kafka's value, which has no key.
+#: How long a quorum leader without new records holds a fetch; Kafka's value, which has no key.
 QUORUM_FETCH_WAIT_MS = 500
-#: The smallest fetch timeout: the wait, and half of it for the network, a flush and a busy node.
+#: The smallest fetch timeout: that wait, and half as long for the network, a flush and a busy node.
 LEAST_FETCH_TIMEOUT_MS = QUORUM_FETCH_WAIT_MS * 3 // 2
 #: Keys of classes that restrict access, and the consequence of their absence.
 GUARDS = {
@@ -41,8 +41,8 @@ def _refuse_short_fetch_timeout(config: BrokerConfig) -> None:
     key = "controller.quorum.fetch.timeout.ms"
     if config[key] < LEAST_FETCH_TIMEOUT_MS:
         raise ConfigError(
-            f"{key}={config[key]}: expected at least {LEAST_FETCH_TIMEOUT_MS}. A leader of the "
-            f"quorum without news answers a fetch after {QUORUM_FETCH_WAIT_MS} ms; with a shorter "
+            f"{key}={config[key]}: expected at least {LEAST_FETCH_TIMEOUT_MS}. A leader without "
+            f"new records responds to a fetch after {QUORUM_FETCH_WAIT_MS} ms; with a shorter "
             "timeout the voters of an idle quorum would take their leader for dead and hold "
             "elections without end. Remove the key for the default, 2000, or set the same larger "
             "value on all nodes"
@@ -51,9 +51,9 @@ def _refuse_short_fetch_timeout(config: BrokerConfig) -> None:
 
 def refuse_unsupported_security(config: BrokerConfig) -> None:
     """Raise ConfigError if the settings ask for unsupported protection."""
-    for name, without in GUARDS.items():
+    for name, consequence in GUARDS.items():
         if config[name]:
-            raise ConfigError(f"{name}={config[name]}: {without}; remove the key")
+            raise ConfigError(f"{name}={config[name]}: {consequence}; remove the key")
     for listener in config.listeners:
         _refuse_protocol("listeners", listener.name, listener.protocol)
     # A broker does not listen on these, but connects to controllers through them.

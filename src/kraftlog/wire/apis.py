@@ -19,7 +19,8 @@ BROKER = 1
 CONTROLLER = 2
 BOTH = BROKER | CONTROLLER
 
-#: The key of the first API of our own, and the software name of our clients: only they see these.
+#: The key of the first of our own APIs, and the software name of our clients: only to these clients
+#: do we advertise our own APIs.
 FIRST_OWN = 20_000
 OWN_CLIENT = "kraftlog"
 #: The first flexible version of an API that has none.

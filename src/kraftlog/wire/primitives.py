@@ -106,8 +106,8 @@ def skip_tags(buf: Any, pos: int, end: int, count: int) -> int:
     return read_tags(buf, pos, end, count, None)
 
 
-def read_tags(buf: Any, pos: int, end: int, count: int, found: list[Any] | None) -> int:
-    """Append (tag, position, end) of each tagged field to `found`, if any; return the end."""
+def read_tags(buf: Any, pos: int, end: int, count: int, fields: list[Any] | None) -> int:
+    """Append (tag, position, end) of each tagged field to `fields`, if given; return the end."""
     if count > 0x7F:
         count, pos = rest_of_uvarint(buf, pos, count)
     last = -1
@@ -125,8 +125,8 @@ def read_tags(buf: Any, pos: int, end: int, count: int, found: list[Any] | None)
             size, pos = rest_of_uvarint(buf, pos, size)
         if size > end - pos:
             raise Malformed("tagged field longer than the message")
-        if found is not None:
-            found.append((tag, pos, pos + size))
+        if fields is not None:
+            fields.append((tag, pos, pos + size))
         pos += size
     return pos
 
@@ -149,7 +149,7 @@ _compact_strings = Memo()
 
 
 def put_string(text: str) -> bytes:
-    """Encode a string with a length of two bytes."""
+    """Encode a string after its length in two bytes."""
     known = _strings.get(text)
     if known is not None:
         return known  # type: ignore[no-any-return]  # a Memo holds anything
@@ -161,7 +161,7 @@ def put_string(text: str) -> bytes:
 
 
 def put_compact_string(text: str) -> bytes:
-    """Encode a string with a varint of length + 1."""
+    """Encode a string after a varint of its length + 1."""
     known = _compact_strings.get(text)
     if known is not None:
         return known  # type: ignore[no-any-return]  # a Memo holds anything
@@ -184,18 +184,20 @@ class Numbers:
     def __init__(self, code: str, size: int) -> None:
         self.code = code
         self.size = size
+        #: Structs by number of items.
         self.readers: dict[int, Any] = {}
-        self.known = Memo()
-        self.known_compact = Memo()
-        self.read_known = Memo()
+        #: Caches: array to bytes, in both encodings, and bytes to array.
+        self.encoded = Memo()
+        self.encoded_compact = Memo()
+        self.decoded = Memo()
 
     def unpacker(self, count: int) -> Any:
         """A precompiled struct of `count` items; only short ones are cached."""
         layout = self.code * count if self.code == "16s" else f"{count}{self.code}"
-        made = struct.Struct(">" + layout)
+        unpacker = struct.Struct(">" + layout)
         if count <= self.LONGEST_CACHED:
-            self.readers[count] = made
-        return made
+            self.readers[count] = unpacker
+        return unpacker
 
     def read(self, buf: Any, pos: int, count: int) -> tuple[Any, ...]:
         """Read `count` items at `pos`; the caller has checked the size and advances."""
@@ -206,26 +208,26 @@ class Numbers:
         return (self.readers.get(len(values)) or self.unpacker(len(values))).pack(*values)  # type: ignore[no-any-return]  # struct gives bytes
 
     def put(self, values: Sequence[Any]) -> bytes:
-        """Encode an array with a length of four bytes; a tuple is faster than a list."""
+        """Encode an array after its length in four bytes; a tuple is faster than a list."""
         if type(values) is not tuple:
             values = tuple(values)
-        known = self.known.get(values)
+        known = self.encoded.get(values)
         if known is not None:
             return known  # type: ignore[no-any-return]  # a Memo holds anything
         out = struct.pack(">i", len(values)) + self._items(values)
-        return self.known.keep(values, out) if len(values) <= self.LONGEST_CACHED else out
+        return self.encoded.keep(values, out) if len(values) <= self.LONGEST_CACHED else out
 
     def put_compact(self, values: Sequence[Any]) -> bytes:
-        """Encode an array with a varint of length + 1."""
+        """Encode an array after a varint of its length + 1."""
         if type(values) is not tuple:
             values = tuple(values)
-        known = self.known_compact.get(values)
+        known = self.encoded_compact.get(values)
         if known is not None:
             return known  # type: ignore[no-any-return]  # a Memo holds anything
         out = uvarint(len(values) + 1) + self._items(values)
         if len(values) > self.LONGEST_CACHED:
             return out
-        return self.known_compact.keep(values, out)  # type: ignore[no-any-return]  # as above
+        return self.encoded_compact.keep(values, out)  # type: ignore[no-any-return]  # as above
 
 
 #: The `struct` code and size of every fixed-width kind.

@@ -182,7 +182,7 @@ class ReaderGenerator:
         if self.schema.zero_copy:  # slices of such a buffer may not be hashable
             out.line(f"{target} = {read}(buf, pos, {count})")
         else:
-            known, raw = out.refer("known", kind.read_known), out.fresh("r")
+            known, raw = out.refer("known", kind.decoded), out.fresh("r")
             out.line(f"{raw} = {known}.get(buf[pos:{stop}])")
             with out.block(f"if {raw} is None:"):
                 out.line(f"{raw} = {read}(buf, pos, {count})")

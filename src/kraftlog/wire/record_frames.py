@@ -105,9 +105,9 @@ class UnknownRecordError(ProtocolError):
 
 def message_class(module: str, name: str) -> type[Message]:
     """A class of `wire.messages`, imported on first use."""
-    holder: Any = import_module(f"kraftlog.wire.messages.{module}")
-    found: type[Message] = getattr(holder, name)
-    return found
+    messages: Any = import_module(f"kraftlog.wire.messages.{module}")
+    cls: type[Message] = getattr(messages, name)
+    return cls
 
 
 # The metadata log --------------------------------------------------------------------------------
@@ -119,10 +119,10 @@ _metadata_numbers: dict[type[Message], int] = {}
 def metadata_class(number: int) -> type[Message]:
     """The class of a record type; the first call looks up all of them."""
     if not _metadata_classes:
-        for known, name in METADATA_TYPES.items():
+        for record_type, name in METADATA_TYPES.items():
             cls = message_class("metadata_records", name)
-            _metadata_classes[known] = cls
-            _metadata_numbers[cls] = known
+            _metadata_classes[record_type] = cls
+            _metadata_numbers[cls] = record_type
     found = _metadata_classes.get(number)
     if found is None:
         raise UnknownRecordError(f"no metadata record has type {number}", field="type", position=1)
@@ -161,25 +161,25 @@ def metadata_read_back(record: Message, version: int) -> tuple[bytes, Message]:
     name = type(record).__name__
     try:
         value = encode_metadata(record, version)
-        found = decode_metadata(value)[0]
+        decoded = decode_metadata(value)[0]
     except (*WRITER_ERRORS, ProtocolError) as error:
         raise UnwritableError(f"{name} v{version}: {error}") from error
-    _check_same(record, found)
-    return value, found
+    _check_same(record, decoded)
+    return value, decoded
 
 
-def _check_same(expected: Message | None, found: Message | None) -> None:
-    if found != expected and not is_same(expected, found):
-        raise UnwritableError(f"{expected!r:.2000} is read back as {found!r:.2000}")
+def _check_same(expected: Message | None, decoded: Message | None) -> None:
+    if decoded != expected and not is_same(expected, decoded):
+        raise UnwritableError(f"{expected!r:.2000} is read back as {decoded!r:.2000}")
 
 
-def is_same(one: Any, other: Any) -> bool:
+def is_same(first: Any, second: Any) -> bool:
     """Whether two values are equal; arrays may be tuples or lists."""
-    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
-        return len(one) == len(other) and all(map(is_same, one, other))
-    if isinstance(one, Value) and type(one) is type(other):
-        return all(is_same(getattr(one, name), getattr(other, name)) for name in one._fields)
-    return bool(one == other)
+    if isinstance(first, (list, tuple)) and isinstance(second, (list, tuple)):
+        return len(first) == len(second) and all(map(is_same, first, second))
+    if isinstance(first, Value) and type(first) is type(second):
+        return all(is_same(getattr(first, name), getattr(second, name)) for name in first._fields)
+    return bool(first == second)
 
 
 def _uvarint(raw: bytes, pos: int, field: str) -> tuple[int, int]:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from kraftlog.wire.versioned_schema import VersionedSchema
 
 
-#: Messages for people, which are shortened, as they may quote long names and values.
-MESSAGES = frozenset(("error_message", "batch_index_error_message"))
+#: Fields with messages for people, which are shortened, as they may quote long names and values.
+SHORTENED_FIELDS = frozenset(("error_message", "batch_index_error_message"))
 
 
 class WriterGenerator:
@@ -138,7 +138,7 @@ class WriterGenerator:
         if field.kind == "string":
             self.null(field, value, path, b"\0" if compact else b"\xff\xff")
             put = "put_compact_string" if compact else "put_string"
-            if field.name in MESSAGES:
+            if field.name in SHORTENED_FIELDS:
                 value = f"in_short({value})"
             out.lines[-1] += f" put({put}({value}))"
             return
@@ -187,7 +187,7 @@ class WriterGenerator:
         out.depth += 1
         if field.struct is None and field.kind in FIXED:
             kind = NUMBERS[field.kind]
-            known = kind.known_compact if compact else kind.known
+            known = kind.encoded_compact if compact else kind.encoded
             make = kind.put_compact if compact else kind.put
             out.line(
                 f"put(type({value}) is tuple and {out.refer('known', known)}.get({value})"
@@ -243,9 +243,9 @@ class WriterGenerator:
         out.line(f"put(b'\\0') if {found} is None else put_tags({found}, put)")
 
 
-def _put_tags(found: list[tuple[int, list[bytes]]], put: Callable[[Any], None]) -> None:
-    put(primitives.uvarint(len(found)))
-    for tag, pieces in sorted(found, key=lambda f: f[0]):
+def _put_tags(fields: list[tuple[int, list[bytes]]], put: Callable[[Any], None]) -> None:
+    put(primitives.uvarint(len(fields)))
+    for tag, pieces in sorted(fields, key=lambda f: f[0]):
         put(primitives.uvarint(tag))
         put(primitives.uvarint(sum(map(len, pieces))))
         for piece in pieces:

@@ -1,4 +1,4 @@
-"""ListOffsets: the offset for a timestamp; negative ones stand for the ends of the log."""
+"""ListOffsets: the offset for a timestamp; negative timestamps stand for the ends of the log."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class TopicRecord(Message, versions=(0, 0), flexible=0):
 
 
 class PartitionRecord(Message, versions=(0, 2), flexible=0):
-    # A cache: (None, the partition that its replay has created), for the next image.
+    # A cache for the next image that replays this record: (None, the partition that it creates).
     __slots__ = ("replayed",)
 
     if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class ConfigRecord(Message, versions=(0, 0), flexible=0):
 
 
 class PartitionChangeRecord(Message, versions=(0, 2), flexible=0):
-    # A cache: the partition (before, after) its replay, for the next image.
+    # A cache for the next image that replays this record: the partition (before, after) it.
     __slots__ = ("replayed",)
 
     if TYPE_CHECKING:
