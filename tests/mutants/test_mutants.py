@@ -14,7 +14,7 @@ from tests.mutants.mutant import Mutant, named
 from tests.mutants.score import NAMES, PAGE, ROW
 from tests.patience import LIMIT_S
 from tests.simulator.cluster.test_cluster import RUNS as CLUSTERS
-from tests.simulator.test_random_runs import MIXTURES, SEEDS_OF_EACH_SCENARIO
+from tests.simulator.test_random_runs import MIXTURE_RUNS, SEEDS_OF_EACH_SCENARIO
 
 #: The patience for all seeds of clusters.
 SEARCH_S = 10 * LIMIT_S
@@ -57,7 +57,7 @@ def is_random(mutant: Mutant) -> bool:
     """Whether another test has the unchanged core pass the same run."""
     if mutant.nodes:
         return mutant.seed == 1
-    runs = {CLUSTER: CLUSTERS, "mixture": MIXTURES}
+    runs = {CLUSTER: CLUSTERS, "mixture": MIXTURE_RUNS}
     return mutant.seed <= runs.get(mutant.scenario, SEEDS_OF_EACH_SCENARIO)
 
 

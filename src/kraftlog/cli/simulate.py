@@ -55,17 +55,17 @@ def _parser() -> argparse.ArgumentParser:
 
 def run(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
-    from kraftlog.simulator.cluster.faults import BY_NAME
+    from kraftlog.simulator.cluster.faults import ALL_KINDS
     from kraftlog.simulator.run import CLUSTER, scenarios
 
     if options.list:
         cores, nodes = scenarios(), scenarios(nodes=True)
-        print("scenarios:", *cores, CLUSTER, "\nfaults:", *BY_NAME)
+        print("scenarios:", *cores, CLUSTER, "\nfaults:", *ALL_KINDS)
         print("with --nodes, not:", *[name for name in cores if name not in nodes])
         print("with --nodes alone:", *[name for name in nodes if name not in cores])
         return 0
     kinds = options.faults.split(",") if options.faults is not None else None
-    unknown = [kind for kind in kinds or () if kind not in BY_NAME]
+    unknown = [kind for kind in kinds or () if kind not in ALL_KINDS]
     if options.scenario not in {*scenarios(nodes=options.nodes), "any", CLUSTER} or unknown:
         option = f"--faults {unknown[0]}" if unknown else f"--scenario {options.scenario}"
         print(f"kraftlog simulate: unknown {option}; see --list", file=sys.stderr)

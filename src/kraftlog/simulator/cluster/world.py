@@ -247,7 +247,7 @@ class ClusterWorld(NodeWorld):
         epoch: int,
         high_watermark: int,
     ) -> None:
-        """A consumer got records, or none, up to `following`; `epoch` is that of its last record."""
+        """A consumer read records, or none, up to `following`; `epoch` is that of the last record."""
         first_epoch = self.first_epoch(key, epoch)
         if following > position:
             self.progress += 1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from deltalake import convert_to_deltalake
 
-from kraftlog.simulator.cluster.faults import BY_NAME
+from kraftlog.simulator.cluster.faults import ALL_KINDS
 from kraftlog.simulator.coverage import missing
 from kraftlog.simulator.digest import simulate_with_digest
 from kraftlog.simulator.run import CLUSTER, scenario_of, scenarios
@@ -128,7 +128,7 @@ def _run_settings(options: argparse.Namespace) -> RunSettings:
     if options.scenario == CLUSTER and options.nodes:
         raise UsageError("--scenario cluster always has whole nodes; remove --nodes")
     kinds = None if options.faults is None else tuple(options.faults.split(","))
-    if unknown := [kind for kind in kinds or () if kind not in BY_NAME]:
+    if unknown := [kind for kind in kinds or () if kind not in ALL_KINDS]:
         raise UsageError(f"--faults {unknown[0]}: kraftlog simulate --list prints them")
     return RunSettings(options.scenario, options.nodes, kinds)
 
