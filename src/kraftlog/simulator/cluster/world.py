@@ -247,7 +247,7 @@ class ClusterWorld(NodeWorld):
         epoch: int,
         high_watermark: int,
     ) -> None:
-        """A consumer read records, or none, up to `following`; `epoch` is that of the last record."""
+        """A consumer read up to `following`, perhaps no record; `epoch` is the last record's."""
         first_epoch = self.first_epoch(key, epoch)
         if following > position:
             self.progress += 1
