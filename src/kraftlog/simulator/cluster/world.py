@@ -247,7 +247,7 @@ class ClusterWorld(NodeWorld):
         epoch: int,
         high_watermark: int,
     ) -> None:
-        """A consumer read up to `following`, perhaps no record; `epoch` is the last record's."""
+        """A consumer got all records before `following`; `epoch` is that of its last record."""
         first_epoch = self.first_epoch(key, epoch)
         if following > position:
             self.progress += 1

@@ -26,33 +26,35 @@ def main(arguments: list[str]) -> int:
         description="Explore every run of the quorum, and of a replicated partition, in each bound."
     )
     parser.add_argument(
-        "--seconds", type=int, default=3600, help="stop a part after this many seconds"
+        "--seconds", type=int, default=3600, help="stop a search after this many CPU seconds"
     )
-    parser.add_argument("--whole", action="store_true", help="also fail if a part is not exhausted")
-    parser.add_argument("names", nargs="*", help="only parts whose names contain one of these")
-    given = parser.parse_args(arguments)
+    parser.add_argument(
+        "--whole", action="store_true", help="also fail if a bound is not exhausted"
+    )
+    parser.add_argument("names", nargs="*", help="only bounds whose names contain one of these")
+    options = parser.parse_args(arguments)
     failed = False
     print(f"{'states':>10} {'transitions':>12} {'depth':>6} {'CPU s':>7} {'MB':>6}  bound")
     for bound in PARTS:
-        if not given.names or any(name in bound.name for name in given.names):
-            found = _run(bound, given.seconds)
-            failed |= bool(found.broken) or (given.whole and not found.exhausted)
+        if not options.names or any(name in bound.name for name in options.names):
+            outcome = _run(bound, options.seconds)
+            failed |= bool(outcome.broken) or (options.whole and not outcome.exhausted)
     return int(failed)
 
 
 def _run(bound: Bound, seconds: int) -> Outcome:
     start = time.process_time()
-    found = explore(_space(bound), lambda: time.process_time() - start < seconds)
-    took = time.process_time() - start
-    verdict = "BROKEN" if found.broken else "exhausted" if found.exhausted else "not exhausted"
+    outcome = explore(_space(bound), lambda: time.process_time() - start < seconds)
+    cpu_seconds = time.process_time() - start
+    verdict = "BROKEN" if outcome.broken else "exhausted" if outcome.exhausted else "not exhausted"
     print(
-        f"{found.states:10} {found.transitions:12} {found.depth:6} {took:7.1f} {_peak_mb():6}  "
-        f"{bound.name}: {verdict}",
-        *found.trace,
+        f"{outcome.states:10} {outcome.transitions:12} {outcome.depth:6} {cpu_seconds:7.1f} "
+        f"{_peak_mb():6}  {bound.name}: {verdict}",
+        *outcome.trace,
         sep="\n",
         flush=True,
     )
-    return found
+    return outcome
 
 
 def _space(bound: Bound) -> Space:

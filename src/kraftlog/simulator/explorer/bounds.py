@@ -11,7 +11,7 @@ NO_CRASHES = (0, 0, 0)
 
 
 class Bound(Value):
-    """Three nodes; each has at most one request and response in flight with each other."""
+    """The limits of a search of three nodes; each has one request in flight to each other."""
 
     name: str
     epochs: int = 2
@@ -25,14 +25,14 @@ class Bound(Value):
     finds_leader: bool = False
     #: A request may be delivered twice, the second time after the next one: late and out of order.
     duplicates: bool = False
-    #: The limit of the search, which has visited all shorter runs by then.
+    #: The search ends after this many states, when it has visited all shorter runs.
     max_states: int = 20_000_000
 
 
-#: `make test` exhausts this part. CI exhausts the next two as well: the three together are all of
-#: bound A except two epochs with a record *and* a crash.
+#: `make test` exhausts this bound. CI exhausts the next two of PARTS as well: the three together
+#: are all of bound A except two epochs with a record *and* a crash.
 QUICK = (Bound("one epoch, a record, a crash", epochs=1),)
-#: How many states of each part beyond bound A are visited.
+#: How many states of each bound larger than A are visited.
 MAX_STATES_BEYOND_A = 3_000_000
 #: `make explore` searches these.
 PARTS = (

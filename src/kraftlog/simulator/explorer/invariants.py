@@ -1,7 +1,8 @@
 """The invariants of a step, of the history, and of all nodes together.
 
-Each is checked once for what it depends on: `check_step` for two successive nodes,
-`History.with_node` for a history and a node, `check_state` for all nodes and a history.
+Each is checked once for the parts of a state on which it depends: `check_step` for a node before
+and after an event, `History.with_node` for a history and a node, `check_state` for all nodes and a
+history.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ class History(Value):
 
 
 def _leaders(history: History, node: Node) -> tuple[tuple[int, int], ...]:
-    """There is one leader in an epoch, in every memory and on every disk."""
+    """The leaders of all epochs so far; an epoch has only one, in memory and on disk."""
     leaders = dict(history.leaders)
     for election in (node.core.election, node.election):
         epoch, leader_id = election.epoch, election.leader_id
@@ -106,21 +107,22 @@ def _leaders(history: History, node: Node) -> tuple[tuple[int, int], ...]:
 
 
 def _committed(history: History, node: Node) -> tuple[Batch, ...]:
-    """The batches that one node reports as committed stay committed, and are the same for all."""
-    known, reported = history.committed, node.committed
-    shorter = min(len(reported), len(known))
-    if reported[:shorter] != known[:shorter]:
+    """The longest committed log so far; the batches that a node reports as committed are in it."""
+    before, reported = history.committed, node.committed
+    shorter = min(len(reported), len(before))
+    if reported[:shorter] != before[:shorter]:
         raise Broken(
             "what is committed never changes",
-            f"node {_name(node)} has committed {shown(reported)}, committed was {shown(known)}",
+            f"node {_name(node)} has committed {batches_text(reported)}, "
+            f"committed was {batches_text(before)}",
         )
     if len(reported) > shorter and reported[-1].epoch > node.core.election.epoch:
         raise Broken("records are of past epochs", f"node {_name(node)}")
-    return max(reported, known, key=len)
+    return max(reported, before, key=len)
 
 
 def _check_log(node: Node) -> None:
-    """The core's view of its log equals a scan of the log."""
+    """The end and the epochs that the core has of its log equal a scan of the log."""
     log = node.core.log
     end = node.batches[-1].last_offset + 1 if node.batches else 0
     starts: list[tuple[int, int]] = []
@@ -130,13 +132,13 @@ def _check_log(node: Node) -> None:
     if (end, starts) != (log.end, log.epochs.entries()):
         raise Broken(
             "the core knows its log",
-            f"node {_name(node)} holds {starts} up to {end}, and believes "
+            f"node {_name(node)} has {starts} up to {end}, its core "
             f"{log.epochs.entries()} up to {log.end}",
         )
     if log.high_watermark > end:
         raise Broken(
             "what is committed is in the log",
-            f"node {_name(node)} ends at {end}, and believes {log.high_watermark} to be committed",
+            f"node {_name(node)} ends at {end}, its high watermark is {log.high_watermark}",
         )
 
 
@@ -158,15 +160,15 @@ def _check_leader(node: Node, history: History) -> None:
     if history.committed != node.batches[: len(history.committed)]:
         raise Broken(
             "the newest leader has everything that is committed",
-            f"node {_name(node)} leads epoch {newest} with {shown(node.batches)}, "
-            f"committed is {shown(history.committed)}",
+            f"node {_name(node)} leads epoch {newest} with {batches_text(node.batches)}, "
+            f"committed is {batches_text(history.committed)}",
         )
 
 
 def _check_own_epoch(old: Node, new: Node) -> None:
     """A leader commits nothing before a record of its own epoch."""
-    was, role = old.core.role, new.core.role
-    if not isinstance(was, Leader) or not isinstance(role, Leader):
+    before, role = old.core.role, new.core.role
+    if not isinstance(before, Leader) or not isinstance(role, Leader):
         return
     committed = new.core.log.high_watermark
     if old.core.log.high_watermark < committed <= role.epoch_start:
@@ -183,7 +185,9 @@ def _check_followers(nodes: Sequence[Node]) -> None:
         role = leader.core.role
         if not isinstance(role, Leader):
             continue
-        counted = [key.id for key, p in role.progress.replicas.items() if p.end_offset >= 0]
+        counted = [
+            key.id for key, progress in role.progress.replicas.items() if progress.end_offset >= 0
+        ]
         for node_id in (*role.acknowledged_by, *counted):
             if nodes[node_id].election.epoch < leader.core.election.epoch:
                 raise Broken(
@@ -201,16 +205,17 @@ def _check_matching(nodes: Sequence[Node]) -> None:
         if first is second or not first or not second:
             continue
         for i in range(min(len(first), len(second)) - 1, -1, -1):
-            if _place(first[i]) == _place(second[i]):
+            if _offset_and_epoch(first[i]) == _offset_and_epoch(second[i]):
                 if first[: i + 1] != second[: i + 1]:
                     raise Broken(
                         "logs with a batch in common are the same up to it",
-                        f"node {NAMES[a]} has {shown(first)}, node {NAMES[b]} {shown(second)}",
+                        f"node {NAMES[a]} has {batches_text(first)}, "
+                        f"node {NAMES[b]} {batches_text(second)}",
                     )
                 break
 
 
-def _place(batch: Batch) -> tuple[int, int]:
+def _offset_and_epoch(batch: Batch) -> tuple[int, int]:
     return batch.base_offset, batch.epoch
 
 
@@ -227,7 +232,7 @@ def _check_committed(nodes: Sequence[Node], committed: tuple[Batch, ...]) -> Non
     if len(holders) < MAJORITY:
         raise Broken(
             "what is committed is durable on a majority",
-            f"{shown(committed)} is durable on {[_name(n) for n in holders]}",
+            f"{batches_text(committed)} is durable on {[_name(node) for node in holders]}",
         )
 
 
@@ -235,7 +240,7 @@ def _name(node: Node) -> str:
     return NAMES[node.id]
 
 
-def shown(batches: tuple[Batch, ...]) -> str:
+def batches_text(batches: tuple[Batch, ...]) -> str:
     """Each batch as its offsets and its epoch."""
-    texts = [f"{b.base_offset}-{b.last_offset}@{b.epoch}" for b in batches]
+    texts = [f"{batch.base_offset}-{batch.last_offset}@{batch.epoch}" for batch in batches]
     return f"[{' '.join(texts)}]"

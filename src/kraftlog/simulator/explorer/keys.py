@@ -1,7 +1,7 @@
 """Keys for nodes and messages, without times and request numbers.
 
-`names` maps each node to its new name, and -1 (none) to -1. Two states that differ only by the
-names of the nodes have the same key under suitable names.
+`names` maps each node to its new name, and -1 (none) to -1. For two states that
+differ only by the names of the nodes there are names under which they have the same key.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def history_key(history: History, names: Names) -> tuple[Any, ...]:
 
 
 def log_key(batches: tuple[Batch, ...]) -> tuple[tuple[int, int, int], ...]:
-    """The size distinguishes a client's record from a leader's first record."""
+    """The log; the size distinguishes a client's record from a leader's first record."""
     return tuple([(batch.last_offset, batch.epoch, batch.size_bytes) for batch in batches])
 
 
@@ -84,8 +84,12 @@ def _role(role: Any, names: Names) -> tuple[Any, ...]:
         refused = tuple(sorted([names[i] for i in role.refused]))
         return granted, refused, getattr(role, "has_lost", False)
     if isinstance(role, Leader):
-        ends = [(names[key.id], p.end_offset) for key, p in role.progress.replicas.items()]
-        parked = [(names[p.request.slot.id], _body(p.fetch, names)) for p in role.parked]
+        ends = [
+            (names[key.id], progress.end_offset) for key, progress in role.progress.replicas.items()
+        ]
+        parked = [
+            (names[parked.request.slot.id], _body(parked.fetch, names)) for parked in role.parked
+        ]
         return (
             role.epoch_start,
             tuple(sorted([names[i] for i in role.acknowledged_by])),
@@ -98,12 +102,12 @@ def _role(role: Any, names: Names) -> tuple[Any, ...]:
 def _requests(node: Node, names: Names) -> tuple[Any, ...]:
     """The peers from which it waits for a response, and the kind of request."""
     peers = node.core.peers
-    asked = [(names[i], type(peers[i].request).__name__) for i in node.waits_for()]
-    return tuple(sorted(asked))
+    requests = [(names[peer], type(peers[peer].request).__name__) for peer in node.waits_for()]
+    return tuple(sorted(requests))
 
 
 def _held(node: Node, names: Names) -> tuple[Any, ...]:
-    """Ordered for each receiver; the order of the receivers makes no difference."""
+    """The held messages, in order for each receiver; the order of receivers makes no difference."""
     held: list[tuple[Any, ...]] = []
     for effect in node.held:
         waits = _waits(node.core, effect)
@@ -119,7 +123,7 @@ def _held(node: Node, names: Names) -> tuple[Any, ...]:
 
 
 def _waits(core: RaftCore, effect: Any) -> tuple[tuple[int, int], ...]:
-    """What must be durable first."""
+    """The election states and offsets that must be durable before a message is sent."""
     return tuple(
         [
             (0, core.version - point.version)
@@ -131,7 +135,7 @@ def _waits(core: RaftCore, effect: Any) -> tuple[tuple[int, int], ...]:
 
 
 def _body(body: Any, names: Names) -> tuple[Any, ...]:
-    """Requests name only their sender and receiver."""
+    """The fields of a body after a number for its type; the bodies of requests name no nodes."""
     if isinstance(body, FetchResult):
         diverging = body.diverging
         return (

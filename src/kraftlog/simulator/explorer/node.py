@@ -1,6 +1,6 @@
 """One replica in the explorer: a core with its disk, and its unsent messages.
 
-A node with a number (`tables`) is never changed: an event is applied to a copy.
+A node that has a number in a table (`tables`) never changes: an event is applied to a copy.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
     from kraftlog.raft.messages import Batch, Reply, Send
 
-CLUSTER = "cluster"
+CLUSTER_ID = "cluster"
 #: Time stands still: an armed timer may fire at any time.
 NOW = Now(0, 0)
-#: The time at which a leader that hears from no majority resigns.
+#: A time when a leader that has heard from no majority has to resign.
 AFTER_ALL_TIMEOUTS = Now(1_000_000_000, 0)
+#: An epoch and a candidate.
 NO_VOTE = (0, -1)
 
 
@@ -71,15 +72,15 @@ class Node:
         self.sent_vote = NO_VOTE
 
     def copy(self) -> Node:
-        twin = Node.__new__(Node)
-        twin.core = self.core.copy()
-        twin.crashes = self.crashes
-        twin.batches = self.batches
-        twin.election = self.election
-        twin.pending = self.pending
-        twin.held = self.held
-        twin.sent_vote = self.sent_vote
-        return twin
+        copied = Node.__new__(Node)
+        copied.core = self.core.copy()
+        copied.crashes = self.crashes
+        copied.batches = self.batches
+        copied.election = self.election
+        copied.pending = self.pending
+        copied.held = self.held
+        copied.sent_vote = self.sent_vote
+        return copied
 
     @property
     def id(self) -> int:
@@ -104,8 +105,8 @@ class Node:
 
     def in_flight(self, peer: int) -> int:
         """The number of its request to `peer` in flight, or -1."""
-        known = self.core.peers.get(peer)
-        return -1 if known is None else known.in_flight
+        state = self.core.peers.get(peer)
+        return -1 if state is None else state.in_flight
 
     def waits_for(self) -> tuple[int, ...]:
         """The peers from which it waits for a response."""
@@ -118,7 +119,7 @@ def make_core(node_id: int, batches: tuple[Batch, ...], election: ElectionState)
     for batch in batches:
         log.append(batch)
     log.flushed = log.end
-    return RaftCore(ReplicaKey(node_id), log, election, RaftConfig(seed=node_id), NOW, CLUSTER)
+    return RaftCore(ReplicaKey(node_id), log, election, RaftConfig(seed=node_id), NOW, CLUSTER_ID)
 
 
 def new_node(node_id: int, crashes: int) -> Node:

@@ -2,8 +2,8 @@
 
 A state is a tuple of numbers (`tables`): the nodes, the history, and a message or 0 for each place
 on the wire. A node's step depends on the node and the event alone (`step`), and the same node
-occurs in thousands of states, so each step is computed once. This relies on the keys, which a test
-checks by walking along with nodes that have no numbers.
+occurs in thousands of states, so each step is computed once. This relies on the keys: a test
+compares random walks with real nodes beside the tables.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ PLACES = {
 PLACE_OF = {place: number for number, place in PLACES.items()}
 TARGET = {number: target for number, (_, target, _) in PLACES.items()}
 REQUESTS = [number for number, (_, _, kind) in PLACES.items() if kind != RESPONSE]
-#: The places of a bound without late requests.
-SHORT = HISTORY + 1 + 2 * len(_PAIRS)
+#: The length of a state in a bound without late requests.
+LENGTH_WITHOUT_LATE = HISTORY + 1 + 2 * len(_PAIRS)
 
 CAMPAIGNING_ROLES = {
     quorum.UNATTACHED,
@@ -64,7 +64,7 @@ class NodeFacts(Value):
     #: Its current epoch, and the one on its disk.
     epoch: int
     durable_epoch: int
-    #: The nodes whose requests it has not answered yet.
+    #: The nodes to whose requests it has not responded yet.
     unanswered: tuple[int, ...]
     #: The nodes from which it waits for a response, and those of them without a sent request.
     waits_for: tuple[int, ...]
@@ -72,11 +72,13 @@ class NodeFacts(Value):
 
 
 class MessageFacts(Value):
+    """What the search needs to know about a message."""
+
     is_awaited: bool
     epoch: int
-    #: The same message when it is no longer awaited.
+    #: The number of the same message when it is no longer awaited.
     abandoned: int
-    #: Its only effect is to end a leader's announcements.
+    #: Whether its only effect is that the leader stops sending BeginQuorumEpoch.
     ends_announcements: bool
 
 
@@ -99,21 +101,22 @@ class Quorum:
         self.node_facts: list[Any] = [None]
         self.message_facts: list[Any] = [None]
         self._steps: dict[tuple[int, str, Any], Step] = {}
-        self._noted: dict[tuple[int, int], int] = {}
+        #: By history and node: the history with what the node adds.
+        self._extended: dict[tuple[int, int], int] = {}
         self._checked: set[State] = set()
-        places = SHORT if not bound.duplicates else SHORT + len(_PAIRS)
-        nodes = [self._number(new_node(i, bound.crashes[i])) for i in range(NODES)]
+        places = LENGTH_WITHOUT_LATE if not bound.duplicates else LENGTH_WITHOUT_LATE + len(_PAIRS)
+        nodes = [self._node_number(new_node(i, bound.crashes[i])) for i in range(NODES)]
         history = self.histories.number(History(bound.records))
         self.first: State = (*nodes, history, *[0] * (places - HISTORY - 1))
         self._wire = range(HISTORY + 1, places)
         self._requests = [place for place in REQUESTS if place < places]
         self._responses = sorted(_RESPONSES)
-        self._moves_at = {place: _moves_at(place, bound) for place in self._wire}
+        self._moves_at = {place: _moves_of_message(place, bound) for place in self._wire}
 
     # Moves ---------------------------------------------------------------------------------------
 
     def moves(self, state: State) -> list[Move]:
-        """The moves to try: a single one if it is independent of all others."""
+        """The moves to try: only those of one message if they are independent of all others."""
         facts = self.message_facts
         for place in self._responses:
             message = state[place]
@@ -122,16 +125,16 @@ class Quorum:
         return self.all_moves(state)
 
     def all_moves(self, state: State) -> list[Move]:
-        found: list[Move] = []
+        moves: list[Move] = []
         for place in self._wire:
             if state[place]:
-                found += self._moves_at[place]
+                moves += self._moves_at[place]
         node_facts = self.node_facts
         for node_id in range(NODES):
-            found += node_facts[state[node_id]].moves
+            moves += node_facts[state[node_id]].moves
         if not self.histories[state[HISTORY]].records:
-            return [move for move in found if move[0] != "propose"]
-        return found
+            return [move for move in moves if move[0] != "propose"]
+        return moves
 
     def after(self, state: State, move: Move) -> State:
         """The state after a move; raises Broken or AssertionError if a core breaks a rule."""
@@ -148,8 +151,8 @@ class Quorum:
         else:
             if what == "propose":
                 history = self.histories[state[HISTORY]]
-                fewer = history.replace(records=history.records - 1)
-                next_state[HISTORY] = self.histories.number(fewer)
+                after = history.replace(records=history.records - 1)
+                next_state[HISTORY] = self.histories.number(after)
             self._apply(next_state, where, what, argument)
             if what == "crash":
                 self._notify_unanswered(next_state, where)
@@ -171,10 +174,10 @@ class Quorum:
     # One step ------------------------------------------------------------------------------------
 
     def _apply(self, state: list[int], node_id: int, event: str, argument: Any) -> None:
-        made = (state[node_id], event, argument)
-        result = self._steps.get(made)
+        step_key = (state[node_id], event, argument)
+        result = self._steps.get(step_key)
         if result is None:
-            result = self._steps[made] = self._compute_step(*made)
+            result = self._steps[step_key] = self._compute_step(*step_key)
         state[node_id] = node = result.node
         for peer in result.given_up:
             self._give_up(state, node_id, peer)
@@ -182,19 +185,19 @@ class Quorum:
             if self.bound.duplicates and place in _LATE and state[place]:
                 state[_LATE[place]] = state[place]
             state[place] = message
-        noted = (state[HISTORY], node)
-        history = self._noted.get(noted)
+        pair = (state[HISTORY], node)
+        history = self._extended.get(pair)
         if history is None:
             after = self.histories[state[HISTORY]].with_node(self.nodes[node])
-            history = self._noted[noted] = self.histories.number(after)
+            history = self._extended[pair] = self.histories.number(after)
         state[HISTORY] = history
 
     def _compute_step(self, number: int, event: str, argument: Any) -> Step:
         node = self.nodes[number]
         result = step(node, event, self.messages[argument] if event == "receive" else argument)
         check_step(node, result.node)
-        sent = [(_place(message), self._message(message)) for message in result.sent]
-        return Step(self._number(result.node), tuple(sent), result.given_up)
+        sent = [(_place(message), self._message_number(message)) for message in result.sent]
+        return Step(self._node_number(result.node), tuple(sent), result.given_up)
 
     def _give_up(self, state: list[int], requester: int, peer: int) -> None:
         """`requester` no longer waits for the response to its request to `peer`."""
@@ -203,13 +206,13 @@ class Quorum:
             state[request] = self.message_facts[state[request]].abandoned
         state[PLACE_OF[peer, requester, RESPONSE]] = 0
         if requester in self.node_facts[state[peer]].unanswered:
-            made = (state[peer], "forget", requester)
-            if made not in self._steps:
-                self._steps[made] = self._compute_step(*made)
-            state[peer] = self._steps[made].node
+            step_key = (state[peer], "forget", requester)
+            if step_key not in self._steps:
+                self._steps[step_key] = self._compute_step(*step_key)
+            state[peer] = self._steps[step_key].node
 
     def _notify_unanswered(self, state: list[int], crashed: int) -> None:
-        """Notify the nodes that wait for a response of `crashed`, which has lost their requests."""
+        """Notify nodes that wait for a response of `crashed` if it has lost their requests."""
         for requester in range(NODES):
             facts = self.node_facts[state[requester]]
             if (
@@ -219,8 +222,8 @@ class Quorum:
             ):
                 continue
             request = state[PLACE_OF[requester, crashed, REQUEST]]
-            is_under_way = request and self.message_facts[request].is_awaited
-            if not is_under_way and not state[PLACE_OF[crashed, requester, RESPONSE]]:
+            is_in_flight = request and self.message_facts[request].is_awaited
+            if not is_in_flight and not state[PLACE_OF[crashed, requester, RESPONSE]]:
                 self._apply(state, requester, "no response", crashed)
 
     def _drop_fenced(self, state: list[int]) -> None:
@@ -236,7 +239,7 @@ class Quorum:
 
     # Numbers -------------------------------------------------------------------------------------
 
-    def _number(self, node: Node) -> int:
+    def _node_number(self, node: Node) -> int:
         number = self.nodes.number(node, node.id)
         if number == len(self.node_facts):
             self.node_facts.append(self._facts(node))
@@ -244,11 +247,15 @@ class Quorum:
 
     def _facts(self, node: Node) -> NodeFacts:
         waits_for = node.waits_for()
-        held = {h.peer for h in node.held if isinstance(h, Send) and _is_awaited(node, h)}
-        unanswered = {h.slot.id for h in node.held if not isinstance(h, Send)}
+        held = {
+            effect.peer
+            for effect in node.held
+            if isinstance(effect, Send) and _is_awaited(node, effect)
+        }
+        unanswered = {effect.slot.id for effect in node.held if not isinstance(effect, Send)}
         unanswered |= {parked.request.slot.id for parked in node.parked}
         return NodeFacts(
-            moves=tuple(_moves_of(node, self.bound)),
+            moves=tuple(_moves_of_node(node, self.bound)),
             epoch=node.core.election.epoch,
             durable_epoch=node.election.epoch,
             unanswered=tuple(sorted(unanswered)),
@@ -256,7 +263,7 @@ class Quorum:
             held_requests=tuple(sorted(held)),
         )
 
-    def _message(self, message: Message) -> int:
+    def _message_number(self, message: Message) -> int:
         number = self.messages.number(message)
         if number == len(self.message_facts):
             body = message.body
@@ -264,7 +271,7 @@ class Quorum:
             facts = MessageFacts(message.is_awaited, body.epoch, number, ends_announcements)
             self.message_facts.append(facts)
             if message.is_awaited:
-                facts.abandoned = self._message(message.replace(is_awaited=False))
+                facts.abandoned = self._message_number(message.replace(is_awaited=False))
         return number
 
 
@@ -281,7 +288,7 @@ def _is_awaited(node: Node, send: Send) -> bool:
     return node.in_flight(send.peer) == send.number
 
 
-def _moves_at(place: int, bound: Bound) -> list[Move]:
+def _moves_of_message(place: int, bound: Bound) -> list[Move]:
     """What can happen to the message at a place."""
     if place in _RESPONSES:
         return [("deliver", place, None), ("lose", place, None)]
@@ -290,26 +297,26 @@ def _moves_at(place: int, bound: Bound) -> list[Move]:
     return [("deliver", place, None)]
 
 
-def _moves_of(node: Node, bound: Bound) -> list[Move]:
+def _moves_of_node(node: Node, bound: Bound) -> list[Move]:
     """What a node can do by itself."""
     core, me = node.core, node.id
     role = core.role.name
-    found: list[Move] = []
+    moves: list[Move] = []
     if node.pending:
-        found.append(("persist", me, None))
+        moves.append(("persist", me, None))
     if core.log.flushed < core.log.end:
-        found.append(("flush", me, None))
+        moves.append(("flush", me, None))
     if node.crashes:
-        found.append(("crash", me, None))
+        moves.append(("crash", me, None))
     if role == quorum.LEADER and bound.records:
-        found.append(("propose", me, None))
+        moves.append(("propose", me, None))
     if bound.has_pre_vote:
         if role == quorum.LEADER:
-            found.append(("resign", me, None))
+            moves.append(("resign", me, None))
         timers = ("election", "fetch timeout")
-        found += [("timeout", me, name) for name in timers if name in core.timers]
+        moves += [("timeout", me, name) for name in timers if name in core.timers]
     elif role in CAMPAIGNING_ROLES and core.election.epoch < bound.epochs:
-        found.append(("campaign", me, None))
+        moves.append(("campaign", me, None))
     if bound.finds_leader and role in {quorum.UNATTACHED, quorum.VOTED} and not node.waits_for():
-        found += [("discover", me, peer) for peer in core.others]
-    return found
+        moves += [("discover", me, peer) for peer in core.others]
+    return moves

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     class Space(Protocol):
         """The states of a bound, and their moves."""
 
-        #: The states that a search may visit.
+        #: How many states a search may visit.
         max_states: int
         first: State
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
             ...
 
 
+#: How many states are visited from one call of `may_continue` to the next.
 CHECK_LIMIT_EVERY = 1000
 
 
@@ -58,19 +59,20 @@ class _Search:
 
     def __init__(self, space: Space) -> None:
         self.space = space
-        #: The keys of states; a state's number is its position in the order of visits.
+        #: The keys of all states found so far; a state's number is its position in the order of
+        #: visits.
         self.seen: set[bytes] = set()
         self.queue: deque[State] = deque()
         #: For each state the number of its predecessor, and the index of the move between them.
-        self.before = array("I")
+        self.predecessor = array("I")
         self.choice = array("B")
         self.depth = 0
         self.transitions = 0
 
-    def note(self, state: State, key: bytes, before: int, choice: int) -> None:
+    def add(self, state: State, key: bytes, predecessor: int, choice: int) -> None:
         self.seen.add(key)
         self.queue.append(state)
-        self.before.append(before)
+        self.predecessor.append(predecessor)
         self.choice.append(choice)
 
     def path_to(self, number: int) -> list[Move]:
@@ -78,7 +80,7 @@ class _Search:
         choices = []
         while number:
             choices.append(self.choice[number])
-            number = self.before[number]
+            number = self.predecessor[number]
         state, path = self.space.first, []
         for choice in reversed(choices):
             path.append(self.space.moves(state)[choice])
@@ -86,14 +88,14 @@ class _Search:
         return path
 
     def outcome(self, *, exhausted: bool) -> Outcome:
-        return Outcome(len(self.before), self.transitions, self.depth, exhausted)
+        return Outcome(len(self.predecessor), self.transitions, self.depth, exhausted)
 
     def broken(self, number: int, last: Move, error: Exception) -> Outcome:
         path = [*self.path_to(number), last]
         what = str(error) or type(error).__name__
-        found = self.outcome(exhausted=False)
+        outcome = self.outcome(exhausted=False)
         trace = tuple(self.space.trace_lines(path, what))
-        return found.replace(broken=what, depth=len(path), trace=trace)
+        return outcome.replace(broken=what, depth=len(path), trace=trace)
 
 
 def explore(space: Space, may_continue: Callable[[], bool] = lambda: True) -> Outcome:
@@ -108,7 +110,7 @@ def explore(space: Space, may_continue: Callable[[], bool] = lambda: True) -> Ou
 def _explore(search: _Search, max_states: int, may_continue: Callable[[], bool]) -> Outcome:
     space, seen, queue = search.space, search.seen, search.queue
     key_of = space.key
-    search.note(space.first, key_of(space.first), 0, 0)
+    search.add(space.first, key_of(space.first), 0, 0)
     last_of_depth = 0
     number = -1
     while queue:
@@ -116,7 +118,7 @@ def _explore(search: _Search, max_states: int, may_continue: Callable[[], bool])
         number += 1
         if number > last_of_depth:
             search.depth += 1
-            last_of_depth = len(search.before) - 1
+            last_of_depth = len(search.predecessor) - 1
         if len(seen) >= max_states or (number % CHECK_LIMIT_EVERY == 0 and not may_continue()):
             return search.outcome(exhausted=False)
         for choice, move in enumerate(space.moves(state)):
@@ -130,5 +132,5 @@ def _explore(search: _Search, max_states: int, may_continue: Callable[[], bool])
                 return search.broken(number, move, error)
             search.transitions += 1
             if is_new and space.is_within(next_state):
-                search.note(next_state, key, number, choice)
+                search.add(next_state, key, number, choice)
     return search.outcome(exhausted=True)

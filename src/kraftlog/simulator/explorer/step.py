@@ -3,13 +3,14 @@
 A step depends on the node and the event alone, so it is computed once for all states of the quorum.
 Four shortcuts lose no behaviour:
 
-- No node counts as having heard from a leader, which would only keep it from voting or campaigning.
-- A node that cannot crash any more writes at once. Writes only delay what waits for them, messages
-  may be delayed anyway, and a leader that writes at once only commits earlier.
+- A node forgets at once that it has heard from a leader, which only keeps it from voting or
+  campaigning.
+- A node that cannot crash any more writes at once. A slow write only delays messages, which may be
+  delayed anyway, and a leader that writes at once only commits earlier.
 - An unanswered request is repeated at once, unchanged. So requests need not be lost: one that is
   never delivered has the same effect.
-- A response that is not awaited is never sent, and such a fetch is not parked, as neither has an
-  effect.
+- A response that is not awaited is never sent, and a fetch whose response is not awaited is not
+  parked, as neither has an effect.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
     from kraftlog.raft.core import RaftCore
 
+#: The beginnings of the names of timers that repeat a request.
 RETRIES = ("ask ", "begin-epoch ", "end-epoch ", "fetch")
 
 
@@ -71,7 +73,9 @@ def step(node: Node, event: str, argument: Any = None) -> Step:
     sent = _carry_out_effects(next_node)
     if event != "crash":
         waited = node.waits_for()
-        given_up = tuple([p for p in waited if next_node.in_flight(p) != node.in_flight(p)])
+        given_up = tuple(
+            [peer for peer in waited if next_node.in_flight(peer) != node.in_flight(peer)]
+        )
     return Step(next_node, sent, given_up)
 
 
@@ -94,27 +98,31 @@ def _lose_response(node: Node, peer: int) -> None:
 
 def _forget(node: Node, requester: int) -> None:
     """`requester` no longer waits for the responses to its requests."""
-    node.held = tuple([h for h in node.held if isinstance(h, Send) or h.slot.id != requester])
+    node.held = tuple(
+        [effect for effect in node.held if isinstance(effect, Send) or effect.slot.id != requester]
+    )
     role = node.core.role
     if isinstance(role, Leader):
-        role.parked = tuple([p for p in role.parked if p.request.slot.id != requester])
+        role.parked = tuple(
+            [parked for parked in role.parked if parked.request.slot.id != requester]
+        )
 
 
 def _campaign(node: Node, _: Any) -> None:
     core = node.core
     if core.role.name == quorum.LEADER:
-        _time_out_fetch(core)
+        _time_out_majority(core)
     if core.role.name in {quorum.CANDIDATE, quorum.RESIGNED}:
         core.fire("election")
     core.role.on_succession(core, 0)
 
 
 def _resign(node: Node, _: Any) -> None:
-    _time_out_fetch(node.core)
+    _time_out_majority(node.core)
 
 
-def _time_out_fetch(core: RaftCore) -> None:
-    """A leader has heard from no majority for long."""
+def _time_out_majority(core: RaftCore) -> None:
+    """A leader has heard from no majority within the fetch timeout: it resigns."""
     core.now = AFTER_ALL_TIMEOUTS
     core.fire("majority")
     core.now = NOW
@@ -144,7 +152,7 @@ def _discover(node: Node, peer: int) -> None:
 
 
 def _restarted(old: Node) -> Node:
-    """The replica restarts without what was not durable."""
+    """The replica after a restart, with only its durable batches and election state."""
     durable = old.durable
     node = Node(make_core(old.id, durable, old.election), old.crashes - 1)
     node.batches, node.sent_vote = durable, old.sent_vote
@@ -182,7 +190,7 @@ def _carry_out_effects(node: Node) -> tuple[Message, ...]:
     if isinstance(role, Fetcher):
         role.heard_at = NEVER
     elif isinstance(role, Leader):
-        role.parked = tuple([p for p in role.parked if p.request.slot.is_awaited])
+        role.parked = tuple([parked for parked in role.parked if parked.request.slot.is_awaited])
     messages = [_message(node, effect) for effect in sent]
     for message in messages:
         check_vote(node, message)
@@ -195,26 +203,26 @@ def _carry_out(node: Node, effect: Any) -> None:
     elif isinstance(effect, Append):
         node.batches = (*node.batches, effect.batch.replace(payload=None))
     elif isinstance(effect, Truncate):
-        node.batches = tuple([b for b in node.batches if b.last_offset < effect.offset])
+        node.batches = tuple([batch for batch in node.batches if batch.last_offset < effect.offset])
     elif isinstance(effect, Send):
         node.held = (*node.held, effect)
     elif isinstance(effect, Reply):
         if effect.slot.is_awaited:
-            node.held = (*node.held, effect.replace(body=_filled(node, effect.body)))
+            node.held = (*node.held, effect.replace(body=_with_batches(node, effect.body)))
     elif isinstance(effect, Stop):
         raise Broken("a replica never stops by itself", effect.reason)
 
 
-def _filled(node: Node, body: Any) -> Any:
-    """Fill the batches of the range into a fetch response, as a leader's host does."""
+def _with_batches(node: Node, body: Any) -> Any:
+    """The body; a fetch response with its batches, as a leader's host fills them in."""
     if isinstance(body, FetchResult) and body.limit >= 0:
-        wanted = [b for b in node.batches if body.offset <= b.base_offset < body.limit]
-        return body.replace(batches=tuple(wanted))
+        batches = [batch for batch in node.batches if body.offset <= batch.base_offset < body.limit]
+        return body.replace(batches=tuple(batches))
     return body
 
 
 def _write_at_once(node: Node) -> bool:
-    """Flush at once if the node cannot crash; return whether there was anything."""
+    """Persist and flush at once if the node cannot crash; return whether anything was written."""
     if node.crashes:
         return False
     wrote = False

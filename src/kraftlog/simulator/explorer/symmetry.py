@@ -1,7 +1,7 @@
 """Keys of states, equal for states that differ only by the names of their nodes.
 
-Nodes are sorted by their keys with only `me` and `another` as names. Among nodes with equal keys
-every order is tried, and the least key is used.
+Nodes are sorted by their anonymous keys, whose only names are "this node" and "another node". Among
+nodes with equal anonymous keys every order is tried, and the least key is used.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Symmetry:
 
 
 class _AnonymousKeys(dict[int, int]):
-    """By the number of a node: a number for its key without the names of the other nodes."""
+    """By the number of a node: a number for its anonymous key."""
 
     def __init__(self, quorum: Quorum) -> None:
         super().__init__()
@@ -66,8 +66,8 @@ class _AnonymousKeys(dict[int, int]):
     def __missing__(self, number: int) -> int:
         node = self._nodes[number]
         names = tuple([int(node_id != node.id) for node_id in range(NODES)])
-        found = self[number] = self._numbers.of(node_key(node, (*names, -1)))
-        return found
+        anonymous = self[number] = self._numbers.of(node_key(node, (*names, -1)))
+        return anonymous
 
 
 @cache
@@ -83,8 +83,8 @@ def _in_order(*anonymous: int) -> list[int]:
 
 def _order(names: Names, size: int) -> list[int]:
     """For each position of a renamed state, the position of its content in the original."""
-    came_from: dict[int, Any] = {names[node_id]: node_id for node_id in range(NODES)}
-    came_from[HISTORY] = HISTORY
+    old_position: dict[int, Any] = {names[node_id]: node_id for node_id in range(NODES)}
+    old_position[HISTORY] = HISTORY
     for position, (source, target, kind) in PLACES.items():
-        came_from[PLACE_OF[names[source], names[target], kind]] = position
-    return [came_from[position] for position in range(size)]
+        old_position[PLACE_OF[names[source], names[target], kind]] = position
+    return [old_position[position] for position in range(size)]

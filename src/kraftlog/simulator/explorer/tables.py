@@ -38,10 +38,12 @@ class Table:
     def __init__(self, make_key: Callable[[Any, Names], Any]) -> None:
         self._make_key = make_key
         self._numbers = Numbers()
-        kinds = Numbers()
+        renamed_numbers = Numbers()
         self.things: list[Any] = [None]
         #: For each renaming a map from a number to that of the renamed thing.
-        self.renamed = [_Renamed(self.things, make_key, names, kinds) for names in RENAMINGS]
+        self.renamed = [
+            _Renamed(self.things, make_key, names, renamed_numbers) for names in RENAMINGS
+        ]
 
     def number(self, thing: Any, owner: int = -1) -> int:
         """The number of a thing; `owner` distinguishes equal things of different nodes."""
@@ -58,22 +60,22 @@ class Table:
 
 
 class _Renamed(dict[int, int]):
-    """The numbers of things under other names."""
+    """By the number of a thing: the number of the thing with other names for the nodes."""
 
     def __init__(
         self,
         things: list[Any],
         make_key: Callable[[Any, Names], Any],
         names: Names,
-        kinds: Numbers,
+        numbers: Numbers,
     ) -> None:
         super().__init__({0: 0})
         self._things = things
         self._make_key = make_key
         self._names = names
-        self._kinds = kinds
+        self._numbers = numbers
 
     def __missing__(self, number: int) -> int:
-        found = self._kinds.of(self._make_key(self._things[number], self._names))
-        self[number] = found
-        return found
+        renamed = self._numbers.of(self._make_key(self._things[number], self._names))
+        self[number] = renamed
+        return renamed

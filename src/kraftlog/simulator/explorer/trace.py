@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.simulator.explorer.bounds import NAMES, NODES
-from kraftlog.simulator.explorer.invariants import shown
+from kraftlog.simulator.explorer.invariants import batches_text
 from kraftlog.simulator.explorer.quorum import HISTORY, TARGET
 from kraftlog.value import TYPE_CHECKING
 
@@ -37,10 +37,10 @@ def _move(quorum: Quorum, state: State, move: Move) -> str:
         message = quorum.messages[state[where]]
         ends = f"{NAMES[message.source]} to {NAMES[message.target]}"
         return f"{what}: {ends}: {_body(message)}"
-    rest = (
+    details = (
         "" if argument is None else f" {NAMES[argument] if isinstance(argument, int) else argument}"
     )
-    return f"{NAMES[where]}: {what}{rest}"
+    return f"{NAMES[where]}: {what}{details}"
 
 
 def _body(message: Message) -> str:
@@ -58,7 +58,7 @@ def _body(message: Message) -> str:
     elif name == "FetchResult":
         diverging = body.diverging
         parts = f"diverging {diverging.offset}@{diverging.epoch}" if diverging is not None else ""
-        details.append(parts or f"{shown(body.batches)} committed {body.high_watermark}")
+        details.append(parts or f"{batches_text(body.batches)} committed {body.high_watermark}")
     elif name == "Vote":
         details.append(f"log {body.end_offset}@{body.last_epoch}")
     return f"{name} {', '.join(details)}"
@@ -67,6 +67,6 @@ def _body(message: Message) -> str:
 def _node(node: Node) -> str:
     core, log = node.core, node.core.log
     return (
-        f"{NAMES[node.id]} {core.role.name} {core.election.epoch} {shown(node.batches)} "
+        f"{NAMES[node.id]} {core.role.name} {core.election.epoch} {batches_text(node.batches)} "
         f"durable {log.flushed} committed {log.high_watermark}"
     )

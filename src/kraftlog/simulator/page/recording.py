@@ -30,12 +30,16 @@ if TYPE_CHECKING:
     from kraftlog.simulator.setting import Setting
     from kraftlog.simulator.world import Goal
 
-#: Virtual ms, and the position among the entries of that ms.
+#: Virtual ms, and the number of the entry among those of that ms.
 Moment = tuple[int, int]
 
 
-class Sent(Value):
-    """A message; its `fate` is "arrived", "lost", "refused" (no process runs), or "" in flight."""
+class RecordedMessage(Value):
+    """A message; its `fate` is "arrived", "lost", "refused" (no process runs), or "" in flight.
+
+    `request` is the body of the request to which it responds, `answer` the body of its response;
+    `event` is the index of its line, -1 for a duplicate.
+    """
 
     sent: Moment
     source: int
@@ -44,7 +48,7 @@ class Sent(Value):
     body: Any
     request: Any
     fate: str = ""
-    lands: Moment | None = None
+    arrives: Moment | None = None
     event: int = -1
     answer: Any = None
 
@@ -59,8 +63,8 @@ class RecordedEvent(Value):
     message: int = -1
 
 
-class Outage(Value):
-    """A fault with a duration; `end` is None until it is over."""
+class RecordedFault(Value):
+    """A fault with a duration; `end` is None as long as it continues."""
 
     begin: Moment
     what: str
@@ -76,44 +80,48 @@ class Recording:
         #: The number of entries in each ms.
         self.entry_counts: dict[int, int] = {}
         self.events: list[RecordedEvent] = []
-        self.messages: list[Sent] = []
+        self.messages: list[RecordedMessage] = []
         self.states: dict[int, list[tuple[Moment, ReplicaState]]] = {}
-        self.faults: list[Outage] = []
+        self.faults: list[RecordedFault] = []
         self.cuts: list[tuple[Moment, tuple[tuple[int, int], ...]]] = []
-        self._requests: dict[tuple[int, int, int], Sent] = {}
+        self._requests: dict[tuple[int, int, int], RecordedMessage] = {}
 
     def moment(self) -> Moment:
-        place = self.entry_counts[self.time] = self.entry_counts.get(self.time, 0) + 1
-        return self.time, place
+        """The moment of a new entry."""
+        number = self.entry_counts[self.time] = self.entry_counts.get(self.time, 0) + 1
+        return self.time, number
 
-    def happened(self, node: int, kind: str, text: str, message: int = -1) -> None:
+    def add_event(self, node: int, kind: str, text: str, message: int = -1) -> None:
         self.events.append(RecordedEvent(self.moment(), node, kind, text, message))
 
-    def sent(self, source: Replica, target: int, return_path: Any, body: Any) -> Sent:
-        """A request, or the response to the request with the same return path."""
-        asker, incarnation, number = return_path
-        key = asker.id, incarnation, number
-        request = self._requests.get(key) if asker.id == target else None
-        answered = request.body if request is not None else None
+    def add_message(
+        self, source: Replica, target: int, return_path: Any, body: Any
+    ) -> RecordedMessage:
+        """Add a request, or the response to the request with the same return path."""
+        requester, incarnation, number = return_path
+        key = requester.id, incarnation, number
+        request = self._requests.get(key) if requester.id == target else None
+        request_body = request.body if request is not None else None
         moment = self.moment()
-        message = Sent(moment, source.id, target, sentences.kind_of(body, answered), body, answered)
+        kind = sentences.kind_of(body, request_body)
+        message = RecordedMessage(moment, source.id, target, kind, body, request_body)
         if request is None:
             self._requests[key] = message
             text = sentences.request(source.id, target, body)
         else:
             request.answer = body
-            text = sentences.answer(source.id, target, body, answered, source.core)
+            text = sentences.response(source.id, target, body, request_body, source.core)
         message.event = len(self.events)
         number = len(self.messages)
         self.messages.append(message)
         self.events.append(RecordedEvent(moment, source.id, message.kind, text, number))
         return message
 
-    def landed(self, message: Sent, fate: str) -> None:
-        if message.fate:  # its duplicate
+    def message_ended(self, message: RecordedMessage, fate: str) -> None:
+        if message.fate:  # a duplicate has arrived before
             message = message.replace(event=-1)
             self.messages.append(message)
-        message.fate, message.lands = fate, self.moment()
+        message.fate, message.arrives = fate, self.moment()
 
     def finish(self) -> None:
         """Complete each request's line with its fate, which is known now."""
@@ -128,34 +136,34 @@ class Recording:
 
     # States of replicas --------------------------------------------------------------------------
 
-    def saw_replica(self, who: int, state: ReplicaState) -> None:
-        """Record what changed since the last look at this replica."""
-        known = self.states.setdefault(who, [])
-        before = known[-1][1] if known else None
+    def record_replica(self, replica_id: int, state: ReplicaState) -> None:
+        """Record the state of a replica if it has changed."""
+        states = self.states.setdefault(replica_id, [])
+        before = states[-1][1] if states else None
         if state == before:
             return
         at = self.moment()
-        known.append((at, state))
+        states.append((at, state))
         if before is not None:
-            for kind, text in sentences.changes(who, before, state):
-                self.events.append(RecordedEvent(at, who, kind, text))
+            for kind, text in sentences.changes(replica_id, before, state):
+                self.events.append(RecordedEvent(at, replica_id, kind, text))
                 at = self.moment()
 
-    def saw_conditions(self, found: list[tuple[str, list[int]]]) -> None:
-        """Record faults that began or ended since the last look."""
-        still_open = {fault.what: fault for fault in self.faults if fault.end is None}
-        for what, nodes in found:
-            if still_open.pop(what, None) is None:
-                self.happened(nodes[0] if nodes else -1, "fault", f"Fault: {what}.")
-                self.faults.append(Outage(self.events[-1].at, what, tuple(nodes)))
-        for what, fault in still_open.items():
+    def record_faults(self, current: list[tuple[str, list[int]]]) -> None:
+        """Record which of the current faults are new, and which faults have ended."""
+        ended = {fault.what: fault for fault in self.faults if fault.end is None}
+        for what, nodes in current:
+            if ended.pop(what, None) is None:
+                self.add_event(nodes[0] if nodes else -1, "fault", f"Fault: {what}.")
+                self.faults.append(RecordedFault(self.events[-1].at, what, tuple(nodes)))
+        for what, fault in ended.items():
             node = fault.nodes[0] if fault.nodes else -1
-            self.happened(node, "fault", f"Ended: {what}.")
+            self.add_event(node, "fault", f"Ended: {what}.")
             fault.end = self.events[-1].at
 
 
 class RecordedWorld(World):
-    """Looks at everything after each event, and at a replica after each of its steps."""
+    """Records all changes after each event, and those of a replica after each of its steps."""
 
     def __init__(
         self, seed: int, setting: Setting, trace: Callable[[str], None] | None = None
@@ -163,48 +171,49 @@ class RecordedWorld(World):
         self.recording = Recording()
         self._cuts: set[tuple[int, int]] = set()
         self._cut_text = ""
-        self._wrong: list[tuple[str, list[int]]] = []
+        self._faults: list[tuple[str, list[int]]] = []
+        #: The state of each stopped replica, and what it was computed for.
         self._down: dict[int, tuple[tuple[int, ...], ReplicaState]] = {}
         super().__init__(seed, setting, trace)
-        # Nothing has started yet, so their state equals that of the ones they replace.
+        # Nothing has started yet: both are in the same state as those that they replace.
         self.network = RecordedNetwork(self)
         self.workload = RecordedWorkload(self)
 
     def schedule(self, when: int, act: Callable[..., None], *arguments: Any) -> None:
-        super().schedule(when, self._happen, act, arguments)
+        super().schedule(when, self._run_event, act, arguments)
 
-    def _happen(self, act: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    def _run_event(self, act: Callable[..., None], arguments: tuple[Any, ...]) -> None:
         self.recording.time = self.time
         act(*arguments)
-        self.look()
+        self.record_all()
 
     def run_until(self, goal: Goal) -> None:
-        self.look()  # the script may have changed something
+        self.record_all()  # the script may have changed something
         super().run_until(goal)
 
     def check(self, replica: Replica, core: Any) -> None:
         self.recording.time = self.time
-        self.recording.saw_replica(replica.id, self.state_of(replica))
+        self.recording.record_replica(replica.id, self.state_of(replica))
         super().check(replica, core)
 
-    def look(self) -> None:
+    def record_all(self) -> None:
         recording = self.recording
         recording.time = self.time
         for replica in self.replicas.values():
-            recording.saw_replica(replica.id, self.state_of(replica))
+            recording.record_replica(replica.id, self.state_of(replica))
         cuts = self.network.cuts
         if cuts != self._cuts:
             self._cuts = set(cuts)
             self._cut_text = sentences.describe_cuts(self.replicas, self.newest_voters().ids, cuts)
             recording.cuts.append((recording.moment(), tuple(sorted(cuts))))
-        wrong = sentences.conditions(self, self._cut_text)
-        if wrong != self._wrong:
-            self._wrong = wrong
-            recording.saw_conditions(wrong)
+        faults = sentences.current_faults(self, self._cut_text)
+        if faults != self._faults:
+            self._faults = faults
+            recording.record_faults(faults)
 
     def finish(self) -> None:
         """The run is over."""
-        self.look()
+        self.record_all()
         self.recording.finish()
 
     def state_of(self, replica: Replica) -> ReplicaState:
@@ -234,23 +243,23 @@ class RecordedWorld(World):
     @staticmethod
     def _voters_of(replica: Replica, history: VoterHistory) -> tuple[Any, ...]:
         latest = history.latest
-        places = tuple([offset for offset, _ in history.entries])
-        return latest.ids, latest.holds(replica.key), latest.targets, places
+        offsets = tuple([offset for offset, _ in history.entries])
+        return latest.ids, latest.holds(replica.key), latest.targets, offsets
 
     def _state_on_disk(self, replica: Replica) -> ReplicaState:
-        """What a stopped replica will find when it starts."""
+        """The state of a stopped replica, by the content of its disk."""
         disk = replica.disk
         key = replica.incarnation, replica.disk_losses, disk.truncations, disk.start
-        known = self._down.get(replica.id)
-        if known is not None and known[0] == key:
-            return known[1]
+        cached = self._down.get(replica.id)
+        if cached is not None and cached[0] == key:
+            return cached[1]
         epochs: dict[int, int] = {}
         history = VoterHistory(replica.bootstrap_voters)
         for batch in disk.batches:
             epochs.setdefault(batch.epoch, batch.base_offset)
             if batch.voters is not None:
                 history.append(batch.base_offset, batch.voters)
-        ids, votes, targets, places = self._voters_of(replica, history)
+        ids, votes, targets, voters_at = self._voters_of(replica, history)
         voted = disk.election.voted
         state = ReplicaState(
             "down",
@@ -266,7 +275,7 @@ class RecordedWorld(World):
             voters=ids,
             votes=votes,
             targets=targets,
-            voters_at=places,
+            voters_at=voters_at,
             start=disk.start,
         )
         self._down[replica.id] = key, state
@@ -276,7 +285,7 @@ class RecordedWorld(World):
 
     def add_line(self, node: int, kind: str, text: str) -> None:
         self.recording.time = self.time
-        self.recording.happened(node, kind, text)
+        self.recording.add_event(node, kind, text)
 
     def note(self, replica: Replica | None, what: str, detail: Any) -> None:
         super().note(replica, what, detail)
@@ -306,7 +315,7 @@ class RecordedWorld(World):
 
 
 class RecordedNetwork(Network):
-    """Follows every message to its end."""
+    """Records every message, and how it ends."""
 
     world: RecordedWorld
 
@@ -319,57 +328,61 @@ class RecordedNetwork(Network):
         is_request = act == self._arrive
         return_path, body = arguments[1 if is_request else 0], arguments[-1]
         sender = world.replicas[source]
-        recording.saw_replica(source, world.state_of(sender))  # first the cause of the message
-        message = recording.sent(sender, target, return_path, body)
+        recording.record_replica(
+            source, world.state_of(sender)
+        )  # the cause of the message comes first
+        message = recording.add_message(sender, target, return_path, body)
         before = world.sequence
-        super()._carry(source, target, self._land, (message, act, arguments))
+        super()._carry(source, target, self._end_message, (message, act, arguments))
         if world.sequence == before:
-            recording.landed(message, "lost")
+            recording.message_ended(message, "lost")
 
-    def _land(self, message: Sent, act: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    def _end_message(
+        self, message: RecordedMessage, act: Callable[..., None], arguments: tuple[Any, ...]
+    ) -> None:
         world = self.world
         world.recording.time = world.time
         target = world.replicas[message.target]
         fate = "arrived"
-        asker, incarnation, _ = arguments[1 if message.request is None else 0]
-        of_another_incarnation = message.request is not None and asker.incarnation != incarnation
-        if (message.source, message.target) in self.cuts or of_another_incarnation:
+        requester, incarnation, _ = arguments[1 if message.request is None else 0]
+        is_outdated = message.request is not None and requester.incarnation != incarnation
+        if (message.source, message.target) in self.cuts or is_outdated:
             fate = "lost"
         elif target.core is None:
             fate = "refused" if target.machine_up else "lost"
-        world.recording.landed(message, fate)
+        world.recording.message_ended(message, fate)
         act(*arguments)
-        world.look()
+        world.record_all()
 
 
 class RecordedWorkload(Workload):
     """Records the requests of clients and their responses."""
 
     world: RecordedWorld
-    _asked_replica = -1
+    _appending_at = -1
 
     def append_at(self, replica: Replica) -> None:
-        self._asked_replica = replica.id
+        self._appending_at = replica.id
         super().append_at(replica)
 
     def read_at(self, replica: Replica) -> None:
-        who = replica.id
-        self.world.add_line(who, "client", f"A client requests a read offset from {who}.")
+        text = f"A client requests a read offset from {replica.id}."
+        self.world.add_line(replica.id, "client", text)
         super().read_at(replica)
 
-    def _look_at_leaders(self) -> None:
-        """Show a commit before its consequences."""
+    def _record_leaders(self) -> None:
+        """Record a commit before the response that follows from it."""
         world = self.world
-        for who in world.leaders:
-            world.recording.saw_replica(who, world.state_of(world.replicas[who]))
+        for replica_id in world.leaders:
+            world.recording.record_replica(replica_id, world.state_of(world.replicas[replica_id]))
 
     def _record(self, event: Event) -> None:
-        node, text = self._asked_replica, ""
+        node, text = self._appending_at, ""
         match event:
             case Invoked(id=number):
                 text = f"A client sends append {number} to {node}."
             case Acknowledged(id=number, offset=offset):
-                self._look_at_leaders()
+                self._record_leaders()
                 node, text = (
                     -1,
                     f"A client learns that append {number} is committed at offset {offset}.",

@@ -27,7 +27,7 @@ def play_page(
     keep: Collection[int] | None = None,
     trace: Callable[[str], None] | None = None,
 ) -> str:
-    """Repeat a run and record it."""
+    """Repeat a run and return its page."""
     worlds: list[RecordedWorld] = []
 
     def recorded(*arguments: Any) -> RecordedWorld:
@@ -56,10 +56,10 @@ def _part(name: str) -> str:
 
 
 def data_of(world: RecordedWorld, outcome: Outcome) -> dict[str, Any]:
-    """Lists instead of objects where there are many; the page names their fields."""
+    """The data of the page: entries are lists without field names, which `run.js` has."""
     world.finish()
     recording = world.recording
-    when = _clock(recording)
+    when = _page_times(recording)
     return {
         "scenario": outcome.scenario,
         "seed": outcome.seed,
@@ -68,26 +68,34 @@ def data_of(world: RecordedWorld, outcome: Outcome) -> dict[str, Any]:
         "end": outcome.time_ms,
         "voters": world.setting.voters,
         "observers": world.setting.observers,
-        "events": [[when(e.at), e.node, e.kind, e.text, e.message] for e in recording.events],
+        "events": [
+            [when(event.at), event.node, event.kind, event.text, event.message]
+            for event in recording.events
+        ],
         "messages": [
             [
-                when(m.sent),
-                when(m.lands) if m.lands else outcome.time_ms + 1,
-                m.source,
-                m.target,
-                m.kind,
-                m.request is not None,
-                m.fate,
+                when(message.sent),
+                when(message.arrives) if message.arrives else outcome.time_ms + 1,
+                message.source,
+                message.target,
+                message.kind,
+                message.request is not None,
+                message.fate,
             ]
-            for m in recording.messages
+            for message in recording.messages
         ],
         "states": [
-            [[when(at), *_plain(state)] for at, state in recording.states[who]]
-            for who in sorted(recording.states)
+            [[when(at), *_plain(state)] for at, state in recording.states[replica_id]]
+            for replica_id in sorted(recording.states)
         ],
         "faults": [
-            [when(f.begin), when(f.end) if f.end else outcome.time_ms, f.what, f.nodes]
-            for f in recording.faults
+            [
+                when(fault.begin),
+                when(fault.end) if fault.end else outcome.time_ms,
+                fault.what,
+                fault.nodes,
+            ]
+            for fault in recording.faults
         ],
         "cuts": [[when(at), cuts] for at, cuts in recording.cuts],
     }
@@ -97,14 +105,14 @@ def _plain(state: Any) -> list[Any]:
     return [getattr(state, field) for field in state._fields]
 
 
-def _clock(recording: Recording) -> Callable[[Moment], float]:
+def _page_times(recording: Recording) -> Callable[[Moment], float]:
     """Spread the entries of one ms evenly over it.
 
-    The last one has the whole number: at 42 everything of ms 42 has happened.
+    The last entry has the whole number: at time 42 everything of ms 42 has happened.
     """
 
     def when(moment: Moment) -> float:
-        time, place = moment
-        return round(time - 1 + place / recording.entry_counts[time], 4)
+        time, number = moment
+        return round(time - 1 + number / recording.entry_counts[time], 4)
 
     return when

@@ -29,7 +29,7 @@ _ERRORS = {number: name for name, number in vars(ErrorCode).items() if isinstanc
 #: Faults that happen at one instant and leave no visible state.
 INSTANT_FAULTS = {
     "reset": "Connections break.",
-    "wall-clock": "A wall clock jumps. The protocol does not look at it.",
+    "wall-clock": "A wall clock jumps. The protocol does not use wall clocks.",
     "foreign-requests": "Foreign senders send requests that every replica must refuse.",
     "shutdown": "A process shuts down cleanly.",
 }
@@ -50,8 +50,8 @@ class ReplicaState(Value):
     writing: bool
     #: (epoch, first offset) of the log's epochs.
     epochs: tuple[tuple[int, int], ...]
-    #: By its own log: the voters, whether it is one, the targets, and the offsets of voters
-    #: records.
+    #: By its own log: the voters, whether it is a voter, the target voters, and the offsets of
+    #: voters records.
     voters: tuple[int, ...]
     votes: bool
     targets: tuple[int, ...] | None
@@ -95,25 +95,25 @@ def request(source: int, target: int, body: Any) -> str:
     return f"{source} fetches from {target}, from offset {body.offset} on"
 
 
-def fate_of(request: Any, fate: str, answer: Any) -> str:
-    """The end of a request's sentence; `answer` is None without a response."""
+def fate_of(request: Any, fate: str, response: Any) -> str:
+    """The end of a request's sentence; `response` is None if there is none."""
     if fate == "lost":
         return ": lost."
     if fate == "refused":
         return ": the process is down."
     if isinstance(request, Vote):
-        if answer is None:
+        if response is None:
             return ": no response."
-        return ": granted." if answer.granted else ": refused."
+        return ": granted." if response.granted else ": refused."
     return "."
 
 
-def answer(source: int, target: int, body: Any, request: Any, core: RaftCore | None) -> str:
+def response(source: int, target: int, body: Any, request: Any, core: RaftCore | None) -> str:
     """The sentence of a response; `core` is that of the responding replica at this moment."""
     if isinstance(body, VoteResult):
-        return _vote_answer(source, target, body, request, core)
+        return _vote_response(source, target, body, request, core)
     if isinstance(body, FetchResult):
-        return _fetch_answer(source, target, body)
+        return _fetch_response(source, target, body)
     if isinstance(body, SnapshotChunk) and not body.error:
         piece = f"bytes {body.position} to {body.position + body.length - 1} of {body.size}"
         return f"{source} sends {target} {piece} of {_snapshot(body.id.offset)}."
@@ -125,7 +125,7 @@ def answer(source: int, target: int, body: Any, request: Any, core: RaftCore | N
     return f"{source} acknowledges the resignation of {target}."
 
 
-def _vote_answer(
+def _vote_response(
     source: int, target: int, body: VoteResult, request: Vote, core: RaftCore | None
 ) -> str:
     if body.granted and request.pre_vote:
@@ -151,14 +151,14 @@ def _why_refused(source: int, body: VoteResult, request: Vote, core: RaftCore | 
     return "not granted now"
 
 
-def _fetch_answer(source: int, target: int, body: FetchResult) -> str:
+def _fetch_response(source: int, target: int, body: FetchResult) -> str:
     if body.error == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-        known = f"{body.leader_id} is" if body.leader_id >= 0 else "it knows no leader"
-        return f"{source} tells {target} that it is not the leader; {known} (epoch {body.epoch})."
+        leader = f"{body.leader_id} is" if body.leader_id >= 0 else "it knows no leader"
+        return f"{source} tells {target} that it is not the leader; {leader} (epoch {body.epoch})."
     if body.error:
         return f"{source} refuses the request of {target}: {_error(body)}."
-    end = body.high_watermark
-    mark = f"high watermark {end}" if end > 0 else "high watermark unknown"
+    committed = body.high_watermark
+    high_watermark = f"high watermark {committed}" if committed > 0 else "high watermark unknown"
     if body.diverging is not None:
         epoch, end = body.diverging.epoch, body.diverging.offset
         return f"{source} tells {target} that its log diverges: epoch {epoch} ends at {end}."
@@ -167,8 +167,8 @@ def _fetch_answer(source: int, target: int, body: FetchResult) -> str:
         return f"{source} refers {target} to the snapshot before its log start, {start}."
     if body.batches:
         first, last = body.batches[0].base_offset, body.batches[-1].last_offset
-        return f"{source} sends {target} {_offsets(first, last + 1)}; {mark}."
-    return f"{source} has no new records for {target}; {mark}."
+        return f"{source} sends {target} {_offsets(first, last + 1)}; {high_watermark}."
+    return f"{source} has no new records for {target}; {high_watermark}."
 
 
 def _error(body: Any) -> str:
@@ -204,8 +204,8 @@ def changes(who: int, before: ReplicaState, now: ReplicaState) -> Iterator[tuple
     elif now.start > before.start:
         yield "log", f"{who} has a snapshot: its log starts at {now.start}."
     elif now.end > before.end:
-        how = "appends" if leads else "replicates"
-        yield "log", f"{who} {how} {_offsets(before.end, now.end)}."
+        verb = "appends" if leads else "replicates"
+        yield "log", f"{who} {verb} {_offsets(before.end, now.end)}."
     elif now.end < before.end:
         yield "log", f"{who} truncates its log to {now.end}: those records were never committed."
     elif now.flushed > before.flushed:
@@ -228,10 +228,10 @@ def voters(who: int, before: ReplicaState, now: ReplicaState) -> str:
         if now.targets is None:
             return f"{who} has no target voters any more. The voters: {_list(now.voters)}."
         return f"{who} has a reassignment in its log. The target voters: {_list(now.targets)}."
-    came = [f"{one} is added" for one in now.voters if one not in before.voters]
-    left = [f"{one} is removed" for one in before.voters if one not in now.voters]
-    how = "appends a voter change" if now.role == "leader" else "finds a voter change in its log"
-    return f"{who} {how}: {' and '.join(came + left)}. The voters: {_list(now.voters)}."
+    added = [f"{voter} is added" for voter in now.voters if voter not in before.voters]
+    removed = [f"{voter} is removed" for voter in before.voters if voter not in now.voters]
+    verb = "appends a voter change" if now.role == "leader" else "finds a voter change in its log"
+    return f"{who} {verb}: {' and '.join(added + removed)}. The voters: {_list(now.voters)}."
 
 
 def _list(ids: Iterable[int]) -> str:
@@ -261,8 +261,8 @@ def role(who: int, name: str, epoch: int, leader: int, voted: int) -> str:
         case "resigned":
             return f"{who} no longer leads epoch {epoch}: it has resigned."
         case "observer":
-            known = f"follows {leader}" if leader >= 0 else "looks for the leader"
-            return f"{who}, an observer, {known} in epoch {epoch}."
+            activity = f"follows {leader}" if leader >= 0 else "looks for the leader"
+            return f"{who}, an observer, {activity} in epoch {epoch}."
     return f"{who} knows no leader of epoch {epoch}."
 
 
@@ -276,77 +276,82 @@ def started(who: int, start: int, end: int, epoch: int) -> str:
 # Faults ------------------------------------------------------------------------------------------
 
 
-def conditions(world: World, cuts: str) -> list[tuple[str, list[int]]]:
+def current_faults(world: World, cuts: str) -> list[tuple[str, list[int]]]:
     """The current faults and their replicas; `cuts` is the text of `describe_cuts`."""
-    found: list[tuple[str, list[int]]] = []
+    faults: list[tuple[str, list[int]]] = []
     network = world.network
     if cuts:
-        found.append((cuts, []))
+        faults.append((cuts, []))
     if network.loss:
-        found.append((f"{network.loss / 10:g} % of messages are lost", []))
+        faults.append((f"{network.loss / 10:g} % of messages are lost", []))
     if network.duplicates:
-        found.append((f"{network.duplicates / 10:g} % of messages are duplicated", []))
+        faults.append((f"{network.duplicates / 10:g} % of messages are duplicated", []))
     if network.corrupt_permille:
-        found.append(
+        faults.append(
             (f"{network.corrupt_permille / 10:g} % of responses with records are corrupt", [])
         )
     if network.delayed:
-        found.append((f"{network.delayed / 10:g} % of messages are delayed", []))
+        faults.append((f"{network.delayed / 10:g} % of messages are delayed", []))
     held = sum(until > world.time for until in network.clogged.values())
     if held:
-        found.append((f"{held} directions hold messages back", []))
+        faults.append((f"{held} directions hold messages back", []))
     if world.batches_per_fetch < world.setting.batches_per_fetch and not world.healed:
-        found.append(("a fetch returns at most one batch", []))
-    found += [(f"{who} has a full disk", [who]) for who in world.room]
-    found += [(f"{who} has a disk whose writes fail", [who]) for who in world.write_errors]
-    found += [(f"{who} has a disk whose syncs fail", [who]) for who in world.failing_disks]
-    found += [
+        faults.append(("a fetch returns at most one batch", []))
+    faults += [(f"{who} has a full disk", [who]) for who in world.room]
+    faults += [(f"{who} has a disk whose writes fail", [who]) for who in world.write_errors]
+    faults += [(f"{who} has a disk whose syncs fail", [who]) for who in world.failing_disks]
+    faults += [
         (f"{who} has a slow disk", [who])
         for who in world.slow_disks
         if who not in world.failing_disks
     ]
-    found += [(f"{who} may crash at any point", [who]) for who in world.crash_permille]
+    faults += [(f"{who} may crash at any point", [who]) for who in world.crash_permille]
     for replica in world.replicas.values():
         who, rate = replica.id, replica.clock_rate
         if replica.core is None and replica.incarnation:
-            found.append((f"{who} is down", [who]))
+            faults.append((f"{who} is down", [who]))
         if replica.paused:
-            found.append((f"{who} is paused", [who]))
+            faults.append((f"{who} is paused", [who]))
         if rate != 1000:
-            found.append((f"{who}'s clock runs at {rate / 10:g} %", [who]))
-    return found
+            faults.append((f"{who}'s clock runs at {rate / 10:g} %", [who]))
+    return faults
 
 
 def describe_cuts(
-    everybody: Collection[int], voters: Collection[int], cuts: Collection[tuple[int, int]]
+    replicas: Collection[int], voters: Collection[int], cuts: Collection[tuple[int, int]]
 ) -> str:
-    """The groups that do not hear each other, or the directions that lose all messages."""
+    """The groups that are cut off from each other, or the directions that lose all messages."""
     if not cuts:
         return ""
-    groups = _hearing_groups(everybody, cuts)
+    groups = _connected_groups(replicas, cuts)
     if len(groups) > 1:
         alone = sorted([min(group) for group in groups if len(group) == 1])
         if len(alone) >= len(groups) - 1:
             return f"{' and '.join(map(str, alone))} {'is' if len(alone) == 1 else 'are'} cut off"
         return f"split: {_sides(groups)}"
-    groups = _hearing_groups(voters, cuts)
+    groups = _connected_groups(voters, cuts)
     if len(groups) > 1:
         return f"voters split: {_sides(groups)}"
-    shown = [
+    arrows = [
         f"{a}↔{b}" if (b, a) in cuts else f"{a}→{b}"
         for a, b in sorted(cuts)
         if a < b or (b, a) not in cuts
     ]
-    more = f" and {len(shown) - 4} more" if len(shown) > 4 else ""
-    return f"cut: {' '.join(shown[:4])}{more}"
+    more = f" and {len(arrows) - 4} more" if len(arrows) > 4 else ""
+    return f"cut: {' '.join(arrows[:4])}{more}"
 
 
-def _hearing_groups(among: Iterable[int], cuts: Collection[tuple[int, int]]) -> list[set[int]]:
+def _connected_groups(replicas: Iterable[int], cuts: Collection[tuple[int, int]]) -> list[set[int]]:
     """The groups of these replicas that reach each other, directly or through others."""
     groups: list[set[int]] = []
-    for who in among:
-        near = [g for g in groups if any((who, o) not in cuts or (o, who) not in cuts for o in g)]
-        groups = [g for g in groups if g not in near] + [{who}.union(*near)]
+    for who in replicas:
+        connected = [
+            group
+            for group in groups
+            if any((who, other) not in cuts or (other, who) not in cuts for other in group)
+        ]
+        groups = [group for group in groups if group not in connected]
+        groups.append({who}.union(*connected))
     return groups
 
 

@@ -129,7 +129,7 @@ def _run_settings(options: argparse.Namespace) -> RunSettings:
         raise UsageError("--scenario cluster always has whole nodes; remove --nodes")
     kinds = None if options.faults is None else tuple(options.faults.split(","))
     if unknown := [kind for kind in kinds or () if kind not in ALL_KINDS]:
-        raise UsageError(f"--faults {unknown[0]}: kraftlog simulate --list prints them")
+        raise UsageError(f"--faults {unknown[0]}: kraftlog simulate --list names them")
     return RunSettings(options.scenario, options.nodes, kinds)
 
 

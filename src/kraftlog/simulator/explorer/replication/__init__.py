@@ -2,7 +2,7 @@
 
 bounds      the limits: elections, records, crashes
 process     the host of a real ReplicaManager and of the handlers of Produce and Fetch
-log         its log, in memory
+log         the log of a broker, in memory
 broker      one broker with its disk, and the effect of one event on it
 metadata    the host of a real Controller, and the metadata log
 cluster     the states of brokers, metadata and messages, and their moves

@@ -11,7 +11,7 @@ class Bound(Value):
     """Three brokers with one partition, and how often each kind of event may happen."""
 
     name: str
-    #: In the order in which the controller prefers them as leaders.
+    #: The replicas, in the order in which the controller prefers them as leaders.
     replicas: tuple[int, ...] = (A, B, C)
     leader: int = A
     min_isr: int = 1
@@ -27,7 +27,7 @@ class Bound(Value):
     elections: int = 0
     #: Followers that have not caught up for too long.
     lags: int = 0
-    #: Requests to change the ISR that the controller answers.
+    #: Requests to change the ISR that reach the controller.
     isr_changes: int = 2
     #: Processes that are killed, and brokers that lose power, with the unsynced end of their logs.
     #: Each may restart.
@@ -46,7 +46,7 @@ class Bound(Value):
     cancellations: int = 0
     #: Deletions of the topic, after which it may be created again under its name.
     deletions: int = 0
-    #: The limit of the search, which has visited all shorter runs by then.
+    #: The search ends after this many states, when it has visited all shorter runs.
     max_states: int = 20_000_000
 
     @property

@@ -1,6 +1,6 @@
 """`Broker`: one broker with its disk, and the effect of one event on it.
 
-A broker with a number (`cluster`) is never changed: an event is applied to a copy.
+A broker that has a number in a table (`cluster`) never changes: an event is applied to a copy.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ OMITTED = {
     "DelayedFetches": frozenset({"_clock", "_fail"}),
     "DelayedDeletions": frozenset({"_schedule", "_is_alive"}),
 }
-#: Values to be copied, as they have methods of copied objects, or change until they are sent.
+#: Values that are copied: they refer to copied objects, or change until they are sent.
 COPIED_VALUES = (
     ReplicationServices,
     ProduceResponse,
@@ -81,6 +81,8 @@ objects = Objects(COPIED_VALUES, OMITTED)
 
 
 class Broker:
+    """A broker: its log, and its process while it runs."""
+
     def __init__(self, broker_id: int, *, has_slow_disk: bool = False) -> None:
         self.id = broker_id
         self.has_slow_disk = has_slow_disk

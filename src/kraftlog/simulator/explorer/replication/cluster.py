@@ -1,8 +1,9 @@
 """All brokers, the metadata and the messages between them: the states, and their moves.
 
 A state is a tuple of numbers: the brokers, the metadata, the history, and a message or 0 for each
-place on the wire. What an event does depends on the broker (or the metadata) and the event alone,
-and the same broker occurs in thousands of states, so it is computed once, by the real objects.
+place on the wire. The result of an event depends on the broker (or the metadata) and the event
+alone, and the same broker occurs in thousands of states, so each result is computed once, by the
+real objects.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ METADATA, HISTORY = NODES, NODES + 1
 #: LATE is a request that a newer one has overtaken.
 REQUEST, RESPONSE, LATE = range(3)
 #: The places in a state: the follower, the leader, and the kind of message.
-_PAIRS = [(one, other) for one in range(NODES) for other in range(NODES) if one != other]
+_PAIRS = [
+    (follower, leader) for follower in range(NODES) for leader in range(NODES) if follower != leader
+]
 PLACES = {
     HISTORY + 1 + number: (*pair, kind)
     for number, (kind, pair) in enumerate([(kind, pair) for kind in range(3) for pair in _PAIRS])
@@ -56,7 +59,7 @@ BOUNDED = (
     *("alter isr", "lose isr response", "elect unclean"),
     *("shut down", "reassign", "cancel", "delete"),
 )
-#: The moves that are heartbeats of brokers, which report how much of the metadata they replayed.
+#: The moves that are heartbeats of brokers, which report how much metadata they have replayed.
 HEARTBEATS = {"return", "report", "shut down", "leave"}
 
 
@@ -68,7 +71,7 @@ class FactTable:
         self._make_facts = make_facts
         self._numbers = Numbers()
         self._things: list[Any] = [None]
-        #: By number: what the search needs to know about it.
+        #: By number: the facts that the search needs.
         self.facts: list[Any] = [None]
 
     def number(self, thing: Any) -> int:
@@ -85,11 +88,13 @@ class FactTable:
         return len(self._things)
 
 
-#: More batches than the metadata log ever has: a broker that is down delays nothing.
+#: More batches than the metadata log ever has: as if a broker that is down had replayed all.
 ALL_BATCHES = 1 << 30
 
 
 class BrokerFacts(Value):
+    """What the search needs to know about a broker."""
+
     is_up: bool
     #: Its own moves.
     moves: tuple[Move, ...]
@@ -97,7 +102,7 @@ class BrokerFacts(Value):
     replayed: int
     #: The followers whose fetches it holds.
     holds: tuple[int, ...]
-    #: The leaders whose response it waits for, and those of them whose response would count.
+    #: The leaders whose response it waits for, and those whose response would have an effect.
     waits_for: tuple[int, ...]
     useful_leaders: tuple[int, ...]
     high_watermark: int
@@ -106,6 +111,8 @@ class BrokerFacts(Value):
 
 
 class MetadataFacts(Value):
+    """What the search needs to know about the metadata."""
+
     moves: tuple[Move, ...]
     #: The numbers of all batches.
     batches: tuple[int, ...]
@@ -122,7 +129,8 @@ class Cluster:
         self.messages = FactTable(objects.key, _is_refusal)
         self._steps: dict[tuple[int, str, Any], tuple[int, tuple[tuple[int, int], ...]]] = {}
         self._decisions: dict[tuple[int, str, Any], tuple[int, Any]] = {}
-        self._noted: dict[tuple[int, int], int] = {}
+        #: By history and broker: the history with what the broker adds.
+        self._extended: dict[tuple[int, int], int] = {}
         self._trimmed: dict[tuple[int, int], int] = {}
         self._checked: set[State] = set()
         self.first = self._first()
@@ -150,23 +158,23 @@ class Cluster:
     # Moves ---------------------------------------------------------------------------------------
 
     def moves(self, state: State) -> list[Move]:
-        left = dict(zip(BOUNDED, self.histories.facts[state[HISTORY]], strict=True))
+        remaining = dict(zip(BOUNDED, self.histories.facts[state[HISTORY]], strict=True))
         facts = [self.brokers.facts[number] for number in state[:NODES]]
         metadata = self.metadata.facts[state[METADATA]]
-        found: list[Move] = []
+        moves: list[Move] = []
         for place in range(HISTORY + 1, len(state)):
             if state[place] and facts[TARGET[place]].is_up:
-                found.append(("deliver", place, None))
+                moves.append(("deliver", place, None))
                 if self.bound.losses and self._is_awaited(state, place):
-                    found.append(("lose", place, None))
-        for broker_id, known in enumerate(facts):
-            if known.is_up and known.replayed < len(metadata.batches):
-                found.append(("replay", broker_id, metadata.batches[known.replayed]))
-            found += [move for move in known.moves if move[0] != EXPIRE or _has_news(facts, move)]
+                    moves.append(("lose", place, None))
+        for broker_id, broker in enumerate(facts):
+            if broker.is_up and broker.replayed < len(metadata.batches):
+                moves.append(("replay", broker_id, metadata.batches[broker.replayed]))
+            moves += [move for move in broker.moves if move[0] != EXPIRE or _has_news(facts, move)]
         for move in metadata.moves:
             if move[0] not in HEARTBEATS or facts[move[2]].is_up:
-                found.append(move)
-        return [move for move in found if left.get(move[0], 1)]
+                moves.append(move)
+        return [move for move in moves if remaining.get(move[0], 1)]
 
     def after(self, state: State, move: Move) -> State:
         """The state after a move; raises Broken or AssertionError if a rule is broken."""
@@ -175,8 +183,10 @@ class Cluster:
         if what in BOUNDED:
             history = self.histories[state[HISTORY]]
             kind = BOUNDED.index(what)
-            left = tuple([n - (number == kind) for number, n in enumerate(history.remaining)])
-            next_state[HISTORY] = self.histories.number(history.replace(remaining=left))
+            remaining = tuple(
+                [count - (number == kind) for number, count in enumerate(history.remaining)]
+            )
+            next_state[HISTORY] = self.histories.number(history.replace(remaining=remaining))
         if where > HISTORY:
             self._deliver(next_state, what, where)
         elif where == METADATA and what in HEARTBEATS:
@@ -235,10 +245,10 @@ class Cluster:
 
     def _apply(self, state: list[int], broker_id: int, event: str, argument: Any) -> None:
         """Apply an event to a broker; its argument has messages and metadata as numbers."""
-        made = (state[broker_id], event, argument)
-        result = self._steps.get(made)
+        step_key = (state[broker_id], event, argument)
+        result = self._steps.get(step_key)
         if result is None:
-            result = self._steps[made] = self._compute_step(*made)
+            result = self._steps[step_key] = self._compute_step(*step_key)
         state[broker_id], sent = result
         for place, message in sent:
             self._send(state, place, message)
@@ -246,7 +256,7 @@ class Cluster:
         self._drop_unused(state, broker_id)
 
     def _drop_unused(self, state: list[int], broker_id: int) -> None:
-        """Deliver a response that makes no difference at once: it only delays the next request."""
+        """Deliver at once a response that makes no difference: it only delays the next request."""
         for leader in self.brokers.facts[state[broker_id]].waits_for:
             place = PLACE_OF[broker_id, leader, RESPONSE]
             message = state[place]
@@ -279,7 +289,7 @@ class Cluster:
 
     def _send(self, state: list[int], place: int, message: int) -> None:
         follower, leader, kind = PLACES[place]
-        if kind == REQUEST:  # the follower no longer waits for the response to an earlier one
+        if kind == REQUEST:  # the follower no longer waits for the response to an earlier request
             state[PLACE_OF[follower, leader, RESPONSE]] = 0
             self._forget(state, leader, follower)
             if state[place] and self.bound.losses:
@@ -328,21 +338,21 @@ class Cluster:
         self._crash(state, broker_id, (broker.log.end, len(broker.known_committed)))
 
     def _decide(self, state: list[int], what: str, argument: Any) -> tuple[int, Any]:
-        made = (state[METADATA], what, argument)
-        result = self._decisions.get(made)
+        decision_key = (state[METADATA], what, argument)
+        result = self._decisions.get(decision_key)
         if result is None:
             metadata = objects.copy(self.metadata[state[METADATA]])
             response = _DECISIONS[what](metadata, argument, self.messages)
-            result = self._decisions[made] = self.metadata.number(metadata), response
+            result = self._decisions[decision_key] = self.metadata.number(metadata), response
         state[METADATA] = result[0]
         return result
 
     def _note(self, state: list[int], broker_id: int) -> None:
-        noted = (state[HISTORY], state[broker_id])
-        history = self._noted.get(noted)
+        pair = (state[HISTORY], state[broker_id])
+        history = self._extended.get(pair)
         if history is None:
-            after = self.histories[noted[0]].with_broker(self.brokers[noted[1]])
-            history = self._noted[noted] = self.histories.number(after)
+            after = self.histories[pair[0]].with_broker(self.brokers[pair[1]])
+            history = self._extended[pair] = self.histories.number(after)
         state[HISTORY] = history
 
     def _note_loss(self, state: list[int]) -> None:
@@ -354,16 +364,16 @@ class Cluster:
             state[HISTORY] = self.histories.number(after)
 
     def _trim(self, state: list[int]) -> None:
-        """Leave metadata batches that every broker has replayed out of the state's key."""
+        """Let the state's key omit the metadata batches that every running broker has replayed."""
         oldest = min([self.brokers.facts[number].replayed for number in state[:NODES]])
-        made = (state[METADATA], oldest)
-        number = self._trimmed.get(made)
+        pair = (state[METADATA], oldest)
+        number = self._trimmed.get(pair)
         if number is None:
-            metadata = self.metadata[made[0]]
+            metadata = self.metadata[pair[0]]
             if metadata.oldest != oldest:
                 metadata = objects.copy(metadata)
                 metadata.oldest = oldest
-            number = self._trimmed[made] = self.metadata.number(metadata)
+            number = self._trimmed[pair] = self.metadata.number(metadata)
         state[METADATA] = number
 
     # Facts ---------------------------------------------------------------------------------------
@@ -407,7 +417,7 @@ class Cluster:
 
 #: A fetch has waited at the leader for its max.wait.ms.
 EXPIRE = "expire delayed fetch"
-#: The broker's method for a move.
+#: The method of the broker's process for each move.
 _EVENTS = {
     "produce": "produce",
     "replay": "replay",
@@ -416,7 +426,7 @@ _EVENTS = {
     "truncate": "truncate",
     "write": "write",
 }
-#: Events that are about a message or a batch.
+#: Events whose argument is the number of a message or a metadata batch.
 _BY_NUMBER = {"receive_fetch", "receive_response", "replay", "receive_isr_response"}
 _DECISIONS: dict[str, Callable[[Metadata, Any, FactTable], Any]] = {
     "fence": lambda metadata, broker, _: metadata.session_ends(broker),
@@ -452,12 +462,12 @@ def _heartbeats_of(broker: BrokerImage, metadata: Metadata) -> Iterator[str]:
 
 
 def _changes_of(partition: PartitionImage, bound: Bound) -> Iterator[Move]:
-    """What an administrator may change."""
+    """The requests that an administrator may send about the partition."""
     if partition.leader != partition.replicas[0] in partition.isr:
         yield "elect", METADATA, PREFERRED
     if partition.leader == NO_LEADER:
         yield "elect unclean", METADATA, UNCLEAN
-    kept = tuple([id_ for id_ in partition.replicas if id_ not in partition.removing])
+    kept = tuple([broker for broker in partition.replicas if broker not in partition.removing])
     for target in bound.targets:
         if target != kept:
             yield "reassign", METADATA, target
@@ -472,36 +482,38 @@ def _moves_of(broker: Broker, isr_request: int, bound: Bound) -> list[Move]:
     assert process is not None
     partition = process.partition
     end, committed = broker.log.end, len(broker.known_committed)
-    found: list[Move] = [("crash", me, (end, 0))]
+    moves: list[Move] = [("crash", me, (end, 0))]
     if committed:  # the checkpoint may be new or old
-        found.append(("crash", me, (end, committed)))
-    found += [("lose power", me, (kept, 0)) for kept in range(end)]
+        moves.append(("crash", me, (end, committed)))
+    moves += [("lose power", me, (kept, 0)) for kept in range(end)]
     if isr_request:
-        found.append(("alter isr", me, isr_request))
+        moves.append(("alter isr", me, isr_request))
         if bound.losses:
-            found.append(("lose isr response", me, isr_request))
-    found += [(EXPIRE, me, (follower,)) for follower in process.parked]
+            moves.append(("lose isr response", me, isr_request))
+    moves += [(EXPIRE, me, (follower,)) for follower in process.parked]
     if process.truncations:
-        found.append(("truncate", me, ()))
+        moves.append(("truncate", me, ()))
     if process.unreported:
-        found.append(("write", me, ()))
+        moves.append(("write", me, ()))
     if partition is not None and partition.online:
-        found.append(("produce", me, ()))
+        moves.append(("produce", me, ()))
         followers = partition.followers
         if followers is not None and partition.proposed is None:
-            found += [
+            moves += [
                 ("lag", me, (follower.broker_id,))
                 for follower in followers.by_broker.values()
                 if follower.broker_id in partition.isr and follower.end != partition.written_end
             ]
-    return found
+    return moves
 
 
 def _has_news(facts: Sequence[BrokerFacts], expires: Move) -> bool:
     """Whether the response to an expired fetch would have a new high watermark."""
     _, leader, (follower,) = expires
-    known = facts[follower]
-    return leader in known.useful_leaders and facts[leader].high_watermark > known.high_watermark
+    return (
+        leader in facts[follower].useful_leaders
+        and facts[leader].high_watermark > facts[follower].high_watermark
+    )
 
 
 def _is_refusal(message: Any) -> bool:

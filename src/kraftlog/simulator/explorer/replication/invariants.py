@@ -1,4 +1,4 @@
-"""The invariants of a replicated partition, by the properties S1 to S9, and V3.
+"""The invariants of a replicated partition: the properties S1 to S9, and V3.
 
 `check_step` is for two successive states of one broker, `History.with_broker` for a history and a
 broker, `check_state` for all brokers, the metadata and a history, `check_shutdown` for a broker
@@ -10,7 +10,7 @@ from __future__ import annotations
 from kraftlog.metadata.values import NO_LEADER
 from kraftlog.simulator.explorer.bounds import NAMES
 from kraftlog.simulator.explorer.invariants import Broken
-from kraftlog.simulator.explorer.replication.log import epoch_of, shown, topic_of
+from kraftlog.simulator.explorer.replication.log import epoch_of, epochs_text, topic_of
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 class History(Value):
-    """What may still happen, and what must not be forgotten."""
+    """How often events may still happen, and the committed batches, which must not be lost."""
 
     #: How often each kind of event may still happen.
     remaining: tuple[int, ...]
     #: For each topic the longest log that was ever committed.
     committed: tuple[tuple[Uuid, tuple[bytes, ...]], ...] = ()
-    #: The topic and epoch of the last unclean election: what earlier leaders committed may be lost.
+    #: The topic and epoch of the last unclean election: batches committed before may be lost.
     unclean: tuple[Uuid, int] | None = None
     #: The invariant that does not hold, and why.
     broken: tuple[str, str] | None = None
@@ -53,49 +53,55 @@ class History(Value):
             and not (partition.leads and partition.leader_epoch >= self.unclean[1])
         ):
             return self
-        believed, known = broker.known_committed, self.committed_of(topic_id)
-        shorter = min(len(believed), len(known))
-        if believed[:shorter] != known[:shorter]:
-            what = f"{NAMES[broker.id]} serves {shown(believed)}, committed was {shown(known)}"
-            return self.replace(broken=("what is committed never changes", what))
-        if len(believed) <= len(known):
+        reported, before = broker.known_committed, self.committed_of(topic_id)
+        shorter = min(len(reported), len(before))
+        if reported[:shorter] != before[:shorter]:
+            detail = f"{_serves(broker, reported)}, committed was {epochs_text(before)}"
+            return self.replace(broken=("what is committed never changes", detail))
+        if len(reported) <= len(before):
             return self
         if not partition.leads:
-            what = f"{NAMES[broker.id]} serves {shown(believed)}, committed is {shown(known)}"
-            return self.replace(broken=("a follower serves only what is committed", what))
-        return self._with_committed(topic_id, believed)
+            detail = f"{_serves(broker, reported)}, committed is {epochs_text(before)}"
+            return self.replace(broken=("a follower serves only what is committed", detail))
+        return self._with_committed(topic_id, reported)
 
     def with_unclean_election(self, topic_id: Uuid, epoch: int) -> History:
         """From now on, only what this leader and later ones commit counts."""
         return self._with_committed(topic_id, ()).replace(unclean=(topic_id, epoch))
 
 
+def _serves(broker: Broker, batches: Sequence[bytes]) -> str:
+    return f"{NAMES[broker.id]} serves {epochs_text(batches)}"
+
+
 def check_step(old: Broker, new: Broker, *, may_lose: bool = False) -> None:
     """Epochs grow (S8), and the high watermark does not fall (S7), until a process ends.
 
-    After an unclean election records are lost, and so it may fall. No log has records of two topics
-    of the same name (S9).
+    `may_lose`: an unclean election may lose records, so that the high watermark falls. No log has
+    records of two topics of the same name (S9).
     """
-    name, was, now = NAMES[new.id], old.partition, new.partition
+    name, before, after = NAMES[new.id], old.partition, new.partition
     if any(topic_of(batch) != new.log.topic_id for batch in new.log.batches):
-        raise Broken("a topic has only its own records", f"{name} has {shown(new.log.batches)}")
-    if was is None or now is None or was.topic_id != now.topic_id:
+        raise Broken(
+            "a topic has only its own records", f"{name} has {epochs_text(new.log.batches)}"
+        )
+    if before is None or after is None or before.topic_id != after.topic_id:
         return
-    if now.leader_epoch < was.leader_epoch or now.partition_epoch < was.partition_epoch:
+    if after.leader_epoch < before.leader_epoch or after.partition_epoch < before.partition_epoch:
         raise Broken(
             "epochs grow",
-            f"{name} had {was.leader_epoch}, {was.partition_epoch}, "
-            f"has {now.leader_epoch}, {now.partition_epoch}",
+            f"{name} had leader epoch {before.leader_epoch}, partition epoch "
+            f"{before.partition_epoch}, has {after.leader_epoch} and {after.partition_epoch}",
         )
-    if now.high_watermark < was.high_watermark and not may_lose:
+    if after.high_watermark < before.high_watermark and not may_lose:
         raise Broken(
             "the high watermark never falls",
-            f"{name} served up to {was.high_watermark}, serves up to {now.high_watermark}",
+            f"{name} served up to {before.high_watermark}, serves up to {after.high_watermark}",
         )
-    if now.high_watermark > new.log.end:
+    if after.high_watermark > new.log.end:
         raise Broken(
             "what is committed is in the log",
-            f"{name} serves up to {now.high_watermark}, its log ends at {new.log.end}",
+            f"{name} serves up to {after.high_watermark}, its log ends at {new.log.end}",
         )
 
 
@@ -114,17 +120,17 @@ def check_state(brokers: Sequence[Broker], metadata: Metadata, history: History)
 def check_shutdown(
     broker_id: int, before: Metadata, after: Metadata, replayed: Mapping[int, int]
 ) -> None:
-    """A broker stops once others lead what it led, and know it (V3), or once it is fenced.
+    """A broker stops once others lead its partitions, and all know it, or once it is fenced (V3).
 
-    `replayed` are the batches of metadata that each other broker has replayed.
+    `replayed` has the number of metadata batches that each other broker has replayed.
     """
     partition, name = after.partition, NAMES[broker_id]
     if partition is not None and partition.leader == broker_id:
         raise Broken("a broker that stops leads nothing", f"{name} leads")
     needed = 0 if before.brokers[broker_id].fenced else before.leaving.get(broker_id, 0)
     for other, count in replayed.items():
-        known = after.brokers.get(other)
-        if known is not None and known.active and count < needed:
+        registration = after.brokers.get(other)
+        if registration is not None and registration.active and count < needed:
             raise Broken(
                 "a broker stops when all others know the new leader",
                 f"{NAMES[other]} has replayed {count} of {needed} before {name} stops",
@@ -132,9 +138,9 @@ def check_shutdown(
 
 
 def _check_isr(metadata: Metadata, partition: PartitionImage) -> None:
-    """The ISR are unfenced replicas, the leader among them (S2).
+    """The members of the ISR are unfenced replicas, the leader among them (S2).
 
-    Without a leader it has the last member, which is fenced, or is empty beside an ELR.
+    Without a leader, the ISR has one fenced member or, if there is an ELR, none.
     """
     isr, brokers = partition.isr, metadata.brokers
     active = [broker for broker in isr if broker in brokers and brokers[broker].active]
@@ -158,22 +164,22 @@ def _check_leader(broker: Broker, metadata: Metadata) -> None:
         raise Broken(
             "one leader an epoch", f"{name} leads epoch {epoch}, for which {elected} was elected"
         )
-    present = metadata.partition
+    current = metadata.partition
     if (
-        present is not None
-        and (topic_id, epoch) == (present.topic_id, present.leader_epoch)
-        and not {*present.isr} <= {*partition.maximal_isr}
+        current is not None
+        and (topic_id, epoch) == (current.topic_id, current.leader_epoch)
+        and not {*current.isr} <= {*partition.maximal_isr}
     ):
         raise Broken(
             "the leader counts the ISR",
-            f"{name} counts {partition.maximal_isr}, the ISR is {present.isr}",
+            f"{name} counts {partition.maximal_isr}, the ISR is {current.isr}",
         )
 
 
 def _check_members(brokers: Sequence[Broker], partition: PartitionImage, history: History) -> None:
-    """Every member of the ISR, and so every later leader, has what is committed (S1, S4).
+    """Every member of the ISR, and so every later leader, has all committed batches (S1, S4).
 
-    One that has lost records is a member until it is registered again.
+    A broker that has lost records remains a member until it registers again.
     """
     committed = history.committed_of(partition.topic_id)
     for broker in brokers:
@@ -182,7 +188,7 @@ def _check_members(brokers: Sequence[Broker], partition: PartitionImage, history
         if is_member and not broker.lost_records and log[: len(committed)] != committed:
             raise Broken(
                 "every member of the ISR has what is committed",
-                f"{NAMES[broker.id]} has {shown(log)}, committed is {shown(committed)}",
+                f"{NAMES[broker.id]} has {epochs_text(log)}, committed is {epochs_text(committed)}",
             )
 
 
@@ -195,23 +201,24 @@ def _check_assigned(broker: Broker, metadata: Metadata) -> None:
     if not is_assigned and (broker.partition is not None or broker.log.batches):
         raise Broken(
             "a replica that is not assigned is deleted",
-            f"{NAMES[broker.id]} has {shown(broker.log.batches)}",
+            f"{NAMES[broker.id]} has {epochs_text(broker.log.batches)}",
         )
 
 
 def _check_matching(brokers: Sequence[Broker]) -> None:
     """Logs that have a batch in common are the same up to it (S6)."""
-    for number, one in enumerate(brokers):
-        for other in brokers[:number]:
-            if one.log.topic_id != other.log.topic_id:
+    for number, first in enumerate(brokers):
+        for second in brokers[:number]:
+            if first.log.topic_id != second.log.topic_id:
                 continue
-            logs = one.log.batches, other.log.batches
+            logs = first.log.batches, second.log.batches
             shorter = min(map(len, logs))
             for offset in range(shorter - 1, -1, -1):
                 if epoch_of(logs[0][offset]) == epoch_of(logs[1][offset]):
                     if logs[0][: offset + 1] != logs[1][: offset + 1]:
                         raise Broken(
                             "logs with a batch in common are the same up to it",
-                            f"{NAMES[one.id]} {shown(logs[0])}, {NAMES[other.id]} {shown(logs[1])}",
+                            f"{NAMES[first.id]} {epochs_text(logs[0])}, "
+                            f"{NAMES[second.id]} {epochs_text(logs[1])}",
                         )
                     break

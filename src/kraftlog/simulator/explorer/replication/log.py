@@ -1,13 +1,13 @@
-"""`Log`: the log of a broker in memory, behind the product's `LogReader`.
+"""`Log`: the log of a broker in memory, with the interface of the product's `LogReader`.
 
-Each batch has one record, so a batch's offset is its position. The epochs are kept in the
-product's `EpochCache`.
+Each batch has one record, so a batch's offset is its position. The product's `EpochCache` has the
+epochs.
 """
 
 from __future__ import annotations
 
 from kraftlog.logstate.epochs import EpochCache
-from kraftlog.records.header import read_header
+from kraftlog.records.header import LENGTH_OVERHEAD, read_header
 from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class Log:
-    """The batches, and what is stored beside them."""
+    """The batches of a topic, with their epochs, and the stored high watermark."""
 
     def __init__(self, batches: Iterable[bytes] = ()) -> None:
         self.begin(NULL_UUID)
         self.extend(batches)
 
     def begin(self, topic_id: Uuid) -> None:
-        """Begin an empty log of a topic, or of none; the one before is deleted."""
+        """Begin an empty log of a topic, or of none; the previous log is deleted."""
         self.topic_id = topic_id
         self.batches: tuple[bytes, ...] = ()
         self.epochs = EpochCache()
@@ -38,7 +38,7 @@ class Log:
         return len(self.batches)
 
     def of(self, topic_id: Uuid) -> tuple[bytes, ...]:
-        """The batches of a topic: none if the log is another's."""
+        """The batches if the log is that of this topic, otherwise none."""
         return self.batches if topic_id == self.topic_id else ()
 
     def extend(self, batches: Iterable[bytes]) -> None:
@@ -76,12 +76,12 @@ class Log:
 
 def split(records: bytes) -> Sequence[bytes]:
     """The batches, one by one."""
-    found = []
+    batches = []
     while records:
-        size = 12 + int.from_bytes(records[8:12], "big")
-        found.append(records[:size])
+        size = LENGTH_OVERHEAD + int.from_bytes(records[8:12], "big")
+        batches.append(records[:size])
         records = records[size:]
-    return found
+    return batches
 
 
 def epoch_of(batch: bytes) -> int:
@@ -93,6 +93,6 @@ def topic_of(batch: bytes) -> Uuid:
     return batch[-17:-1]
 
 
-def shown(batches: Iterable[bytes]) -> str:
+def epochs_text(batches: Iterable[bytes]) -> str:
     """The epochs of the batches in order."""
     return f"[{' '.join([str(epoch_of(batch)) for batch in batches])}]"

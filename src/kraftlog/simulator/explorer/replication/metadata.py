@@ -1,4 +1,4 @@
-"""`Metadata`: the host of a real `Controller`, and the metadata log, in which all is committed."""
+"""`Metadata`: the host of a real `Controller`, and its log, which commits records at once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 TOPIC, TOPIC_ID = "t", b"t" * 16
 LISTENER = "PLAINTEXT"
-CLUSTER = "cluster"
+CLUSTER_ID = "cluster"
 NOW = Now(0, 0)
 PORT = 9092
 TOPIC_RESOURCE = 2
@@ -45,10 +45,10 @@ LEVELS = {METADATA_VERSION: 25, ELR_FEATURE: 1}
 
 
 class Metadata:
-    """All batches of the metadata log, with the controller that has written them."""
+    """The metadata log, with the controller that writes it."""
 
     def __init__(self, bound: Bound) -> None:
-        config = ControllerConfig(node_id=0, cluster_id=CLUSTER)
+        config = ControllerConfig(node_id=0, cluster_id=CLUSTER_ID)
         self.bound = bound
         self.controller = Controller(
             config, rng=ConstantBits(), new_id=self._new_id, static_config={}
@@ -108,7 +108,7 @@ class Metadata:
                 check_reassignment(before, after)
 
     def decide(self, api_key: int, request: Message) -> Any:
-        """Decide on a request and commit the records; returns the response."""
+        """Decide on a request and commit the records; return the response."""
         steps = self.controller.decide_in_steps(api_key, request, NOW, self.end)
         while True:
             try:
@@ -120,7 +120,7 @@ class Metadata:
     # Brokers -------------------------------------------------------------------------------------
 
     def heartbeat(self, broker_id: int, offset: int, *, leaves: bool = False) -> Any:
-        """A heartbeat of a broker that has replayed the metadata up to this offset."""
+        """A broker that has replayed the metadata up to this offset sends a heartbeat."""
         request = BrokerHeartbeatRequest(
             broker_id=broker_id,
             broker_epoch=self.brokers[broker_id].epoch,
@@ -145,7 +145,7 @@ class Metadata:
                 self._commit([] if decision is None else decision.records)
 
     def shut_down(self, broker_id: int, offset: int) -> BrokerHeartbeatResponse:
-        """A broker wants to shut down, or asks again whether it may."""
+        """A broker requests a controlled shutdown, or repeats the request."""
         partition = self.partition
         leads = partition is not None and partition.leader == broker_id
         response: BrokerHeartbeatResponse = self.heartbeat(broker_id, offset, leaves=True)
@@ -159,22 +159,22 @@ class Metadata:
     def waits_for(self, broker_id: int) -> bool:
         """Whether a broker in controlled shutdown waits for a heartbeat of another one."""
         sessions = self.controller.sessions
-        known = sessions.get(broker_id)
-        return known is not None and any(
+        own = sessions.get(broker_id)
+        return own is not None and any(
             leaver != broker_id
             and (session := sessions.get(leaver)) is not None
-            and known.metadata_offset < session.shutdown_offset
+            and own.metadata_offset < session.shutdown_offset
             for leaver in self.leaving
         )
 
     def register(self, broker_id: int) -> int:
-        """Register another process of a broker; returns its epoch."""
+        """Register a new process of a broker; return its broker epoch."""
         is_clean = broker_id in self.stopped
         self.leaving.pop(broker_id, None)
         self.stopped -= {broker_id}
         request = BrokerRegistrationRequest(
             broker_id=broker_id,
-            cluster_id=CLUSTER,
+            cluster_id=CLUSTER_ID,
             incarnation_id=self.end.to_bytes(16, "big"),
             listeners=[
                 Listener(name=LISTENER, host=_host(broker_id), port=PORT, security_protocol=0)
@@ -211,7 +211,7 @@ class Metadata:
         self.decide(ApiKey.DELETE_TOPICS, DeleteTopicsRequest(topics=[topic], timeout_ms=0))
 
     def create(self) -> None:
-        """Create the topic again, with the replicas that the first one had."""
+        """Create the topic again, with its first replicas."""
         assigned = topics_api.CreatableReplicaAssignment(
             partition_index=0, broker_ids=self.bound.replicas
         )
@@ -232,7 +232,7 @@ class Metadata:
 
     @property
     def can_be_created(self) -> bool:
-        """Whether the topic is deleted, and a broker that would have a replica is alive."""
+        """Whether the topic is deleted, and a broker that would have a replica is unfenced."""
         return self.topic_id is None and any(
             self.brokers[broker].active for broker in self.bound.replicas
         )
@@ -243,18 +243,18 @@ def check_reassignment(before: PartitionImage, after: PartitionImage) -> None:
     settled = {*before.replicas} - {*before.adding}
     missing = {*after.replicas} - settled - {*after.isr}
     if missing and not after.reassigning:
-        named = "".join([NAMES[broker] for broker in sorted(missing)])
-        raise Broken("a reassignment waits for its replicas", f"{named} is not in the ISR")
+        names = "".join([NAMES[broker] for broker in sorted(missing)])
+        raise Broken("a reassignment waits for its replicas", f"{names} is not in the ISR")
 
 
 def _first_records(bound: Bound) -> list[Message]:
     """The brokers, and a topic with one partition."""
-    found: list[Message] = [
+    first: list[Message] = [
         records.FeatureLevelRecord(name=name, feature_level=level)
         for name, level in LEVELS.items()
         if name != ELR_FEATURE or bound.has_elr
     ]
-    found += [
+    first += [
         records.RegisterBrokerRecord(
             broker_id=broker_id,
             incarnation_id=bytes([broker_id]) * 16,
@@ -271,7 +271,7 @@ def _first_records(bound: Bound) -> list[Message]:
         )
         for broker_id in bound.brokers
     ]
-    found += [
+    first += [
         records.TopicRecord(name=TOPIC, topic_id=TOPIC_ID),
         records.PartitionRecord(
             partition_id=0,
@@ -292,7 +292,7 @@ def _first_records(bound: Bound) -> list[Message]:
             value=str(bound.min_isr),
         ),
     ]
-    return found
+    return first
 
 
 def _host(broker_id: int) -> str:
@@ -305,7 +305,7 @@ def _directory(broker_id: int) -> bytes:
 
 
 class ConstantBits:
-    """In place of a random generator: nothing explored depends on chance."""
+    """In place of a random generator, as the results of events must not depend on chance."""
 
     def getrandbits(self, _: int, /) -> int:
         return 1

@@ -46,16 +46,16 @@ class Objects:
     def copy(self, root: Any) -> Any:
         return self._copy(root, {})
 
-    def _copy(self, it: Any, copies: Copies) -> Any:
-        cls = type(it)
+    def _copy(self, obj: Any, copies: Copies) -> Any:
+        cls = type(obj)
         try:
             copier = self._copiers[cls]
         except KeyError:
             copier = self._copiers[cls] = self._copier(cls)
         if copier is None:
-            return it
-        found = copies.get(id(it))
-        return copier(it, copies) if found is None else found
+            return obj
+        existing = copies.get(id(obj))
+        return copier(obj, copies) if existing is None else existing
 
     def _copier(self, cls: type) -> Callable[[Any, Copies], Any] | None:
         if cls in _ATOMS or issubclass(cls, type):
@@ -67,104 +67,108 @@ class Objects:
         )
         return copier
 
-    def _copy_tuple(self, it: tuple[Any, ...], copies: Copies) -> Any:
-        made = tuple([self._copy(each, copies) for each in it])
-        for old, new in zip(it, made, strict=True):
+    def _copy_tuple(self, obj: tuple[Any, ...], copies: Copies) -> Any:
+        copied = tuple([self._copy(item, copies) for item in obj])
+        for old, new in zip(obj, copied, strict=True):
             if old is not new:
-                return made
-        return it
+                return copied
+        return obj
 
-    def _copy_list(self, it: Any, copies: Copies) -> Any:
-        made = copies[id(it)] = type(it)()
-        made.extend([self._copy(each, copies) for each in it])
-        return made
+    def _copy_list(self, obj: Any, copies: Copies) -> Any:
+        copied = copies[id(obj)] = type(obj)()
+        copied.extend([self._copy(item, copies) for item in obj])
+        return copied
 
-    def _copy_set(self, it: set[Any], copies: Copies) -> Any:
-        made: set[Any] = set()
-        copies[id(it)] = made
-        made.update([self._copy(each, copies) for each in it])
-        return made
+    def _copy_set(self, obj: set[Any], copies: Copies) -> Any:
+        copied: set[Any] = set()
+        copies[id(obj)] = copied
+        copied.update([self._copy(item, copies) for item in obj])
+        return copied
 
-    def _copy_dict(self, it: dict[Any, Any], copies: Copies) -> Any:
-        made: dict[Any, Any] = {}
-        copies[id(it)] = made
-        for key, value in it.items():
-            made[self._copy(key, copies)] = self._copy(value, copies)
-        return made
+    def _copy_dict(self, obj: dict[Any, Any], copies: Copies) -> Any:
+        copied: dict[Any, Any] = {}
+        copies[id(obj)] = copied
+        for key, value in obj.items():
+            copied[self._copy(key, copies)] = self._copy(value, copies)
+        return copied
 
-    def _copy_method(self, it: Any, copies: Copies) -> Any:
-        return MethodType(it.__func__, self._copy(it.__self__, copies))
+    def _copy_method(self, obj: Any, copies: Copies) -> Any:
+        return MethodType(obj.__func__, self._copy(obj.__self__, copies))
 
-    def _copy_partial(self, it: partial[Any], copies: Copies) -> Any:
-        assert not it.keywords, "a partial with keywords is not supported"
-        function, *arguments = [self._copy(each, copies) for each in (it.func, *it.args)]
+    def _copy_partial(self, obj: partial[Any], copies: Copies) -> Any:
+        assert not obj.keywords, "a partial with keywords is not supported"
+        function, *arguments = [self._copy(item, copies) for item in (obj.func, *obj.args)]
         return partial(function, *arguments)
 
-    def _copy_object(self, it: Any, copies: Copies) -> Any:
-        cls: Any = type(it)
-        made = copies[id(it)] = cls.__new__(cls)
-        for name in self._fields_of(it):
-            if hasattr(it, name):
-                setattr(made, name, self._copy(getattr(it, name), copies))
-        return made
+    def _copy_object(self, obj: Any, copies: Copies) -> Any:
+        cls: Any = type(obj)
+        copied = copies[id(obj)] = cls.__new__(cls)
+        for name in self._fields_of(obj):
+            if hasattr(obj, name):
+                setattr(copied, name, self._copy(getattr(obj, name), copies))
+        return copied
 
-    def _fields_of(self, it: Any) -> tuple[str, ...]:
+    def _fields_of(self, obj: Any) -> tuple[str, ...]:
         """The names of the fields that an object may have."""
-        cls = type(it)
+        cls = type(obj)
         slots = self._fields.get(cls)
         if slots is None:
             names = [vars(base).get("__slots__", ()) for base in cls.__mro__]
             slots = self._fields[cls] = tuple([name for some in names for name in some])
-        return (*slots, *getattr(it, "__dict__", ()))
+        return (*slots, *getattr(obj, "__dict__", ()))
 
     # Keys ----------------------------------------------------------------------------------------
 
     def key(self, root: Any) -> tuple[Any, ...]:
-        found: list[Any] = []
-        self._add_key(root, found, {})
-        return tuple(found)
+        parts: list[Any] = []
+        self._add_key(root, parts, {})
+        return tuple(parts)
 
-    def _add_key(self, it: Any, found: list[Any], seen: dict[int, int]) -> None:
-        cls = type(it)
+    def _add_key(self, obj: Any, parts: list[Any], seen: dict[int, int]) -> None:
+        cls = type(obj)
         if cls is memoryview:
-            found.append(bytes(it))
+            parts.append(bytes(obj))
         elif cls in _ATOMS:
-            found.append(it)
-        elif cls in _SEQUENCES or isinstance(it, Value):
-            items = it if cls in _SEQUENCES else [getattr(it, name) for name in self._shown(it)]
-            found += (cls, len(items))
-            for each in items:
-                self._add_key(each, found, seen)
+            parts.append(obj)
+        elif cls in _SEQUENCES or isinstance(obj, Value):
+            items = (
+                obj
+                if cls in _SEQUENCES
+                else [getattr(obj, name) for name in self._key_fields_of(obj)]
+            )
+            parts += (cls, len(items))
+            for item in items:
+                self._add_key(item, parts, seen)
         elif cls is dict:
-            found += (cls, len(it))
-            for key, value in it.items():
-                self._add_key(key, found, seen)
-                self._add_key(value, found, seen)
+            parts += (cls, len(obj))
+            for key, value in obj.items():
+                self._add_key(key, parts, seen)
+                self._add_key(value, parts, seen)
         elif cls is set:
-            found += (cls, len(it), *sorted(it))
+            parts += (cls, len(obj), *sorted(obj))
         elif cls is MethodType:
-            found.append(it.__func__)
-            self._add_key(it.__self__, found, seen)
+            parts.append(obj.__func__)
+            self._add_key(obj.__self__, parts, seen)
         elif cls is partial:
-            self._add_key((it.func, *it.args), found, seen)
-        elif id(it) in seen:
-            found += (cls, seen[id(it)])
+            self._add_key((obj.func, *obj.args), parts, seen)
+        elif id(obj) in seen:
+            parts += (cls, seen[id(obj)])
         else:
-            seen[id(it)] = len(seen)
-            found += (cls, -1)
-            for name in self._shown(it):
-                self._add_key(getattr(it, name, None), found, seen)
+            seen[id(obj)] = len(seen)
+            parts += (cls, -1)
+            for name in self._key_fields_of(obj):
+                self._add_key(getattr(obj, name, None), parts, seen)
 
-    def _shown(self, it: Any) -> tuple[str, ...]:
+    def _key_fields_of(self, obj: Any) -> tuple[str, ...]:
         """The names of the fields that are in the key."""
-        cls = type(it)
-        shown = self._key_fields.get(cls)
-        if shown is None:
-            fields = it._fields if isinstance(it, Value) else self._fields_of(it)
+        cls = type(obj)
+        fields_in_key = self._key_fields.get(cls)
+        if fields_in_key is None:
+            fields = obj._fields if isinstance(obj, Value) else self._fields_of(obj)
             omitted = self._omitted.get(cls.__name__, frozenset())
             assert omitted <= {*fields}, f"{cls.__name__} has no field {omitted - {*fields}}"
-            shown = self._key_fields[cls] = tuple([n for n in fields if n not in omitted])
-        return shown
+            fields_in_key = self._key_fields[cls] = tuple([n for n in fields if n not in omitted])
+        return fields_in_key
 
 
 _CONTAINERS: dict[type, Any] = {

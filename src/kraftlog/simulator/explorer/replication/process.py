@@ -1,8 +1,8 @@
 """`Process`: the host of a broker's real `ReplicaManager`, and of its Produce and Fetch handlers.
 
-Time stands still, and whatever can be done at once is: appends are written, logs truncated and
-deleted, requests sent and repeated. A follower that has not caught up for too long is an event of
-its own.
+Time stands still, and everything that can be done at once is done at once: appends are written,
+logs truncated and deleted, requests sent and repeated. The effects of time are events, such as that
+of a follower that has not caught up for too long.
 """
 
 from __future__ import annotations
@@ -59,14 +59,15 @@ if TYPE_CHECKING:
 NOW, AFTER_BACKOFF = Now(1_000_000, 1_000_000), Now(1_002_000, 1_002_000)
 MAX_LAG_MS = 10_000
 ACKS_ALL = -1
-FETCH, PRODUCE = [APIS[key].last for key in (ApiKey.FETCH, ApiKey.PRODUCE)]
+#: The versions of the requests.
+FETCH_VERSION, PRODUCE_VERSION = [APIS[key].last for key in (ApiKey.FETCH, ApiKey.PRODUCE)]
 #: The name of the partition's log.
 LOG = TOPIC, 0
 
 
 @cache
 def record_of(topic_id: Uuid) -> bytes:
-    """A batch; topic, offset and epoch tell one from the other."""
+    """A batch with one record; its topic, offset and epoch distinguish it from others."""
     builder = BatchBuilder()
     builder.append(NOW.wall_ms, None, topic_id)
     return bytes(builder.build())
@@ -111,7 +112,7 @@ class ProduceSlot(Slot):
 
 class FetchSlot(Slot):
     def __init__(self, process: Process, sent: FetchMessage) -> None:
-        super().__init__(process, FETCH)
+        super().__init__(process, FETCH_VERSION)
         self.sent = sent
 
     def respond(self, response: Any) -> None:
@@ -119,7 +120,7 @@ class FetchSlot(Slot):
 
 
 class Process:
-    """One process of a broker; it has the members of a node that the handlers use."""
+    """One process of a broker; it has the attributes of a `Node` that the handlers use."""
 
     max_fetch_bytes = 1 << 30
     now = NOW
@@ -145,7 +146,7 @@ class Process:
         #: Truncations still to be done, and the writes still to be reported, with their ends.
         self.truncations: list[TruncatePartition] = []
         self.unreported: list[tuple[Partition, int]] = []
-        #: Without sessions, each fetch names its position.
+        #: No fetch session is kept: each fetch names its position.
         self.fetch_sessions = FetchSessions(0, ConstantBits())
         self.loader = MetadataLoader()
         configs = TopicConfigs(self.loader, self._layers)
@@ -154,7 +155,7 @@ class Process:
             self.loader,
             configs,
             ReplicationServices(
-                logs=logs,  # type: ignore[arg-type]  # what replication uses of it
+                logs=logs,  # type: ignore[arg-type]  # it has what replication uses
                 emit=self._emit,
                 send_fetch=self._emit,
                 poll_by=_never_polled,
@@ -195,17 +196,18 @@ class Process:
 
     @property
     def partition(self) -> Partition | None:
-        """Its replica, as far as it has replayed the metadata; None: it has none."""
+        """The broker's replica by the metadata that it has replayed; None: it has none."""
         return self.replica_manager.by_log.get(LOG)
 
     @property
     def replica(self) -> Partition:
+        """The broker's replica, in events that need one."""
         partition = self.partition
         assert partition is not None, "the event is about its replica"
         return partition
 
     def would_use_response_of(self, leader: int) -> bool:
-        """Whether the response of a leader would count: the partition has not moved since."""
+        """Whether the response of a leader would be used: the replica has not changed since."""
         partition = self.partition
         return partition is not None and self.waits_for.get(leader) == (
             partition.topic_id,
@@ -214,7 +216,7 @@ class Process:
         )
 
     def wait(self, _operation: Any, _deadline_ms: int) -> None:
-        """A fetch is parked until `expire` ends it."""
+        """Do nothing: a fetch is parked until `expire` ends it."""
 
     # Events --------------------------------------------------------------------------------------
 
@@ -236,7 +238,7 @@ class Process:
         data = PartitionProduceData(index=0, records=records)
         topic = TopicProduceData(topic_id=topic_id, partition_data=[data])
         request = ProduceRequest(acks=ACKS_ALL, timeout_ms=1, topic_data=[topic])
-        slot: Any = ProduceSlot(self, PRODUCE)
+        slot: Any = ProduceSlot(self, PRODUCE_VERSION)
         produce.handle(self, slot, request, NOW)  # type: ignore[arg-type]  # see the class
 
     def receive_fetch(self, sent: FetchMessage) -> None:
@@ -298,7 +300,7 @@ class Process:
     # Outcomes ------------------------------------------------------------------------------------
 
     def produced(self, result: Any) -> None:
-        """Only committed records are acknowledged."""
+        """A produce request gets its response: records must be committed to be acknowledged."""
         if result.error_code == ErrorCode.NONE and (
             result.base_offset >= self.replica.high_watermark
         ):
@@ -332,13 +334,13 @@ class Process:
         manager, log = self.replica_manager, self.logs
         if isinstance(effect, SendRequest):
             [topic] = effect.request.topics
-            [part] = topic.partitions
-            position = topic.topic_id, part.fetch_offset, part.current_leader_epoch
+            [partition] = topic.partitions
+            position = topic.topic_id, partition.fetch_offset, partition.current_leader_epoch
             self.waits_for[effect.peer] = position
             self._sent[effect.peer] = effect.channel, effect.number
             self.messages.append(FetchMessage(self.id, effect.peer, effect.request))
         elif isinstance(effect, TruncatePartition):
-            assert not effect.restarts, "no log start moves"
+            assert not effect.restarts, "log starts never change here"
             if self.replica.leads:
                 raise Broken("a leader truncates nothing", f"broker {self.id} at {effect.offset}")
             self.truncations.append(effect)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kraftlog.metadata.values import NO_LEADER
 from kraftlog.simulator.explorer.bounds import NAMES, NODES
 from kraftlog.simulator.explorer.replication.cluster import EXPIRE, HISTORY, METADATA, PLACES
-from kraftlog.simulator.explorer.replication.log import shown, split
+from kraftlog.simulator.explorer.replication.log import epochs_text, split
 from kraftlog.simulator.explorer.replication.process import FetchMessage
 from kraftlog.value import TYPE_CHECKING
 
@@ -35,7 +35,7 @@ def trace_lines(cluster: Cluster, path: Sequence[Move], broken: str) -> Iterator
             != _broker(cluster.brokers[state[broker_id]])
         ]
         before, after = [
-            _metadata(cluster.metadata[each[METADATA]]) for each in (state, next_state)
+            _metadata(cluster.metadata[which[METADATA]]) for which in (state, next_state)
         ]
         if after != before:
             changed.append(after)
@@ -56,12 +56,12 @@ def _move(cluster: Cluster, state: State, move: Move) -> str:
         return f"{what}: {NAMES[ends[0]]} to {NAMES[ends[1]]}: {_body(message)}"
     if where == METADATA:
         return f"controller: {what}{_about(what, argument)}"
-    rest = f" {NAMES[argument[0]]}" if what == "lag" else ""
+    details = f" {NAMES[argument[0]]}" if what == "lag" else ""
     if what == EXPIRE:
-        rest = f" of {NAMES[argument[0]]}"
+        details = f" of {NAMES[argument[0]]}"
     if what == "lose power":
-        rest = f", {argument[0]} records are left"
-    return f"{NAMES[where]}: {what}{rest}"
+        details = f", {argument[0]} records are left"
+    return f"{NAMES[where]}: {what}{details}"
 
 
 def _about(what: str, argument: Any) -> str:
@@ -77,21 +77,21 @@ def _names(brokers: Sequence[int]) -> str:
 
 def _body(message: Any) -> str:
     if isinstance(message, FetchMessage):
-        part = message.request.topics[0].partitions[0]
-        position = f"{part.fetch_offset}@{part.last_fetched_epoch}"
-        return f"Fetch epoch {part.current_leader_epoch}, from {position}"
+        partition = message.request.topics[0].partitions[0]
+        position = f"{partition.fetch_offset}@{partition.last_fetched_epoch}"
+        return f"Fetch epoch {partition.current_leader_epoch}, from {position}"
     data = message.response.responses[0].partitions[0]
     if data.error_code:
         return f"error {data.error_code}"
     diverging = data.diverging_epoch
     if diverging.end_offset >= 0:
         return f"diverging {diverging.end_offset}@{diverging.epoch}"
-    return f"{shown(split(bytes(data.records)))} committed {data.high_watermark}"
+    return f"{epochs_text(split(bytes(data.records)))} committed {data.high_watermark}"
 
 
 def _broker(broker: Broker) -> str:
     partition = broker.partition
-    name, log = NAMES[broker.id], shown(broker.log.batches)
+    name, log = NAMES[broker.id], epochs_text(broker.log.batches)
     if broker.process is None:
         return f"{name} down {log}"
     if partition is None:

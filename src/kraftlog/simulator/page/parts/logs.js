@@ -15,9 +15,9 @@ function drawBox(offset, first, top, height, state) {
 }
 
 function epochOf(epochs, offset) {
-  let found = 0;
-  for (const [epoch, start] of epochs) if (start <= offset) found = epoch;
-  return found;
+  let result = 0;
+  for (const [epoch, start] of epochs) if (start <= offset) result = epoch;
+  return result;
 }
 
 function drawLane(id, state, newest, top, height, first, count) {
@@ -40,12 +40,12 @@ function drawLane(id, state, newest, top, height, first, count) {
 }
 
 function drawLogs(time) {
-  const place = document.getElementById("logs");
+  const section = document.getElementById("logs");
   const states = nodes.map((id) => stateAt(id, time));
-  const count = Math.max(Math.floor((place.clientWidth - 20 - LANE.name - LANE.note) / (LANE.box + LANE.gap)), 10);
+  const count = Math.max(Math.floor((section.clientWidth - 20 - LANE.name - LANE.note) / (LANE.box + LANE.gap)), 10);
   const end = Math.max(...states.map((state) => state.end));
-  // What is about to be committed is what matters; a long tail that never will be is only counted.
-  // In steps, so that boxes do not run while one looks at them.
+  // Show the offsets around the high watermark; a long uncommitted tail is only counted. Scroll in
+  // steps of five, so that the boxes do not move all the time.
   const mark = Math.max(...states.map((state) => state.mark));
   const last = Math.min(end, mark + Math.floor(count * 0.4));
   const first = last <= count ? 0 : Math.ceil((last - count) / 5) * 5;
@@ -54,7 +54,7 @@ function drawLogs(time) {
   for (let offset = first; offset < first + count; offset += 5) {
     ruler.push(`<text class="ruler" x="${LANE.name + (offset - first) * (LANE.box + LANE.gap)}" y="10">${offset}</text>`);
   }
-  const newest = newestReign(time);
+  const newest = newestLedEpoch(time);
   const lanes = states.map((state, id) => drawLane(id, state, newest, LANE.ruler + id * height, height, first, count));
-  place.innerHTML = `<svg height="${LANE.ruler + nodes.length * height}"><text class="ruler" x="0" y="10">offset</text>${ruler.join("")}${lanes.join("")}</svg>`;
+  section.innerHTML = `<svg height="${LANE.ruler + nodes.length * height}"><text class="ruler" x="0" y="10">offset</text>${ruler.join("")}${lanes.join("")}</svg>`;
 }

@@ -2,14 +2,19 @@
 
 const element = (id) => document.getElementById(id);
 const SPEEDS = [1, 5, 10, 20, 50, 100, 250, 500, 1000];
+// How long a message stays visible after its arrival.
 const FADE_SECONDS = 0.5;
-const LIST_AROUND = 40;
-const HURRY = 12;
+// How many events are listed before and after the current one.
+const ROWS_AROUND = 40;
+// By how much time passes faster while nothing is visible.
+const IDLE_SPEEDUP = 12;
 
-const view = {time: 0, event: -1, playing: false, speed: 20, last: 0};
+const view = {time: 0, event: -1, playing: false, speed: 20, lastFrame: 0};
 const hidden = {kinds: new Set(["log", "client"]), nodes: new Set()};
+// The events that the filters show, the position of the current one in the list on the page, and the
+// function from a time to its place on the timeline.
 let listed = [];
-let listTop = -1;
+let listPosition = -1;
 let timeX = null;
 
 const shows = {
@@ -49,12 +54,12 @@ function drawCaption(event) {
 }
 
 function drawList(position) {
-  if (position === listTop) return;
-  listTop = position;
-  const first = Math.max(position - LIST_AROUND, 0);
-  const rows = listed.slice(first, position + LIST_AROUND).map((event, i) => {
-    const place = first + i === position ? "now" : first + i > position ? "later" : "";
-    return `<li class="${place}" data-event="${first + i}" style="--chip:${kindColour(event[EVENT.kind])}"><time>${Math.ceil(event[EVENT.at])}</time><i></i><span>${escapeText(event[EVENT.text])}</span></li>`;
+  if (position === listPosition) return;
+  listPosition = position;
+  const first = Math.max(position - ROWS_AROUND, 0);
+  const rows = listed.slice(first, position + ROWS_AROUND).map((event, i) => {
+    const when = first + i === position ? "now" : first + i > position ? "later" : "";
+    return `<li class="${when}" data-event="${first + i}" style="--chip:${kindColour(event[EVENT.kind])}"><time>${Math.ceil(event[EVENT.at])}</time><i></i><span>${escapeText(event[EVENT.text])}</span></li>`;
   });
   const list = element("events");
   list.innerHTML = rows.join("") || "<li><span></span><i></i>The filter hides all events.</li>";
@@ -67,10 +72,10 @@ function drawList(position) {
 function goTo(time) {
   view.time = Math.min(Math.max(time, 0), run.end);
   draw();
-  if (!view.playing) keepAddress();
+  if (!view.playing) writeAddress();
 }
 
-function keepAddress() {
+function writeAddress() {
   history.replaceState(null, "", `#t=${+view.time.toFixed(4)}`);
 }
 
@@ -99,7 +104,7 @@ function stepElection(by) {
 function play() {
   if (view.time >= run.end) view.time = 0;
   view.playing = true;
-  view.last = performance.now();
+  view.lastFrame = performance.now();
   element("play").textContent = "❚❚ pause";
   requestAnimationFrame(advance);
 }
@@ -108,25 +113,25 @@ function pause() {
   if (!view.playing) return;
   view.playing = false;
   element("play").textContent = "▶ play";
-  keepAddress();
+  writeAddress();
   draw();
 }
 
 function advance(now) {
   if (!view.playing) return;
-  let ms = (Math.min(now - view.last, 100) / 1000) * view.speed;
-  view.last = now;
-  if (element("skip").checked) ms = hurried(ms);
+  let ms = (Math.min(now - view.lastFrame, 100) / 1000) * view.speed;
+  view.lastFrame = now;
+  if (element("skip").checked) ms = spedUpWhenIdle(ms);
   goTo(view.time + ms);
   if (view.time >= run.end) pause(); else requestAnimationFrame(advance);
 }
 
-// While nothing is visible for long, time passes faster, but not beyond the next event.
-function hurried(ms) {
+// The ms to advance: more than `ms` while nothing is visible, but not beyond the next event.
+function spedUpWhenIdle(ms) {
   const next = listed[lastAt(listed, view.time) + 1];
   const quietUntil = next ? next[EVENT.at] : run.end;
   if (quietUntil - view.time < view.speed || messagesWithin(view.time, view.time).length) return ms;
-  return Math.min(ms * HURRY, Math.max(quietUntil - view.time - view.speed / 4, ms));
+  return Math.min(ms * IDLE_SPEEDUP, Math.max(quietUntil - view.time - view.speed / 4, ms));
 }
 
 function setSpeed(index) {
@@ -139,7 +144,7 @@ function setSpeed(index) {
 
 function refilter() {
   listed = run.events.filter(shows.event);
-  listTop = -2;
+  listPosition = -2;
   for (const chip of document.querySelectorAll("[data-kind]")) chip.setAttribute("aria-pressed", !hidden.kinds.has(chip.dataset.kind));
   for (const chip of document.querySelectorAll("[data-only]")) chip.setAttribute("aria-pressed", shows.node(Number(chip.dataset.only)));
   draw();

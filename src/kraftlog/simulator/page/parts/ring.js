@@ -9,17 +9,18 @@ const places = nodes.map((id) => {
 // A message's path: curved, so that requests and responses do not overlap.
 function pathOf(source, target) {
   const a = places[source], b = places[target];
-  const dx = b.x - a.x, dy = b.y - a.y, far = Math.hypot(dx, dy) || 1;
-  const bend = Math.min(22, far / 8), gap = RING.node + 3;
-  const from = {x: a.x + (dx / far) * gap, y: a.y + (dy / far) * gap};
-  const to = {x: b.x - (dx / far) * gap, y: b.y - (dy / far) * gap};
-  const middle = {x: (a.x + b.x) / 2 - (dy / far) * bend, y: (a.y + b.y) / 2 + (dx / far) * bend};
+  const dx = b.x - a.x, dy = b.y - a.y, distance = Math.hypot(dx, dy) || 1;
+  const bend = Math.min(22, distance / 8), gap = RING.node + 3;
+  const from = {x: a.x + (dx / distance) * gap, y: a.y + (dy / distance) * gap};
+  const to = {x: b.x - (dx / distance) * gap, y: b.y - (dy / distance) * gap};
+  const middle = {x: (a.x + b.x) / 2 - (dy / distance) * bend, y: (a.y + b.y) / 2 + (dx / distance) * bend};
   return {from, middle, to};
 }
 
+// The point of a path at a share of its length: a quadratic Bézier curve.
 function along({from, middle, to}, share) {
-  const rest = 1 - share;
-  const mix = (p, q, r) => rest * rest * p + 2 * rest * share * q + share * share * r;
+  const left = 1 - share;
+  const mix = (p, q, r) => left * left * p + 2 * left * share * q + share * share * r;
   return {x: mix(from.x, middle.x, to.x), y: mix(from.y, middle.y, to.y)};
 }
 
@@ -27,10 +28,10 @@ const fixed = (number) => number.toFixed(1);
 const curve = ({from, middle, to}) =>
   `M${fixed(from.x)} ${fixed(from.y)}Q${fixed(middle.x)} ${fixed(middle.y)} ${fixed(to.x)} ${fixed(to.y)}`;
 
-// Its progress at `time`, 1 when it has arrived; a lost message ends in the middle.
+// A message's progress at `time`, 1 when it has arrived; a lost message ends in the middle.
 function progressOf(message, time) {
-  const sent = message[MESSAGE.sent], lands = message[MESSAGE.lands];
-  const share = lands > sent ? Math.min((time - sent) / (lands - sent), 1) : 1;
+  const sent = message[MESSAGE.sent], arrives = message[MESSAGE.arrives];
+  const share = arrives > sent ? Math.min((time - sent) / (arrives - sent), 1) : 1;
   return message[MESSAGE.fate] === "lost" ? 0.55 * share : share;
 }
 
@@ -38,18 +39,18 @@ function progressOf(message, time) {
 function drawMessage(index, time, fadeMs, captioned) {
   const message = run.messages[index];
   const path = pathOf(message[MESSAGE.source], message[MESSAGE.target]);
-  const over = time >= message[MESSAGE.lands];
-  const opacity = index === captioned ? 1 : over ? Math.max(1 - (time - message[MESSAGE.lands]) / fadeMs, 0) * 0.7 : 0.9;
+  const over = time >= message[MESSAGE.arrives];
+  const opacity = index === captioned ? 1 : over ? Math.max(1 - (time - message[MESSAGE.arrives]) / fadeMs, 0) * 0.7 : 0.9;
   if (opacity <= 0) return "";
   const colour = kindColour(message[MESSAGE.kind]);
   const {x, y} = along(path, progressOf(message, time));
-  const line = `<path class="flight${index === captioned ? " captioned" : ""}" d="${curve(path)}" stroke="${colour}" opacity="${fixed(opacity * 0.5)}"${message[MESSAGE.isAnswer] ? ' stroke-dasharray="5 4"' : ""}/>`;
+  const line = `<path class="flight${index === captioned ? " captioned" : ""}" d="${curve(path)}" stroke="${colour}" opacity="${fixed(opacity * 0.5)}"${message[MESSAGE.isResponse] ? ' stroke-dasharray="5 4"' : ""}/>`;
   if (over && message[MESSAGE.fate] === "arrived" && index !== captioned) return line;
   const at = `opacity="${fixed(opacity)}" data-message="${index}"`;
   if (over && message[MESSAGE.fate] !== "arrived") {
     return `${line}<path ${at} class="cross" d="M${fixed(x - 6)} ${fixed(y - 6)}l12 12m0-12l-12 12"/>`;
   }
-  const fill = message[MESSAGE.isAnswer] ? "var(--hole)" : colour;
+  const fill = message[MESSAGE.isResponse] ? "var(--hole)" : colour;
   return `${line}<circle ${at} class="message-dot" cx="${fixed(x)}" cy="${fixed(y)}" r="5.5" fill="${fill}" stroke="${colour}"/>`;
 }
 
@@ -68,7 +69,7 @@ function linesOf(id, state, newest, targets) {
   return lines;
 }
 
-// Outside the ring, where no message passes.
+// The label of a replica, outside of the ring, where no message passes.
 function drawLabel(id, lines) {
   const {x, y} = places[id];
   const side = Math.abs(x - RING.x) < 20 ? 0 : Math.sign(x - RING.x);
@@ -81,7 +82,7 @@ function drawLabel(id, lines) {
 
 function drawNode(id, time, shown) {
   const state = stateAt(id, time), {x, y} = places[id];
-  const newest = newestReign(time);
+  const newest = newestLedEpoch(time);
   const crown = state.role === "leader" ? `<circle class="crown${state.epoch === newest ? "" : " of-old"}" r="${RING.node + 5}"/>` : "";
   const targets = targetsAt(time);
   const lines = linesOf(id, state, newest, targets);
@@ -94,11 +95,11 @@ function drawNode(id, time, shown) {
 
 function drawRing(time, fadeMs, captioned, shows) {
   const cuts = cutsAt(time).map(([a, b]) => `<path class="cut" d="${curve(pathOf(a, b))}"/>`);
-  const lit = messagesWithin(time - fadeMs, time);
-  if (captioned >= 0 && !lit.includes(captioned)) lit.push(captioned);
-  const messages = lit.filter((index) => index === captioned || shows.message(run.messages[index]))
+  const visible = messagesWithin(time - fadeMs, time);
+  if (captioned >= 0 && !visible.includes(captioned)) visible.push(captioned);
+  const messages = visible.filter((index) => index === captioned || shows.message(run.messages[index]))
     .map((index) => drawMessage(index, time, fadeMs, captioned));
   const circles = nodes.map((id) => drawNode(id, time, shows.node(id)));
-  const broken = faultsAt(time).map((fault, row) => `<text class="wrong" x="0" y="${-12 + 15 * row}">⚠ ${escapeText(fault[FAULT.what])}</text>`);
-  document.getElementById("ring").innerHTML = broken.join("") + cuts.join("") + messages.join("") + circles.join("");
+  const faults = faultsAt(time).map((fault, row) => `<text class="wrong" x="0" y="${-12 + 15 * row}">⚠ ${escapeText(fault[FAULT.what])}</text>`);
+  document.getElementById("ring").innerHTML = faults.join("") + cuts.join("") + messages.join("") + circles.join("");
 }

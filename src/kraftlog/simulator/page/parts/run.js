@@ -4,7 +4,7 @@ const run = JSON.parse(document.getElementById("run").textContent);
 const nodes = run.states.map((_, id) => id);
 
 const EVENT = {at: 0, node: 1, kind: 2, text: 3, message: 4};
-const MESSAGE = {sent: 0, lands: 1, source: 2, target: 3, kind: 4, isAnswer: 5, fate: 6};
+const MESSAGE = {sent: 0, arrives: 1, source: 2, target: 3, kind: 4, isResponse: 5, fate: 6};
 const FAULT = {begin: 0, end: 1, what: 2, nodes: 3};
 
 const ROLES = ["leader", "follower", "candidate", "prospective", "voted", "unattached", "resigned", "observer", "down"];
@@ -21,7 +21,7 @@ const RULES = {
   end: "A resigning leader names its successors, so that no voter has to wait for a timeout.",
   fetch: "A voter’s fetch acknowledges everything before its offset. A replica without a leader fetches from any voter to find it.",
   snapshot: "Records before the log start are only in the snapshot. A replica that needs them fetches it in chunks.",
-  role: "A replica of any role adopts a newer epoch at once.",
+  role: "A replica in any role adopts a newer epoch at once.",
   log: "Only the leader appends; the others replicate. A log that diverges from the leader’s is truncated.",
   commit: "Records are committed once a majority of the voters has them on disk. They are never lost.",
   voters: "Voters change one at a time. A change is in force as soon as it is in a replica’s log, and reverted if it is truncated.",
@@ -29,7 +29,7 @@ const RULES = {
   fault: "Faults may delay the quorum. They must not make it lose or contradict committed records.",
 };
 
-// The last entry of a list of [time, ...] that is not later; -1 if all are.
+// The index of the last entry of a list of [time, ...] at or before `time`; -1 if all are later.
 function lastAt(list, time) {
   let low = 0, high = list.length;
   while (low < high) {
@@ -47,13 +47,13 @@ function stateAt(id, time) {
 }
 
 // The newest epoch with a leader: the leader of an older one does not know of it yet.
-function newestReign(time) {
+function newestLedEpoch(time) {
   return Math.max(-1, ...nodes.map((id) => stateAt(id, time)).filter((s) => s.role === "leader").map((s) => s.epoch));
 }
 
 // The target voters in the newest leader's log; null if there are none.
 function targetsAt(time) {
-  const newest = newestReign(time);
+  const newest = newestLedEpoch(time);
   const leader = nodes.map((id) => stateAt(id, time)).find((s) => s.role === "leader" && s.epoch === newest);
   return leader ? leader.targets : null;
 }
@@ -65,30 +65,30 @@ function cutsAt(time) {
 
 const faultsAt = (time) => run.faults.filter((f) => f[FAULT.begin] <= time && time < f[FAULT.end]);
 
-// Messages by the spans of time in which they are in flight.
-const STRETCH_MS = 20;
-const stretches = new Map();
+// The messages in flight in each slice of time.
+const SLICE_MS = 20;
+const slices = new Map();
 run.messages.forEach((message, index) => {
-  const last = Math.floor(Math.min(message[MESSAGE.lands], run.end + 1) / STRETCH_MS);
-  for (let s = Math.floor(message[MESSAGE.sent] / STRETCH_MS); s <= last; s++) {
-    if (!stretches.has(s)) stretches.set(s, []);
-    stretches.get(s).push(index);
+  const last = Math.floor(Math.min(message[MESSAGE.arrives], run.end + 1) / SLICE_MS);
+  for (let s = Math.floor(message[MESSAGE.sent] / SLICE_MS); s <= last; s++) {
+    if (!slices.has(s)) slices.set(s, []);
+    slices.get(s).push(index);
   }
 });
 
 // The messages in flight at some time from `since` to `time`.
 function messagesWithin(since, time) {
-  const found = new Set();
-  for (let s = Math.floor(since / STRETCH_MS); s <= Math.floor(time / STRETCH_MS); s++) {
-    for (const index of stretches.get(s) || []) {
+  const indexes = new Set();
+  for (let s = Math.floor(since / SLICE_MS); s <= Math.floor(time / SLICE_MS); s++) {
+    for (const index of slices.get(s) || []) {
       const message = run.messages[index];
-      if (message[MESSAGE.sent] <= time && message[MESSAGE.lands] >= since) found.add(index);
+      if (message[MESSAGE.sent] <= time && message[MESSAGE.arrives] >= since) indexes.add(index);
     }
   }
-  return [...found].sort((a, b) => a - b);
+  return [...indexes].sort((a, b) => a - b);
 }
 
-// Spans [begin, end, node, epoch] in which a replica led.
+// Spans [begin, end, node, epoch] in which a replica had one of these roles in one epoch.
 function spansOf(roles) {
   const spans = [];
   for (const id of nodes) {
@@ -104,10 +104,10 @@ function spansOf(roles) {
   }
   return spans.sort((a, b) => a[0] - b[0]);
 }
-const reigns = spansOf(["leader"]);
+const leaderSpans = spansOf(["leader"]);
 const campaigns = spansOf(["prospective", "candidate"]);
 
-// An election: the begin of a span of campaigns.
+// Elections [begin, end]: overlapping campaigns, and those within 50 ms, are one election.
 const elections = [];
 for (const [begin, end] of campaigns) {
   const last = elections[elections.length - 1];

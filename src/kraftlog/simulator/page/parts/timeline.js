@@ -1,13 +1,13 @@
 // The timeline: leaders, elections and faults.
 
-const ROW = {name: 62, height: 15, gap: 2, most: 5};
+const ROW = {name: 62, height: 15, gap: 2, maxFaultRows: 5};
 
-// Faults in as few rows as they fit into.
+// The row of each fault: faults overlap only in the last row, if all rows are in use.
 function packFaults() {
   const ends = [];
   return run.faults.map((fault) => {
     let row = ends.findIndex((end) => end <= fault[FAULT.begin]);
-    if (row < 0) row = ends.length < ROW.most ? ends.length : ROW.most - 1;
+    if (row < 0) row = ends.length < ROW.maxFaultRows ? ends.length : ROW.maxFaultRows - 1;
     ends[row] = Math.max(ends[row] || 0, fault[FAULT.end]);
     return row;
   });
@@ -22,10 +22,10 @@ function drawTimeline() {
   const text = (what, at, row, room, kind) => room < 26 ? "" :
     `<text class="${kind}" x="${at + 4}" y="${top(row) + 11}">${escapeText(fitting(what, room))}</text>`;
   const parts = [`<text class="row-name" y="11">leaders</text>`];
-  for (const [begin, end, id, epoch] of reigns) {
+  for (const [begin, end, id, epoch] of leaderSpans) {
     const room = Math.max(x(end) - x(begin), 2);
-    parts.push(`<rect class="reign" data-time="${begin}" x="${x(begin)}" y="0" width="${room}" height="${ROW.height}" rx="2" fill="${epochColour(epoch)}" opacity=".35"><title>${id} leads epoch ${epoch}, from ${Math.ceil(begin)} to ${Math.ceil(end)} ms</title></rect>`,
-      text(`${id} leads epoch ${epoch}`, x(begin), 0, room, "reign-text"));
+    parts.push(`<rect class="leader-span" data-time="${begin}" x="${x(begin)}" y="0" width="${room}" height="${ROW.height}" rx="2" fill="${epochColour(epoch)}" opacity=".35"><title>${id} leads epoch ${epoch}, from ${Math.ceil(begin)} to ${Math.ceil(end)} ms</title></rect>`,
+      text(`${id} leads epoch ${epoch}`, x(begin), 0, room, "leader-text"));
   }
   parts.push(`<text class="row-name" y="${top(1) + 11}">elections</text>`);
   for (const [begin, end] of elections) {
@@ -49,7 +49,8 @@ function drawTimeline() {
   return x;
 }
 
+// The text, shortened to `room` pixels.
 function fitting(text, room) {
-  const most = Math.floor(room / 6);
-  return text.length <= most ? text : most > 4 ? text.slice(0, most - 1) + "…" : "";
+  const maxLength = Math.floor(room / 6);  // a character is about 6 px wide
+  return text.length <= maxLength ? text : maxLength > 4 ? text.slice(0, maxLength - 1) + "…" : "";
 }
