@@ -96,7 +96,7 @@ class RaftDisk:
         self.old_tail.clear()
 
     def lose_power(self, rng: Rng) -> int:
-        """Keep what was synced and a random prefix of the rest; return how many batches were lost.
+        """Keep the synced batches and a random prefix of the others; return how many were lost.
 
         A torn batch is truncated by recovery, so what survives is a prefix.
         """

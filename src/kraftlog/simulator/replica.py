@@ -263,7 +263,7 @@ class CoreReplica(Replica):
         self.settle()
 
     def _release(self) -> None:
-        """Send what was waiting for the disk."""
+        """Send the messages that waited for the disk."""
         if self.held:
             held, self.held = self.held, []
             for effect in held:

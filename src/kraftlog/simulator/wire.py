@@ -17,6 +17,7 @@ from kraftlog.node.quorum.responses import response_from_wire, response_to_wire
 from kraftlog.raft.messages import Batch, FetchResult, LeaderChange, SnapshotChunk
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.records.control import decode_control_key
+from kraftlog.records.header import CONTROL_BIT
 from kraftlog.records.reader import read_records
 from kraftlog.types import ControlType
 from kraftlog.value import TYPE_CHECKING
@@ -85,7 +86,7 @@ def decode_payload(batch: Batch) -> Batch:
 
 def is_control(batch: Batch) -> bool:
     """Whether the batch's attributes mark it as a control batch."""
-    return bool(batch.payload[22] & 0x20)  # the low byte of the attributes
+    return bool(batch.payload[22] & CONTROL_BIT)  # the low byte of the attributes
 
 
 def value_in(data: Buffer, *, is_control: bool) -> Any:

@@ -61,7 +61,7 @@ class GroupMember(Client):
         self.member_id = ""
         self.generation = -1
         self.partitions: tuple[int, ...] = ()
-        #: How many requests in a row succeeded.
+        #: How many requests in a row have succeeded.
         self.served = 0
         self._coordinator = self._last_coordinator = NO_BROKER
         self.awaits_response = False

@@ -82,7 +82,7 @@ class ReplicaLog:
         self.log = None
 
     def refresh(self, files: MemoryFiles, log: Log) -> bool:
-        """Read new batches; return whether batches that were read before are no longer there."""
+        """Read new batches; return whether the batches that were read before have changed."""
         if log is self.log and log.truncations == self.truncations:
             if log.start_offset > self.start:
                 self._drop_before(log.start_offset)

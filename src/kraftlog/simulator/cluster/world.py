@@ -59,7 +59,7 @@ class ClusterWorld(NodeWorld):
     ) -> None:
         self.image = Image()
         self._newest_applied = 0
-        #: By partition and its first leader epoch: what is committed.
+        #: By partition and its first leader epoch: the committed log.
         self.committed_logs: dict[PartitionKey, dict[int, CommittedLog]] = {}
         #: The partitions that clients use.
         self.keys: list[PartitionKey] = []

@@ -44,7 +44,7 @@ def slow_disk(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
 
 
 def failing_disk(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
-    """Syncs fail; the process ends and restarts with what was synced before."""
+    """Syncs fail; the process ends and restarts with the data that was synced before."""
     victim = some_replica(world, rng)
     world.slow_disks[victim.id] = 2  # an error needs a disk operation in progress
     world.failing_disks[victim.id] = rng.between(10, 300)

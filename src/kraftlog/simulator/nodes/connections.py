@@ -135,7 +135,7 @@ class ServerEnd(VirtualConnection):
         self.serve_held(now)
 
     def serve_held(self, now: Now) -> None:
-        """Pass what was held back while the node processed an earlier request."""
+        """Pass the requests that were held back while the node processed an earlier one."""
         while self.held and not self.holds:
             self._serve(self.held.popleft(), now)
         if self.held:

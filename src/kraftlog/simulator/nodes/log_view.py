@@ -161,7 +161,7 @@ class LogView(RaftDisk):
             self._replica.world.appended(self._replica, batch)
 
     def refresh_durable(self) -> None:
-        """Update what is durable, and the election state."""
+        """Update the durable part of the log, the election state and the snapshots."""
         # Dropped batches are in a durable snapshot, whatever happened to their segment.
         files, position = self._replica.files, max(self.durable, self.dropped)
         sizes: dict[int, int] = {}

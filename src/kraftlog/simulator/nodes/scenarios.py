@@ -84,7 +84,7 @@ def recorded_voters(rng: Rng) -> Setting:
 
 
 NODE_SCENARIOS: dict[str, tuple[Callable[[Rng], Setting], Script]] = {
-    # With configured voters the others are brokers, which can't become voters.
+    # With configured voters the other nodes are brokers, which can't become voters.
     "reassign-midway": (some_voters(3, 3, dynamic=True), reassign_midway),
     "moved-voters": (some_voters(3, 0, dynamic=True), moved_voters),
     "lost-checkpoint": (recorded_voters, lost_checkpoint),

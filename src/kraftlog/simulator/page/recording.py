@@ -172,7 +172,7 @@ class RecordedWorld(World):
         self._cuts: set[tuple[int, int]] = set()
         self._cut_text = ""
         self._faults: list[tuple[str, list[int]]] = []
-        #: The state of each stopped replica, and what it was computed for.
+        #: The state of each stopped replica, with a key of the disk content that it describes.
         self._down: dict[int, tuple[tuple[int, ...], ReplicaState]] = {}
         super().__init__(seed, setting, trace)
         # Nothing has started yet: both are in the same state as those that they replace.
