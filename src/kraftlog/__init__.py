@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> object:
-    """`Client` and `Admin` are loaded when first asked for: importing kraftlog stays cheap."""
+    """`Client` and `Admin` are imported on first use, so that importing kraftlog stays cheap."""
     if name == "Client":
         from kraftlog.client.client import Client
 

@@ -2,7 +2,7 @@
 
 The node emits effects. Its host (the server or the simulator) carries them out in order and reports
 outcomes as messages. The raft core has its own effects in `raft/messages.py`, which the quorum
-driver translates into these. Produced records are no effects: see `ReplicaManager.turn`.
+driver translates into these. Produced records are not effects: see `ReplicaManager.turn`.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class DeleteLog(Value):
 class MarkStrays(Value):
     """Rename logs found at start that are not among `logs`: no partition of this broker has them.
 
-    They are deleted only if the metadata log says that their topic was deleted or that the
-    partition, by topic id and index, was removed.
+    They are deleted only if the metadata log has their topic id among the `deleted` topics, or
+    their topic id and index among the `removed` partitions.
     """
 
     logs: frozenset[LogName]
@@ -77,14 +77,14 @@ class Reply(Value):
     response: Any  # a message of the API's response class
 
 
-#: The most characters of a peer's string in a line of the operator log.
+#: The maximum number of characters of a peer's string in a line of the operator log.
 MAX_SHOWN = 100
 
 
 def printable(text: str) -> str:
     """A peer's string as part of one line: cut, and control characters replaced."""
     shown = text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
-    return "".join([each if each.isprintable() else "?" for each in shown])
+    return "".join([it if it.isprintable() else "?" for it in shown])
 
 
 class LogLine(Value):
@@ -397,7 +397,7 @@ class RequestFailed(Value):
     peer: int
     number: int
     reason: str = ""
-    #: Whether this node has given the request up, which says nothing about the peer.
+    #: Whether this node itself has given up the request: that is no evidence about the peer.
     is_aborted: bool = False
 
 
@@ -416,7 +416,7 @@ RequestReport = ResponseReceived | RequestFailed | VersionUnsupported
 class PeerDown(Value):
     """A peer's process is down: its connection closed, and a new one was refused.
 
-    It is evidence about the listener that this channel is connected to, not about others.
+    This is evidence about the listener that the channel is connected to, not about others.
     """
 
     channel: str

@@ -147,6 +147,7 @@ class ErrorCode:
     SHARE_SESSION_LIMIT_REACHED = 133
 
 
+#: The errors that are retriable in Kafka.
 RETRIABLE = frozenset(
     {
         ErrorCode.CORRUPT_MESSAGE,
@@ -185,7 +186,7 @@ RETRIABLE = frozenset(
 )
 
 
-#: What to do where kraft.version is 0: directory ids are not recorded, and voters can't be changed.
+#: What to do while kraft.version is 0: directory ids are not recorded, and voters can't be changed.
 RAISE_KRAFT_VERSION = (
     "once every voter runs, raise it with kraftlog features upgrade --feature kraft.version=1 "
     "(it can't be lowered again)"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         def respond(self, response: Any, /) -> None: ...
 
     class DelayedResponse(Responder, Protocol):
-        """Keeps its response in `response` until none of the `waits` for it is left."""
+        """Keeps `response` until `waits`, the number of outcomes that it waits for, is 0."""
 
         waits: int
         response: Any

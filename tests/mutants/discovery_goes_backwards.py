@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.node.quorum.known_nodes",
-    source="if known is not None and known.recency >= report.recency:",
-    replacement="if known == report:",
+    source="if before is not None and before.recency >= report.recency:",
+    replacement="if before == report:",
     scenario="moved-voters",
     seed=1,
     nodes=True,

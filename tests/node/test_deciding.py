@@ -191,7 +191,7 @@ def test_v14_a_leader_that_resigns_undoes_a_half_made_decision() -> None:
     assert (state.unpublished, host.node.quorum.end) == (None, end)
     host.settle()
     assert host.node.quorum.end == end
-    active_controller.begin(host.node.quorum.epoch, host.now, is_gone=False)
+    active_controller.begin(host.node.quorum.epoch, host.now, own_broker_ended=False)
     requests.outcome.clear()
     requests.ask("again", ApiKey.CREATE_TOPICS, creation({"many": 20}))
     assert requests.finish(1) == ["again"]

@@ -156,7 +156,7 @@ class Node:
             self._install(metadata.snapshot)
         except Exception as error:
             raise unreplayable_snapshot(metadata.log.snapshot, error) from error
-        self.quorum.snapshotter.found(len(metadata.snapshot), metadata.log.snapshot)
+        self.quorum.snapshotter.loaded(len(metadata.snapshot), metadata.log.snapshot)
         self.quorum.start(now)
 
     def _add_publishers(self) -> None:
@@ -247,8 +247,8 @@ class Node:
             self.counts.activations += 1
             # A previous incarnation of this broker has ended: fence it now.
             lifecycle = self.broker_lifecycle
-            is_gone = lifecycle is None or lifecycle.registration is None
-            self.active_controller.begin(epoch, now, is_gone=is_gone)
+            own_broker_ended = lifecycle is None or lifecycle.registration is None
+            self.active_controller.begin(epoch, now, own_broker_ended=own_broker_ended)
             if self.broker_probes is not None:
                 self.broker_probes.begin(now)
             self._contact_new_leader(now)

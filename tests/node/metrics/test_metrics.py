@@ -71,7 +71,7 @@ def test_every_reason_for_not_ready_is_reported() -> None:
         f"the high watermark has been {mark} for 10000 ms, while the log end offset is {end}"
     ]
     assert readiness(node, host.now)["quorum"]["uncommitted_for_ms"] == 10_000
-    times.know_leader(host.now.monotonic_ms, leads=False)
+    times.leader_known(host.now.monotonic_ms, leads=False)
     assert node.broker_lifecycle is not None
     for epoch, is_fenced, leaves, state in (
         (-1, True, False, "starting"),

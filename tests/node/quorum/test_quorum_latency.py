@@ -50,12 +50,12 @@ def test_q35_commits_are_timed_from_their_append() -> None:
 
 def test_q35_elections_are_timed_from_the_first_candidacy() -> None:
     times = QuorumLatency()
-    times.know_leader(50, leads=False)
+    times.leader_known(50, leads=False)
     assert isnan(times.elections.average(50))
     times.campaign(100)
     times.campaign(200)
     times.append(1, 1, 250, leads=True)
-    times.know_leader(300, leads=False)
+    times.leader_known(300, leads=False)
     assert times.elections.maximum(300) == 200
     assert times.waiting_ms(300) == 0, "another leader commits its records"
     times.append(4, 5, 310, leads=False)

@@ -211,7 +211,7 @@ def test_q38_a_snapshot_is_due_after_enough_records() -> None:
     snapshotter = host.node.quorum.snapshotter
     snapshot_policy = snapshot_policy_of(host.node.config.settings)
     for held in (0, 7 * RECORDS):
-        snapshotter.found(held, None)
+        snapshotter.loaded(held, None)
         snapshotter.applied(max(held, RECORDS) - 1, MIB)
         assert not snapshotter.is_due(host.now, snapshot_policy)
         snapshotter.applied(1, 1)
@@ -222,7 +222,7 @@ def test_q38_a_configured_size_is_the_only_trigger_by_bytes() -> None:
     host = VirtualHost(settings=SNAPSHOTS_OFTEN)
     snapshotter = host.node.quorum.snapshotter
     snapshot_policy = snapshot_policy_of(host.node.config.settings)
-    snapshotter.found(0, None)
+    snapshotter.loaded(0, None)
     snapshotter.applied(1000 * RECORDS, 1999)
     assert not snapshotter.is_due(host.now, snapshot_policy)
     snapshotter.applied(1, 1)
@@ -234,7 +234,7 @@ def test_q38_a_snapshot_is_due_after_the_interval_with_new_records() -> None:
     snapshotter = host.node.quorum.snapshotter
     snapshot_policy = snapshot_policy_of(host.node.config.settings)
     later = host.now.replace(monotonic_ms=host.now.monotonic_ms + snapshot_policy.after_ms)
-    snapshotter.found(0, None)
+    snapshotter.loaded(0, None)
     assert not snapshotter.is_due(later, snapshot_policy)
     snapshotter.applied(1, 1)
     assert snapshotter.is_due(later, snapshot_policy)

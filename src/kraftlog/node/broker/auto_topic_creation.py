@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         def group_coordinators(self) -> GroupCoordinators | None: ...
 
 
+#: The version of the CreateTopics requests.
 VERSION = 7
 
 
@@ -68,8 +69,7 @@ def _report_offsets_topic(node: Broker, names: Collection[str], response: Any) -
             f"{OFFSETS_TOPIC} is not created: there is no active controller"
         )
         return
-    found = [topic for topic in response.topics if topic.name == OFFSETS_TOPIC]
-    for topic in found:
+    for topic in [it for it in response.topics if it.name == OFFSETS_TOPIC]:
         code = topic.error_code
         if code not in {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}:
             why = f"{error_name(code)}: {topic.error_message}"
@@ -86,7 +86,7 @@ def _metadata_error(code: int) -> int:
 
 
 def topic_of(node: Broker, name: str) -> CreatableTopic:
-    """The topic to create, as this broker's settings have it: those of a controller may differ.
+    """The topic to create, by the settings of this broker: those of a controller may differ.
 
     If the replication factor of the offsets topic is Kafka's default, it is lowered to the number
     of brokers, so that consumer groups also work on a single node. A configured one is used

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 #: First and longest backoff after a failed request.
 RETRY_MS, LONGEST_RETRY_MS = 50, 500
+#: Instead of a broker epoch.
 UNKNOWN = -1
 #: An offset that no log reaches.
 NEVER = 1 << 63
@@ -153,7 +154,7 @@ class BrokerLifecycle(MetadataPublisher):
 
     @property
     def is_in_flight(self) -> bool:
-        """Whether a request is without response; the next forwarded requests wait for it."""
+        """Whether a request has no response yet; the next forwarded requests wait for it."""
         return self._in_flight
 
     def send_soon(self) -> None:
@@ -171,6 +172,7 @@ class BrokerLifecycle(MetadataPublisher):
         self._back_off(now)
 
     def leave(self) -> None:
+        """Begin a controlled shutdown."""
         self.wants_to_leave = True
         self._due_ms = 0
 
@@ -186,10 +188,12 @@ class BrokerLifecycle(MetadataPublisher):
             return
         self._in_flight = True
         if self.epoch == UNKNOWN:
-            request = self._registration(cluster_id)
+            request = self._registration_request(cluster_id)
             self._send_request(ApiKey.BROKER_REGISTRATION, request, self._on_registration, now)
         else:
-            self._send_request(ApiKey.BROKER_HEARTBEAT, self._heartbeat(), self._on_heartbeat, now)
+            self._send_request(
+                ApiKey.BROKER_HEARTBEAT, self._heartbeat_request(), self._on_heartbeat, now
+            )
 
     def _send_request(self, api_key: int, request: Message, on_done: OnDone, now: Now) -> None:
         def on_response(response: Any, now: Now) -> None:
@@ -209,7 +213,7 @@ class BrokerLifecycle(MetadataPublisher):
             timeout_ms=self._timeout_ms,
         )
 
-    def _registration(self, cluster_id: str) -> registrations.BrokerRegistrationRequest:
+    def _registration_request(self, cluster_id: str) -> registrations.BrokerRegistrationRequest:
         return registrations.BrokerRegistrationRequest(
             broker_id=self._broker_id,
             cluster_id=cluster_id,
@@ -242,7 +246,7 @@ class BrokerLifecycle(MetadataPublisher):
         self.epoch = self.last_epoch = response.broker_epoch
         self.send_soon()
 
-    def _heartbeat(self) -> heartbeats.BrokerHeartbeatRequest:
+    def _heartbeat_request(self) -> heartbeats.BrokerHeartbeatRequest:
         self._is_ready = self._is_ready or self._has_opened_logs()
         self._stays_fenced = not self._is_ready
         self._reported_offline = self._offline
@@ -271,7 +275,8 @@ class BrokerLifecycle(MetadataPublisher):
     def _offline(self) -> tuple[Uuid, ...]:
         """The directories to report as offline (V18).
 
-        A lone broker without any other directory goes on serving what it can still read.
+        A lone broker whose directories are all offline reports none: it goes on serving what it
+        can still read.
         """
         offline = tuple([it.id for it in self._directories if it.is_offline])
         return () if self._is_alone() and len(offline) == len(self._directories) else offline

@@ -35,14 +35,14 @@ if TYPE_CHECKING:
         ) -> None: ...
 
 
-#: The channel of these requests among those to peers.
+#: The channel of most requests to the controller; each channel has a connection of its own.
 CONTROLLER_CHANNEL = "controller"
-#: Registration and heartbeats have a connection of their own, so that nothing delays them.
+#: The channel of registration and heartbeats, so that nothing delays them.
 HEARTBEAT_CHANNEL = "heartbeat"
-#: The active controller's own connections to brokers: see `broker_probes`.
+#: The channel of the active controller's own requests to brokers: see `broker_probes`.
 PROBE_CHANNEL = "probe"
 TIMEOUT_MS = 30_000
-HANDLING = "handling a response of the controller"
+RESPONSE_TASK = "handling a response of the controller"
 
 
 class ControllerChannel:
@@ -63,7 +63,7 @@ class ControllerChannel:
         self._quorum = quorum
         self._active_controller = active_controller
         self._emit = emit
-        self._numbers = 0
+        self._last_number = 0
         self._waiting: dict[int, tuple[SendRequest, OnDone]] = {}
         #: Callbacks that wait for a leader, each once.
         self._waiting_for_leader: dict[Callable[[Now], None], None] = {}
@@ -79,7 +79,7 @@ class ControllerChannel:
         channel: str = CONTROLLER_CHANNEL,
         timeout_ms: int = TIMEOUT_MS,
     ) -> None:
-        """Send a request to the active controller, on the connection of this name."""
+        """Send a request to the active controller, on this channel."""
         active_controller = self._active_controller
         if active_controller is not None and active_controller.is_active:
             active_controller.decide(
@@ -103,8 +103,10 @@ class ControllerChannel:
         on_done: OnDone,
     ) -> None:
         """Send a request to the given node, whether it is the leader or not."""
-        last = APIS[api_key].last
-        self._send(CONTROLLER_CHANNEL, peer, address, api_key, last, request, timeout_ms, on_done)
+        version = APIS[api_key].last
+        self._send(
+            CONTROLLER_CHANNEL, peer, address, api_key, version, request, timeout_ms, on_done
+        )
 
     def _send(
         self,
@@ -117,19 +119,19 @@ class ControllerChannel:
         timeout_ms: int,
         on_done: OnDone,
     ) -> None:
-        self._numbers += 1
+        self._last_number += 1
         effect = SendRequest(
             channel=channel,
             peer=peer,
             host=address[0],
             port=address[1],
-            number=self._numbers,
+            number=self._last_number,
             api_key=api_key,
             version=version,
             request=request,
             timeout_ms=timeout_ms,
         )
-        self._waiting[self._numbers] = effect, on_done
+        self._waiting[self._last_number] = effect, on_done
         self._emit(effect)
 
     def wait_for_leader(self, callback: Callable[[Now], None]) -> None:
@@ -169,5 +171,5 @@ class ControllerChannel:
             self._call_back(on_done, None, now)
 
     def _call_back(self, on_done: OnDone, response: Any, now: Now) -> None:
-        if not self._attempt(HANDLING, on_done, response, now) and response is not None:
-            self._attempt(HANDLING, on_done, None, now)
+        if not self._attempt(RESPONSE_TASK, on_done, response, now) and response is not None:
+            self._attempt(RESPONSE_TASK, on_done, None, now)

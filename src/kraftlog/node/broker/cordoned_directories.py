@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from kraftlog.ports.logs import Directory
     from kraftlog.types import Uuid
 
-NAME, ALL = "cordoned.log.dirs", "*"
+KEY, ALL = "cordoned.log.dirs", "*"
 
 
 class CordonedDirectories:
@@ -22,15 +22,15 @@ class CordonedDirectories:
     ) -> None:
         self._layers = layers
         self._directories = directories
-        self._known: ConfigLayers | None = None
+        self._computed_from: ConfigLayers | None = None
         self._ids: tuple[Uuid, ...] = ()
 
     def ids(self) -> tuple[Uuid, ...]:
         """The ids of the cordoned directories."""
         layers = self._layers()
-        if layers is not self._known:
-            self._known = layers
-            texts = layers.value(NAME) or ()
+        if layers is not self._computed_from:
+            self._computed_from = layers
+            texts = layers.value(KEY) or ()
             directories = self._directories()
             paths = {_path_of(text, directories) for text in texts}
             self._ids = tuple([it.id for it in directories if ALL in texts or it.path in paths])
@@ -42,5 +42,5 @@ def _path_of(text: str, directories: Sequence[Directory]) -> str:
     text = text.rstrip("/").removeprefix("./")
     if text.startswith("/"):
         return text
-    # All relative ones begin in the same directory, so the right one is the shortest.
+    # Relative paths all begin in the same directory, so the shortest match is the right one.
     return min([it.path for it in directories if it.path.endswith(f"/{text}")], key=len, default="")

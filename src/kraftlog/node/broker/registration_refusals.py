@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
 
 
-#: How often a reason is repeated that alternates with another one.
+#: How often a reason is logged again if it alternates with another one.
 REPEAT_MS = 60_000
 
 
@@ -39,19 +39,19 @@ class RegistrationRefusals:
         self._log_line = log_line
         self._code = int(ErrorCode.NONE)
         self._since_ms = 0
-        self._has_logged_another = False
+        self._has_logged_other_broker = False
         #: When each line was logged, by its code and whether it names another broker.
         self._logged_ms: dict[tuple[int, bool], int] = {}
 
     def refused(self, code: int, now: Now) -> None:
         """Log each reason once; a duplicate that lasts is logged once as another running broker.
 
-        It lasts if it is longer than twice the session timeout, as a new controller begins the
-        session again. Reasons that alternate are repeated rarely.
+        It lasts if it is refused for more than twice the session timeout: a new controller restarts
+        the session. Reasons that alternate are repeated rarely.
         """
         if code != self._code:
             self._code, self._since_ms = code, now.monotonic_ms
-            self._has_logged_another = False
+            self._has_logged_other_broker = False
             why = (
                 f": {self._duplicate_text()}"
                 if code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
@@ -64,9 +64,9 @@ class RegistrationRefusals:
             )
             return
         refused_ms = now.monotonic_ms - self._since_ms
-        is_another = code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
-        if is_another and not self._has_logged_another and refused_ms > 2 * self._session_ms:
-            self._has_logged_another = True
+        is_duplicate = code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+        if is_duplicate and not self._has_logged_other_broker and refused_ms > 2 * self._session_ms:
+            self._has_logged_other_broker = True
             self._log_rarely((code, True), self._another_broker_text(refused_ms // 1000), now)
 
     def accepted(self, now: Now) -> None:
@@ -92,8 +92,8 @@ class RegistrationRefusals:
         )
 
     def _another_broker_text(self, seconds: int) -> str:
-        me = self._registered()
-        ids = ", ".join([uuid_text(it) for it in me.directories]) if me is not None else ""
+        other = self._registered()
+        ids = ", ".join([uuid_text(it) for it in other.directories]) if other is not None else ""
         return (
             f"another broker runs with node.id={self._broker_id}{self._address_text()}"
             f"{ids and f', with the directory ids {ids}'}: the registration of this one has been "
@@ -103,7 +103,7 @@ class RegistrationRefusals:
         )
 
     def _address_text(self) -> str:
-        me = self._registered()
-        if me is None or not me.endpoints:
+        other = self._registered()
+        if other is None or not other.endpoints:
             return ""
-        return f" at {bracketed(printable(me.endpoints[0].host))}:{me.endpoints[0].port}"
+        return f" at {bracketed(printable(other.endpoints[0].host))}:{other.endpoints[0].port}"

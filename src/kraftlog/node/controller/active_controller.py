@@ -91,15 +91,16 @@ class ActiveController:
     def replay_in_steps(self, records: Sequence[Message], last_offset: int) -> Iterator[int]:
         return self.controller.replay_in_steps(records, last_offset)
 
-    def begin(self, epoch: int, now: Now, *, is_gone: bool) -> None:
+    def begin(self, epoch: int, now: Now, *, own_broker_ended: bool) -> None:
         """This node leads and has replayed the log of its predecessors.
 
-        `is_gone`: the registered broker with this node's id, if any, is a previous incarnation.
+        `own_broker_ended`: a broker that is registered with this node's id is a previous
+        incarnation, so it can be fenced.
         """
         self.epoch = epoch
         self.controller.set_cluster_id(self._quorum.core.cluster_id)
         decision = self.controller.activate(self._bootstrap, now)
-        if is_gone:
+        if own_broker_ended:
             self.controller.broker_is_down(self._quorum.core.me.id)
         self._append(decision, result_of(self._prepare(decision, now, None)), _do_nothing, now)
 
@@ -244,12 +245,12 @@ class ActiveController:
             raise _RefusedError(code)
 
     def _now(self, since: Now) -> Now:
-        """The current time, also when the decision takes several turns."""
+        """The current time, which is later than `since` if a decision takes several turns."""
         current = self._quorum.core.now
         return current if current.monotonic_ms > since.monotonic_ms else since
 
     def _failed(self, what: str, error: Exception, now: Now) -> int:
-        """The error code for an exception of a decision or of `_prepare`."""
+        """Handle an exception of a decision or of `_prepare`; returns the error code."""
         self.controller.proposal_failed(now)
         if isinstance(error, _RefusedError):
             return error.code
@@ -285,7 +286,7 @@ class ActiveController:
         self.steps -= 1
 
     def _raise_kraft_version(self, level: int, proposed: _Proposed, now: Now) -> None:
-        """Raise kraft.version; if a change of the voters is under way, the request is repeated."""
+        """Raise kraft.version; while a change of the voters is under way, it is retried."""
         on_outcome = partial(self._on_outcome, proposed)
         error = self._quorum.change_voters(
             self._quorum.core.raise_kraft_version, level, on_outcome, now
@@ -300,7 +301,7 @@ class ActiveController:
             on_done(response, now)
         except Exception as error:
             if self._quorum.steps != steps:
-                raise  # it has stopped the quorum half way
+                raise  # it has interrupted a step of the quorum
             self._emit(LogLine(str(InternalError("responding to a decision", error))))
 
     def _on_outcome(self, proposed: _Proposed, error: int, now: Now) -> None:

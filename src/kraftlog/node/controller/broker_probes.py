@@ -1,9 +1,10 @@
 """`BrokerProbes`: the active controller's connections that show when a broker's process ends.
 
 It keeps a connection to the inter-broker listener of every unfenced broker. When one closes, the
-host opens another at once; if that is refused, it reports PeerDown. A connection is evidence for
-the broker epoch in which the broker responded on it. So is the quorum's connection to a node of the
-same id, even from before this controller was active: the node may have been the active controller.
+host opens another at once; if that is refused, it reports PeerDown. The refusal is evidence against
+the broker epoch in which the broker has responded on the former connection. A refused connection of
+the quorum to a node with the broker's id is evidence, too, even from before this controller was
+active: that node may have been the active controller.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ class _Probe:
         self.epoch = epoch
         #: The request in flight; 0: none.
         self.number = 0
+        #: Whether the broker has responded on the current connection.
         self.is_answered = False
         self.due_ms: int | None = 0
         self.wait_ms = RETRY_MS
@@ -68,11 +70,11 @@ class BrokerProbes(MetadataPublisher):
         self._metadata = metadata
         self._emit = emit
         self._is_active = False
-        #: When earlier evidence is passed on; None: it has been.
+        #: When evidence from before this controller was active is passed on; None: not any more.
         self._earlier_evidence_due_ms: int | None = None
-        self._numbers = 0
+        self._last_number = 0
         self._probes: dict[int, _Probe] = {}
-        #: Nodes that refused a quorum connection: their broker epoch, and when the former ended.
+        #: Nodes that refused a quorum connection: broker epoch, and when the former one ended.
         self._refused_nodes: dict[int, tuple[int, int]] = {}
 
     # The controller ------------------------------------------------------------------------------
@@ -81,7 +83,7 @@ class BrokerProbes(MetadataPublisher):
         """This controller is active."""
         self._is_active = True
         for broker in self._metadata.image.brokers.values():
-            self._follow(broker)
+            self._update_probe(broker)
         if self._refused_nodes:
             self._earlier_evidence_due_ms = now.monotonic_ms + FIRST_REQUESTS_MS
 
@@ -103,9 +105,9 @@ class BrokerProbes(MetadataPublisher):
             if refused is not None and refused[0] != change.after.epoch:
                 del self._refused_nodes[change.after.id]
             if self._is_active:
-                self._follow(change.after)
+                self._update_probe(change.after)
 
-    def _follow(self, broker: BrokerImage) -> None:
+    def _update_probe(self, broker: BrokerImage) -> None:
         """Probe a broker that is unfenced; its listener may open a little later."""
         if not broker.active or broker.id == self._node_id:
             self._probes.pop(broker.id, None)
@@ -133,20 +135,20 @@ class BrokerProbes(MetadataPublisher):
 
     def _send(self, broker_id: int, probe: _Probe, now: Now) -> None:
         broker = self._metadata.image.brokers.get(broker_id)
-        at = None if broker is None else broker.endpoint(self._listener)
-        if at is None:
+        endpoint = None if broker is None else broker.endpoint(self._listener)
+        if endpoint is None:
             probe.due_ms = None
             return
         from kraftlog.wire.messages.api_versions import ApiVersionsRequest
 
-        self._numbers += 1
-        probe.number, probe.due_ms = self._numbers, now.monotonic_ms + 2 * TIMEOUT_MS
+        self._last_number += 1
+        probe.number, probe.due_ms = self._last_number, now.monotonic_ms + 2 * TIMEOUT_MS
         self._emit(
             SendRequest(
                 channel=PROBE_CHANNEL,
                 peer=broker_id,
-                host=at.host,
-                port=at.port,
+                host=endpoint.host,
+                port=endpoint.port,
                 number=probe.number,
                 api_key=ApiKey.API_VERSIONS,
                 version=0,

@@ -1,4 +1,4 @@
-"""`ControllerRegistration`: a controller that is no voter registers with the active controller.
+"""`ControllerRegistration`: a controller that is not a voter registers with the active controller.
 
 The record has its endpoints, so that it can be made a voter by its id alone (R2). Those of voters
 are in the voters record. As in Kafka each process registers once, by its incarnation id (KIP-919).
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 SINCE = 15
 #: First and longest backoff after a failed request.
 RETRY_MS, LONGEST_RETRY_MS = 50, 1000
+#: The version of the ControllerRegistration request.
 VERSION = 0
 
 
@@ -101,7 +102,7 @@ class ControllerRegistration:
         )
 
     def _on_done(self, _: Any, now: Now) -> None:
-        """Also after success: the record may not be replayed yet."""
+        """Back off even after success: the record may not be replayed yet."""
         self._in_flight = False
         self._back_off(now)
 

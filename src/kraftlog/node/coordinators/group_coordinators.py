@@ -1,6 +1,6 @@
 """The group coordinators of this broker, one for each `__consumer_offsets` partition it leads.
 
-A shard is loaded from its partition and writes to it.
+Each is a `GroupShard`: it is loaded from the log of its partition, and appends to it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 TOPIC = "__consumer_offsets"
-#: For a log that is damaged; one that has failed may be whole when its disk is back.
+#: For a damaged log; the log of a failed disk may be intact once the disk is back.
 REMEDY = "to discard their offsets, stop the node, remove this log directory and start the node"
 
 
@@ -87,6 +87,7 @@ class ShardContext:
 class DelayedLoad:
     """Calls `done` when the high watermark has reached an offset, or the partition is removed."""
 
+    #: It has no response: interface of delayed fetches.
     slot = None
 
     def __init__(self, partition: Partition, offset: int, done: Callable[[], None]) -> None:
@@ -127,7 +128,7 @@ class GroupCoordinators(MetadataPublisher):
         #: Lines logged since the topic was last available.
         self._reported: set[str] = set()
 
-    # Finding -------------------------------------------------------------------------------------
+    # Shards --------------------------------------------------------------------------------------
 
     @property
     def partition_count(self) -> int:
@@ -161,7 +162,7 @@ class GroupCoordinators(MetadataPublisher):
                 yield context.shard
 
     def report(self, line: str) -> None:
-        """Log a line about the topic once: clients repeat their requests."""
+        """Log a line about the offsets topic once: clients repeat their requests."""
         if line not in self._reported:
             self._reported.add(line)
             self._broker.emit(LogLine(line))
@@ -226,8 +227,8 @@ class GroupCoordinators(MetadataPublisher):
 
     def reloaded(self, before: Image) -> None:
         for topic in before.topics.values():
-            now = self._broker.image.topics.get(topic.id)
-            count = 0 if now is None else now.partition_count
+            current = self._broker.image.topics.get(topic.id)
+            count = 0 if current is None else current.partition_count
             if count < topic.partition_count:
                 self._forget_offsets(topic, count)
 
@@ -296,8 +297,8 @@ class GroupCoordinators(MetadataPublisher):
         except (CorruptBatchError, ProtocolError) as error:
             self._log_is_damaged(context, f"from offset {report.offset} on: {error}", now)
         except Exception as error:
-            mistake = InternalError(f"replaying from offset {report.offset} on", error)
-            self._log_is_damaged(context, str(mistake), now)
+            internal_error = InternalError(f"replaying from offset {report.offset} on", error)
+            self._log_is_damaged(context, str(internal_error), now)
 
     # Internal errors -----------------------------------------------------------------------------
 
@@ -345,7 +346,7 @@ class GroupCoordinators(MetadataPublisher):
             self._wait_for(partition, write)
 
     def _wait_for(self, partition: Partition, write: CoordinatorWrite) -> None:
-        """Wait as long as it takes, as what is in the log may be committed at any time.
+        """Wait without a timeout, as a batch in the log may still be committed at any time.
 
         The shard has a time limit of its own for responses (`offsets.commit.timeout.ms`).
         """
@@ -362,15 +363,15 @@ class GroupCoordinators(MetadataPublisher):
             self._carry_out(context, now)
 
     def _carry_out(self, context: ShardContext, now: Now) -> None:
-        while wanted := context.shard.take_effects():
-            for effect in wanted:
+        while shard_effects := context.shard.take_effects():
+            for effect in shard_effects:
                 if isinstance(effect, GroupResponse):
                     effect.slot.respond(effect.response)
                 else:
                     self._write(context, effect, now)
-        due = context.shard.deadline()
-        if due is not None and (self._due_ms is None or due < self._due_ms):
-            self._due_ms = due
+        due_ms = context.shard.deadline()
+        if due_ms is not None and (self._due_ms is None or due_ms < self._due_ms):
+            self._due_ms = due_ms
 
     def _write(self, context: ShardContext, effect: WriteRecords, now: Now) -> None:
         partition, shard = context.partition, context.shard
@@ -413,8 +414,8 @@ class GroupCoordinators(MetadataPublisher):
             self._attempt(context, "running group timers", self._run_timers, context, now)
 
     def _run_timers(self, context: ShardContext, now: Now) -> None:
-        due = context.shard.deadline()
-        if due is not None and due <= now.monotonic_ms:
+        due_ms = context.shard.deadline()
+        if due_ms is not None and due_ms <= now.monotonic_ms:
             context.shard.poll(now)
         self._carry_out(context, now)
 

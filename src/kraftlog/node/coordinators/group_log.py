@@ -34,7 +34,7 @@ def replay(shard: GroupShard, batches: Buffer, now: Now) -> int:
 
     Offsets of a transaction are pending until its end marker.
     """
-    following = 0
+    next_offset = 0
     for position, fields in walk(batches):
         header = BatchHeader(*fields)
         records = read_records(batches, position)
@@ -49,5 +49,5 @@ def replay(shard: GroupShard, batches: Buffer, now: Now) -> int:
                 [(record.offset, record.key or b"", record.value) for record in records],
                 producer_id,
             )
-        following = header.next_offset
-    return following
+        next_offset = header.next_offset
+    return next_offset

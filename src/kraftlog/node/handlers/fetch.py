@@ -59,7 +59,7 @@ READ_COMMITTED = 1
 def handle(
     node: ServingNode, slot: PendingResponse, request: FetchRequest, now: Now
 ) -> Iterator[int] | None:
-    if request.topics and metadata_topic.serves(node, slot, request, now):
+    if request.topics and metadata_topic.try_serve(node, slot, request, now):
         return None
     session: FetchSession | None = None
     if request.session_epoch != FINAL_EPOCH or request.session_id != NO_SESSION:

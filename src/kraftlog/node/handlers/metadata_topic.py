@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kraftlog.types import Now, Uuid
     from kraftlog.wire.messages.fetch import FetchRequest
 
-#: ListOffsets: the first and the last offset.
+#: The timestamps of ListOffsets for the last and the first offset.
 LATEST, EARLIEST, EARLIEST_LOCAL = -1, -2, -4
 
 
@@ -73,17 +73,17 @@ def describe_topic_from(
     topic = describe_topic(node, listener, operations)
     partitions = [
         DescribeTopicPartitionsResponsePartition(
-            error_code=each.error_code,
-            partition_index=each.partition_index,
-            leader_id=each.leader_id,
-            leader_epoch=each.leader_epoch,
-            replica_nodes=each.replica_nodes,
-            isr_nodes=each.isr_nodes,
+            error_code=part.error_code,
+            partition_index=part.partition_index,
+            leader_id=part.leader_id,
+            leader_epoch=part.leader_epoch,
+            replica_nodes=part.replica_nodes,
+            isr_nodes=part.isr_nodes,
             eligible_leader_replicas=(),
             last_known_elr=(),
-            offline_replicas=each.offline_replicas,
+            offline_replicas=part.offline_replicas,
         )
-        for each in topic.partitions
+        for part in topic.partitions
     ]
     return DescribeTopicPartitionsResponseTopic(
         error_code=topic.error_code,
@@ -96,16 +96,16 @@ def describe_topic_from(
 
 
 def offset_of(node: ServingNode, timestamp: int) -> int:
-    """The offset for ListOffsets; -1 for timestamps, as the log is not searched by them."""
+    """The offset that ListOffsets returns; -1 for a real timestamp: the log is not searched."""
     log = node.quorum.core.log
     if timestamp == LATEST:
         return log.high_watermark
     return log.start if timestamp in {EARLIEST, EARLIEST_LOCAL} else -1
 
 
-def serves(node: ServingNode, slot: PendingResponse, request: FetchRequest, now: Now) -> bool:
-    """Serve a fetch of the metadata partition; False if it is of something else."""
-    if slot.connection.listener & CONTROLLER and _is_by_replica(request):
+def try_serve(node: ServingNode, slot: PendingResponse, request: FetchRequest, now: Now) -> bool:
+    """Serve a fetch of the metadata partition; False if it is a fetch of topic partitions."""
+    if slot.connection.listener & CONTROLLER and _is_of_metadata_alone(request):
         fetch_metadata(node, slot, request, now)
         return True
     if _is_by_consumer(slot, request):
@@ -114,14 +114,14 @@ def serves(node: ServingNode, slot: PendingResponse, request: FetchRequest, now:
     return False
 
 
-def _is_by_replica(request: FetchRequest) -> bool:
-    """Whether it fetches only the metadata partition; others get the errors of topic partitions."""
+def _is_of_metadata_alone(request: FetchRequest) -> bool:
+    """Whether a request is for the metadata partition only."""
     topic = request.topics[0]
     return topic.topic_id == METADATA_TOPIC_ID and all(it.partition == 0 for it in topic.partitions)
 
 
 def _is_by_consumer(slot: PendingResponse, request: FetchRequest) -> bool:
-    """Whether a consumer of a broker fetches the metadata partition alone, and in no session."""
+    """Whether a consumer fetches the metadata partition alone, from a broker, without a session."""
     if slot.connection.listener & CONTROLLER or request.session_id or len(request.topics) != 1:
         return False
     topic = request.topics[0]
@@ -131,7 +131,7 @@ def _is_by_consumer(slot: PendingResponse, request: FetchRequest) -> bool:
 
 
 class MetadataFetch:
-    """A consumer's fetch of the metadata partition; responds to the slot as the quorum's do."""
+    """A consumer's fetch of the metadata partition; `respond` gets the response of the quorum."""
 
     __slots__ = ("done", "node", "request", "slot")
 
@@ -164,13 +164,13 @@ class MetadataFetch:
         self.node.metadata_fetches.remove(self)
 
     def _read(self) -> None:
-        """Have the runner read batches, which come as the response to a replica's fetch."""
+        """Have the host read batches; `respond` gets them as in a response to a replica."""
         self.cancel()
         log, quorum = self.node.quorum.core.log, self.node.quorum
         if not log.start <= self.offset <= log.high_watermark:
             self._respond(ErrorCode.OFFSET_OUT_OF_RANGE, -1, b"")
             return
-        found = FetchResult(
+        result = FetchResult(
             ErrorCode.NONE,
             quorum.leader_id,
             quorum.epoch,
@@ -179,11 +179,11 @@ class MetadataFetch:
             limit=log.high_watermark,
         )
         part = self.request.topics[0].partitions[0]
-        most = min(self.request.max_bytes, part.partition_max_bytes, self.node.max_fetch_bytes)
-        if found.limit > found.offset:
-            self.node.emit(SendRecords(self, found, METADATA_LOG, most))
+        max_bytes = min(self.request.max_bytes, part.partition_max_bytes, self.node.max_fetch_bytes)
+        if result.limit > result.offset:
+            self.node.emit(SendRecords(self, result, METADATA_LOG, max_bytes))
         else:
-            self._respond(ErrorCode.NONE, found.high_watermark, b"")
+            self._respond(ErrorCode.NONE, result.high_watermark, b"")
 
     def respond(self, response: Any) -> None:
         """Take the response that a replica would get."""
@@ -201,7 +201,7 @@ class MetadataFetch:
             aborted_transactions=None,
             records=records,
         )
-        found = FetchableTopicResponse(
+        response = FetchableTopicResponse(
             topic=topic.topic, topic_id=topic.topic_id, partitions=[partition]
         )
-        self.slot.respond(FetchResponse(error_code=ErrorCode.NONE, responses=[found]))
+        self.slot.respond(FetchResponse(error_code=ErrorCode.NONE, responses=[response]))

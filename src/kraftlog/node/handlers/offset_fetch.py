@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
 
+#: The first version with several groups.
 SEVERAL_SINCE = 8
+#: The first version with topic ids.
 BY_ID_SINCE = 10
 #: The first version with a top-level error code; before, each partition has it.
 ERROR_SINCE = 2
@@ -37,16 +39,16 @@ def handle(
         groups = [_as_group(request)]
     collector = _Collector(node, slot, groups)
     work = 0
-    for place, group in enumerate(groups):
+    for position, group in enumerate(groups):
         shard = node.group_coordinators.shard_of(group.group_id)
         unknown = _name_topics(node.image, group, slot.version)
         work += GROUP_COST + sum(len(topic.partition_indexes) for topic in group.topics or ())
         if isinstance(shard, int):
             collector.put(
-                place, api.OffsetFetchResponseGroup(group_id=group.group_id, error_code=shard)
+                position, api.OffsetFetchResponseGroup(group_id=group.group_id, error_code=shard)
             )
         else:
-            result = _GroupResult(collector, place, unknown)
+            result = _GroupResult(collector, position, unknown)
             shard.offset_fetch(result, group, request.require_stable)
         if work >= SLICE_COST:
             node.group_coordinators.settle(node.now)
@@ -59,12 +61,12 @@ def _without_repeats(
     groups: Iterable[api.OffsetFetchRequestGroup],
 ) -> list[api.OffsetFetchRequestGroup]:
     """The groups without repeated requests for all offsets, which would multiply the response."""
-    kept, whole = [], set()
+    kept, requested_in_full = [], set()
     for group in groups:
         if group.topics is None:
-            if group.group_id in whole:
+            if group.group_id in requested_in_full:
                 continue
-            whole.add(group.group_id)
+            requested_in_full.add(group.group_id)
         kept.append(group)
     return kept
 
@@ -87,9 +89,9 @@ def _name_topics(
         return []
     unknown, known = [], []
     for topic in group.topics:
-        found = image.topics.get(topic.topic_id)
-        if found is not None:
-            topic.name = found.name
+        topic_image = image.topics.get(topic.topic_id)
+        if topic_image is not None:
+            topic.name = topic_image.name
             known.append(topic)
             continue
         unknown.append(_refused(topic, ErrorCode.UNKNOWN_TOPIC_ID))
@@ -100,19 +102,19 @@ def _name_topics(
 class _GroupResult:
     """Receives the response for one group."""
 
-    __slots__ = ("_collector", "_place", "_unknown")
+    __slots__ = ("_collector", "_position", "_unknown")
 
     def __init__(
-        self, collector: _Collector, place: int, unknown: list[api.OffsetFetchResponseTopics]
+        self, collector: _Collector, position: int, unknown: list[api.OffsetFetchResponseTopics]
     ) -> None:
         self._collector = collector
-        self._place = place
+        self._position = position
         self._unknown = unknown
 
     def respond(self, response: api.OffsetFetchResponseGroup) -> None:
         if self._unknown:
             response.topics = [*response.topics, *self._unknown]
-        self._collector.put(self._place, response)
+        self._collector.put(self._position, response)
 
 
 class _Collector:
@@ -124,17 +126,17 @@ class _Collector:
         self._node = node
         self._slot = slot
         self._groups = groups
-        self._found: list[Any] = [None] * len(groups)
+        self._responses: list[Any] = [None] * len(groups)
         self._missing = len(groups)
         if not groups:
             slot.respond(api.OffsetFetchResponse(groups=()))
 
-    def put(self, place: int, found: api.OffsetFetchResponseGroup) -> None:
-        assert self._found[place] is None, "each group has one response"
-        self._found[place] = found
+    def put(self, position: int, response: api.OffsetFetchResponseGroup) -> None:
+        assert self._responses[position] is None, "each group has one response"
+        self._responses[position] = response
         self._missing -= 1
         if not self._missing:
-            self._respond(self._found)
+            self._respond(self._responses)
 
     def _respond(self, groups: list[api.OffsetFetchResponseGroup]) -> None:
         version = self._slot.version
@@ -145,9 +147,9 @@ class _Collector:
             response = api.OffsetFetchResponse(groups=groups)
             self._node.sliced.run(self._slot, self._slot.respond_in_steps(response, len(groups)))
             return
-        [one] = groups
-        code = one.error_code
-        topics = one.topics
+        [group] = groups
+        code = group.error_code
+        topics = group.topics
         if code and version < ERROR_SINCE:
             topics = [_refused(topic, code) for topic in self._groups[0].topics or ()]
             code = ErrorCode.NONE
@@ -179,6 +181,7 @@ def _refused(topic: api.OffsetFetchRequestTopics, code: int) -> api.OffsetFetchR
 
 
 def _topic_before_groups(topic: api.OffsetFetchResponseTopics) -> api.OffsetFetchResponseTopic:
+    """The topic as the versions return it whose responses have no groups."""
     return api.OffsetFetchResponseTopic(
         name=topic.name,
         partitions=[

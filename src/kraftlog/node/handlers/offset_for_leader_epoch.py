@@ -38,27 +38,27 @@ def handle(
     topics = []
     count = 0
     for topic in request.topics:
-        found = []
+        partitions = []
         for number, part in enumerate(topic.partitions, 1):
-            found.append(_one(node, topic.topic, part))
+            partitions.append(_end_offset(node, topic.topic, part))
             if not number % PARTITIONS_PER_SLICE:
                 yield PARTITIONS_PER_SLICE * PARTITION_COST
-        topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=found))
-        count += 1 + len(found)
-        yield (1 + len(found) % PARTITIONS_PER_SLICE) * PARTITION_COST
+        topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions))
+        count += 1 + len(partitions)
+        yield (1 + len(partitions) % PARTITIONS_PER_SLICE) * PARTITION_COST
     yield from slot.respond_in_steps(OffsetForLeaderEpochResponse(topics=topics), count)
 
 
-def _one(node: ServingNode, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
-    partition = node.replica_manager.partition(topic, NULL_UUID, asked.partition, by_id=False)
+def _end_offset(node: ServingNode, topic: str, part: OffsetForLeaderPartition) -> EpochEndOffset:
+    partition = node.replica_manager.partition(topic, NULL_UUID, part.partition, by_id=False)
     code = (
         partition
         if isinstance(partition, int)
-        else partition.error_for_request(asked.current_leader_epoch)
+        else partition.error_for_request(part.current_leader_epoch)
     )
     if code or isinstance(partition, int):
-        return EpochEndOffset(error_code=code, partition=asked.partition)
-    epoch, end = end_of_epoch(node.logs, partition, asked.leader_epoch)
+        return EpochEndOffset(error_code=code, partition=part.partition)
+    epoch, end = end_of_epoch(node.logs, partition, part.leader_epoch)
     return EpochEndOffset(
-        error_code=ErrorCode.NONE, partition=asked.partition, leader_epoch=epoch, end_offset=end
+        error_code=ErrorCode.NONE, partition=part.partition, leader_epoch=epoch, end_offset=end
     )

@@ -2,7 +2,7 @@
 
 acks=0 gets no response, and an error closes the connection; acks=1 waits for the leader's write,
 acks=all (-1) for the high watermark. Versions from 13 on name topics by id. A duplicate batch gets
-the offset of the first one. Transactions are not supported: their batches get INVALID_TXN_STATE.
+the offset of the first copy. Transactions are not supported: their batches get INVALID_TXN_STATE.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ if TYPE_CHECKING:
     #: or the error.
     Checked = dict[int, int | CorruptBatchError]
 
+#: The first version that names topics by id.
 BY_ID_SINCE = 13
+#: The first version with zstd.
 ZSTD_SINCE = 7
 #: The first version whose errors name the leader.
 LEADERS_SINCE = 10
@@ -75,7 +77,7 @@ MANY_RECORDS = 2_000
 _COUNT = Struct(">i")
 #: At most this many partitions with errors are named in the log.
 MAX_LOGGED_ERRORS = 5
-#: Instead of a base offset.
+#: Instead of a base offset: the batch is not appended.
 NOT_APPENDED = -1
 ACKS = frozenset((ACKS_NONE, ACKS_LEADER, ACKS_ALL))
 
@@ -171,8 +173,8 @@ def _close_if_refused(slot: PendingResponse, response: ProduceResponse) -> None:
         if part.error_code
     ]
     if refused:
-        named = ", ".join(refused[:MAX_LOGGED_ERRORS])
-        slot.connection.fail(UnansweredError(f"Produce with acks=0 is refused: {named}"))
+        errors = ", ".join(refused[:MAX_LOGGED_ERRORS])
+        slot.connection.fail(UnansweredError(f"Produce with acks=0 is refused: {errors}"))
 
 
 def _produce(
@@ -205,8 +207,8 @@ def _produce(
         base = _append_plain(node, partition, batch, rules, now)
         if base != NOT_APPENDED:
             return _appended(slot, request, partition, base, NO_TIMESTAMP)
-    known = checked.get(id(part))
-    return _append_checked(node, slot, request, partition, batch, rules, known, now)
+    check_result = checked.get(id(part))
+    return _append_checked(node, slot, request, partition, batch, rules, check_result, now)
 
 
 def _append_checked(
@@ -216,18 +218,23 @@ def _append_checked(
     partition: Partition,
     batch: memoryview,
     rules: ProduceRules,
-    known: int | CorruptBatchError | None,
+    check_result: int | CorruptBatchError | None,
     now: Now,
 ) -> PartitionProduceResponse:
-    """Check a batch, apply the topic config and append it; `known`: its checked records."""
+    """Check a batch, apply the topic config and append it.
+
+    `check_result` is that of its records (see `Checked`), if they have been checked before.
+    """
     append_config = partition.append_config
     try:
         header = check_produced(batch, rules, now.wall_ms)
         if rules.needs_record_checks:
-            if isinstance(known, CorruptBatchError):
-                raise known
+            if isinstance(check_result, CorruptBatchError):
+                raise check_result
             max_timestamp = (
-                check_records(batch, header, rules, now.wall_ms) if known is None else known
+                check_records(batch, header, rules, now.wall_ms)
+                if check_result is None
+                else check_result
             )
             if max_timestamp != header.max_timestamp:
                 stamp_max_timestamp(batch, 0, max_timestamp)
@@ -316,7 +323,7 @@ def _duplicate(
     partition: Partition,
     header: BatchHeader,
 ) -> PartitionProduceResponse:
-    """The response to a duplicate batch: the offset of the first one, once that is acknowledged."""
+    """The response to a duplicate batch: the first copy's offset, once that is acknowledged."""
     first = partition.duplicate_of(header)
     result = PartitionProduceResponse(
         index=partition.index,

@@ -40,7 +40,7 @@ def handle(node: ServingNode, slot: PendingResponse, request: Message, now: Now)
 def fetch_metadata(
     node: ServingNode, slot: PendingResponse, request: FetchRequest, now: Now
 ) -> None:
-    """Fetch of the metadata log by a replica of the quorum."""
+    """Handle a fetch of the metadata log by a replica of the quorum."""
     node.needs_poll = True
     body = request_from_wire(ApiKey.FETCH, request)
     if node.quorum.twins.refuses(body.replica, slot):
@@ -52,5 +52,5 @@ def fetch_metadata(
         warning = node.quorum.shared_ids.warning(body.replica, host)
         if warning is not None:
             node.emit(LogLine(warning))
-    most = min(body.max_bytes, node.config.raft.max_fetch_bytes)
-    node.quorum.handle_request(slot, body, slot.connection, now, most)
+    max_bytes = min(body.max_bytes, node.config.raft.max_fetch_bytes)
+    node.quorum.handle_request(slot, body, slot.connection, now, max_bytes)

@@ -64,8 +64,8 @@ def _change_voters(
 
     error = _error_code(node, request)
     if not error:
-        [[asked]] = [topic.partitions for topic in request.topics]
-        targets = None if asked.replicas is None else tuple(asked.replicas)
+        [[partition]] = [topic.partitions for topic in request.topics]
+        targets = None if partition.replicas is None else tuple(partition.replicas)
         error = node.quorum.change_voters(node.quorum.core.reassign, targets, on_done, now)
     if error:
         slot.respond(_response(request, error))
@@ -83,8 +83,8 @@ def _error_code(node: ServingNode, request: AlterPartitionReassignmentsRequest) 
         return ErrorCode.UNSUPPORTED_VERSION
     targets = request.topics[0].partitions[0].replicas
     if targets is not None and not request.allow_replication_factor_change:
-        before = voters.ids if voters.targets is None else voters.targets
-        if len(targets) != len(before):
+        current = voters.ids if voters.targets is None else voters.targets
+        if len(targets) != len(current):
             return ErrorCode.INVALID_REPLICATION_FACTOR
     return ErrorCode.NONE
 
@@ -102,11 +102,11 @@ def _response(
                 name=topic.name,
                 partitions=[
                     ReassignablePartitionResponse(
-                        partition_index=each.partition_index,
+                        partition_index=part.partition_index,
                         error_code=error,
                         error_message=MESSAGES.get(error),
                     )
-                    for each in topic.partitions
+                    for part in topic.partitions
                 ],
             )
             for topic in request.topics

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 NO_TOKENS = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 #: The principal of all clients of a PLAINTEXT listener.
 PRINCIPAL_TYPE, PRINCIPAL_NAME = "User", "ANONYMOUS"
-NEVER = -1
+#: Instead of a timestamp.
+NO_TIMESTAMP = -1
 
 
 def handle(node: ServingNode, slot: PendingResponse, request: Any, now: Now) -> None:  # noqa: ARG001 - interface of handlers
@@ -80,20 +81,20 @@ def _create_token(_: Image, __: Any, version: int) -> CreateDelegationTokenRespo
         principal_name=PRINCIPAL_NAME,
         token_requester_principal_type=PRINCIPAL_TYPE if has_requester else "",
         token_requester_principal_name=PRINCIPAL_NAME if has_requester else "",
-        issue_timestamp_ms=NEVER,
-        expiry_timestamp_ms=NEVER,
-        max_timestamp_ms=NEVER,
+        issue_timestamp_ms=NO_TIMESTAMP,
+        expiry_timestamp_ms=NO_TIMESTAMP,
+        max_timestamp_ms=NO_TIMESTAMP,
         token_id="",
         hmac=b"",
     )
 
 
 def _renew_token(_: Image, __: Any, ___: int) -> RenewDelegationTokenResponse:
-    return RenewDelegationTokenResponse(error_code=NO_TOKENS, expiry_timestamp_ms=NEVER)
+    return RenewDelegationTokenResponse(error_code=NO_TOKENS, expiry_timestamp_ms=NO_TIMESTAMP)
 
 
 def _expire_token(_: Image, __: Any, ___: int) -> ExpireDelegationTokenResponse:
-    return ExpireDelegationTokenResponse(error_code=NO_TOKENS, expiry_timestamp_ms=NEVER)
+    return ExpireDelegationTokenResponse(error_code=NO_TOKENS, expiry_timestamp_ms=NO_TIMESTAMP)
 
 
 def _describe_tokens(_: Image, __: Any, ___: int) -> DescribeDelegationTokenResponse:
@@ -107,35 +108,36 @@ def _describe_scram(
     image: Image, request: scram.DescribeUserScramCredentialsRequest, _: int
 ) -> scram.DescribeUserScramCredentialsResponse:
     """The credentials of the requested users, or of all."""
-    known: dict[str, list[scram.CredentialInfo]] = {}
+    credentials: dict[str, list[scram.CredentialInfo]] = {}
     for (mechanism, user), credential in sorted(image.scram.items()):
         info = scram.CredentialInfo(mechanism=mechanism, iterations=credential.iterations)
-        known.setdefault(user, []).append(info)
-    named = Counter(user.name for user in request.users or ()) or dict.fromkeys(known, 1)
+        credentials.setdefault(user, []).append(info)
+    counts = Counter(user.name for user in request.users or ()) or dict.fromkeys(credentials, 1)
     return scram.DescribeUserScramCredentialsResponse(
         error_code=ErrorCode.NONE,
         error_message="",
-        results=[_credentials_of(user, count, known) for user, count in named.items()],
+        results=[_credentials_of(user, count, credentials) for user, count in counts.items()],
     )
 
 
 def _credentials_of(
-    user: str, count: int, known: dict[str, list[scram.CredentialInfo]]
+    user: str, count: int, credentials: dict[str, list[scram.CredentialInfo]]
 ) -> scram.DescribeUserScramCredentialsResult:
+    """The credentials of a user whom the request names `count` times."""
     code, why = ErrorCode.NONE, ""
     if count > 1:
         code = ErrorCode.DUPLICATE_RESOURCE
         why = (
             f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
         )
-    elif user not in known:
+    elif user not in credentials:
         code = ErrorCode.RESOURCE_NOT_FOUND
         why = f"Attempt to describe a user credential that does not exist: {user}"
     return scram.DescribeUserScramCredentialsResult(
         user=user,
         error_code=code,
         error_message=why,
-        credential_infos=() if code else known[user],
+        credential_infos=() if code else credentials[user],
     )
 
 
@@ -145,7 +147,7 @@ NO_SASL = "Brokers of this version do not authenticate clients: credentials woul
 def _alter_scram(
     image: Image, request: scram_changes.AlterUserScramCredentialsRequest, _: int
 ) -> scram_changes.AlterUserScramCredentialsResponse:
-    """Each user once: upsertions are refused, deletions of unknown credentials fail as in Kafka."""
+    """One result per user. Upsertions are refused, and so are deletions, as in Kafka if unknown."""
     refused = {user.name: (ErrorCode.SECURITY_DISABLED, NO_SASL) for user in request.upsertions}
     for deletion in request.deletions:
         if (deletion.mechanism, deletion.name) in image.scram:

@@ -55,14 +55,14 @@ def handle(node: ServingNode, slot: PendingResponse, request: Any, now: Now) -> 
     if error:
         _respond(node, slot, error)
         return
-    waits = getattr(request, "ack_when_committed", True)
+    acks_when_committed = getattr(request, "ack_when_committed", True)
 
     def on_done(error: int, _: Now) -> None:
-        if waits:
+        if acks_when_committed:
             _respond(node, slot, error)
 
     def on_appended(error: int) -> None:
-        if error or not waits:
+        if error or not acks_when_committed:
             _respond(node, slot, error)
 
     if slot.api.key == ApiKey.ADD_RAFT_VOTER:
@@ -72,7 +72,7 @@ def handle(node: ServingNode, slot: PendingResponse, request: Any, now: Now) -> 
 
 
 def _error_code(node: ServingNode, api_key: int, request: Any) -> int:
-    """The error code, from checks that need no response of the new voter, in Kafka's order."""
+    """The error code by all checks that need no response of the new voter, in Kafka's order."""
     core = node.quorum.core
     if core.cluster_id_differs(request.cluster_id):
         return ErrorCode.INCONSISTENT_CLUSTER_ID
@@ -80,8 +80,8 @@ def _error_code(node: ServingNode, api_key: int, request: Any) -> int:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     epoch = getattr(request, "current_leader_epoch", core.election.epoch)
     if epoch != core.election.epoch:
-        older = epoch < core.election.epoch
-        return ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH
+        is_older = epoch < core.election.epoch
+        return ErrorCode.FENCED_LEADER_EPOCH if is_older else ErrorCode.UNKNOWN_LEADER_EPOCH
     if request.voter_id < 0 or request.voter_directory_id == NULL_UUID:
         return ErrorCode.INVALID_REQUEST
     if api_key != ApiKey.REMOVE_RAFT_VOTER:
@@ -118,8 +118,8 @@ def _endpoints(request: Any) -> tuple[Endpoint, ...]:
 class _AddVoter:
     """Adds a voter after it has reported its kraft.version range.
 
-    `on_appended` gets an error code, or NONE once the change is in the log; `on_done` gets its
-    outcome. The core checks the change again when it makes it.
+    `on_appended` gets an error code, or NONE once the change is in the log; `on_done` gets the code
+    of the outcome. The core checks everything again when it appends the change.
     """
 
     def __init__(
@@ -145,9 +145,9 @@ class _AddVoter:
             return
         probe = ApiVersionsRequest(client_software_name="kraftlog", client_software_version=VERSION)
         timeout_ms: int = node.config.settings.controller_quorum_request_timeout_ms
-        at = endpoint.host, endpoint.port
+        address = endpoint.host, endpoint.port
         node.controller_channel.send_to(
-            self.key.id, at, ApiKey.API_VERSIONS, probe, timeout_ms, self._on_api_versions
+            self.key.id, address, ApiKey.API_VERSIONS, probe, timeout_ms, self._on_api_versions
         )
 
     def _on_api_versions(self, response: Any, now: Now) -> None:

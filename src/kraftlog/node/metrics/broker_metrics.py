@@ -256,7 +256,7 @@ def _groups(name: str, what: str, state: str | None) -> Family:
         "kafka_coordinator_group_groupmetadatamanager_" + name,
         GAUGE,
         what,
-        lambda node, _: sum(1 for found in _group_states(node) if state in {None, found}),
+        lambda node, _: sum(1 for each in _group_states(node) if state in {None, each}),
     )
 
 

@@ -75,7 +75,7 @@ FAMILIES = (
     single(
         "kraftlog_controller_brokers_behind_ms_max",
         GAUGE,
-        "For how long the slowest of these has been behind, in milliseconds.",
+        "Longest time that a broker in kraftlog_controller_brokers_behind has lagged, in ms.",
         lambda node, now: max(_behind_ms(node, now), default=0),
     ),
     single(

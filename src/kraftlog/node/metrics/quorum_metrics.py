@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 PREFIX = "kafka_server_raftmetrics_"
 #: The prefix of metrics that Kafka does not have.
-OWN = "kraftlog_quorum_"
-#: The same metrics as the Strimzi Metrics Reporter names them.
-REPORTER = "kafka_server_raft_metrics_"
+OWN_PREFIX = "kraftlog_quorum_"
+#: The prefix of the same metrics in the Strimzi Metrics Reporter.
+REPORTER_PREFIX = "kafka_server_raft_metrics_"
 UNKNOWN = -1
 #: Kafka's names of states, where they differ.
 KAFKA_STATES = {quorum.VOTED: "unattached-voted"}
@@ -63,20 +63,20 @@ def _core(name: str, what: str, value: Callable[[RaftCore], float]) -> Family:
 
 
 def _latency(
-    name: str, long: str, window: Callable[[QuorumLatency], Window], prefix: str = PREFIX
+    name: str, what: str, window: Callable[[QuorumLatency], Window], prefix: str = PREFIX
 ) -> tuple[Family, ...]:
     """Two families: average and maximum."""
     return (
         single(
             f"{prefix}{name}_latency_avg",
             GAUGE,
-            f"Milliseconds {long}, average over the last minute; NaN if none.",
+            f"Milliseconds {what}, average over the last minute; NaN if none.",
             lambda node, now: window(node.quorum.latency).average(now.monotonic_ms),
         ),
         single(
             f"{prefix}{name}_latency_max",
             GAUGE,
-            f"Milliseconds {long}, maximum over the last minute; NaN if none.",
+            f"Milliseconds {what}, maximum over the last minute; NaN if none.",
             lambda node, now: window(node.quorum.latency).maximum(now.monotonic_ms),
         ),
     )
@@ -85,11 +85,9 @@ def _latency(
 def _voter_lags(node: Node, now: Now) -> Samples:
     """By voter, on the leader: how many records its log lacks."""
     core = node.quorum.core
-    found = describe(core, now)
-    voters = () if found is None else found.voters
-    return [
-        ((("voter", str(each.key.id)),), core.log.end - max(each.end_offset, 0)) for each in voters
-    ]
+    description = describe(core, now)
+    voters = () if description is None else description.voters
+    return [((("voter", str(it.key.id)),), core.log.end - max(it.end_offset, 0)) for it in voters]
 
 
 def _voter_contacts(node: Node, now: Now) -> Samples:
@@ -98,22 +96,23 @@ def _voter_contacts(node: Node, now: Now) -> Samples:
     Never NaN, which no alert compares: a voter that has not fetched in this epoch must show.
     """
     core = node.quorum.core
-    found = describe(core, now)
-    if found is None or not isinstance(core.role, Leader):
+    description = describe(core, now)
+    if description is None or not isinstance(core.role, Leader):
         return []
     led_ms = now.monotonic_ms - core.role.elected_at
     return [
         (
-            (("voter", str(each.key.id)),),
-            max(led_ms if each.fetched_ms < 0 else now.wall_ms - each.fetched_ms, 0),
+            (("voter", str(voter.key.id)),),
+            max(led_ms if voter.fetched_ms < 0 else now.wall_ms - voter.fetched_ms, 0),
         )
-        for each in found.voters
+        for voter in description.voters
     ]
 
 
 def _as_reporter_names(family: Family) -> Family:
+    """The family with its name in the Strimzi Metrics Reporter."""
     suffix = "_info" if family.kind == UNTYPED else ""
-    name = REPORTER + family.name.removeprefix(PREFIX) + suffix
+    name = REPORTER_PREFIX + family.name.removeprefix(PREFIX) + suffix
     return Family(name, GAUGE, family.what, family.measure)
 
 
@@ -164,20 +163,20 @@ _FAMILIES = (
         "change",
         "from a controller's decision until it was committed and applied",
         lambda it: it.changes,
-        OWN,
+        OWN_PREFIX,
     ),
     *_latency(
         "flush",
         "from an append to the metadata log until it was flushed",
         lambda it: it.flushes,
-        OWN,
+        OWN_PREFIX,
     ),
-    *_latency("apply", "to apply committed records", lambda it: it.applying, OWN),
+    *_latency("apply", "to apply committed records", lambda it: it.applying, OWN_PREFIX),
     *_latency(
         "commit_to_applied",
         "from learning of a commit until it was applied",
         lambda it: it.commits_to_applied,
-        OWN,
+        OWN_PREFIX,
     ),
     single(
         PREFIX + "append_records_rate",
@@ -192,27 +191,27 @@ _FAMILIES = (
         lambda node, now: node.quorum.latency.fetched.per_second(now.monotonic_ms),
     ),
     single(
-        OWN + "fetch_timeouts_total",
+        OWN_PREFIX + "fetch_timeouts_total",
         COUNTER,
-        "Times that a follower has not reached the leader within the fetch timeout, or found it "
-        "dead, since the start.",
+        "Times since the start that this node, as a follower, did not reach the leader within the "
+        "fetch timeout, or found it dead.",
         lambda node, _: node.quorum.core.fetch_timeouts,
     ),
     single(
-        OWN + "election_timeouts_total",
+        OWN_PREFIX + "election_timeouts_total",
         COUNTER,
-        "Times that this voter knew no leader, or won no election, within the election timeout, "
-        "since the start.",
+        "Times since the start that this voter knew no leader, or won no election, within the "
+        "election timeout.",
         lambda node, _: node.quorum.core.election_timeouts,
     ),
     Family(
-        OWN + "voter_lag",
+        OWN_PREFIX + "voter_lag",
         GAUGE,
         "By voter: records of the leader's log that it lacks; on the leader only.",
         _voter_lags,
     ),
     Family(
-        OWN + "voter_last_contact_ms",
+        OWN_PREFIX + "voter_last_contact_ms",
         GAUGE,
         "By voter: milliseconds since its last fetch in this epoch, or since the epoch began if "
         "it has not fetched in it; on the leader only.",

@@ -1,1 +1,1 @@
-"""The quorum's messages and records in Kafka's wire form."""
+"""Hosts the raft core: its driver, its messages as Kafka's requests, discovery, snapshots."""

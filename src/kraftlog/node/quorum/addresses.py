@@ -23,7 +23,7 @@ class Addresses:
     sources is: the BeginQuorumEpoch request of this epoch's leader; the responses of peers, while
     the leader is reachable there; the report of the node's last start (R9); static voters of the
     settings; the voters record. An address that works is kept. If the reported address fails, it
-    and the others are tried in turn, so a false report costs one attempt, whatever it came with.
+    and the others are tried in turn, so a false report costs one attempt.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Addresses:
         self._static_addresses = static_addresses
         #: Addresses of nodes that are not voters, or of voters without endpoints.
         self._discovered = dict(bootstrap_addresses)
-        #: (epoch, leader, address) of the leader, by itself and by peers.
+        #: (epoch, leader, address), as reported by the leader itself and by peers.
         self._leader_report: tuple[int, int, Address] | None = None
         self._peer_report: tuple[int, int, Address] | None = None
         #: Of each peer: the address of the last request, and the one that has worked since.
@@ -94,7 +94,10 @@ class Addresses:
             self._working[peer] = self._used[peer]
 
     def unreachable(self, peer: int) -> None:
-        """Try another address next; one that peers reported may be older than the log."""
+        """Try another address next.
+
+        The address that peers reported is dropped, as it may be older than the one in the log.
+        """
         if self._peer_report is not None and self._peer_report[1] == peer:
             self._peer_report = None
         if self._working.pop(peer, None) is None:
@@ -105,7 +108,7 @@ class Addresses:
             self.unreached.add(peer)
 
     def use(self, peer: int) -> Address | None:
-        """The address for a request, whose outcome is reported."""
+        """The address for a request; `answered` or `unreachable` reports its outcome."""
         self._used[peer] = address = self.of(peer)
         return address
 
@@ -114,10 +117,11 @@ class Addresses:
         return self._used.get(peer)
 
     def of(self, peer: int) -> Address | None:
+        """The address to use next."""
         leader = self._core.election.epoch, peer
         by_itself, by_peers = [
-            [known[2]] if known is not None and known[:2] == leader else []
-            for known in (self._leader_report, self._peer_report)
+            [report[2]] if report is not None and report[:2] == leader else []
+            for report in (self._leader_report, self._peer_report)
         ]
         if by_peers and not by_itself:
             return by_peers[0]  # until it fails
@@ -128,17 +132,17 @@ class Addresses:
         if working in candidates:
             return working
         failed = self._failed.get(peer)
-        place = candidates.index(failed) + 1 if failed in candidates else 0
-        return candidates[place % len(candidates)]
+        index = candidates.index(failed) + 1 if failed in candidates else 0
+        return candidates[index % len(candidates)]
 
     def candidates(self, peer: int) -> list[Address]:
-        """The address that a node has reported, and the one known without reports."""
+        """The reported and the recorded address; the latter first if it was reported by others."""
         report = self._known_nodes.of(peer)
         recorded = self.recorded(peer)
-        found = [] if report is None else [report.address]
-        if recorded is not None and recorded not in found:
-            found.append(recorded)
-        return found if report is None or report.is_self_reported else found[::-1]
+        addresses = [] if report is None else [report.address]
+        if recorded is not None and recorded not in addresses:
+            addresses.append(recorded)
+        return addresses if report is None or report.is_self_reported else addresses[::-1]
 
     def recorded(self, peer: int) -> Address | None:
         """The address from the settings, the voters record, or responses of peers."""
@@ -146,9 +150,9 @@ class Addresses:
         if named is not None:
             return named
         voter = self._core.log.voter_set.voter(peer)
-        at = endpoint_of(voter.endpoints, self._listener) if voter is not None else None
-        if at is not None:
-            return at.host, at.port
+        endpoint = endpoint_of(voter.endpoints, self._listener) if voter is not None else None
+        if endpoint is not None:
+            return endpoint.host, endpoint.port
         return self._discovered.get(peer)
 
 

@@ -44,25 +44,25 @@ def summaries(data: Buffer) -> Iterator[Batch]:
         for position, fields in walk(view, may_end_in_batch=True):
             base_offset, length, epoch, _, _, attributes, last_delta = fields[:7]
             size = length + LENGTH_OVERHEAD
-            piece = view[position : position + size]
-            check_crc(piece, BatchHeader(*fields))
+            batch = view[position : position + size]
+            check_crc(batch, BatchHeader(*fields))
             yield Batch(
                 base_offset=base_offset,
                 last_offset=base_offset + last_delta,
                 epoch=epoch,
                 size_bytes=size,
-                voters=voters_in(piece) if attributes & CONTROL_BIT else None,
-                payload=piece,
+                voters=voters_in(batch) if attributes & CONTROL_BIT else None,
+                payload=batch,
             )
     except CorruptBatchError:
-        return  # the follower fetches again from the end of the valid ones
+        return  # the follower fetches again from the end of the valid batches
 
 
 def end_of(data: Buffer) -> int:
     """The end offset of complete batches."""
     end = 0
     for _, fields in walk(memoryview(data)):
-        end = fields[0] + fields[6] + 1
+        end = BatchHeader(*fields).next_offset
     return end
 
 
@@ -90,16 +90,15 @@ def unreplayable(
 ) -> UnreplayableError:
     """The error for `batches` that can't be replayed.
 
-    `records` are theirs, up to the first that can't be decoded.
+    `records` are the records of the batches, up to the first that can't be decoded.
     """
     number = len(records)
     if isinstance(error, ReplayError):
-        places = (place for place, record in enumerate(records) if record is error.record)
-        number = next(places, number)
+        indexes = (index for index, record in enumerate(records) if record is error.record)
+        number = next(indexes, number)
     offset = _offset_of(batches, number)
     name = f"{METADATA_LOG[0]}-{METADATA_LOG[1]}"
-    known = (ReplayError, UnreplayableRecordError, KraftlogError)
-    why = str(error if isinstance(error, known) else InternalError("replaying it", error))
+    why = _reason(error)
     return UnreplayableError(
         f"{name}: the committed record at offset {offset} can't be replayed, so this version "
         "of kraftlog cannot run on this log. Start a version that knows the record; if there is "
@@ -110,14 +109,19 @@ def unreplayable(
 
 def unreplayable_snapshot(where: OffsetAndEpoch | None, error: Exception) -> UnreplayableError:
     """The error for a snapshot whose records can't be replayed."""
-    known = isinstance(error, (ReplayError, UnreplayableRecordError, KraftlogError))
-    why = str(error if known else InternalError("replaying it", error))
-    at = "" if where is None else f" at offset {where.offset}, epoch {where.epoch},"
+    why = _reason(error)
+    place = "" if where is None else f" at offset {where.offset}, epoch {where.epoch},"
     return UnreplayableError(
-        f"{METADATA_LOG[0]}-{METADATA_LOG[1]}: the snapshot{at} can't be replayed, so this version "
-        "of kraftlog cannot run on this log. Start a version that knows its records "
+        f"{METADATA_LOG[0]}-{METADATA_LOG[1]}: the snapshot{place} can't be replayed, so this "
+        "version of kraftlog cannot run on this log. Start a version that knows its records "
         f"(docs/quorum.md). {why}"
     )
+
+
+def _reason(error: Exception) -> str:
+    """The message of an expected error; that of any other names it an internal error."""
+    is_expected = isinstance(error, (ReplayError, UnreplayableRecordError, KraftlogError))
+    return str(error if is_expected else InternalError("replaying it", error))
 
 
 def _offset_of(batches: Sequence[Buffer], number: int) -> int:
@@ -137,19 +141,19 @@ def _offset_of(batches: Sequence[Buffer], number: int) -> int:
 
 def snapshot_voters(data: Buffer) -> VoterSet | None:
     """The voter set in a snapshot."""
-    found = None
+    voters = None
     for batch in summaries(data):
-        found = batch.voters or found
-    return found
+        voters = batch.voters or voters
+    return voters
 
 
 def voters_in(batch: Buffer) -> VoterSet | None:
     """The last voter set among the records of a control batch."""
-    found = None
+    voters = None
     for record in read_records(batch):
         if decode_control_key(record.key) == ControlType.KRAFT_VOTERS and record.value is not None:
-            found = voters_from_record(record.value)
-    return found
+            voters = voters_from_record(record.value)
+    return voters
 
 
 def control_batch(batch: Batch, timestamp_ms: int) -> bytes:

@@ -50,7 +50,7 @@ DECODE_COST = 6
 
 
 class CommitApplier:
-    """`end` is the applied offset. Calls `has_applied` whenever it has moved."""
+    """`end` is the end of the applied batches. Calls `has_applied` whenever it has moved."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class CommitApplier:
         self._work: Work | None = None
 
     def apply_committed(self) -> None:
-        """Apply what is committed."""
+        """Apply up to the high watermark."""
         self._begin(())
 
     def read(self, report: LogRead) -> None:
@@ -92,7 +92,7 @@ class CommitApplier:
         self._begin(((report.data, None),))
 
     def restart_at(self, offset: int) -> None:
-        """Continue at the end of an installed snapshot; cancels what is half applied."""
+        """Continue at the end of an installed snapshot; cancels a half-applied batch."""
         self._tail.clear()
         if self._work is not None:
             self._work.cancel()
@@ -103,7 +103,7 @@ class CommitApplier:
 
     def _begin(self, read: Sequence[Piece]) -> None:
         if self.is_applying:
-            return  # the running work will reach it
+            return  # the running work continues up to the new high watermark
         self.is_applying = True
         work = self._slices.begin(self._steps(read))
         if not work.done:
@@ -130,10 +130,10 @@ class CommitApplier:
         """Apply all pieces as one: later records mostly replace the effects of earlier ones."""
         records: list[Message] = []
         try:
-            for data, known in pieces:
-                if known is not None:
-                    records += known
-                    known.clear()
+            for data, decoded in pieces:
+                if decoded is not None:
+                    records += decoded
+                    decoded.clear()
                     continue
                 for record in records_in(data):
                     records.append(record)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     Address = tuple[str, int]
 
 DISCOVERY_CHANNEL = "discovery"
+#: The version of the DiscoverBrokers requests.
 VERSION = 0
 #: Bootstrap servers have no known node id, so requests to them name the peers -2, -3 and so on.
 FIRST_BOOTSTRAP_ID = -2
@@ -83,7 +84,7 @@ class Discovery:
         self._member_ids: frozenset[int] = frozenset()
         #: By request number: the peer and the address.
         self._in_flight: dict[int, tuple[int, Address]] = {}
-        self._numbers = 0
+        self._last_number = 0
         self._rounds = 0
         self._backoff = Backoff(RETRY_MS, LONGEST_RETRY_MS)
         self._was_needed = False
@@ -147,7 +148,7 @@ class Discovery:
         return not self._addresses.unreached.isdisjoint(self._others)
 
     def _update_members(self) -> None:
-        """Note new members as unreached; a broker only those without an address in the log."""
+        """Note new members as unreached; a broker notes only those without a recorded address."""
         voters = self._quorum.core.log.voter_set
         if voters is self._checked_voters:
             return
@@ -193,15 +194,15 @@ class Discovery:
             request.leader_epoch = own.leader_epoch
         self._last_round_ms = now.monotonic_ms
         for peer, address in self._targets():
-            self._numbers += 1
-            self._in_flight[self._numbers] = peer, address
+            self._last_number += 1
+            self._in_flight[self._last_number] = peer, address
             self._emit(
                 effects.SendRequest(
                     channel=DISCOVERY_CHANNEL,
                     peer=peer,
                     host=address[0],
                     port=address[1],
-                    number=self._numbers,
+                    number=self._last_number,
                     api_key=ApiKey.DISCOVER_BROKERS,
                     version=VERSION,
                     request=request,
@@ -215,29 +216,29 @@ class Discovery:
 
     def _targets(self) -> Iterator[tuple[int, Address]]:
         """Yield the peers and addresses of a round; two addresses of a node alternate by round."""
-        asked = {self._endpoint}
+        addresses = {self._endpoint}
         for node_id in self._others or self._known_nodes.ids:
             candidates = self._addresses.candidates(node_id)
             if candidates:
                 address = candidates[self._rounds % len(candidates)]
-                if address not in asked:
-                    asked.add(address)
+                if address not in addresses:
+                    addresses.add(address)
                     yield node_id, address
         for index, address in enumerate(self._bootstrap_servers):
-            if address not in asked:
-                asked.add(address)
+            if address not in addresses:
+                addresses.add(address)
                 yield FIRST_BOOTSTRAP_ID - index, address
 
     def handle(self, report: RequestReport, now: Now) -> None:
         """Take the outcome of a request."""
-        asked = self._in_flight.pop(report.number, None)
-        if asked is None:
+        target = self._in_flight.pop(report.number, None)
+        if target is None:
             return
         if isinstance(report, effects.ResponseReceived):
-            self._apply_response(*asked, report.response, now)
+            self._apply_response(*target, report.response, now)
         elif isinstance(report, effects.VersionUnsupported):
             # A controller of Apache Kafka has no such API; its connection works.
-            self._addresses.works(*asked)
+            self._addresses.works(*target)
         if not self._in_flight:
             self._end_round(now)
 
@@ -253,16 +254,16 @@ class Discovery:
         core = self._quorum.core
         if response.error_code or core.cluster_id_differs(response.cluster_id):
             return
-        is_exceeded = False
+        is_superseded = False
         for it in response.brokers:
             report = NodeReport(
                 it.broker_id, it.host, it.port, it.leader_epoch, it.boot_timestamp_ms
             )
             if it.broker_id == core.me.id:
-                is_exceeded = self._outdo(report, now)
+                is_superseded = self._supersede(report, now)
             else:
                 self._remember(report, now)
-        if response.node_id == peer >= 0 and not is_exceeded:
+        if response.node_id == peer >= 0 and not is_superseded:
             self._addresses.works(peer, address)
             core.note_alive(peer)
             self._log_moved(peer, address)
@@ -273,7 +274,7 @@ class Discovery:
             if not self._member_ids:
                 self._quorum.core.discovered = tuple(self._known_nodes.ids)
 
-    def _outdo(self, report: NodeReport, now: Now) -> bool:
+    def _supersede(self, report: NodeReport, now: Now) -> bool:
         """Plan a newer report of this node if `report` is neither its own nor older.
 
         Such a report is false, or from an earlier start that this node does not remember. Returns
@@ -345,14 +346,14 @@ class Discovery:
     # For operators -------------------------------------------------------------------------------
 
     def _log_waiting(self, now: Now) -> None:
-        """R10: a node without voters does not elect itself; log its bootstrap servers."""
+        """Log which servers a node without voters asks; it does not elect itself (R10)."""
         if self._logged_ms is None or now.monotonic_ms >= self._logged_ms + LOG_INTERVAL_MS:
             self._logged_ms = now.monotonic_ms
-            where = ", ".join([f"{it[0]}:{it[1]}" for it in self._bootstrap_servers])
+            servers = ", ".join([f"{it[0]}:{it[1]}" for it in self._bootstrap_servers])
             self._emit(
                 effects.LogLine(
                     "discovery: this node knows no voters yet and does not elect itself; it asks "
-                    f"{where} (controller.quorum.bootstrap.servers)"
+                    f"{servers} (controller.quorum.bootstrap.servers)"
                 )
             )
 

@@ -113,7 +113,7 @@ class QuorumDriver:
         self._committed: deque[tuple[int, Sequence[OnDone]]] = deque()
         #: Called with the applied offset whenever it has moved.
         self.applied_listeners: list[Callable[[int, Now], None]] = []
-        self._numbers = 0
+        self._last_number = 0
         self._is_settling = False
         #: The number of steps of the core in progress; one that has raised stays counted.
         self.steps = 0
@@ -238,9 +238,9 @@ class QuorumDriver:
     ) -> None:
         """Pass a request to the core; `_settle` carries out its effects."""
         self.append_batched(now)
-        self._numbers += 1
+        self._last_number += 1
         self._run_step(
-            self.core.handle, raft.Request((slot, max_bytes), body, channel, self._numbers), now
+            self.core.handle, raft.Request((slot, max_bytes), body, channel, self._last_number), now
         )
 
     def _run_step(self, step: Callable[..., Any], *arguments: Any) -> Any:
@@ -281,8 +281,8 @@ class QuorumDriver:
         error = self.core.proposal_error()
         if error:
             return error
-        most = self.core.config.max_batch_bytes
-        if any(largest_batch(len(it), it.size_bytes) > most for it in proposals):
+        max_bytes = self.core.config.max_batch_bytes
+        if any(largest_batch(len(it), it.size_bytes) > max_bytes for it in proposals):
             return ErrorCode.RECORD_LIST_TOO_LARGE
         return ErrorCode.NONE
 
@@ -329,8 +329,8 @@ class QuorumDriver:
             return
         self.steps += 1  # inlined `_run_step`: saves a call per turn
         self._is_settling = True
-        while pending := self.core.take_effects() or self._lead_if_caught_up(now):
-            for effect in pending:
+        while core_effects := self.core.take_effects() or self._lead_if_caught_up(now):
+            for effect in core_effects:
                 self._carry_out[type(effect)](effect, now)
         self._is_settling = False
         self.steps -= 1
@@ -375,7 +375,7 @@ class QuorumDriver:
 
     def _refuse_cluster(self, effect: raft.WrongCluster, _: Now) -> None:
         what = f"node {effect.peer} of another cluster contacts this node as one of its controllers"
-        why = "refused; check the controller addresses in its configuration"
+        why = "refused; check the controller addresses in the configuration of that node"
         self._emit(effects.LogLine(f"{what}: {why}"))
 
     def _stop(self, effect: raft.Stop, _: Now) -> None:
@@ -386,7 +386,7 @@ class QuorumDriver:
 
     def _leader_changed(self, effect: raft.LeaderChanged, now: Now) -> None:
         if effect.leader_id >= 0:
-            self.latency.know_leader(now.monotonic_ms, leads=effect.leader_id == self.core.me.id)
+            self.latency.leader_known(now.monotonic_ms, leads=effect.leader_id == self.core.me.id)
         elif self.core.election.voted == self.core.me:
             self.latency.campaign(now.monotonic_ms)
         self._machine.leader_changed(effect.leader_id, effect.epoch)
@@ -445,15 +445,18 @@ class QuorumDriver:
                 self._add_endpoints(body.leader_id, endpoints[1], response)
             self._emit(effects.Reply(slot, response))
 
-    def _add_endpoints(self, leader: int, node: Any, response: Any) -> None:
+    def _add_endpoints(self, leader: int, endpoint_type: Any, response: Any) -> None:
         """Add the leader's endpoint to a response."""
         is_own = leader == self.core.me.id
         own = endpoint_of(self._advertised_endpoints, self.listener) if is_own else None
         address = self.address_of(leader) if own is None else (own.host, own.port)
         if address is not None:
-            response.node_endpoints = [node(node_id=leader, host=address[0], port=address[1])]
+            response.node_endpoints = [
+                endpoint_type(node_id=leader, host=address[0], port=address[1])
+            ]
 
     def _release(self, now: Now) -> None:
+        """Send the messages that depended on what has just become durable."""
         held, self._waiting_for_disk = self._waiting_for_disk, []
         for effect in held:
             self._carry_out[type(effect)](effect, now)
@@ -549,7 +552,7 @@ class QuorumDriver:
             self._notify(waiting.popleft()[1], ErrorCode.NONE, now)
 
     def _notify(self, callbacks: Sequence[OnDone], code: int, now: Now) -> None:
-        """Call back with an outcome; exceptions of the callback do not affect it."""
+        """Call back with an outcome; an exception of a callback does not change the outcome."""
         steps = self.steps
         for on_done in callbacks:
             try:
@@ -560,7 +563,10 @@ class QuorumDriver:
                 self._emit(effects.LogLine(str(InternalError("notifying of a change", error))))
 
     def _lead_if_caught_up(self, now: Now) -> list[Any]:
-        """Become active after replaying up to the start of this node's epoch (I14)."""
+        """Notify the state machine that it leads: it has applied the epoch's first record (I14).
+
+        Returns the effects of the core that follow from that.
+        """
         role = self.core.role
         if (
             isinstance(role, Leader)
@@ -578,7 +584,7 @@ class QuorumDriver:
             self._machine.reload(records, report.id.offset - 1)
         except Exception as error:
             raise unreplayable_snapshot(report.id, error) from error
-        self.snapshotter.found(len(records), report.id)
+        self.snapshotter.loaded(len(records), report.id)
         self._call_applied_listeners(now)
         voters = snapshot_voters(report.data) or self.core.log.voter_set
         self.core.handle(raft.SnapshotInstalled(report.id, voters), now)

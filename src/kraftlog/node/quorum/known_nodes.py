@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 #: The epoch and boot timestamp of an endpoint that its node has not reported.
 NOT_REPORTED = -1
-#: A boot timestamp further in the future is ignored, because the node itself could then send no
-#: newer one that is accepted. Clocks differ by less.
+#: A report whose boot timestamp is further in the future is ignored as false: clocks differ by
+#: less. If it was accepted, the reports of the node itself would seem older.
 MAX_AHEAD_MS = 24 * 3600 * 1000
 #: The longest host name, as in DNS.
 LONGEST_HOST = 255
-#: The most nodes that are remembered while no voters are known.
+#: The maximum number of nodes that are remembered while no voters are known.
 MAX_UNCONFIRMED = 100
 
 
@@ -43,7 +43,7 @@ class NodeReport(Value):
 
     @property
     def is_self_reported(self) -> bool:
-        """Whether it comes from the node itself, not from a record or the configuration."""
+        """Whether the report comes from the node itself, not from a record or the configuration."""
         return self.boot_timestamp_ms > NOT_REPORTED
 
     def is_valid(self, wall_ms: int) -> bool:
@@ -58,7 +58,7 @@ class NodeReport(Value):
 class KnownNodes:
     """The newest report of each other member of the quorum; other nodes are not remembered.
 
-    `members`: the ids of the voters, target voters and expected voters.
+    `members` returns the ids of the voters and target voters: see `QuorumDriver.member_ids`.
     """
 
     def __init__(self, me: int, members: Callable[[], Collection[int]]) -> None:
@@ -81,19 +81,19 @@ class KnownNodes:
         node_id = report.node_id
         if node_id == self._me or not report.is_valid(wall_ms) or not self._may_remember(node_id):
             return False
-        known = self._reports.get(node_id)
-        if known is not None and known.recency >= report.recency:
+        before = self._reports.get(node_id)
+        if before is not None and before.recency >= report.recency:
             return False
         self._reports[node_id] = report
-        return known is None or known.address != report.address
+        return before is None or before.address != report.address
 
     def _may_remember(self, node_id: int) -> bool:
         """While no voters are known, the nodes that a bootstrap server names may be voters."""
         members = self._members()
         if members:
             return node_id in members
-        is_room = node_id in self._reports or len(self._reports) < MAX_UNCONFIRMED
-        return node_id >= 0 and is_room
+        has_room = node_id in self._reports or len(self._reports) < MAX_UNCONFIRMED
+        return node_id >= 0 and has_room
 
     def keep_members(self) -> None:
         """Forget the nodes that are no longer members."""

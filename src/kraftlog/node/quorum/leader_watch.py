@@ -1,7 +1,7 @@
 """`LeaderWatch`: logs why a node knows no leader of the quorum, and when it has found one again.
 
 A quorum without a majority elects nobody and serves nothing. The operator learns which voters are
-needed, which of them respond, and what each of the others does instead.
+needed, which of them respond, and why the others do not.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ REPEAT_MS = 60_000
 
 
 class Contacts:
-    """The outcome of the last request to each peer: "" is a response, else why there was none."""
+    """The outcome of the last request to each peer: "" for a response, else why there was none."""
 
     def __init__(self) -> None:
         self._outcomes: dict[int, tuple[str, Address | None]] = {}
@@ -33,8 +33,8 @@ class Contacts:
     def answered(self, peer: int) -> None:
         self._outcomes[peer] = "", None
 
-    def failed(self, peer: int, where: Address | None, why: str) -> None:
-        self._outcomes[peer] = why or "no response", where
+    def failed(self, peer: int, address: Address | None, why: str) -> None:
+        self._outcomes[peer] = why or "no response", address
 
     def outcome(self, peer: int) -> tuple[str, Address | None] | None:
         return self._outcomes.get(peer)
@@ -61,21 +61,21 @@ class LeaderWatch:
     def poll(self, now: Now) -> None:
         core, time_ms = self._quorum.core, now.monotonic_ms
         if core.role.has_live_leader(core):
-            self._found(time_ms)
+            self._leader_found(time_ms)
         elif self._missing_since_ms is None:
             self._missing_since_ms, self._due_ms = time_ms, time_ms + LOG_AFTER_MS
             self._quorum.contacts.forget()
         elif time_ms >= self._due_ms:
             self._due_ms = time_ms + REPEAT_MS
-            if core.log.voter_set.ids:  # else `Discovery` logs whom it asks for them
+            if core.log.voter_set.ids:  # else `Discovery` logs the servers that it asks
                 self._has_logged = True
-                self._log_line(self._paragraph((time_ms - self._missing_since_ms) // 1000))
+                self._log_line(self._no_leader_line((time_ms - self._missing_since_ms) // 1000))
 
     def postpone(self, now: Now) -> None:
         """`poll` has raised: describe the voters again later."""
         self._due_ms = now.monotonic_ms + REPEAT_MS
 
-    def _found(self, time_ms: int) -> None:
+    def _leader_found(self, time_ms: int) -> None:
         if self._has_logged and self._missing_since_ms is not None:
             self._has_logged = False
             seconds = (time_ms - self._missing_since_ms) // 1000
@@ -85,7 +85,7 @@ class LeaderWatch:
             )
         self._missing_since_ms = None
 
-    def _paragraph(self, seconds: int) -> str:
+    def _no_leader_line(self, seconds: int) -> str:
         core = self._quorum.core
         voters = core.log.voter_set
         states = [self._state(voter_id) for voter_id in voters.ids]
@@ -105,11 +105,11 @@ class LeaderWatch:
                 return True, f"voter {voter_id} is this node"
             return False, f"voter {voter_id} has the id of this node and another directory"
         outcome = quorum.contacts.outcome(voter_id)
-        where = quorum.addresses.of(voter_id) if outcome is None else outcome[1]
-        where = where or quorum.addresses.of(voter_id)
+        address = quorum.addresses.of(voter_id) if outcome is None else outcome[1]
+        address = address or quorum.addresses.of(voter_id)
         name = f"voter {voter_id}"
-        if where is not None:
-            name += f" at {bracketed(printable(where[0]))}:{where[1]}"
+        if address is not None:
+            name += f" at {bracketed(printable(address[0]))}:{address[1]}"
         if outcome is None:
             return False, f"{name}: not tried yet"
         if outcome[0]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     #: Called with an error code; NONE: the node's state may be read now.
     OnReadable = Callable[[int], None]
 
-#: The connection of these requests: the leader answers them late, which must delay no others.
+#: The channel of these requests: the leader answers them late, which must not delay others.
 READ_CHANNEL = "reads"
 #: Every response is decoded as the response to this request.
 _REQUEST = raft.ReadOffset(None)

@@ -34,5 +34,5 @@ class MetadataFetches:
 
     def _applied(self, _: int, now: Now) -> None:
         end = self._quorum.core.log.high_watermark
-        for fetch in [each for each in self._waiting if each.offset != end]:
+        for fetch in [it for it in self._waiting if it.offset != end]:
             fetch.expire(now)

@@ -52,7 +52,7 @@ class Proposal:
     def make_in_steps(
         cls, records: Iterable[Message], timestamp_ms: int
     ) -> Generator[int, None, Proposal]:
-        """Encode records and read them back, in steps; UnwritableError if one does not fit."""
+        """Encode records and read them back, in steps; raises UnwritableError."""
         proposal = cls()
         alike = _AlikeChanges()
         for record in records:
@@ -85,22 +85,23 @@ class _AlikeChanges:
     """
 
     def __init__(self) -> None:
-        self._known: dict[tuple[Any, ...], tuple[bytes, bytes, dict[str, Any]]] = {}
+        #: By the fields other than the partition: the bytes before and after it, and the fields.
+        self._encoded: dict[tuple[Any, ...], tuple[bytes, bytes, dict[str, Any]]] = {}
 
     def read_back(self, record: PartitionChangeRecord) -> tuple[bytes, Message]:
         index, topic_id = record.partition_id, record.topic_id
         kind = _other_values(record)
         try:
-            known = self._known.get(kind)
-        except TypeError:  # a list
+            encoded = self._encoded.get(kind)
+        except TypeError:  # a field is a list, which cannot be in a key
             return metadata_read_back(record, record_version(record))
-        if known is None or not 0 <= index <= MAX_INDEX or len(topic_id) != UUID_SIZE:
+        if encoded is None or not 0 <= index <= MAX_INDEX or len(topic_id) != UUID_SIZE:
             value, read = metadata_read_back(record, record_version(record))
-            head, partition, rest = value.partition(_PARTITION.pack(index, topic_id))
-            if partition:
+            head, separator, tail = value.partition(_PARTITION.pack(index, topic_id))
+            if separator:
                 fields = {name: getattr(read, name) for name in _OTHER_FIELDS}
-                self._known[kind] = head, rest, fields
+                self._encoded[kind] = head, tail, fields
             return value, read
-        head, rest, fields = known
-        value = head + _PARTITION.pack(index, topic_id) + rest
+        head, tail, fields = encoded
+        value = head + _PARTITION.pack(index, topic_id) + tail
         return value, PartitionChangeRecord(partition_id=index, topic_id=topic_id, **fields)

@@ -27,7 +27,7 @@ _REFUSALS: dict[int, Any] = {
 
 _USUAL_NAMES = "topic_name", "partition_index", "partition_index"
 #: By API: the fields for the topic, the partition in requests and the partition in responses.
-_NAMES = {
+_FIELD_NAMES = {
     ApiKey.VOTE: _USUAL_NAMES,
     ApiKey.BEGIN_QUORUM_EPOCH: _USUAL_NAMES,
     ApiKey.END_QUORUM_EPOCH: _USUAL_NAMES,
@@ -38,11 +38,11 @@ _NAMES = {
 
 def refusal_of_other_partition(api_key: int, request: Any) -> Any:
     """The error response, or None if the request is for the metadata partition."""
-    topic_name, request_field, response_field = _NAMES[api_key]
-    asked_partition = only_partition(request.topics)
+    topic_name, request_field, response_field = _FIELD_NAMES[api_key]
+    requested_partition = only_partition(request.topics)
     topic, partition = (
         getattr(request.topics[0], topic_name),
-        getattr(asked_partition, request_field),
+        getattr(requested_partition, request_field),
     )
     if (topic, partition) == (METADATA_TOPIC, 0):
         return None

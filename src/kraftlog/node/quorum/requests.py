@@ -1,7 +1,6 @@
 """Requests between replicas of the metadata quorum: raft messages to Kafka's requests and back.
 
-Kafka's requests have topics and partitions; the quorum has one of each. An error response without
-leader and epoch (for the whole request) counts as one of the request's epoch.
+Kafka's requests have topics and partitions; the quorum has one of each.
 """
 
 from __future__ import annotations
@@ -198,16 +197,18 @@ def _begin_message(request: begins.BeginQuorumEpochRequest) -> raft.Begin:
 
 def _end_message(request: ends.EndQuorumEpochRequest) -> raft.End:
     partition = only_partition(request.topics)
-    named = [
+    successors = [
         ReplicaKey(candidate.candidate_id, candidate.candidate_directory_id)
         for candidate in partition.preferred_candidates
     ]
-    named = named or [ReplicaKey(replica_id) for replica_id in partition.preferred_successors]
+    successors = successors or [
+        ReplicaKey(replica_id) for replica_id in partition.preferred_successors
+    ]
     return raft.End(
         cluster_id=request.cluster_id,
         leader_id=partition.leader_id,
         epoch=partition.leader_epoch,
-        successors=tuple(named),
+        successors=tuple(successors),
     )
 
 
@@ -229,12 +230,12 @@ def _fetch_message(request: fetches.FetchRequest) -> raft.Fetch:
 
 def _snapshot_fetch_message(request: snapshots.FetchSnapshotRequest) -> raft.SnapshotFetch:
     partition = only_partition(request.topics)
-    wanted = partition.snapshot_id
+    snapshot_id = partition.snapshot_id
     return raft.SnapshotFetch(
         cluster_id=request.cluster_id,
         replica=ReplicaKey(request.replica_id, partition.replica_directory_id),
         epoch=partition.current_leader_epoch,
-        id=OffsetAndEpoch(wanted.end_offset, wanted.epoch),
+        id=OffsetAndEpoch(snapshot_id.end_offset, snapshot_id.epoch),
         position=partition.position,
         max_bytes=request.max_bytes,
     )

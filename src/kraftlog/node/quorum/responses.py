@@ -1,7 +1,7 @@
 """Responses between replicas of the metadata quorum: raft messages to Kafka's responses and back.
 
-The host adds the bytes of records and snapshots when it encodes a response; a received one gives
-summaries of its batches.
+The host adds the bytes of records and snapshots when it encodes a response. A received error
+response without leader and epoch counts as one of the request's epoch.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kraftlog.types import Buffer
     from kraftlog.wire.schema import Message
 
+#: Instead of a leader id, an epoch or an offset.
 NONE = -1
 
 
@@ -34,7 +35,7 @@ def response_to_wire(body: Any, data: Buffer = b"") -> Message:
 
 
 def response_from_wire(response: Any, request: Any) -> Any:
-    """The raft message of a response to `request`; `batches.summaries` reads fetched records."""
+    """The raft message of a response to `request`, without fetched batches: see `summaries`."""
     return _FROM_WIRE[type(request)](response, request)
 
 
@@ -156,9 +157,12 @@ _TO_WIRE: dict[type, Callable[[Any, Buffer], Message]] = {
 def _vote_result(response: votes.VoteResponse, request: raft.Vote) -> raft.VoteResult:
     if response.error_code:
         return raft.VoteResult(response.error_code, NONE, request.epoch, granted=False)
-    found = only_partition(response.topics)
+    partition = only_partition(response.topics)
     return raft.VoteResult(
-        found.error_code, found.leader_id, found.leader_epoch, granted=found.vote_granted
+        partition.error_code,
+        partition.leader_id,
+        partition.leader_epoch,
+        granted=partition.vote_granted,
     )
 
 
@@ -167,15 +171,15 @@ def _begin_result(
 ) -> raft.BeginResult:
     if response.error_code:
         return raft.BeginResult(response.error_code, NONE, request.epoch)
-    found = only_partition(response.topics)
-    return raft.BeginResult(found.error_code, found.leader_id, found.leader_epoch)
+    partition = only_partition(response.topics)
+    return raft.BeginResult(partition.error_code, partition.leader_id, partition.leader_epoch)
 
 
 def _end_result(response: ends.EndQuorumEpochResponse, request: raft.End) -> raft.EndResult:
     if response.error_code:
         return raft.EndResult(response.error_code, NONE, request.epoch)
-    found = only_partition(response.topics)
-    return raft.EndResult(found.error_code, found.leader_id, found.leader_epoch)
+    partition = only_partition(response.topics)
+    return raft.EndResult(partition.error_code, partition.leader_id, partition.leader_epoch)
 
 
 def _fetch_result(response: fetches.FetchResponse, request: raft.Fetch) -> raft.FetchResult:
@@ -184,13 +188,17 @@ def _fetch_result(response: fetches.FetchResponse, request: raft.Fetch) -> raft.
         if response.responses:
             leader_id = only_partition(response.responses).current_leader.leader_id
         return raft.FetchResult(response.error_code, leader_id, request.epoch, NONE)
-    found = only_partition(response.responses)
-    leader, diverging, snapshot = found.current_leader, found.diverging_epoch, found.snapshot_id
+    partition = only_partition(response.responses)
+    leader, diverging, snapshot = (
+        partition.current_leader,
+        partition.diverging_epoch,
+        partition.snapshot_id,
+    )
     return raft.FetchResult(
-        error=found.error_code,
+        error=partition.error_code,
         leader_id=leader.leader_id,
         epoch=leader.leader_epoch if leader.leader_epoch >= 0 else request.epoch,
-        high_watermark=found.high_watermark,
+        high_watermark=partition.high_watermark,
         diverging=_offset_and_epoch(diverging.end_offset, diverging.epoch),
         snapshot=_offset_and_epoch(snapshot.end_offset, snapshot.epoch),
         offset=request.offset,
@@ -208,26 +216,26 @@ def _snapshot_chunk(
         return raft.SnapshotChunk(
             response.error_code, NONE, request.epoch, request.id, request.position
         )
-    found = only_partition(response.topics)
-    leader = found.current_leader
+    partition = only_partition(response.topics)
+    leader = partition.current_leader
     return raft.SnapshotChunk(
-        error=found.error_code,
+        error=partition.error_code,
         leader_id=leader.leader_id if leader.leader_epoch else NONE,
         epoch=leader.leader_epoch or request.epoch,
-        id=OffsetAndEpoch(found.snapshot_id.end_offset, found.snapshot_id.epoch),
-        position=found.position,
-        size=found.size,
-        length=len(found.unaligned_records),
-        data=bytes(found.unaligned_records),
+        id=OffsetAndEpoch(partition.snapshot_id.end_offset, partition.snapshot_id.epoch),
+        position=partition.position,
+        size=partition.size,
+        length=len(partition.unaligned_records),
+        data=bytes(partition.unaligned_records),
     )
 
 
 def _read_result(response: reads.ReadOffsetResponse, _: raft.ReadOffset) -> raft.ReadOffsetResult:
     if response.error_code:
         return raft.ReadOffsetResult(response.error_code, NONE, NONE, NONE)
-    found = only_partition(response.topics)
+    partition = only_partition(response.topics)
     return raft.ReadOffsetResult(
-        found.error_code, found.leader_id, found.leader_epoch, found.offset
+        partition.error_code, partition.leader_id, partition.leader_epoch, partition.offset
     )
 
 

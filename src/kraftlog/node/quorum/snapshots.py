@@ -12,7 +12,7 @@ from kraftlog.logstate.quorum_records import snapshot_beginning, snapshot_end
 from kraftlog.metadata.versions import record_version
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.records.control import decode_control_key
-from kraftlog.records.header import CONTROL_BIT, LENGTH_OVERHEAD, BatchHeader
+from kraftlog.records.header import BatchHeader
 from kraftlog.records.reader import check_crc, read_records
 from kraftlog.records.walk import walk
 from kraftlog.types import ControlType
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kraftlog.types import Buffer
     from kraftlog.wire.schema import Message
 
-#: Records per batch: one is built without a pause, while requests wait.
+#: Records per batch: requests wait while a batch is built.
 RECORDS_IN_BATCH = 500
 
 
@@ -36,10 +36,10 @@ def snapshot_pieces(
     """The bytes, one batch at a time. `written_ms`: timestamp of the last contained record."""
     beginning, offset = snapshot_beginning(voters, epoch, written_ms, contained_ms=written_ms)
     yield beginning
-    left = iter(records)
-    while some := list(islice(left, RECORDS_IN_BATCH)):
+    remaining = iter(records)
+    while chunk := list(islice(remaining, RECORDS_IN_BATCH)):
         builder = BatchBuilder(base_offset=offset, leader_epoch=epoch)
-        for record in some:
+        for record in chunk:
             builder.append(written_ms, None, encode_metadata(record, record_version(record)))
         offset = builder.next_offset
         yield builder.build()
@@ -55,16 +55,17 @@ def check_snapshot(data: Buffer) -> None:
     view = memoryview(data)
     end, last = 0, -1
     for position, fields in walk(view):
-        batch = view[position : position + LENGTH_OVERHEAD + fields[1]]
-        check_crc(batch, BatchHeader(*fields))
-        if fields[0] != end:
+        header = BatchHeader(*fields)
+        batch = view[position : position + header.size]
+        check_crc(batch, header)
+        if header.base_offset != end:
             raise CorruptBatchError(f"no batch at offset {end}", position=position)
         if last == ControlType.SNAPSHOT_FOOTER:
             raise CorruptBatchError("a batch after the footer", position=position)
-        first, last = _control_types(batch) if fields[5] & CONTROL_BIT else (-1, -1)
+        first, last = _control_types(batch) if header.is_control else (-1, -1)
         if (first == ControlType.SNAPSHOT_HEADER) != (not end):
             raise CorruptBatchError("no header at the start, or a second one", position=position)
-        end = fields[0] + fields[6] + 1
+        end = header.next_offset
     if last != ControlType.SNAPSHOT_FOOTER:
         raise CorruptBatchError("no footer at the end", position=len(view))
 

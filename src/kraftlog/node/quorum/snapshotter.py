@@ -27,9 +27,9 @@ BYTES_KEY = "metadata.log.max.record.bytes.between.snapshots"
 class SnapshotPolicy(Value):
     """Limits since the latest snapshot: applied bytes, time, and applied records.
 
-    `after_records` is at least the number of records in the latest snapshot: so a large state is
-    not written too often, and a start takes at most about twice as long as reading the snapshot.
-    None if the operator has set the limit in bytes: then only that counts, as in Kafka.
+    If the latest snapshot has more than `after_records` records, their number is the limit: so a
+    large state is not written too often, and a start takes at most about twice as long as reading
+    the snapshot. None if the operator has set the limit in bytes: then that counts, as in Kafka.
     """
 
     after_bytes: int
@@ -64,9 +64,9 @@ class Snapshotter:
         self._records = self._bytes = 0
         self._is_being_written = False
 
-    def found(self, records: int, newest: OffsetAndEpoch | None) -> None:
-        """The state has been loaded from a local snapshot or one of the leader."""
-        self._latest_records, self._latest = records, newest
+    def loaded(self, records: int, snapshot: OffsetAndEpoch | None) -> None:
+        """The state has been loaded from a local snapshot or from one of the leader."""
+        self._latest_records, self._latest = records, snapshot
         self._records = self._bytes = 0
 
     def applied(self, records: int, size_bytes: int) -> None:
@@ -78,16 +78,16 @@ class Snapshotter:
         """Whether a limit of the policy is reached."""
         if self._is_being_written or not self._records:
             return False
-        most = snapshot_policy.after_records
-        waited = now.monotonic_ms - self._taken_ms
+        max_records = snapshot_policy.after_records
+        elapsed_ms = now.monotonic_ms - self._taken_ms
         return (
             self._bytes >= snapshot_policy.after_bytes
-            or (most is not None and self._records >= max(most, self._latest_records))
-            or 0 < snapshot_policy.after_ms <= waited
+            or (max_records is not None and self._records >= max(max_records, self._latest_records))
+            or 0 < snapshot_policy.after_ms <= elapsed_ms
         )
 
     def take(self, records: Iterable[Message], offset: int, now: Now) -> None:
-        """Take a snapshot of the state before `offset`, which is `records`."""
+        """Take a snapshot of the state before `offset`; `records` are that state."""
         log = self._core.log
         epoch = log.epochs.epoch_at(offset - 1)
         self._is_being_written = True
@@ -98,6 +98,7 @@ class Snapshotter:
         self._emit(StoreSnapshot(OffsetAndEpoch(offset, epoch), pieces))
 
     def _counted(self, records: Iterable[Message]) -> Iterator[Message]:
+        """Count the records of the snapshot while they are written."""
         for record in records:
             self._latest_records += 1
             yield record

@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from kraftlog.types import Buffer
     from kraftlog.wire.schema import Message
 
-    #: Batches as bytes, and their records if known.
+    #: A batch as bytes, and its decoded records if this node has proposed them.
     Piece = tuple[Buffer, list[Message] | None]
 
 
 class Tail:
-    """The end of the log, in order. The records of this node's own proposals are known."""
+    """The end of the log, in order. Batches that this node has proposed have their records, too."""
 
     def __init__(self) -> None:
         #: Base offset, last offset, bytes, records or None.
@@ -41,12 +41,12 @@ class Tail:
     def clear(self) -> None:
         self._batches.clear()
 
-    def take(self, applied: int, committed: int, most: int) -> tuple[list[Piece], int]:
-        """Take the next committed batches, and their end offset."""
+    def take(self, applied: int, committed: int, max_pieces: int) -> tuple[list[Piece], int]:
+        """Take up to `max_pieces` committed batches; returns them and their end offset."""
         pieces: list[Piece] = []
         end = applied
         batches = self._batches
-        while len(pieces) < most and batches and batches[0][1] < committed:
+        while len(pieces) < max_pieces and batches and batches[0][1] < committed:
             base, last, data, records = batches.popleft()
             if last >= end:
                 assert base == end, f"records from {end} to {base} are missing"

@@ -1,9 +1,9 @@
 """Notices two processes with one node id.
 
-With one directory id as well, one directory is a copy of the other (`TwinProcesses`), and the
-newer process is refused; with directories of their own, a line is logged (`SharedIds`).
+If both have the same directory id as well, one directory is a copy of the other, and the newer
+process is refused (`TwinProcesses`). If their directory ids differ, a line is logged (`SharedIds`).
 
-Both copies would vote, fetch and update their voter record as the same replica. The evidence:
+Copies would vote, fetch and update their voter record as the same replica. The evidence for them:
 fetches of a replica alternate between two connections, each sent before the last has a response.
 A single process that looks for the leader may have two connections, but it continues on one of
 them, and several fetches in a row on one connection remove the evidence.
@@ -28,10 +28,10 @@ MAX_REPLICAS = 1000
 
 
 class _Fetches(Value):
-    """The last fetch of a replica, the connection it used before, and the evidence for two."""
+    """The last fetch of a replica, its last two connections, and the evidence for two processes."""
 
     last: PendingResponse
-    #: The connection that came first, and the one that came later.
+    #: The connection that was used first, and the one that was first used later.
     older: object
     newer: object
     alternations: int = 0
@@ -47,37 +47,37 @@ class TwinProcesses:
     def refuses(self, replica: ReplicaKey, slot: PendingResponse) -> bool:
         """Whether a fetch comes from the newer one of two processes."""
         connection = slot.connection
-        seen = self._by_replica.get(replica)
-        if seen is None:
+        fetches = self._by_replica.get(replica)
+        if fetches is None:
             if len(self._by_replica) >= MAX_REPLICAS:
                 del self._by_replica[next(iter(self._by_replica))]
             self._by_replica[replica] = _Fetches(slot, connection, connection)
             return False
-        former, seen.last = seen.last, slot
-        if connection is not seen.older and connection is not seen.newer:
-            seen.older, seen.newer, seen.alternations = former.connection, connection, 0
-            seen.in_a_row = 1
-        elif seen.alternations < ALTERNATIONS:
-            _count(seen, former, connection)
-        return seen.alternations >= ALTERNATIONS and connection is seen.newer
+        former, fetches.last = fetches.last, slot
+        if connection is not fetches.older and connection is not fetches.newer:
+            fetches.older, fetches.newer, fetches.alternations = former.connection, connection, 0
+            fetches.in_a_row = 1
+        elif fetches.alternations < ALTERNATIONS:
+            _count_alternation(fetches, former, connection)
+        return fetches.alternations >= ALTERNATIONS and connection is fetches.newer
 
 
-def _count(seen: _Fetches, former: PendingResponse, connection: object) -> None:
+def _count_alternation(fetches: _Fetches, former: PendingResponse, connection: object) -> None:
     if connection is not former.connection:
-        seen.in_a_row = 1
-        seen.alternations += former.pieces is None
+        fetches.in_a_row = 1
+        fetches.alternations += former.pieces is None
     else:
-        seen.in_a_row += 1
-        if seen.in_a_row >= IN_A_ROW:
-            seen.alternations = 0
+        fetches.in_a_row += 1
+        if fetches.in_a_row >= IN_A_ROW:
+            fetches.alternations = 0
 
 
-#: Returns to the former directory that no single process makes: it moves to new ones only.
+#: Returns to an earlier directory id that no single process makes: it moves to new ones only.
 RETURNS = 2
 
 
 class _Fetcher(Value):
-    """The last fetch with a node id, the one with the former directory id, and the evidence."""
+    """The last fetch with a node id; `other`: the last one with the directory id before."""
 
     replica: ReplicaKey
     host: str
@@ -101,27 +101,27 @@ class SharedIds:
         """Note a fetch; return the line for the operator once, if two processes have this id."""
         if replica.id < 0:
             return None
-        seen = self._by_id.get(replica.id)
-        if seen is None:
+        fetcher = self._by_id.get(replica.id)
+        if fetcher is None:
             if len(self._by_id) < MAX_REPLICAS:
                 self._by_id[replica.id] = _Fetcher(replica, host)
             return None
-        if replica.directory_id == seen.replica.directory_id:
+        if replica.directory_id == fetcher.replica.directory_id:
             return None
-        is_return = seen.other is not None and seen.other[0] == replica
-        seen.returns = seen.returns + 1 if is_return or replica.id == self._my_id else 0
-        seen.other = seen.replica, seen.host
-        seen.replica, seen.host = replica, host
-        if seen.is_logged or seen.returns < RETURNS:
+        is_return = fetcher.other is not None and fetcher.other[0] == replica
+        fetcher.returns = fetcher.returns + 1 if is_return or replica.id == self._my_id else 0
+        fetcher.other = fetcher.replica, fetcher.host
+        fetcher.replica, fetcher.host = replica, host
+        if fetcher.is_logged or fetcher.returns < RETURNS:
             return None
-        seen.is_logged = True
-        return _shared_line(seen)
+        fetcher.is_logged = True
+        return _shared_line(fetcher)
 
 
-def _shared_line(seen: _Fetcher) -> str:
-    assert seen.other is not None, "there was a change"
-    both = [_process(*seen.other), _process(seen.replica, seen.host)]
-    number = seen.replica.id
+def _shared_line(fetcher: _Fetcher) -> str:
+    assert fetcher.other is not None, "there was a change"
+    both = [_process(*fetcher.other), _process(fetcher.replica, fetcher.host)]
+    number = fetcher.replica.id
     return (
         f"two nodes run with node.id={number}, {both[0]} and {both[1]}, and both fetch the "
         "metadata here. Stop the one that should not have this id, and give it a node.id of its "

@@ -31,6 +31,7 @@ RETRY_MS, LONGEST_RETRY_MS = 50, 1000
 #: Interval of repeating a successful request to the same leader: with kraft.version 0 a Kafka
 #: leader keeps the update only in memory.
 ACCEPTED_RETRY_MS = 60_000
+#: The version of all three requests.
 VERSION = 0
 #: How long the leader may wait for the new voter to catch up.
 JOIN_TIMEOUT_MS = 30_000
@@ -53,11 +54,11 @@ def current_record(voter: Voter, me: ReplicaKey, listeners: Sequence[Listener]) 
     if not listeners or not all(it.port for it in listeners):
         return voter
     hosts = {it.name: it.host for it in voter.endpoints}
-    result = [
+    endpoints = [
         Endpoint(it.name, hosts.get(it.name, "") if it.is_wildcard else it.host, it.port)
         for it in listeners
     ]
-    mine = Voter(me, tuple([it for it in result if it.host]))
+    mine = Voter(me, tuple([it for it in endpoints if it.host]))
     return mine if mine.endpoints else voter
 
 
@@ -80,7 +81,7 @@ REMOVED_LINE = (
 
 
 class VoterUpdater:
-    """`poll` sends the request that is due; none is while the voters record is current.
+    """`poll` sends the request that is due, if the voters record is not current.
 
     `join_endpoints`: the endpoints of this controller if it is to join the quorum by itself.
     """
@@ -97,15 +98,15 @@ class VoterUpdater:
         self._send = send
         self._listeners = listeners
         self._log_line = log_line
-        self._join_at = tuple(join_endpoints)
+        self._join_endpoints = tuple(join_endpoints)
         #: The last checked voter set, and the change that it needs, if any.
         self._checked: VoterSet | None = None
         self._wanted: VoterChange | None = None
         #: The last request.
         self._last_request: VoterChange | None = None
-        #: The voter with this node's id and another directory.
+        #: The voter with this node's id and another directory, once that is logged.
         self._replaced: ReplicaKey | None = None
-        #: Whether it would join, had it not been removed.
+        #: Whether this controller does not join only because it was removed.
         self._stays_removed = False
         self._in_flight = False
         self._due_ms = 0
@@ -144,7 +145,7 @@ class VoterUpdater:
             error = self._quorum.change_voters(core.update_voter, wanted.voter, self._on_done, now)
             if error:
                 self._on_done(error, now)
-        elif core.role.has_live_leader(core):  # so the local voter set is current
+        elif core.role.has_live_leader(core):  # only then the local voter set is current
             self._in_flight = True
             self._send(wanted.api_key, VERSION, self._request(wanted), self._on_response, now)
         else:
@@ -168,19 +169,19 @@ class VoterUpdater:
             self._stays_removed = False
             wanted = current_record(recorded, core.me, self._listeners)
             return None if wanted == recorded else VoterChange(ApiKey.UPDATE_RAFT_VOTER, wanted)
-        if self._join_at and voters.kraft_version and not self._was_removed():
+        if self._join_endpoints and voters.kraft_version and not self._was_removed():
             if recorded is not None:
                 return VoterChange(ApiKey.REMOVE_RAFT_VOTER, recorded)
-            return VoterChange(ApiKey.ADD_RAFT_VOTER, Voter(core.me, self._join_at))
+            return VoterChange(ApiKey.ADD_RAFT_VOTER, Voter(core.me, self._join_endpoints))
         if recorded is not None and recorded.key != self._replaced:
             self._replaced = recorded.key
             self._log_line(_replaced_voter_line(recorded.key, core.me))
         return None
 
     def _was_removed(self) -> bool:
-        """Whether this replica was removed from the voters; logs it the first time.
+        """Whether this replica was removed from the voters.
 
-        Unless its id votes with another directory: then that is logged, with what to do.
+        Logs that once, unless another directory votes with this node's id: `_change` logs that.
         """
         core = self._quorum.core
         was_removed = core.log.voters.has_removed(core.me)
@@ -232,7 +233,7 @@ class VoterUpdater:
         self._on_done(-1 if response is None else response.error_code, now)
 
     def _on_done(self, error: int, now: Now) -> None:
-        """Send it again later even after success: the record may not be in this log yet."""
+        """Send the request again later even after success: this log may not have the record yet."""
         self._in_flight = False
         self._back_off(now)  # until the rest of this method has run
         if self._needed_change() != self._last_request:

@@ -1,7 +1,7 @@
 """`WrongClusterStop`: ends a node whose leader is of another cluster, and names both ids (Q31).
 
-A leader refuses the fetch of another cluster's node without its own cluster id, so the node asks it
-for that before it stops.
+A leader that refuses the fetch of another cluster's node does not return its cluster id. So before
+the node stops, it requests that id with DescribeCluster.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kraftlog.node.quorum.driver import QuorumDriver
     from kraftlog.types import Now
 
-#: How long it waits for the other cluster's id.
+#: How long the node waits for the other cluster's id.
 TIMEOUT_MS = 2000
 #: The endpoint type of controllers in DescribeCluster.
 CONTROLLERS = 2
@@ -44,7 +44,7 @@ class WrongClusterStop:
         self._is_stopping = False
 
     def stop(self, leader: int, other_id: str | None) -> None:
-        """The leader has contacted this node with its cluster id, or has refused its fetch."""
+        """The leader has sent a request with its cluster id, or (None) has refused a fetch."""
         if self._is_stopping:
             return
         self._is_stopping = True
@@ -59,8 +59,8 @@ class WrongClusterStop:
             if self._quorum.core.is_confirmed:
                 self._log_recovery(leader, address)
                 return
-            found = None if response is None else response.cluster_id or None
-            self._stop(leader, address, found, other_id)
+            reported_id = None if response is None else response.cluster_id or None
+            self._stop(leader, address, reported_id, other_id)
 
         request = DescribeClusterRequest(
             include_cluster_authorized_operations=False, endpoint_type=CONTROLLERS
@@ -79,24 +79,29 @@ class WrongClusterStop:
         )
 
     def _stop(
-        self, leader: int, address: tuple[str, int] | None, found: str | None, other_id: str | None
+        self,
+        leader: int,
+        address: tuple[str, int] | None,
+        reported_id: str | None,
+        other_id: str | None,
     ) -> None:
-        """`found`: the cluster id at `address`, which this node has for the leader."""
+        """`reported_id`: the cluster id that the node at `address` has returned."""
         own_id = self._quorum.core.cluster_id
-        if found == own_id:  # another node responds there now
-            found = None
-        if other_id is None or found == other_id:
-            but = self._followed(leader, address, found)
+        if reported_id == own_id:  # another node responds there now
+            reported_id = None
+        if other_id is None or reported_id == other_id:
+            reason = self._followed(leader, address, reported_id)
         else:
-            but = self._contacted(leader, other_id)
+            reason = self._contacted(leader, other_id)
         self._emit(
             effects.Stop(
-                f"this node belongs to cluster {own_id} ({self._directory}/meta.properties), {but}"
+                f"this node belongs to cluster {own_id} ({self._directory}/meta.properties), "
+                f"{reason}"
             )
         )
 
     def _followed(self, leader: int, address: tuple[str, int] | None, other_id: str | None) -> str:
-        at = (
+        place = (
             ""
             if address is None
             else f" at {bracketed(effects.printable(address[0]))}:{address[1]}"
@@ -105,7 +110,7 @@ class WrongClusterStop:
             "another cluster" if other_id is None else f"cluster {effects.printable(other_id)}"
         )
         return (
-            f"but the leader {leader}{at} belongs to {cluster}. Either this address is wrong: "
+            f"but the leader {leader}{place} belongs to {cluster}. Either this address is wrong: "
             f"correct {self._key}. Or {self._directory} is a directory of another cluster: set "
             f"log.dirs to this node's own, or format an empty one with the id of {cluster}"
         )
