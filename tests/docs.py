@@ -119,7 +119,7 @@ def metrics_table(_: dict[str, str]) -> str:
         ("controllers", controller_metrics.FAMILIES),
         ("brokers", broker_metrics.FAMILIES),
     ):
-        lines += [f"| `{it.name}` | {it.kind} | {nodes} | {it.what} |" for it in families]
+        lines += [f"| `{it.name}` | {it.kind} | {nodes} | {it.help} |" for it in families]
     return "\n".join(lines)
 
 

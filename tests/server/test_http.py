@@ -52,7 +52,7 @@ def test_q35_every_documented_metric_is_exposed_as_described(node: NodeProcess) 
         name = family.name.removesuffix("_total") if family.kind == "counter" else family.name
         exposed = page.families.pop(name)
         assert exposed.type == kinds.get(family.kind, family.kind)
-        assert exposed.documentation == family.what
+        assert exposed.documentation == family.help
         assert exposed.samples, family.name
     assert page.families == {}
 

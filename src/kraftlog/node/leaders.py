@@ -37,7 +37,7 @@ def add_leader_endpoint(
 ) -> None:
     """Add a leader's endpoint to a response once; `endpoint_type` is the struct for it.
 
-    Not if the leader is fenced, or lacks the listener that the client uses.
+    A leader that is fenced, or lacks the listener that the client uses, is left out.
     """
     if leader in [endpoint.node_id for endpoint in response.node_endpoints]:
         return

@@ -354,8 +354,8 @@ class Node:
     def has_left(self) -> bool:
         """Whether the shutdown is complete: nothing waits for a response any more."""
         lifecycle = self.broker_lifecycle
-        left = lifecycle is None or lifecycle.has_left or not lifecycle.wants_to_leave
-        return left and not self.quorum.is_resigning
+        broker_has_left = lifecycle is None or lifecycle.has_left or not lifecycle.wants_to_leave
+        return broker_has_left and not self.quorum.is_resigning
 
     def emit(self, effect: Any) -> None:
         if type(effect) is not Reply:  # a response changes no deadline

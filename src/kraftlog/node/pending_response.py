@@ -28,18 +28,18 @@ ITEM_COST, JOINED_AT_ONCE = 2, 1000
 _arrays: dict[type[Message], Sequence[tuple[str, bool]]] = {}
 
 
-def items_of(message: Any, most: int = FEW_ITEMS) -> int:
-    """The number of structs in a message, counted up to `most` + 1."""
+def items_of(message: Any, limit: int = FEW_ITEMS) -> int:
+    """The number of structs in a message, counted up to `limit` + 1."""
     count = 0
     for name, is_nested in _arrays_of(type(message)):
         structs = getattr(message, name) or ()
         count += len(structs)
-        if count > most:
-            return most + 1
+        if count > limit:
+            return limit + 1
         for item in structs if is_nested else ():
-            count += items_of(item, most)
-            if count > most:
-                return most + 1
+            count += items_of(item, limit)
+            if count > limit:
+                return limit + 1
     return count
 
 

@@ -112,11 +112,11 @@ class RequestLatency:
 
 def quantile(buckets: list[int], share: float) -> float:
     """The latency quantile for this share; NaN without requests."""
-    left = share * sum(buckets)
-    if not left:
+    remaining = share * sum(buckets)
+    if not remaining:
         return float("nan")
     for bucket, count in enumerate(buckets):
-        left -= count
-        if left <= 0:
+        remaining -= count
+        if remaining <= 0:
             return upper_bound(bucket)
     raise AssertionError("the share is larger than 1")

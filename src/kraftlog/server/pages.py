@@ -299,7 +299,7 @@ class Pages:
 
 def exposition(family: Family, source: Any, now: Now) -> Iterator[str]:
     """A family in Prometheus' text format, a line at a time."""
-    yield f"# HELP {family.name} {family.what}\n# TYPE {family.name} {family.kind}\n"
+    yield f"# HELP {family.name} {family.help}\n# TYPE {family.name} {family.kind}\n"
     for labels, value in family.measure(source, now):
         yield f"{family.name}{_labels(labels)} {_number(value)}\n"
 

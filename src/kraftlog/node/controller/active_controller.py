@@ -286,7 +286,7 @@ class ActiveController:
         self.steps -= 1
 
     def _raise_kraft_version(self, level: int, proposed: _Proposed, now: Now) -> None:
-        """Raise kraft.version; while a change of the voters is under way, it is retried."""
+        """Raise kraft.version; the request is retried while a change of the voters is under way."""
         on_outcome = partial(self._on_outcome, proposed)
         error = self._quorum.change_voters(
             self._quorum.core.raise_kraft_version, level, on_outcome, now

@@ -143,15 +143,15 @@ class FetchTemplate:
     ) -> bool:
         """Serve the request as `handlers.fetch` would, or return False."""
         partition = self.partition
-        at = pos + self._offset_at
+        offset_start = pos + self._offset_at
         if (
             end - pos != self._size
-            or not buffer.startswith(self._suffix, at + 8)
+            or not buffer.startswith(self._suffix, offset_start + 8)
             or (self._session is not None and not self._is_next(self._session, buffer, pos))
             or self._is_refused
         ):
             return False
-        (offset,) = _INT64.unpack_from(buffer, at)
+        (offset,) = _INT64.unpack_from(buffer, offset_start)
         if not partition.start <= offset < partition.high_watermark:
             return False
         node, request = self.node, self._request
@@ -182,10 +182,10 @@ class FetchTemplate:
 
     def _is_next(self, session: FetchSession, buffer: bytearray, pos: int) -> bool:
         """Whether this is the next request of a session with only this partition."""
-        at = pos + self._epoch_at
+        epoch_start = pos + self._epoch_at
         return (
-            _INT32.unpack_from(buffer, at)[0] == session.epoch
-            and buffer.startswith(self._middle, at + _INT32.size)
+            _INT32.unpack_from(buffer, epoch_start)[0] == session.epoch
+            and buffer.startswith(self._middle, epoch_start + _INT32.size)
             and self.node.fetch_sessions.has(session)
             and session.has_only(
                 self._topic.topic, self._topic.topic_id, self._partition_request.partition

@@ -95,15 +95,15 @@ class FollowerFetchTemplate:
     ) -> bool:
         """Serve the request as `handlers.fetch` would, or return False."""
         node, session = self.node, self._session
-        at = pos + self._epoch_at
+        epoch_start = pos + self._epoch_at
         if (
-            end - at <= _INT32.size + len(self._suffix)
-            or _INT32.unpack_from(buffer, at)[0] != session.epoch
+            end - epoch_start <= _INT32.size + len(self._suffix)
+            or _INT32.unpack_from(buffer, epoch_start)[0] != session.epoch
             or session.delayed is not None
             or not node.fetch_sessions.has(session)
         ):
             return False
-        positions = self._positions(buffer, view, at + _INT32.size, end)
+        positions = self._positions(buffer, view, epoch_start + _INT32.size, end)
         if positions is None or self._has_many(positions):
             return False
         node.counts.requests[self._count_key] += 1
@@ -121,27 +121,27 @@ class FollowerFetchTemplate:
         return True
 
     def _positions(
-        self, buffer: bytearray, view: memoryview, at: int, end: int
+        self, buffer: bytearray, view: memoryview, cursor: int, end: int
     ) -> list[Position] | None:
-        """The positions in `buffer[at:end]`; None if anything is unusual."""
+        """The positions in `buffer[cursor:end]`; None if anything is unusual."""
         session_topics, in_sync = self._session.topics, self.node.replica_manager.in_sync_replicas
         positions: list[Position] = []
         end -= len(self._suffix)
-        count = buffer[at]
-        at += 1
+        count = buffer[cursor]
+        cursor += 1
         if not 0 < count <= _MAX_ONE_BYTE:
             return None
         for _ in range(count - 1):
-            if at + _ID_SIZE >= end:
+            if cursor + _ID_SIZE >= end:
                 return None
-            topic = session_topics.get(bytes(view[at : at + _ID_SIZE]))
-            count = buffer[at + _ID_SIZE]
-            at += _ID_SIZE + 1
-            after = at + _POSITION.size * (count - 1)
+            topic = session_topics.get(bytes(view[cursor : cursor + _ID_SIZE]))
+            count = buffer[cursor + _ID_SIZE]
+            cursor += _ID_SIZE + 1
+            after = cursor + _POSITION.size * (count - 1)
             if topic is None or not 0 < count <= _MAX_ONE_BYTE or after >= end or buffer[after]:
                 return None
             for index, epoch, offset, last_epoch, start, max_bytes, tags in _POSITION.iter_unpack(
-                view[at:after]
+                view[cursor:after]
             ):
                 session_partition = topic.by_index.get(index)
                 partition = None if session_partition is None else session_partition.partition
@@ -157,8 +157,8 @@ class FollowerFetchTemplate:
                 ):
                     return None
                 positions.append((session_partition, offset, start, max_bytes))
-            at = after + 1
-        return positions if at == end and buffer.startswith(self._suffix, at) else None
+            cursor = after + 1
+        return positions if cursor == end and buffer.startswith(self._suffix, cursor) else None
 
     def _has_many(self, positions: list[Position]) -> bool:
         """Whether too many partitions will have changed to read them in one slice."""

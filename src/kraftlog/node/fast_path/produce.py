@@ -209,23 +209,23 @@ class ProduceTemplate:
             or partition.append_config is not self._append_config
         ):
             return False
-        at = pos + self._records_at
+        cursor = pos + self._records_at
         if self._is_flexible:
-            size = buffer[at]
-            at += 1
+            size = buffer[cursor]
+            cursor += 1
             if size > 0x7F:
                 try:
-                    size, at = rest_of_uvarint(buffer, at, size)
+                    size, cursor = rest_of_uvarint(buffer, cursor, size)
                 except Malformed:
                     return False
             size -= 1
         else:
-            (size,) = _INT32.unpack_from(buffer, at)
-            at += 4
-        records_end = at + size
+            (size,) = _INT32.unpack_from(buffer, cursor)
+            cursor += 4
+        records_end = cursor + size
         if records_end + len(suffix) != end or not buffer.startswith(suffix, records_end):
             return False
-        fields = _unpack_header(buffer, at)
+        fields = _unpack_header(buffer, cursor)
         base, length, _, magic, crc, attributes, delta, _, max_ms, producer_id, _, _, count = fields
         if (  # as in `records.validate`
             base
@@ -239,7 +239,9 @@ class ProduceTemplate:
                 and (
                     not 1 <= count <= MOST_RECORDS
                     or count * MIN_RECORD_SIZE > (size - HEADER_SIZE) * EXPANSION[attributes]
-                    or (attributes and not has_codec_magic(attributes, buffer, at + HEADER_SIZE))
+                    or (
+                        attributes and not has_codec_magic(attributes, buffer, cursor + HEADER_SIZE)
+                    )
                 )
             )
             or size > self._max_size
@@ -248,13 +250,13 @@ class ProduceTemplate:
                 and not -self._after_max_ms <= now.wall_ms - max_ms <= self._before_max_ms
             )
             or (self._acks == ACKS_ALL and partition.lacks_replicas)
-            or crc32c(view[at + CRC_START : records_end]) != crc
+            or crc32c(view[cursor + CRC_START : records_end]) != crc
         ):
             return False
         base = partition.end
         if producer_id < 0:
-            partition.add(view[at:records_end], delta, max_ms, self._replica_manager.turn)
-        elif not self._append_idempotent(fields, view[at:records_end]):
+            partition.add(view[cursor:records_end], delta, max_ms, self._replica_manager.turn)
+        elif not self._append_idempotent(fields, view[cursor:records_end]):
             return False
         self._requests[self._count_key] += 1
         partition.counts.produces += 1
@@ -374,10 +376,10 @@ def template_of(
     assert records is not None, "target_of_request has checked it"
     size = len(records)
     pieces = request_frame(_API, slot.version, 0, slot.client_id, request)
-    at = next(i for i, piece in enumerate(pieces) if piece is records)
+    index = next(i for i, piece in enumerate(pieces) if piece is records)
     length_size = len(uvarint(size + 1)) if slot.version >= _API.flexible else _INT32.size
-    prefix = b"".join(pieces[:at])[LENGTH_SIZE + 8 : -length_size]
-    suffix = b"".join(pieces[at + 1 :])
+    prefix = b"".join(pieces[:index])[LENGTH_SIZE + 8 : -length_size]
+    suffix = b"".join(pieces[index + 1 :])
     view = memoryview(buffer)
     if (
         pos + 8 + len(prefix) + length_size + size + len(suffix) != end

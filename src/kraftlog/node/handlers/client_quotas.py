@@ -44,16 +44,16 @@ def handle(node: ServingNode, slot: PendingResponse, request: Any, now: Now) -> 
 def _describe(
     image: Image, request: describe.DescribeClientQuotasRequest
 ) -> describe.DescribeClientQuotasResponse:
-    wanted: dict[str, Any] = {}
+    filters: dict[str, Any] = {}
     for component in request.components:
-        code, why = _component_error(component, wanted)
+        code, why = _component_error(component, filters)
         if code:
             return describe.DescribeClientQuotasResponse(
                 error_code=code, error_message=why, entries=None
             )
         is_any = component.match_type == SPECIFIED
-        wanted[component.entity_type] = ANY if is_any else component.match
-    if IP in wanted and len(wanted) > 1:
+        filters[component.entity_type] = ANY if is_any else component.match
+    if IP in filters and len(filters) > 1:
         why = (
             "Invalid entity filter component combination. IP filter component should not be used "
             "with user or clientId filter component."
@@ -67,7 +67,7 @@ def _describe(
             values=[describe.ValueData(key=k, value=v) for k, v in values.items()],
         )
         for entity, values in image.quotas.items()
-        if _matches(dict(entity), wanted, strict=request.strict)
+        if _matches(dict(entity), filters, strict=request.strict)
     ]
     return describe.DescribeClientQuotasResponse(
         error_code=ErrorCode.NONE, error_message="", entries=entries
@@ -94,12 +94,12 @@ def _component_error(component: describe.ComponentData, so_far: dict[str, Any]) 
     return (ErrorCode.INVALID_REQUEST if why else ErrorCode.NONE), why
 
 
-def _matches(entity: dict[str, str | None], wanted: dict[str, Any], *, strict: bool) -> bool:
+def _matches(entity: dict[str, str | None], filters: dict[str, Any], *, strict: bool) -> bool:
     """Whether an entity matches all components and, if strict, has no others."""
-    if strict and len(entity) != len(wanted):
+    if strict and len(entity) != len(filters):
         return False
     return all(
-        kind in entity and (name is ANY or entity[kind] == name) for kind, name in wanted.items()
+        kind in entity and (name is ANY or entity[kind] == name) for kind, name in filters.items()
     )
 
 

@@ -35,15 +35,15 @@ def handle(
     described: set[tuple[int, str, tuple[str, ...] | None]] = set()
     for resource in drained(request.resources):
         keys = resource.configuration_keys
-        wanted = (
+        key = (
             resource.resource_type,
             resource.resource_name,
             None if keys is None else tuple(keys),
         )
-        if wanted in described:
+        if key in described:
             yield 1  # a duplicate: the response would be much larger than the request
             continue
-        described.add(wanted)
+        described.add(key)
         result = _resource(node, resource, request)
         results.append(result)
         entries += 1 + len(result.configs)

@@ -40,12 +40,12 @@ def handle(
 ) -> None:
     cursor = request.cursor
     names = {topic.name for topic in request.topics} or set(node.image.topic_ids)
-    wanted = sorted(name for name in names if cursor is None or name >= cursor.topic_name)
+    remaining_names = sorted(name for name in names if cursor is None or name >= cursor.topic_name)
     limit = min(max(request.response_partition_limit, 1), MOST_PARTITIONS)
     listener = slot.connection.listener_name
     unreachable = node.image.brokers_without(listener)
     topics, next_cursor = [], None
-    for name in wanted:
+    for name in remaining_names:
         first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
         if limit <= 0:
             next_cursor = api.Cursor(topic_name=name, partition_index=first)

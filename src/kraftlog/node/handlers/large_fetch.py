@@ -90,11 +90,11 @@ class LargeFetch(DelayedFetch):
                 return
         # Other partitions of the session, which have changed since all were read.
         for changed in () if self.session is None else list(self.session.changed):
-            other = changed.partition
-            if other is None:
+            changed_partition = changed.partition
+            if changed_partition is None:
                 self._finish()
-            elif other not in self.last_reads:
-                self.try_complete(other)
+            elif changed_partition not in self.last_reads:
+                self.try_complete(changed_partition)
                 if not self.done:
                     yield READ_COST
             if self.done:
@@ -120,23 +120,23 @@ class LargeFetch(DelayedFetch):
     def _locate(
         self, node: ServingNode, partition: Partition, part: FetchPartition
     ) -> Slice | bytes | None:
-        found: Any = super()._locate(node, partition, part)
-        size = 0 if found is None else len(found)
+        records: Any = super()._locate(node, partition, part)
+        size = 0 if records is None else len(records)
         self.last_reads[partition] = part, size, self._limit(partition)
-        if found is None:
+        if records is None:
             return None
         try:
-            found.pin()
+            records.pin()
         except OSError as error:
             raise StorageError(f"{partition.log}: {error}") from error
-        if len(found) > READ_AT_ONCE:
-            self.open_slices.append(found)
-            return found  # type: ignore[no-any-return]  # a slice
+        if len(records) > READ_AT_ONCE:
+            self.open_slices.append(records)
+            return records  # type: ignore[no-any-return]  # a slice
         try:
-            data: bytes = found.read()
+            data: bytes = records.read()
         finally:
-            found.release()
-        if len(data) < len(found):
+            records.release()
+        if len(data) < len(records):
             raise StorageError(f"{partition.log} is shorter than it was")
         return data
 
@@ -168,10 +168,10 @@ class LargeFetch(DelayedFetch):
             and not self._has_offsets_for(partition, part)
         ):
             try:
-                found = super()._locate(self.node, partition, part)
+                records = super()._locate(self.node, partition, part)
             except StorageError:
-                found = None
-            size = 0 if found is None else len(found)
+                records = None
+            size = 0 if records is None else len(records)
             self.size += size - old_size
             self.last_reads[partition] = part, size, self._limit(partition)
             if self.size < self.request.min_bytes:

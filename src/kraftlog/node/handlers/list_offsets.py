@@ -134,5 +134,5 @@ def _find(
     if timestamp < 0:
         return -1, -1
     limit = partition.high_watermark
-    found = yield from node.logs.find_timestamp_in_steps(partition.log, timestamp, limit)
-    return found or (-1, -1)
+    result = yield from node.logs.find_timestamp_in_steps(partition.log, timestamp, limit)
+    return result or (-1, -1)

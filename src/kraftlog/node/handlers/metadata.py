@@ -74,8 +74,8 @@ def handle(
     request: MetadataRequest,
     now: Now,  # noqa: ARG001 - interface of handlers
 ) -> Iterator[int]:
-    wanted = yield from _to_create(node, slot, request)
-    if not wanted:
+    missing = yield from _to_create(node, slot, request)
+    if not missing:
         yield from _respond(node, slot, request, {})
         return
     from kraftlog.node.broker.auto_topic_creation import create_topics
@@ -83,7 +83,7 @@ def handle(
     def on_created(codes: dict[str, int], _: Now) -> None:
         node.sliced.run(slot, _respond(node, slot, request, codes))
 
-    create_topics(node, wanted, on_created, node.now)
+    create_topics(node, missing, on_created, node.now)
 
 
 def _to_create(
@@ -96,18 +96,18 @@ def _to_create(
     is_allowed = request.allow_auto_topic_creation or slot.version <= ALWAYS_CREATES_UNTIL
     if not is_allowed or not request.topics or not node.config.settings.auto_create_topics_enable:
         return ()
-    wanted: dict[str, None] = {}
+    missing: dict[str, None] = {}
     for number, topic in enumerate(request.topics, 1):
         name = topic.name
         if name == METADATA_TOPIC:
             continue
         if name and topic.topic_id == NULL_UUID and name not in node.image.topic_ids:
-            wanted[name] = None
-            if len(wanted) > RECORDS_IN_BATCH:
+            missing[name] = None
+            if len(missing) > RECORDS_IN_BATCH:
                 return ()
         if not number % NAMES_PER_SLICE:
             yield NAMES_PER_SLICE // 4
-    return wanted
+    return missing
 
 
 def _respond(

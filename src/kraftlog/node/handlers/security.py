@@ -147,7 +147,10 @@ NO_SASL = "Brokers of this version do not authenticate clients: credentials woul
 def _alter_scram(
     image: Image, request: scram_changes.AlterUserScramCredentialsRequest, _: int
 ) -> scram_changes.AlterUserScramCredentialsResponse:
-    """One result per user. Upsertions are refused, and so are deletions, as in Kafka if unknown."""
+    """Refuse all changes, with one result per user.
+
+    As in Kafka, a deletion of unknown credentials gets RESOURCE_NOT_FOUND.
+    """
     refused = {user.name: (ErrorCode.SECURITY_DISABLED, NO_SASL) for user in request.upsertions}
     for deletion in request.deletions:
         if (deletion.mechanism, deletion.name) in image.scram:

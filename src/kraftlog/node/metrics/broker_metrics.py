@@ -46,12 +46,12 @@ def _is_at_min_isr(partition: Partition) -> bool:
     return partition.leads and partition.in_sync == partition.append_config.min_insync_replicas
 
 
-def _partitions(name: str, what: str, matches: Callable[[Partition], bool]) -> Family:
+def _partitions(name: str, help_text: str, matches: Callable[[Partition], bool]) -> Family:
     """The number of local partitions of a kind."""
     return single(
         "kafka_server_replicamanager_" + name,
         GAUGE,
-        what,
+        help_text,
         lambda node, _: sum(1 for p in node.replica_manager.partitions.values() if matches(p)),
     )
 
@@ -61,7 +61,11 @@ def _labels(partition: Partition) -> tuple[tuple[str, str], ...]:
 
 
 def _per_partition(
-    name: str, what: str, value: Callable[[Node, Partition], float], *, if_leading: bool = False
+    name: str,
+    help_text: str,
+    value: Callable[[Node, Partition], float],
+    *,
+    if_leading: bool = False,
 ) -> Family:
     """A sample for every local partition, or for those that this broker leads."""
 
@@ -70,7 +74,7 @@ def _per_partition(
             if partition.leads or not if_leading:
                 yield _labels(partition), value(node, partition)
 
-    return Family(name, GAUGE, what, measure)
+    return Family(name, GAUGE, help_text, measure)
 
 
 PARTITIONS = (
@@ -155,7 +159,7 @@ LOGS = (
 # Traffic -----------------------------------------------------------------------------------------
 
 
-def _traffic(name: str, what: str, value: Callable[[TopicCounts], float]) -> Family:
+def _traffic(name: str, help_text: str, value: Callable[[TopicCounts], float]) -> Family:
     """A sample of all topics, without a label, and one per topic."""
 
     def measure(node: Node, _: Now) -> Samples:
@@ -163,7 +167,7 @@ def _traffic(name: str, what: str, value: Callable[[TopicCounts], float]) -> Fam
         for topic, counts in list(node.replica_manager.topic_stats.topics.items()):
             yield (("topic", topic),), value(counts)
 
-    return Family(f"kafka_server_brokertopicmetrics_{name}_total", COUNTER, what, measure)
+    return Family(f"kafka_server_brokertopicmetrics_{name}_total", COUNTER, help_text, measure)
 
 
 def _requests(node: Node, _: Now) -> Samples:
@@ -251,11 +255,11 @@ def _group_states(node: Node) -> Iterator[str]:
                 yield group.state
 
 
-def _groups(name: str, what: str, state: str | None) -> Family:
+def _groups(name: str, help_text: str, state: str | None) -> Family:
     return single(
         "kafka_coordinator_group_groupmetadatamanager_" + name,
         GAUGE,
-        what,
+        help_text,
         lambda node, _: sum(1 for each in _group_states(node) if state in {None, each}),
     )
 

@@ -16,9 +16,12 @@ if TYPE_CHECKING:
 PREFIX = "kafka_controller_kafkacontroller_"
 
 
-def _state(name: str, what: str, value: Callable[[ControllerState], float]) -> Family:
+def _state(name: str, help_text: str, value: Callable[[ControllerState], float]) -> Family:
     return single(
-        PREFIX + name, GAUGE, what, lambda node, _: value(node.active_controller.controller.state)
+        PREFIX + name,
+        GAUGE,
+        help_text,
+        lambda node, _: value(node.active_controller.controller.state),
     )
 
 

@@ -22,10 +22,10 @@ class Family(Value):
 
     name: str
     kind: str
-    what: str
+    help: str
     measure: Callable[[Any, Now], Samples]
 
 
-def single(name: str, kind: str, what: str, value: Callable[[Any, Now], float]) -> Family:
+def single(name: str, kind: str, help_text: str, value: Callable[[Any, Now], float]) -> Family:
     """A family of one sample without labels."""
-    return Family(name, kind, what, lambda node, now: [((), value(node, now))])
+    return Family(name, kind, help_text, lambda node, now: [((), value(node, now))])

@@ -58,25 +58,25 @@ def _uncommitted_change(node: Node, _: Now) -> float:
     return int(log.voters.latest_offset >= log.high_watermark)
 
 
-def _core(name: str, what: str, value: Callable[[RaftCore], float]) -> Family:
-    return single(PREFIX + name, GAUGE, what, lambda node, _: value(node.quorum.core))
+def _core(name: str, help_text: str, value: Callable[[RaftCore], float]) -> Family:
+    return single(PREFIX + name, GAUGE, help_text, lambda node, _: value(node.quorum.core))
 
 
 def _latency(
-    name: str, what: str, window: Callable[[QuorumLatency], Window], prefix: str = PREFIX
+    name: str, interval: str, window: Callable[[QuorumLatency], Window], prefix: str = PREFIX
 ) -> tuple[Family, ...]:
     """Two families: average and maximum."""
     return (
         single(
             f"{prefix}{name}_latency_avg",
             GAUGE,
-            f"Milliseconds {what}, average over the last minute; NaN if none.",
+            f"Milliseconds {interval}, average over the last minute; NaN if none.",
             lambda node, now: window(node.quorum.latency).average(now.monotonic_ms),
         ),
         single(
             f"{prefix}{name}_latency_max",
             GAUGE,
-            f"Milliseconds {what}, maximum over the last minute; NaN if none.",
+            f"Milliseconds {interval}, maximum over the last minute; NaN if none.",
             lambda node, now: window(node.quorum.latency).maximum(now.monotonic_ms),
         ),
     )
@@ -113,7 +113,7 @@ def _as_reporter_names(family: Family) -> Family:
     """The family with its name in the Strimzi Metrics Reporter."""
     suffix = "_info" if family.kind == UNTYPED else ""
     name = REPORTER_PREFIX + family.name.removeprefix(PREFIX) + suffix
-    return Family(name, GAUGE, family.what, family.measure)
+    return Family(name, GAUGE, family.help, family.measure)
 
 
 _FAMILIES = (

@@ -107,10 +107,14 @@ def unreplayable(
     )
 
 
-def unreplayable_snapshot(where: OffsetAndEpoch | None, error: Exception) -> UnreplayableError:
+def unreplayable_snapshot(
+    snapshot_id: OffsetAndEpoch | None, error: Exception
+) -> UnreplayableError:
     """The error for a snapshot whose records can't be replayed."""
     why = _reason(error)
-    place = "" if where is None else f" at offset {where.offset}, epoch {where.epoch},"
+    place = ""
+    if snapshot_id is not None:
+        place = f" at offset {snapshot_id.offset}, epoch {snapshot_id.epoch},"
     return UnreplayableError(
         f"{METADATA_LOG[0]}-{METADATA_LOG[1]}: the snapshot{place} can't be replayed, so this "
         "version of kraftlog cannot run on this log. Start a version that knows its records "

@@ -29,7 +29,8 @@ class SnapshotPolicy(Value):
 
     If the latest snapshot has more than `after_records` records, their number is the limit: so a
     large state is not written too often, and a start takes at most about twice as long as reading
-    the snapshot. None if the operator has set the limit in bytes: then that counts, as in Kafka.
+    the snapshot. None if the operator has set the limit in bytes: then records do not count, as in
+    Kafka.
     """
 
     after_bytes: int

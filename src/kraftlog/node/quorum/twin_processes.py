@@ -77,11 +77,11 @@ RETURNS = 2
 
 
 class _Fetcher(Value):
-    """The last fetch with a node id; `other`: the last one with the directory id before."""
+    """The last fetch with a node id; `previous`: the last one with the directory id before."""
 
     replica: ReplicaKey
     host: str
-    other: tuple[ReplicaKey, str] | None = None
+    previous: tuple[ReplicaKey, str] | None = None
     returns: int = 0
     is_logged: bool = False
 
@@ -108,9 +108,9 @@ class SharedIds:
             return None
         if replica.directory_id == fetcher.replica.directory_id:
             return None
-        is_return = fetcher.other is not None and fetcher.other[0] == replica
+        is_return = fetcher.previous is not None and fetcher.previous[0] == replica
         fetcher.returns = fetcher.returns + 1 if is_return or replica.id == self._my_id else 0
-        fetcher.other = fetcher.replica, fetcher.host
+        fetcher.previous = fetcher.replica, fetcher.host
         fetcher.replica, fetcher.host = replica, host
         if fetcher.is_logged or fetcher.returns < RETURNS:
             return None
@@ -119,8 +119,8 @@ class SharedIds:
 
 
 def _shared_line(fetcher: _Fetcher) -> str:
-    assert fetcher.other is not None, "there was a change"
-    both = [_process(*fetcher.other), _process(fetcher.replica, fetcher.host)]
+    assert fetcher.previous is not None, "there was a change"
+    both = [_process(*fetcher.previous), _process(fetcher.replica, fetcher.host)]
     number = fetcher.replica.id
     return (
         f"two nodes run with node.id={number}, {both[0]} and {both[1]}, and both fetch the "
