@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.replication.partition",
-    source="if one.offset > self.high_watermark:",
-    replacement="if one.offset > self.written_end:",
+    source="if delayed.offset > self.high_watermark:",
+    replacement="if delayed.offset > self.written_end:",
     scenario="cluster",
     seed=1,
 )

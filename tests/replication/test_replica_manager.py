@@ -21,7 +21,7 @@ from kraftlog.errors import ErrorCode
 from kraftlog.logstate.epochs import EpochCache
 from kraftlog.metadata.image import Image, ReplayError
 from kraftlog.metadata.loader import MetadataLoader, MetadataPublisher
-from kraftlog.replication.delayed_produce import complete_one
+from kraftlog.replication.delayed_produce import complete_wait
 from kraftlog.replication.fetcher import FetchConfig
 from kraftlog.replication.partition import Partition
 from kraftlog.replication.replica_manager import ReplicaManager
@@ -431,9 +431,9 @@ def test_an_exception_in_a_publisher_names_the_publisher() -> None:
 def test_a_response_is_sent_with_its_last_result() -> None:
     slot = Slot()
     slot.waits = 2
-    complete_one(slot)
+    complete_wait(slot)
     assert not slot.is_answered
-    complete_one(slot)
+    complete_wait(slot)
     assert slot.is_answered
 
 

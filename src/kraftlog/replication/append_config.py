@@ -20,7 +20,7 @@ _CODECS = {
     "lz4": LZ4,
     "zstd": ZSTD,
 }
-#: Kafka's default for compression.lz4.level; our lz4 without a level compresses as well.
+#: Kafka's default for compression.lz4.level; the lz4 library without a level compresses equally.
 _LZ4_LEVEL = 9
 
 
@@ -39,14 +39,14 @@ class AppendConfig(Value):
     @property
     def stores_as_produced(self) -> bool:
         """Whether batches are stored unchanged, and only their headers are checked."""
-        known: bool | None = getattr(self, "_stores_as_produced", None)
-        if known is None:
+        cached: bool | None = getattr(self, "_stores_as_produced", None)
+        if cached is None:
             rules = self.rules
-            known = self.codec == AS_PRODUCED and not (
+            cached = self.codec == AS_PRODUCED and not (
                 rules.needs_record_checks or rules.has_log_append_time
             )
-            self._stores_as_produced = known
-        return known
+            self._stores_as_produced = cached
+        return cached
 
     def must_repack(self, codec: int) -> bool:
         return self.codec != AS_PRODUCED and self.codec != codec  # noqa: PLR1714 - in the hot path
@@ -72,12 +72,12 @@ def append_config_of(config: TopicConfig) -> AppendConfig:
 
 
 def _level(config: TopicConfig) -> int | None:
-    kind = config.compression_type
-    if kind == "gzip":
+    compression_type = config.compression_type
+    if compression_type == "gzip":
         return None if config.compression_gzip_level < 0 else config.compression_gzip_level
-    if kind == "lz4":
+    if compression_type == "lz4":
         return None if config.compression_lz4_level == _LZ4_LEVEL else config.compression_lz4_level
-    return config.compression_zstd_level if kind == "zstd" else None
+    return config.compression_zstd_level if compression_type == "zstd" else None
 
 
 DEFAULT_APPEND_CONFIG = AppendConfig(ProduceRules(), ProduceRules(allows_zstd=False), 1)

@@ -40,10 +40,10 @@ class BrokerTopicStats:
         self._deleted_topics = TopicCounts()
 
     def of_topic(self, topic: str) -> TopicCounts:
-        found = self.topics.get(topic)
-        if found is None:
-            found = self.topics[topic] = TopicCounts()
-        return found
+        counts = self.topics.get(topic)
+        if counts is None:
+            counts = self.topics[topic] = TopicCounts()
+        return counts
 
     def forget_topic(self, topic: str) -> None:
         counts = self.topics.pop(topic, None)

@@ -9,7 +9,7 @@ this broker.
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
-from kraftlog.replication.delayed_produce import complete_one
+from kraftlog.replication.delayed_produce import complete_wait
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class DelayedDeletion:
         self.done = True
         self.result.low_watermark = low_watermark
         self.result.error_code = error_code
-        complete_one(self.slot)
+        complete_wait(self.slot)
 
     def expire(self, now: Now) -> None:  # noqa: ARG002 - interface of delayed operations
         self.deletions.expire(self)
@@ -90,27 +90,27 @@ class DelayedDeletions:
     def low_watermark(self, partition: Partition) -> int:
         """The lowest log start of the leader and its unfenced followers."""
         followers = () if partition.followers is None else partition.followers.by_broker.values()
-        starts = [it.start for it in followers if self._is_alive(it.broker_id)]
+        starts = [follower.start for follower in followers if self._is_alive(follower.broker_id)]
         return min([partition.stored_start, *starts])
 
     def check(self, partition: Partition) -> None:
-        """A log start has moved, on this broker or a follower: complete what waited for it."""
+        """A log start has moved, here or on a follower: complete deletions that waited for it."""
         if partition not in self._waiting:
             return
         low_watermark = self.low_watermark(partition)
         waiting = self._waiting.pop(partition)
-        remaining = [it for it in waiting if it.offset > low_watermark]
+        remaining = [deletion for deletion in waiting if deletion.offset > low_watermark]
         if remaining:
             self._waiting[partition] = remaining
-        for each in waiting:
-            if each.offset <= low_watermark:
-                each.complete(low_watermark)
-            elif each.offset <= partition.stored_start and not each.has_timeout:
-                each.has_timeout = True
-                self._schedule(each, each.timeout_ms)
+        for deletion in waiting:
+            if deletion.offset <= low_watermark:
+                deletion.complete(low_watermark)
+            elif deletion.offset <= partition.stored_start and not deletion.has_timeout:
+                deletion.has_timeout = True
+                self._schedule(deletion, deletion.timeout_ms)
 
     def check_all(self) -> None:
-        """A broker was fenced or unfenced: complete what no longer waits."""
+        """A broker was fenced or unfenced: complete the deletions that no longer wait."""
         for partition in list(self._waiting):
             self.check(partition)
 
@@ -125,5 +125,5 @@ class DelayedDeletions:
 
     def fail(self, partition: Partition, error_code: int) -> None:
         """Fail all that wait in a partition: it has another leader, or its disk has failed."""
-        for each in self._waiting.pop(partition, ()):
-            each.complete(NO_OFFSET, error_code)
+        for deletion in self._waiting.pop(partition, ()):
+            deletion.complete(NO_OFFSET, error_code)

@@ -51,7 +51,7 @@ class DelayedFetches:
     def committed(self, partition: Partition) -> None:
         """The high watermark has moved: consumers read up to it.
 
-        Followers learn it with the next records, or when their wait is over; at once only if
+        Followers get it with the next records, or when their wait is over; at once only if
         consumers may read from them.
         """
         if partition.fetches:
@@ -69,7 +69,7 @@ class DelayedFetches:
         self._sessions_changed(partition, partition.follower_sessions, wakes=wakes_followers)
 
     def role_changed(self, partition: Partition) -> None:
-        """The role has changed: check all fetches of the partition, as most now get an error."""
+        """The role has changed: check all fetches of the partition; most get an error now."""
         if partition.follower_fetches or partition.fetches:
             self._complete(partition, partition.follower_fetches)
             self._complete(partition, partition.fetches)
@@ -79,16 +79,16 @@ class DelayedFetches:
 
     def removed(self, partition: Partition) -> None:
         """The partition was removed from this broker."""
-        for known in (*partition.follower_sessions, *partition.consumer_sessions):
-            fetch = known.partition_removed()
+        for entry in (*partition.follower_sessions, *partition.consumer_sessions):
+            fetch = entry.partition_removed()
             if fetch is not None:
                 self._changed.setdefault(fetch, {})[partition] = None
 
     def _sessions_changed(
         self, partition: Partition, sessions: Iterable[SessionPartition], *, wakes: bool = True
     ) -> None:
-        for known in sessions:
-            fetch = known.changed()
+        for entry in sessions:
+            fetch = entry.changed()
             if wakes and fetch is not None:
                 self._changed.setdefault(fetch, {})[partition] = None
 

@@ -3,7 +3,7 @@
 If this replica is the only one in sync, a written batch is committed and does not wait. If the
 request's timeout expires first, the response has REQUEST_TIMED_OUT and the offsets of the batches,
 which may still be committed. A batch that the broker writes itself waits until it is committed, or
-until this broker no longer leads: it must learn the outcome of what is in its log.
+until this broker no longer leads: it must learn the outcome of the records in its log.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from kraftlog.types import DelayedResponse, Now
 
 
-def complete_one(slot: DelayedResponse) -> None:
-    """Count down what a response waits for; send it at zero."""
+def complete_wait(slot: DelayedResponse) -> None:
+    """Complete one of the waits of a response; send it after the last."""
     slot.waits -= 1
     if not slot.waits:
         slot.respond(slot.response)
@@ -54,4 +54,4 @@ class DelayedProduce:
             self.done = True
             self.partition.stop_waiting(self)
             self.result.error_code = ErrorCode.REQUEST_TIMED_OUT
-            complete_one(self.slot)
+            complete_wait(self.slot)

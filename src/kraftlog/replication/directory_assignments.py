@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Key = tuple[Uuid, int]
 
-#: The most partitions of one request; Kafka's limit is 2,250.
+#: The most partitions in one request; Kafka's limit is 2,250.
 MAX_PARTITIONS = 2000
 #: First and longest backoff after a request that failed.
 RETRY_MS, LONGEST_RETRY_MS = 50, 5_000
@@ -49,11 +49,11 @@ class DirectoryAssignments:
         self._backoff = Backoff(RETRY_MS, LONGEST_RETRY_MS)
 
     def assign(self, key: Key, directory: Uuid) -> None:
-        """Report a replica's directory, as the metadata has another one, or none."""
+        """Report a replica's directory, because the metadata has another one, or none."""
         self._waiting[key] = directory
 
     def forget(self, key: Key) -> None:
-        """Report no directory of a removed replica."""
+        """Do not report the directory of a removed replica."""
         self._waiting.pop(key, None)
 
     def deadline(self) -> int | None:
@@ -106,7 +106,7 @@ class DirectoryAssignments:
         )
 
     def _on_response(self, sent: dict[Key, Uuid], response: Any, now: Now) -> None:
-        """Drop what has an outcome; an error for a partition means that it has left this broker."""
+        """Forget reports with an outcome; an error means that the replica is no longer here."""
         self._is_in_flight = False
         if response is None or response.error_code != ErrorCode.NONE:
             self._back_off(now)

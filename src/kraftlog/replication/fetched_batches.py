@@ -49,7 +49,7 @@ class FetchedRun:
 
 
 def first_offset(records: Buffer) -> int:
-    """The base offset of the first batch; -1 if not even that was fetched."""
+    """The base offset of the first batch; -1 if fewer bytes than that field were fetched."""
     if len(records) < _OFFSET.size:
         return -1
     offset: int = _OFFSET.unpack_from(records)[0]

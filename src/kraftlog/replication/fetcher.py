@@ -186,7 +186,7 @@ class Fetcher:
         self._truncating.add(followed.key)
 
     def resume(self, key: Key) -> None:
-        """Fetch a partition again, as its log is truncated."""
+        """Fetch a partition again, because its log is truncated now."""
         if key in self._truncating:
             self._truncating.discard(key)
             self._changed[key] = None
@@ -203,7 +203,7 @@ class Fetcher:
     # Time ----------------------------------------------------------------------------------------
 
     def deadline(self) -> int | None:
-        """When the fetcher has something to do by itself."""
+        """When a delayed partition or the next request is due."""
         due_ms = self._next_delayed_ms
         if self._due_ms and self._has_request:
             due_ms = self._due_ms if due_ms is None else min(due_ms, self._due_ms)
@@ -258,14 +258,18 @@ class Fetcher:
             max_bytes=config.max_bytes,
             session_id=self._session_id,
             session_epoch=self._session_epoch,
-            topics=[FetchTopic(topic_id=it, partitions=parts) for it, parts in topics.items()],
+            topics=[
+                FetchTopic(topic_id=topic_id, partitions=parts)
+                for topic_id, parts in topics.items()
+            ],
             forgotten_topics_data=[
-                ForgottenTopic(topic_id=it, partitions=parts) for it, parts in forgotten.items()
+                ForgottenTopic(topic_id=topic_id, partitions=parts)
+                for topic_id, parts in forgotten.items()
             ],
         )
 
     def _begin_session(self) -> None:
-        """Send all partitions with the next request, as a new session has none."""
+        """Send all partitions with the next request, because a new session has none."""
         for key, followed in self.followed.items():
             followed.sent_position = None
             if key not in self._delayed and key not in self._truncating:
@@ -275,7 +279,7 @@ class Fetcher:
     def _partition_bytes(self, partitions: int) -> int:
         """The max bytes of each partition, in a request with this number of partitions.
 
-        A follower that is behind on few partitions needs fewer requests for as many bytes.
+        A follower that lags in few partitions then needs fewer requests.
         """
         config = self._config
         room = config.max_bytes // partitions if config.fills_responses and partitions else 0

@@ -9,7 +9,8 @@ if TYPE_CHECKING:
 
 #: An offset or broker epoch before the follower's first fetch in this leader epoch.
 UNKNOWN = -1
-NEVER_MS = -(1 << 62)
+#: Instead of a time: the follower has not fetched, or not caught up, in this leader epoch.
+LONG_AGO_MS = -(1 << 62)
 
 
 class Follower:
@@ -32,7 +33,7 @@ class Follower:
         self.broker_epoch = UNKNOWN
         self.start = self.end = UNKNOWN
         #: When it fetched last, and the leader's log end and written bytes at that time.
-        self.fetched_ms = NEVER_MS
+        self.fetched_ms = LONG_AGO_MS
         self.leader_end = 0
         self.fetched_bytes = leader_bytes
         #: The last time at which it had everything that the leader had, as time and as bytes.
@@ -78,12 +79,12 @@ class Followers:
     def assign(
         self, brokers: Iterable[int], isr: Collection[int], leader_bytes: int, now_ms: int
     ) -> None:
-        """Set the followers, keeping what is known of them; new ISR members may catch up."""
-        known, self.by_broker = self.by_broker, {}
+        """Set the followers, keeping earlier ones; a new one in the ISR counts as caught up now."""
+        previous, self.by_broker = self.by_broker, {}
         for broker in brokers:
-            follower = known.get(broker)
+            follower = previous.get(broker)
             if follower is None:
-                since_ms = now_ms if broker in isr else NEVER_MS
+                since_ms = now_ms if broker in isr else LONG_AGO_MS
                 follower = Follower(broker, since_ms, leader_bytes)
             self.by_broker[broker] = follower
 
@@ -101,12 +102,12 @@ class Followers:
 
     def lagging(self, isr: Iterable[int], end: int, now_ms: int, max_lag_ms: int) -> list[int]:
         """The members of the ISR that have not caught up for too long (V8)."""
-        found = []
+        lagging = []
         for broker in isr:
             follower = self.by_broker.get(broker)
             if follower is not None and not follower.keeps_up(end, now_ms, max_lag_ms):
-                found.append(broker)
-        return found
+                lagging.append(broker)
+        return lagging
 
     def too_far_behind(self, isr: Iterable[int], leader_bytes: int, max_bytes: int) -> list[int]:
         """The members of the ISR that lack more than a number of bytes (V8)."""

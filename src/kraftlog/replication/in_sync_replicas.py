@@ -63,12 +63,12 @@ class InSyncReplicas:
         self._lagging: dict[Partition, None] = {}
         #: The partitions with a follower outside the ISR.
         self._shrunk: dict[Partition, None] = {}
-        #: The partitions of both that the current batch of metadata has changed.
+        #: Partitions of `_shrunk` that the current batch of metadata has changed.
         self._changed: dict[Partition, None] = {}
         #: When `_lagging` and `_shrunk` are checked next, and what is left of the current check.
         self._check_due_ms = 0
         self._unchecked: deque[Partition] = deque()
-        #: By follower: how many partitions it has not fetched since this broker was elected.
+        #: How many led partitions each follower has not fetched in their current leader epochs.
         self._unfetched: dict[int, int] = {}
         self._elected_ms = -NEW_LEADER_MS
 
@@ -105,7 +105,8 @@ class InSyncReplicas:
     def published(self) -> Iterator[int]:
         """A batch of metadata is replayed: propose the followers that may join the ISR now.
 
-        Not before: the batch that takes a failed broker out of the ISR fences it only at the end.
+        Not earlier: the batch that removes a failed broker from the ISR fences it with a later
+        record.
         """
         changed, self._changed = self._changed, {}
         for partition in changed:
@@ -113,7 +114,7 @@ class InSyncReplicas:
             yield EXPANSION_COST
 
     def resign(self, partition: Partition) -> None:
-        """This broker does not lead the partition any more."""
+        """Note that this broker no longer leads the partition."""
         self._count_unfetched(partition, -1)
         self._lagging.pop(partition, None)
         self._shrunk.pop(partition, None)
@@ -182,9 +183,9 @@ class InSyncReplicas:
         if followers is None or partition.proposed is not None or not partition.online:
             return
         joining = [
-            it.broker_id
-            for it in followers.by_broker.values()
-            if self._may_join(partition, followers, it)
+            follower.broker_id
+            for follower in followers.by_broker.values()
+            if self._may_join(partition, followers, follower)
         ]
         if joining:
             self._propose(partition, (*partition.isr, *joining))
@@ -211,7 +212,8 @@ class InSyncReplicas:
     def _is_eligible(self, partition: Partition, follower: Follower) -> bool:
         """Whether the controller would accept a follower.
 
-        Its broker is unfenced and still this very process, and has the replica's directory.
+        Its broker is unfenced, its process is the one that fetched, and the replica's directory is
+        online.
         """
         image = self._metadata.image
         broker = image.brokers.get(follower.broker_id)
@@ -258,7 +260,7 @@ class InSyncReplicas:
             high_watermark = partition.written_end
         else:
             ends = (
-                [it.end for it in followers.by_broker.values()]
+                [follower.end for follower in followers.by_broker.values()]
                 if len(partition.isr) == len(partition.replicas)
                 else self._counted_ends(partition, followers)
             )
@@ -274,26 +276,26 @@ class InSyncReplicas:
         maximal_isr = partition.maximal_isr
         now_ms, max_lag_ms = self._clock().monotonic_ms, self._max_lag_ms()
         return [
-            it.end
-            for it in followers.by_broker.values()
-            if it.broker_id in maximal_isr
+            follower.end
+            for follower in followers.by_broker.values()
+            if follower.broker_id in maximal_isr
             or (
-                it.end != UNKNOWN
-                and it.keeps_up(partition.written_end, now_ms, max_lag_ms)
-                and self._is_eligible(partition, it)
+                follower.end != UNKNOWN
+                and follower.keeps_up(partition.written_end, now_ms, max_lag_ms)
+                and self._is_eligible(partition, follower)
             )
         ]
 
     # Time ----------------------------------------------------------------------------------------
 
     def deadline(self) -> int | None:
-        due = [self._check_due_ms] if self._lagging or self._shrunk else []
+        times_ms = [self._check_due_ms] if self._lagging or self._shrunk else []
         if self._unchecked:
-            due.append(0)
+            times_ms.append(0)
         changes_due_ms = self.changes.deadline()
         if changes_due_ms is not None:
-            due.append(changes_due_ms)
-        return min(due, default=None)
+            times_ms.append(changes_due_ms)
+        return min(times_ms, default=None)
 
     def postpone(self, now: Now) -> None:
         self._postpone_check(now)

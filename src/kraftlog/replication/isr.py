@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     Key = tuple[Uuid, int]
 
-#: The most partitions of one request.
+#: The most partitions in one request.
 MAX_PARTITIONS = 500
 #: First and longest backoff of a request or a proposal without an outcome, without the jitter.
 RETRY_MS, LONGEST_RETRY_MS = 20, 500
@@ -42,7 +42,7 @@ UNKNOWN_BROKER_EPOCH = -1
 
 #: Refusals after which the committed ISR holds, as if nothing had been proposed.
 _REFUSED = (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED)
-#: Refusals that newer metadata explains; replay will bring it.
+#: Refusals because of newer metadata, which this broker has yet to replay.
 _OUTDATED = (
     ErrorCode.FENCED_LEADER_EPOCH,
     ErrorCode.INVALID_REQUEST,
@@ -85,7 +85,7 @@ class IsrChanges:
         self._refused = refused
         #: The partitions whose proposals go into the next requests.
         self._waiting: dict[Key, Partition] = {}
-        #: The partitions for which a response had no outcome, and when to send them again.
+        #: The partitions for which a response had no outcome, and when to propose them again.
         self._unresolved: dict[Key, Partition] = {}
         self._retry_ms = 0
         self._is_in_flight = False
@@ -164,7 +164,8 @@ class IsrChanges:
             broker_id=self._broker_id,
             broker_epoch=self._broker_epoch(),
             topics=[
-                TopicData(topic_id=topic_id, partitions=found) for topic_id, found in topics.items()
+                TopicData(topic_id=topic_id, partitions=partitions)
+                for topic_id, partitions in topics.items()
             ],
         )
 
@@ -186,20 +187,20 @@ class IsrChanges:
         self._failures = self._due_ms = 0
         for topic in response.topics:
             for result in topic.partitions:
-                found = sent.get((topic.topic_id, result.partition_index))
-                if found is not None:
-                    self._apply_result(*found, result)
+                proposal = sent.get((topic.topic_id, result.partition_index))
+                if proposal is not None:
+                    self._apply_result(*proposal, result)
         self._retry_later(sent, now)
 
     def _retry_later(self, sent: dict[Key, tuple[Partition, ProposedIsr]], now: Now) -> None:
-        """Send again later the proposals for which a response had no outcome."""
-        had_some = bool(self._unresolved)
+        """Schedule the proposals for which the response had no outcome to be sent again."""
+        is_retry_set = bool(self._unresolved)
         for key, (partition, proposed) in sent.items():
             if partition.proposed is proposed and self._waiting.get(key) is partition:
                 self._unresolved[key] = self._waiting.pop(key)
         if not self._unresolved:
             self._incomplete = 0
-        elif not had_some:
+        elif not is_retry_set:
             self._retry_ms = now.monotonic_ms + self._backoff_ms(self._incomplete)
             self._incomplete += 1
 
@@ -214,8 +215,8 @@ class IsrChanges:
         if partition.proposed is not proposed:
             return
         code = result.error_code
-        is_recordless = result.partition_epoch == proposed.partition_epoch
-        if code == ErrorCode.NONE and is_recordless:  # nothing has changed: no replay ends it
+        has_no_record = result.partition_epoch == proposed.partition_epoch
+        if code == ErrorCode.NONE and has_no_record:  # nothing has changed: no replay ends it
             code = ErrorCode.OPERATION_NOT_ATTEMPTED
         if code == ErrorCode.NONE or code in _OUTDATED:
             self._waiting.pop((partition.topic_id, partition.index), None)

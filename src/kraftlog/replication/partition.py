@@ -52,9 +52,10 @@ WRITTEN_IS_ENOUGH = -1
 UNTIL_COMMITTED = -2
 
 
-def _marked_done(taken: list[DelayedProduce]) -> list[DelayedProduce]:
-    for one in taken:
-        one.done = True
+def _mark_done(taken: list[DelayedProduce]) -> list[DelayedProduce]:
+    """Mark delayed produce operations as done, so that their timeouts do nothing."""
+    for delayed in taken:
+        delayed.done = True
     return taken
 
 
@@ -242,7 +243,7 @@ class Partition:
         self.serve()
 
     def serve(self) -> None:
-        """Serve requests if this broker leads, and its log is open and has all that was fetched."""
+        """Serve requests if this broker leads, and all that it fetched before is in its log."""
         self.online = (
             self.leads and self.is_open and not (self.is_truncating or self._awaits_writes)
         )
@@ -267,7 +268,7 @@ class Partition:
         self.is_open = False
 
     def drop_pending(self, turn: list[Append]) -> None:
-        """Discard the appends of this turn, as the role has changed before they were written."""
+        """Discard the unwritten appends of this turn, because the role has changed."""
         own = self.leave_turn(turn)
         if own:
             self.unwritten = [append for append in self.unwritten if append not in own]
@@ -409,9 +410,9 @@ class Partition:
 
     def duplicate_of(self, header: BatchHeader) -> RetainedBatch:
         """The earlier batch that this one repeats, if `check_producer` reports a duplicate."""
-        found = None if self.producers is None else self.producers.duplicate_of(header)
-        assert found is not None, "check_producer reports a duplicate"
-        return found
+        duplicate = None if self.producers is None else self.producers.duplicate_of(header)
+        assert duplicate is not None, "check_producer reports a duplicate"
+        return duplicate
 
     @property
     def lacks_replicas(self) -> bool:
@@ -428,7 +429,7 @@ class Partition:
         return self.followers is None or self.high_watermark >= self.followers.epoch_start
 
     def is_reached(self, offset: int, timeout_ms: int) -> bool:
-        """Whether everything before the offset is written, or committed if there is a timeout."""
+        """Whether everything before the offset is written, or committed if that is required."""
         if timeout_ms == WRITTEN_IS_ENOUGH:
             return offset <= self.written_end
         return offset <= self.high_watermark
@@ -438,10 +439,10 @@ class Partition:
         if offset <= self.written_end:
             self.just_written.append((offset, slot, result, timeout_ms))
             return
-        place = len(self.acks)
-        while place and self.acks[place - 1][0] > offset:
-            place -= 1
-        self.acks.insert(place, (offset, slot, result, timeout_ms))
+        index = len(self.acks)
+        while index and self.acks[index - 1][0] > offset:
+            index -= 1
+        self.acks.insert(index, (offset, slot, result, timeout_ms))
 
     def take_just_written(self) -> list[Ack]:
         """Take the written batches with acks=all that have no timeout yet."""
@@ -452,7 +453,7 @@ class Partition:
         """Add a batch that is written here and waits for the other in-sync replicas."""
         awaiting = self.awaiting_isr
         if awaiting and waiting.offset < awaiting[-1].offset:  # a duplicate of an earlier batch
-            insort(awaiting, waiting, key=lambda it: it.offset)
+            insort(awaiting, waiting, key=lambda delayed: delayed.offset)
         else:
             awaiting.append(waiting)
 
@@ -466,19 +467,19 @@ class Partition:
         The others are not visited: the high watermark moves often, and thousands may wait.
         """
         count = 0
-        for one in self.awaiting_isr:
-            if one.offset > self.high_watermark:
+        for delayed in self.awaiting_isr:
+            if delayed.offset > self.high_watermark:
                 break
             count += 1
         taken = self.awaiting_isr[:count]
         del self.awaiting_isr[:count]
-        return _marked_done(taken)
+        return _mark_done(taken)
 
     def take_unreplicated(self) -> list[DelayedProduce]:
         """Take the batches that wait for the other in-sync replicas, and may fail meanwhile."""
-        taken = [one for one in self.awaiting_isr if one.may_fail]
-        self.awaiting_isr = [one for one in self.awaiting_isr if not one.may_fail]
-        return _marked_done(taken)
+        taken = [delayed for delayed in self.awaiting_isr if delayed.may_fail]
+        self.awaiting_isr = [delayed for delayed in self.awaiting_isr if not delayed.may_fail]
+        return _mark_done(taken)
 
     def watch(self, fetch: Any, *, by_follower: bool = False) -> None:
         """Call `try_complete` of a delayed fetch when the high watermark moves.
@@ -487,11 +488,11 @@ class Partition:
         """
         (self.follower_fetches if by_follower else self.fetches)[fetch] = None
 
-    def add_session(self, known: SessionPartition, *, by_follower: bool) -> None:
+    def add_session(self, entry: SessionPartition, *, by_follower: bool) -> None:
         """Report changes to a fetch session from now on."""
         sessions = self.follower_sessions if by_follower else self.consumer_sessions
-        sessions[:] = [it for it in sessions if not it.is_closed and it is not known]
-        sessions.append(known)
+        sessions[:] = [other for other in sessions if not other.is_closed and other is not entry]
+        sessions.append(entry)
 
     def unwatch(self, fetch: Any) -> None:
         self.fetches.pop(fetch, None)
@@ -561,15 +562,16 @@ class Partition:
     def take_waiting(self) -> list[tuple[DelayedResponse, Any]]:
         """Take all responses that wait for a write or for replicas, with their results."""
         waiting = [(slot, result) for _, slot, result, _ in (*self.acks, *self.just_written)]
-        for one in self.awaiting_isr:
-            one.done = True
-            waiting.append((one.slot, one.result))
+        for delayed in self.awaiting_isr:
+            delayed.done = True
+            waiting.append((delayed.slot, delayed.result))
         self.acks.clear()
         self.just_written.clear()
         self.awaiting_isr.clear()
         return waiting
 
     def _take_acks(self, end: int) -> list[Ack]:
+        """Take the requests that are written; those that need other replicas still wait."""
         acks = self.acks
         count = 0
         for ack in acks:

@@ -47,7 +47,7 @@ class ByteRate:
             self._total -= self._samples.popleft()[1]
 
     def wait_ms(self, limit: int, now_ms: int) -> int:
-        """How long to send nothing until the rate is within a limit; 0 if it is."""
+        """How long to pause until the rate is within a limit; 0 if it is."""
         self._drop_old(now_ms)
         if not self._samples:
             return 0
@@ -70,7 +70,7 @@ class ReplicationQuota:
         layers: Callable[[], ConfigLayers],
         topic_configs: TopicConfigs,
         clock: Callable[[], Now],
-        sent: ByteRate,
+        rate: ByteRate,
     ) -> None:
         self._rate_key = rate_key
         self._replicas_key = replicas_key
@@ -79,7 +79,7 @@ class ReplicationQuota:
         self._topic_configs = topic_configs
         self._clock = clock
         self._limit = NO_LIMIT
-        self._sent = sent
+        self._rate = rate
         #: The throttled partitions of each topic on this broker; None: all.
         self._listed: dict[str, frozenset[int] | None] = {}
 
@@ -103,17 +103,17 @@ class ReplicationQuota:
         return listed is None or partition.index in listed
 
     def record(self, size: int) -> None:
-        self._sent.record(size, self._clock().monotonic_ms)
+        self._rate.record(size, self._clock().monotonic_ms)
 
     def throttle_ms(self) -> int:
         """How long to throttle the replicas to which the quota applies; 0: not at all."""
         if not self.is_limited:
             return 0
-        return self._sent.wait_ms(self._limit, self._clock().monotonic_ms)
+        return self._rate.wait_ms(self._limit, self._clock().monotonic_ms)
 
 
 class ReplicationQuotas:
-    """The quotas for what this broker sends as leader and fetches as follower."""
+    """The quotas for the bytes that this broker sends as leader and fetches as follower."""
 
     def __init__(
         self,

@@ -50,6 +50,12 @@ def nearest_follower(
             and follower.start <= offset <= follower.end
         )
 
-    suitable = [it for it in partition.followers.by_broker.values() if is_suitable(it)]
-    nearest = max(suitable, key=lambda it: (it.end, it.caught_up_ms, it.broker_id), default=None)
+    suitable = [
+        follower for follower in partition.followers.by_broker.values() if is_suitable(follower)
+    ]
+    nearest = max(
+        suitable,
+        key=lambda follower: (follower.end, follower.caught_up_ms, follower.broker_id),
+        default=None,
+    )
     return NO_FOLLOWER if nearest is None else nearest.broker_id

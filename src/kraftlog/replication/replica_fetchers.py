@@ -1,7 +1,7 @@
 """`ReplicaFetchers`: fetches the partitions that this broker follows, and appends them (V6, V13).
 
-A follower appends what its leader has, in the leader's offsets and epochs. Where the two logs
-diverge the leader's response names the epoch and its end; the follower truncates there, repeatedly
+A follower appends its leader's batches, with the leader's offsets and epochs. Where the two logs
+diverge, the leader's response names the epoch and its end; the follower truncates there, repeatedly
 if needed, and never by the high watermark alone. Records are added to the turn's appends;
 truncations are effects whose outcome returns as `LogTruncated`.
 """
@@ -174,7 +174,7 @@ class ReplicaFetchers:
     def leader_is_down(self, broker_id: int, now: Now) -> None:
         """A broker's process has ended: its partitions wait for new leaders, or for its return.
 
-        Requests to it would have all its partitions, and only delay the replay of new leaders.
+        Repeated requests would name all its partitions, and only delay the replay of new leaders.
         """
         for (leader_id, _), fetcher in self._fetchers.items():
             if leader_id == broker_id:
@@ -234,12 +234,12 @@ class ReplicaFetchers:
             if not runs:
                 fetcher.delay(followed, now)
 
-    def _report(self, followed: FollowedPartition, what: str) -> None:
+    def _report(self, followed: FollowedPartition, problem: str) -> None:
         """Log a problem of a partition, unless it was the last one logged."""
         topic, index = followed.partition.log
-        if what != followed.last_problem:
-            followed.last_problem = what
-            self._emit(LogLine(f"{topic}-{index}: {what}"))
+        if problem != followed.last_problem:
+            followed.last_problem = problem
+            self._emit(LogLine(f"{topic}-{index}: {problem}"))
 
     def follow_leader(self, partition: Partition) -> None:
         """Follow the leader's high watermark and log start, as far as this log is written."""

@@ -6,8 +6,8 @@ loop and reports `written` or `write_failed`, which completes the waiting reques
 
 A starting broker replays old metadata: a topic may since have been deleted and created again, and
 the disk has the log of the new one. So it touches no log before it has replayed its own
-registration (`open_logs`), which follows everything its earlier incarnations knew. Logs that the
-image does not name then are strays.
+registration (`open_logs`), which follows all metadata that its earlier processes replayed. Logs
+that the image then does not name are strays.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from kraftlog.metadata.values import is_reserved
 from kraftlog.replication.counts import BrokerTopicStats
 from kraftlog.replication.delayed_deletions import DelayedDeletions
 from kraftlog.replication.delayed_fetches import DelayedFetches
-from kraftlog.replication.delayed_produce import DelayedProduce, complete_one
+from kraftlog.replication.delayed_produce import DelayedProduce, complete_wait
 from kraftlog.replication.directory_assignments import DirectoryAssignments
 from kraftlog.replication.in_sync_replicas import InSyncReplicas
 from kraftlog.replication.partition import UNTIL_COMMITTED, Partition
@@ -96,12 +96,12 @@ class ReplicaManager(MetadataPublisher):
         #: Whether the broker has replayed its registration: no log is touched before.
         self.is_registered = False
         #: Topics whose deletion was replayed before this broker's registration.
-        self._deleted_before: set[Uuid] = set()
+        self._deleted_before_registration: set[Uuid] = set()
         #: Partitions with a log that is to be opened.
         self._unopened: set[tuple[Uuid, int]] = set()
         #: Whether partitions may lead and follow: this process is registered under the broker's id.
         self._has_roles = False
-        #: The number of moves of high watermarks: after some, they are stored (V15).
+        #: How often high watermarks have moved; the maintenance stores them if any has (V15).
         self.high_watermark_moves = 0
         self.selects_by_rack = config.selects_by_rack
         self.delayed_fetches = DelayedFetches(
@@ -163,10 +163,10 @@ class ReplicaManager(MetadataPublisher):
         """The partition that a request names by topic name or id; else an error code."""
         image = self._metadata.image
         if not by_id:
-            found = image.topic_ids.get(topic)
-            if found is None:
+            named_id = image.topic_ids.get(topic)
+            if named_id is None:
                 return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            topic_id = found
+            topic_id = named_id
         elif topic_id not in image.topics:
             return ErrorCode.UNKNOWN_TOPIC_ID
         partition = self.partitions.get((topic_id, index))
@@ -189,7 +189,7 @@ class ReplicaManager(MetadataPublisher):
     def written(self, partition: Partition, end: int) -> None:
         former_end, former_bytes = partition.written_end, partition.written_bytes
         for _, slot, _, _ in partition.written(end):
-            complete_one(slot)
+            complete_wait(slot)
         if not partition.leads:
             self.high_watermark_moves += 1
             self.fetchers.written(partition)
@@ -205,7 +205,7 @@ class ReplicaManager(MetadataPublisher):
 
     def write_failed(self, partition: Partition) -> None:
         """The log has failed: fail the requests that wait for a write."""
-        partition.leave_turn(self.turn)  # its offsets follow offsets that were not written
+        partition.leave_turn(self.turn)  # later appends follow offsets that were not written
         partition.failed()
         self.fetchers.stop(partition)
         self._drop_waiting(partition, ErrorCode.KAFKA_STORAGE_ERROR)
@@ -270,7 +270,7 @@ class ReplicaManager(MetadataPublisher):
     def _fail_produce(slot: DelayedResponse, result: Any, code: int) -> None:
         result.error_code = code
         result.base_offset = -1
-        complete_one(slot)
+        complete_wait(slot)
 
     # Replication ---------------------------------------------------------------------------------
 
@@ -318,7 +318,7 @@ class ReplicaManager(MetadataPublisher):
         partition = self.partitions.get(key)
         if partition is None:
             return
-        kind = type(message)  # a node may start with very many logs
+        kind = type(message)  # faster than isinstance: a node may start with very many logs
         if kind in _ENDS_OPENING:
             self._unopened.discard(key)
             free_if_empty(self._unopened)
@@ -348,11 +348,11 @@ class ReplicaManager(MetadataPublisher):
         partition = image.partitions.get(key)
         if partition is None or broker is None or directory not in broker.directories:
             return
-        known = partition.directory(self._broker_id)
-        if known == directory:
+        assigned = partition.directory(self._broker_id)
+        if assigned == directory:
             return
-        is_only = len(broker.directories) == 1 and is_reserved(known)
-        if not is_only:
+        needs_no_report = len(broker.directories) == 1 and is_reserved(assigned)
+        if not needs_no_report:
             self.directory_assignments.assign(key, directory)
 
     def _truncated(self, partition: Partition, message: LogTruncated) -> None:
@@ -452,8 +452,12 @@ class ReplicaManager(MetadataPublisher):
         self.is_registered = self._has_roles = True
         self._apply_all()
         removed = frozenset(self._metadata.image.removed)
-        self._emit(MarkStrays(frozenset(self.by_log), frozenset(self._deleted_before), removed))
-        self._deleted_before.clear()
+        self._emit(
+            MarkStrays(
+                frozenset(self.by_log), frozenset(self._deleted_before_registration), removed
+            )
+        )
+        self._deleted_before_registration.clear()
 
     def _apply_all(self) -> None:
         for image in list(self._metadata.image.partitions.values()):
@@ -461,7 +465,7 @@ class ReplicaManager(MetadataPublisher):
 
     def _topic_removed(self, topic_id: Uuid, name: str) -> None:
         if not self.is_registered:
-            self._deleted_before.add(topic_id)
+            self._deleted_before_registration.add(topic_id)
         self.topic_stats.forget_topic(name)
 
     def _apply_partition(self, image: PartitionImage) -> None:
@@ -538,12 +542,12 @@ class ReplicaManager(MetadataPublisher):
         """Complete the batches that are committed, and fail the others if the ISR is too small."""
         self.high_watermark_moves += 1
         if partition.awaiting_isr:
-            for one in partition.take_replicated():
-                complete_one(one.slot)
+            for delayed in partition.take_replicated():
+                complete_wait(delayed.slot)
             if partition.lacks_replicas:
-                for one in partition.take_unreplicated():
-                    one.result.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-                    complete_one(one.slot)
+                for delayed in partition.take_unreplicated():
+                    delayed.result.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+                    complete_wait(delayed.slot)
         self.delayed_fetches.committed(partition)
 
     def forget(self, partition: Partition) -> None:
@@ -564,7 +568,7 @@ class ReplicaManager(MetadataPublisher):
     # Settings of topics --------------------------------------------------------------------------
 
     def published(self) -> Iterator[int]:
-        """Configure partitions whose topic's settings have changed; propose who may join an ISR."""
+        """Configure partitions whose topic's settings have changed; propose ISRs that may grow."""
         all_changed, topics = self._topic_configs.take_changed()
         if all_changed or topics:
             self.quotas.configs_changed()

@@ -330,5 +330,5 @@ class LogLifecycle:
             self._directory.rename_as_stray(step.log)
         elif self._owner(step.log) == step.topic_id:
             self._directory.remove_folder(step.log)
-        else:  # a log of another topic; the log to delete was never created, and its name is needed
+        else:  # the folder of another topic: the log to delete was never created
             self._mark_stray(step.log)

@@ -125,7 +125,7 @@ def _is_superseded(log: Log, snapshot: OffsetAndEpoch) -> bool:
 
 
 def _drop_before(snapshot: OffsetAndEpoch, log: Log, log_line: Callable[[str], None]) -> None:
-    """Delete records and snapshots before the newest one, in case the last run had not done so."""
+    """Delete records and snapshots before the newest snapshot, if the last process has not."""
     files = log.disk.files
     files.sync_directory(log.folder)  # the snapshot's name may not be durable yet
     try:

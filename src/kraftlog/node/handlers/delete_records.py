@@ -6,7 +6,7 @@ The response waits for the disk of this broker, and up to the timeout for the un
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
-from kraftlog.replication.delayed_produce import complete_one
+from kraftlog.replication.delayed_produce import complete_wait
 from kraftlog.steps import drained
 from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
@@ -67,7 +67,7 @@ class DelayedDeleteRecords:
             topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=result))
             yield 1
         self.response.topics = topics
-        complete_one(self)
+        complete_wait(self)
 
     def _delete(self, topic: str, part: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
         node = self._node

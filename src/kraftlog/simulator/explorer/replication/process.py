@@ -29,7 +29,7 @@ from kraftlog.node.fetch_sessions import FetchSessions
 from kraftlog.node.handlers import fetch, produce
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.replication.fetcher import FetchConfig
-from kraftlog.replication.followers import NEVER_MS
+from kraftlog.replication.followers import LONG_AGO_MS
 from kraftlog.replication.replica_manager import ReplicaManager
 from kraftlog.replication.services import ReplicationConfig, ReplicationServices
 from kraftlog.replication.topic_configs import TopicConfigs
@@ -279,7 +279,7 @@ class Process:
         """A follower has not caught up for replica.lag.time.max.ms."""
         followers = self.replica.followers
         assert followers is not None, "only a leader has lagging followers"
-        followers.by_broker[follower].caught_up_ms = NEVER_MS
+        followers.by_broker[follower].caught_up_ms = LONG_AGO_MS
 
     def write(self) -> None:
         """Report the oldest write as done."""
