@@ -34,17 +34,17 @@ def archive(address: str, lake: Path, *arguments: str) -> int:
 
 def rows(lake: Path, topic: str) -> list[dict[str, Any]]:
     table = pa.table(DeltaTable(str(lake / topic)).to_pyarrow_table())
-    found: list[dict[str, Any]] = table.sort_by(
+    in_order: list[dict[str, Any]] = table.sort_by(
         [("partition", "ascending"), ("offset", "ascending")]
     ).to_pylist()
-    return found
+    return in_order
 
 
 def dead_letters(lake: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = pa.table(
+    letters: list[dict[str, Any]] = pa.table(
         DeltaTable(str(lake / "_dead_letters")).to_pyarrow_table()
     ).to_pylist()
-    return found
+    return letters
 
 
 def record_positions(lake: Path, topic: str) -> list[tuple[int, int]]:
@@ -61,8 +61,8 @@ def checkpoint(lake: Path, topic: str) -> Path:
 
 def values(client: Client, topic: str) -> dict[int, list[bytes | None]]:
     """The values of each partition, in order."""
-    found: dict[int, list[bytes | None]] = {}
+    by_partition: dict[int, list[bytes | None]] = {}
     with client.consume(topic, start="beginning", until_end=True) as records:
         for record in records:
-            found.setdefault(record.partition, []).append(record.value)
-    return found
+            by_partition.setdefault(record.partition, []).append(record.value)
+    return by_partition

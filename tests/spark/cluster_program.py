@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
-from pyspark.sql import functions as F  # noqa: N812 - as Spark's documentation has it
+from pyspark.sql import functions as F  # noqa: N812 - the name in Spark's documentation
 
 from kraftlog.cli import main as kraftlog
 from kraftlog.spark.pipelines.simulate import SCHEMA, RunSettings, player
@@ -36,19 +36,19 @@ SCENARIO, SEEDS = "leader-partitioned", range(1, 9)
 def main(master: str, address: str, topic: str, lake: str) -> None:
     spark = spark_session("test", master=master, settings=SETTINGS)
     try:
-        found = {
+        results = {
             "rows": rows(spark, address, topic),
             "digests": digests(spark),
             "codes": pipelines(address, topic, lake),
         }
-        print(json.dumps(found))
+        print(json.dumps(results))
     finally:
         spark.stop()
 
 
 def rows(spark: SparkSession, address: str, topic: str) -> list[list[int]]:
     """The records, distinct offsets and largest offset of each partition of a topic."""
-    found = (
+    counts = (
         spark.read.format("kraftlog")
         .option("kafka.bootstrap.servers", address)
         .option("subscribe", topic)
@@ -58,11 +58,11 @@ def rows(spark: SparkSession, address: str, topic: str) -> list[list[int]]:
         .orderBy("partition")
         .collect()
     )
-    return [list(row) for row in found]
+    return [list(row) for row in counts]
 
 
 def pipelines(address: str, topic: str, lake: str) -> list[int]:
-    """The exit codes of pipelines, which use the session of this process."""
+    """Run three pipelines in the session of this process; return their exit codes."""
     commands = (
         ["archive", topic, "--to", lake],
         ["verify", lake],

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-#: For short runs: little memory, and code is compiled quickly, not optimised.
+#: For short runs: little memory, and a quick compiler without optimisations.
 SETTINGS = {
     "spark.driver.memory": "1g",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
@@ -24,9 +24,9 @@ SETTINGS = {
 }
 
 
-@pytest.hookimpl(tryfirst=True)  # before the groups of tests become part of their ids
+@pytest.hookimpl(tryfirst=True)  # before xdist adds the groups of tests to their ids
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of Spark and of Apache Kafka run in one process, which has the one JVM of each."""
+    """Run tests of Spark in one process, so that they share one JVM; mark them."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)

@@ -1,6 +1,6 @@
 """`python -m tests.spark.killed_archive MOMENT …`: an archive that is killed in its second batch.
 
-The JVM of Spark ends when the process that started it is gone.
+The JVM of Spark ends once the process that started it has ended.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from kraftlog.spark.pipelines.archive import run
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+#: When the archive is killed, relative to the table's commit of the second batch.
 BEFORE, BETWEEN, AFTER = "before-the-commit", "before-the-dead-letters", "after-the-commit"
 
 
@@ -33,7 +34,8 @@ def kill_in_second_call(commit: Callable[..., None], moment: str) -> Callable[..
         if calls == 2 and moment == BEFORE:
             kill()
         if calls == 2 and moment == BETWEEN:
-            self.commit_dead_letters = kill  # type: ignore[method-assign]  # what follows the table's commit
+            # `commit` calls this after it has committed the table.
+            self.commit_dead_letters = kill  # type: ignore[method-assign]
         commit(self, *arguments)
         if calls == 2:
             kill()

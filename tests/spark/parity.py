@@ -1,4 +1,4 @@
-"""Reads the same topics with Spark's own connector and with ours, and fills the topics."""
+"""Fills topics and reads them, to compare our source with Spark's own Kafka connector."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-OURS, THEIRS = "kraftlog", "kafka"
-#: The timestamp of the first record; one follows each second.
+OURS = "kraftlog"
+#: The timestamp of the first record; the following ones are a second apart.
 T0_MS = 1_700_000_000_000
 MIXED, COMPACTED, APPENDED = "parity.mixed", "parity.compacted", "parity.appended"
 #: Partitions of `MIXED`: all codecs and headers; transactions or deleted records; empty; one batch.
@@ -41,8 +41,8 @@ def read(
     )
 
 
-def ordered(found: DataFrame) -> list[tuple[object, ...]]:
-    rows = found.collect()
+def ordered(frame: DataFrame) -> list[tuple[object, ...]]:
+    rows = frame.collect()
     return [tuple(row) for row in sorted(rows, key=lambda r: (r.topic, r.partition, r.offset))]
 
 
@@ -65,13 +65,13 @@ def stream(
 
 
 def offsets(query: StreamingQuery) -> list[tuple[Any, Any]]:
-    """Start and end of each batch with rows."""
+    """The start and end offsets of each batch with rows."""
     sources = [json.loads(each.json)["sources"][0] for each in query.recentProgress]
     return [(each["startOffset"], each["endOffset"]) for each in sources if each["numInputRows"]]
 
 
 def fill(address: str, *, has_transactions: bool) -> None:
-    """Create the topics, with all kinds of records and batches."""
+    """Create the three topics, with all kinds of records and batches."""
     with Client(address, timeout_s=LIMIT_S) as client:
         client.create_topic(MIXED, partitions=4)
         client.create_topic(
@@ -155,7 +155,7 @@ def _write_compacted(client: Client) -> None:
     client.create_topic(COMPACTED, partitions=1, configs=settings)
     client.alter_configs("brokers", "", {"log.cleaner.backoff.ms": 20})
     for number in range(40):
-        with client.producer() as producer:  # a batch of its own
+        with client.producer() as producer:  # each block is a batch
             for key in range(_KEYS):
                 time_ms = T0_MS + 1000 * (_KEYS * number + key)
                 producer.send(COMPACTED, "v" * 40, key=f"{key}", timestamp_ms=time_ms)
@@ -164,7 +164,7 @@ def _write_compacted(client: Client) -> None:
         assert not deadline.is_over
         deadline.pause(0.05)
     client.alter_configs("brokers", "", {"log.cleaner.backoff.ms": None})
-    # So that no further gaps appear between the reads.
+    # No more compaction, so that both sources read the same records.
     client.alter_configs("topics", COMPACTED, {"cleanup.policy": "delete"})
 
 

@@ -1,4 +1,4 @@
-"""A pipeline as a process of its own, which a test may kill, with the JVM and workers of Spark."""
+"""Runs a pipeline in a process that a test may kill, together with the JVM and workers of Spark."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class PipelineProcess:
 
     def __init__(self, folder: Path, *arguments: str, module: str = "kraftlog pipeline") -> None:
         self._errors = folder / "errors.txt"
-        words = [sys.executable, "-m", *module.split(), *arguments]
+        command = [sys.executable, "-m", *module.split(), *arguments]
         with open(self._errors, "ab") as file:
             self._process = subprocess.Popen(
-                [*words, "--json", "--master", "local[1]"],
+                [*command, "--json", "--master", "local[1]"],
                 bufsize=0,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -46,9 +46,9 @@ class PipelineProcess:
         """Wait for the next event of this kind; return it."""
         assert self._process.stdout is not None
         while line := read_line(self._process.stdout):
-            found: dict[str, Any] = json.loads(line)
-            if found["event"] == kind:
-                return found
+            event: dict[str, Any] = json.loads(line)
+            if event["event"] == kind:
+                return event
         raise AssertionError(f"no {kind}: {self.errors()}")
 
     def kill(self) -> None:
@@ -76,8 +76,8 @@ class PipelineProcess:
         return self._process.returncode
 
     def _session_pids(self) -> list[int]:
-        """Processes of the session that runs the pipeline, its JVM and its workers."""
-        found = []
+        """The ids of the pipeline's process, its JVM and its workers: those of its session."""
+        pids = []
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
                 with open(f"/proc/{pid}/stat") as file:
@@ -85,5 +85,5 @@ class PipelineProcess:
             except OSError:  # it has ended
                 continue
             if int(session) == self._process.pid and state != "Z":
-                found.append(int(pid))
-        return found
+                pids.append(int(pid))
+        return pids

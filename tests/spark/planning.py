@@ -1,4 +1,4 @@
-"""The source's readers without Spark: they are called in this process, in Spark's order."""
+"""Calls the source's readers in this process, in the order in which Spark calls them."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ def _named_options(address: str, options: dict[str, object]) -> dict[str, str]:
 
 
 def latest(reader: StreamReader, start: Nested) -> Nested:
+    """The end of the next batch, without a limit."""
     return reader.latestOffset(start, ReadAllAvailable())
 
 

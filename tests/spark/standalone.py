@@ -1,4 +1,4 @@
-"""A cluster of Apache Spark on this machine: a standalone master and workers, of PySpark's jars."""
+"""A standalone cluster of Apache Spark on this machine: a master and workers of PySpark."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from typing import Self
 
 _DEPLOY = "org.apache.spark.deploy"
-#: For short runs: code is compiled quickly, not optimised, and garbage collection is simple.
+#: For short runs: a quick compiler without optimisations, and a simple garbage collector.
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _MASTER_URL = re.compile(r"Starting Spark master at (spark://\S+)")
 _REGISTERED = re.compile(r"Successfully registered with master (\S+)")
 
 
 class Daemon:
-    """A master or a worker of Spark, whose log can be searched for a line."""
+    """The process of a master or a worker of Spark, whose log can be awaited."""
 
     def __init__(self, words: list[str], environment: Mapping[str, str]) -> None:
         import pyspark
@@ -49,18 +49,19 @@ class Daemon:
         self._lines.put("")
 
     def wait_for(self, pattern: re.Pattern[str]) -> str:
+        """Wait for a line of the log with this pattern; return its first group."""
         log = ""
         while line := self._next_line(log):
             log += line
-            if found := pattern.search(line):
-                return found[1]
-        raise AssertionError(f"it ended:\n{log}")
+            if match := pattern.search(line):
+                return match[1]
+        raise AssertionError(f"the process has ended:\n{log}")
 
     def _next_line(self, log: str) -> str:
         try:
             return self._lines.get(timeout=LIMIT_S)
         except Empty:
-            raise AssertionError(f"not seen in {LIMIT_S} s:\n{log}") from None
+            raise AssertionError(f"no such line within {LIMIT_S} s:\n{log}") from None
 
     def kill(self) -> None:
         self._process.kill()

@@ -1,4 +1,4 @@
-"""`kraftlog pipeline archive`: every record once, also after repetition, loss and re-creation."""
+"""`kraftlog pipeline archive`: every record once, despite repeated batches, loss and recreation."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ COUNT = 100
 
 @pytest.fixture
 def client(our_node: str) -> Iterator[Client]:
-    with Client(our_node, timeout_s=LIMIT_S) as made:
-        yield made
+    with Client(our_node, timeout_s=LIMIT_S) as connected:
+        yield connected
 
 
 @pytest.fixture
@@ -60,15 +60,15 @@ def topic(client: Client, named: Callable[[str], str]) -> str:
     return name
 
 
-def test_every_record_is_archived_once_and_later_runs_add_what_is_new(
+def test_every_record_is_archived_once_and_later_runs_add_new_ones(
     spark: SparkSession, our_node: str, client: Client, topic: str, tmp_path: Path
 ) -> None:
     assert archive(our_node, tmp_path, topic) == 0
-    found = rows(tmp_path, topic)
-    assert [(each["partition"], each["offset"]) for each in found] == all_positions(COUNT)
-    assert [each["value"] for each in found[:3]] == [b"0 0", b"0 1", b"0 2"]
-    assert (found[0]["key"], found[1]["key"]) == (b"k0", None)
-    assert found[0]["headers"] == [{"key": "h", "value": b"1"}]
+    archived = rows(tmp_path, topic)
+    assert [(each["partition"], each["offset"]) for each in archived] == all_positions(COUNT)
+    assert [each["value"] for each in archived[:3]] == [b"0 0", b"0 1", b"0 2"]
+    assert (archived[0]["key"], archived[1]["key"]) == (b"k0", None)
+    assert archived[0]["headers"] == [{"key": "h", "value": b"1"}]
 
     assert archive(our_node, tmp_path, topic) == 0
     assert record_positions(tmp_path, topic) == all_positions(COUNT)
@@ -93,11 +93,11 @@ def test_the_rate_counts_from_the_first_batch(
     for owner, name in ((TopicArchive, "_process_batch"), (Progress, "begin")):
         call = getattr(owner, name)
 
-        def noted(*arguments: Any, call: Any = call) -> Any:
+        def record_call(*arguments: Any, call: Any = call) -> Any:
             calls.append(call.__name__)
             return call(*arguments)
 
-        monkeypatch.setattr(owner, name, noted)
+        monkeypatch.setattr(owner, name, record_call)
     assert archive(our_node, tmp_path, topic, "--max-records-per-batch", str(COUNT)) == 0
     assert calls == ["_process_batch", "begin", "_process_batch"]
 
@@ -105,7 +105,7 @@ def test_the_rate_counts_from_the_first_batch(
 def test_a_batch_that_spark_repeats_adds_nothing(
     spark: SparkSession, our_node: str, client: Client, topic: str, tmp_path: Path
 ) -> None:
-    """As after a kill between the table's commit and Spark's."""
+    """Spark repeats it after a kill between the table's commit and that of the checkpoint."""
     assert archive(our_node, tmp_path, topic) == 0
     commits = checkpoint(tmp_path, topic) / "commits"
     newest = max(name for name in os.listdir(commits) if name.isdigit())
@@ -119,7 +119,7 @@ def test_a_batch_that_spark_repeats_adds_nothing(
     assert record_positions(tmp_path, topic) == all_positions(COUNT + 1)
 
 
-def test_without_its_checkpoint_an_archive_goes_on_from_its_table(
+def test_without_its_checkpoint_an_archive_continues_from_its_table(
     spark: SparkSession, our_node: str, client: Client, topic: str, tmp_path: Path
 ) -> None:
     assert archive(our_node, tmp_path, topic) == 0
@@ -129,7 +129,7 @@ def test_without_its_checkpoint_an_archive_goes_on_from_its_table(
     assert record_positions(tmp_path, topic) == all_positions(COUNT + 5)
 
 
-def test_a_topic_that_was_made_anew_is_refused(
+def test_a_recreated_topic_is_refused(
     spark: SparkSession,
     our_node: str,
     client: Client,
@@ -146,7 +146,7 @@ def test_a_topic_that_was_made_anew_is_refused(
     assert record_positions(tmp_path, topic) == all_positions(COUNT)
 
 
-def test_a_topic_made_anew_during_an_archive_is_refused(
+def test_a_topic_recreated_during_an_archive_is_refused(
     spark: SparkSession,
     our_node: str,
     client: Client,
@@ -155,7 +155,7 @@ def test_a_topic_made_anew_during_an_archive_is_refused(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Between two batches; the new topic has records at the offsets that are next."""
+    """It is recreated between two batches, and has records at the next offsets."""
     commit = ArchiveTable.commit
 
     def commit_and_recreate(*arguments: Any) -> None:
@@ -170,10 +170,10 @@ def test_a_topic_made_anew_during_an_archive_is_refused(
     assert record_positions(tmp_path, topic) == all_positions(COUNT // 2)
 
 
-def test_a_task_never_reads_another_topic_of_the_name(
+def test_a_task_never_reads_another_topic_with_the_same_name(
     our_node: str, client: Client, topic: str, tmp_path: Path
 ) -> None:
-    """The topic id in the table counts, not the one in the plan of the batch."""
+    """The task compares the topic's id with the one in the table."""
     table = ArchiveTable.create(str(tmp_path), empty_state(client, topic), RAW, by_date=False)
     client.delete_topic(topic)
     client.create_topic(topic, partitions=2)
@@ -215,7 +215,7 @@ def test_deleted_records_are_skipped_only_if_that_is_allowed(
     assert len(record_positions(tmp_path, topic)) == 2 * COUNT + 6 + 10
 
 
-def test_values_that_are_not_the_schema_s_become_dead_letters(
+def test_values_that_do_not_fit_the_schema_become_dead_letters(
     spark: SparkSession,
     our_node: str,
     client: Client,
@@ -247,9 +247,9 @@ def test_values_that_are_not_the_schema_s_become_dead_letters(
     lake = tmp_path / "lake"
     decode = ("--decode", "json", "--schema", str(schema))
     assert archive(our_node, lake, name, *decode) == 0
-    found = rows(lake, name)
-    assert [each["offset"] for each in found] == [n for n in range(20) if n != 7]
-    assert (found[3]["id"], found[3]["name"], found[3]["value_offset"]) == (3, "n3", -3)
+    archived = rows(lake, name)
+    assert [each["offset"] for each in archived] == [n for n in range(20) if n != 7]
+    assert (archived[3]["id"], archived[3]["name"], archived[3]["value_offset"]) == (3, "n3", -3)
     dead = dead_letters(lake)
     assert [(each["offset"], each["value"]) for each in dead] == [
         (7, b'{"id": "seven"}'),
@@ -269,8 +269,8 @@ def test_small_files_become_one_with_the_same_rows(
     before = rows(tmp_path, topic)
     table = ArchiveTable.open(str(tmp_path), topic)
     assert table is not None
-    many, few = compact(table)
-    assert (many > 2, few) == (True, 2)
+    replaced, written = compact(table)
+    assert (replaced > 2, written) == (True, 2)
     assert rows(tmp_path, topic) == before
     assert verify([str(tmp_path), "-b", our_node]) == 0
     produce(client, topic, 1, first=COUNT)
@@ -281,7 +281,7 @@ def test_small_files_become_one_with_the_same_rows(
 def test_a_column_gets_the_new_fields_of_its_objects(
     spark: SparkSession, our_node: str, client: Client, named: Callable[[str], str], tmp_path: Path
 ) -> None:
-    """Older rows have null there; a later run may have a schema without them."""
+    """Older rows have null in them; a later run may have a schema without them."""
     topic = named("t")
     client.create_topic(topic, partitions=1)
     schema = tmp_path / "schema.json"
@@ -304,7 +304,7 @@ def test_a_column_gets_the_new_fields_of_its_objects(
 def test_avro_of_a_registry_is_archived_batch_by_batch_and_day_by_day(
     spark: SparkSession, our_node: str, client: Client, named: Callable[[str], str], tmp_path: Path
 ) -> None:
-    """The archive starts at the log's end; its offsets are committed for a group."""
+    """The archive starts at the log end; its offsets are committed for a group."""
     topic, group = named("t"), named("g")
     client.create_topic(topic, partitions=1)
     produce_avro(client, topic, [b"older"] * 5)
@@ -324,31 +324,31 @@ def test_avro_of_a_registry_is_archived_batch_by_batch_and_day_by_day(
         framed_avro(1 + n % 2, schemas[1 + n % 2], {**ORDER, "id": n, "extra": -n})
         for n in range(5, 25)
     ]
-    values[3] = b"\0\0\0\0\x09" + values[3][5:]  # at offset 8
+    values[3] = b"\0\0\0\0\x09" + values[3][5:]  # offset 8 has an unknown schema id, 9
     produce_avro(client, topic, values, first=5)
     assert archive(our_node, lake, topic, *options, "--once") == 0
     assert record_positions(lake, topic) == [(0, offset) for offset in (5, 6, 7, 9, 10)]
     assert client.committed(group)[topic, 0].offset == 11
     assert archive(our_node, lake, topic, *options) == 0
 
-    found = rows(lake, topic)
-    assert [each["offset"] for each in found] == [n for n in range(5, 20) if n != 8]
-    assert [each["id"] for each in found] == [each["offset"] for each in found]
-    assert [each["extra"] for each in found] == [
-        -each["offset"] if each["offset"] % 2 else None for each in found
+    archived = rows(lake, topic)
+    assert [each["offset"] for each in archived] == [n for n in range(5, 20) if n != 8]
+    assert [each["id"] for each in archived] == [each["offset"] for each in archived]
+    assert [each["extra"] for each in archived] == [
+        -each["offset"] if each["offset"] % 2 else None for each in archived
     ]
-    assert found[0]["price"] == ORDER["price"]
+    assert archived[0]["price"] == ORDER["price"]
     [dead] = dead_letters(lake)
     assert (dead["offset"], dead["value"]) == (8, values[3])
     assert client.committed(group)[topic, 0].offset == 20
     days = {path.name for path in (lake / topic).iterdir()} - {"_delta_log"}
     assert days == {"date=2026-09-21", "date=2026-09-22"}
-    assert {str(each["date"]) for each in found if each["offset"] < 12} == {"2026-09-21"}
+    assert {str(each["date"]) for each in archived if each["offset"] < 12} == {"2026-09-21"}
     assert verify([str(lake), "-b", our_node]) == 0
 
 
 def produce_avro(client: Client, topic: str, values: Sequence[bytes], first: int = 0) -> None:
-    """Write values at these offsets, two hours apart; that of offset 12 is the first of its day."""
+    """Write values from offset `first` on, two hours apart; the one at offset 12 is at midnight."""
     midnight = 1_790_035_200_000
     with client.producer() as producer:
         for offset, value in enumerate(values, first):
@@ -356,7 +356,7 @@ def produce_avro(client: Client, topic: str, values: Sequence[bytes], first: int
             producer.send(topic, value, partition=0, timestamp_ms=time_ms)
 
 
-def test_a_plan_writes_nothing(
+def test_a_dry_run_writes_nothing(
     spark: SparkSession,
     our_node: str,
     topic: str,

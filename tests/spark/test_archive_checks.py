@@ -21,7 +21,7 @@ COUNT = 4
 
 
 class SparkStartedError(AssertionError):
-    """The pipeline has started Spark, which these tests must not reach."""
+    """The pipeline would have started Spark, which these tests do without."""
 
 
 @pytest.fixture(autouse=True)
@@ -34,8 +34,8 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def client(our_node: str) -> Iterator[Client]:
-    with Client(our_node, timeout_s=LIMIT_S) as made:
-        yield made
+    with Client(our_node, timeout_s=LIMIT_S) as connected:
+        yield connected
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def topic(client: Client, named: Callable[[str], str]) -> str:
 
 
 def prepare_archive(our_node: str, lake: Path, *arguments: str) -> int:
-    """Run an archive up to the start of Spark; return 0 if it has created the tables."""
+    """Run an archive up to the start of Spark; return 0 if it has created tables, else its code."""
     code = archive(our_node, lake, *arguments)
     return 0 if code == 1 and os.listdir(lake) else code
 
@@ -58,7 +58,7 @@ def start_offsets(lake: Path, topic: str) -> dict[int, int]:
     return table.state.offsets
 
 
-def test_an_unknown_topic_leaves_nothing_of_any_topic(
+def test_an_unknown_topic_creates_no_table_of_any_topic(
     our_node: str, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lake = tmp_path / "lake"
@@ -67,7 +67,7 @@ def test_an_unknown_topic_leaves_nothing_of_any_topic(
     assert not lake.exists()
 
 
-def test_a_table_keeps_where_it_begins_and_another_from_is_refused(
+def test_a_from_other_than_the_tables_first_one_is_refused(
     our_node: str, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A run with the same --from, or without it, continues, as after a kill."""
@@ -84,22 +84,22 @@ def test_a_table_keeps_where_it_begins_and_another_from_is_refused(
     assert start_offsets(tmp_path, topic) == {0: COUNT, 1: COUNT}
 
 
-def test_the_same_start_in_other_words_is_the_same(
+def test_an_equal_start_in_another_notation_is_accepted(
     our_node: str, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = f'{{"{topic}": {{"0": 1, "1": 2}}}}'
-    assert prepare_archive(our_node, tmp_path / "a", topic, "--from", given) == 0
+    start = f'{{"{topic}": {{"0": 1, "1": 2}}}}'
+    assert prepare_archive(our_node, tmp_path / "a", topic, "--from", start) == 0
     assert start_offsets(tmp_path / "a", topic) == {0: 1, 1: 2}
-    again = f'{{"{topic}":{{"1":2,"0":1}}}}'
-    assert prepare_archive(our_node, tmp_path / "a", topic, "--from", again) == 0
+    reordered = f'{{"{topic}":{{"1":2,"0":1}}}}'
+    assert prepare_archive(our_node, tmp_path / "a", topic, "--from", reordered) == 0
     assert prepare_archive(our_node, tmp_path / "b", topic, "--from", "2026-01-01") == 0
-    same = "2026-01-01T01:00+01:00"
-    assert prepare_archive(our_node, tmp_path / "b", topic, "--from", same) == 0
+    other_zone = "2026-01-01T01:00+01:00"
+    assert prepare_archive(our_node, tmp_path / "b", topic, "--from", other_zone) == 0
     assert archive(our_node, tmp_path / "b", topic, "--from", "2026-01-02") == 3
     assert "begun with --from 2026-01-01T00:00:00+00:00" in capsys.readouterr().err
 
 
-def test_a_table_of_an_older_version_says_that_from_has_no_effect(
+def test_from_has_no_effect_on_a_table_of_an_older_version(
     our_node: str, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert prepare_archive(our_node, tmp_path, topic) == 0
@@ -113,10 +113,10 @@ def test_a_table_of_an_older_version_says_that_from_has_no_effect(
     assert f"{topic}: the table exists and goes on where it ends: --from has no effect" in line
 
 
-def test_a_start_beyond_the_log_names_the_offsets_that_there_are(
+def test_a_start_after_the_log_end_is_refused_with_the_logs_offsets(
     our_node: str, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is not called a loss of data, as nothing was read before."""
+    """It is no loss of data, as nothing has been read before."""
     lake = tmp_path / "lake"
     given = f'{{"{topic}": {{"0": 1, "1": 99}}}}'
     assert archive(our_node, lake, topic, "--from", given) == 1
@@ -125,7 +125,7 @@ def test_a_start_beyond_the_log_names_the_offsets_that_there_are(
     assert not lake.exists()
 
 
-def test_a_table_without_dates_is_not_partitioned_by_them_later(
+def test_a_table_without_dates_cannot_be_partitioned_by_date_later(
     our_node: str, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert prepare_archive(our_node, tmp_path, topic) == 0
@@ -143,7 +143,7 @@ def test_a_table_without_dates_is_not_partitioned_by_them_later(
         ([".."], 1, "'..' can't be the name of a topic"),
     ],
 )
-def test_a_wrong_argument_is_named(
+def test_an_invalid_argument_is_named_in_one_line(
     our_node: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -158,13 +158,13 @@ def test_a_wrong_argument_is_named(
     assert not (tmp_path / "lake").exists()
 
 
-def test_intervals_of_spark_are_taken(our_node: str, topic: str, tmp_path: Path) -> None:
+def test_intervals_of_spark_are_accepted(our_node: str, topic: str, tmp_path: Path) -> None:
     for text in ("1 second", "500 milliseconds", "1 minute 30 seconds"):
         assert archive(our_node, tmp_path, topic, "--trigger", text, "--dry-run") == 0
 
 
 @pytest.mark.parametrize("plan", [[], ["--dry-run"]])
-def test_a_directory_that_takes_no_files_is_refused_by_a_plan_too(
+def test_an_unwritable_directory_is_refused_also_by_a_dry_run(
     our_node: str, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], plan: list[str]
 ) -> None:
     file = tmp_path / "file"

@@ -66,8 +66,8 @@ def test_a_stream_outlives_kills_and_moves_of_leaders(
         query.stop()
         assert query.exception() is None
         assert values(client, COPY) == values(client, TOPIC)
-        marks = batch_headers(client)
-        assert len(set(marks)) == len(marks)
+        headers = batch_headers(client)
+        assert len(set(headers)) == len(headers)
 
 
 def start_copy(spark: SparkSession, servers: str, folder: Path) -> StreamingQuery:
@@ -101,6 +101,6 @@ def leader(client: Client, topic: str) -> int:
 
 
 def batch_headers(client: Client) -> list[bytes | None]:
-    """The header of each record of the copy."""
+    """The header `kraftlog.batch` of each record of the copy."""
     with client.consume(COPY, start="beginning", until_end=True) as records:
         return [dict(record.headers)["kraftlog.batch"] for record in records]

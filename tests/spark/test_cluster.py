@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-#: Loaded by every Python process at its start: a candidate that forgets its vote in a restart.
-PLANTED = """\
+#: A `sitecustomize` module, which every Python process loads: it plants the bug that a node forgets
+#: its vote when it restarts.
+PLANT_BUG = """\
 import sys
 from tests.altered import AlteredFinder
 from tests.mutants.vote_not_persisted import MUTANT
@@ -35,7 +36,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.xdist_group("jvm"
 
 @pytest.fixture(scope="module")
 def environment() -> dict[str, str]:
-    """What the processes of the cluster have in common."""
+    """The environment of the cluster's processes."""
     return {**os.environ, "PYTHONPATH": ROOT, "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
@@ -70,18 +71,18 @@ def test_sources_pipelines_and_retried_tasks_run_on_workers(
         with client.producer() as producer:
             for number in range(300):
                 producer.send(topic, str(number), partition=number % 2)
-    words = ["-m", "tests.spark.cluster_program", cluster.url, our_node, topic, str(tmp_path)]
-    ended = python(words, environment)
-    assert ended.returncode == 0, ended.stderr
-    found = json.loads(ended.stdout.splitlines()[-1])
-    assert found["rows"] == [[0, 150, 150, 149], [1, 150, 150, 149]]
-    direct = {
+    arguments = ["-m", "tests.spark.cluster_program", cluster.url, our_node, topic, str(tmp_path)]
+    program = python(arguments, environment)
+    assert program.returncode == 0, program.stderr
+    results = json.loads(program.stdout.splitlines()[-1])
+    assert results["rows"] == [[0, 150, 150, 149], [1, 150, 150, 149]]
+    expected_digests = {
         str(seed): simulate_with_digest(cluster_program.SCENARIO, seed)[1]
         for seed in cluster_program.SEEDS
     }
-    assert found["digests"] == direct
-    assert found["codes"] == [0, 0, 0], ended.stderr
-    assert "equal: 300 records compared" in ended.stdout
+    assert results["digests"] == expected_digests
+    assert results["codes"] == [0, 0, 0], program.stderr
+    assert "equal: 300 records compared" in program.stdout
     assert record_positions(tmp_path, topic) == all_positions(150)
     with Client(our_node, timeout_s=LIMIT_S) as client:
         assert values(client, replay_topic) == values(client, topic)
@@ -91,20 +92,20 @@ def test_sources_pipelines_and_retried_tasks_run_on_workers(
 def test_a_planted_bug_is_found_and_its_command_repeats_it(
     cluster: StandaloneCluster, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    (tmp_path / "sitecustomize.py").write_text(PLANTED)
-    planted = {**environment, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    (tmp_path / "sitecustomize.py").write_text(PLANT_BUG)
+    with_bug = {**environment, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
     settings = [f"--conf={key}={value}" for key, value in cluster_program.SETTINGS.items()]
-    settings.append(f"--conf=spark.executorEnv.PYTHONPATH={planted['PYTHONPATH']}")
-    words = ["--seeds", "3:5", "--scenario", "leader-partitioned", "--master", cluster.url]
-    ended = python(["-m", "kraftlog", "pipeline", "simulate", *words, *settings], planted)
-    assert ended.returncode == 3, ended.stderr
-    *failures, summary = ended.stdout.splitlines()
+    settings.append(f"--conf=spark.executorEnv.PYTHONPATH={with_bug['PYTHONPATH']}")
+    arguments = ["--seeds", "3:5", "--scenario", "leader-partitioned", "--master", cluster.url]
+    pipeline = python(["-m", "kraftlog", "pipeline", "simulate", *arguments, *settings], with_bug)
+    assert pipeline.returncode == 3, pipeline.stderr
+    *failures, summary = pipeline.stdout.splitlines()
     commands = [f"kraftlog simulate --scenario leader-partitioned --seed {seed}" for seed in (3, 4)]
     assert [line.strip() for line in failures[1::2]] == commands
     assert failures[0].startswith("seed 3: epochs grow: replica ")
     assert "2 seeds, 2 failed" in summary
 
-    repeated = python(["-m", *commands[0].split()], planted)
+    repeated = python(["-m", *commands[0].split()], with_bug)
     assert repeated.returncode == 1
     assert failures[0].removeprefix("seed 3: ") in repeated.stdout
-    assert main(commands[0].split()[1:]) == 0, "without the bug it passes"
+    assert main(commands[0].split()[1:]) == 0, "without the bug the run passes"

@@ -1,4 +1,4 @@
-"""Lost records are an error, or a logged line if failOnDataLoss is false. Both name the offsets."""
+"""Lost records are an error, or with failOnDataLoss=false a printed line; both name the offsets."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_a_recreated_topic_with_fewer_records_is_an_error(
 
     lenient = stream_reader(address, subscribe=topic, **WITH_LOSS)
     end = latest(lenient, start)
-    assert end == {topic: {"0": 2}}, "as the connector, which goes on at the new end"
+    assert end == {topic: {"0": 2}}, "like the connector, it continues at the new end"
     assert read(lenient, lenient.partitions(start, end)) == []
     assert "3 offsets before that" in capsys.readouterr().err
 
@@ -143,7 +143,7 @@ def test_a_topic_recreated_under_a_running_query_is_an_error(
         latest(reader, start)
 
 
-def test_remembered_ids_tell_a_topic_created_again_after_a_restart(
+def test_remembered_ids_detect_a_recreated_topic_after_a_restart(
     client: Client, address: str, named: Named, capsys: pytest.CaptureFixture[str]
 ) -> None:
     topic = named("t")
@@ -179,7 +179,7 @@ def test_a_topic_recreated_after_the_plan_is_an_error(
         read(reader, tasks)
 
 
-def test_fetches_name_the_topic_id_and_not_the_name(client: Client, named: Named) -> None:
+def test_fetches_identify_the_topic_by_its_id(client: Client, named: Named) -> None:
     topic = named("t")
     client.create_topic(topic, partitions=1)
     write(client, topic, 1)
@@ -198,7 +198,7 @@ def test_a_topic_deleted_after_the_plan_is_an_error(
     reader = batch_reader(address, subscribe=topic)
     tasks = reader.partitions()
     client.delete_topic(topic)
-    # Without this it would wait for as long as brokers may take to learn of a topic.
+    # Otherwise the reader would wait, as a new topic may not be in every broker's metadata yet.
     monkeypatch.setattr(range_reader, "TOPIC_WAIT_S", 0)
     with pytest.raises(KraftlogSparkError, match=f"topic {topic} does not exist on {address}"):
         read(reader, tasks)

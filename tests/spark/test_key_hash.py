@@ -1,4 +1,4 @@
-"""Partitions of whole columns of keys are those of single keys, which are Kafka's."""
+"""Hashing a column of keys gives the same partitions as hashing each key as Kafka does."""
 
 from __future__ import annotations
 

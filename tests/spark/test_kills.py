@@ -33,19 +33,19 @@ pytestmark = [pytest.mark.long, pytest.mark.slow]
 COUNT = 100
 SEED = 13
 KILLED = -signal.SIGKILL
-#: The number of records in both partitions, and the most in a batch.
+#: The number of records of the repeated kills, in two partitions, and the most of them in a batch.
 MANY, BATCH = 100_000, 5_000
 SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
 
 
 @pytest.fixture
 def client(our_node: str) -> Iterator[Client]:
-    with Client(our_node, timeout_s=LIMIT_S) as made:
-        yield made
+    with Client(our_node, timeout_s=LIMIT_S) as connected:
+        yield connected
 
 
 @pytest.mark.parametrize("moment", [BEFORE, AFTER])
-def test_an_archive_killed_around_a_commit_goes_on(
+def test_an_archive_killed_around_a_commit_continues(
     spark: SparkSession,
     our_node: str,
     client: Client,
@@ -71,7 +71,7 @@ def test_an_archive_killed_before_its_dead_letters_adds_them_once(
     named: Callable[[str], str],
     tmp_path: Path,
 ) -> None:
-    """At the kill the table has the second batch, but the table of dead letters has not."""
+    """At the kill the table has the second batch, but the dead letters of it are not committed."""
     topic = named("t")
     client.create_topic(topic, partitions=1)
     write(client, topic, ["no JSON" if n % 10 == 9 else f'{{"id": {n}}}' for n in range(COUNT)])
@@ -99,21 +99,21 @@ def test_an_archive_killed_again_and_again_has_every_record_once(
     named: Callable[[str], str],
     tmp_path: Path,
 ) -> None:
-    """Each run is killed after some commits, when the next batch has written some of its files."""
+    """Each run is killed after a few commits, once the next batch has written some of its files."""
     topic = named("t")
     client.create_topic(topic, partitions=2)
     produce(client, topic, MANY // 2)
     lake, rng = tmp_path / "lake", random.Random(SEED)
-    words = [topic, "--to", str(lake), "-b", our_node, "--max-records-per-batch", str(BATCH)]
+    arguments = [topic, "--to", str(lake), "-b", our_node, "--max-records-per-batch", str(BATCH)]
     for _ in range(4):
         commits, files = rng.randint(1, 3), rng.randint(0, 2)
-        with PipelineProcess(tmp_path, "archive", *words) as process:
+        with PipelineProcess(tmp_path, "archive", *arguments) as process:
             for _ in range(commits):
                 process.await_event("progress")
             await_files(lake / topic, files)
             process.kill()
-    left = MANY - len(record_positions(lake, topic))
-    assert 0 < left < MANY
+    unarchived = MANY - len(record_positions(lake, topic))
+    assert 0 < unarchived < MANY
 
     assert archive(our_node, lake, topic) == 0
 
@@ -149,14 +149,14 @@ def test_a_continuous_archive_outlives_the_kill_of_a_broker(
         cluster.end()
 
 
-def test_a_killed_replay_repeats_and_leaves_out_nothing(
+def test_a_killed_replay_neither_repeats_nor_omits_records(
     spark: SparkSession,
     our_node: str,
     client: Client,
     named: Callable[[str], str],
     tmp_path: Path,
 ) -> None:
-    """It is killed twice while it writes; the next run starts once its tasks have ended."""
+    """It is killed twice while it writes; the next run starts after its tasks have ended."""
     topic = named("t")
     client.create_topic(topic, partitions=2)
     size = 20_000
@@ -168,21 +168,21 @@ def test_a_killed_replay_repeats_and_leaves_out_nothing(
         }
     )
     write_deltalake(str(tmp_path / "old"), table)
-    words = [str(tmp_path / "old"), "--to", topic, "-b", our_node]
+    arguments = [str(tmp_path / "old"), "--to", topic, "-b", our_node]
     rng = random.Random(SEED)
-    for least in (rng.randint(1, size // 3), rng.randint(size // 3, 2 * size // 3)):
-        with PipelineProcess(tmp_path, "replay", *words, "--rate", "3000") as process:
-            await_records(client, topic, least)
+    for min_records in (rng.randint(1, size // 3), rng.randint(size // 3, 2 * size // 3)):
+        with PipelineProcess(tmp_path, "replay", *arguments, "--rate", "3000") as process:
+            await_records(client, topic, min_records)
             process.kill()
     assert count_records(client, topic) < size
 
-    assert replay.run(words) == 0
+    assert replay.run(arguments) == 0
 
-    found: dict[int, list[bytes | None]] = {0: [], 1: []}
+    values: dict[int, list[bytes | None]] = {0: [], 1: []}
     with client.consume(topic, start="beginning", until_end=True) as records:
         for record in records:
-            found[record.partition].append(record.value)
-    assert found == {
+            values[record.partition].append(record.value)
+    assert values == {
         partition: [str(number).encode() for number in range(partition, size, 2)]
         for partition in (0, 1)
     }
@@ -213,8 +213,10 @@ def await_archived(lake: Path, count: int) -> None:
     until(lambda: count_archived(lake) == count, f"{count} records in the table")
 
 
-def await_records(client: Client, topic: str, least: int) -> None:
-    until(lambda: count_records(client, topic) >= least, f"{least} records in the topic")
+def await_records(client: Client, topic: str, min_records: int) -> None:
+    until(
+        lambda: count_records(client, topic) >= min_records, f"{min_records} records in the topic"
+    )
 
 
 def count_records(client: Client, topic: str) -> int:

@@ -1,4 +1,4 @@
-"""Ranges cover the archived offsets without a gap; sums do not depend on how they are cut."""
+"""Ranges cover the archived offsets without a gap; checksums do not depend on the ranges."""
 
 from __future__ import annotations
 
@@ -90,8 +90,10 @@ def test_sums_do_not_depend_on_how_rows_are_cut(
     one=st.lists(st.one_of(st.none(), st.binary(max_size=3)), min_size=1, max_size=4),
     other=st.lists(st.one_of(st.none(), st.binary(max_size=3)), min_size=1, max_size=4),
 )
-def test_sums_of_other_values_differ(one: list[bytes | None], other: list[bytes | None]) -> None:
-    """Also if only the borders between values differ, or null and empty."""
+def test_sums_of_different_values_differ(
+    one: list[bytes | None], other: list[bytes | None]
+) -> None:
+    """Also if only the borders between values differ, or if one has null and one is empty."""
     sums = []
     for values in (one, other):
         sums.append(Checksums())

@@ -1,4 +1,4 @@
-"""A task continues with the new leader after its broker was killed, or leads no longer."""
+"""A task continues with the new leader after the old one was killed or has lost its leadership."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kraftlog pipeline metadata`: earlier states of a cluster, live or from a copy of its log."""
+"""`kraftlog pipeline metadata`: earlier states, from a running cluster or a copy of its log."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ BEGIN_TRANSACTION, END_TRANSACTION = b"\x17", b"\x18"
 def json_output(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
     assert run([*map(str, arguments), "--json"]) == 0
     [line] = capsys.readouterr().out.splitlines()
-    found: dict[str, Any] = json.loads(line)
-    return found
+    output: dict[str, Any] = json.loads(line)
+    return output
 
 
 def test_a_live_cluster_is_shown_as_it_was(
@@ -68,8 +68,8 @@ def test_a_live_cluster_is_shown_as_it_was(
         "configs"
     ]
     assert [row["voter"] for row in now["voters"]] == [1]
-    then = json_output(capsys, "-b", address, "--as-of", before, "--table", "topics")["tables"]
-    assert topic not in [row["topic"] for row in then["topics"]]
+    earlier = json_output(capsys, "-b", address, "--as-of", before, "--table", "topics")["tables"]
+    assert topic not in [row["topic"] for row in earlier["topics"]]
     changes = json_output(capsys, "-b", address, "--diff", before, "latest", "--table", "topics")
     added = [each for each in changes["changes"] if each["key"] == {"topic": topic}]
     assert [each["what"] for each in added] == ["added"]
@@ -79,7 +79,7 @@ def test_a_live_cluster_is_shown_as_it_was(
 def test_kafkas_own_image_is_the_same_at_any_offset(
     kafka: str, kafka_folder: str, jvm: Driver, named: Callable[[str], str], tmp_path: Path
 ) -> None:
-    """Random offsets; both from Kafka's live log and from a copy of its directory."""
+    """At random offsets; read from the running broker and from a copy of its directory."""
     rng = random.Random(SEED)
     with Client(kafka, timeout_s=LIMIT_S) as client:
         change_at_random(client, rng, named)
@@ -97,48 +97,48 @@ def test_kafkas_own_image_is_the_same_at_any_offset(
         offsets = [*rng.sample(range(written[0][0], last), 12), last]
         states = [[log.state_at(Moment(offset=o)) for log in (live, copied)] for o in offsets]
         live.close()
-    asked = [visible(written, offset) for offset in offsets]
-    # Kafka writes no image without a metadata version: before the first transaction is over.
-    images = [records for records in asked if records]
-    answers = jvm.tool("ImageOracle", stdin=json.dumps(images).encode()).ok().stdout
-    of_kafka = iter(json.loads(answers))
-    for offset, both, records in zip(offsets, states, asked, strict=True):
-        theirs = next(of_kafka) if records else []
-        expected = sorted(normalized(b64decode(record)) for record in theirs)
-        for state in both:
+    records_by_offset = [visible(written, offset) for offset in offsets]
+    # Kafka writes no image before the first transaction is committed, which sets metadata.version.
+    images = [records for records in records_by_offset if records]
+    oracle_output = jvm.tool("ImageOracle", stdin=json.dumps(images).encode()).ok().stdout
+    kafka_images = iter(json.loads(oracle_output))
+    for offset, both_states, records in zip(offsets, states, records_by_offset, strict=True):
+        kafka_image = next(kafka_images) if records else []
+        expected = sorted(normalized(b64decode(record)) for record in kafka_image)
+        for state in both_states:
             ours = sorted(map(normalized, frames_of(state.image.records())))
             assert ours == expected, f"at offset {offset} of {last}; seed {SEED}"
 
 
 def visible(written: list[tuple[int, bytes]], offset: int) -> list[str]:
     """The records up to an offset, in Base64, without those of an open transaction."""
-    found: list[str] = []
-    committed = 0
-    is_open = False
+    encoded: list[str] = []
+    committed_count = 0
+    is_in_transaction = False
     for _, value in [record for record in written if record[0] <= offset]:
         if value[1:2] in {BEGIN_TRANSACTION, END_TRANSACTION}:
-            is_open = value[1:2] == BEGIN_TRANSACTION
+            is_in_transaction = value[1:2] == BEGIN_TRANSACTION
         else:
-            found.append(b64encode(value).decode())
-        committed = committed if is_open else len(found)
-    return found[:committed]
+            encoded.append(b64encode(value).decode())
+        committed_count = committed_count if is_in_transaction else len(encoded)
+    return encoded[:committed_count]
 
 
 def change_at_random(client: Client, rng: random.Random, named: Callable[[str], str]) -> None:
     """Change topics, their partitions and configs, and a broker's config."""
     topics: dict[str, int] = {}
     for number in range(20):
-        what = rng.choice(["topic", "partitions", "config", "broker", "deletion"])
+        change = rng.choice(["topic", "partitions", "config", "broker", "deletion"])
         topic = rng.choice([*topics, ""])
-        if what == "broker":
+        if change == "broker":
             client.alter_configs("brokers", "", {"log.cleaner.backoff.ms": 15_000 + number})
-        elif what == "topic" or not topic:
+        elif change == "topic" or not topic:
             topics[named(f"t{number}")] = rng.randint(1, 3)
             client.create_topic(named(f"t{number}"), partitions=topics[named(f"t{number}")])
-        elif what == "partitions":
+        elif change == "partitions":
             topics[topic] += rng.randint(1, 2)
             client.create_partitions(topic, topics[topic])
-        elif what == "config":
+        elif change == "config":
             value = rng.choice([None, str(5000 + number)])
             client.alter_configs("topics", topic, {"retention.ms": value})
         else:
@@ -161,16 +161,16 @@ def test_quotas_and_scram_credentials_are_those_of_kafkas_tools(
     configs("--entity-name", user, "--alter", "--add-config", "request_percentage=12.5")
     configs("--entity-default", "--alter", "--add-config", "consumer_byte_rate=7")
     try:
-        told = configs("--describe")
-        found = json_output(capsys, "-b", kafka, "--table", "quotas", "--table", "scram")["tables"]
+        described = configs("--describe")
+        tables = json_output(capsys, "-b", kafka, "--table", "quotas", "--table", "scram")["tables"]
     finally:
         configs("--entity-default", "--alter", "--delete-config", "consumer_byte_rate")
-    quotas = {row["entity"]: f"{row['key']}={row['value']}" for row in found["quotas"]}
-    assert f"Quota configs for user-principal '{user}' are {quotas[f'user {user}']}" in told
-    assert f"the default user-principal are {quotas['user <default>']}" in told
-    [scram] = [row for row in found["scram"] if row["user"] == user]
+    quotas = {row["entity"]: f"{row['key']}={row['value']}" for row in tables["quotas"]}
+    assert f"Quota configs for user-principal '{user}' are {quotas[f'user {user}']}" in described
+    assert f"the default user-principal are {quotas['user <default>']}" in described
+    [scram] = [row for row in tables["scram"] if row["user"] == user]
     text = f"{scram['mechanism']}=iterations={scram['iterations']}"
-    assert f"SCRAM credential configs for user-principal '{user}' are {text}" in told
+    assert f"SCRAM credential configs for user-principal '{user}' are {text}" in described
 
 
 @pytest.fixture
@@ -181,12 +181,12 @@ def copy(
     with Client(our_node, timeout_s=LIMIT_S) as client:
         client.create_topic(named("t"), partitions=1)
         [folder] = client.log_dirs()[1]
-    made = tmp_path_factory.mktemp("copy") / "data"
-    shutil.copytree(f"{folder.log_dir}/__cluster_metadata-0", made / "__cluster_metadata-0")
-    return made
+    data = tmp_path_factory.mktemp("copy") / "data"
+    shutil.copytree(f"{folder.log_dir}/__cluster_metadata-0", data / "__cluster_metadata-0")
+    return data
 
 
-def test_tables_are_written_as_versions(
+def test_each_run_writes_a_new_version_of_the_delta_tables(
     copy: Path, tmp_path: Path, named: Callable[[str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each version of a Delta table names its metadata offset; no Spark session is used."""
@@ -206,7 +206,7 @@ def test_tables_are_written_as_versions(
     assert SparkSession.getActiveSession() is session
 
 
-def test_the_text_names_what_has_changed(
+def test_the_text_of_a_diff_lists_the_changes(
     copy: Path, named: Callable[[str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A copy that ends in half a batch is read up to its last whole one."""
@@ -233,7 +233,7 @@ def test_the_text_names_what_has_changed(
         (["--to", "/proc/nope", "--dry-run"], 1, "--to /proc/nope: nothing can be written to"),
     ],
 )
-def test_what_cannot_be_shown_is_refused(
+def test_invalid_arguments_of_metadata_are_refused(
     copy: Path,
     capsys: pytest.CaptureFixture[str],
     arguments: list[str],
@@ -244,20 +244,20 @@ def test_what_cannot_be_shown_is_refused(
     assert words in capsys.readouterr().err
 
 
-def test_brokers_that_were_never_reached_are_not_tried_again(
+def test_brokers_that_were_never_reached_are_not_retried(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in the other pipelines, since the address may be wrong."""
     pauses: list[float] = []
     monkeypatch.setattr(Deadline, "pause", lambda _, seconds: pauses.append(seconds))
     assert run(["-b", "127.0.0.1:1"]) == 1
-    said = capsys.readouterr().err
-    assert "no broker responds: 127.0.0.1:1: " in said
-    assert said.endswith("; check --bootstrap-server, and that the brokers run\n")
+    errors = capsys.readouterr().err
+    assert "no broker responds: 127.0.0.1:1: " in errors
+    assert errors.endswith("; check --bootstrap-server, and that the brokers run\n")
     assert pauses == []
 
 
-def test_a_plan_writes_nothing_and_says_so(
+def test_a_dry_run_writes_nothing_and_says_so(
     copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lake = tmp_path / "lake"
@@ -270,10 +270,10 @@ def test_a_plan_writes_nothing_and_says_so(
     assert (lake / "topics").exists()
 
 
-def test_internal_topics_are_printed_if_that_is_wanted(
+def test_internal_topics_are_printed_only_with_internal(
     our_node: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A group makes __consumer_offsets; programs get all rows."""
+    """A group creates __consumer_offsets; --json prints all rows."""
     topic = "__consumer_offsets"
     with Client(our_node, timeout_s=LIMIT_S) as client:
         client.committed("g")
@@ -310,7 +310,7 @@ def test_a_damaged_segment_is_named(copy: Path, capsys: pytest.CaptureFixture[st
 def test_a_log_that_begins_with_a_snapshot_is_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Offsets before the snapshot are refused; later ones are shown, live and from a copy."""
+    """Offsets before the snapshot are refused; later ones are shown, from the node and a copy."""
     settings = ("--override", "metadata.log.max.record.bytes.between.snapshots=1")
     arguments = (str(tmp_path / "data"), *settings)
     node = NodeProcess(*arguments, errors=str(tmp_path / "errors.txt"), topics={"a": 1})

@@ -1,4 +1,4 @@
-"""Workers never load pandas, which takes longer than many tasks run."""
+"""Workers never load pandas, which would take longer than many tasks run."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def test_pandas_is_loaded_by_no_task(
     topic = named("t")
     with Client(our_node, timeout_s=LIMIT_S) as client:
         client.create_topic(topic, partitions=1)
-    words = ["-m", "tests.spark.worker_tasks", our_node, topic, str(tmp_path)]
-    done = subprocess.run(
-        [sys.executable, *words], capture_output=True, text=True, timeout=LIMIT_S, check=False
+    arguments = ["-m", "tests.spark.worker_tasks", our_node, topic, str(tmp_path)]
+    program = subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, timeout=LIMIT_S, check=False
     )
-    assert done.returncode == 0, done.stderr
-    found = dict(line.split() for line in done.stdout.splitlines())
-    assert found == dict.fromkeys(("start", "sink", "archive", "decode", "verify"), "False")
+    assert program.returncode == 0, program.stderr
+    loaded_after = dict(line.split() for line in program.stdout.splitlines())
+    assert loaded_after == dict.fromkeys(("start", "sink", "archive", "decode", "verify"), "False")

@@ -80,7 +80,7 @@ BATCHES = {
     },
 }
 
-#: Options of streams; those that split ranges into tasks have each task write a file.
+#: Options of streams. If they split ranges into tasks, each task writes a file, which is counted.
 STREAMS = {
     "everything": {
         **BATCHES["everything"],
@@ -126,8 +126,8 @@ def test_a_batch_has_the_same_rows(
     assert len(ours) > 10
 
 
-def test_the_topics_have_what_parity_is_about(spark: SparkSession, filled: str) -> None:
-    """Else the comparison of both sources would prove little."""
+def test_the_topics_of_parity_have_all_compared_cases(spark: SparkSession, filled: str) -> None:
+    """Otherwise comparing both sources would prove little."""
     rows = read(spark, OURS, filled, BATCHES["everything"])
     compacted = [row[4] for row in rows if row[2] == COMPACTED]
     assert compacted != list(range(len(compacted))), "gaps"
@@ -148,20 +148,20 @@ def test_the_topics_have_what_parity_is_about(spark: SparkSession, filled: str) 
 def test_a_stream_has_the_same_batches(
     spark: SparkSession, connector: str, filled: str, tmp_path: Path, case: str
 ) -> None:
-    found = {}
+    results = {}
     for source in (OURS, connector):
         folder = tmp_path / source
         query = parity.stream(spark, source, filled, folder, **STREAMS[case])
         files = glob.glob(str(folder / "rows" / "*.parquet"))
         rows = ordered(spark.read.parquet(str(folder / "rows")))
-        found[source] = (offsets(query), rows, len(files))
-    assert found[OURS] == found[connector]
-    assert len(found[OURS][0]) > 1
+        results[source] = (offsets(query), rows, len(files))
+    assert results[OURS] == results[connector]
+    assert len(results[OURS][0]) > 1
 
 
 @pytest.fixture
 def rows_to_write(spark: SparkSession, connector: str) -> DataFrame:
-    """Rows with all values that both sinks accept; one task writes them in order."""
+    """Rows with all kinds of values that both sinks accept; a single task writes them in order."""
     return (
         spark.range(60)
         .coalesce(1)
@@ -187,14 +187,14 @@ def test_both_sinks_write_the_same_records(
     named: Callable[[str], str],
 ) -> None:
     """Also in the same partitions, at the same offsets."""
-    found = {}
+    results = {}
     for sink in (OURS, connector):
         topic = named(sink)
         client.create_topic(topic, partitions=5)
         options = {"kafka.bootstrap.servers": address, "topic": topic}
         rows_to_write.write.format(sink).mode("append").options(**options).save()
         rows = read(spark, OURS, address, {"subscribe": topic, **HEADERS})
-        found[sink] = [(row[:2], row[3:5], row[7]) for row in rows]
-    assert found[OURS] == found[connector]
-    assert len(found[OURS]) == 60
-    assert {partition for _, (partition, _), _ in found[OURS]} == {*range(5)}
+        results[sink] = [(row[:2], row[3:5], row[7]) for row in rows]
+    assert results[OURS] == results[connector]
+    assert len(results[OURS]) == 60
+    assert {partition for _, (partition, _), _ in results[OURS]} == {*range(5)}

@@ -1,4 +1,4 @@
-"""A checkpoint of Spark's own connector continues with ours, and the other way round."""
+"""Our source continues a checkpoint of Spark's own connector, and the connector one of ours."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_stream_changes_its_source_without_loss_or_duplicate(
     write(client, topic, 3, partition=1)
     stream(spark, connector, address, tmp_path, **given)
 
-    # As if the connector's query had been killed before Spark noted that its batch is done.
+    # As if the connector's query had been killed before Spark recorded the end of its batch.
     for name in ("0", ".0.crc"):
         (tmp_path / "checkpoint" / "commits" / name).unlink()
     write(client, topic, 4, partition=1)

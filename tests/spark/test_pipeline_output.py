@@ -87,7 +87,7 @@ def test_an_error_is_one_paragraph_without_stack_traces(text: str, expected: str
     assert paragraph(RuntimeError(text)) == expected
 
 
-def test_an_error_of_ours_is_its_message() -> None:
+def test_the_paragraph_of_a_kraftlog_error_is_its_message() -> None:
     assert paragraph(ConfigError("option a=b: expected c")) == "option a=b: expected c"
 
 
@@ -153,7 +153,7 @@ def test_rates_leave_out_the_start_of_spark() -> None:
 
 
 def test_a_file_gets_at_most_one_line_a_second() -> None:
-    """Except for the last line of all, which has nothing left."""
+    """Except for the last line, when nothing is left to do."""
     lines = io.StringIO()
     times = clock(0, 0, 1, 1.2, 1.4, 1.5)
     progress = Progress("simulate", lines=lines, now_ns=lambda: next(times))
@@ -224,14 +224,18 @@ def test_every_pipeline_has_its_module() -> None:
     assert {f"{name}.py" for name in command.PIPELINES} <= {*os.listdir(folder)}
 
 
-def test_an_unknown_topic_and_no_broker_come_with_what_to_do() -> None:
+def test_errors_of_topics_and_brokers_come_with_advice() -> None:
     unknown = RefusedError(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, api="Metadata", broker="a:1", subject="topic t"
     )
     assert paragraph(unknown).startswith("topic t does not exist; kraftlog topics --list")
-    wrong = RefusedError(
+    invalid = RefusedError(
         ErrorCode.INVALID_TOPIC_EXCEPTION, api="Metadata", broker="a:1", subject="topic ord*"
     )
-    assert paragraph(wrong).startswith("topic ord* can't be the name of a topic, and patterns are")
-    gone = paragraph(UnreachableError("no broker responds: a:1: Connection refused"))
-    assert gone.startswith("no broker responds: a:1: Connection refused; check --bootstrap-server")
+    assert paragraph(invalid).startswith(
+        "topic ord* can't be the name of a topic, and patterns are"
+    )
+    unreachable = paragraph(UnreachableError("no broker responds: a:1: Connection refused"))
+    assert unreachable.startswith(
+        "no broker responds: a:1: Connection refused; check --bootstrap-server"
+    )

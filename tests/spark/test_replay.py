@@ -1,4 +1,4 @@
-"""`kraftlog pipeline replay` writes records in order, and continues where it stopped."""
+"""`kraftlog pipeline replay` writes records in order, and continues after an interruption."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ NOW_US = 1_790_000_000_000_000
 
 @pytest.fixture
 def client(our_node: str) -> Iterator[Client]:
-    with Client(our_node, timeout_s=LIMIT_S) as made:
-        yield made
+    with Client(our_node, timeout_s=LIMIT_S) as connected:
+        yield connected
 
 
 def table(path: Path, topics: tuple[str, ...] = ("old",), partitions: int = 2) -> str:
@@ -48,20 +48,22 @@ def table(path: Path, topics: tuple[str, ...] = ("old",), partitions: int = 2) -
         for offset in reversed(range(COUNT))
         for partition in range(partitions)
     ]
-    made = pa.Table.from_pylist(rows, schema=arrow_schema(with_headers=True))
-    write_deltalake(str(path), made.slice(0, len(rows) // 2))
-    write_deltalake(str(path), made.slice(len(rows) // 2), mode="append")
+    records = pa.Table.from_pylist(rows, schema=arrow_schema(with_headers=True))
+    write_deltalake(str(path), records.slice(0, len(rows) // 2))
+    write_deltalake(str(path), records.slice(len(rows) // 2), mode="append")
     return str(path)
 
 
-def offsets_in(client: Client, topic: str) -> dict[int, list[int]]:
+def original_offsets(client: Client, topic: str) -> dict[int, list[int]]:
     """The offsets that the records had in the table, by partition and in log order."""
-    found: dict[int, list[int]] = {}
+    by_partition: dict[int, list[int]] = {}
     with client.consume(topic, start="beginning", until_end=True) as records:
         for record in records:
-            [mark] = [value for name, value in record.headers if name == HEADER]
-            found.setdefault(record.partition, []).append(json.loads(mark or b"")["offset"])
-    return found
+            [position] = [value for name, value in record.headers if name == HEADER]
+            by_partition.setdefault(record.partition, []).append(
+                json.loads(position or b"")["offset"]
+            )
+    return by_partition
 
 
 def test_records_keep_partition_order_and_content(
@@ -79,21 +81,21 @@ def test_records_keep_partition_order_and_content(
     code = run([path, "--to", topic, "-b", our_node, "--keep-timestamps", "--rate", "20000"])
 
     assert code == 0
-    said = capsys.readouterr().out
-    assert f"100 records of {path} are in topic {topic}: 100 written now, 0 were there" in said
-    assert offsets_in(client, topic) == {0: [*range(COUNT)], 1: [*range(COUNT)]}
+    output = capsys.readouterr().out
+    assert f"100 records of {path} are in topic {topic}: 100 written now, 0 were there" in output
+    assert original_offsets(client, topic) == {0: [*range(COUNT)], 1: [*range(COUNT)]}
     with client.consume(topic, start="beginning", until_end=True) as records:
         for record in records:
-            old = record.offset
-            assert record.key == (None if old % 3 else b"k")
+            offset = record.offset
+            assert record.key == (None if offset % 3 else b"k")
             assert record.value == (
-                None if old % 7 == 6 else f"old {record.partition} {old}".encode()
+                None if offset % 7 == 6 else f"old {record.partition} {offset}".encode()
             )
-            assert record.timestamp_ms == NOW_US // 1000 + old * 1000
-            assert [*record.headers][:-1] == ([] if old % 2 else [("h", b"1")])
+            assert record.timestamp_ms == NOW_US // 1000 + offset * 1000
+            assert [*record.headers][:-1] == ([] if offset % 2 else [("h", b"1")])
 
 
-def test_a_run_that_was_stopped_goes_on_in_each_partition(
+def test_an_interrupted_run_continues_in_each_partition(
     spark: SparkSession,
     client: Client,
     our_node: str,
@@ -110,22 +112,22 @@ def test_a_run_that_was_stopped_goes_on_in_each_partition(
     # The tasks of a job do not end together: one partition is ahead when the run is killed.
     with client.producer() as producer:
         for offset in range(20, 30):
-            mark = json.dumps({"topic": "old", "partition": 1, "offset": offset})
-            producer.send(topic, f"old 1 {offset}", partition=1, headers={HEADER: mark})
+            position = json.dumps({"topic": "old", "partition": 1, "offset": offset})
+            producer.send(topic, f"old 1 {offset}", partition=1, headers={HEADER: position})
     assert run([*arguments, "--dry-run", "--json"]) == 0
     plan = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert run(arguments) == 0
     assert ": 50 written now, 50 were there already" in capsys.readouterr().out
     assert run(arguments) == 0  # nothing is left to do
-    said = capsys.readouterr().out
-    assert f"100 records of {path} are in topic {topic}: 0 written now, 100 were there" in said
+    output = capsys.readouterr().out
+    assert f"100 records of {path} are in topic {topic}: 0 written now, 100 were there" in output
 
     assert [(each["partition"], each["next"]) for each in plan["partitions"]] == [(0, 20), (1, 30)]
     assert (plan["records"], plan["already"]) == (50, 50)
-    assert offsets_in(client, topic) == {0: [*range(COUNT)], 1: [*range(COUNT)]}
+    assert original_offsets(client, topic) == {0: [*range(COUNT)], 1: [*range(COUNT)]}
 
 
-def test_times_and_topics_choose_records(
+def test_records_are_selected_by_time_and_topic(
     spark: SparkSession, client: Client, our_node: str, named: Callable[[str], str], tmp_path: Path
 ) -> None:
     topic = named("t")
@@ -138,12 +140,12 @@ def test_times_and_topics_choose_records(
     assert run([*arguments, "--topic", "b", "--until", until]) == 0
     assert run([*arguments, "--topic", "b", "--until", "3", "--again"]) == 0
 
-    assert offsets_in(client, topic) == {0: [0, 1, 2, 3, 4, 0, 1, 2]}
+    assert original_offsets(client, topic) == {0: [0, 1, 2, 3, 4, 0, 1, 2]}
     with client.consume(topic, start="beginning", until_end=True) as records:
         assert {(record.value or b"")[:1] for record in records} == {b"b"}
 
 
-def test_what_cannot_be_replayed_is_reported_in_a_paragraph(
+def test_tables_that_cannot_be_replayed_are_refused(
     spark: SparkSession,
     client: Client,
     our_node: str,
@@ -166,4 +168,4 @@ def test_what_cannot_be_replayed_is_reported_in_a_paragraph(
     assert "does not exist: expected a Delta table" in refused(str(tmp_path / "none"))
     assert "--rate 0.0: expected more than 0" in refused(path, "--rate", "0")
     assert "--from noon: expected an offset, or a time" in refused(path, "--from", "noon")
-    assert offsets_in(client, topic) == {}
+    assert original_offsets(client, topic) == {}

@@ -32,12 +32,12 @@ def run_refused_replay(
 ) -> Callable[..., tuple[int, str]]:
     """A function that runs a replay, and returns its exit code and its one line of errors."""
 
-    def run_it(*arguments: object, to: str = "nowhere") -> tuple[int, str]:
+    def run_replay(*arguments: object, to: str = "nowhere") -> tuple[int, str]:
         code = run([*map(str, arguments), "--to", to, "-b", our_node])
         [line] = capsys.readouterr().err.splitlines()
         return code, line
 
-    return run_it
+    return run_replay
 
 
 def test_an_unknown_topic_is_refused(
@@ -48,10 +48,10 @@ def test_an_unknown_topic_is_refused(
     assert (code, "topic nowhere does not exist" in error) == (1, True)
 
 
-def test_a_topic_of_a_table_without_topics_is_refused(
+def test_topic_is_refused_for_a_table_without_a_topic_column(
     run_refused_replay: Callable[..., tuple[int, str]], tmp_path: Path
 ) -> None:
-    """With --topic such a table would only get another mark for where the next run continues."""
+    """With --topic the headers would only name another topic, by which the next run continues."""
     write_deltalake(str(tmp_path / "orders"), ROWS)
     code, error = run_refused_replay(tmp_path / "orders", "--topic", "other")
     assert code == 2

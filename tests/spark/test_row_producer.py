@@ -1,4 +1,4 @@
-"""Rows become records: partitions, times, headers, limits of the topic; without Spark."""
+"""The sink's rows become records: partitions, timestamps, headers, size limits; without Spark."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ def values(records: Iterable[ConsumedRecord]) -> list[bytes | None]:
     return [record.value for record in records]
 
 
-def test_keys_go_where_the_producer_sends_them(client: Client, named: Callable[[str], str]) -> None:
+def test_keys_get_the_partitions_that_the_producer_chooses(
+    client: Client, named: Callable[[str], str]
+) -> None:
     rows, singles = named("rows"), named("singles")
     keys = [f"key {number % 50}" for number in range(300)]
     for topic in (rows, singles):
@@ -62,14 +64,14 @@ def test_keys_go_where_the_producer_sends_them(client: Client, named: Callable[[
 
     write(client, {"topic": rows}, {"key": keys, "value": [f"{n}" for n in range(300)]})
 
-    def places(topic: str) -> set[tuple[int, int, bytes | None, bytes | None]]:
+    def positions(topic: str) -> set[tuple[int, int, bytes | None, bytes | None]]:
         return {(r.partition, r.offset, r.key, r.value) for r in read(client, topic)}
 
-    assert places(rows) == places(singles)
-    assert len(places(rows)) == 300
+    assert positions(rows) == positions(singles)
+    assert len(positions(rows)) == 300
 
 
-def test_a_row_says_topic_partition_time_and_headers(
+def test_a_row_sets_topic_partition_time_and_headers(
     client: Client, named: Callable[[str], str]
 ) -> None:
     a, b = named("a"), named("b")
@@ -113,12 +115,12 @@ def test_rows_without_a_key_fill_one_partition_after_the_other(
         {"value": [f"{number:04}".ljust(100) for number in range(300)]},
     )
 
-    found: dict[int, list[int]] = {}
+    by_partition: dict[int, list[int]] = {}
     for record in read(client, topic):
-        found.setdefault(record.partition, []).append(int(record.value or b""))
-    assert sorted(chain(*found.values())) == list(range(300))
-    assert len(found) == 3
-    for numbers in found.values():
+        by_partition.setdefault(record.partition, []).append(int(record.value or b""))
+    assert sorted(chain(*by_partition.values())) == list(range(300))
+    assert len(by_partition) == 3
+    for numbers in by_partition.values():
         assert numbers == sorted(numbers)
         # Rows stay together: a batch of them goes to a partition, not one row after the other.
         assert sum(after != before + 1 for before, after in pairwise(numbers)) < 5
@@ -148,7 +150,7 @@ def test_batches_respect_a_small_limit_of_the_topic(
     assert [int(value or b"") for value in values(read(client, topic))] == list(range(40))
 
 
-def test_each_record_names_task_and_number_if_wanted(
+def test_each_record_has_task_and_row_number_in_a_header(
     client: Client, named: Callable[[str], str]
 ) -> None:
     topic = named("t")
@@ -176,11 +178,11 @@ def test_each_record_names_task_and_number_if_wanted(
         ({"partition": pa.array([-1], pa.int32()), "value": ["v"]}, "partition -1: expected at"),
         (
             {"timestamp": pa.array([-1000], pa.timestamp("us", tz="UTC")), "value": ["v"]},
-            "timestamp -1 ms: expected one from 1970 on",
+            "timestamp -1 ms: expected a time from 1970 on",
         ),
     ],
 )
-def test_a_wrong_row_is_named(
+def test_an_invalid_row_is_refused(
     client: Client, named: Callable[[str], str], rows: dict[str, object], message: str
 ) -> None:
     topic = named("t")
@@ -230,7 +232,7 @@ def test_columns_of_wrong_type_are_refused(types: dict[str, str], message: str) 
         ({"topic": " "}, "expected the name of a topic"),
     ],
 )
-def test_options_that_cannot_be_kept_are_refused(options: dict[str, str], message: str) -> None:
+def test_unsupported_sink_options_are_refused(options: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         sink_options(SERVERS | options)
 

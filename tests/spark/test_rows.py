@@ -30,5 +30,5 @@ print("pandas" in sys.modules)
 def test_pandas_is_not_loaded_to_make_rows() -> None:
     """Loading it takes longer than many tasks run, in every worker."""
     command = [sys.executable, "-c", _PROGRAM]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
+    program = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert program.stdout == "False\n"

@@ -20,37 +20,37 @@ SEEDS = range(11, 21)
 COMMAND = ["pipeline", "simulate", "--seeds", "11:21", "--scenario", "leader-partitioned"]
 
 
-def test_runs_are_those_of_the_simulator(
+def test_runs_equal_those_of_the_simulator(
     spark: SparkSession, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """In any task of any machine, also after a retry."""
+    """The same seeds give the same rows, whichever task runs them."""
     assert main([*COMMAND, "--json"]) == 0
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     rows = [event for event in events if event["event"] == "row"]
-    direct = [simulate_with_digest("leader-partitioned", seed) for seed in SEEDS]
+    expected = [simulate_with_digest("leader-partitioned", seed) for seed in SEEDS]
     assert [(row["seed"], row["steps"], row["digest"]) for row in rows] == [
-        (outcome.seed, outcome.steps, digest) for outcome, digest in direct
+        (outcome.seed, outcome.steps, digest) for outcome, digest in expected
     ]
     assert len({row["digest"] for row in rows}) == len(SEEDS)
     assert [row["situations"] for row in rows] == [
-        dict(sorted(outcome.coverage.items())) for outcome, _ in direct
+        dict(sorted(outcome.coverage.items())) for outcome, _ in expected
     ]
     assert {row["verdict"] for row in rows} == {"passed"}
     result = events[-1]
     assert (result["event"], result["seeds"], result["failed"]) == ("result", 10, 0)
-    assert result["steps"] == sum(outcome.steps for outcome, _ in direct)
+    assert result["steps"] == sum(outcome.steps for outcome, _ in expected)
 
     table = tmp_path / "runs"
     assert main([*COMMAND, "--to", str(table)]) == 0
     assert result["digest"] in capsys.readouterr().out
-    kept = spark.read.parquet(*DeltaTable(table).file_uris()).orderBy("seed").collect()
-    assert [(row.seed, row.digest) for row in kept] == [
+    stored = spark.read.parquet(*DeltaTable(table).file_uris()).orderBy("seed").collect()
+    assert [(row.seed, row.digest) for row in stored] == [
         (row["seed"], row["digest"]) for row in rows
     ]
 
     assert main([*COMMAND, "--to", str(table)]) == 1
-    said = capsys.readouterr().err.splitlines()
-    assert said[-1].endswith("exists already: give a new directory, or move this one away")
+    errors = capsys.readouterr().err.splitlines()
+    assert errors[-1].endswith("exists already: give a new directory, or move this one away")
     assert main([*COMMAND, "--to", str(table), "--dry-run"]) == 1
     assert "exists already" in capsys.readouterr().err
 

@@ -44,14 +44,14 @@ def test_a_batch_writes_every_row_once(
     ).save()
 
     with client.consume(topic, start="beginning", until_end=True) as records:
-        found = {int(record.key or b""): record for record in records}
-    assert sorted(found) == list(range(3000))
+        by_number = {int(record.key or b""): record for record in records}
+    assert sorted(by_number) == list(range(3000))
     for number in (0, 1, 2999):
-        assert found[number].value == f"value {number}".encode()
-        assert [*found[number].headers] == [("h", str(number).encode())]
-        assert found[number].timestamp_ms == 1790000000000 + number
-    assert sum(record.offset + 1 for record in found.values() if record.partition == 0) == sum(
-        range(sum(record.partition == 0 for record in found.values()) + 1)
+        assert by_number[number].value == f"value {number}".encode()
+        assert [*by_number[number].headers] == [("h", str(number).encode())]
+        assert by_number[number].timestamp_ms == 1790000000000 + number
+    assert sum(record.offset + 1 for record in by_number.values() if record.partition == 0) == sum(
+        range(sum(record.partition == 0 for record in by_number.values()) + 1)
     )
 
 
@@ -85,7 +85,7 @@ def test_a_replayed_batch_is_dropped_by_its_header(
         query.awaitTermination()
 
     run()
-    # As after a crash between the end of the last batch and its note in the checkpoint.
+    # As after a crash between the end of the last batch and its record in the checkpoint.
     os.remove(tmp_path / "checkpoint" / "commits" / "1")
     os.remove(tmp_path / "checkpoint" / "commits" / ".1.crc")
     run()
@@ -94,22 +94,22 @@ def test_a_replayed_batch_is_dropped_by_its_header(
         "cast(value as string) value",
         "cast(filter(headers, h -> h.key = 'kraftlog.batch')[0].value as string) batch",
     )
-    everything = [row.value for row in rows.collect()]
-    once = [row.value for row in rows.dropDuplicates(["batch"]).collect()]
-    assert len(everything) == 300
-    assert sorted(once, key=int) == [f"{number}" for number in range(200)]
+    all_values = [row.value for row in rows.collect()]
+    distinct_values = [row.value for row in rows.dropDuplicates(["batch"]).collect()]
+    assert len(all_values) == 300
+    assert sorted(distinct_values, key=int) == [f"{number}" for number in range(200)]
 
 
-def test_a_wrong_write_is_refused_when_it_is_planned(
+def test_an_invalid_write_is_refused_when_it_is_planned(
     spark: SparkSession, our_node: str, named: Callable[[str], str]
 ) -> None:
     rows = spark.range(3)
-    writing = rows.write.format("kraftlog").option("kafka.bootstrap.servers", our_node)
+    writer = rows.write.format("kraftlog").option("kafka.bootstrap.servers", our_node)
 
     with pytest.raises(Exception, match="a column value is required; the columns are id"):
-        writing.option("topic", named("t")).mode("append").save()
+        writer.option("topic", named("t")).mode("append").save()
     with pytest.raises(Exception, match="mode overwrite is not possible"):
-        writing.option("topic", named("t")).mode("overwrite").save()
+        writer.option("topic", named("t")).mode("overwrite").save()
     with pytest.raises(Exception, match="batchHeader is for streams"):
         rows.selectExpr("cast(id as string) value").write.format("kraftlog").options(
             **{"kafka.bootstrap.servers": our_node, "topic": named("t"), "batchHeader": "true"}

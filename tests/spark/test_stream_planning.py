@@ -1,4 +1,4 @@
-"""How a stream is planned: limits, new partitions and topics, offsets as the connector has them."""
+"""Planning of streams: limits, new partitions and topics, the form of offsets."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 def test_a_limit_is_shared_out_by_backlog() -> None:
     start = {("t", 0): 0, ("t", 1): 100, ("t", 2): 5, ("t", 3): 7}
     end = {("t", 0): 900, ("t", 1): 200, ("t", 2): 6, ("t", 3): 7}
-    found = prorated(start, end, 10)
-    # 10 of 1001 offsets: 8.99, 0.999 and 0.00999; none that has a backlog waits for ever.
-    assert found == {("t", 0): 8, ("t", 1): 101, ("t", 2): 6, ("t", 3): 7}
+    limited = prorated(start, end, 10)
+    # Shares of 10 out of 1001 offsets: 8.99, 0.999 and 0.00999; every backlog gets at least one.
+    assert limited == {("t", 0): 8, ("t", 1): 101, ("t", 2): 6, ("t", 3): 7}
     assert prorated(start, end, 1_000_000) == end
     assert prorated(end, end, 10) == end
 
@@ -45,12 +45,12 @@ def test_ranges_are_split_as_by_the_connector(
     sizes: list[int], least: int | None, most: int | None, expected: list[int]
 ) -> None:
     ranges = [OffsetRange("t", number, 7, 7 + size) for number, size in enumerate(sizes)]
-    found = split(ranges, min_partitions=least, max_records=most)
-    assert [each.size for each in found] == expected
+    parts = split(ranges, min_partitions=least, max_records=most)
+    assert [each.size for each in parts] == expected
     for whole in ranges:
-        edges = [(each.start, each.end) for each in found if each.partition == whole.partition]
-        ends = [7, *(end for _, end in edges)]
-        assert [start for start, _ in edges] == ends[:-1]
+        bounds = [(each.start, each.end) for each in parts if each.partition == whole.partition]
+        ends = [7, *(end for _, end in bounds)]
+        assert [start for start, _ in bounds] == ends[:-1]
         assert ends[-1] == whole.end
 
 
@@ -73,7 +73,7 @@ def test_a_batch_waits_for_enough_offsets_but_not_for_ever(
     assert latest(patient, {topic: {"0": 1}}) == {topic: {"0": 6}}
 
 
-def test_all_that_is_available_now_is_read_and_no_more(
+def test_available_now_reads_only_what_the_log_had_at_the_start(
     client: Client, address: str, named: Named
 ) -> None:
     topic = named("t")
@@ -124,11 +124,11 @@ def test_new_topics_of_a_pattern_are_read_from_their_start(
     assert read(reader, reader.partitions(start, end)) == [(named("two"), 0, n) for n in range(2)]
 
 
-def test_topic_ids_are_no_offsets() -> None:
+def test_topic_ids_in_a_checkpoint_are_not_read_as_offsets() -> None:
     ids = {"a.b": bytes(range(16))}
     offsets = {("a.b", 0): 3, ("a.b", 10): 4, ("a.b", 9): 5}
-    noted = json.loads(json.dumps(nested(offsets, ids)))
-    assert flat(noted) == offsets
-    assert topic_ids(noted) == ids
+    checkpoint = json.loads(json.dumps(nested(offsets, ids)))
+    assert flat(checkpoint) == offsets
+    assert topic_ids(checkpoint) == ids
     assert nested(offsets) == {"a.b": {"0": 3, "9": 5, "10": 4}}
     assert topic_ids(nested(offsets)) == {}

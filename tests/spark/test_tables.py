@@ -1,4 +1,4 @@
-"""`read_table`: a Delta table in Spark as its log describes it, whatever its files have."""
+"""`read_table` gives Spark the columns and the rows that Delta's log describes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_columns_are_those_of_the_table_and_rows_those_of_live_files(
 def test_special_characters_in_directory_names_are_literal(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Neither patterns, nor decoded twice. Deltalake itself refuses `[` in a table's name."""
+    """They are no glob patterns, nor decoded twice. Deltalake refuses `[` in a table's name."""
     path = str(tmp_path / "a {x}* table?")
     keys = ["a b", "50%", "x:y", "c%20d", "e[f]*{g}?h"]
     write_deltalake(path, pa.table({"key": keys, "n": [*range(5)]}), partition_by=["key"])
@@ -70,7 +70,7 @@ def test_a_table_without_rows_has_its_columns(spark: SparkSession, tmp_path: Pat
     assert rows.isEmpty()
 
 
-def test_what_is_no_table_or_more_than_its_files_is_refused(
+def test_a_missing_table_and_deletion_vectors_are_refused(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigError, match="is not a Delta table: expected the directory of one"):

@@ -1,4 +1,4 @@
-"""Transactions of Apache Kafka: what is read and archived while one is open, and after its end."""
+"""Transactions of Apache Kafka: what is read and archived during one, and after its end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-#: Long, so that the broker never aborts a transaction by itself.
+#: The transaction timeout, so long that the broker never aborts a transaction by itself.
 TIMEOUT_MS = 15 * 60 * 1000
 COMMITTED = {"kafka.isolation.level": "read_committed"}
 EARLIEST = {"startingOffsets": "earliest"}
@@ -30,8 +30,8 @@ EARLIEST = {"startingOffsets": "earliest"}
 
 @pytest.fixture
 def client(kafka: str) -> Iterator[Client]:
-    with Client(kafka, timeout_s=LIMIT_S) as made:
-        yield made
+    with Client(kafka, timeout_s=LIMIT_S) as connected:
+        yield connected
 
 
 class Transactions:
@@ -65,7 +65,7 @@ def test_both_sources_stop_at_an_open_transaction(
     named: Callable[[str], str],
     tmp_path: Path,
 ) -> None:
-    """At the last stable offset, also before later records that are in no transaction."""
+    """Both end at the last stable offset, even if later records are in no transaction."""
     topic = named("t")
     client.create_topic(topic, partitions=1)
     write(client, topic, 5)
@@ -74,7 +74,7 @@ def test_both_sources_stop_at_an_open_transaction(
     write(client, topic, 2)
     options = {"subscribe": topic, **COMMITTED}
 
-    def found(source: str) -> list[object]:
+    def read_offsets(source: str) -> list[object]:
         """The offsets of a batch read, and those that a stream has written until now."""
         batch = read(spark, source, kafka, options)
         stream(spark, source, kafka, tmp_path / source, **options, **EARLIEST)
@@ -82,22 +82,22 @@ def test_both_sources_stop_at_an_open_transaction(
         assert streamed == batch
         return [row[4] for row in batch]
 
-    assert found(OURS) == found(connector) == [*range(5)]
+    assert read_offsets(OURS) == read_offsets(connector) == [*range(5)]
     everything = read(spark, OURS, kafka, {"subscribe": topic})
     assert [row[4] for row in everything] == [*range(10)]
 
     transactions.commit()
-    assert found(OURS) == found(connector) == [*range(10)]
+    assert read_offsets(OURS) == read_offsets(connector) == [*range(10)]
 
 
 @pytest.mark.long
-def test_an_archive_has_what_is_committed(
+def test_an_archive_has_only_committed_records(
     spark: SparkSession, kafka: str, client: Client, named: Callable[[str], str], tmp_path: Path
 ) -> None:
     """It stops before an open transaction, and continues later; a replay has the same records."""
-    topic, again = named("t"), named("again")
+    topic, replayed = named("t"), named("again")
     client.create_topic(topic, partitions=1)
-    client.create_topic(again, partitions=1)
+    client.create_topic(replayed, partitions=1)
     transactions = Transactions(kafka, topic)
     transactions.begin(5)  # at 0 to 4
     transactions.commit()
@@ -117,10 +117,10 @@ def test_an_archive_has_what_is_committed(
     assert next_offsets(tmp_path, topic) == {0: 16}
 
     for _ in range(2):  # the second run has nothing to do
-        assert replay.run([str(tmp_path / topic), "--to", again, "-b", kafka]) == 0
-    with client.consume(again, start="beginning", until_end=True) as records:
-        marks = [dict(record.headers)[replay.HEADER] for record in records]
-    assert [json.loads(mark or b"")["offset"] for mark in marks] == archived()
+        assert replay.run([str(tmp_path / topic), "--to", replayed, "-b", kafka]) == 0
+    with client.consume(replayed, start="beginning", until_end=True) as records:
+        positions = [dict(record.headers)[replay.HEADER] for record in records]
+    assert [json.loads(position or b"")["offset"] for position in positions] == archived()
 
 
 def next_offsets(lake: Path, topic: str) -> dict[int, int]:

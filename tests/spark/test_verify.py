@@ -48,10 +48,10 @@ def write_topic(client: Client, topic: str, partitions: int = 1, **configs: str)
 
 def rows_of(address: str, topic: str, partition: int, start: int, end: int) -> pa.Table:
     """The rows that an archive would write for a range."""
-    wanted = OffsetRange(topic, partition, start, end)
-    maker = RowMaker(wanted, with_headers=True)
-    reader = RangeReader(cluster_of(address, LIMIT_S), wanted.name, start, end)
-    batches = [rows for fetched in reader for rows in maker.rows(fetched)]
+    offset_range = OffsetRange(topic, partition, start, end)
+    row_maker = RowMaker(offset_range, with_headers=True)
+    reader = RangeReader(cluster_of(address, LIMIT_S), offset_range.name, start, end)
+    batches = [rows for fetched in reader for rows in row_maker.rows(fetched)]
     return pa.Table.from_batches(batches).drop_columns(["topic"])
 
 
@@ -73,8 +73,8 @@ def rewrite_file(path: str, change: Callable[[pa.Table], pa.Table]) -> None:
 def files_of(table: str) -> list[str]:
     """The files of a table by their first offset."""
     actions = pa.table(DeltaTable(table).get_add_actions(flatten=True)).to_pylist()
-    found = sorted(actions, key=lambda each: (each["min.partition"], each["min.offset"]))
-    return [os.path.join(table, each["path"]) for each in found]
+    in_order = sorted(actions, key=lambda each: (each["min.partition"], each["min.offset"]))
+    return [os.path.join(table, each["path"]) for each in in_order]
 
 
 class Verification:
@@ -131,8 +131,8 @@ def test_an_archive_is_equal_to_its_log(
 
 @pytest.fixture
 def our_client(our_node: str) -> Iterator[Client]:
-    with Client(our_node, timeout_s=LIMIT_S) as made:
-        yield made
+    with Client(our_node, timeout_s=LIMIT_S) as connected:
+        yield connected
 
 
 def test_each_difference_is_named(
@@ -143,16 +143,16 @@ def test_each_difference_is_named(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    lost, taken, twice, changed, header, short = map(
+    lost, removed, twice, changed, header, short = map(
         named, ("lost", "taken", "twice", "changed", "header", "short")
     )
     half = COUNT // 2
     table = {}
-    for topic in (lost, taken, twice, changed, header, short):
+    for topic in (lost, removed, twice, changed, header, short):
         write_topic(our_client, topic)
         table[topic] = archive(our_node, tmp_path, topic)
     os.remove(files_of(table[lost])[1])
-    DeltaTable(table[taken]).delete(f"offset >= 10 and offset < {half}")
+    DeltaTable(table[removed]).delete(f"offset >= 10 and offset < {half}")
     write_deltalake(table[twice], pq.read_table(files_of(table[twice])[0]), mode="append")
 
     def with_value(rows: pa.Table) -> pa.Table:
@@ -161,19 +161,19 @@ def test_each_difference_is_named(
         return rows.set_column(rows.column_names.index("value"), "value", pa.array(values))
 
     def with_header(rows: pa.Table) -> pa.Table:
-        place = rows.column_names.index("headers")
+        index = rows.column_names.index("headers")
         headers = rows.column("headers").to_pylist()
         headers[5][1]["value"] = b""
         kind = rows.schema.field("headers").type
-        return rows.set_column(place, "headers", pa.array(headers, kind))
+        return rows.set_column(index, "headers", pa.array(headers, kind))
 
     rewrite_file(files_of(table[changed])[0], with_value)
     rewrite_file(files_of(table[header])[1], with_header)
     our_client.delete_topic(short)
     write_topic(our_client, short)
     our_client.delete_records({(short, 0): 20})
-    beyond = rows_of(our_node, short, 0, COUNT - 1, COUNT)
-    row = beyond.set_column(beyond.column_names.index("offset"), "offset", pa.array([COUNT]))
+    last_row = rows_of(our_node, short, 0, COUNT - 1, COUNT)
+    row = last_row.set_column(last_row.column_names.index("offset"), "offset", pa.array([COUNT]))
     write_deltalake(table[short], row, mode="append")
 
     verified = Verification(capsys, tmp_path, "-b", our_node)
@@ -181,7 +181,7 @@ def test_each_difference_is_named(
     assert verified.code == 3
     assert verified.findings(lost) == [("missing", half, [[half, COUNT - 1]])]
     assert verified.files(lost) == [{files_of(table[lost])[1]}]
-    assert verified.findings(taken) == [("missing", half - 10, [[10, half - 1]])]
+    assert verified.findings(removed) == [("missing", half - 10, [[10, half - 1]])]
     assert verified.findings(twice) == [("duplicate", half, [[0, half - 1]])]
     copies = {path for path in files_of(table[twice]) if path != files_of(table[twice])[-1]}
     assert verified.files(twice) == [copies]
@@ -192,10 +192,10 @@ def test_each_difference_is_named(
     assert verified.partitions(short)[0]["expired"] == 20
 
 
-def test_what_compaction_deleted_is_counted(
+def test_records_deleted_by_compaction_are_counted(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A record that the log still has must be in the lake, and be the same."""
+    """Records that the log still has must be in the lake, and equal."""
     settings = ("--override", "log.cleaner.backoff.ms=20")
     node = NodeProcess(str(tmp_path / "data"), *settings, errors=str(tmp_path / "err"), topics={})
     try:
@@ -235,8 +235,8 @@ def wait_until_compacted(client: Client, written: int) -> int:
     """Wait until records are gone; return how many are left."""
     deadline = Deadline(LIMIT_S)
     while True:
-        with client.consume("kept", "beginning", until_end=True) as found:
-            left = sum(1 for _ in found)
+        with client.consume("kept", "beginning", until_end=True) as records:
+            left = sum(1 for _ in records)
         if left < written:
             return left
         assert not deadline.is_over
@@ -256,7 +256,7 @@ def test_committed_records_of_transactions_are_compared(
         client.create_topic(topic, partitions=1)
     producer = Producer({"bootstrap.servers": kafka, "transactional.id": topic})
     producer.init_transactions(LIMIT_S)
-    kept = []
+    committed_numbers = []
     for number in range(6):
         producer.begin_transaction()
         producer.produce(topic, b"%d" % number)
@@ -265,13 +265,13 @@ def test_committed_records_of_transactions_are_compared(
             producer.abort_transaction(LIMIT_S)
         else:
             producer.commit_transaction(LIMIT_S)
-            kept.append(number)
+            committed_numbers.append(number)
     rows = pa.table(
         {
-            "partition": pa.array([0] * len(kept), pa.int32()),
-            "offset": pa.array([2 * number for number in kept]),
-            "value": [str(number) for number in kept],
-            "key": pa.array([None] * len(kept), pa.binary()),
+            "partition": pa.array([0] * len(committed_numbers), pa.int32()),
+            "offset": pa.array([2 * number for number in committed_numbers]),
+            "value": [str(number) for number in committed_numbers],
+            "key": pa.array([None] * len(committed_numbers), pa.binary()),
         }
     )
     record = {"kraftlog": {"ranges": {"0": [0, 12]}, "topicId": ""}}
@@ -280,13 +280,13 @@ def test_committed_records_of_transactions_are_compared(
 
     committed = Verification(capsys, tmp_path / topic, "-b", kafka)
     assert committed.code == 0, committed.report
-    every = Verification(
+    uncommitted = Verification(
         capsys, tmp_path / topic, "-b", kafka, "--isolation-level", "read_uncommitted"
     )
-    assert every.code == 3
-    assert every.findings(topic) == [("missing", 3, [[2, 2], [6, 6], [10, 10]])]
+    assert uncommitted.code == 3
+    assert uncommitted.findings(topic) == [("missing", 3, [[2, 2], [6, 6], [10, 10]])]
 
-    # A table that another program wrote is expected to have what --isolation-level says.
+    # For tables of other programs, the default is read_uncommitted.
     rows = pa.table(
         {
             "partition": pa.array([0] * 6, pa.int32()),
@@ -301,7 +301,7 @@ def test_committed_records_of_transactions_are_compared(
     assert committed.findings(topic) == [("not in the log", 3, [[2, 2], [6, 6], [10, 10]])]
 
 
-def test_of_a_decoded_table_the_offsets_are_compared(
+def test_a_decoded_table_is_compared_by_its_offsets(
     spark: SparkSession,
     our_node: str,
     our_client: Client,
@@ -332,7 +332,7 @@ def test_of_a_decoded_table_the_offsets_are_compared(
     assert "1 dead letters" in text
 
 
-def test_a_log_that_ends_before_what_was_archived_is_named(
+def test_a_log_that_ends_before_the_archive_is_a_finding(
     spark: SparkSession,
     our_node: str,
     our_client: Client,
@@ -340,7 +340,7 @@ def test_a_log_that_ends_before_what_was_archived_is_named(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Also if only offsets are missing that have no rows, such as a lost marker's."""
+    """Even if the lost offsets have no rows, such as that of a transaction marker."""
     topic = named("t")
     write_topic(our_client, topic)
     record = {"ranges": {"0": [0, COUNT + 5]}, "topicId": ""}

@@ -1,4 +1,4 @@
-"""A worker's collection after each task does not visit the modules that it has loaded."""
+"""Garbage collections after a worker's tasks do not visit its modules."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def test_a_task_freezes_modules_only_in_a_reused_worker(
         client.create_topic(topic, partitions=1)
         client.produce(topic, b"value")
     environment = {**os.environ, **({"SPARK_REUSE_WORKER": is_reused} if is_reused else {})}
-    done = subprocess.run(
+    program = subprocess.run(
         [sys.executable, "-c", _TASK, our_node, topic],
         capture_output=True, text=True, timeout=LIMIT_S, check=False, env=environment,
     )  # fmt: skip
-    assert done.stdout.split() == ["1", is_frozen], done.stderr
+    assert program.stdout.split() == ["1", is_frozen], program.stderr

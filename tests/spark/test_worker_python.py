@@ -21,8 +21,8 @@ ZIPS = os.path.join(os.path.dirname(pyspark.__file__), "python", "lib")
 
 
 @pytest.fixture
-def chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The path of a cache that does not exist, for a user without Spark's variables."""
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The path of a cache that does not exist; Spark's environment variables are unset."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a cache"))
     for name in (*VARIABLES, "SPARK_HOME"):
         monkeypatch.setenv(name, "of another test")  # so that it is restored after the test
@@ -30,7 +30,7 @@ def chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "a cache"
 
 
-def test_a_process_takes_no_source_from_the_zips(chosen: Path) -> None:
+def test_a_process_imports_nothing_from_the_zips(cache: Path) -> None:
     """Spark's PYTHONPATH has the zips, twice where the driver's has them, too."""
     choose_python(is_local=True)
     zips = [os.path.join(ZIPS, name) for name in os.listdir(ZIPS)]
@@ -38,25 +38,25 @@ def test_a_process_takes_no_source_from_the_zips(chosen: Path) -> None:
     path = [*zips, "/of a user", *zips, "*"]
     code = "import os, pyspark, py4j; print(pyspark.__file__, py4j.__file__, sep='\\n'); "
     code += "print(os.environ['PYTHONPATH'])"
-    done = subprocess.run(
+    program = subprocess.run(
         [os.environ["PYSPARK_PYTHON"], "-c", code],
         env={**os.environ, "PYTHONPATH": ":".join(path)},
         capture_output=True, text=True, check=True, timeout=LIMIT_S,
     )  # fmt: skip
-    *files, kept = done.stdout.splitlines()
+    *files, kept = program.stdout.splitlines()
     assert not any(".zip" in file for file in files)
     assert kept == "/of a user:*"
 
 
-def test_the_users_choice_of_python_is_kept(chosen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_users_choice_of_python_is_kept(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_PYTHON", "/opt/python")
     choose_python(is_local=True)
     assert os.environ["PYSPARK_PYTHON"] == "/opt/python"
-    assert os.environ["PYSPARK_DRIVER_PYTHON"].startswith(str(chosen))
+    assert os.environ["PYSPARK_DRIVER_PYTHON"].startswith(str(cache))
 
 
 def test_other_machines_and_another_spark_get_python_itself(
-    chosen: Path, monkeypatch: pytest.MonkeyPatch
+    cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     choose_python(is_local=True)
     choose_python(is_local=False)
@@ -68,8 +68,8 @@ def test_other_machines_and_another_spark_get_python_itself(
     assert [os.environ[name] for name in VARIABLES] == [sys.executable] * 2
 
 
-def test_without_a_place_for_the_script_python_is_started_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: Path
+def test_python_is_started_directly_if_the_script_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))

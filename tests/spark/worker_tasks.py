@@ -1,7 +1,7 @@
 """`python -m tests.spark.worker_tasks ADDRESS TOPIC LAKE`: the work of tasks, without Spark.
 
-Rows are written to the topic, archived, and verified; after each step a line says whether it has
-loaded pandas.
+It writes rows to the topic, archives and verifies them. After each step it prints whether pandas is
+loaded.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ COUNT = 3
 
 
 def main(address: str, topic: str, lake: str) -> None:
-    show("start")
+    print_step("start")
     with Client(address) as client:
         write(client, address, topic)
-        show("sink")
+        print_step("sink")
         path = archive(address, topic, lake)
-        show("archive")
+        print_step("archive")
         decode()
-        show("decode")
+        print_step("decode")
         verify(client, address, topic, path)
-        show("verify")
+        print_step("verify")
 
 
-def show(step: str) -> None:
+def print_step(step: str) -> None:
     print(step, "pandas" in sys.modules)
 
 
@@ -95,14 +95,16 @@ def decode() -> None:
     for decoding, columns in ((Decoding("json", schema), table), (Decoding("string"), RAW)):
         decoder = decoder_of(decoding.__dict__, columns, is_new=False)
         assert decoder is not None
-        found = decoder.decode(raw)
-        assert (len(found.rows), [*found.bad]) == (1, [1])
+        decoded = decoder.decode(raw)
+        assert (len(decoded.rows), [*decoded.bad]) == (1, [1])
 
 
 def verify(client: Client, address: str, topic: str, path: str) -> None:
     columns = ("key", "value", "timestamp", "timestampType", "headers")
-    about = ComparedTopic(address, client.cluster.timeout_s, 0, columns, False, {0: (0, COUNT)}, {})
-    result = compare(Range(topic, 0, 0, COUNT, (path,), COUNT), about)
+    compared_topic = ComparedTopic(
+        address, client.cluster.timeout_s, 0, columns, False, {0: (0, COUNT)}, {}
+    )
+    result = compare(Range(topic, 0, 0, COUNT, (path,), COUNT), compared_topic)
     assert (result.lake, result.findings) == (COUNT, ())
 
 
