@@ -16,12 +16,12 @@ RETRY = {
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.REBALANCE_IN_PROGRESS,
 }
-#: Errors after which it joins again as a new member.
+#: Errors after which a client joins again as a new member.
 REJOIN_AS_NEW = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION}
 
 
 class Client:
-    """Acts one step at a time; `assignment` is not None while it is in a synced generation."""
+    """A client that acts step by step; `assignment` is None while it is in no synced generation."""
 
     def __init__(
         self, harness: ShardHarness, instance: str | None, topics: tuple[str, ...]
@@ -42,50 +42,50 @@ class Client:
         return self._slot is not None and self._slot not in self.harness.responses
 
     def step(self) -> None:
-        """Handle the response that has come, or send the next request."""
+        """Handle the response to the last request if there is one, or send the next request."""
         if self.is_fenced or self.is_waiting:
             return
         slot, self._slot = self._slot, None
         if slot is not None:
-            answer = self.harness.outcome(slot)
-            if answer.error_code:
-                self._handle_error(answer)
+            response = self.harness.outcome(slot)
+            if response.error_code:
+                self._handle_error(response)
             elif self._request == "join":
-                self._sync(answer)
+                self._sync(response)
             else:
-                self.assignment = answer.assignment
+                self.assignment = response.assignment
         elif self.assignment is None:
-            self._ask_to_join()
+            self._send_join()
         else:
             code = self.harness.heartbeat(self.member_id, self.generation, instance=self.instance)
             if code:
                 self._leave_generation(code)
 
-    def _ask_to_join(self) -> None:
+    def _send_join(self) -> None:
         self._request = "join"
         self._slot = self.harness.join(
             self.member_id, instance=self.instance, protocols=self.protocols
         )
 
-    def _sync(self, answer: Any) -> None:
-        self.member_id = answer.member_id
-        self.generation = answer.generation_id
+    def _sync(self, response: Any) -> None:
+        self.member_id = response.member_id
+        self.generation = response.generation_id
         assignments = None
-        if answer.members and not answer.skip_assignment:
-            assert answer.leader == self.member_id, "only the leader gets the members"
+        if response.members and not response.skip_assignment:
+            assert response.leader == self.member_id, "only the leader gets the members"
             assignments = {
-                each.member_id: _assignment_of(each.member_id) for each in answer.members
+                each.member_id: _assignment_of(each.member_id) for each in response.members
             }
         self._request = "sync"
         self._slot = self.harness.sync(
             self.member_id, self.generation, assignments, instance=self.instance
         )
 
-    def _handle_error(self, answer: Any) -> None:
-        if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
-            self.member_id = answer.member_id
+    def _handle_error(self, response: Any) -> None:
+        if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            self.member_id = response.member_id
         else:
-            self._leave_generation(answer.error_code)
+            self._leave_generation(response.error_code)
 
     def _leave_generation(self, code: int) -> None:
         self.assignment = None

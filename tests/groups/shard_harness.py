@@ -54,11 +54,15 @@ def subscription(*topics: str) -> bytes:
     return b"\x00\x00" + encode(ConsumerProtocolSubscription(topics=topics), 0)
 
 
+#: The protocols of a consumer that subscribes to topic t.
 RANGE = (("range", subscription("t")),)
+#: The versions of requests that current clients send.
 LATEST: dict[str, int] = {"join": 9, "leave": 5, "commit": 9, "describe": 6}
 
 
 class ShardHarness:
+    """A shard, its log and its clock; each method of a request returns a slot or the response."""
+
     def __init__(self, *, commits_at_once: bool = True, **config: int) -> None:
         self.config = GroupConfig(**config)
         self.ids = 0
@@ -107,6 +111,7 @@ class ShardHarness:
             self.settle()
 
     def fail(self, error: int = ErrorCode.KAFKA_STORAGE_ERROR, count: int = 1_000_000) -> None:
+        """Report the oldest pending batches as failed."""
         done, self.pending_writes = self.pending_writes[:count], self.pending_writes[count:]
         for write in done:
             self.shard.handle(WriteFailed(write.token, error), self.now)
@@ -338,14 +343,16 @@ class ShardHarness:
 
     # Shortcuts -----------------------------------------------------------------------------------
 
-    def request_member_ids(self, count: int = 1, *, group: str = "g", **words: Any) -> list[str]:
+    def request_member_ids(
+        self, count: int = 1, *, group: str = "g", **join_fields: Any
+    ) -> list[str]:
         """Send the first JoinGroup of new members, and return the member ids that they get."""
-        slots = [self.join(group=group, **words) for _ in range(count)]
+        slots = [self.join(group=group, **join_fields) for _ in range(count)]
         return [str(self.outcome(slot).member_id) for slot in slots]
 
-    def join_generation(self, ids: Sequence[str], *, group: str = "g", **words: Any) -> Any:
+    def join_generation(self, ids: Sequence[str], *, group: str = "g", **join_fields: Any) -> Any:
         """Let all these members join one generation; return the leader's response."""
-        slots = [self.join(member_id, group=group, **words) for member_id in ids]
+        slots = [self.join(member_id, group=group, **join_fields) for member_id in ids]
         self.poll()
         outcome = [self.outcome(slot) for slot in slots]
         assert {each.error_code for each in outcome} == {OK}
@@ -353,16 +360,19 @@ class ShardHarness:
         [leader] = [each for each in outcome if each.members]
         return leader
 
-    def make_stable_group(self, count: int = 1, *, group: str = "g", **words: Any) -> list[str]:
-        """Make a stable group with the member ids as assignments; return them, the leader first."""
-        ids = self.request_member_ids(count, group=group, **words)
-        leader = self.join_generation(ids, group=group, **words)
+    def make_stable_group(
+        self, count: int = 1, *, group: str = "g", **join_fields: Any
+    ) -> list[str]:
+        """Make a stable group with the member ids as assignments; return the ids, leader first."""
+        ids = self.request_member_ids(count, group=group, **join_fields)
+        leader = self.join_generation(ids, group=group, **join_fields)
         self.assign(leader, group=group)
         return [leader.leader, *[each for each in ids if each != leader.leader]]
 
-    def leader(self) -> Any:
-        """The last response to a leader of the group."""
-        return next(a for a in reversed(self.responses.values()) if getattr(a, "members", ()))
+    def leader_response(self) -> Any:
+        """The last JoinGroup response to a leader of the group."""
+        responses = reversed(self.responses.values())
+        return next(response for response in responses if getattr(response, "members", ()))
 
     def assign(self, leader: Any, *, group: str = "g") -> None:
         """Let all members sync, the leader last with the assignments."""

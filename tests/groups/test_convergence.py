@@ -21,7 +21,7 @@ from tests.groups.shard_harness import ShardHarness
 
 #: More clients would make runs longer without other situations.
 MAX_CLIENTS = 6
-#: After this many seconds all sessions, rebalances and joins of new members have ended.
+#: Within this many seconds all sessions, rebalances and joins of new members have timed out.
 SETTLING_S = 120
 
 client_numbers = st.integers(0, MAX_CLIENTS - 1)
@@ -72,9 +72,9 @@ class GroupMachine(RuleBasedStateMachine):
     @rule(number=client_numbers)
     def restart(self, number: int) -> None:
         for client in self.clients[number : number + 1]:
-            again = Client(self.harness, client.instance, ("t",))
-            again.protocols = client.protocols
-            self.clients[number] = again
+            restarted = Client(self.harness, client.instance, ("t",))
+            restarted.protocols = client.protocols
+            self.clients[number] = restarted
 
     @rule(number=client_numbers, offset=st.integers(0, 100))
     def commit_offset(self, number: int, offset: int) -> None:
@@ -116,14 +116,14 @@ class GroupMachine(RuleBasedStateMachine):
     @invariant()
     def counts_are_right(self) -> None:
         for group in self.harness.shard.groups.values():
-            check(group)
+            check_consistency(group)
 
     @invariant()
     def durable_is_replayed(self) -> None:
-        shard, again = self.harness.shard, self.harness.new_shard()
-        again.replay_batch(self.harness.log)
-        assert shard.durable.groups == again.durable.groups
-        assert shard.durable.offsets.by_group == again.durable.offsets.by_group
+        shard, replayed = self.harness.shard, self.harness.new_shard()
+        replayed.replay_batch(self.harness.log)
+        assert shard.durable.groups == replayed.durable.groups
+        assert shard.durable.offsets.by_group == replayed.durable.offsets.by_group
 
     @invariant()
     def stable_groups_are_durable(self) -> None:
@@ -146,7 +146,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.harness.commit()
         instances = {client.instance for client in self.clients} - {None}
         self.clients = [client for client in self.clients if client.instance is None]
-        # Two members with one instance id fence each other; here one starts again.
+        # Clients with one instance id would fence each other without end: only one of them goes on.
         self.clients += [Client(self.harness, each, ("t",)) for each in sorted(instances, key=str)]
         for _ in range(SETTLING_S):
             for client in self.clients:
@@ -173,10 +173,10 @@ class GroupMachine(RuleBasedStateMachine):
 
 def check_all(harness: ShardHarness) -> None:
     for group in harness.shard.groups.values():
-        check(group)
+        check_consistency(group)
 
 
-def check(group: Group) -> None:
+def check_consistency(group: Group) -> None:
     """The counts and indexes of a group agree with its members."""
     members = list(group.members.values())
     assert group.joining_count == sum(member.joining is not None for member in members)
@@ -186,7 +186,7 @@ def check(group: Group) -> None:
             support[name] = support.get(name, 0) + 1
     assert group.supporter_counts == support
     assert group.static_members == {m.instance_id: m.member_id for m in members if m.instance_id}
-    assert all(known == member.member_id for known, member in group.members.items())
+    assert all(key == member.member_id for key, member in group.members.items())
     assert (group.leader is None) == (not members)
     assert group.leader is None or group.leader in group.members
     assert set(group.pending_syncs) <= set(group.members)
@@ -210,24 +210,26 @@ TestGroups = GroupMachine.TestCase
 TestGroups.settings = settings(max_examples=60, stateful_step_count=40)
 
 
-@pytest.mark.parametrize("what", ["awaiting", "support", "static", "leader", "session", "syncing"])
-def test_the_check_finds_a_group_that_is_wrong(what: str) -> None:
+@pytest.mark.parametrize(
+    "inconsistency", ["joining", "support", "static", "leader", "session", "syncing"]
+)
+def test_the_check_fails_for_every_kind_of_inconsistency(inconsistency: str) -> None:
     harness = ShardHarness()
     ids = harness.make_stable_group(2)
     group = harness.shard.groups["g"]
-    check(group)
+    check_consistency(group)
     member = group.members[ids[0]]
-    if what == "awaiting":
+    if inconsistency == "joining":
         group.joining_count = 1
-    elif what == "support":
+    elif inconsistency == "support":
         group.supporter_counts["other"] = 1
-    elif what == "static":
+    elif inconsistency == "static":
         group.static_members["i"] = ids[0]
-    elif what == "leader":
+    elif inconsistency == "leader":
         group.leader = None
-    elif what == "session":
+    elif inconsistency == "session":
         harness.shard.timers.cancel(member.session)  # type: ignore[arg-type]  # it has one
     else:
         member.syncing = 1
     with pytest.raises(AssertionError):
-        check(group)
+        check_consistency(group)

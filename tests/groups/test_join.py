@@ -62,7 +62,7 @@ def test_members_that_start_together_form_one_generation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "code"),
+    ("join_fields", "code"),
     [
         ({"group": ""}, ErrorCode.INVALID_GROUP_ID),
         ({"session_ms": 5_999}, ErrorCode.INVALID_SESSION_TIMEOUT),
@@ -72,11 +72,11 @@ def test_members_that_start_together_form_one_generation() -> None:
         ({"member_id": "nobody"}, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_a_refused_join_leaves_no_group(words: dict[str, object], code: int) -> None:
+def test_a_refused_join_leaves_no_group(join_fields: dict[str, object], code: int) -> None:
     harness = ShardHarness()
-    outcome = harness.outcome(harness.join(**words))  # type: ignore[arg-type]  # each has the type it needs
+    outcome = harness.outcome(harness.join(**join_fields))  # type: ignore[arg-type]  # each has the type it needs
     assert outcome.error_code == code
-    assert outcome.member_id == words.get("member_id", "")
+    assert outcome.member_id == join_fields.get("member_id", "")
     assert harness.shard.groups == {}
     assert harness.log == []
 
@@ -84,8 +84,8 @@ def test_a_refused_join_leaves_no_group(words: dict[str, object], code: int) -> 
 def test_a_joining_member_needs_a_common_protocol() -> None:
     harness = ShardHarness()
     harness.make_stable_group(2)
-    for words in ({"protocol_type": "connect"}, {"protocols": (ROUND_ROBIN,)}):
-        outcome = harness.outcome(harness.join(**words))
+    for join_fields in ({"protocol_type": "connect"}, {"protocols": (ROUND_ROBIN,)}):
+        outcome = harness.outcome(harness.join(**join_fields))
         assert outcome.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert harness.state() == GroupState.STABLE
 
@@ -189,10 +189,10 @@ def test_an_unchanged_follower_rejoins_the_current_generation() -> None:
 
 
 def test_changed_followers_and_leaders_cause_a_rebalance() -> None:
-    for at, protocols in ((1, (("range", subscription("u")),)), (0, RANGE)):
+    for position, protocols in ((1, (("range", subscription("u")),)), (0, RANGE)):
         harness = ShardHarness()
         ids = harness.make_stable_group(2)
-        harness.join(ids[at], protocols=protocols)
+        harness.join(ids[position], protocols=protocols)
         assert harness.state() == GroupState.PREPARING
 
 
@@ -258,7 +258,7 @@ def test_a_group_left_before_its_first_generation_is_empty() -> None:
     assert harness.shard.groups["g"].generation == 1
 
 
-def test_a_join_response_precedes_its_write() -> None:
+def test_the_responses_to_a_leave_precede_its_write() -> None:
     harness = ShardHarness()
     [member_id] = harness.request_member_ids(1)
     leader = harness.join_generation([member_id])
@@ -284,7 +284,7 @@ def test_a_full_group_admits_only_its_members() -> None:
     assert harness.state() == GroupState.PREPARING
 
 
-def test_the_last_member_to_join_exceeds_the_limit() -> None:
+def test_a_member_that_joins_beyond_the_limit_is_refused() -> None:
     harness = ShardHarness(max_size=2)
     ids = harness.request_member_ids(3)
     slots = [harness.join(each) for each in ids]

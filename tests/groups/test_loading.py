@@ -21,7 +21,7 @@ from tests.groups.shard_harness import OK, SESSION_MS, ShardHarness
 T0, T1 = ("t", 0), ("t", 1)
 
 
-def offset(record_offset: int, offset: int, index: int = 0) -> tuple[int, bytes, bytes]:
+def offset_record(record_offset: int, offset: int, index: int = 0) -> tuple[int, bytes, bytes]:
     """A record of an offset that group g has committed for t."""
     key = OFFSETS_LOG.encode_key(OffsetCommitKey(group="g", topic="t", partition=index))
     value = OffsetCommitValue(offset=offset, metadata="", commit_timestamp=5)
@@ -37,7 +37,7 @@ def test_members_survive_a_coordinator_change() -> None:
     static = harness.join(instance="i")
     harness.join(ids[0])
     harness.join(ids[1])
-    harness.assign(harness.leader())
+    harness.assign(harness.leader_response())
     harness.commit_offsets({T0: 7}, ids[0], 2)
     before = harness.describe()
     harness.move()
@@ -90,7 +90,7 @@ def test_members_of_old_records_take_their_session_as_rebalance_timeout() -> Non
     assert group.elect_leader() is False
 
 
-def test_after_loading_no_more_is_replayed() -> None:
+def test_a_replay_after_loading_is_an_internal_error() -> None:
     with pytest.raises(AssertionError):
         ShardHarness().shard.replay_batch([])
 
@@ -102,8 +102,8 @@ def test_unknown_record_types_are_skipped() -> None:
         [
             (0, b"\x7f\x00new", b"whatever"),
             (1, b"\x00\x03\x00\x01g", None),  # of a group of the newer protocol
-            (2, offset(0, 1)[1], b"\x00\x63from the future"),
-            offset(3, 9),
+            (2, offset_record(0, 1)[1], b"\x00\x63from the future"),
+            offset_record(3, 9),
         ]
     )
     shard.finish_loading(harness.now)
@@ -130,8 +130,8 @@ def harness_with_open_transaction() -> ShardHarness:
     """Group g has committed 1 for t-0; an open transaction has 8 for t-0 and 9 for t-1."""
     harness = ShardHarness()
     harness.shard = harness.new_shard()
-    harness.shard.replay_batch([offset(0, 1)])
-    harness.shard.replay_batch([offset(1, 8), offset(2, 9, 1)], producer_id=5)
+    harness.shard.replay_batch([offset_record(0, 1)])
+    harness.shard.replay_batch([offset_record(1, 8), offset_record(2, 9, 1)], producer_id=5)
     harness.shard.finish_loading(harness.now)
     return harness
 
@@ -160,7 +160,7 @@ def test_a_later_ordinary_commit_wins_over_a_transaction() -> None:
     assert harness.offsets() == {T0: 3, T1: 9}
 
 
-def test_stable_offsets_are_unstable_during_open_transactions() -> None:
+def test_a_fetch_of_stable_offsets_reports_open_transactions() -> None:
     harness = harness_with_open_transaction()
     outcome = harness.outcome(harness.fetch(T0, ("u", 0), stable=True))
     unstable, stable = [topic.partitions[0] for topic in outcome.topics]
@@ -188,7 +188,7 @@ def test_a_deletion_includes_transactional_offsets() -> None:
 def test_a_committed_transaction_creates_a_group() -> None:
     harness = ShardHarness()
     harness.shard = harness.new_shard()
-    harness.shard.replay_batch([offset(1, 8)], producer_id=5)
+    harness.shard.replay_batch([offset_record(1, 8)], producer_id=5)
     harness.shard.finish_loading(harness.now)
     assert harness.state() == "none"
     harness.shard.end_transaction(5, committed=True, now=harness.now)

@@ -47,8 +47,8 @@ def test_an_invalid_sync_is_refused() -> None:
     ids = harness.request_member_ids(2)
     harness.join_generation(ids)
 
-    def code(*words: object, **more: str) -> int:
-        refused: int = harness.outcome(harness.sync(*words, **more)).error_code  # type: ignore[arg-type]  # as given
+    def code(*args: object, **kwargs: str) -> int:
+        refused: int = harness.outcome(harness.sync(*args, **kwargs)).error_code  # type: ignore[arg-type]  # as given
         return refused
 
     assert code(ids[0], 1, group="") == ErrorCode.INVALID_GROUP_ID
@@ -125,7 +125,7 @@ def test_a_rebalance_restarts_the_sync_timeout() -> None:
     assert harness.outcome(new).generation_id == 2
 
 
-def test_a_silent_leader_is_removed_and_replaced() -> None:
+def test_a_leader_that_does_not_sync_is_removed_and_replaced() -> None:
     harness = ShardHarness()
     ids = harness.request_member_ids(2)
     harness.join_generation(ids)
@@ -150,7 +150,7 @@ def test_a_later_sync_replaces_the_pending_one() -> None:
 # Heartbeat -----------------------------------------------------------------------------------
 
 
-def test_heartbeat_error_codes() -> None:
+def test_every_wrong_heartbeat_gets_its_error_code() -> None:
     harness = ShardHarness()
     ids = harness.request_member_ids(1)
     harness.join_generation(ids)

@@ -145,7 +145,7 @@ def test_many_offsets_are_checked_in_slices() -> None:
     assert harness.shard.groups == {}
 
 
-def test_old_records_lack_the_time_of_becoming_empty() -> None:
+def test_without_a_recorded_time_an_offset_expires_from_its_commit() -> None:
     from kraftlog.groups.records import GroupRecord
     from kraftlog.groups.stored_state import StoredGroups
     from kraftlog.wire.messages.group_records import GroupMetadataKey, GroupMetadataValue

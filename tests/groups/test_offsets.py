@@ -13,9 +13,9 @@ T0, T1, U0 = ("t", 0), ("t", 1), ("u", 0)
 ID_A, ID_B = b"a" * 16, b"b" * 16
 
 
-def commit_code(harness: ShardHarness, *words: object, **more: object) -> int:
+def commit_code(harness: ShardHarness, *args: object, **kwargs: object) -> int:
     """Commit an offset of t-0; return the error code."""
-    [code] = codes(harness.outcome(harness.commit_offsets({T0: 7}, *words, **more)))  # type: ignore[arg-type]  # as given
+    [code] = codes(harness.outcome(harness.commit_offsets({T0: 7}, *args, **kwargs)))  # type: ignore[arg-type]  # as given
     return code
 
 
@@ -48,7 +48,7 @@ def test_pending_commits_complete_in_order() -> None:
     assert harness.offsets(T0) == {T0: 8}
 
 
-def test_commit_error_codes() -> None:
+def test_every_wrong_commit_gets_its_error_code() -> None:
     harness = ShardHarness()
     assert commit_code(harness, "c-1", 0) == ErrorCode.GROUP_ID_NOT_FOUND
     assert commit_code(harness, "c-1", 0, version=8) == ErrorCode.ILLEGAL_GENERATION
@@ -174,9 +174,9 @@ def test_a_fetch_that_waits_for_a_failed_write_is_not_coordinator() -> None:
 def test_an_offset_of_a_former_topic_is_not_returned() -> None:
     harness = ShardHarness()
     commit_code(harness, topic_id=ID_A)
-    for asked, seen in ((ID_A, 7), (ID_B, -1), (bytes(16), 7)):
-        outcome = harness.outcome(harness.fetch(T0, topic_id=asked)).topics[0]
-        assert (outcome.topic_id, outcome.partitions[0].committed_offset) == (asked, seen)
+    for topic_id, offset in ((ID_A, 7), (ID_B, -1), (bytes(16), 7)):
+        outcome = harness.outcome(harness.fetch(T0, topic_id=topic_id)).topics[0]
+        assert (outcome.topic_id, outcome.partitions[0].committed_offset) == (topic_id, offset)
 
 
 # OffsetDelete --------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ def test_a_pending_offset_is_deleted_too() -> None:
     assert codes(harness.outcome(slot)) == [OK]
 
 
-def test_offset_delete_error_codes() -> None:
+def test_every_wrong_offset_delete_gets_its_error_code() -> None:
     harness = ShardHarness()
     assert (
         harness.outcome(harness.delete_offsets(T0, group="")).error_code
@@ -285,23 +285,23 @@ def test_offsets_of_a_deleted_topic_are_deleted_in_slices() -> None:
     for group in groups:
         harness.commit_offsets({T0: 1}, group=group)
 
-    def left() -> int:
+    def groups_with_offsets() -> int:
         return sum(bool(harness.offsets(group=group)) for group in groups)
 
     harness.shard.delete_offsets_of_partitions("t", ID_A, 0, harness.now)
     harness.settle()
-    assert left() == 2 * REMOVED_AT_ONCE
+    assert groups_with_offsets() == 2 * REMOVED_AT_ONCE
     harness.commit_offsets({T0: 2}, group=groups[-1])  # of a new topic of that name
     harness.advance(1)
-    assert left() == REMOVED_AT_ONCE
+    assert groups_with_offsets() == REMOVED_AT_ONCE
     harness.advance(1)
     assert harness.offsets(group=groups[-1]) == {T0: 2}
-    assert left() == 1
+    assert groups_with_offsets() == 1
     harness.commit_offsets({T0: 3}, group=groups[0])
-    assert left() == 2
+    assert groups_with_offsets() == 2
 
 
-def test_versions_of_the_tests_are_the_latest() -> None:
+def test_the_default_versions_of_the_harness_are_the_latest() -> None:
     """So the tests use by default the versions that current clients use."""
     from kraftlog.wire.messages.describe_groups import DescribeGroupsRequest
     from kraftlog.wire.messages.join_group import JoinGroupRequest

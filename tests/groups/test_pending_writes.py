@@ -45,7 +45,7 @@ def test_each_batch_has_its_own_time_limit() -> None:
     assert codes(harness.outcome(second)) == [NOT_AVAILABLE]
 
 
-def test_a_group_that_cannot_be_encoded_waits_for_nothing() -> None:
+def test_a_group_that_is_dropped_leaves_no_timers() -> None:
     harness = ShardHarness(commits_at_once=False)
     harness.join_generation(harness.request_member_ids(2))
     harness.fail()
@@ -135,7 +135,7 @@ def test_pending_requests_get_not_coordinator_on_unload() -> None:
     harness.poll()
     harness.assign(harness.outcome(static), group="static")
     harness.commits_at_once = False
-    back = harness.join(group="static", instance="i")
+    rejoining = harness.join(group="static", instance="i")
     leading = harness.sync(ids[0], 1, {ids[0]: b"x"}, group="syncing")
     commit = harness.commit_offsets({T0: 1})
     stable = harness.fetch(T0, stable=True)
@@ -145,10 +145,10 @@ def test_pending_requests_get_not_coordinator_on_unload() -> None:
     harness.shard.unload(harness.now)
     harness.settle()
     assert harness.pending_writes == pending_writes
-    singly = [
-        harness.outcome(slot).error_code for slot in (joining, syncing, back, leading, stable)
+    single_codes = [
+        harness.outcome(slot).error_code for slot in (joining, syncing, rejoining, leading, stable)
     ]
-    assert singly == [NOT_COORDINATOR] * 5
+    assert single_codes == [NOT_COORDINATOR] * 5
     assert codes(harness.outcome(commit)) == [NOT_COORDINATOR]
     assert harness.outcome(deleted).results[0].error_code == NOT_COORDINATOR
     assert (harness.shard.groups, harness.shard.deadline()) == ({}, None)

@@ -17,7 +17,7 @@ NAMES = {1: "OffsetCommit", 2: "GroupMetadata"}
 TOPIC_ID = bytes(range(16))
 
 
-def records_of_a_life() -> ShardHarness:
+def harness_with_all_records() -> ShardHarness:
     """A shard whose log has all forms of records: members, offsets and tombstones."""
     harness = ShardHarness()
     static = harness.join(instance="i", client="client é")
@@ -37,7 +37,7 @@ def records_of_a_life() -> ShardHarness:
 
 def test_kafka_encodes_our_records_to_the_same_bytes(jvm: Driver) -> None:
     items = []
-    for _, key, value in records_of_a_life().log:
+    for _, key, value in harness_with_all_records().log:
         name = NAMES[int.from_bytes(key[:2], "big")]
         items.append((f"{name}Key", 0, key[2:]))
         if value is not None:
@@ -50,13 +50,13 @@ def test_kafka_encodes_our_records_to_the_same_bytes(jvm: Driver) -> None:
         ("OffsetCommitValue", 1),
         ("OffsetCommitValue", 4),
     }
-    for answer, (_, _, data) in zip(responses, items, strict=True):
-        assert (answer.error, answer.left, answer.encoded_again) == ("", 0, data)
+    for decoded, (_, _, data) in zip(responses, items, strict=True):
+        assert (decoded.error, decoded.left, decoded.encoded_again) == ("", 0, data)
 
 
 def test_kafkas_tool_prints_our_records(jvm: Driver, tmp_path: Path) -> None:
     builder = BatchBuilder()
-    for _, key, value in records_of_a_life().log:
+    for _, key, value in harness_with_all_records().log:
         builder.append(WALL_MS, key, value)
     folder = tmp_path / "__consumer_offsets-0"
     folder.mkdir()
@@ -65,7 +65,7 @@ def test_kafkas_tool_prints_our_records(jvm: Driver, tmp_path: Path) -> None:
     output = jvm.tool(
         "org.apache.kafka.tools.DumpLogSegments", "--offsets-decoder", "--files", str(segment)
     ).ok()
-    kinds = [int.from_bytes(key[:2], "big") for _, key, _ in records_of_a_life().log]
+    kinds = [int.from_bytes(key[:2], "big") for _, key, _ in harness_with_all_records().log]
     assert [int(each) for each in re.findall(r' key: {"type":"?(\d+)', output.stdout)] == kinds
     assert '"generation":1' in output.stdout
     assert f'"offset":{2**40}' in output.stdout

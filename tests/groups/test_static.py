@@ -168,16 +168,16 @@ def test_a_rebalance_without_members_waits_for_another_timeout() -> None:
     stable_static_group(harness)
     harness.leave(("", "a"))
 
-    def beat(ms: int) -> None:
+    def send_heartbeats(ms: int) -> None:
         for _ in range(ms // 5000):
             assert harness.heartbeat("b-2", 1, instance="b") == ErrorCode.REBALANCE_IN_PROGRESS
             harness.advance(5_000)
 
-    beat(REBALANCE_MS)
+    send_heartbeats(REBALANCE_MS)
     slot = harness.join(instance="c")
-    beat(REBALANCE_MS - 5_000)
+    send_heartbeats(REBALANCE_MS - 5_000)
     assert slot not in harness.responses
-    beat(5_000)
+    send_heartbeats(5_000)
     outcome = harness.outcome(slot)
     assert (outcome.generation_id, outcome.leader) == (2, "c-3")
     assert [each.member_id for each in outcome.members] == ["b-2", "c-3"]

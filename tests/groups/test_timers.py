@@ -41,7 +41,7 @@ def test_a_timer_set_to_now_by_another_fires_in_the_same_poll() -> None:
         st.tuples(st.integers(0, 3), st.sampled_from(["set", "cancel", "poll"]), st.integers(0, 20))
     )
 )
-def test_timers_fire_as_a_simple_table_of_times(steps: list[tuple[int, str, int]]) -> None:
+def test_timers_fire_at_the_times_of_a_plain_table(steps: list[tuple[int, str, int]]) -> None:
     timers = Timers()
     fired: list[int] = []
     timers_by_number = [_timer_that_appends(number, fired) for number in range(4)]
@@ -57,11 +57,13 @@ def test_timers_fire_as_a_simple_table_of_times(steps: list[tuple[int, str, int]
         else:
             time += ms
             timers.poll(Now(time, 0))
-            due = {known for known, at in table.items() if at <= time}
+            due = {timer_number for timer_number, due_at in table.items() if due_at <= time}
             assert set(fired) == due
             assert len(fired) == len(due)
             fired.clear()
-            table = {known: at for known, at in table.items() if at > time}
+            table = {
+                timer_number: due_at for timer_number, due_at in table.items() if due_at > time
+            }
         assert timers.deadline() == min(table.values(), default=None)
 
 

@@ -105,8 +105,8 @@ def controller(number: int) -> Message:
     )
 
 
-def producer_ids(following: int) -> Message:
-    return records.ProducerIdsRecord(broker_id=1, broker_epoch=10, next_producer_id=following)
+def producer_ids(next_id: int) -> Message:
+    return records.ProducerIdsRecord(broker_id=1, broker_epoch=10, next_producer_id=next_id)
 
 
 def feature(name: str, level: int) -> Message:
@@ -117,7 +117,7 @@ def topic(number: int, name: str) -> Message:
     return records.TopicRecord(name=name, topic_id=uuid(number))
 
 
-#: A snapshot in Kafka's order: each line is one of these, and all of them together are an image.
+#: The records of a snapshot, in Kafka's order.
 SNAPSHOT = (
     feature("metadata.version", 30),
     feature("eligible.leader.replicas.version", 1),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
     from tests.interop.driver import Driver
 
+#: Logs of random clusters, besides the sample.
 LOGS = 60
 
 
@@ -31,7 +32,7 @@ def frames_of(records: Iterable[Message]) -> list[bytes]:
 
 
 def normalized(record: bytes) -> tuple[bytes, str]:
-    """A record without what Kafka's image does not keep: orders, and the owner of producer ids."""
+    """A record without what Kafka's image drops: the order of lists, the owner of producer ids."""
     message = decode_metadata(record)[0]
     features = getattr(message, "features", None)
     if features is not None:
@@ -46,14 +47,14 @@ def normalized(record: bytes) -> tuple[bytes, str]:
 
 def test_kafka_replays_the_same_image(jvm: Driver) -> None:
     logs: list[list[Message]] = [list(SNAPSHOT)]
-    # The loader handles transactions; an image never gets these records.
-    outside = (BeginTransactionRecord, EndTransactionRecord)
+    # In Kafka the loader handles transactions: its image never gets these records.
+    of_transactions = (BeginTransactionRecord, EndTransactionRecord)
     logs += [
-        [record for record in random_cluster(seed).log if not isinstance(record, outside)]
+        [record for record in random_cluster(seed).log if not isinstance(record, of_transactions)]
         for seed in range(LOGS)
     ]
-    asked = [[b64encode(record).decode() for record in frames_of(log)] for log in logs]
-    result = jvm.tool("ImageOracle", stdin=json.dumps(asked).encode()).ok()
+    encoded_logs = [[b64encode(record).decode() for record in frames_of(log)] for log in logs]
+    result = jvm.tool("ImageOracle", stdin=json.dumps(encoded_logs).encode()).ok()
     for log, theirs in zip(logs, json.loads(result.stdout), strict=True):
         image = Image()
         for record in log:

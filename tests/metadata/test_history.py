@@ -1,4 +1,4 @@
-"""The fold of a metadata log equals a node's image, from any snapshot to any offset."""
+"""The state read from a metadata log equals a node's image, from any snapshot to any offset."""
 
 from __future__ import annotations
 
@@ -53,12 +53,13 @@ def snapshot_of(image: Image, end: int, time_ms: int, voters: VoterSet) -> bytes
 
 
 class LogInMemory:
-    """A metadata log with snapshots at some offsets; a truncated one begins at the oldest."""
+    """A metadata log with snapshots; `start` is 0, or the end of the oldest snapshot."""
 
     def __init__(self, log: Sequence[Message], sizes: Iterable[int] = ()) -> None:
         self.batches: list[tuple[int, bytes]] = []
         self.start = 0
-        self.kept: dict[int, bytes] = {}
+        #: Snapshots by their end offset.
+        self.snapshot_data: dict[int, bytes] = {}
         end = 0
         for size in sizes:
             if end < len(log):
@@ -71,10 +72,10 @@ class LogInMemory:
         self.batches.append((base_offset, batch(records, base_offset, time_of(base_offset))))
 
     def snapshots(self) -> list[OffsetAndEpoch]:
-        return [OffsetAndEpoch(end, EPOCH) for end in sorted(self.kept, reverse=True)]
+        return [OffsetAndEpoch(end, EPOCH) for end in sorted(self.snapshot_data, reverse=True)]
 
     def read_snapshot(self, snapshot: OffsetAndEpoch) -> bytes:
-        return self.kept[snapshot.offset]
+        return self.snapshot_data[snapshot.offset]
 
     def read(self, offset: int) -> Iterator[bytes]:
         assert offset >= self.start
@@ -96,7 +97,7 @@ def image_at(log: Sequence[Message], offset: int) -> Image:
 
 
 @given(seed=st.integers(0, 10_000), data=st.data())
-def test_a_fold_equals_the_image_at_any_offset(seed: int, data: st.DataObject) -> None:
+def test_the_state_read_at_any_offset_equals_the_image(seed: int, data: st.DataObject) -> None:
     """Snapshot(O) and the records from O to N are the records from 0 to N, for all O and N."""
     log = random_cluster(seed, steps=25).log
     sizes = data.draw(st.lists(st.integers(1, 9), max_size=40))
@@ -104,21 +105,21 @@ def test_a_fold_equals_the_image_at_any_offset(seed: int, data: st.DataObject) -
     for end in data.draw(st.sets(st.integers(1, len(log)), max_size=3)):
         image = image_at(log, end - 1)
         if not image.transaction:  # nodes take no snapshot within one
-            source.kept[end] = snapshot_of(image, end, time_of(end - 1), VoterSet())
-    is_cut: bool = data.draw(st.booleans())
-    if source.kept and is_cut:
-        source.start = min(source.kept)
-    least = max(source.start - 1, 0)
-    wanted = max(data.draw(st.integers(0, len(log) - 1)), least)
+            source.snapshot_data[end] = snapshot_of(image, end, time_of(end - 1), VoterSet())
+    is_truncated: bool = data.draw(st.booleans())
+    if source.snapshot_data and is_truncated:
+        source.start = min(source.snapshot_data)
+    first_offset = max(source.start - 1, 0)
+    offset = max(data.draw(st.integers(0, len(log) - 1)), first_offset)
 
-    state = state_at(source, Moment(offset=wanted))
+    state = state_at(source, Moment(offset=offset))
 
-    assert state.image == image_at(log, wanted)
-    assert (state.offset, state.epoch) == (wanted, EPOCH)
+    assert state.image == image_at(log, offset)
+    assert (state.offset, state.epoch) == (offset, EPOCH)
     if source.start > 1:
         with pytest.raises(ConfigError, match=f"before offset {source.start}"):
             state_at(source, Moment(offset=data.draw(st.integers(0, source.start - 2))))
-    earlier = state_at(source, Moment(offset=least))
+    earlier = state_at(source, Moment(offset=first_offset))
     names = list(TABLES_OF_IMAGE)
     assert apply_differences(earlier, state) == {name: rows_by_key(state, name) for name in names}
 
@@ -152,7 +153,9 @@ def test_a_moment_by_time_has_what_was_appended_until_then() -> None:
     log = [samples.topic(number, f"t{number}") for number in range(1, 7)]
     source = LogInMemory(log, [1] * 6)
     for end in (2, 4):
-        source.kept[end] = snapshot_of(image_at(log, end - 1), end, time_of(end - 1), VoterSet())
+        source.snapshot_data[end] = snapshot_of(
+            image_at(log, end - 1), end, time_of(end - 1), VoterSet()
+        )
 
     def topics_at(time_ms: int) -> int:
         return len(state_at(source, Moment(time_ms=time_ms)).image.topics)
@@ -168,17 +171,19 @@ def test_voters_are_those_of_the_newest_record() -> None:
         return VoterSet(tuple(Voter(ReplicaKey(number, uuid(number))) for number in ids))
 
     source = LogInMemory([])
-    source.kept[2] = snapshot_of(Image(), 2, 0, voters(1))
+    source.snapshot_data[2] = snapshot_of(Image(), 2, 0, voters(1))
     for offset, ids in ((2, (1, 2)), (3, (1, 2, 3))):
         record = (ControlType.KRAFT_VOTERS, voters_record(voters(*ids)))
         data = build_control_batch([record], base_offset=offset, leader_epoch=EPOCH, timestamp_ms=0)
         source.batches.append((offset, data))
     source.start = 2
-    found = [rows_of(state_at(source, Moment(offset=offset)), "voters") for offset in (1, 2, 3)]
-    assert [[row["voter"] for row in rows] for rows in found] == [[1], [1, 2], [1, 2, 3]]
+    voter_rows = [
+        rows_of(state_at(source, Moment(offset=offset)), "voters") for offset in (1, 2, 3)
+    ]
+    assert [[row["voter"] for row in rows] for rows in voter_rows] == [[1], [1, 2], [1, 2, 3]]
     first, last = (state_at(source, Moment(offset=offset)) for offset in (1, 3))
-    added = list(differences(first, last, ["voters"]))
-    assert [(each.what, each.key) for each in added] == [("added", (2,)), ("added", (3,))]
+    changes = list(differences(first, last, ["voters"]))
+    assert [(each.what, each.key) for each in changes] == [("added", (2,)), ("added", (3,))]
 
 
 def test_an_offset_after_the_end_is_refused() -> None:
@@ -232,10 +237,10 @@ def test_acls_have_the_names_of_other_clients() -> None:
     ]
     for record in acls:
         state.image.replay(record)
-    found = rows_of(state, "acls")
-    assert found == sorted(found, key=lambda row: tuple(row.values()))
+    rows = rows_of(state, "acls")
+    assert rows == sorted(rows, key=lambda row: tuple(row.values()))
     assert {
-        (row["resource"], row["pattern"], row["operation"], row["permission"]) for row in found
+        (row["resource"], row["pattern"], row["operation"], row["permission"]) for row in rows
     } == {
         (
             ResourceType(each.resource_type).name,
@@ -245,6 +250,6 @@ def test_acls_have_the_names_of_other_clients() -> None:
         )
         for each in acls
     }
-    assert {(row["name"], row["principal"], row["host"]) for row in found} == {
+    assert {(row["name"], row["principal"], row["host"]) for row in rows} == {
         ("orders", "User:alice", "*")
     }

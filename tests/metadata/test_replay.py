@@ -34,23 +34,24 @@ class WatchedImage(Image):
 
     def __init__(self) -> None:
         super().__init__()
-        self.noted = Image()
+        #: The same changes, as far as they go through `put` and `drop`.
+        self.mirror = Image()
 
-    def put(self, held: dict[Any, Any], key: Any, value: Any) -> None:
-        self._map_of_noted(held)[key] = value
-        super().put(held, key, value)
+    def put(self, mapping: dict[Any, Any], key: Any, value: Any) -> None:
+        self._mirrored(mapping)[key] = value
+        super().put(mapping, key, value)
 
-    def drop(self, held: dict[Any, Any], key: Any) -> None:
-        self._map_of_noted(held).pop(key, None)
-        super().drop(held, key)
+    def drop(self, mapping: dict[Any, Any], key: Any) -> None:
+        self._mirrored(mapping).pop(key, None)
+        super().drop(mapping, key)
 
-    def _map_of_noted(self, held: dict[Any, Any]) -> dict[Any, Any]:
-        (name,) = [name for name, each in self.maps().items() if each is held]
-        return self.noted.maps()[name]
+    def _mirrored(self, mapping: dict[Any, Any]) -> dict[Any, Any]:
+        (name,) = [name for name, candidate in self.maps().items() if candidate is mapping]
+        return self.mirror.maps()[name]
 
     def replay(self, record: Message) -> Sequence[Change]:
         changes = super().replay(record)
-        assert self.noted == self, f"{record!r}: not with put and drop of metadata/image.py"
+        assert self.mirror == self, f"{record!r} changes a map without put or drop"
         return changes
 
 
@@ -74,8 +75,8 @@ def test_every_record_type_is_replayed() -> None:
         "EndTransactionRecord",
         "AbortTransactionRecord",
     }
-    known = {cls.__name__ for cls in REPLAY}
-    assert known | transactions == set(METADATA_TYPES.values())
+    replayed = {cls.__name__ for cls in REPLAY}
+    assert replayed | transactions == set(METADATA_TYPES.values())
 
 
 def test_records_change_an_image_with_put_and_drop_alone() -> None:
@@ -112,8 +113,8 @@ def test_a_partition_change_keeps_other_fields() -> None:
 
 def test_images_that_replay_the_same_records_share_their_partitions() -> None:
     records = (TOPIC, samples.partition(1, 0), change(isr=(2,)), change(leader=2))
-    one, other = image_of(*records), image_of(*records)
-    assert one.partitions[uuid(1), 0] is other.partitions[uuid(1), 0]
+    first, second = image_of(*records), image_of(*records)
+    assert first.partitions[uuid(1), 0] is second.partitions[uuid(1), 0]
 
 
 def test_a_changed_partition_keeps_the_key_that_maps_have() -> None:
@@ -126,12 +127,12 @@ def test_a_changed_partition_keeps_the_key_that_maps_have() -> None:
     assert after.key is before.key is next(iter(image.partitions))
 
 
-def test_a_change_of_another_partition_is_not_taken_from_its_record() -> None:
+def test_a_cached_change_is_used_only_for_the_same_former_state() -> None:
     leads_again = change(leader=1)
-    one = image_of(TOPIC, samples.partition(1, 0), leads_again)
-    other = image_of(TOPIC, samples.partition(1, 0), change(isr=(2,)), leads_again)
-    assert one.partitions[uuid(1), 0].isr == (1,)
-    assert other.partitions[uuid(1), 0].isr == (2,)
+    first = image_of(TOPIC, samples.partition(1, 0), leads_again)
+    second = image_of(TOPIC, samples.partition(1, 0), change(isr=(2,)), leads_again)
+    assert first.partitions[uuid(1), 0].isr == (1,)
+    assert second.partitions[uuid(1), 0].isr == (2,)
 
 
 def test_a_change_with_the_same_leader_bumps_the_epoch() -> None:
@@ -186,9 +187,9 @@ def test_a_removed_topic_removes_its_partitions_and_configs() -> None:
         samples.config("a", "retention.ms", "1"),
         change(1, removed=True),
     )
-    topic, gone = image.topics[uuid(1)], image.partitions[uuid(1), 0]
+    topic, partition = image.topics[uuid(1)], image.partitions[uuid(1), 0]
     changes = image.replay(records.RemoveTopicRecord(topic_id=uuid(1)))
-    assert list(changes) == [PartitionChanged(gone, None), TopicRemoved(topic)]
+    assert list(changes) == [PartitionChanged(partition, None), TopicRemoved(topic)]
     assert image == Image()
 
 
@@ -234,9 +235,9 @@ def test_a_registration_change_with_all_fields() -> None:
     assert (broker.in_controlled_shutdown, broker.fenced) == (True, True)
     assert (broker.directories, broker.cordoned) == ((uuid(5),), (uuid(5),))
     assert broker.rack == "r"
-    at = broker.endpoint("PLAINTEXT")
-    assert at is not None
-    assert (at.host, at.port) == ("h", 9092)
+    endpoint = broker.endpoint("PLAINTEXT")
+    assert endpoint is not None
+    assert (endpoint.host, endpoint.port) == ("h", 9092)
     assert broker.endpoint("OTHER") is None
 
 
@@ -257,7 +258,7 @@ def test_an_unregistered_broker_leaves_the_image() -> None:
     assert image == Image()
 
 
-# The rest ----------------------------------------------------------------------------------------
+# Other records -----------------------------------------------------------------------------------
 
 
 def test_changes_of_topics_configs_and_features() -> None:

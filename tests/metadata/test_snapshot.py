@@ -36,7 +36,7 @@ def test_a_snapshot_restores_the_image() -> None:
 def test_the_samples_are_of_every_kind_of_state() -> None:
     """A map that no sample fills could be missing from snapshots."""
     maps = image_of(SNAPSHOT).maps()
-    not_sampled = {name for name, held in maps.items() if not held}
+    not_sampled = {name for name, mapping in maps.items() if not mapping}
     assert not_sampled == {"removed", "transaction", "held_back"}
 
 
@@ -52,18 +52,18 @@ def test_metadata_version_is_first_in_a_snapshot() -> None:
 
 
 def test_v11_a_snapshot_keeps_removed_partitions() -> None:
-    gone = records.PartitionChangeRecord(partition_id=1, topic_id=uuid(1), removed=True)
-    image = image_of([samples.topic(1, "a"), *(samples.partition(1, n) for n in range(2)), gone])
-    again = image_of(list(image.records()))
-    assert again == image
-    assert again.topics[uuid(1)].partition_count == 1
+    removal = records.PartitionChangeRecord(partition_id=1, topic_id=uuid(1), removed=True)
+    image = image_of([samples.topic(1, "a"), *(samples.partition(1, n) for n in range(2)), removal])
+    restored = image_of(list(image.records()))
+    assert restored == image
+    assert restored.topics[uuid(1)].partition_count == 1
 
 
 def test_v11_a_snapshot_keeps_the_first_epoch_of_a_partition() -> None:
     """V11: also after other changes of the partition."""
-    again = samples.partition(1, 0).replace(leader_epoch=5, first_leader_epoch=5)
+    added_again = samples.partition(1, 0).replace(leader_epoch=5, first_leader_epoch=5)
     change = records.PartitionChangeRecord(partition_id=0, topic_id=uuid(1), leader=1)
-    image = image_of([samples.topic(1, "a"), again, change])
+    image = image_of([samples.topic(1, "a"), added_again, change])
     partition = image.partitions[uuid(1), 0]
     assert (partition.leader_epoch, partition.first_leader_epoch) == (6, 5)
     assert image_of(list(image.records())) == image
@@ -71,11 +71,11 @@ def test_v11_a_snapshot_keeps_the_first_epoch_of_a_partition() -> None:
 
 def test_a_snapshot_has_the_image_as_of_its_start() -> None:
     image = image_of(SNAPSHOT)
-    slices = image.records()
-    taken = list(islice(slices, 3))
+    remaining = image.records()
+    first_records = list(islice(remaining, 3))
     image.replay(records.RemoveTopicRecord(topic_id=uuid(1)))
     image.replay(samples.topic(3, "c"))
-    assert [*taken, *slices] == list(SNAPSHOT)
+    assert [*first_records, *remaining] == list(SNAPSHOT)
 
 
 def test_other_records_than_registration_changes_have_their_newest_version() -> None:
