@@ -161,7 +161,7 @@ class BrokerConfig:
 
     @property
     def inter_broker_listener_name(self) -> str:
-        """The name of the inter-broker listener; by default that of the security protocol."""
+        """The name of the inter-broker listener; by default the name of the security protocol."""
         name: str | None = self["inter.broker.listener.name"]
         if name is not None:
             return name.upper()

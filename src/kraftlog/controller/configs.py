@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from kraftlog.controller.context import Context
-    from kraftlog.controller.decision import Deciding
+    from kraftlog.controller.decision import DecisionInSteps
     from kraftlog.controller.state import ControllerState
     from kraftlog.wire.messages.create_topics import CreatableTopic
     from kraftlog.wire.schema import Message
@@ -48,7 +48,7 @@ def decide_incremental_alter_configs(
     state: ControllerState,
     request: incremental_alter_configs.IncrementalAlterConfigsRequest,
     context: Context,
-) -> Deciding:
+) -> DecisionInSteps:
     """IncrementalAlterConfigs; each resource succeeds or fails as a whole."""
 
     def new_values(resource: incremental_alter_configs.AlterConfigsResource) -> _Values | Refusal:
@@ -64,7 +64,7 @@ def decide_incremental_alter_configs(
 
 def decide_alter_configs(
     state: ControllerState, request: alter_configs.AlterConfigsRequest, context: Context
-) -> Deciding:
+) -> DecisionInSteps:
     """AlterConfigs; configs that are not named return to their defaults."""
 
     def new_values(resource: alter_configs.AlterConfigsResource) -> _Values | Refusal:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.controller.context import ControllerConfig
-    from kraftlog.controller.decision import Deciding
+    from kraftlog.controller.decision import DecisionInSteps
     from kraftlog.controller.failure_evidence import FailureEvidence
     from kraftlog.controller.placement import Rng
     from kraftlog.metadata.image import Image
@@ -106,7 +106,7 @@ class Controller:
             report_obstacles,
         )
         self._decisions: dict[
-            int, Callable[[ControllerState, Any, Context], Decision | Deciding]
+            int, Callable[[ControllerState, Any, Context], Decision | DecisionInSteps]
         ] = {}
 
     # The log -------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ class Controller:
         now: Now,
         next_offset: int,
         arrived_ms: int | None = None,
-    ) -> Deciding:
+    ) -> DecisionInSteps:
         """Decide on a request; `next_offset` is the expected offset of its first record."""
         self._context.begin(now, next_offset, arrived_ms)
         decision = self._decision(api_key)(self.state, request, self._context)
@@ -192,7 +192,7 @@ class Controller:
 
     def _decision(
         self, api_key: int
-    ) -> Callable[[ControllerState, Any, Context], Decision | Deciding]:
+    ) -> Callable[[ControllerState, Any, Context], Decision | DecisionInSteps]:
         decide = self._decisions.get(api_key)
         if decide is None:
             module, function = DECISIONS[api_key]

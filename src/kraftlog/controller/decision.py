@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
     #: A decision in steps, for requests about thousands of items. It yields the cost of each step,
     #: an estimate of its time in microseconds.
-    Deciding = Generator[int, None, "Decision"]
+    DecisionInSteps = Generator[int, None, "Decision"]
 
 #: Names that `count_names` counts per step, and the cost of such a step in microseconds.
 COUNTED_AT_ONCE, COUNTING_COST = 100, 25

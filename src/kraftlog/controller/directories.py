@@ -15,7 +15,7 @@ from kraftlog.wire.messages.assign_replicas_to_dirs import (
 
 if TYPE_CHECKING:
     from kraftlog.controller.context import Context
-    from kraftlog.controller.decision import Deciding
+    from kraftlog.controller.decision import DecisionInSteps
     from kraftlog.controller.state import ControllerState
     from kraftlog.metadata.values import BrokerImage
     from kraftlog.types import Uuid
@@ -30,7 +30,7 @@ def decide_assign_replicas(
     state: ControllerState,
     request: AssignReplicasToDirsRequest,
     context: Context,  # noqa: ARG001 - every decision is called alike
-) -> Deciding:
+) -> DecisionInSteps:
     broker = state.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
         code = ErrorCode.STALE_BROKER_EPOCH

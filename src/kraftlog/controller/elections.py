@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kraftlog.controller.context import Context
-    from kraftlog.controller.decision import Deciding
+    from kraftlog.controller.decision import DecisionInSteps
     from kraftlog.controller.index import Keys
     from kraftlog.controller.state import ControllerState
     from kraftlog.metadata.values import PartitionKey
@@ -117,7 +117,7 @@ def decide_elect_leaders(
     state: ControllerState,
     request: ElectLeadersRequest,
     context: Context,  # noqa: ARG001 - every decision is called alike
-) -> Deciding:
+) -> DecisionInSteps:
     """ElectLeaders for the given partitions, or for all that need an election."""
     election = request.election_type
     if election not in _ELECTIONS:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kraftlog.controller.context import Context
-    from kraftlog.controller.decision import Deciding
+    from kraftlog.controller.decision import DecisionInSteps
     from kraftlog.controller.state import ControllerState
     from kraftlog.metadata.values import PartitionImage, PartitionKey
     from kraftlog.types import Uuid
@@ -35,7 +35,7 @@ def decide_alter_partition(
     state: ControllerState,
     request: AlterPartitionRequest,
     context: Context,  # noqa: ARG001 - every decision is called alike
-) -> Deciding:
+) -> DecisionInSteps:
     broker = state.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
         refused = AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, topics=())

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from kraftlog.controller.context import Context
-    from kraftlog.controller.decision import Deciding
+    from kraftlog.controller.decision import DecisionInSteps
     from kraftlog.controller.state import ControllerState
     from kraftlog.controller.topics import Placement
     from kraftlog.metadata.values import TopicImage
@@ -42,7 +42,7 @@ DUPLICATE = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 
 def decide_create_partitions(
     state: ControllerState, request: partitions_api.CreatePartitionsRequest, context: Context
-) -> Deciding:
+) -> DecisionInSteps:
     """Add partitions to topics (V11)."""
     records, results = yield from _topic_by_topic(
         request.topics,
@@ -110,7 +110,7 @@ def decide_remove_partitions(
     state: ControllerState,
     request: removal_api.RemovePartitionsRequest,
     context: Context,  # noqa: ARG001 - every decision is called alike
-) -> Deciding:
+) -> DecisionInSteps:
     """Remove the last partitions of a topic, never all: a gap would break clients (V11)."""
     records, results = yield from _topic_by_topic(
         request.topics,

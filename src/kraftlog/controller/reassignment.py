@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kraftlog.controller.context import Context
-    from kraftlog.controller.decision import Deciding
+    from kraftlog.controller.decision import DecisionInSteps
     from kraftlog.controller.state import ControllerState
     from kraftlog.logstate.voters import VoterSet
     from kraftlog.metadata.values import PartitionImage, PartitionKey
@@ -57,7 +57,7 @@ def decide_alter_reassignments(
     state: ControllerState,
     request: AlterPartitionReassignmentsRequest,
     context: Context,  # noqa: ARG001 - every decision is called alike
-) -> Deciding:
+) -> DecisionInSteps:
     may_change_factor = request.allow_replication_factor_change
     named = yield from count_names(
         (topic.name, p.partition_index) for topic in request.topics for p in topic.partitions

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
     from kraftlog.controller.context import Context
-    from kraftlog.controller.decision import Deciding
+    from kraftlog.controller.decision import DecisionInSteps
     from kraftlog.controller.state import ControllerState
     from kraftlog.metadata.values import TopicImage
     from kraftlog.types import Uuid
@@ -59,7 +59,7 @@ REFUSED_AT_ONCE = 50
 
 def decide_create_topics(
     state: ControllerState, request: topics_api.CreateTopicsRequest, context: Context
-) -> Deciding:
+) -> DecisionInSteps:
     """CreateTopics; topics succeed or fail independently (V4)."""
     if _is_too_large(request):
         why = "Excessively large number of partitions per request."
@@ -96,7 +96,7 @@ def _is_too_large(request: topics_api.CreateTopicsRequest) -> bool:
     return False
 
 
-def _refuse_all(request: topics_api.CreateTopicsRequest, refusal: Refusal) -> Deciding:
+def _refuse_all(request: topics_api.CreateTopicsRequest, refusal: Refusal) -> DecisionInSteps:
     refused = []
     for topic in request.topics:
         refused.append(_refused(topic.name, refusal))
@@ -360,7 +360,7 @@ def _refuse_without_isr(index: int, replicas: int, *, manual: bool) -> Refusal:
 
 def decide_delete_topics(
     state: ControllerState, request: deletion_api.DeleteTopicsRequest, context: Context
-) -> Deciding:
+) -> DecisionInSteps:
     """DeleteTopics by name or id; duplicates are refused (V4)."""
     named_topics = []
     for name, topic_id in chain(

@@ -22,7 +22,7 @@ NO_OFFSET = -1
 NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
 NO_TIMESTAMP = -1
-#: Batches of a producer in which a repeated one is recognized, as in Kafka.
+#: The last batches of a producer, among which a repeated one is recognized, as in Kafka.
 RETAINED_BATCHES = 5
 #: After this sequence number comes 0.
 MAX_SEQUENCE = 0x7FFFFFFF

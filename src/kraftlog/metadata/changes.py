@@ -1,4 +1,4 @@
-"""Changes of the image by a replayed record, for its listeners."""
+"""The changes that a replayed record makes to the image, for metadata publishers."""
 
 from __future__ import annotations
 

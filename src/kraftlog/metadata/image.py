@@ -209,6 +209,7 @@ class Image:
 
 
 def _checked(changes: Iterable[Change], record: Message) -> Iterator[Change]:
+    """The changes; a missing key becomes a ReplayError."""
     try:
         yield from changes
     except KeyError as missing:

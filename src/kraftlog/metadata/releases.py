@@ -59,12 +59,12 @@ def parse_feature(text: str) -> tuple[str, int]:
     name, equals, level = text.partition("=")
     if not equals or not level.isdecimal():
         raise ConfigError(f"--feature {text}: expected feature=level")
-    known = METADATA_VERSIONS if name == METADATA_VERSION else FEATURES.get(name)
-    if known is None:
+    levels = METADATA_VERSIONS if name == METADATA_VERSION else FEATURES.get(name)
+    if levels is None:
         names = ", ".join([METADATA_VERSION, *FEATURES])
         raise ConfigError(f"--feature {text}: expected one of {names}")
-    if int(level) not in known:
-        raise ConfigError(f"--feature {text}: expected a level from {min(known)} to {max(known)}")
+    if int(level) not in levels:
+        raise ConfigError(f"--feature {text}: expected a level from {min(levels)} to {max(levels)}")
     return name, int(level)
 
 

@@ -276,7 +276,7 @@ class RaftCore:
     def jitter(self, *purpose: int, below: int) -> int:
         """Jitter: a pure function of this node's seed, the epoch and the attempt.
 
-        `purpose` is any number that differs from that of other uses, so that their jitter differs.
+        `purpose`: numbers that make the jitter of one use differ from that of the others.
         """
         return jitter(self.config.seed, self.election.epoch, self.attempt, *purpose, below=below)
 

@@ -147,7 +147,7 @@ def _binaries(
 
 
 def _unless_null(indexes: NDArray[np.int32], lengths: Numbers) -> pa.Array:
-    """The indexes as an Arrow array, null where the length is that of a null."""
+    """The indexes as an Arrow array, null where the length is negative."""
     import pyarrow as pa
 
     nulls = lengths < 0

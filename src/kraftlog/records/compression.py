@@ -267,8 +267,8 @@ def _decompress_into(
     return bytes(memoryview(buffer)[:size]), True
 
 
-#: Data within the decompression limit needs fewer blocks, in any codec. Hundreds of thousands of
-#: empty blocks would block the event loop.
+#: Data within the decompression limit needs no more blocks than this, in any codec. Hundreds of
+#: thousands of empty blocks would block the event loop.
 _MAX_BLOCKS = 4096
 _LZ4_MAGIC = 0x184D2204
 #: An lz4 block decompresses to less than 255 times its size.
