@@ -52,7 +52,7 @@ class Cluster:
         self.committed = Image()
         self.voters = voters
         self.log: list[Message] = []
-        self.commits = 0
+        self.committed_end = 0
         self.now_ms = 1000
         self._ids = 0
         self.controller = Controller(
@@ -96,13 +96,13 @@ class Cluster:
     def ask(self, api: int, request: Message, *, commit: bool = True) -> Decision:
         return self.append(self.decide(api, request), commit=commit)
 
-    def commit(self, upto: int | None = None) -> None:
-        """Commit the log up to, not including, an offset, or all of it."""
-        end = len(self.log) if upto is None else upto
-        for record in self.log[self.commits : end]:
+    def commit(self, end_offset: int | None = None) -> None:
+        """Commit the records before an offset, or the whole log."""
+        end = len(self.log) if end_offset is None else end_offset
+        for record in self.log[self.committed_end : end]:
             self.committed.replay(record)
-        result_of(self.controller.replay_in_steps(self.log[self.commits : end], end - 1))
-        self.commits = max(self.commits, end)
+        result_of(self.controller.replay_in_steps(self.log[self.committed_end : end], end - 1))
+        self.committed_end = max(self.committed_end, end)
 
     def pass_time(self, ms: int) -> list[Message]:
         """Let time pass, and decide what is due then; return the records."""
@@ -114,8 +114,8 @@ class Cluster:
 
     # Frequent requests ---------------------------------------------------------------------------
 
-    def register(self, broker: int, life: int = 1, **changes: Any) -> Decision:
-        return self.ask(ApiKey.BROKER_REGISTRATION, registration(broker, life, **changes))
+    def register(self, broker: int, incarnation: int = 1, **changes: Any) -> Decision:
+        return self.ask(ApiKey.BROKER_REGISTRATION, registration(broker, incarnation, **changes))
 
     def heartbeat(self, broker: int, *, commit: bool = True, **fields: Any) -> Decision:
         """Send a heartbeat, by default of a broker that has replayed the whole log."""
@@ -155,15 +155,15 @@ class Cluster:
         )
         (result,) = decision.response.topics
         assert result.error_code == 0, result
-        made: bytes = result.topic_id
-        return made
+        topic_id: bytes = result.topic_id
+        return topic_id
 
 
-def registration(broker: int, life: int = 1, **changes: Any) -> BrokerRegistrationRequest:
+def registration(broker: int, incarnation: int = 1, **changes: Any) -> BrokerRegistrationRequest:
     fields = {
         "broker_id": broker,
         "cluster_id": CLUSTER,
-        "incarnation_id": numbered_id(1000 * broker + life),
+        "incarnation_id": numbered_id(1000 * broker + incarnation),
         "listeners": [
             Listener(name="PLAINTEXT", host="h", port=9000 + broker, security_protocol=0)
         ],

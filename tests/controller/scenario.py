@@ -60,7 +60,7 @@ def random_cluster(seed: int, steps: int = 60) -> Cluster:
                 cluster.controller.broker_is_down(broker)
                 cluster.pass_time(0)
             case 2:
-                cluster.register(broker, life=step)
+                cluster.register(broker, incarnation=step)
             case 3:
                 cluster.heartbeat(broker, want_shut_down=rng.random() < 0.2)
             case 4:
@@ -69,8 +69,8 @@ def random_cluster(seed: int, steps: int = 60) -> Cluster:
                 cluster.configure(TOPIC, name, {"min.insync.replicas": minimum})
             case 5:
                 name = f"t{rng.randint(0, 5)}"
-                to = tuple(rng.sample(range(1, 5), rng.randint(1, 3)))
-                reassign(cluster, to, name=name, index=rng.randint(0, 1))
+                target = tuple(rng.sample(range(1, 5), rng.randint(1, 3)))
+                reassign(cluster, target, name=name, index=rng.randint(0, 1))
             case 6 if rng.random() < 0.3:
                 request = DeleteTopicsRequest(topic_names=[f"t{broker}"], timeout_ms=0)
                 cluster.ask(ApiKey.DELETE_TOPICS, request)

@@ -53,25 +53,25 @@ class Case:
         isr = tuple(broker for broker in replicas if rng.random() < 0.6)
         if not isr and not self.elr:
             isr = (rng.choice(replicas),)
-        out = [broker for broker in replicas if broker not in isr]
+        outside = [broker for broker in replicas if broker not in isr]
         eligible = self.elr and len(isr) < min(self.min_isr, len(replicas))
-        elr = tuple(sorted(broker for broker in out if rng.random() < 0.5)) if eligible else ()
-        led = isr and rng.random() < 0.7
-        remembered = not led and self.elr and rng.random() < 0.5
+        elr = tuple(sorted(broker for broker in outside if rng.random() < 0.5)) if eligible else ()
+        has_leader = isr and rng.random() < 0.7
+        has_last_leader = not has_leader and self.elr and rng.random() < 0.5
         adding, removing = self._reassignment(rng, replicas)
         return PartitionImage(
             topic_id=TOPIC,
             index=0,
             replicas=replicas,
             isr=isr,
-            leader=rng.choice(isr) if led else -1,
+            leader=rng.choice(isr) if has_leader else -1,
             leader_epoch=rng.randint(0, 9),
             partition_epoch=rng.randint(0, 9),
             directories=tuple(map(directory, replicas)),
             adding=adding,
             removing=removing,
             elr=elr,
-            last_known_elr=(rng.choice(replicas),) if remembered else (),
+            last_known_elr=(rng.choice(replicas),) if has_last_leader else (),
             recovery=int(rng.random() < 0.1),
         )
 
@@ -82,23 +82,25 @@ class Case:
         if rng.random() < 0.6:
             return (), ()
         adding = tuple(sorted(b for b in replicas if rng.random() < 0.4))
-        rest = [b for b in replicas if b not in adding]
-        return adding, tuple(sorted(b for b in rest if rng.random() < 0.5))
+        others = [b for b in replicas if b not in adding]
+        return adding, tuple(sorted(b for b in others if rng.random() < 0.5))
 
     def _wanted(self, rng: Random) -> PartitionTarget:
         before = self.before
         wanted = PartitionTarget()
         if rng.random() < 0.6:
             # a leader proposes an ISR, or the brokers that are not alive leave it
-            asked = before.leader != -1 and rng.random() < 0.5
+            is_proposal = before.leader != -1 and rng.random() < 0.5
             isr = tuple(
                 broker
                 for broker in before.replicas
                 if (
-                    broker == before.leader or rng.random() < 0.6 if asked else broker in self.alive
+                    broker == before.leader or rng.random() < 0.6
+                    if is_proposal
+                    else broker in self.alive
                 )
             )
-            if not asked:
+            if not is_proposal:
                 isr = tuple(broker for broker in before.isr if broker in isr)
             wanted = wanted.replace(isr=isr)
         if rng.random() < 0.3:
@@ -141,7 +143,7 @@ class Case:
         return partition_change(state, state.partitions[TOPIC, 0], self.wanted)
 
     def cluster(self) -> list[Any]:
-        written: list[Any] = [
+        all_records: list[Any] = [
             records.RegisterBrokerRecord(
                 broker_id=broker,
                 incarnation_id=bytes(16),
@@ -158,7 +160,7 @@ class Case:
             "min.insync.replicas": str(self.min_isr),
             "unclean.leader.election.enable": str(self.unclean).lower(),
         }
-        written += [
+        all_records += [
             records.ConfigRecord(resource_type=2, resource_name="t", name=key, value=value)
             for key, value in configs.items()
         ]
@@ -166,7 +168,7 @@ class Case:
             name="eligible.leader.replicas.version", feature_level=int(self.elr)
         )
         topic = records.TopicRecord(name="t", topic_id=TOPIC)
-        return [*written, level, topic, partition_record(self.before)]
+        return [*all_records, level, topic, partition_record(self.before)]
 
     def explained_difference(self, change_record: Any, theirs: Any) -> str | None:
         """The documented difference that explains why the records differ; None if none does."""
@@ -188,20 +190,20 @@ class Case:
 
 def test_records_equal_those_of_kafkas_builder(jvm: Driver) -> None:
     cases = [Case(seed) for seed in range(CASES)]
-    questions = json.dumps([case.as_json() for case in cases]).encode()
-    oracle = jvm.tool("PartitionOracle", stdin=questions).ok()
-    wrong, written, explained = [], 0, dict[str, int]()
+    cases_json = json.dumps([case.as_json() for case in cases]).encode()
+    oracle = jvm.tool("PartitionOracle", stdin=cases_json).ok()
+    wrong, changed, explained = [], 0, dict[str, int]()
     for seed, (case, answer) in enumerate(zip(cases, json.loads(oracle.stdout), strict=True)):
         theirs = None if answer is None else decode_metadata(b64decode(answer))[0]
         change_record = case.change_record()
-        written += change_record is not None
+        changed += change_record is not None
         if change_record != theirs:
-            why = case.explained_difference(change_record, theirs)
-            if why is None:
+            difference = case.explained_difference(change_record, theirs)
+            if difference is None:
                 wrong.append((seed, case.before, case.wanted, change_record, theirs))
             else:
-                explained[why] = explained.get(why, 0) + 1
+                explained[difference] = explained.get(difference, 0) + 1
     assert wrong[:1] == [], f"{len(wrong)} of {CASES}"
-    assert written > CASES // 2
+    assert changed > CASES // 2
     assert len(explained) == 3
     assert sum(explained.values()) < CASES // 50, explained

@@ -74,7 +74,7 @@ def test_v5_an_invalid_registration_is_refused(changes: dict[str, Any], code: in
 
 def test_v5_a_broker_without_a_finalized_feature_level_is_refused() -> None:
     features = registration(1).features
-    old = [each.replace(max_supported_version=29) for each in features]
+    old = [feature.replace(max_supported_version=29) for feature in features]
     decision = Cluster().register(1, features=old)
     assert decision.response.error_code == ErrorCode.UNSUPPORTED_VERSION
 
@@ -85,10 +85,10 @@ def test_v5_a_broker_without_a_finalized_feature_level_is_refused() -> None:
 def test_v5_an_id_is_in_use_while_its_broker_has_a_session(changes: dict[str, Any]) -> None:
     """The second process has another address, or another directory."""
     cluster = Cluster(brokers=1)
-    second = cluster.register(1, life=2, **changes)
+    second = cluster.register(1, incarnation=2, **changes)
     assert second.response.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
     cluster.pass_time(SESSION_MS + 1)
-    assert cluster.register(1, life=2, **changes).response.error_code == 0
+    assert cluster.register(1, incarnation=2, **changes).response.error_code == 0
     assert cluster.committed.brokers[1].incarnation_id == numbered_id(1002)
 
 
@@ -102,10 +102,10 @@ def test_v5_a_restarted_broker_registers_before_its_session_is_over(
     """
     cluster = Cluster(brokers=0)
     first = directories[:1]
-    cluster.register(1, log_dirs=[directory(1, it) for it in {*first, 7}])
+    cluster.register(1, log_dirs=[directory(1, number) for number in {*first, 7}])
     cluster.heartbeat(1)
-    log_dirs = [directory(1, it) for it in directories]
-    assert cluster.register(1, life=2, log_dirs=log_dirs).response.error_code == 0
+    log_dirs = [directory(1, number) for number in directories]
+    assert cluster.register(1, incarnation=2, log_dirs=log_dirs).response.error_code == 0
     assert cluster.committed.brokers[1].incarnation_id == numbered_id(1002)
 
 
@@ -121,17 +121,17 @@ def test_v5_a_broker_is_unfenced_once_it_has_caught_up() -> None:
     """C211."""
     cluster = Cluster()
     epoch = cluster.register(1).response.broker_epoch
-    behind = cluster.heartbeat(1, current_metadata_offset=epoch - 1)
-    assert (behind.records, behind.response.is_caught_up, behind.response.is_fenced) == (
+    first = cluster.heartbeat(1, current_metadata_offset=epoch - 1)
+    assert (first.records, first.response.is_caught_up, first.response.is_fenced) == (
         [],
         False,
         True,
     )
-    there = cluster.heartbeat(1, current_metadata_offset=epoch)
-    assert there.records == [
+    second = cluster.heartbeat(1, current_metadata_offset=epoch)
+    assert second.records == [
         BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=epoch, fenced=-1)
     ]
-    assert (there.response.is_caught_up, there.response.is_fenced) == (True, False)
+    assert (second.response.is_caught_up, second.response.is_fenced) == (True, False)
 
 
 def test_a_heartbeat_of_a_previous_incarnation_is_refused() -> None:
@@ -144,7 +144,7 @@ def test_a_heartbeat_of_a_previous_incarnation_is_refused() -> None:
 def test_v2_an_expired_session_fences_and_moves_leaders_in_one_batch() -> None:
     """C198, C207."""
     cluster = Cluster(brokers=4)
-    led = cluster.create("t", (1, 2, 3), (2, 1, 3), (3, 2, 4))
+    topic = cluster.create("t", (1, 2, 3), (2, 1, 3), (3, 2, 4))
     epoch = cluster.committed.brokers[1].epoch
     cluster.now_ms += SESSION_MS // 2
     cluster.heartbeat(2)
@@ -153,11 +153,11 @@ def test_v2_an_expired_session_fences_and_moves_leaders_in_one_batch() -> None:
     assert cluster.pass_time(SESSION_MS // 2) == []
     assert cluster.controller.deadline() == cluster.now_ms + 1
     assert cluster.pass_time(1) == [
-        PartitionChangeRecord(partition_id=0, topic_id=led, isr=(2, 3), leader=2),
-        PartitionChangeRecord(partition_id=1, topic_id=led, isr=(2, 3)),
+        PartitionChangeRecord(partition_id=0, topic_id=topic, isr=(2, 3), leader=2),
+        PartitionChangeRecord(partition_id=1, topic_id=topic, isr=(2, 3)),
         BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=epoch, fenced=1),
     ]
-    first = cluster.committed.partitions[led, 0]
+    first = cluster.committed.partitions[topic, 0]
     assert (first.leader_epoch, first.partition_epoch) == (1, 1)
 
 
@@ -170,16 +170,16 @@ def test_v2_several_brokers_that_fail_together_leave_every_isr() -> None:
     cluster.heartbeat(3)
     cluster.heartbeat(4)
     cluster.pass_time(SESSION_MS // 2 + 1)
-    assert [it.id for it in cluster.committed.brokers.values() if it.fenced] == [1, 2]
-    found = [cluster.committed.partitions[topic, index] for index in (0, 1)]
-    assert [(it.leader, it.isr) for it in found] == [(3, (3,)), (4, (4,))]
+    assert [broker.id for broker in cluster.committed.brokers.values() if broker.fenced] == [1, 2]
+    partitions = [cluster.committed.partitions[topic, index] for index in (0, 1)]
+    assert [(partition.leader, partition.isr) for partition in partitions] == [(3, (3,)), (4, (4,))]
     alone = cluster.committed.partitions[both, 0]
     assert (alone.leader, len(alone.isr)) == (-1, 1)
-    assert all(it.leader_epoch > 0 for it in (*found, alone))
+    assert all(partition.leader_epoch > 0 for partition in (*partitions, alone))
 
 
 def test_v2_refused_fencing_is_retried_a_session_later() -> None:
-    """Without a session the broker would never be fenced, and would lead for ever."""
+    """Without a session the broker would never be fenced, and would lead forever."""
     cluster = Cluster(brokers=1)
     cluster.now_ms += SESSION_MS + 1
     due = cluster.controller.poll(cluster.now, len(cluster.log))
@@ -216,8 +216,8 @@ def test_v3_controlled_shutdown_moves_leaders_first_and_waits() -> None:
     topic = cluster.create("t", (1, 2))
     cluster.heartbeat(2)
     decided_at = len(cluster.log)
-    asked = cluster.heartbeat(1, want_shut_down=True)
-    assert asked.records == [
+    first = cluster.heartbeat(1, want_shut_down=True)
+    assert first.records == [
         BrokerRegistrationChangeRecord(
             broker_id=1,
             broker_epoch=cluster.committed.brokers[1].epoch,
@@ -225,13 +225,15 @@ def test_v3_controlled_shutdown_moves_leaders_first_and_waits() -> None:
         ),
         PartitionChangeRecord(partition_id=0, topic_id=topic, isr=(2,), leader=2),
     ]
-    assert not asked.response.should_shut_down
-    waits = cluster.heartbeat(1, want_shut_down=True)
-    assert not waits.response.should_shut_down  # the other broker has not replayed its election
+    assert not first.response.should_shut_down
+    second = cluster.heartbeat(1, want_shut_down=True)
+    assert not second.response.should_shut_down  # the other broker has not replayed its election
     cluster.heartbeat(2, current_metadata_offset=decided_at)
-    done = cluster.heartbeat(1, want_shut_down=True)
-    assert (done.response.should_shut_down, done.response.is_fenced) == (True, True)
-    assert cluster.register(1, life=2).response.error_code == 0  # and it may register again at once
+    third = cluster.heartbeat(1, want_shut_down=True)
+    assert (third.response.should_shut_down, third.response.is_fenced) == (True, True)
+    assert (
+        cluster.register(1, incarnation=2).response.error_code == 0
+    )  # and it may register again at once
 
 
 def test_a_broker_that_leads_nothing_may_stop_at_once() -> None:
@@ -250,7 +252,7 @@ def test_v3_a_broker_lost_during_shutdown_leads_only_after_a_restart() -> None:
     assert later_heartbeat.response.is_fenced
     assert cluster.committed.partitions[topic, 0].leader == -1
     cluster.pass_time(SESSION_MS + 1)
-    cluster.register(1, life=2)
+    cluster.register(1, incarnation=2)
     cluster.heartbeat(1)
     assert cluster.committed.partitions[topic, 0].leader == 1
 
@@ -279,9 +281,9 @@ def test_v18_a_broker_without_any_directory_is_fenced() -> None:
     assert decision.response.is_fenced
     assert cluster.committed.partitions[topic, 0].leader == 2
     assert cluster.committed.brokers[1].directories == (directory(1),)
-    again = cluster.heartbeat(1, offline_log_dirs=[directory(1)])
-    assert again.response.is_fenced
-    assert again.records == []
+    repeated = cluster.heartbeat(1, offline_log_dirs=[directory(1)])
+    assert repeated.response.is_fenced
+    assert repeated.records == []
 
 
 def test_a_broker_may_ask_to_be_fenced() -> None:
@@ -320,5 +322,5 @@ def test_an_unregistered_broker_is_removed() -> None:
     cluster.ask(ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest(broker_id=1))
     assert list(cluster.committed.brokers) == [2]
     assert cluster.committed.partitions[topic, 0].isr == (2,)
-    again = cluster.ask(ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest(broker_id=1))
-    assert again.response.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+    repeated = cluster.ask(ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest(broker_id=1))
+    assert repeated.response.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED

@@ -21,15 +21,15 @@ def restart(cluster: Cluster, **changes: Any) -> list[Any]:
         "log_dirs": cluster.state.brokers[1].directories,
         **changes,
     }
-    decision = cluster.register(1, life=2, **fields)
+    decision = cluster.register(1, incarnation=2, **fields)
     assert decision.response.error_code == 0
     return list(decision.records[:-1])
 
 
 def leader(cluster: Cluster, topic: bytes) -> tuple[int, int]:
     """The leader of a topic's only partition, and its epoch."""
-    found = cluster.committed.partitions[topic, 0]
-    return found.leader, found.leader_epoch
+    partition = cluster.committed.partitions[topic, 0]
+    return partition.leader, partition.leader_epoch
 
 
 def cluster_with_starting_leader() -> tuple[Cluster, bytes]:

@@ -69,9 +69,9 @@ def test_setting_the_same_broker_config_writes_a_record() -> None:
     cluster = cluster_with_topic()
     for name in ("1", ""):
         change = ("log.retention.ms", SET, "77")
-        outcome = [record("log.retention.ms", "77", BROKER, name)]
-        assert alter(cluster, change, kind=BROKER, name=name) == (0, outcome)
-        assert alter(cluster, change, kind=BROKER, name=name) == (0, outcome)
+        records = [record("log.retention.ms", "77", BROKER, name)]
+        assert alter(cluster, change, kind=BROKER, name=name) == (0, records)
+        assert alter(cluster, change, kind=BROKER, name=name) == (0, records)
 
 
 @pytest.mark.parametrize(
@@ -94,8 +94,8 @@ def test_setting_the_same_broker_config_writes_a_record() -> None:
 def test_invalid_configs_are_refused(
     kind: int, name: str, config: tuple[str, int, str | None], code: int
 ) -> None:
-    found, records = alter(cluster_with_topic(), config, kind=kind, name=name)
-    assert found == code
+    error_code, records = alter(cluster_with_topic(), config, kind=kind, name=name)
+    assert error_code == code
     assert bool(records) == (code == 0)
 
 
@@ -113,8 +113,8 @@ def test_r2_deleting_throttles_of_the_metadata_topic_changes_nothing() -> None:
 
 def test_configs_are_validated_together() -> None:
     cluster = cluster_with_topic()
-    longest = ("min.compaction.lag.ms", SET, "10")
-    assert alter(cluster, longest)[0] == 0
+    minimum = ("min.compaction.lag.ms", SET, "10")
+    assert alter(cluster, minimum)[0] == 0
     assert alter(cluster, ("max.compaction.lag.ms", SET, "5"))[0] == ErrorCode.INVALID_CONFIG
 
 
@@ -129,7 +129,7 @@ def test_duplicate_keys_and_resources_are_refused() -> None:
         resources=[resource, resource], validate_only=False
     )
     decision = cluster.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, request)
-    codes = [each.error_code for each in decision.response.responses]
+    codes = [result.error_code for result in decision.response.responses]
     assert codes == [ErrorCode.INVALID_REQUEST] * 2
 
 
@@ -138,7 +138,7 @@ def test_validate_only_writes_nothing() -> None:
     assert (decision.records, decision.response.responses[0].error_code) == ([], 0)
 
 
-def test_more_than_a_batch_is_refused() -> None:
+def test_more_configs_than_a_batch_are_refused() -> None:
     cluster = cluster_with_topic()
     many = [(f"plugin.{number}", SET, "1") for number in range(10_001)]
     assert alter(cluster, *many, kind=BROKER, name="1")[0] == ErrorCode.POLICY_VIOLATION

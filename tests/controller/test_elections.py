@@ -24,11 +24,11 @@ def stop_brokers(cluster: Cluster, *brokers: int) -> None:
 
 def elect(cluster: Cluster, kind: int, *partitions: int) -> tuple[list[int], list[object]]:
     """Elect leaders of partitions of topic t; return their error codes, and the records."""
-    named = [TopicPartitions(topic="t", partitions=partitions)]
-    request = ElectLeadersRequest(election_type=kind, topic_partitions=named)
+    topics = [TopicPartitions(topic="t", partitions=partitions)]
+    request = ElectLeadersRequest(election_type=kind, topic_partitions=topics)
     decision = cluster.ask(ApiKey.ELECT_LEADERS, request)
     (topic,) = decision.response.replica_election_results
-    return [each.error_code for each in topic.partition_result], list(decision.records)
+    return [result.error_code for result in topic.partition_result], list(decision.records)
 
 
 def cluster_after_a_restart() -> tuple[Cluster, bytes]:
@@ -39,13 +39,13 @@ def cluster_after_a_restart() -> tuple[Cluster, bytes]:
     topic = cluster.create("t", (1, 2), (2, 1))
     stop_brokers(cluster, 1)
     cluster.heartbeat(1)
-    now = cluster.state.partitions[topic, 0]
+    partition = cluster.state.partitions[topic, 0]
     alter_isr(
         cluster,
         (2, 1),
         sender=2,
-        leader_epoch=now.leader_epoch,
-        partition_epoch=now.partition_epoch,
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
     )
     return cluster, topic
 
@@ -67,7 +67,7 @@ def test_electing_all_returns_only_partitions_that_needed_it() -> None:
     request = ElectLeadersRequest(election_type=PREFERRED, topic_partitions=None)
     decision = cluster.ask(ApiKey.ELECT_LEADERS, request)
     (results,) = decision.response.replica_election_results
-    assert [each.partition_id for each in results.partition_result] == [0]
+    assert [result.partition_id for result in results.partition_result] == [0]
     assert cluster.committed.partitions[topic, 0].leader == 1
 
 
@@ -188,8 +188,8 @@ def test_elr_keeps_replicas_that_leave_an_isr_below_the_minimum() -> None:
     below = cluster.committed.partitions[topic, 0]
     assert (below.isr, below.elr, below.leader) == ((3,), (2,), 3)
     stop_brokers(cluster, 3)
-    none = cluster.committed.partitions[topic, 0]
-    assert (none.isr, none.elr, none.leader, none.last_known_elr) == ((), (2, 3), -1, (3,))
+    empty = cluster.committed.partitions[topic, 0]
+    assert (empty.isr, empty.elr, empty.leader, empty.last_known_elr) == ((), (2, 3), -1, (3,))
 
 
 def test_elr_an_eligible_replica_leads_as_cleanly_as_one_in_sync() -> None:
@@ -219,7 +219,7 @@ def test_elr_an_unclean_shutdown_leaves_the_elr() -> None:
     """C203."""
     cluster, topic = cluster_with_min_isr_two()
     stop_brokers(cluster, 1, 2, 3)
-    cluster.register(2, life=2)
+    cluster.register(2, incarnation=2)
     after = cluster.committed.partitions[topic, 0]
     assert (after.elr, after.last_known_elr) == ((3,), (3,))
 
@@ -228,7 +228,7 @@ def test_elr_a_clean_shutdown_stays_in_the_elr() -> None:
     """C203."""
     cluster, topic = cluster_with_min_isr_two()
     stop_brokers(cluster, 1, 2, 3)
-    cluster.register(2, life=2, previous_broker_epoch=cluster.state.brokers[2].epoch)
+    cluster.register(2, incarnation=2, previous_broker_epoch=cluster.state.brokers[2].epoch)
     assert cluster.committed.partitions[topic, 0].elr == (2, 3)
 
 
@@ -237,7 +237,7 @@ def test_elr_v18_a_broker_that_lacks_a_directory_has_not_kept_its_records() -> N
     cluster, topic = cluster_with_min_isr_two()
     stop_brokers(cluster, 1, 2, 3)
     epoch = cluster.state.brokers[2].epoch
-    cluster.register(2, life=2, previous_broker_epoch=epoch, log_dirs=[directory(2, 2)])
+    cluster.register(2, incarnation=2, previous_broker_epoch=epoch, log_dirs=[directory(2, 2)])
     assert cluster.committed.partitions[topic, 0].elr == (3,)
 
 
@@ -245,7 +245,7 @@ def test_elr_the_last_leader_does_not_lead_while_another_is_eligible() -> None:
     """C199: it stopped uncleanly, and broker 2 has all committed records."""
     cluster, topic = cluster_with_min_isr_two()
     stop_brokers(cluster, 1, 2, 3)
-    cluster.register(3, life=2)
+    cluster.register(3, incarnation=2)
     before = cluster.committed.partitions[topic, 0]
     assert (before.elr, before.last_known_elr) == ((2,), (3,))
     cluster.heartbeat(3)
@@ -256,8 +256,8 @@ def test_elr_the_last_leader_does_not_lead_while_another_is_eligible() -> None:
 def test_elr_the_last_leader_leads_if_all_stopped_uncleanly(returning: int, leader: int) -> None:
     cluster, topic = cluster_with_min_isr_two()
     stop_brokers(cluster, 1, 2, 3)
-    cluster.register(2, life=2)
-    cluster.register(3, life=2)
+    cluster.register(2, incarnation=2)
+    cluster.register(3, incarnation=2)
     assert cluster.committed.partitions[topic, 0].elr == ()
     cluster.heartbeat(returning)
     after = cluster.committed.partitions[topic, 0]

@@ -21,9 +21,9 @@ def refuse_connection(
     cluster: Cluster, broker: int, *, ended_ms: int | None = None, epoch: int = -1
 ) -> None:
     """Report that the connection to a broker ended, now by default, and that another is refused."""
-    of = cluster.state.brokers[broker].epoch if epoch < 0 else epoch
+    reported_epoch = cluster.state.brokers[broker].epoch if epoch < 0 else epoch
     ended_ms = cluster.now_ms if ended_ms is None else ended_ms
-    cluster.controller.broker_refused_connection(broker, of, ended_ms, cluster.now)
+    cluster.controller.broker_refused_connection(broker, reported_epoch, ended_ms, cluster.now)
     cluster.pass_time(0)
 
 
@@ -48,12 +48,12 @@ def test_v2_evidence_about_another_epoch_does_not_count() -> None:
     cluster = Cluster(brokers=3)
     epoch = cluster.state.brokers[1].epoch
     pass_ms(cluster)
-    cluster.register(1, life=1)
+    cluster.register(1, incarnation=1)
     refuse_connection(cluster, 1, epoch=epoch - 1)
     assert fenced_brokers(cluster) == set()
 
 
-def test_v2_a_broker_that_was_heard_since_is_not_fenced() -> None:
+def test_v2_a_broker_that_sent_a_heartbeat_since_is_not_fenced() -> None:
     cluster = Cluster(brokers=3)
     ended_ms = pass_ms(cluster)
     pass_ms(cluster)
@@ -62,7 +62,7 @@ def test_v2_a_broker_that_was_heard_since_is_not_fenced() -> None:
     assert fenced_brokers(cluster) == set()
 
 
-def test_v3_a_broker_in_controlled_shutdown_may_end() -> None:
+def test_v3_a_broker_in_controlled_shutdown_is_not_fenced_early() -> None:
     cluster = Cluster(brokers=3)
     cluster.create("t", (1, 2, 3))
     cluster.heartbeat(1, want_shut_down=True)
@@ -72,7 +72,7 @@ def test_v3_a_broker_in_controlled_shutdown_may_end() -> None:
 
 
 def test_v2_evidence_never_fences_the_majority() -> None:
-    """A firewall that is reloaded refuses the connections of all."""
+    """A firewall that is reloaded refuses the connections to all brokers."""
     cluster = Cluster(brokers=5)
     pass_ms(cluster)
     for broker in (1, 2, 3, 4, 5):
@@ -86,7 +86,7 @@ def test_v2_evidence_never_fences_the_majority() -> None:
     assert fenced_brokers(cluster) == {1, 2, 3}, "the sessions of the first two would be over"
 
 
-def test_v2_evidence_of_one_turn_counts_before_anybody_is_fenced() -> None:
+def test_v2_evidence_of_one_turn_counts_before_a_broker_is_fenced() -> None:
     cluster = Cluster(brokers=3)
     pass_ms(cluster)
     for broker in (1, 2, 1, 3):
@@ -136,12 +136,12 @@ def test_v2_a_heartbeat_from_before_the_evidence_does_not_unfence() -> None:
         want_fence=False,
         want_shut_down=False,
     )
-    made: Any = result_of(
+    decision: Any = result_of(
         cluster.controller.decide_in_steps(
             ApiKey.BROKER_HEARTBEAT, heartbeat, cluster.now, len(cluster.log), arrived_ms
         )
     )
-    assert (made.records, made.response.is_fenced) == ([], True)
+    assert (decision.records, decision.response.is_fenced) == ([], True)
     pass_ms(cluster)
     refuse_connection(cluster, 2)
     assert fenced_brokers(cluster) == {1}, (

@@ -60,7 +60,7 @@ def test_a_feature_level_is_upgraded_and_downgraded() -> None:
         ConfigRecord(resource_type=4, resource_name="", name="min.insync.replicas", value="1"),
         ConfigRecord(resource_type=4, resource_name="1", name="min.insync.replicas", value=None),
     ]
-    assert [each.error_code for each in decision.response.results] == [0]
+    assert [result.error_code for result in decision.response.results] == [0]
     assert update(cluster, ELR, 0, UNSAFE).records == [
         FeatureLevelRecord(name=ELR, feature_level=0),
         ClearElrRecord(topic_name=""),
@@ -70,7 +70,7 @@ def test_a_feature_level_is_upgraded_and_downgraded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "level", "kind", "word"),
+    ("name", "level", "kind", "error_text"),
     [
         (ELR, 2, UPGRADE, "only supports versions 0-1"),
         (ELR, 0, UPGRADE, "without setting the upgrade type"),
@@ -81,11 +81,13 @@ def test_a_feature_level_is_upgraded_and_downgraded() -> None:
         ("metadata.version", 29, SAFE, "only supports versions 30-30"),
     ],
 )
-def test_invalid_feature_updates_are_refused(name: str, level: int, kind: int, word: str) -> None:
+def test_invalid_feature_updates_are_refused(
+    name: str, level: int, kind: int, error_text: str
+) -> None:
     decision = update(Cluster(brokers=1, elr=True), name, level, kind)
     assert decision.records == []
     assert decision.response.error_code == ErrorCode.INVALID_UPDATE_VERSION
-    assert word in decision.response.error_message
+    assert error_text in decision.response.error_message
 
 
 def test_a_downgrade_type_does_not_upgrade() -> None:
@@ -94,7 +96,7 @@ def test_a_downgrade_type_does_not_upgrade() -> None:
 
 
 @pytest.mark.parametrize(
-    ("now", "level", "kind", "word"),
+    ("current_level", "level", "kind", "error_text"),
     [
         (0, 0, UPGRADE, ""),
         (1, 1, UPGRADE, ""),
@@ -108,16 +110,16 @@ def test_a_downgrade_type_does_not_upgrade() -> None:
     ],
 )
 def test_r11_kraft_version_is_the_level_of_the_quorum(
-    now: int, level: int, kind: int, word: str
+    current_level: int, level: int, kind: int, error_text: str
 ) -> None:
     """It never decreases, and is not in a FeatureLevelRecord."""
     decision = update(
-        Cluster(voters=VOTERS if now else voters_by_id(1)), "kraft.version", level, kind
+        Cluster(voters=VOTERS if current_level else voters_by_id(1)), "kraft.version", level, kind
     )
     assert decision.records == []
-    expected = ErrorCode.INVALID_UPDATE_VERSION if word else ErrorCode.NONE
+    expected = ErrorCode.INVALID_UPDATE_VERSION if error_text else ErrorCode.NONE
     assert decision.response.error_code == expected
-    assert word in (decision.response.error_message or "")
+    assert error_text in (decision.response.error_message or "")
 
 
 def test_r11_a_refused_kraft_version_names_each_voter_and_its_reason() -> None:
@@ -137,8 +139,8 @@ def test_r11_kraft_version_is_raised_once_all_directories_are_known(validate_onl
     decision = update(cluster, "kraft.version", 1, validate_only=validate_only)
     assert (decision.response.error_code, decision.records) == (0, [])
     assert decision.kraft_version == (0 if validate_only else 1)
-    again = update(Cluster(voters=VOTERS), "kraft.version", 1)
-    assert (again.response.error_code, again.kraft_version) == (0, 0)
+    repeated = update(Cluster(voters=VOTERS), "kraft.version", 1)
+    assert (repeated.response.error_code, repeated.kraft_version) == (0, 0)
 
 
 def test_registered_controllers_limit_feature_levels() -> None:
@@ -182,10 +184,10 @@ def test_v14_an_uncommitted_block_is_allocated_again() -> None:
     request = AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch)
     cluster.ask(ApiKey.ALLOCATE_PRODUCER_IDS, request, commit=False)
     cluster.controller.resign()
-    del cluster.log[cluster.commits :]
+    del cluster.log[cluster.committed_end :]
     cluster.controller.activate((), cluster.now)
-    again = cluster.ask(ApiKey.ALLOCATE_PRODUCER_IDS, request)
-    assert again.response.producer_id_start == 0
+    repeated = cluster.ask(ApiKey.ALLOCATE_PRODUCER_IDS, request)
+    assert repeated.response.producer_id_start == 0
 
 
 def test_producer_ids_need_the_broker_epoch_and_are_finite() -> None:
@@ -254,9 +256,9 @@ def test_v14_a_new_controller_restarts_all_sessions() -> None:
 
 def test_v2_a_decision_of_several_batches_is_a_transaction() -> None:
     """C208."""
-    one = [NoOpRecord()] * RECORDS_IN_BATCH
-    assert list(batches(one, "name")) == [one]
-    more = [*one, NoOpRecord()]
+    full_batch = [NoOpRecord()] * RECORDS_IN_BATCH
+    assert list(batches(full_batch, "name")) == [full_batch]
+    more = [*full_batch, NoOpRecord()]
     first, second = batches(more, "name")
     assert [*first, *second] == [
         BeginTransactionRecord(name="name"),
@@ -302,7 +304,7 @@ def test_v14_a_snapshot_replaces_the_state() -> None:
     assert not lagging.controller.active
 
 
-def test_v14_a_state_made_of_a_snapshot_shares_values_and_changes_alone() -> None:
+def test_v14_a_state_shares_a_snapshots_values_but_changes_alone() -> None:
     lagging, leading = Cluster(brokers=1), Cluster(brokers=2)
     topic = leading.create("there", (1, 2))
     lagging.controller.install_snapshot(leading.committed)
@@ -365,7 +367,7 @@ def test_v18_a_replica_that_is_in_another_directory_now_leads_again() -> None:
     cluster = Cluster(brokers=1)
     topic = cluster.create("t", (1,))
     cluster.pass_time(SESSION_MS + 1)
-    cluster.register(1, life=2, log_dirs=[directory(1, 2)])
+    cluster.register(1, incarnation=2, log_dirs=[directory(1, 2)])
     cluster.heartbeat(1)
     assert cluster.committed.partitions[topic, 0].leader == -1
     assign(cluster, directory(1, 2), topic, 0)
@@ -379,7 +381,7 @@ def test_an_invalid_directory_assignment_is_refused() -> None:
     assert code_of(assign(cluster, directory(1), numbered_id(9), 0)) == ErrorCode.UNKNOWN_TOPIC_ID
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert code_of(assign(cluster, directory(1), topic, 5)) == unknown
-    not_here = ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert code_of(assign(cluster, directory(1), other, 0)) == not_here
+    not_a_replica = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert code_of(assign(cluster, directory(1), other, 0)) == not_a_replica
     stale = assign(cluster, directory(1), topic, 0, epoch=1)
     assert stale.response.error_code == ErrorCode.STALE_BROKER_EPOCH

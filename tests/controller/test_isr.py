@@ -76,8 +76,8 @@ def test_v1_a_follower_joins_the_isr_and_a_repeat_has_no_record() -> None:
     cluster = three_replicas()
     joined, records = alter_isr(cluster, (1, 2, 3))
     assert (joined.isr, len(records)) == ((1, 2, 3), 1)
-    again, records = alter_isr(cluster, (1, 2, 3), partition_epoch=2)
-    assert (again.isr, again.partition_epoch, records) == ((1, 2, 3), 2, [])
+    repeated, records = alter_isr(cluster, (1, 2, 3), partition_epoch=2)
+    assert (repeated.isr, repeated.partition_epoch, records) == ((1, 2, 3), 2, [])
 
 
 def test_before_version_3_the_isr_comes_without_epochs() -> None:
@@ -133,7 +133,7 @@ def test_a_fenced_or_stopping_broker_does_not_join_the_isr(is_stopping: bool) ->
 def test_v18_a_replica_in_an_offline_directory_does_not_join_the_isr() -> None:
     """Its leader may not have seen yet that the directory has failed."""
     cluster = Cluster(brokers=3)
-    cluster.register(3, life=2, log_dirs=[directory(3), directory(3, 2)])
+    cluster.register(3, incarnation=2, log_dirs=[directory(3), directory(3, 2)])
     cluster.heartbeat(3)
     cluster.create("t", (1, 2, 3))
     moved = AssignReplicasToDirsRequest(
@@ -197,6 +197,6 @@ def test_a_partition_named_twice_changes_once() -> None:
         topics=[TopicData(topic_id=TOPIC, partitions=data)],
     )
     decision = cluster.ask(ApiKey.ALTER_PARTITION, request)
-    codes = [it.error_code for it in decision.response.topics[0].partitions]
+    codes = [partition.error_code for partition in decision.response.topics[0].partitions]
     assert codes == [0, ErrorCode.INVALID_REQUEST]
     assert cluster.committed.partitions[TOPIC, 0].isr == (1, 2, 3)

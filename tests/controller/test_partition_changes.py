@@ -25,7 +25,7 @@ def test_v2_alike_partitions_change_as_each_would_alone(elr: bool) -> None:
         cluster.create("b", (2, 3), configs={"unclean.leader.election.enable": "true"}),
     ]
     changes = PartitionChanges(cluster.state, lambda broker: broker != 1)
-    built = 0
+    changed = 0
     for seed in range(CASES):
         case = Case(seed)
         if case.elr != elr:
@@ -37,8 +37,8 @@ def test_v2_alike_partitions_change_as_each_would_alone(elr: bool) -> None:
             assert record == partition_change(
                 cluster.state, before, wanted, lambda broker: broker != 1
             )
-            built += record is not None
-    assert built > CASES // 4
+            changed += record is not None
+    assert changed > CASES // 4
 
 
 def test_v2_thousands_of_alike_partitions_are_decided_once(
@@ -52,11 +52,11 @@ def test_v2_thousands_of_alike_partitions_are_decided_once(
     decided = 0
     decide = module._fields
 
-    def count_names(*arguments: object) -> object:
+    def count_decisions(*arguments: object) -> object:
         nonlocal decided
         decided += 1
         return decide(*arguments)  # type: ignore[arg-type]  # all arguments are passed on
 
-    monkeypatch.setattr(module, "_fields", count_names)
+    monkeypatch.setattr(module, "_fields", count_decisions)
     records = remove_from_isrs(cluster.state, 1)
     assert (len(records), decided) == (300, 3)

@@ -20,10 +20,10 @@ from tests.controller.cluster import Cluster, numbered_id
 
 
 def delete(cluster: Cluster, *topics: tuple[str | None, bytes]) -> tuple[list[int], list[object]]:
-    named = [DeleteTopicState(name=name, topic_id=topic_id) for name, topic_id in topics]
-    request = DeleteTopicsRequest(topics=named, timeout_ms=0)
+    states = [DeleteTopicState(name=name, topic_id=topic_id) for name, topic_id in topics]
+    request = DeleteTopicsRequest(topics=states, timeout_ms=0)
     decision = cluster.ask(ApiKey.DELETE_TOPICS, request)
-    return [each.error_code for each in decision.response.responses], list(decision.records)
+    return [result.error_code for result in decision.response.responses], list(decision.records)
 
 
 def grow(
@@ -163,11 +163,11 @@ def test_v11_the_last_partitions_are_removed() -> None:
     assert list(cluster.committed.partitions) == [(topic, 0)]
 
 
-@pytest.mark.parametrize("gone", [(0,), (1,), (0, 1, 2), (2, 2), (3,), ()])
-def test_v11_only_the_last_partitions_are_removed(gone: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("partitions", [(0,), (1,), (0, 1, 2), (2, 2), (3,), ()])
+def test_v11_only_the_last_partitions_are_removed(partitions: tuple[int, ...]) -> None:
     cluster = Cluster(brokers=1)
     cluster.create("t", (1,), (1,), (1,))
-    assert shrink(cluster, *gone) == ErrorCode.INVALID_PARTITIONS
+    assert shrink(cluster, *partitions) == ErrorCode.INVALID_PARTITIONS
 
 
 def test_v11_removal_needs_a_topic_named_once() -> None:
@@ -185,8 +185,8 @@ def test_v11_a_partition_added_again_has_higher_epochs() -> None:
     assert cluster.committed.partitions[topic, 1].leader_epoch == 1
     shrink(cluster, 1)
     grow(cluster, 2)
-    again = cluster.committed.partitions[topic, 1]
-    assert (again.leader_epoch, again.first_leader_epoch) == (2, 2)
+    added_again = cluster.committed.partitions[topic, 1]
+    assert (added_again.leader_epoch, added_again.first_leader_epoch) == (2, 2)
     assert cluster.committed.removed == {}
     cluster.controller.broker_is_down(2)
     cluster.pass_time(0)

@@ -23,16 +23,16 @@ def broker(number: int, rack: str | None = None, **state: Any) -> BrokerImage:
 def placement_of(
     brokers: list[BrokerImage], partitions: int, replicas: int, seed: int = 0
 ) -> list[tuple[int, ...]]:
-    found = result_of(place_in_steps(brokers, partitions, replicas, Random(seed)))
-    assert not isinstance(found, Refusal)
-    return found
+    placement = result_of(place_in_steps(brokers, partitions, replicas, Random(seed)))
+    assert not isinstance(placement, Refusal)
+    return placement
 
 
 def refusal_of(brokers: list[BrokerImage], replicas: int) -> Refusal:
-    found = result_of(place_in_steps(brokers, 1, replicas, Random(0)))
-    assert isinstance(found, Refusal)
-    assert found.code == ErrorCode.INVALID_REPLICATION_FACTOR
-    return found
+    refusal = result_of(place_in_steps(brokers, 1, replicas, Random(0)))
+    assert isinstance(refusal, Refusal)
+    assert refusal.code == ErrorCode.INVALID_REPLICATION_FACTOR
+    return refusal
 
 
 RACKS = st.sampled_from(["a", "b", "c", None])
@@ -64,8 +64,8 @@ def test_v4_racks_are_used_evenly(racks: int, in_rack: int, seed: int) -> None:
 
 @given(st.integers(1, 6), st.integers(1, 3), st.integers(0, 99))
 def test_v4_leaders_are_spread(brokers: int, rounds: int, seed: int) -> None:
-    everyone = [broker(n) for n in range(brokers)]
-    leaders = [p[0] for p in placement_of(everyone, brokers * rounds, 1, seed)]
+    all_brokers = [broker(n) for n in range(brokers)]
+    leaders = [p[0] for p in placement_of(all_brokers, brokers * rounds, 1, seed)]
     assert all(leaders.count(n) == rounds for n in range(brokers))
 
 
@@ -78,11 +78,11 @@ def test_v4_fenced_brokers_are_the_last_resort() -> None:
 def test_v4_stopping_brokers_get_no_replicas() -> None:
     brokers = [broker(1), broker(2, in_controlled_shutdown=True)]
     assert placement_of(brokers, 3, 1) == [(1,)] * 3
-    one, other = numbered_id(1), numbered_id(2)
-    full = broker(2).replace(directories=(one, other), cordoned=(one, other))
-    assert placement_of([broker(1), full], 3, 1) == [(1,)] * 3
-    half = full.replace(cordoned=(one,))
-    assert {p[0] for p in placement_of([broker(1), half], 3, 1)} == {1, 2}
+    first, second = numbered_id(1), numbered_id(2)
+    cordoned = broker(2).replace(directories=(first, second), cordoned=(first, second))
+    assert placement_of([broker(1), cordoned], 3, 1) == [(1,)] * 3
+    half_cordoned = cordoned.replace(cordoned=(first,))
+    assert {p[0] for p in placement_of([broker(1), half_cordoned], 3, 1)} == {1, 2}
     assert "only 1 broker(s)" in str(refusal_of(brokers, 2).message)
 
 

@@ -45,8 +45,8 @@ def reassign(
     index: int = 0,
     may_change: bool = True,
 ) -> Decision:
-    asked = ReassignablePartition(partition_index=index, replicas=target)
-    topic = ReassignableTopic(name=name, partitions=[asked])
+    partition = ReassignablePartition(partition_index=index, replicas=target)
+    topic = ReassignableTopic(name=name, partitions=[partition])
     request = AlterPartitionReassignmentsRequest(
         topics=[topic], allow_replication_factor_change=may_change
     )
@@ -61,13 +61,13 @@ def code_of(decision: Decision) -> int:
 
 def set_isr(cluster: Cluster, *isr: int) -> tuple[int, list[object]]:
     """Send the leader's AlterPartition with this ISR; return the error code and the records."""
-    now = cluster.state.partitions[TOPIC, 0]
+    partition = cluster.state.partitions[TOPIC, 0]
     result, records = alter_isr(
         cluster,
         isr,
-        sender=now.leader,
-        leader_epoch=now.leader_epoch,
-        partition_epoch=now.partition_epoch,
+        sender=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
     )
     return result.error_code, records
 
@@ -230,16 +230,18 @@ def test_duplicate_partitions_are_refused() -> None:
     """C235."""
     cluster = Cluster(brokers=3)
     cluster.create("t", (1, 2))
-    asked = ReassignablePartition(partition_index=0, replicas=(3,))
-    topic = ReassignableTopic(name="t", partitions=[asked, asked])
+    partition = ReassignablePartition(partition_index=0, replicas=(3,))
+    topic = ReassignableTopic(name="t", partitions=[partition, partition])
     request = AlterPartitionReassignmentsRequest(topics=[topic])
     decision = cluster.ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, request)
-    (answer,) = decision.response.responses
-    assert [each.error_code for each in answer.partitions] == [ErrorCode.INVALID_REQUEST] * 2
+    (result,) = decision.response.responses
+    assert [partition.error_code for partition in result.partitions] == [
+        ErrorCode.INVALID_REQUEST
+    ] * 2
     assert decision.records == []
 
 
-def test_more_than_a_batch_is_refused_as_a_whole() -> None:
+def test_more_reassignments_than_a_batch_are_refused_as_a_whole() -> None:
     cluster = Cluster(brokers=2)
     for name in ("t", "u", "v"):
         cluster.create(name, *[(1,)] * 4000)
@@ -282,19 +284,21 @@ def test_v10_ongoing_reassignments_are_listed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "is_listed"),
+    ("requested", "is_listed"),
     [(None, True), ((METADATA_TOPIC, 0), True), ((METADATA_TOPIC, 1), False), (("t", 0), False)],
 )
 def test_r2_target_voters_are_listed_as_a_reassignment(
-    asked: tuple[str, int] | None, is_listed: bool
+    requested: tuple[str, int] | None, is_listed: bool
 ) -> None:
     voters = voters_by_id(1, 2, 3)
     cluster = Cluster(voters=voters.replace(targets=(3, 4)))
     topics = None
-    if asked is not None:
-        topics = [ListPartitionReassignmentsTopics(name=asked[0], partition_indexes=[asked[1]])]
+    if requested is not None:
+        topics = [
+            ListPartitionReassignmentsTopics(name=requested[0], partition_indexes=[requested[1]])
+        ]
     request = ListPartitionReassignmentsRequest(topics=topics)
-    found = cluster.ask(ApiKey.LIST_PARTITION_REASSIGNMENTS, request).response.topics
+    listed = cluster.ask(ApiKey.LIST_PARTITION_REASSIGNMENTS, request).response.topics
     running = OngoingPartitionReassignment(
         partition_index=0,
         replicas=(1, 2, 3, 4),
@@ -302,6 +306,6 @@ def test_r2_target_voters_are_listed_as_a_reassignment(
         removing_replicas=(1, 2),
     )
     expected = [OngoingTopicReassignment(name=METADATA_TOPIC, partitions=[running])]
-    assert found == (expected if is_listed else [])
+    assert listed == (expected if is_listed else [])
     cluster.voters = voters
     assert cluster.ask(ApiKey.LIST_PARTITION_REASSIGNMENTS, request).response.topics == []

@@ -34,13 +34,13 @@ def test_v17_a_broker_that_stays_behind_is_logged_once() -> None:
     cluster = Cluster(brokers=2)
     applied = len(cluster.log) - 1
     cluster.create("t", (1,))
-    notes: list[str] = []
+    log_lines: list[str] = []
     for _ in range(2 * BEHIND_LIMIT_MS // INTERVAL_MS):
         behind_after_heartbeat(cluster, applied)
-        notes += cluster.controller.take_log_lines()
-    assert len(notes) == 1
-    assert notes[0].startswith("broker 1 is slow to apply metadata: for 12000 ms")
-    assert f"at offset {applied} of {len(cluster.log) - 1}" in notes[0]
+        log_lines += cluster.controller.take_log_lines()
+    assert len(log_lines) == 1
+    assert log_lines[0].startswith("broker 1 is slow to apply metadata: for 12000 ms")
+    assert f"at offset {applied} of {len(cluster.log) - 1}" in log_lines[0]
     assert behind_after_heartbeat(cluster, len(cluster.log) - 1) == []
 
 

@@ -1,8 +1,7 @@
 """V1, V14: decisions see what is committed and what was proposed after it.
 
-Whatever is asked in whatever order, wherever the commit stands and whenever leadership is lost:
-the speculative image equals one that was made by replaying the log from its beginning, and its
-index equals one made from its partitions.
+After any sequence of requests, commits and changes of leader, the speculative image equals one
+that is replayed from the whole log, and its index equals one that is built from its partitions.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ NUMBERS = st.integers(0, 1000)
 
 
 class Speculation(RuleBasedStateMachine):
-    """A cluster whose commits are behind its decisions."""
+    """A cluster that commits its decisions later, or never."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -94,9 +93,9 @@ class Speculation(RuleBasedStateMachine):
         request = CreatePartitionsRequest(topics=[topic], timeout_ms=0, validate_only=False)
         self.ask(ApiKey.CREATE_PARTITIONS, request)
 
-    @rule(name=TOPICS, last=st.integers(1, 3), many=st.integers(1, 2))
-    def shrink(self, name: str, last: int, many: int) -> None:
-        topic = RemovePartitionsTopic(name=name, partitions=range(last, last + many))
+    @rule(name=TOPICS, first=st.integers(1, 3), count=st.integers(1, 2))
+    def shrink(self, name: str, first: int, count: int) -> None:
+        topic = RemovePartitionsTopic(name=name, partitions=range(first, first + count))
         self.ask(ApiKey.REMOVE_PARTITIONS, RemovePartitionsRequest(topics=[topic], timeout_ms=0))
 
     @rule(name=TOPICS, key_and_value=st.sampled_from(SETTINGS), operation=st.sampled_from([0, 1]))
@@ -149,14 +148,17 @@ class Speculation(RuleBasedStateMachine):
         )
         self.ask(ApiKey.ALTER_PARTITION, request)
 
-    @rule(number=NUMBERS, to=st.none() | st.lists(BROKERS, min_size=1, max_size=3, unique=True))
-    def reassign(self, number: int, to: list[int] | None) -> None:
+    @rule(
+        number=NUMBERS,
+        new_replicas=st.none() | st.lists(BROKERS, min_size=1, max_size=3, unique=True),
+    )
+    def reassign(self, number: int, new_replicas: list[int] | None) -> None:
         partition = self.some_partition(number)
         if partition is None:
             return
         name = self.cluster.state.topics[partition.topic_id].name
-        asked = ReassignablePartition(partition_index=partition.index, replicas=to)
-        topic = ReassignableTopic(name=name, partitions=[asked])
+        reassignable = ReassignablePartition(partition_index=partition.index, replicas=new_replicas)
+        topic = ReassignableTopic(name=name, partitions=[reassignable])
         request = AlterPartitionReassignmentsRequest(topics=[topic])
         self.ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, request)
 
@@ -167,10 +169,10 @@ class Speculation(RuleBasedStateMachine):
 
     # Commits and changes of leader ---------------------------------------------------------------
 
-    @precondition(lambda self: self.cluster.commits < len(self.cluster.log))
+    @precondition(lambda self: self.cluster.committed_end < len(self.cluster.log))
     @rule(number=NUMBERS)
     def commit(self, number: int) -> None:
-        open_ends = [end for end in self.ends if end > self.cluster.commits]
+        open_ends = [end for end in self.ends if end > self.cluster.committed_end]
         self.cluster.commit(open_ends[number % len(open_ends)])
 
     @rule(others_commit=st.booleans())
@@ -182,8 +184,8 @@ class Speculation(RuleBasedStateMachine):
         if others_commit:
             cluster.commit()
         else:
-            del cluster.log[cluster.commits :]
-            self.ends = [end for end in self.ends if end <= cluster.commits]
+            del cluster.log[cluster.committed_end :]
+            self.ends = [end for end in self.ends if end <= cluster.committed_end]
         cluster.append(cluster.controller.activate(cluster.bootstrap, cluster.now), commit=False)
         self.note_batch_end()
 

@@ -33,19 +33,19 @@ def refusal_of(cluster: Cluster, topic: CreatableTopic) -> tuple[int, str | None
     return result.error_code, result.error_message
 
 
-def test_v4_a_topic_with_manual_assignment() -> None:
+def test_v4_a_manual_assignment_is_recorded_as_requested() -> None:
     """C218."""
     cluster = Cluster(brokers=3)
     topic = new_topic("t", (2, 1), (3, 2), configs={"retention.ms": "1000"})
     decision = cluster.ask(ApiKey.CREATE_TOPICS, creation(topic))
-    made = numbered_id(1)
+    topic_id = numbered_id(1)
     assert decision.records == [
-        TopicRecord(name="t", topic_id=made),
+        TopicRecord(name="t", topic_id=topic_id),
         ConfigRecord(resource_type=2, resource_name="t", name="retention.ms", value="1000"),
         *(
             PartitionRecord(
                 partition_id=index,
-                topic_id=made,
+                topic_id=topic_id,
                 replicas=replicas,
                 isr=replicas,
                 removing_replicas=(),
@@ -59,7 +59,7 @@ def test_v4_a_topic_with_manual_assignment() -> None:
         ),
     ]
     (result,) = decision.response.topics
-    assert (result.name, result.topic_id, result.error_code) == ("t", made, 0)
+    assert (result.name, result.topic_id, result.error_code) == ("t", topic_id, 0)
     assert (result.num_partitions, result.replication_factor) == (2, 2)
     assert (
         CreatableTopicConfigs(name="retention.ms", value="1000", config_source=1) in result.configs
@@ -84,7 +84,7 @@ def test_v4_minus_one_means_the_default() -> None:
 
 
 @pytest.mark.parametrize(
-    ("topic", "code", "word"),
+    ("topic", "code", "error_text"),
     [
         (new_topic("", partitions=1), ErrorCode.INVALID_TOPIC_EXCEPTION, "empty string"),
         (new_topic("..", partitions=1), ErrorCode.INVALID_TOPIC_EXCEPTION, "not allowed"),
@@ -122,14 +122,14 @@ def test_v4_minus_one_means_the_default() -> None:
         (new_topic("t", partitions=10_001), ErrorCode.POLICY_VIOLATION, "Excessively large"),
     ],
 )
-def test_v4_an_invalid_topic_is_refused(topic: CreatableTopic, code: int, word: str) -> None:
+def test_v4_an_invalid_topic_is_refused(topic: CreatableTopic, code: int, error_text: str) -> None:
     """C217, C218, C220."""
     cluster = Cluster(brokers=3)
     cluster.create("is_there", (1,))
-    found, why = refusal_of(cluster, topic)
-    assert found == code
-    assert why is not None
-    assert word in why
+    error_code, message = refusal_of(cluster, topic)
+    assert error_code == code
+    assert message is not None
+    assert error_text in message
 
 
 def test_v4_an_invalid_topic_does_not_affect_others() -> None:
@@ -175,4 +175,6 @@ def test_more_records_than_a_batch_are_refused() -> None:
     topics = [new_topic(f"t{number}", (1,)) for number in range(5001)]
     decision = cluster.ask(ApiKey.CREATE_TOPICS, creation(*topics))
     assert decision.records == []
-    assert {each.error_code for each in decision.response.topics} == {ErrorCode.POLICY_VIOLATION}
+    assert {result.error_code for result in decision.response.topics} == {
+        ErrorCode.POLICY_VIOLATION
+    }

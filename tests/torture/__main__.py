@@ -24,12 +24,16 @@ ROOT = os.path.join(".cache", "torture")
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--seed", type=int, default=1, help="of the first run")
-    parser.add_argument("--runs", type=int, default=1, help="0: until Ctrl-C or a failure")
-    parser.add_argument("--seconds", type=float, default=60, help="that a run has for faults")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the first run")
+    parser.add_argument(
+        "--runs", type=int, default=1, help="number of runs; 0: until Ctrl-C or a failure"
+    )
+    parser.add_argument("--seconds", type=float, default=60, help="how long a run injects faults")
     parser.add_argument("--alone", action="store_true", help="one node, no quorum")
     parser.add_argument("--cluster", action="store_true", help="three nodes with three replicas")
-    parser.add_argument("--pace", type=float, default=0.05, help="seconds between steps of a load")
+    parser.add_argument(
+        "--pace", type=float, default=0.05, help="pause of a client between two steps, in seconds"
+    )
     options = parser.parse_args()
     failed = 0
     kind = CLUSTER if options.cluster else ALONE if options.alone else QUORUM

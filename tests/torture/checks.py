@@ -1,4 +1,4 @@
-"""Compares a journal with the final state; every check yields the errors."""
+"""Compares the journal with the final state of the nodes; every check yields the errors."""
 
 from __future__ import annotations
 
@@ -16,43 +16,45 @@ if TYPE_CHECKING:
     from kraftlog.metadata.image import Image
     from tests.torture.journal import Change, Journal, PartitionName, Sent
 
-    #: The key and value of each record of a topic, by partition and offset.
-    Found = dict[tuple[int, int], tuple[bytes | None, bytes]]
+    #: The key and value of each record that is in a topic at the end, by partition and offset.
+    TopicRecords = dict[tuple[int, int], tuple[bytes | None, bytes]]
 
 
-def by_offset(records: Iterable[Any]) -> Found:
-    return {(each.partition, each.offset): (each.key, each.value) for each in records}
+def by_offset(records: Iterable[Any]) -> TopicRecords:
+    return {(r.partition, r.offset): (r.key, r.value) for r in records}
 
 
-def lost_records(sent: Sequence[Sent], found: Mapping[str, Found]) -> Iterable[str]:
+def lost_records(sent: Sequence[Sent], found: Mapping[str, TopicRecords]) -> Iterable[str]:
     """Acknowledged records are at their offsets.
 
     Exceptions are records before the log start, and those superseded in a compacted topic.
     """
-    begins: dict[PartitionName, int] = {}
+    starts: dict[PartitionName, int] = {}
     newest: dict[tuple[PartitionName, bytes | None], int] = {}
     for topic, records in found.items():
         for (partition, offset), (key, _) in records.items():
             name = topic, partition
-            begins[name] = min(offset, begins.get(name, offset))
+            starts[name] = min(offset, starts.get(name, offset))
             newest[name, key] = max(offset, newest.get((name, key), -1))
-    for each in sent:
-        name = each.topic, each.partition
-        at_offset = found.get(each.topic, {}).get((each.partition, each.offset))
-        if at_offset == (each.key, each.value):
+    for record in sent:
+        name = record.topic, record.partition
+        at_offset = found.get(record.topic, {}).get((record.partition, record.offset))
+        if at_offset == (record.key, record.value):
             continue
-        is_replaced = each.topic == "compacted" and newest.get((name, each.key), -1) > each.offset
-        is_deleted = each.topic in {"trimmed", "retained"} and each.offset < begins.get(name, 0)
+        is_replaced = (
+            record.topic == "compacted" and newest.get((name, record.key), -1) > record.offset
+        )
+        is_deleted = record.topic in {"trimmed", "retained"} and record.offset < starts.get(name, 0)
         if at_offset is not None or not (is_replaced or is_deleted):
-            place = _place(*name, each.offset)
-            yield f"{place}: {each.value[:40]!r} was acknowledged, found {at_offset!r}"
+            place = _place(*name, record.offset)
+            yield f"{place}: {record.value[:40]!r} was acknowledged, found {at_offset!r}"
 
 
 def _place(topic: str, partition: int, offset: int) -> str:
     return f"{topic}-{partition} offset {offset}"
 
 
-def unexpected_records(invoked: set[bytes], found: Mapping[str, Found]) -> Iterable[str]:
+def unexpected_records(invoked: set[bytes], found: Mapping[str, TopicRecords]) -> Iterable[str]:
     """There are no unsent records; those of idempotent producers are unique and in order."""
     for topic, records in found.items():
         seen: set[bytes] = set()
@@ -73,7 +75,7 @@ def unexpected_records(invoked: set[bytes], found: Mapping[str, Found]) -> Itera
 
 
 def changed_records(
-    seen: Mapping[tuple[str, int, int], bytes], found: Mapping[str, Found]
+    seen: Mapping[tuple[str, int, int], bytes], found: Mapping[str, TopicRecords]
 ) -> Iterable[str]:
     """Consumed records are still at their offsets."""
     for (topic, partition, offset), value in seen.items():
@@ -83,36 +85,36 @@ def changed_records(
             yield f"{place}: {value[:40]!r} was consumed, then found {at_offset!r}"
 
 
-def wrong_deletions(journal: Journal, found: Mapping[str, Found]) -> Iterable[str]:
+def wrong_deletions(journal: Journal, found: Mapping[str, TopicRecords]) -> Iterable[str]:
     """Deleted records do not reappear, and no others are deleted with them."""
-    begin = min([offset for _, offset in found["trimmed"]], default=journal.trim_requested)
-    if not journal.trimmed_to <= begin <= max(journal.trim_requested, 0):
+    start = min([offset for _, offset in found["trimmed"]], default=journal.trim_requested)
+    if not journal.trimmed_to <= start <= max(journal.trim_requested, 0):
         yield (
-            f"trimmed begins at {begin}, deleted up to {journal.trimmed_to}, "
-            f"asked for {journal.trim_requested}"
+            f"trimmed begins at {start}, deleted up to {journal.trimmed_to}, "
+            f"requested {journal.trim_requested}"
         )
     kept = found["retained"]
     if kept and min(kept)[1] and sum(len(value) for _, value in kept.values()) < 50_000:
         yield f"of retained only {len(kept)} records from {min(kept)[1]} on are left"
 
 
-def lost_commits(journal: Journal, outcome: Mapping[PartitionName, int]) -> Iterable[str]:
+def lost_commits(journal: Journal, committed: Mapping[PartitionName, int]) -> Iterable[str]:
     """A committed offset is at least the last acknowledged one, and was requested."""
-    for name, floor in journal.committed.items():
-        final = outcome.get(name, 0)
-        if final < floor or final not in journal.requested_commits[name]:
-            yield f"{name} was committed up to {floor}, found {final}"
+    for name, acknowledged in journal.committed.items():
+        final = committed.get(name, 0)
+        if final < acknowledged or final not in journal.requested_commits[name]:
+            yield f"{name} was committed up to {acknowledged}, found {final}"
 
 
 def possible_partition_counts(changes: Sequence[Change]) -> set[int]:
     """The possible partition counts of a topic after these changes; 0: it does not exist."""
-    may_be = {0}
+    counts = {0}
     for change in changes:
         if change.is_done:
-            may_be = {change.partitions}
+            counts = {change.partitions}
         else:
-            may_be.add(change.partitions)
-    return may_be
+            counts.add(change.partitions)
+    return counts
 
 
 def lost_changes(journal: Journal, image: Image) -> Iterable[str]:
@@ -125,23 +127,28 @@ def lost_changes(journal: Journal, image: Image) -> Iterable[str]:
         count = 0 if final is None else final.partition_count
         if topic != "remade" and count not in possible_partition_counts(requested):
             yield f"{topic} has {count} partitions after {requested}"
-        outcome = journal.ids.get(topic)
-        if final is not None and outcome is not None and repr(final.id) != outcome:
-            yield f"{topic} was {outcome}, and is {final.id!r}"
+        topic_id = journal.ids.get(topic)
+        if final is not None and topic_id is not None and repr(final.id) != topic_id:
+            yield f"{topic} was {topic_id}, and is {final.id!r}"
 
 
-def records_of_other_topics(journal: Journal, topic_id: str | None, found: Found) -> Iterable[str]:
+def records_of_other_topics(
+    journal: Journal, topic_id: str | None, found: TopicRecords
+) -> Iterable[str]:
     """A recreated topic has only its own records."""
-    mine = journal.lives.get(topic_id or "", {})
-    for offset, value in mine.items():
+    own_records = journal.recreated.get(topic_id or "", {})
+    for offset, value in own_records.items():
         at_offset = found.get((0, offset))
         if at_offset is None or at_offset[1] != value:
             yield f"remade offset {offset}: {value!r} was acknowledged, found {at_offset!r}"
-    others = {
-        v for other, records in journal.lives.items() if other != topic_id for v in records.values()
+    values_of_others = {
+        v
+        for other, records in journal.recreated.items()
+        if other != topic_id
+        for v in records.values()
     }
     for (_, offset), (_, value) in found.items():
-        if value in others:
+        if value in values_of_others:
             yield f"remade offset {offset}: {value!r} is of an earlier topic of that name"
 
 

@@ -42,7 +42,7 @@ class Faults:
         if nodes.kind != ALONE:
             self.kinds += [(2, self.kill_two_controllers), (2, self.pause_two_controllers)]
         if nodes.kind == QUORUM:
-            self.kinds.append((2, self.lose_a_disk))
+            self.kinds.append((2, self.wipe_a_controller))
 
     def step(self) -> None:
         kinds = [kind for _, kind in self.kinds]
@@ -58,7 +58,7 @@ class Faults:
     def _note(self, what: str, *processes: Process) -> None:
         self.journal.fault(f"{what} {','.join(str(process.id) for process in processes)}")
 
-    def _one(self) -> Process:
+    def _random_node(self) -> Process:
         return self.rng.choice(list(self.nodes.all.values()))
 
     def _wait(self) -> None:
@@ -69,7 +69,7 @@ class Faults:
         time.sleep(3)
 
     def kill_one(self) -> None:
-        self._kill(self._one())
+        self._kill(self._random_node())
 
     def _kill(self, *processes: Process) -> None:
         self._note("kill", *processes)
@@ -81,13 +81,13 @@ class Faults:
         self._kill(*self.rng.sample(self.nodes.controllers, 2))
 
     def kill_all(self) -> None:
-        everyone = list(self.nodes.all.values())
-        self.rng.shuffle(everyone)
-        self._kill(*everyone)
+        processes = list(self.nodes.all.values())
+        self.rng.shuffle(processes)
+        self._kill(*processes)
 
     def kill_at_start(self) -> None:
         """Kill and start a node up to three times, to interrupt its recovery."""
-        process = self._one()
+        process = self._random_node()
         for _ in range(self.rng.randrange(1, 4)):
             self._note("kill early", process)
             process.kill()
@@ -96,7 +96,7 @@ class Faults:
         process.kill()
 
     def pause_one(self) -> None:
-        self._pause(self._one())
+        self._pause(self._random_node())
 
     def pause_two_controllers(self) -> None:
         self._pause(*self.rng.sample(self.nodes.controllers, 2))
@@ -111,12 +111,12 @@ class Faults:
         self._note("resume", *processes)
 
     def stop_one(self) -> None:
-        self._stop(self._one())
+        self._stop(self._random_node())
 
     def stop_all(self) -> None:
-        everyone = list(self.nodes.all.values())
-        self.rng.shuffle(everyone)
-        self._stop(*everyone)
+        processes = list(self.nodes.all.values())
+        self.rng.shuffle(processes)
+        self._stop(*processes)
 
     def _stop(self, *processes: Process) -> None:
         self._note("stop", *processes)
@@ -128,7 +128,7 @@ class Faults:
 
     def fill_disk(self) -> None:
         """A node that cannot write its metadata stops; `step` restarts it once there is space."""
-        process = self._one()
+        process = self._random_node()
         self._note("fill the disk of", process)
         process.limit_file_size(self.rng.choice(REMAINING_BYTES))
         self._wait()
@@ -136,17 +136,17 @@ class Faults:
         if process.is_gone():
             process.codes.clear()
 
-    def lose_a_disk(self) -> None:
-        """Wipe a minority; the others have all records, and run until this one has caught up."""
+    def wipe_a_controller(self) -> None:
+        """Wipe a controller that the others can do without; return once it has caught up."""
         self.nodes.revive()
         if not caught_up(self.nodes):
             return
-        victim = self.rng.choice(self.nodes.controllers)
-        self._note("empty the disk of", victim)
-        victim.kill()
-        victim.lose_disk()
-        victim.start()
-        until("the new disk is filled", lambda: victim.is_ready() and caught_up(self.nodes))
+        controller = self.rng.choice(self.nodes.controllers)
+        self._note("empty the disk of", controller)
+        controller.kill()
+        controller.lose_disk()
+        controller.start()
+        until("the new disk is filled", lambda: controller.is_ready() and caught_up(self.nodes))
 
 
 def caught_up(nodes: Nodes) -> bool:
@@ -158,9 +158,9 @@ def caught_up(nodes: Nodes) -> bool:
     except (ClientError, OSError):
         return False
     replicas = [*quorum.voters, *quorum.observers]
-    return all(each.log_end_offset >= committed for each in replicas) and len(replicas) == len(
-        nodes.all
-    )
+    return all(replica.log_end_offset >= committed for replica in replicas) and len(
+        replicas
+    ) == len(nodes.all)
 
 
 def in_sync(nodes: Nodes) -> bool:
@@ -170,7 +170,7 @@ def in_sync(nodes: Nodes) -> bool:
             with Client(address, timeout_s=20) as client:
                 names = [topic.name for topic in client.topics()]
                 for topic in client.describe_topics(names):
-                    if any(set(each.isr) != set(each.replicas) for each in topic.partitions):
+                    if any(set(part.isr) != set(part.replicas) for part in topic.partitions):
                         return False
     except (ClientError, OSError):
         return False

@@ -38,12 +38,13 @@ class Change(Value):
 
 
 class Journal:
-    """Facts in the order in which clients learned them."""
+    """What clients have requested and learned, and the faults, in this order."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.invoked: set[bytes] = set()
         self.sent: list[Sent] = []
+        #: Records that may have been written: their producer got an error.
         self.unknown = 0
         self.changes: list[Change] = []
         self.registers: list[Operation] = []
@@ -52,12 +53,12 @@ class Journal:
         self.requested_commits: dict[PartitionName, set[int]] = defaultdict(set)
         #: Consumed values by partition and offset.
         self.seen: dict[tuple[str, int, int], bytes] = {}
-        #: Log start offsets returned by DeleteRecords, and the requested ones.
+        #: The highest log start that DeleteRecords has returned, and the highest one requested.
         self.trimmed_to = 0
         self.trim_requested = 0
-        #: Topics by topic id, and their records.
+        #: Topic ids by topic name; the records of each recreated topic by its id and by offset.
         self.ids: dict[str, str] = {}
-        self.lives: dict[str, dict[int, bytes]] = {}
+        self.recreated: dict[str, dict[int, bytes]] = {}
         self.faults: list[str] = []
         self.problems: list[str] = []
         self.began_s = seconds()

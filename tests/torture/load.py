@@ -26,7 +26,7 @@ GROUP = "readers"
 REGISTERS = 3
 #: Limit of unacknowledged records of a producer.
 MAX_UNACKNOWLEDGED = 300
-FILLING = b"." * 150
+PADDING = b"." * 150
 #: Topics of the loads; small segments are rolled, deleted and compacted often.
 TOPICS: dict[str, tuple[int, dict[str, str]]] = {
     "numbered": (2, {"internal.segment.bytes": "40000"}),
@@ -73,7 +73,7 @@ class Load:
         self.stopping = threading.Event()
         self.threads: list[threading.Thread] = []
 
-    def make_topics(self) -> None:
+    def create_topics(self) -> None:
         with Client(self.address, timeout_s=LIMIT_S) as client:
             for name, (partitions, configs) in TOPICS.items():
                 client.create_topic(name, partitions, self.replicas, configs=configs)
@@ -81,7 +81,7 @@ class Load:
                 self.journal.ids[name] = repr(client.describe_topic(name).id)
 
     def start(self) -> None:
-        works: list[tuple[str, Callable[..., None], tuple[Any, ...]]] = [
+        tasks: list[tuple[str, Callable[..., None], tuple[Any, ...]]] = [
             *[(f"producer-{topic}", self.produce, (topic, True)) for topic in NUMBERED],
             ("producer-plain", self.produce, ("plain", False)),
             *[(f"consumer-{n}", self.consume, (n,)) for n in range(self.members)],
@@ -89,9 +89,9 @@ class Load:
             ("trimmer", self.trim, ()),
         ]
         if self.replicas == 1:  # else a broker's metadata may still show the deleted topic
-            works.append(("remaker", self.remake, ()))
-        for name, work, arguments in works:
-            thread = threading.Thread(target=self._guarded, args=(name, work, arguments), name=name)
+            tasks.append(("remaker", self.remake, ()))
+        for name, task, arguments in tasks:
+            thread = threading.Thread(target=self._guarded, args=(name, task, arguments), name=name)
             self.threads.append(thread)
             thread.start()
 
@@ -111,9 +111,9 @@ class Load:
         for thread in self.threads:
             thread.join(LIMIT_S)
 
-    def _guarded(self, name: str, work: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    def _guarded(self, name: str, task: Callable[..., None], arguments: tuple[Any, ...]) -> None:
         try:
-            work(*arguments)
+            task(*arguments)
         except Exception as error:
             self.journal.problem(f"{name} died of {error!r}")
 
@@ -145,7 +145,7 @@ class Load:
                     break
                 number += 1
                 key = b"%d" % rng.randrange(KEYS)
-                value = b"%s %d %s" % (topic.encode(), number, FILLING[: rng.randrange(150)])
+                value = b"%s %d %s" % (topic.encode(), number, PADDING[: rng.randrange(150)])
                 self.journal.invoked.add(value)
                 partition = rng.randrange(TOPICS[topic][0])
                 producer.produce(topic, value, key, partition, on_delivery=self._on_delivery)
@@ -175,7 +175,7 @@ class Load:
     # A group -------------------------------------------------------------------------------------
 
     def consume(self, number: int) -> None:
-        """A member that commits consumed offsets, and leaves and rejoins now and then."""
+        """Consume as a member of the group; commit offsets, and now and then leave and rejoin."""
         rng = random.Random(f"{self.seed} consumer {number}")
         while not self.stopping.is_set():
             consumer = Consumer(
@@ -202,19 +202,20 @@ class Load:
 
     def _check_committed(self, consumer: Any, partitions: list[Any]) -> None:
         """A new owner of a partition starts no earlier than the last acknowledged commit."""
-        floors = {(p.topic, p.partition): 0 for p in partitions}
+        acknowledged = {(p.topic, p.partition): 0 for p in partitions}
         with self.journal.lock:
-            floors |= {name: self.journal.committed.get(name, 0) for name in floors}
+            acknowledged |= {name: self.journal.committed.get(name, 0) for name in acknowledged}
         try:
-            found = consumer.committed(partitions, timeout=30)
+            committed = consumer.committed(partitions, timeout=30)
         except KafkaException:
             return
-        for each in found:
-            floor = floors[each.topic, each.partition]
-            if each.error is None and max(each.offset, 0) < floor:
+        for position in committed:
+            acknowledged_offset = acknowledged[position.topic, position.partition]
+            if position.error is None and max(position.offset, 0) < acknowledged_offset:
                 self.journal.problem(
-                    f"{each.topic}-{each.partition} was committed up to {floor}, "
-                    f"then found at {each.offset}"
+                    f"{position.topic}-{position.partition} was committed up to "
+                    f"{acknowledged_offset}, "
+                    f"then found at {position.offset}"
                 )
 
     def _read_some(self, consumer: Any, rng: random.Random) -> None:
@@ -230,31 +231,31 @@ class Load:
             with self.journal.lock:
                 self.journal.requested_commits[name].add(end)
         try:
-            outcome = consumer.commit(
+            committed = consumer.commit(
                 offsets=[TopicPartition(*name, end) for name, end in ends.items()],
                 asynchronous=False,
             )
         except KafkaException:
             return
-        for each in outcome:
-            if each.error is None:
-                self.journal.record_commit((each.topic, each.partition), each.offset)
+        for position in committed:
+            if position.error is None:
+                self.journal.record_commit((position.topic, position.partition), position.offset)
 
     # The cluster ---------------------------------------------------------------------------------
 
     def administer(self, number: int) -> None:
-        """Changes topics of its own, and shared registers."""
+        """Create, grow and delete topics of its own; write and read the shared registers."""
         rng = random.Random(f"{self.seed} admin {number}")
-        mine: dict[str, int] = {}
-        made = 0
+        own_topics: dict[str, int] = {}
+        created = 0
         with Client(self.address, timeout_s=20) as client:
             while not self.stopping.wait(rng.random() * 6 * self.pace_s):
-                dice = rng.random()
-                if dice < 0.5:
+                choice = rng.random()
+                if choice < 0.5:
                     self._use_register(client, rng, number)
-                elif dice < 0.75 or not mine:
-                    made += 1
-                    name, partitions = f"made-{number}-{made}", rng.randrange(1, 4)
+                elif choice < 0.75 or not own_topics:
+                    created += 1
+                    name, partitions = f"made-{number}-{created}", rng.randrange(1, 4)
                     configs = {"retention.ms": str(rng.randrange(10**6, 10**9))}
                     if self._change(
                         Change(name, "create", partitions, False),
@@ -263,19 +264,19 @@ class Load:
                         ),
                         ErrorCode.TOPIC_ALREADY_EXISTS,
                     ):
-                        mine[name] = partitions
+                        own_topics[name] = partitions
                         self._note_id(client, name)
-                elif dice < 0.87:
-                    name = rng.choice(sorted(mine))
-                    count = mine[name] = mine[name] + 1
+                elif choice < 0.87:
+                    name = rng.choice(sorted(own_topics))
+                    count = own_topics[name] = own_topics[name] + 1
                     self._change(
                         Change(name, "grow", count, False),
                         lambda: client.create_partitions(name, count),  # noqa: B023 - called at once
                         ErrorCode.INVALID_PARTITIONS,
                     )
                 else:
-                    name = rng.choice(sorted(mine))
-                    del mine[name]
+                    name = rng.choice(sorted(own_topics))
+                    del own_topics[name]
                     self._change(
                         Change(name, "delete", 0, False),
                         lambda: client.delete_topic(name),  # noqa: B023 - called at once
@@ -285,8 +286,8 @@ class Load:
     def _change(self, change: Change, attempt: Callable[[], None], done_already: int) -> bool:
         """Attempt a change; return whether it is known to be done.
 
-        `done_already` is the error of a change that an earlier attempt, whose response was lost,
-        made.
+        `done_already` is the error code that means that an earlier attempt has made the change; its
+        response was lost.
         """
         done = False
         try:
@@ -302,11 +303,11 @@ class Load:
 
     def _note_id(self, client: Client, name: str) -> None:
         try:
-            outcome = repr(client.describe_topic(name).id)
+            topic_id = repr(client.describe_topic(name).id)
         except (ClientError, OSError):
             return
-        if self.journal.ids.setdefault(name, outcome) != outcome:
-            self.journal.problem(f"{name} was {self.journal.ids[name]}, then {outcome}")
+        if self.journal.ids.setdefault(name, topic_id) != topic_id:
+            self.journal.problem(f"{name} was {self.journal.ids[name]}, then {topic_id}")
 
     def _use_register(self, client: Client, rng: random.Random, number: int) -> None:
         """Write a unique value. Reads through a broker may be stale."""
@@ -326,10 +327,10 @@ class Load:
             )
             return
         try:
-            outcome = value_of(client, register)
+            read_value = value_of(client, register)
         except (ClientError, OSError):
             return
-        journal.record_call(f"admin-{number}", (register, "read"), 0, journal.now(), outcome)
+        journal.record_call(f"admin-{number}", (register, "read"), 0, journal.now(), read_value)
 
     def trim(self) -> None:
         """Delete the oldest records now and then."""
@@ -379,7 +380,7 @@ class Load:
             except (ClientError, OSError):
                 continue
             if before == after and offset >= 0:
-                self.journal.lives.setdefault(after, {})[offset] = value
+                self.journal.recreated.setdefault(after, {})[offset] = value
             time.sleep(self.pace_s / 5)
 
 
@@ -393,9 +394,9 @@ def value_of(client: Client, register: str) -> str | None:
 
 def read_all(address: str, topics: Mapping[str, int]) -> dict[str, list[Any]]:
     """Every record of each topic."""
-    found: dict[str, list[Any]] = {}
+    all_records: dict[str, list[Any]] = {}
     with Client(address, timeout_s=LIMIT_S) as client:
         for topic in topics:
-            with client.consume(topic, "beginning", until_end=True) as records:
-                found[topic] = list(records)
-    return found
+            with client.consume(topic, "beginning", until_end=True) as consumed:
+                all_records[topic] = list(consumed)
+    return all_records

@@ -28,8 +28,8 @@ class MetadataLog:
                 assert batch.payload is not None
                 self.batches[batch.base_offset] = bytes(batch.payload)
                 self.end = batch.last_offset + 1
-        snapshots = [found for found in map(parse_name, names) if found is not None]
-        newest = max(snapshots, key=lambda found: found.offset, default=None)
+        snapshots = [id_ for id_ in map(parse_name, names) if id_ is not None]
+        newest = max(snapshots, key=lambda id_: id_.offset, default=None)
         self.snapshot_end = 0 if newest is None else newest.offset
         self.snapshot: Buffer = b""
         if newest is not None:
@@ -74,8 +74,9 @@ def differences(logs: Mapping[str, MetadataLog], committed: int | None = None) -
         for base in log.batches.keys() & first.batches.keys():
             if base < until and log.batches[base] != first.batches[base]:
                 yield f"the batches of {first_name} and {name} at {base} differ"
-        there = log.image(until)
-        for part, held in image.maps().items():
-            if held != there.maps()[part]:
-                other = there.maps()[part]
-                yield f"{part} at {until} of {first_name} and {name}: {held} != {other}"
+        other_image = log.image(until)
+        for map_name, entries in image.maps().items():
+            if entries != other_image.maps()[map_name]:
+                other_entries = other_image.maps()[map_name]
+                both = f"{first_name} and {name}"
+                yield f"{map_name} at {until} of {both}: {entries} != {other_entries}"

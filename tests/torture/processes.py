@@ -15,8 +15,13 @@ from kraftlog.cli import local_cluster
 from kraftlog.cli.start import options_of
 from tests.patience import LIMIT_S
 from tests.ports import free_ports
-from tests.server.quorum_of_processes import BROKER, BROKER_FILE, CONTROLLER_FILE, format_node
-from tests.server.quorum_of_processes import CONTROLLERS as THREE
+from tests.server.quorum_of_processes import (
+    BROKER,
+    BROKER_FILE,
+    CONTROLLER_FILE,
+    CONTROLLERS,
+    format_node,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -73,7 +78,7 @@ class Process:
         self.running: subprocess.Popen[bytes] | None = None
         self.is_paused = False
         #: Number of starts, and the exit codes of processes that were not killed.
-        self.lives = 0
+        self.starts = 0
         self.codes: list[int] = []
 
     @property
@@ -83,10 +88,10 @@ class Process:
     def start(self) -> None:
         if self.running is not None:
             return
-        self.lives += 1
+        self.starts += 1
         command = [sys.executable, "-m", "kraftlog", "start", self.file]
         with open(self.output, "wb") as output, open(self.errors, "ab") as errors:
-            errors.write(b"-- life %d\n" % self.lives)
+            errors.write(b"-- start %d\n" % self.starts)
             errors.flush()
             self.running = subprocess.Popen(command, stdout=output, stderr=errors)
 
@@ -139,7 +144,7 @@ class Process:
             resource.prlimit(self.running.pid, resource.RLIMIT_FSIZE, (size, hard))
 
     def lose_disk(self) -> None:
-        """A new, empty directory, formatted like the old one."""
+        """Replace the directory with an empty one, formatted like the old one."""
         shutil.rmtree(self.data)
         format_node(self.file)
 
@@ -168,12 +173,14 @@ class Nodes:
         if kind == CLUSTER:
             self.address = self._format_cluster()
         else:
-            self.address = self._format_nodes((*THREE, BROKER) if kind == QUORUM else (1,))
+            self.address = self._format_nodes((*CONTROLLERS, BROKER) if kind == QUORUM else (1,))
         *_, self.broker = self.all.values()
-        self.controllers = [it for it in self.all.values() if kind != QUORUM or it.id != BROKER]
+        self.controllers = [
+            node for node in self.all.values() if kind != QUORUM or node.id != BROKER
+        ]
 
     def _format_nodes(self, ids: tuple[int, ...]) -> str:
-        """Format each node by a file of its own; return the address of the last, the broker."""
+        """Write each node's properties and format it; return the broker's address."""
         ports = dict(zip(ids, free_ports(len(ids)), strict=True))
         voters = ",".join([f"{i}@127.0.0.1:{ports[i]}" for i in ids if i != BROKER])
         for node_id in ids:
@@ -192,10 +199,10 @@ class Nodes:
 
     def _format_cluster(self) -> str:
         """Format the nodes as `kraftlog start --nodes 3` does; return the addresses of all."""
-        words = ["--nodes", "3", "--data", self.folder, "--port", "0"]
+        arguments = ["--nodes", "3", "--data", self.folder, "--port", "0"]
         for line in SHORT_INTERVALS.splitlines():
-            words += ["--override", line]
-        plan = local_cluster.plan(options_of(words))
+            arguments += ["--override", line]
+        plan = local_cluster.plan(options_of(arguments))
         local_cluster.prepare(plan)
         for sock in plan.held:
             sock.close()
@@ -214,13 +221,13 @@ class Nodes:
             process.resume()
             process.limit_file_size()
 
-        def is_whole() -> bool:
+        def all_are_ready() -> bool:
             for process in self.all.values():
                 if process.is_gone():
                     process.start()
             return all(process.is_ready() for process in self.all.values())
 
-        until("all nodes are ready", is_whole)
+        until("all nodes are ready", all_are_ready)
 
     def stop(self, processes: Sequence[Process] | None = None) -> None:
         """Stop all nodes, the broker first."""

@@ -53,7 +53,7 @@ class Run:
         try:
             self.nodes.start()
             self.nodes.revive()
-            self.load.make_topics()
+            self.load.create_topics()
             self.load.start()
             try:
                 while not is_over():
@@ -76,17 +76,18 @@ class Run:
             f"{len(journal.sent)} records and {sum(c.is_done for c in journal.changes)} changes "
             f"acknowledged ({journal.unknown} and "
             f"{sum(not c.is_done for c in journal.changes)} unknown), "
-            f"{len(journal.registers)} uses of registers, {len(journal.lives)} lives, "
+            f"{len(journal.registers)} uses of registers, "
+            f"{len(journal.recreated)} recreated topics, "
             f"{sum(map(len, journal.requested_commits.values()))} commits, "
             f"{len(journal.faults)} faults; {peaks}"
         )
 
     def measure(self) -> None:
         for process in self.nodes.all.values():
-            found = None if process.pid is None else memory_and_descriptors(process.pid)
-            if found is not None:
+            usage = None if process.pid is None else memory_and_descriptors(process.pid)
+            if usage is not None:
                 before = self.peaks.get(process.id, (0, 0))
-                self.peaks[process.id] = max(before[0], found[0]), max(before[1], found[1])
+                self.peaks[process.id] = max(before[0], usage[0]), max(before[1], usage[1])
 
     def _undo_faults_and_check(self) -> None:
         report = self.journal.problem
@@ -100,38 +101,38 @@ class Run:
             self.load.stop()
             return
         self.measure()
-        for found in (*self._errors_in_responses(), *self._errors_in_processes_and_logs()):
-            report(found)
+        for error in (*self._errors_in_responses(), *self._errors_in_processes_and_logs()):
+            report(error)
 
     def _errors_in_responses(self) -> list[str]:
         """Check through the broker, as clients see it."""
         journal = self.journal
-        wrong: list[str] = []
+        errors: list[str] = []
         with Client(self.nodes.address, timeout_s=LIMIT_S) as client:
             client.create_topic("barrier", 1, 1)
             names = {topic.name for topic in client.topics()}
             final = {f"register-{n}": value_of(client, f"register-{n}") for n in range(REGISTERS)}
-            outcome = {name: each.offset for name, each in client.committed(GROUP).items()}
+            committed = {name: each.offset for name, each in client.committed(GROUP).items()}
             remade = repr(client.describe_topic("remade").id) if "remade" in names else None
         records = read_all(
             self.nodes.address, {name: 1 for name in (*TOPICS, "remade") if name in names}
         )
         found = {topic: checks.by_offset(each) for topic, each in records.items()}
-        wrong += checks.records_of_other_topics(journal, remade, found.pop("remade", {}))
-        wrong += checks.lost_records(journal.sent, found)
-        wrong += checks.unexpected_records(journal.invoked, found)
-        wrong += checks.changed_records(journal.seen, found)
-        wrong += checks.wrong_deletions(journal, found)
-        wrong += checks.lost_commits(journal, outcome)
-        wrong += checks.impossible_registers(journal.registers, final, journal.now())
-        return wrong
+        errors += checks.records_of_other_topics(journal, remade, found.pop("remade", {}))
+        errors += checks.lost_records(journal.sent, found)
+        errors += checks.unexpected_records(journal.invoked, found)
+        errors += checks.changed_records(journal.seen, found)
+        errors += checks.wrong_deletions(journal, found)
+        errors += checks.lost_commits(journal, committed)
+        errors += checks.impossible_registers(journal.registers, final, journal.now())
+        return errors
 
     def _errors_in_processes_and_logs(self) -> list[str]:
         """Check the processes, and their directories after they have stopped."""
-        wrong = []
+        errors = []
         for number, (size, descriptors) in self.peaks.items():
             if size > MAX_BYTES or descriptors > MAX_DESCRIPTORS:
-                wrong.append(f"node {number} took {size} bytes and {descriptors} descriptors")
+                errors.append(f"node {number} took {size} bytes and {descriptors} descriptors")
         committed = None
         if self.nodes.kind == CLUSTER:
             with Client(self.nodes.address, timeout_s=LIMIT_S) as client:
@@ -141,16 +142,16 @@ class Run:
         for process in self.nodes.all.values():
             process.wait()
             if any(process.codes):
-                wrong.append(f"node {process.id} ended with {process.codes}")
-            wrong += [f"node {process.id} logged: {line}" for line in process.complaints()]
+                errors.append(f"node {process.id} ended with {process.codes}")
+            errors += [f"node {process.id} logged: {line}" for line in process.complaints()]
         logs = {f"node {i}": MetadataLog(process.data) for i, process in self.nodes.all.items()}
-        wrong += differences(logs, committed)
+        errors += differences(logs, committed)
         log = next(iter(logs.values()))
-        wrong += checks.lost_changes(
+        errors += checks.lost_changes(
             self.journal,
             log.image(log.end if committed is None else max(committed, log.snapshot_end)),
         )
-        return wrong
+        return errors
 
     def _write_report(self) -> None:
         with open(f"{self.folder}/report.txt", "w") as file:
@@ -159,5 +160,6 @@ class Run:
 
 
 def for_seconds(limit_s: float) -> Callable[[], bool]:
+    """A function that returns whether this time is over."""
     end = seconds() + limit_s
     return lambda: seconds() > end

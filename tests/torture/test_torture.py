@@ -1,4 +1,4 @@
-"""A short deterministic torture, and tests of the checks."""
+"""A short torture by kills alone, and tests of the checks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.torture.run import Run
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.torture.checks import Found
+    from tests.torture.checks import TopicRecords
 
 KILLS = 2
 RECORDS_BETWEEN_KILLS = 150
@@ -46,41 +46,43 @@ def sent(topic: str, offset: int, value: bytes, key: bytes = b"k") -> Sent:
 
 
 def test_a_lost_record_is_found() -> None:
-    there: Found = {(0, 5): (b"k", b"five"), (0, 7): (b"k", b"seven")}
+    final: TopicRecords = {(0, 5): (b"k", b"five"), (0, 7): (b"k", b"seven")}
     kept = [sent("plain", 5, b"five"), sent("plain", 7, b"seven")]
-    assert not [*checks.lost_records(kept, {"plain": there})]
+    assert not [*checks.lost_records(kept, {"plain": final})]
     for lost in (sent("plain", 6, b"six"), sent("plain", 5, b"six"), sent("plain", 4, b"four")):
-        assert [*checks.lost_records([lost], {"plain": there})]
+        assert [*checks.lost_records([lost], {"plain": final})]
 
 
 def test_compaction_may_remove_only_superseded_records() -> None:
-    there: dict[str, Found] = {"compacted": {(0, 5): (b"k", b"five")}}
-    assert not [*checks.lost_records([sent("compacted", 4, b"four")], there)]
-    assert [*checks.lost_records([sent("compacted", 6, b"six")], there)]
-    assert [*checks.lost_records([sent("compacted", 4, b"four", b"other")], there)]
+    final: dict[str, TopicRecords] = {"compacted": {(0, 5): (b"k", b"five")}}
+    assert not [*checks.lost_records([sent("compacted", 4, b"four")], final)]
+    assert [*checks.lost_records([sent("compacted", 6, b"six")], final)]
+    assert [*checks.lost_records([sent("compacted", 4, b"four", b"other")], final)]
 
 
 def test_a_trimmed_topic_lost_only_records_before_its_start() -> None:
-    there: dict[str, Found] = {"trimmed": {(0, 5): (b"k", b"five"), (0, 7): (b"k", b"seven")}}
-    assert not [*checks.lost_records([sent("trimmed", 4, b"four")], there)]
-    assert [*checks.lost_records([sent("trimmed", 6, b"six")], there)]
+    final: dict[str, TopicRecords] = {
+        "trimmed": {(0, 5): (b"k", b"five"), (0, 7): (b"k", b"seven")}
+    }
+    assert not [*checks.lost_records([sent("trimmed", 4, b"four")], final)]
+    assert [*checks.lost_records([sent("trimmed", 6, b"six")], final)]
 
 
 def test_unsent_duplicate_and_reordered_records_are_found() -> None:
-    known = {b"numbered 1 .", b"numbered 2 ."}
+    invoked = {b"numbered 1 .", b"numbered 2 ."}
 
-    def wrong(*values: bytes) -> list[str]:
-        records: Found = {(0, offset): (b"k", value) for offset, value in enumerate(values)}
-        return [*checks.unexpected_records(known, {"numbered": records})]
+    def errors(*values: bytes) -> list[str]:
+        records: TopicRecords = {(0, offset): (b"k", value) for offset, value in enumerate(values)}
+        return [*checks.unexpected_records(invoked, {"numbered": records})]
 
-    assert not wrong(b"numbered 1 .", b"numbered 2 .")
-    assert wrong(b"numbered 3 .")
-    assert wrong(b"numbered 1 .", b"numbered 1 .")
-    assert wrong(b"numbered 2 .", b"numbered 1 .")
+    assert not errors(b"numbered 1 .", b"numbered 2 .")
+    assert errors(b"numbered 3 .")
+    assert errors(b"numbered 1 .", b"numbered 1 .")
+    assert errors(b"numbered 2 .", b"numbered 1 .")
 
 
 def test_records_that_change_after_a_read_are_found() -> None:
-    found: dict[str, Found] = {"plain": {(0, 1): (b"k", b"one")}}
+    found: dict[str, TopicRecords] = {"plain": {(0, 1): (b"k", b"one")}}
     assert not [*checks.changed_records({("plain", 0, 1): b"one"}, found)]
     assert [*checks.changed_records({("plain", 0, 1): b"two"}, found)]
     assert [*checks.changed_records({("plain", 0, 2): b"two"}, found)]
@@ -107,7 +109,7 @@ def test_deletions_that_exceed_or_revert_are_found() -> None:
     journal.trimmed_to, journal.trim_requested = 5, 7
 
     def wrong(trimmed: int, retained: int, left: int) -> bool:
-        found: dict[str, Found] = {
+        found: dict[str, TopicRecords] = {
             "trimmed": {(0, trimmed): (None, b"")},
             "retained": {(0, retained): (None, bytes(left))},
         }
@@ -151,7 +153,7 @@ def test_lost_and_replaced_topics_are_found() -> None:
 
 def test_records_of_a_deleted_topic_are_found() -> None:
     journal = Journal()
-    journal.lives["id"] = {0: b"life 2 number 1"}
+    journal.recreated["id"] = {0: b"life 2 number 1"}
     mine, other = (None, b"life 2 number 1"), (None, b"life 1 number 1")
     assert not [*checks.records_of_other_topics(journal, "id", {(0, 0): mine})]
     assert [*checks.records_of_other_topics(journal, "id", {(0, 0): other})]

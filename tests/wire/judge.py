@@ -57,7 +57,7 @@ def judge(cls: type[Message], version: int, raw: bytes) -> ProtocolError | None:
         assert 0 <= outcome.position <= len(raw)
         assert outcome.what != "0 bytes too many", "only the slow reader accepts it"
         return outcome
-    slow, after = read_slowly(cls, version, raw)
-    assert after == len(raw)
+    slow, end = read_slowly(cls, version, raw)
+    assert end == len(raw)
     assert plain(slow) == plain(outcome)
     return None

@@ -29,15 +29,17 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz.-_0123456789äß€😀"
 @cache
 def all_messages() -> tuple[type[Message], ...]:
     """Every message class of `wire.messages`, without the structs in them."""
-    found: list[type[Message]] = []
+    classes: list[type[Message]] = []
     for module in iter_modules(messages.__path__):
         namespace = vars(import_module(f"{messages.__name__}.{module.name}"))
-        found += [
-            thing
-            for thing in namespace.values()
-            if isinstance(thing, type) and issubclass(thing, Message) and "_versions" in vars(thing)
+        classes += [
+            member
+            for member in namespace.values()
+            if isinstance(member, type)
+            and issubclass(member, Message)
+            and "_versions" in vars(member)
         ]
-    return tuple(found)
+    return tuple(classes)
 
 
 def versions_of(cls: type[Message]) -> range:
@@ -45,8 +47,8 @@ def versions_of(cls: type[Message]) -> range:
     return range(first, last + 1)
 
 
-#: Tags from here on are our own; other codecs do not know them.
-OUR_TAGS = 10000
+#: The first of our own tags, which other codecs do not know.
+FIRST_OWN_TAG = 10000
 
 
 class Sampler:
@@ -79,8 +81,10 @@ class Sampler:
     def struct(self, cls: type[Message], schema: VersionedSchema) -> Any:
         values = {}
         for field in cls._schema:
-            there = field.in_version(schema.version) and (self.ours or field.tag < OUR_TAGS)
-            if there and (field.tag < 0 or self.random.random() < 0.6):
+            is_present = field.in_version(schema.version) and (
+                self.ours or field.tag < FIRST_OWN_TAG
+            )
+            if is_present and (field.tag < 0 or self.random.random() < 0.6):
                 values[field.name] = self.value(field, schema)
             else:
                 values[field.name] = field.default
@@ -143,15 +147,15 @@ def plain(value: Any) -> Any:
 def has_our_tags(cls: type[Message]) -> bool:
     """Whether the message, or a struct in it, has tagged fields of our own."""
     return any(
-        field.tag >= OUR_TAGS or (field.struct is not None and has_our_tags(field.struct))
+        field.tag >= FIRST_OWN_TAG or (field.struct is not None and has_our_tags(field.struct))
         for field in cls._schema
     )
 
 
 def parts_of(cls: type[Message]) -> list[type[Message]]:
     """The message and every struct in it."""
-    found = [cls]
+    parts = [cls]
     for field in cls._schema:
         if field.struct is not None:
-            found += parts_of(field.struct)
-    return found
+            parts += parts_of(field.struct)
+    return parts

@@ -190,7 +190,9 @@ def test_negative_lengths_are_null_as_in_kafka(name: str, jvm: Driver) -> None:
 
 def test_every_message_of_kafka_is_compared() -> None:
     """Our own APIs are compared with literal bytes instead."""
-    named = {cls for cls, _, _ in GOLDEN}
-    assert named == OWN, f"GOLDEN of tests/wire/test_own_apis.py: {named ^ OWN}"
+    with_literal_bytes = {cls for cls, _, _ in GOLDEN}
+    assert with_literal_bytes == OWN, (
+        f"GOLDEN of tests/wire/test_own_apis.py: {with_literal_bytes ^ OWN}"
+    )
     assert set(KAFKAS) | OWN == set(all_messages())
     assert not set(KAFKAS) & OWN

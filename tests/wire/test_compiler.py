@@ -35,9 +35,9 @@ def test_compiled_and_slow_readers_restore_the_message(cls: type[Message]) -> No
         for _ in range(ROUNDS):
             message = sampler.message(cls, version)
             raw = encode(message, version)
-            slow, after = read_slowly(cls, version, raw)
+            slow, end = read_slowly(cls, version, raw)
             fast = decode(cls, version, raw)
-            assert after == len(raw)
+            assert end == len(raw)
             assert plain(slow) == plain(fast) == plain(message)
             assert encode(slow, version) == encode(fast, version) == raw
 
@@ -56,8 +56,8 @@ def test_any_buffer_is_decoded_at_any_position(cls: type[Message]) -> None:
             memoryview(bytearray(framed)),
         ):
             assert plain(decode(cls, version, buffer, 3, stop)) == plain(message)
-            again, after = decode_part(cls, version, buffer, 3)
-            assert (plain(again), after) == (plain(message), stop)
+            part, end = decode_part(cls, version, buffer, 3)
+            assert (plain(part), end) == (plain(message), stop)
 
 
 @EVERY_MESSAGE

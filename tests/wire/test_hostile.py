@@ -33,25 +33,29 @@ EVERY_MESSAGE = pytest.mark.parametrize("cls", all_messages(), ids=lambda cls: c
 #: Lengths beyond any frame, in every encoding of a length.
 ABSURD = (b"\x7f\xff", b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"\xff\xff\xff\xff\x0f", b"\xff" * 9)
 #: The number of positions in a message at which each kind of corruption is tried.
-PLACES = 12
+POSITIONS_PER_MESSAGE = 12
 
 
-def small(cls: type[Message], version: int, seed: int = 0) -> bytes:
+def small_message(cls: type[Message], version: int, seed: int = 0) -> bytes:
     random = Random(f"{cls.__name__}{version}{seed}")
     return encode(
         Sampler(random, small=True, ours=True, null_share=0.1).message(cls, version), version
     )
 
 
-def places(raw: bytes, random: Random) -> Iterator[int]:
-    everywhere = range(len(raw))
-    yield from everywhere if len(raw) <= PLACES else random.sample(everywhere, PLACES)
+def positions(raw: bytes, random: Random) -> Iterator[int]:
+    all_positions = range(len(raw))
+    yield from (
+        all_positions
+        if len(raw) <= POSITIONS_PER_MESSAGE
+        else random.sample(all_positions, POSITIONS_PER_MESSAGE)
+    )
 
 
 @EVERY_MESSAGE
 def test_truncation_at_every_byte_is_refused(cls: type[Message]) -> None:
     for version in versions_of(cls):
-        raw = small(cls, version)
+        raw = small_message(cls, version)
         for stop in range(len(raw)):
             error = judge(cls, version, raw[:stop])
             assert error
@@ -64,7 +68,7 @@ def test_truncation_at_every_byte_is_refused(cls: type[Message]) -> None:
 @EVERY_MESSAGE
 def test_bytes_after_the_message_are_refused(cls: type[Message]) -> None:
     for version in versions_of(cls):
-        raw = small(cls, version)
+        raw = small_message(cls, version)
         error = judge(cls, version, raw + b"\0\1")
         assert error
         assert (error.what, error.position) == ("2 bytes too many", len(raw))
@@ -82,10 +86,10 @@ def compile_readers(cls: type[Message], version: int) -> None:
 @EVERY_MESSAGE
 def test_readers_agree_on_flipped_bits(cls: type[Message]) -> None:
     for version in versions_of(cls):
-        raw, random = small(cls, version), Random(version)
-        for place in places(raw, random):
-            flipped = raw[place] ^ (1 << random.randrange(8))
-            judge(cls, version, raw[:place] + bytes((flipped,)) + raw[place + 1 :])
+        raw, random = small_message(cls, version), Random(version)
+        for position in positions(raw, random):
+            flipped = raw[position] ^ (1 << random.randrange(8))
+            judge(cls, version, raw[:position] + bytes((flipped,)) + raw[position + 1 :])
 
 
 def peak_of(read: Callable[[], object]) -> int:
@@ -105,11 +109,11 @@ def allocates_less_than(limit: int, read: Callable[[], object]) -> bool:
 def test_absurd_lengths_allocate_no_memory(cls: type[Message]) -> None:
     """Nothing is allocated for a length that exceeds the frame."""
     for version in versions_of(cls):
-        raw, random = small(cls, version), Random(version)
+        raw, random = small_message(cls, version), Random(version)
         compile_readers(cls, version)
-        for place in places(raw, random):
-            absurd = ABSURD[place % len(ABSURD)]
-            broken = raw[:place] + absurd + raw[place + len(absurd) :]
+        for position in positions(raw, random):
+            absurd = ABSURD[position % len(ABSURD)]
+            broken = raw[:position] + absurd + raw[position + len(absurd) :]
             assert allocates_less_than(
                 100_000 + 200 * len(raw), partial(judge, cls, version, broken)
             )
@@ -119,7 +123,7 @@ def test_absurd_lengths_allocate_no_memory(cls: type[Message]) -> None:
 def test_small_items_take_at_most_50_times_the_frame_in_memory(cls: type[Message]) -> None:
     """Each item, however small, becomes an object; the worst ratio seen is 35."""
     version = cls._versions[1]
-    raw = small(cls, version)
+    raw = small_message(cls, version)
     count = b"\0\0\x04\0" if version < cls._flexible else b"\x81\x08"
     compile_readers(cls, version)
     for start in range(0, len(raw), 4):
@@ -132,11 +136,11 @@ def test_small_items_take_at_most_50_times_the_frame_in_memory(cls: type[Message
 def test_bytes_beyond_the_end_are_not_read(cls: type[Message]) -> None:
     """A frame may be part of a large buffer; its lengths must not reach beyond it."""
     version = cls._versions[1]
-    raw, trailing = small(cls, version), bytes(300_000)
+    raw, trailing = small_message(cls, version), bytes(300_000)
     compile_readers(cls, version)
-    for place in range(len(raw)):
+    for position in range(len(raw)):
         for length in (b"\x00\x03\xff\xff", b"\xff\xff\x0f"):
-            frame = raw[:place] + length + raw[place + len(length) :]
+            frame = raw[:position] + length + raw[position + len(length) :]
             buffer = frame + trailing
             assert allocates_less_than(
                 100_000, partial(attempt, cls, version, buffer, 0, len(frame))
@@ -149,8 +153,8 @@ def test_readers_agree_on_corrupt_unknown_tags(cls: type[Message]) -> None:
         random = Random(f"{cls.__name__}{version}")
         message = Sampler(random, small=True, unknown=True).message(cls, version)
         raw = encode_with_tags(message, version)
-        for place in places(raw, random):
-            broken = raw[:place] + b"\xff" + raw[place + 1 :]
+        for position in positions(raw, random):
+            broken = raw[:position] + b"\xff" + raw[position + 1 :]
             judge(cls, version, broken)
             try:
                 kept = decode_with_tags(cls, version, broken)
@@ -162,9 +166,9 @@ def test_readers_agree_on_corrupt_unknown_tags(cls: type[Message]) -> None:
 @EVERY_MESSAGE
 def test_readers_agree_on_all_kinds_of_buffers(cls: type[Message]) -> None:
     version = cls._versions[1]
-    raw, random = small(cls, version), Random(0)
-    for place in places(raw, random):
-        broken = raw[:place] + b"\xff" + raw[place + 1 :]
+    raw, random = small_message(cls, version), Random(0)
+    for position in positions(raw, random):
+        broken = raw[:position] + b"\xff" + raw[position + 1 :]
         expected = judge(cls, version, broken)
         for buffer in (
             bytearray(broken),
@@ -185,8 +189,10 @@ def test_readers_agree_on_all_kinds_of_buffers(cls: type[Message]) -> None:
 
 
 @given(st.sampled_from(VERSIONS), st.binary(max_size=120))
-def test_readers_agree_on_arbitrary_bytes(which: tuple[type[Message], int], raw: bytes) -> None:
-    judge(*which, raw)
+def test_readers_agree_on_arbitrary_bytes(
+    cls_and_version: tuple[type[Message], int], raw: bytes
+) -> None:
+    judge(*cls_and_version, raw)
 
 
 CORPUS = os.path.join(os.path.dirname(__file__), "corpus")

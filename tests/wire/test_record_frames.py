@@ -83,16 +83,16 @@ def test_metadata_records_round_trip(number: int) -> None:
 def test_every_record_class_has_a_type() -> None:
     assert {metadata_class(n) for n in METADATA_TYPES} == classes_in(metadata_records)
     logs = (OFFSETS_LOG, TRANSACTION_LOG)
-    known = {log.key_class(n) for log in logs for n in log.types}
-    known |= {log.value_class(n) for log in logs for n in log.types}
-    assert known == classes_in(*COORDINATORS)
+    coordinator_classes = {log.key_class(n) for log in logs for n in log.types}
+    coordinator_classes |= {log.value_class(n) for log in logs for n in log.types}
+    assert coordinator_classes == classes_in(*COORDINATORS)
     control = {decode_control(*control_sample(kind))[1].__class__ for kind in CONTROL_TYPES}
     schema = {control_records.ControlRecordTypeSchema}  # the key, which has no type
     assert control | schema == classes_in(control_records)
 
 
 @pytest.mark.parametrize(
-    ("raw", "complaint", "unknown"),
+    ("raw", "error_text", "unknown"),
     [
         (b"", "frame version at byte 0", False),
         (b"\x02\x02\0", "frame version 2", True),
@@ -104,8 +104,8 @@ def test_every_record_class_has_a_type() -> None:
         (b"\x01\x02\0\2", "TopicRecord v0: name at byte 1", False),
     ],
 )
-def test_invalid_metadata_records_are_refused(raw: bytes, complaint: str, unknown: bool) -> None:
-    with pytest.raises(ProtocolError, match=complaint) as caught:
+def test_invalid_metadata_records_are_refused(raw: bytes, error_text: str, unknown: bool) -> None:
+    with pytest.raises(ProtocolError, match=error_text) as caught:
         decode_metadata(raw)
     assert isinstance(caught.value, UnknownRecordError) == unknown
 
@@ -121,8 +121,8 @@ def test_coordinators_records_round_trip(log: CoordinatorLog) -> None:
         cls = log.value_class(number)
         for version in versions_of(cls):
             value = sample(cls, version)
-            again = log.decode_value(number, encode_versioned(value, version))
-            assert plain(again) == plain(value)
+            decoded = log.decode_value(number, encode_versioned(value, version))
+            assert plain(decoded) == plain(value)
         assert log.decode_value(number, None) is None
 
 
@@ -138,7 +138,7 @@ def test_a_committed_offset_has_kafkas_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "complaint", "unknown"),
+    ("raw", "error_text", "unknown"),
     [
         (b"\0", "2 bytes wanted, 1 left in type", False),
         (b"\0\x09", "no record has type 9", True),
@@ -146,8 +146,8 @@ def test_a_committed_offset_has_kafkas_bytes() -> None:
         (b"\0\2\0\5ab", "GroupMetadataKey v0: group", False),
     ],
 )
-def test_invalid_coordinator_keys_are_refused(raw: bytes, complaint: str, unknown: bool) -> None:
-    with pytest.raises(ProtocolError, match=complaint) as caught:
+def test_invalid_coordinator_keys_are_refused(raw: bytes, error_text: str, unknown: bool) -> None:
+    with pytest.raises(ProtocolError, match=error_text) as caught:
         OFFSETS_LOG.decode_key(raw)
     assert isinstance(caught.value, UnknownRecordError) == unknown
 
@@ -202,7 +202,7 @@ def test_the_version_field_of_a_control_record_is_its_version() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "complaint"),
+    ("key", "value", "error_text"),
     [
         (b"\0\0\0", b"", "2 bytes wanted, 1 left in type"),
         (b"\0\0\0\7", b"", "no control record has type 7"),
@@ -211,12 +211,12 @@ def test_the_version_field_of_a_control_record_is_its_version() -> None:
         (b"\0\0\0\6", b"\0", "2 bytes wanted, 1 left in version"),
     ],
 )
-def test_invalid_control_records_are_refused(key: bytes, value: bytes, complaint: str) -> None:
-    with pytest.raises(ProtocolError, match=complaint):
+def test_invalid_control_records_are_refused(key: bytes, value: bytes, error_text: str) -> None:
+    with pytest.raises(ProtocolError, match=error_text):
         decode_control(key, value)
 
 
-def test_a_null_struct_in_a_tag_is_0() -> None:
+def test_a_null_struct_in_a_tagged_field_is_encoded_as_0() -> None:
     """The bytes are those of Kafka 4.3.1; a missing struct is the default, not null."""
     member = ConsumerGroupMemberMetadataValue(
         instance_id=None,
@@ -232,8 +232,8 @@ def test_a_null_struct_in_a_tag_is_0() -> None:
     classic = ClassicMemberMetadata(session_timeout_ms=7, supported_protocols=())
     empty = classic.replace(session_timeout_ms=0)
     front = "00000261026801000000000100"
-    for outcome, tail in ((None, "01000100"), (classic, "01000701000000070100"), (empty, "00")):
-        message = member.replace(classic_member_metadata=outcome)
+    for metadata, tail in ((None, "01000100"), (classic, "01000701000000070100"), (empty, "00")):
+        message = member.replace(classic_member_metadata=metadata)
         raw = encode(message, 0)
         assert raw.hex() == front + tail
         assert decode(ConsumerGroupMemberMetadataValue, 0, raw) == message

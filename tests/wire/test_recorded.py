@@ -1,4 +1,4 @@
-"""Recorded requests of real clients."""
+"""Recorded requests of real clients are decoded, and encoded to the same bytes."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def test_a_recorded_request_round_trips(
     )
     request = decode(api.request(), version, raw, pos)
     check_meaning(name, version, request)
-    again = encode(header, api.request_header_version(version)) + encode(request, version)
-    assert again == raw
+    encoded = encode(header, api.request_header_version(version)) + encode(request, version)
+    assert encoded == raw
 
 
 def check_meaning(name: str, version: int, request: Any) -> None:

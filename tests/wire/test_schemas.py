@@ -56,11 +56,13 @@ def test_every_schema_is_consistent(cls: type[Message]) -> None:
         assert len(tags) == len(set(tags))
         for field in part._schema:
             assert field.since <= last, f"{field} never appears"
-            assert first <= field.until, f"{field} has gone before the first version"
+            assert first <= field.until, f"{field} is gone before the first version"
             assert field.null_since == FOREVER or field.null_since <= last
             if field.tag >= 0:
                 assert not field.required, f"{field} is tagged, so it may be absent"
-                assert max(field.since, first) >= cls._flexible, f"{field}: no tags in old forms"
+                assert max(field.since, first) >= cls._flexible, (
+                    f"{field}: no tags before the flexible versions"
+                )
             if not all(field.in_version(version) for version in versions_of(cls)):
                 assert not field.required, f"{field} is absent in some version"
 
@@ -80,39 +82,41 @@ def other_value(field: Field, cls: type[Message]) -> Any:
     return next(v for _ in range(1000) if (v := sampler.value(field, schema)) != field.default)
 
 
-def whole(cls: type[Message], version: int) -> Any:
+def full_message(cls: type[Message], version: int) -> Any:
     """A message in which every array has an item and nothing is null."""
-    return _whole(cls, VersionedSchema(cls, version))
+    return _full_message(cls, VersionedSchema(cls, version))
 
 
-def _whole(cls: type[Message], schema: VersionedSchema) -> Any:
+def _full_message(cls: type[Message], schema: VersionedSchema) -> Any:
     sampler, values = Sampler(Random(2), null_share=0), {}
     for field in cls._schema:
         if not field.in_version(schema.version):
             values[field.name] = field.default
             continue
-        value = _whole(field.struct, schema) if field.struct else sampler.primitive(field.kind)
+        value = (
+            _full_message(field.struct, schema) if field.struct else sampler.primitive(field.kind)
+        )
         values[field.name] = (value,) if field.is_array else value
     return cls(**values)
 
 
-def places(message: Message, version: int) -> list[Message]:
+def structs_in(message: Message, version: int) -> list[Message]:
     """The message and every struct in it that the version has."""
-    found = [message]
+    structs = [message]
     for field in type(message)._schema:
         if field.struct is not None and field.in_version(version):
             value = getattr(message, field.name)
             for part in value if field.is_array else (value,):
-                found += places(part, version)
-    return found
+                structs += structs_in(part, version)
+    return structs
 
 
 @pytest.mark.parametrize("cls", all_messages(), ids=lambda cls: cls.__name__)
 def test_a_value_that_the_version_lacks_is_refused_unless_ignorable(cls: type[Message]) -> None:
     for version in versions_of(cls):
-        schema, message = VersionedSchema(cls, version), whole(cls, version)
+        schema, message = VersionedSchema(cls, version), full_message(cls, version)
         raw = encode(message, version)
-        for part in places(message, version):
+        for part in structs_in(message, version):
             for field in schema.absent(type(part)):
                 setattr(part, field.name, other_value(field, cls))
                 if field.ignorable:
@@ -126,13 +130,13 @@ def test_a_value_that_the_version_lacks_is_refused_unless_ignorable(cls: type[Me
 @pytest.mark.parametrize("cls", all_messages(), ids=lambda cls: cls.__name__)
 def test_null_is_refused_in_fields_that_are_not_nullable(cls: type[Message]) -> None:
     for version in versions_of(cls):
-        schema, message = VersionedSchema(cls, version), whole(cls, version)
-        for part in places(message, version):
+        schema, message = VersionedSchema(cls, version), full_message(cls, version)
+        for part in structs_in(message, version):
             for field in (*schema.plain(type(part)), *schema.tagged(type(part))):
-                fixed = not field.is_array and (
+                is_never_null = not field.is_array and (
                     field.kind not in {"string", "bytes", "batches", "struct"}
                 )
-                if fixed or field.nullable_in(version):
+                if is_never_null or field.nullable_in(version):
                     continue
                 value = getattr(part, field.name)
                 setattr(part, field.name, None)
