@@ -6,14 +6,15 @@ after its deletion, and a test that then fails:
 
     [[Q12]]
     says = "a candidate of an older epoch is refused"
-    dies = "tests/raft/test_voting.py::test_q12_an_older_epoch_…"
-    in = "raft.elections"
-    cut = '''the text, which occurs in the module exactly once'''
-    put = '''the replacement; empty if this is missing'''
+    test = "tests/raft/test_voting.py::test_q12_an_older_epoch_…"
+    module = "raft.elections"
+    original = '''the text, which occurs in the module exactly once'''
+    replacement = '''the replacement; empty if this is missing'''
 
-Instead of `in`, `cut` and `put` there may be `mutant = "NAME"`, if a mutant breaks the clause
-already, or `elsewhere = "…"`, if no code can be deleted. `make clauses` deletes each clause and
-runs its test; `python -m tests.clauses --pin` finds a test for the clauses without one.
+Instead of `module`, `original` and `replacement` there may be `mutant = "NAME"`, if a mutant breaks
+the clause already, or `not_deleted = "…"`, the reason why no code can be deleted. `make clauses`
+deletes each clause and runs its test; `python -m tests.clauses --pin` finds a test for the clauses
+without one.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import tomllib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tests.altered import replaced_once
-from tests.mutants.mutant import named
+from tests.mutants.mutant import load_mutant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,24 +34,24 @@ if TYPE_CHECKING:
 HERE = os.path.dirname(__file__)
 ROOT = os.path.dirname(os.path.dirname(HERE))
 FILES = tuple(sorted(name for name in os.listdir(HERE) if name.endswith(".toml")))
-KEYS = {"says", "dies", "in", "cut", "put", "mutant", "elsewhere"}
+KEYS = {"says", "test", "module", "original", "replacement", "mutant", "not_deleted"}
 
 
 class Clause(NamedTuple):
-    """`dies` is empty while no test is named; `module` is empty if `elsewhere` has the reason."""
+    """`test` is empty while no test is named; `module` is empty if `not_deleted` has the reason."""
 
     rule: str
     says: str
-    dies: str
+    test: str
     module: str
-    cut: str
-    put: str
-    elsewhere: str
+    original: str
+    replacement: str
+    not_deleted: str
     file: str
 
     def altered(self, text: str) -> str:
         """The module's text without the clause."""
-        return replaced_once(self.module, text, self.cut, self.put)
+        return replaced_once(self.module, text, self.original, self.replacement)
 
     @property
     def path(self) -> str:
@@ -63,8 +64,8 @@ def load() -> list[Clause]:
 
 
 def _of_file(file: str) -> Iterator[Clause]:
-    with open(os.path.join(HERE, file), "rb") as opened:
-        rules = tomllib.load(opened)
+    with open(os.path.join(HERE, file), "rb") as toml:
+        rules = tomllib.load(toml)
     for rule, entries in rules.items():
         for entry in entries:
             yield _clause(rule, entry, file)
@@ -74,22 +75,25 @@ def _clause(rule: str, entry: dict[str, Any], file: str) -> Clause:
     unknown = set(entry) - KEYS
     if unknown or "says" not in entry:
         raise ValueError(f"{file}: {rule}: {sorted(unknown) or 'says is missing'}")
-    if len({"cut", "mutant", "elsewhere"} & set(entry)) != 1:
-        raise ValueError(f"{file}: {rule}: {entry['says']!r}: one of cut, mutant and elsewhere")
-    module, cut, put = entry.get("in", ""), entry.get("cut", ""), entry.get("put", "")
+    if len({"original", "mutant", "not_deleted"} & set(entry)) != 1:
+        raise ValueError(
+            f"{file}: {rule}: {entry['says']!r}: one of original, mutant and not_deleted"
+        )
+    module = entry.get("module", "")
+    original, replacement = entry.get("original", ""), entry.get("replacement", "")
     if "mutant" in entry:
-        mutant = named(entry["mutant"])
-        module, cut, put = mutant.module, mutant.source, mutant.replacement
+        mutant = load_mutant(entry["mutant"])
+        module, original, replacement = mutant.module, mutant.source, mutant.replacement
     elif module:
         module = f"kraftlog.{module}"
     return Clause(
         rule,
         entry["says"],
-        entry.get("dies", ""),
+        entry.get("test", ""),
         module,
-        cut,
-        put,
-        entry.get("elsewhere", ""),
+        original,
+        replacement,
+        entry.get("not_deleted", ""),
         file,
     )
 
@@ -97,18 +101,18 @@ def _clause(rule: str, entry: dict[str, Any], file: str) -> Clause:
 def entry_errors(clauses: list[Clause]) -> Iterator[str]:
     """The mistakes in the entries that show without running a test."""
     for clause in clauses:
-        what = f"{clause.file}: {clause.rule}: {clause.says!r}"
-        if clause.elsewhere:
+        name = f"{clause.file}: {clause.rule}: {clause.says!r}"
+        if clause.not_deleted:
             continue
-        if not clause.dies:
-            yield f"{what} has no failing test"
-        elif not has_test(clause.dies):
-            yield f"{what}: there is no {clause.dies}"
+        if not clause.test:
+            yield f"{name} has no failing test"
+        elif not has_test(clause.test):
+            yield f"{name}: there is no {clause.test}"
         try:
             with open(os.path.join(ROOT, clause.path), encoding="utf-8") as file:
                 ast.parse(clause.altered(file.read()))
         except (OSError, ValueError, SyntaxError) as error:
-            yield f"{what}: {error}"
+            yield f"{name}: {error}"
 
 
 def has_test(node_id: str) -> bool:
@@ -125,16 +129,16 @@ def has_test(node_id: str) -> bool:
 def clauses_table(_: dict[str, str]) -> str:
     """Every clause, the file that implements it, and the test that fails without it."""
     clauses = sorted(load(), key=lambda clause: _order(clause.rule))
-    tested = sum(1 for clause in clauses if not clause.elsewhere)
+    tested = sum(1 for clause in clauses if not clause.not_deleted)
     lines = [f"{len(clauses)} clauses; {tested} are deleted one by one, and a test fails for each."]
     lines += ["", "| rule | clause | implemented by | failing test |", "|---|---|---|---|"]
     for clause in clauses:
-        if clause.elsewhere:
-            lines.append(f"| {clause.rule} | {clause.says} | | {clause.elsewhere} |")
+        if clause.not_deleted:
+            lines.append(f"| {clause.rule} | {clause.says} | | {clause.not_deleted} |")
             continue
-        path, name = clause.dies.split("::")
-        kept = f"[{clause.module.removeprefix('kraftlog.')}](../../{clause.path})"
-        lines.append(f"| {clause.rule} | {clause.says} | {kept} | [{name}](../../{path}) |")
+        path, test_name = clause.test.split("::")
+        code = f"[{clause.module.removeprefix('kraftlog.')}](../../{clause.path})"
+        lines.append(f"| {clause.rule} | {clause.says} | {code} | [{test_name}](../../{path}) |")
     return "\n".join(lines)
 
 

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.clauses import HERE, ROOT, Clause, entry_errors, load
-from tests.clauses.playing import NO_END, Player
+from tests.clauses.runner import NO_END, ClauseRunner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.killing import Killer
 
-EVERYWHERE = "tests/raft"
+RAFT_TESTS = "tests/raft"
 
 
 class Verdicts:
@@ -37,26 +37,26 @@ class Verdicts:
 
     def choose(self, clause: Clause, tests: list[str]) -> Iterator[list[str]]:
         """The named test; otherwise those that cite the rule, then all."""
-        if clause.dies and not self.shows_all:
-            yield [test for test in tests if test.partition("[")[0] == clause.dies]
+        if clause.test and not self.shows_all:
+            yield [test for test in tests if test.partition("[")[0] == clause.test]
             return
-        raft = [test for test in tests if test.startswith(EVERYWHERE)]
+        raft = [test for test in tests if test.startswith(RAFT_TESTS)]
         if not self.shows_all:
             cites = re.compile(rf"::test_(\w+_)?{clause.rule.lower()}[a-f]?_")
             yield [test for test in raft if cites.search(test)]
         yield raft
 
-    def judge(self, clause: Clause, found: list[Killer]) -> bool:
+    def judge(self, clause: Clause, killers: list[Killer]) -> bool:
         # A failure within the product counts, too: its own assertion found the bug.
-        dead = sorted([killer for killer in found if killer.bare != NO_END], key=_is_bare)
-        if not dead:
+        counted = sorted([killer for killer in killers if killer.bare != NO_END], key=_is_bare)
+        if not counted:
             self.survivors += 1
             print(f"{clause.rule} survives: {clause.says}", flush=True)
         elif self.pins:
-            pin(clause, dead[0].test.partition("[")[0])
+            pin(clause, counted[0].test.partition("[")[0])
         if self.shows_all:
-            print(clause.rule, clause.says, *[f"    {killer}" for killer in found], sep="\n")
-        return bool(dead)
+            print(clause.rule, clause.says, *[f"    {killer}" for killer in killers], sep="\n")
+        return bool(counted)
 
 
 def _is_bare(killer: Killer) -> bool:
@@ -71,7 +71,7 @@ def pin(clause: Clause, test: str) -> None:
     line = f'[[{clause.rule}]]\nsays = "{clause.says}"\n'
     assert text.count(line) == 1, f"{clause.rule} says {clause.says!r} more than once"
     with open(path, "w", encoding="utf-8") as file:
-        file.write(text.replace(line, f'{line}dies = "{test}"\n'))
+        file.write(text.replace(line, f'{line}test = "{test}"\n'))
 
 
 def main(arguments: list[str]) -> int:
@@ -84,24 +84,24 @@ def main(arguments: list[str]) -> int:
     chosen = [
         clause
         for clause in load()
-        if not clause.elsewhere
+        if not clause.not_deleted
         and (not options.rules or clause.rule in options.rules)
-        and not (options.pin and clause.dies)
+        and not (options.pin and clause.test)
     ]
-    wrong = [line for line in entry_errors(chosen) if not options.pin or "has no test" not in line]
-    if wrong:
-        print(*wrong, sep="\n")
+    errors = [line for line in entry_errors(chosen) if not options.pin or "has no test" not in line]
+    if errors:
+        print(*errors, sep="\n")
         return 1
     os.chdir(ROOT)
     verdicts = Verdicts(pins=options.pin, shows_all=options.all)
-    player = Player(chosen, verdicts.choose, verdicts.judge)
-    files = {clause.dies.partition("::")[0] for clause in chosen if clause.dies}
-    elsewhere = sorted(file for file in files if not file.startswith(EVERYWHERE))
-    code = pytest.main(
-        ["-q", "-s", "-p", "no:cacheprovider", EVERYWHERE, *elsewhere], plugins=[player]
+    runner = ClauseRunner(chosen, verdicts.choose, verdicts.judge)
+    files = {clause.test.partition("::")[0] for clause in chosen if clause.test}
+    other_files = sorted(file for file in files if not file.startswith(RAFT_TESTS))
+    exit_code = pytest.main(
+        ["-q", "-s", "-p", "no:cacheprovider", RAFT_TESTS, *other_files], plugins=[runner]
     )
     print(f"{len(chosen)} clauses deleted, {verdicts.survivors} survived")
-    return 1 if verdicts.survivors or code not in {0, 5} else 0
+    return 1 if verdicts.survivors or exit_code not in {0, 5} else 0
 
 
 if __name__ == "__main__":

@@ -21,35 +21,35 @@ def test_every_rule_of_the_quorum_has_clauses_or_a_reference() -> None:
 
 
 def test_no_clause_is_repeated() -> None:
-    outcome = [(clause.rule, clause.says) for clause in load()]
-    assert len(set(outcome)) == len(outcome)
+    names = [(clause.rule, clause.says) for clause in load()]
+    assert len(set(names)) == len(names)
 
 
 def test_no_clause_was_lost() -> None:
-    assert len([clause for clause in load() if not clause.elsewhere]) >= 330
+    assert len([clause for clause in load() if not clause.not_deleted]) >= 330
 
 
 @pytest.mark.parametrize(
-    ("entry", "complaint"),
+    ("entry", "error_text"),
     [
         ({}, "says is missing"),
-        ({"says": "a", "elsewhere": "b", "mutant": "two_votes"}, "one of cut, mutant"),
-        ({"says": "a", "cut": "b", "kut": "c"}, "kut"),
+        ({"says": "a", "not_deleted": "b", "mutant": "two_votes"}, "one of original, mutant"),
+        ({"says": "a", "original": "b", "orignal": "c"}, "orignal"),
     ],
 )
-def test_an_invalid_entry_is_refused(entry: dict[str, str], complaint: str) -> None:
-    with pytest.raises(ValueError, match=complaint):
+def test_an_invalid_entry_is_refused(entry: dict[str, str], error_text: str) -> None:
+    with pytest.raises(ValueError, match=error_text):
         _clause("Q1", entry, "quorum.toml")
 
 
 def test_missing_texts_and_missing_tests_are_found() -> None:
-    gone = Clause(
+    clause = Clause(
         "Q1", "a", "tests/x.py::test_y", "kraftlog.raft.core", "no such text", "", "", "f"
     )
-    (no_test, no_text) = entry_errors([gone])
+    (no_test, no_text) = entry_errors([clause])
     assert "there is no tests/x.py::test_y" in no_test
     assert "0 times" in no_text
-    assert next(entry_errors([gone._replace(dies="")])).endswith("has no failing test")
+    assert next(entry_errors([clause._replace(test="")])).endswith("has no failing test")
 
 
 def test_a_test_is_found_by_its_full_name() -> None:

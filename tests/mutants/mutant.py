@@ -19,16 +19,16 @@ from tests.altered import AlteredFinder, replaced_once
 BARE = "exception"
 #: The most clusters that it may take to find a mutant.
 CLUSTER_SEEDS = 500
-#: The most that a test plays, as a rarer one has a test.
+#: The most seeds that `make test` plays for a mutant; one that they miss has a test of its own.
 TESTED_SEEDS = 100
 
 
 class Mutant(NamedTuple):
     """`source` occurs once in `module`; the run of `scenario` and `seed`, or `test`, must fail.
 
-    A mutant has a test if a run cannot show the bug, or only by luck; with a scenario beside it,
-    `make mutants` counts the runs that find it. `equivalent` argues why
-    nothing can show it: such a mutant has no run, and does not count in the score.
+    A mutant has a test if no run shows the bug, or only few do; if it also has a scenario,
+    `make mutants` counts the runs that find it. `equivalent` argues why nothing can show the bug:
+    such a mutant has no run, and does not count in the score.
     """
 
     module: str
@@ -45,19 +45,19 @@ class Mutant(NamedTuple):
         return replaced_once(self.module, text, self.source, self.replacement)
 
 
-def named(name: str) -> Mutant:
+def load_mutant(name: str) -> Mutant:
     mutant: Mutant = import_module(f"tests.mutants.{name}").MUTANT
     return mutant
 
 
-def main(words: list[str]) -> int:
-    """0 when the mutant was killed.
+def main(arguments: list[str]) -> int:
+    """Return 0 if the mutant was killed.
 
-    Any change of the product changes the runs of clusters. If the pinned one passes now, the first
-    seeds are played until one fails: at most TESTED_SEEDS.
+    Any change of the product changes the runs of clusters. If the pinned run of a cluster passes
+    now, the seeds from 1 on are played until one fails, at most TESTED_SEEDS.
     """
-    mutant = named(words[0])
-    if mutant.test and not (mutant.scenario and words[1:]):
+    mutant = load_mutant(arguments[0])
+    if mutant.test and not (mutant.scenario and arguments[1:]):
         return by_test(mutant)
     sys.meta_path.insert(0, AlteredFinder(mutant.module, mutant.mutated))
     from kraftlog.simulator.run import CLUSTER, scenario_of, simulate
@@ -65,11 +65,11 @@ def main(words: list[str]) -> int:
     in_cluster = mutant.scenario == CLUSTER
     if mutant.nodes or in_cluster:
         import_module("kraftlog.simulator.nodes.world")
-    runs, wanted = [(mutant.scenario, mutant.seed)], 1
+    runs, max_kills = [(mutant.scenario, mutant.seed)], 1
     if in_cluster:
         runs += [(CLUSTER, seed) for seed in range(1, TESTED_SEEDS + 1)]
-    if len(words) > 1:
-        first, count, wanted = map(int, words[1:])
+    if len(arguments) > 1:
+        first, count, max_kills = map(int, arguments[1:])
         seeds = range(first, first + count)
         runs = [
             (CLUSTER if in_cluster else scenario_of(seed, nodes=mutant.nodes), seed)
@@ -82,7 +82,7 @@ def main(words: list[str]) -> int:
         if outcome.failed:
             kills += outcome.violation.invariant != BARE
             print(scenario, seed, outcome.violation.invariant, outcome, sep="\t")
-        if kills == wanted:
+        if kills == max_kills:
             break
     assert mutant.module in sys.modules, "the simulator does not use this module"
     print(f"{played} runs")
@@ -92,11 +92,11 @@ def main(words: list[str]) -> int:
 def by_test(mutant: Mutant) -> int:
     from tests.killing import killers
 
-    found = killers(mutant.module, mutant.mutated, [mutant.test])
-    for killer in found:
+    all_killers = killers(mutant.module, mutant.mutated, [mutant.test])
+    for killer in all_killers:
         print(mutant.test, 0, BARE if killer.bare else "assertion", killer.bare, sep="\t")
     print("1 runs")
-    return 0 if any(not killer.bare for killer in found) else 1
+    return 0 if any(not killer.bare for killer in all_killers) else 1
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     python -m tests.mutants.score [--seeds N] [--kills N] [--pin] [NAME ...]
 
-A mutant runs until it is killed `--kills` times, or `--seeds` seeds are over; one in clusters,
-whose runs take longer, until the first kill, in at most 500. The table goes into
+A mutant runs until it is killed `--kills` times, or for `--seeds` seeds. A mutant in clusters,
+whose runs take longer, runs until its first kill, or for 500 seeds. The table goes into
 docs/generated/mutants.md; with names, only their rows change. `--pin` writes the first killing run
 into the mutant's file, after a change of the simulator that changes the runs.
 """
@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
 from kraftlog.simulator.run import CLUSTER
-from tests.mutants.mutant import BARE, CLUSTER_SEEDS, named
+from tests.mutants.mutant import BARE, CLUSTER_SEEDS, load_mutant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,9 +54,11 @@ class Score(NamedTuple):
 
     @property
     def row(self) -> str:
-        mutant = named(self.name)
-        by = Counter(invariant for _, _, invariant in self.kills)
-        invariants = ", ".join(f"{invariant} {times}" for invariant, times in by.items())
+        mutant = load_mutant(self.name)
+        kills_by_invariant = Counter(invariant for _, _, invariant in self.kills)
+        invariants = ", ".join(
+            f"{invariant} {times}" for invariant, times in kills_by_invariant.items()
+        )
         first = "none"
         if self.kills:
             where, seed, _ = self.kills[0]
@@ -80,21 +82,21 @@ def description(name: str) -> str:
 
 def hunt(name: str, seeds: int, kills: int) -> Score:
     """Run a mutant in its own process, as it is loaded instead of the real module."""
-    if named(name).scenario == CLUSTER:
+    if load_mutant(name).scenario == CLUSTER:
         seeds, kills = min(seeds, CLUSTER_SEEDS), min(kills, CLUSTER_KILLS)
     command = [sys.executable, "-m", "tests.mutants.mutant", name, "1", str(seeds), str(kills)]
-    played = subprocess.run(command, capture_output=True, text=True, check=False)
-    if played.stderr:
-        raise RuntimeError(f"{name}: {played.stderr}")
-    *found, last = played.stdout.splitlines()
-    fields = [line.split("\t") for line in found]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    if process.stderr:
+        raise RuntimeError(f"{name}: {process.stderr}")
+    *failing_runs, last = process.stdout.splitlines()
+    fields = [line.split("\t") for line in failing_runs]
     killing = [(f[0], int(f[1]), f[2]) for f in fields if f[2] != BARE]
     return Score(name, int(last.split()[0]), killing, len(fields) - len(killing))
 
 
 def pin(score: Score) -> None:
     """Write the first killing run into the mutant's file."""
-    if named(score.name).test:
+    if load_mutant(score.name).test:
         return
     scenario, seed, _ = score.kills[0]
     path = os.path.join(FOLDER, f"{score.name}.py")
@@ -110,7 +112,7 @@ def pin(score: Score) -> None:
 def table(rows: Iterable[str], seeds: int, kills: int) -> str:
     """The score, a row for each mutant, and the arguments of the equivalent ones."""
     rows = sorted(rows)
-    equivalent = [name for name in NAMES if named(name).equivalent]
+    equivalent = [name for name in NAMES if load_mutant(name).equivalent]
     counted = [row for row in rows if ROW.match(row)[1] not in equivalent]  # type: ignore[index]  # all match
     killed = [row for row in counted if "| none |" not in row]
     lines = [
@@ -122,7 +124,7 @@ def table(rows: Iterable[str], seeds: int, kills: int) -> str:
         "|---|---|---|---|---|---|",
         *rows,
         "",
-        *[f"- `{name}` is equivalent. {named(name).equivalent}" for name in equivalent],
+        *[f"- `{name}` is equivalent. {load_mutant(name).equivalent}" for name in equivalent],
     ]
     return "\n".join(lines).rstrip()
 
@@ -131,11 +133,11 @@ def write(scores: Iterable[Score], seeds: int, kills: int) -> str:
     """Write the page with these rows, and without those of deleted mutants."""
     with open(PAGE, encoding="utf-8") as file:
         page = file.read()
-    rows = {found[1]: found[0] for found in ROW.finditer(page) if found[1] in NAMES}
+    rows = {match[1]: match[0] for match in ROW.finditer(page) if match[1] in NAMES}
     rows |= {score.name: score.row for score in scores}
     text = table(rows.values(), seeds, kills)
     with open(PAGE, "w", encoding="utf-8") as file:
-        file.write(TABLE.sub(lambda place: f"{place[1]}\n{text}\n\n{place[2]}", page))
+        file.write(TABLE.sub(lambda match: f"{match[1]}\n{text}\n\n{match[2]}", page))
     return text
 
 
@@ -159,7 +161,7 @@ def main(arguments: list[str]) -> int:
         if options.pin and score.kills:
             pin(score)
     print("", write(scores, options.seeds, options.kills).partition("\n\n")[0], sep="\n")
-    wrong = [s.name for s in scores if bool(s.kills) == bool(named(s.name).equivalent)]
+    wrong = [s.name for s in scores if bool(s.kills) == bool(load_mutant(s.name).equivalent)]
     if wrong:
         print(f"unexpected: {', '.join(wrong)}")
     return 1 if wrong else 0

@@ -10,16 +10,16 @@ import sys
 import pytest
 
 from kraftlog.simulator.run import CLUSTER, simulate
-from tests.mutants.mutant import Mutant, named
+from tests.mutants.mutant import Mutant, load_mutant
 from tests.mutants.score import NAMES, PAGE, ROW
 from tests.patience import LIMIT_S
 from tests.simulator.cluster.test_cluster import RUNS as CLUSTERS
 from tests.simulator.test_random_runs import MIXTURE_RUNS, SEEDS_OF_EACH_SCENARIO
 
-#: The patience for all seeds of clusters.
-SEARCH_S = 10 * LIMIT_S
+#: The time limit for all seeds of clusters.
+SEARCH_LIMIT_S = 10 * LIMIT_S
 ROOT = os.path.join(os.path.dirname(__file__), os.pardir, os.pardir)
-FOUND = [name for name in NAMES if not named(name).equivalent]
+KILLABLE = [name for name in NAMES if not load_mutant(name).equivalent]
 
 
 def source_of(mutant: Mutant) -> str:
@@ -28,32 +28,32 @@ def source_of(mutant: Mutant) -> str:
         return file.read()
 
 
-def test_each_mutants_source_stands_once_in_its_module() -> None:
-    """Here, so that a mistake shows within a second."""
-    for mutant in map(named, NAMES):
+def test_each_mutants_source_occurs_once_in_its_module() -> None:
+    """The mutants' runs would show this too, but only after minutes."""
+    for mutant in map(load_mutant, NAMES):
         text = source_of(mutant)
         assert mutant.mutated(text) != text
 
 
-@pytest.mark.parametrize("name", FOUND)
+@pytest.mark.parametrize("name", KILLABLE)
 def test_mutant_is_killed(name: str) -> None:
     """Q37: in its own process, as it loads the changed module.
 
     After a change of the simulator, `python -m tests.mutants.score --pin NAME` finds another run.
     A mutant in clusters is searched for here, if its pinned run passes: see `mutant.main`.
     """
-    in_cluster = named(name).scenario == CLUSTER and not named(name).test
-    played = subprocess.run(
+    in_cluster = load_mutant(name).scenario == CLUSTER and not load_mutant(name).test
+    process = subprocess.run(
         [sys.executable, "-m", "tests.mutants.mutant", name],
         capture_output=True,
         text=True,
         check=False,
-        timeout=SEARCH_S if in_cluster else LIMIT_S,
+        timeout=SEARCH_LIMIT_S if in_cluster else LIMIT_S,
     )
-    assert played.returncode == 0, played.stdout + played.stderr
+    assert process.returncode == 0, process.stdout + process.stderr
 
 
-def is_random(mutant: Mutant) -> bool:
+def is_played_elsewhere(mutant: Mutant) -> bool:
     """Whether another test has the unchanged core pass the same run."""
     if mutant.nodes:
         return mutant.seed == 1
@@ -65,9 +65,9 @@ def is_random(mutant: Mutant) -> bool:
     "run",
     sorted(
         {
-            (it.scenario, it.seed, it.nodes)
-            for it in map(named, FOUND)
-            if not it.test and not is_random(it)
+            (mutant.scenario, mutant.seed, mutant.nodes)
+            for mutant in map(load_mutant, KILLABLE)
+            if not mutant.test and not is_played_elsewhere(mutant)
         }
     ),
     ids=str,
@@ -78,9 +78,9 @@ def test_the_unchanged_core_passes_the_same_run(run: tuple[str, int, bool]) -> N
     assert not outcome.failed, str(outcome)
 
 
-@pytest.mark.parametrize("name", sorted(set(NAMES) - set(FOUND)))
+@pytest.mark.parametrize("name", sorted(set(NAMES) - set(KILLABLE)))
 def test_an_equivalent_mutant_has_an_argument(name: str) -> None:
-    assert len(named(name).equivalent.split()) > 20
+    assert len(load_mutant(name).equivalent.split()) > 20
 
 
 def test_a_mutant_without_its_source_is_an_error() -> None:
@@ -89,17 +89,17 @@ def test_a_mutant_without_its_source_is_an_error() -> None:
 
 
 def test_no_mutant_was_lost() -> None:
-    assert len(FOUND) >= 165
-    assert len([name for name in FOUND if named(name).scenario == CLUSTER]) >= 37
+    assert len(KILLABLE) >= 165
+    assert len([name for name in KILLABLE if load_mutant(name).scenario == CLUSTER]) >= 37
 
 
 def test_the_page_shows_every_mutant_and_no_deleted_one() -> None:
     """`make mutants ARGS=NAME` writes the row of a new one, and drops those of deleted ones."""
     with open(PAGE, encoding="utf-8") as file:
         page = file.read()
-    shown = {found[1] for found in ROW.finditer(page)}
+    shown = {match[1] for match in ROW.finditer(page)}
     assert (set(NAMES) - shown, shown - set(NAMES)) == (set(), set())
     counts = re.search(r"^Killed: (\d+) of (\d+), ", page, re.MULTILINE)
     assert counts is not None
-    assert int(counts[2]) == len(FOUND)
-    assert int(counts[1]) == len(FOUND) - page.count("| none |")
+    assert int(counts[2]) == len(KILLABLE)
+    assert int(counts[1]) == len(KILLABLE) - page.count("| none |")

@@ -26,11 +26,13 @@ if TYPE_CHECKING:
 
 #: The time limit of a clause's tests; a deleted clause may leave an endless loop.
 LIMIT_S = 120
+#: How a child ends that the time limit has killed.
 NO_END = "no end"
-SIMPLE = (int, str, bytes, tuple, dict, frozenset, set)
+#: The types of module and class attributes that are replaced besides functions.
+VALUE_TYPES = (int, str, bytes, tuple, dict, frozenset, set)
 
 
-class Player:
+class ClauseRunner:
     """A plugin of pytest: runs some of the tests for each clause instead of all once.
 
     `choose` returns, for a clause and the ids of all tests, lists of tests to run in turn until one
@@ -52,12 +54,12 @@ class Player:
             raise session.Interrupted("a test can't be collected")
         items = {item.nodeid: item for item in session.items}
         for clause in self.clauses:
-            found: list[Killer] = []
+            killers: list[Killer] = []
             for ids in self.choose(clause, list(items)):
-                found = _run_in_child(session, clause, [items[one] for one in ids])
-                if any(not killer.bare for killer in found):
+                killers = _run_in_child(session, clause, [items[id_] for id_ in ids])
+                if any(not killer.bare for killer in killers):
                     break
-            self.judge(clause, found)
+            self.judge(clause, killers)
         return True
 
 
@@ -75,17 +77,17 @@ def _run_in_child(
             delete(clause)
             for item in items:
                 runtestprotocol(item, log=False, nextitem=None)
-            with os.fdopen(writing, "w") as answer:
-                json.dump(notes.killers, answer)
+            with os.fdopen(writing, "w") as pipe:
+                json.dump(notes.killers, pipe)
         finally:
             os._exit(0)
     os.close(writing)
-    with os.fdopen(reading) as answer:
-        outcome = answer.read()
+    with os.fdopen(reading) as pipe:
+        output = pipe.read()
     os.waitpid(child, 0)
-    if not outcome:
+    if not output:
         return [Killer(items[0].nodeid, NO_END)] if items else []
-    return [Killer(*killer) for killer in json.loads(outcome)]
+    return [Killer(*killer) for killer in json.loads(output)]
 
 
 def delete(clause: Clause) -> None:
@@ -104,10 +106,10 @@ def _replace_code(owner: ModuleType | type, old: Any, fresh: dict[str, Any], mod
         if isinstance(new, type) and new.__module__ == module:
             _replace_code(before, vars(before), dict(vars(new)), module)
         elif (function := _function_of(new)) is not None and function.__module__ == module:
-            known = _function_of(before)
-            assert known is not None, f"{module}: {name} was no function"
-            known.__code__ = function.__code__
-        elif isinstance(new, SIMPLE) and not name.startswith("__") and new != before:
+            old_function = _function_of(before)
+            assert old_function is not None, f"{module}: {name} was no function"
+            old_function.__code__ = function.__code__
+        elif isinstance(new, VALUE_TYPES) and not name.startswith("__") and new != before:
             setattr(owner, name, new)
 
 
