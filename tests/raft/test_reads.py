@@ -104,7 +104,7 @@ def test_p5_a_request_repeated_late_does_not_count() -> None:
 
 @pytest.mark.parametrize("channel", [5, 4], ids=["same connection", "abandoned connection"])
 def test_p5_a_duplicate_fetch_does_not_replace_a_newer_response(channel: int) -> None:
-    """Fetch 104 was sent after the response to 103, but before the read: only 105 proves it."""
+    """Fetch 104 may have been sent before the read, after the response to 103; 105 was not."""
     context = committed_leader()
     context.step(Request("before", context.fetch(2, max_wait_ms=0), 5, 103))
     context.ask(read(), channel="client")

@@ -101,8 +101,8 @@ class Run:
             self.load.stop()
             return
         self.measure()
-        for error in (*self._errors_in_responses(), *self._errors_in_processes_and_logs()):
-            report(error)
+        for problem in (*self._errors_in_responses(), *self._errors_in_processes_and_logs()):
+            report(problem)
 
     def _errors_in_responses(self) -> list[str]:
         """Check through the broker, as clients see it."""

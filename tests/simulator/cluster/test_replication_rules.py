@@ -151,7 +151,9 @@ def test_v8_a_follower_that_cannot_fetch_leaves_the_isr_and_returns(seed: int) -
     def script(story: Story) -> Iterator[Goal]:
         follower = story.follower()
         story.cut_connection(follower, story.broker)
-        yield Goal("it leaves", lambda: follower.id not in story.partition.isr, LIMIT_MS)
+        yield Goal(
+            "the follower leaves the ISR", lambda: follower.id not in story.partition.isr, LIMIT_MS
+        )
         assert not story.image.brokers[follower.id].fenced
         yield story.more_committed()
 
@@ -181,7 +183,11 @@ def test_v12_a_consumer_ahead_of_the_new_leader_waits(seed: int) -> None:
         story.kill(old)
         yield story.another_leader_than(old)
         served = story.coverage["fetch served"]
-        yield Goal("it has fetched", lambda: story.coverage["fetch served"] >= served + 2, LIMIT_MS)
+        yield Goal(
+            "the consumer has fetched",
+            lambda: story.coverage["fetch served"] >= served + 2,
+            LIMIT_MS,
+        )
         assert high_watermark_of(story.broker) < position() <= story.broker.logs[story.key].end
 
     coverage = Story(seed, separate=True).play_script(script).coverage
@@ -205,7 +211,9 @@ def test_v13_followers_fetch_from_others_while_a_leader_is_cut_off(seed: int) ->
                 if partition.leader == broker
             ]
 
-        yield Goal("each leads", lambda: all(map(led_by, (cut_off, leader))), LIMIT_MS)
+        yield Goal(
+            "both brokers lead partitions", lambda: all(map(led_by, (cut_off, leader))), LIMIT_MS
+        )
         yield Goal("all are in sync", lambda: all_in_sync(story), LIMIT_MS)
         story.cut_connection(story.replicas[cut_off], story.replicas[follower])
         high_watermarks = {
@@ -256,11 +264,11 @@ def test_v7_a_coordinator_answers_once_all_of_its_log_is_committed(seed: int) ->
         )
         story.cut_connection(first, second)
         story.kill(story.replicas[old])
-        yield Goal("another leads", lambda: leader() not in (old, -1), LIMIT_MS)
+        yield Goal("another broker leads", lambda: leader() not in (old, -1), LIMIT_MS)
         load_in_progress = f"error {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}"
         before = fetched()
         yield Goal(
-            "it is asked",
+            "the next coordinator is asked",
             lambda: any(seen.endswith(load_in_progress) for seen in story.coverage),
             LIMIT_MS,
         )
@@ -311,7 +319,9 @@ def test_v14_the_next_controller_decides_what_the_last_one_could_not(seed: int) 
             "another controller", lambda: story.agreed_leader() not in (first, None), LIMIT_MS
         )
         assert story.image.topics == before.topics
-        yield Goal("it is fenced", lambda: story.image.brokers[first.id].fenced, LIMIT_MS)
+        yield Goal(
+            "the killed broker is fenced", lambda: story.image.brokers[first.id].fenced, LIMIT_MS
+        )
         assert story.partition.leader not in (first.id, -1)
         yield story.more_committed()
 
@@ -325,7 +335,7 @@ def test_v3_leadership_has_moved_when_a_broker_ends(seed: int) -> None:
     def script(story: Story) -> Iterator[Goal]:
         old = story.broker
         old.shut_down()
-        yield Goal("it has ended", lambda: old.core is None, LIMIT_MS)
+        yield Goal("the broker has stopped", lambda: old.core is None, LIMIT_MS)
         assert story.partition.leader not in (old.id, -1)
         assert old.id not in story.partition.isr
         yield story.more_committed()
@@ -344,14 +354,16 @@ def test_v17_a_broker_that_applies_nothing_is_behind() -> None:
         applier = slow.node.quorum.applier
         applier.is_applying = True  # as while a large batch is applied
         story.cut_connection(other, story.broker)  # so that there is a new record: the ISR shrinks
-        yield Goal("it is behind", lambda: sessions.behind_ms(story.time) != [], LIMIT_MS)
+        yield Goal("the broker is behind", lambda: sessions.behind_ms(story.time) != [], LIMIT_MS)
         assert not story.image.brokers[slow.id].fenced
         yield time_passes(BEHIND_LIMIT_MS + 1000)
         assert not story.image.brokers[slow.id].fenced
         assert len(sessions.behind_ms(story.time)) == 1
         applier.is_applying = False
         applier.apply_committed()
-        yield Goal("it is not behind", lambda: sessions.behind_ms(story.time) == [], LIMIT_MS)
+        yield Goal(
+            "the broker is no longer behind", lambda: sessions.behind_ms(story.time) == [], LIMIT_MS
+        )
 
     lines: list[str] = []
     Story(1, separate=True, trace=lines.append).play_script(script)
