@@ -32,14 +32,14 @@ JAVA_OPTIONS = (
     "-XX:+UseSerialGC",  # two cores: more collector threads would only compete with the tests
     "-XX:TieredStopAtLevel=1",  # most of the code runs only once
     "-Djava.awt.headless=true",
-    "-Djava.security.manager=allow",  # how a tool's System.exit is held
+    "-Djava.security.manager=allow",  # lets the driver intercept a tool's System.exit
     "-Dfile.encoding=UTF-8",
     "-Duser.language=en",
     "-Duser.country=US",
     f"-Dlog4j2.configurationFile={os.path.join(SOURCES, 'log4j2.xml')}",
 )
 #: A properties file for tools whose timeouts are too short.
-PATIENT = os.path.join(SOURCES, "patient.properties")
+LONG_TIMEOUTS = os.path.join(SOURCES, "long-timeouts.properties")
 #: Extra time for the driver after a tool's time limit, to end the tool's threads.
 GRACE_SECONDS = 60
 
@@ -76,31 +76,31 @@ class ToolResult:
 class RunningTool:
     """A tool that runs while the test goes on."""
 
-    def __init__(self, driver: Driver, call: int, answer: Future[Any], limit: float) -> None:
+    def __init__(self, driver: Driver, call: int, response: Future[Any], limit: float) -> None:
         self._driver = driver
         self._call = call
-        self._answer = answer
+        self._response = response
         self._limit = limit
 
     def stop(self) -> ToolResult:
-        """Stop it as Ctrl-C would, and wait for its end; the exit code is 130."""
+        """Stop the tool as Ctrl-C would, and wait until it ends; the exit code is 130."""
         self._driver.call("stop", call=self._call)
         return self.wait()
 
     def wait(self) -> ToolResult:
-        """Wait for its end; return the result."""
-        answer = self._driver.wait(self._answer, self._limit)
+        """Wait until the tool ends; return its result."""
+        response = self._driver.wait(self._response, self._limit)
         return ToolResult(
-            exit_code=answer["exit_code"],
-            stdout_bytes=b64decode(answer["stdout"]),
-            stderr_bytes=b64decode(answer["stderr"]),
-            timed_out=answer["timed_out"],
-            leaked=tuple(answer["leaked"]),
+            exit_code=response["exit_code"],
+            stdout_bytes=b64decode(response["stdout"]),
+            stderr_bytes=b64decode(response["stderr"]),
+            timed_out=response["timed_out"],
+            leaked=tuple(response["leaked"]),
         )
 
 
 @dataclass(frozen=True)
-class Decoded:
+class DecodedMessage:
     """A message decoded by Kafka, or its `error`."""
 
     json: Any = None
@@ -164,7 +164,7 @@ class Driver:
             )
         driver = cls(process)
         ready = driver._expect(0)
-        driver._reader = threading.Thread(target=driver._read_answers, daemon=True)
+        driver._reader = threading.Thread(target=driver._read_responses, daemon=True)
         driver._reader.start()
         driver.wait(ready, LIMIT_S)
         return driver
@@ -192,7 +192,7 @@ class Driver:
         self, class_name: str, *args: str, stdin: bytes = b"", seconds: float = LIMIT_S
     ) -> RunningTool:
         """Start a tool without waiting for its end."""
-        call, answer = self._send(
+        call, response = self._send(
             "tool",
             {
                 "class": class_name,
@@ -201,9 +201,9 @@ class Driver:
                 "timeout_ms": int(seconds * 1000),
             },
         )
-        return RunningTool(self, call, answer, seconds + GRACE_SECONDS)
+        return RunningTool(self, call, response, seconds + GRACE_SECONDS)
 
-    def decode(self, items: Iterable[tuple[str, int, bytes]]) -> list[Decoded]:
+    def decode(self, items: Iterable[tuple[str, int, bytes]]) -> list[DecodedMessage]:
         """Decode (class, version, bytes); thousands per call are fine.
 
         A class is a name such as TopicRecord or FetchResponse, "request:18", "response:18", or
@@ -213,24 +213,24 @@ class Driver:
         """
         wire = [(name, version, b64encode(data).decode()) for name, version, data in items]
         return [
-            Decoded(error=a["error"])
+            DecodedMessage(error=a["error"])
             if "error" in a
-            else Decoded(a["json"], b64decode(a["bytes"]), a["left"])
+            else DecodedMessage(a["json"], b64decode(a["bytes"]), a["left"])
             for a in self.call("decode", items=wire)
         ]
 
     def encode(self, items: Iterable[tuple[str, int, Any]]) -> list[bytes]:
         """Encode (class, version, JSON). Kafka reads no record sets from JSON."""
-        answers = self.call("encode", items=list(items))
-        errors = [a["error"] for a in answers if "error" in a]
+        responses = self.call("encode", items=list(items))
+        errors = [a["error"] for a in responses if "error" in a]
         if errors:
-            raise DriverError(f"{len(errors)} of {len(answers)} not encoded; first: {errors[0]}")
-        return [b64decode(a["bytes"]) for a in answers]
+            raise DriverError(f"{len(errors)} of {len(responses)} not encoded; first: {errors[0]}")
+        return [b64decode(a["bytes"]) for a in responses]
 
     def build(self, batches: Iterable[Batch]) -> list[bytes]:
         """Record batches as Kafka's MemoryRecordsBuilder writes them."""
-        answers = self.call("build", items=[asdict(batch) for batch in batches])
-        return [b64decode(answer) for answer in answers]
+        responses = self.call("build", items=[asdict(batch) for batch in batches])
+        return [b64decode(response) for response in responses]
 
     def parse(self, chunks: Iterable[bytes]) -> list[dict[str, Any]]:
         """Parse and check the batches of each chunk with Kafka's code.
@@ -238,38 +238,38 @@ class Driver:
         A result has "batches" (keys, values and header values are bytes) and "left", the size
         of a last, partial batch; or "error".
         """
-        answers: list[dict[str, Any]] = self.call(
+        responses: list[dict[str, Any]] = self.call(
             "parse", items=[b64encode(chunk).decode() for chunk in chunks]
         )
-        for answer in answers:
-            for batch in answer.get("batches", ()):
+        for response in responses:
+            for batch in response.get("batches", ()):
                 for record in batch["records"]:
                     record["key"] = _from_base64(record["key"])
                     record["value"] = _from_base64(record["value"])
                     record["headers"] = [(k, _from_base64(v)) for k, v in record["headers"]]
-        return answers
+        return responses
 
     def call(self, command: str, **arguments: Any) -> Any:
         """Send a request; return the response."""
         return self.wait(self._send(command, arguments)[1], LIMIT_S)
 
-    def wait(self, answer: Future[Any], seconds: float) -> Any:
-        """Read the response; a driver that does not respond is killed."""
+    def wait(self, response: Future[Any], seconds: float) -> Any:
+        """Wait for the response; a JVM that does not respond is killed."""
         try:
-            return answer.result(seconds)
+            return response.result(seconds)
         except TimeoutError:
             self.process.kill()
-            raise DriverError(f"no answer after {seconds} s; the JVM was killed") from None
+            raise DriverError(f"no response after {seconds} s; the JVM was killed") from None
 
     def _expect(self, number: int) -> Future[Any]:
-        answer: Future[Any] = Future()
-        self._waiting[number] = answer
-        return answer
+        response: Future[Any] = Future()
+        self._waiting[number] = response
+        return response
 
     def _send(self, command: str, arguments: dict[str, Any]) -> tuple[int, Future[Any]]:
         assert self.process.stdin
         number = next(self._ids)
-        answer = self._expect(number)
+        response = self._expect(number)
         request = {"id": number, "command": command, **arguments}
         line = json.dumps(request, default=_to_base64).encode() + b"\n"
         try:
@@ -278,17 +278,17 @@ class Driver:
                 self.process.stdin.flush()
         except OSError as e:
             raise DriverError("the JVM is gone") from e
-        return number, answer
+        return number, response
 
-    def _read_answers(self) -> None:
+    def _read_responses(self) -> None:
         assert self.process.stdout
         for line in self.process.stdout:
-            answer = json.loads(line)
-            waiting = self._waiting.pop(answer["id"])
-            if "error" in answer:
-                waiting.set_exception(DriverError(answer["error"]))
+            response = json.loads(line)
+            waiting = self._waiting.pop(response["id"])
+            if "error" in response:
+                waiting.set_exception(DriverError(response["error"]))
             else:
-                waiting.set_result(answer["ok"])
+                waiting.set_result(response["ok"])
         for waiting in list(self._waiting.values()):
             waiting.set_exception(DriverError("the JVM is gone"))
 

@@ -28,9 +28,8 @@ def main() -> None:
         "clients for JavaScript": lambda: js_program("kafkajs"),
         "the client for Go": go_program,
     }.items():
-        complaint = reason_unavailable(download) and reason_unavailable(
-            download
-        )  # networks fail temporarily
+        # A second attempt after a failure, as networks fail temporarily.
+        complaint = reason_unavailable(download) and reason_unavailable(download)
         if complaint:
             print(f"interop: without {name}: {complaint}")
 

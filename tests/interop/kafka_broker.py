@@ -58,7 +58,7 @@ def start_kafka(properties: str, folder: str) -> Iterator[subprocess.Popen[bytes
 
 
 class KafkaNodes:
-    """Nodes of Kafka with the files `folder/{id}.properties`; `closing` kills them."""
+    """Nodes of Kafka with the files `folder/{id}.properties`; `closing` kills them at its end."""
 
     def __init__(self, folder: Path, closing: ExitStack) -> None:
         self._folder, self._closing = folder, closing
@@ -112,13 +112,13 @@ log.initial.task.delay.ms=86400000
 @contextmanager
 def standalone_kafka(folder: str) -> Iterator[str]:
     """A cluster of one broker, formatted by kraftlog; yields its address."""
-    client, quorum = free_ports(2)
+    client_port, controller_port = free_ports(2)
     path = f"{folder}/server.properties"
     with open(path, "w", encoding="utf-8") as file:
-        file.write(_STANDALONE.format(client=client, quorum=quorum, folder=folder))
+        file.write(_STANDALONE.format(client=client_port, quorum=controller_port, folder=folder))
     assert main(["format", "-c", path, "--standalone"]) == 0
     with start_kafka(path, folder):
-        yield f"127.0.0.1:{client}"
+        yield f"127.0.0.1:{client_port}"
 
 
 def _wait_until_ready(broker: subprocess.Popen[bytes], output_path: str) -> None:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the other software that tests compare with, where it may (Debian, as root), and
-# says in one line each what is missing. Never fails: the tests say what they skip.
+# Installs the third-party software of the interop tests if possible (on Debian, as root), and
+# prints a line for each missing tool. It never fails: tests without their software are skipped.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 

@@ -39,6 +39,6 @@ def test_kafkas_dump_tool_reads_a_compacted_log(jvm: Driver, tmp_path: Path) -> 
     assert "endTxnMarker: ABORT" in output
     assert output.count("isvalid: true") == output.count("baseOffset: ") > 10
     dump_output(jvm, "--files", files(str(folder), ".index"))
-    # The tool complains about index entries of empty batches, in Kafka's logs as well.
-    rest = files(str(folder), ".timeindex").split(",")[1:]
-    dump_output(jvm, "--files", ",".join(rest))
+    # Of the first segment, the tool would complain about entries of empty batches, as in Kafka's.
+    time_indexes = files(str(folder), ".timeindex").split(",")[1:]
+    dump_output(jvm, "--files", ",".join(time_indexes))

@@ -20,15 +20,14 @@ def test_kafka_reads_what_the_controller_writes(jvm: Driver) -> None:
     ]
     read = jvm.decode([("metadata", 0, value) for value in written])
     assert [each.error for each in read if each.error] == []
-    # Kafka skips kraftlog's tagged fields when it decodes a record, and encodes them again.
-    removed = [n for n, record in enumerate(cluster.log) if getattr(record, "removed", False)]
-    assert removed
-    encoded_again = [each.encoded_again for each in read]
-    assert [a for a, w in zip(encoded_again, written, strict=True) if a != w] == []
-    assert {type(record).__name__ for record in cluster.log} == EMITTED
+    # Kafka keeps kraftlog's tagged fields, such as that of a removed partition, as unknown ones.
+    assert any(getattr(record, "removed", False) for record in cluster.log)
+    assert [each.encoded_again for each in read] == written
+    assert {type(record).__name__ for record in cluster.log} == RECORD_TYPES
 
 
-EMITTED = {
+#: Every type of record that the controller writes.
+RECORD_TYPES = {
     "AbortTransactionRecord",
     "ClearElrRecord",
     "ProducerIdsRecord",

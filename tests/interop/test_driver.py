@@ -133,17 +133,17 @@ def test_classes_from_every_jar_are_found(jvm: Driver, name: str, version: int) 
 
 def test_an_error_affects_only_its_own_item(jvm: Driver) -> None:
     valid = ("ApiVersionsRequest", 0, b"")
-    answers = jvm.decode([valid, ("ApiVersionsRequest", 99, b""), valid])
-    assert [bool(a.error) for a in answers] == [False, True, False]
+    decoded = jvm.decode([valid, ("ApiVersionsRequest", 99, b""), valid])
+    assert [bool(a.error) for a in decoded] == [False, True, False]
     with pytest.raises(DriverError, match="1 of 1 not encoded"):
         jvm.encode([("ApiVersionsRequest", 3, {})])
 
 
 def test_twenty_thousand_messages_are_decoded_in_one_call(jvm: Driver) -> None:
     data = b"\x02t" + TOPIC + b"\x00"
-    answers = jvm.decode([("TopicRecord", 0, data)] * 20_000)
-    assert len(answers) == 20_000
-    assert {a.encoded_again for a in answers} == {data}
+    decoded = jvm.decode([("TopicRecord", 0, data)] * 20_000)
+    assert len(decoded) == 20_000
+    assert {a.encoded_again for a in decoded} == {data}
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])

@@ -90,8 +90,8 @@ def test_kafka_dumps_a_repaired_metadata_log(jvm: Driver, tmp_path: Path) -> Non
     data = str(tmp_path / "data")
     write_directory(OsFiles(), data, ME, log_of("a", "b"), ElectionState(8, 1))
     survivor = SurvivingDirectory(OsFiles(), data)
-    new = VoterSet((Voter(ME), Voter(ReplicaKey(7, b"7" * 16))))
-    survivor.repair(new, survivor.state.point, T0)
+    new_voters = VoterSet((Voter(ME), Voter(ReplicaKey(7, b"7" * 16))))
+    survivor.repair(new_voters, survivor.state.point, T0)
     survivor.close()
     segment = f"{data}/__cluster_metadata-0/{0:020d}.log"
     output = dump_output(jvm, "--cluster-metadata-decoder", "--files", segment)

@@ -15,7 +15,7 @@ from kraftlog.client.client import Client
 from kraftlog.client.metadata_folder import MetadataFolder
 from kraftlog.metadata.features import ELR_FEATURE
 from kraftlog.metadata.history import MetadataState, Moment
-from kraftlog.records.header import CONTROL_BIT
+from kraftlog.records.header import CONTROL_BIT, BatchHeader
 from kraftlog.records.reader import read_records
 from kraftlog.records.walk import walk
 from kraftlog.wire.record_frames import decode_metadata
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tests.interop.driver import Driver
 
 #: Controllers of Kafka and of kraftlog; two brokers of Kafka, and one of kraftlog.
-KAFKAS, OURS = 1, 2
+KAFKAS_CONTROLLER, OUR_CONTROLLER = 1, 2
 BROKERS = (3, 4)
 OUR_BROKER = 5
 COMMON = """\
@@ -86,25 +86,25 @@ RECORD_TYPES = {
 
 
 class Cluster:
-    """The active controller is Kafka's; one of ours votes, and one of ours is a broker."""
+    """The active controller is Kafka's. A second controller and one of the brokers are ours."""
 
     def __init__(self, folder: Path, jvm: Driver, closing: ExitStack) -> None:
         self._folder, self._jvm, self._closing = folder, jvm, closing
-        nodes = (KAFKAS, OURS, *BROKERS, OUR_BROKER)
+        nodes = (KAFKAS_CONTROLLER, OUR_CONTROLLER, *BROKERS, OUR_BROKER)
         self.ports = dict(zip(nodes, free_ports(len(nodes)), strict=True))
         self.kafka = KafkaNodes(folder, closing)
-        self._format(KAFKAS, CONTROLLER_FILE + AUTHORIZER, "--standalone")
-        self._format(OURS, CONTROLLER_FILE + SNAPSHOTS, "--no-initial-controllers")
+        self._format(KAFKAS_CONTROLLER, CONTROLLER_FILE + AUTHORIZER, "--standalone")
+        self._format(OUR_CONTROLLER, CONTROLLER_FILE + SNAPSHOTS, "--no-initial-controllers")
         for broker in BROKERS:
             self._format(broker, BROKER_FILE + AUTHORIZER)
         self._format(OUR_BROKER, BROKER_FILE + SNAPSHOTS)
-        self.kafka.start(KAFKAS)
+        self.kafka.start(KAFKAS_CONTROLLER)
         self.ours: list[NodeProcess] = []
-        self.start_ours(OURS)
+        self.start_ours(OUR_CONTROLLER)
         self.kafka.start(*BROKERS)
 
     def _format(self, node_id: int, text: str, *how: str) -> None:
-        port, quorum = self.ports[node_id], self.ports[KAFKAS]
+        port, quorum = self.ports[node_id], self.ports[KAFKAS_CONTROLLER]
         text = (COMMON + text).format(
             node_id=node_id, port=port, quorum=quorum, folder=self._folder
         )
@@ -129,12 +129,12 @@ class Cluster:
 
     def run(self, line: str, *words: str) -> str:
         """Run one of Kafka's tools, which asks a broker of Kafka."""
-        tool, *first = line.split()
+        tool, *arguments = line.split()
         address = ["--bootstrap-server", self.servers]
-        # This tool takes the address after its subcommand.
+        # kafka-cluster takes the address after its subcommand.
         if tool == "kafka-cluster":
-            address.insert(0, first.pop(0))
-        done = self._jvm.tool(CLASSES[tool], *address, *first, *words)
+            address.insert(0, arguments.pop(0))
+        done = self._jvm.tool(CLASSES[tool], *address, *arguments, *words)
         assert done.exit_code == 0, done.stdout + done.stderr
         return done.stdout
 
@@ -153,29 +153,29 @@ def test_our_image_is_kafkas_at_every_offset(tmp_path: Path, jvm: Driver) -> Non
         move_replica(cluster, client, tmp_path)
         fail_broker(cluster, client)
         described = client.describe_quorum()
-        assert described.leader_id == KAFKAS
+        assert described.leader_id == KAFKAS_CONTROLLER
         committed = described.high_watermark
-        until(lambda: behind(client, committed), set())
+        until(lambda: lagging_nodes(client, committed), set())
         cluster.kafka.stop(BROKERS[0])
         for node in reversed(cluster.ours):
             assert node.stop() == 0
-        cluster.kafka.kill(KAFKAS)
+        cluster.kafka.kill(KAFKAS_CONTROLLER)
         theirs = images_of_kafka(cluster, jvm)
-        for node_id in (OURS, OUR_BROKER):
+        for node_id in (OUR_CONTROLLER, OUR_BROKER):
             assert record_types(cluster.metadata(node_id)) >= RECORD_TYPES
             assert check_images(cluster.metadata(node_id), theirs) >= committed
             assert check_snapshots(cluster.metadata(node_id), theirs) > 0
 
 
-def behind(client: Client, offset: int) -> set[int]:
+def lagging_nodes(client: Client, offset: int) -> set[int]:
     """Our nodes that have not fetched all records before this offset."""
-    found = client.describe_quorum()
-    ends = {each.id: each.log_end_offset for each in (*found.voters, *found.observers)}
-    return {node_id for node_id in (OURS, OUR_BROKER) if ends[node_id] < offset}
+    quorum = client.describe_quorum()
+    ends = {each.id: each.log_end_offset for each in (*quorum.voters, *quorum.observers)}
+    return {node_id for node_id in (OUR_CONTROLLER, OUR_BROKER) if ends[node_id] < offset}
 
 
 def add_our_voter(cluster: Cluster) -> None:
-    own = ("--command-config", cluster.file(OURS))
+    own = ("--command-config", cluster.file(OUR_CONTROLLER))
     cluster.run("kafka-metadata-quorum", *own, "add-controller")
 
 
@@ -270,20 +270,20 @@ def fail_broker(cluster: Cluster, client: Client) -> None:
 
 
 @cache
-def cached_in_order(record: bytes) -> tuple[bytes, str]:
+def cached_normalized(record: bytes) -> tuple[bytes, str]:
     return normalized(record)
 
 
 def images_of_kafka(cluster: Cluster, jvm: Driver) -> dict[int, list[tuple[bytes, str]] | None]:
-    """The records of Kafka's image after each offset of its own log."""
-    segment = f"{cluster.metadata(KAFKAS)}/{0:020d}.log"
-    found = json.loads(jvm.tool("LogImages", segment).ok().stdout)
-    assert [each["offset"] for each in found] == list(range(len(found)))
+    """The records of Kafka's image after each offset; None before the first metadata.version."""
+    segment = f"{cluster.metadata(KAFKAS_CONTROLLER)}/{0:020d}.log"
+    images = json.loads(jvm.tool("LogImages", segment).ok().stdout)
+    assert [each["offset"] for each in images] == list(range(len(images)))
     return {
         each["offset"]: None
         if each["records"] is None
-        else sorted(cached_in_order(b64decode(record)) for record in each["records"])
-        for each in found
+        else sorted(cached_normalized(b64decode(record)) for record in each["records"])
+        for each in images
     }
 
 
@@ -294,12 +294,12 @@ def record_types(folder: str) -> set[str]:
         for data in MetadataFolder(folder).read(0)
         for position, fields in walk(data)
         for record in read_records(data, position)
-        if record.value is not None and not fields[5] & CONTROL_BIT
+        if record.value is not None and not BatchHeader(*fields).attributes & CONTROL_BIT
     }
 
 
 def records_of(image: Image) -> list[tuple[bytes, str]]:
-    return sorted(map(cached_in_order, frames_of(image.records())))
+    return sorted(map(cached_normalized, frames_of(image.records())))
 
 
 def check_images(folder: str, theirs: dict[int, list[tuple[bytes, str]] | None]) -> int:

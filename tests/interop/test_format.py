@@ -63,7 +63,7 @@ def test_format_writes_the_files_of_kafka_storage(jvm: Driver, tmp_path: Path, c
 
 def contents(jvm: Driver, folder: Path) -> dict[str, object]:
     """Every file as Kafka's tool prints it, without times, checksums and directory ids."""
-    found: dict[str, object] = {}
+    files: dict[str, object] = {}
     own_id = ""
     for path in sorted(folder.rglob("*"), key=lambda path: path.suffix != ".properties"):
         name = str(path.relative_to(folder))
@@ -71,15 +71,16 @@ def contents(jvm: Driver, folder: Path) -> dict[str, object]:
             lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
             pairs = dict([line.split("=") for line in lines])
             own_id = pairs.pop("directory.id")
-            found[name] = pairs
+            files[name] = pairs
         elif path.is_file():
             shown = jvm.tool(DUMP, "--cluster-metadata-decoder", "--files", str(path)).ok().stdout
             shown = re.sub(r'(Time: |crc: |Timestamp":)[1-9]\d*', r"\1…", shown)
-            found[name] = [in_order(line) for line in shown.replace(own_id, "own").splitlines()]
-    return found
+            lines = shown.replace(own_id, "own").splitlines()
+            files[name] = [with_sorted_voters(line) for line in lines]
+    return files
 
 
-def in_order(line: str) -> str:
+def with_sorted_voters(line: str) -> str:
     """The line with its voters sorted: Kafka writes them in any order."""
     head, word, text = line.partition("KRaftVoters ")
     if not word:
@@ -121,19 +122,19 @@ def test_feature_dependencies_equal_kafkas(jvm: Driver, capsys: pytest.CaptureFi
 @pytest.mark.slow
 def test_kafka_starts_on_a_directory_formatted_by_kraftlog(jvm: Driver, tmp_path: Path) -> None:
     """Its controller is the voter in the checkpoint that kraftlog wrote."""
-    client, quorum = free_ports(2)
+    client_port, controller_port = free_ports(2)
     path = properties(
         tmp_path,
-        f"listeners=PLAINTEXT://127.0.0.1:{client},CONTROLLER://127.0.0.1:{quorum} ; "
-        f"controller.quorum.bootstrap.servers=127.0.0.1:{quorum} ; "
+        f"listeners=PLAINTEXT://127.0.0.1:{client_port},CONTROLLER://127.0.0.1:{controller_port} ; "
+        f"controller.quorum.bootstrap.servers=127.0.0.1:{controller_port} ; "
         "offsets.topic.replication.factor=1",
     )
     assert main(["format", "-c", path, "--standalone"]) == 0
     meta = load(OsFiles(), f"{tmp_path}/data")
     assert meta.cluster_id is not None
     with start_kafka(path, str(tmp_path)):
-        address = f"127.0.0.1:{client}"
+        address = f"127.0.0.1:{client_port}"
         tool = "org.apache.kafka.tools.MetadataQuorumCommand"
         status = jvm.tool(tool, "--bootstrap-server", address, "describe", "--status").ok().stdout
     assert re.search(rf"ClusterId: +{re.escape(meta.cluster_id)}\n", status)
-    assert re.search(rf'CurrentVoters:.*"id": 3.*127.0.0.1:{quorum}', status)
+    assert re.search(rf'CurrentVoters:.*"id": 3.*127.0.0.1:{controller_port}', status)

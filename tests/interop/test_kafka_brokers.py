@@ -131,7 +131,7 @@ def test_v1_v2_v3_our_controller_serves_brokers_of_kafka(tmp_path: Path, jvm: Dr
 
 @pytest.mark.long
 def test_v2_brokers_of_kafka_follow_unclean_elections(tmp_path: Path, jvm: Driver) -> None:
-    """By tool or by unclean.leader.election.enable; otherwise the partition has no leader."""
+    """A tool or unclean.leader.election.enable elects; otherwise the partition has no leader."""
     stale, newest = BROKERS[:2]
     with ExitStack() as closing:
         cluster = KafkaBrokers(tmp_path, jvm, closing, (stale, newest))
@@ -145,12 +145,12 @@ def test_v2_brokers_of_kafka_follow_unclean_elections(tmp_path: Path, jvm: Drive
         cluster.kafka.kill(newest)
         cluster.kafka.start(stale)
         until(cluster.leaders, {-1})
-        one = ("--topic", TOPIC, "--partition", "0")
-        cluster.run("kafka-leader-election", "--election-type", "unclean", *one)
+        first_partition = ("--topic", TOPIC, "--partition", "0")
+        cluster.run("kafka-leader-election", "--election-type", "unclean", *first_partition)
         until(lambda: [it.leader for it in cluster.partitions()], [stale, -1])
         entity = ("--entity-type", "topics", "--entity-name", TOPIC)
-        allowed = ("--add-config", "unclean.leader.election.enable=true")
-        cluster.run("kafka-configs", "--alter", *entity, *allowed)
+        unclean_config = ("--add-config", "unclean.leader.election.enable=true")
+        cluster.run("kafka-configs", "--alter", *entity, *unclean_config)
         cluster.kafka.kill(stale)
         cluster.kafka.start(stale)
         until(cluster.leaders, {stale})
@@ -195,13 +195,13 @@ def administer_records(cluster: KafkaBrokers, folder: Path) -> None:
         *("kafka-log-dirs", "--describe"), *("--broker-list", brokers, "--topic-list", TOPIC)
     )
     directories = json.loads(shown.splitlines()[-1])["brokers"]
-    found = {
+    replicas = {
         (each["broker"], partition["partition"])
         for each in directories
         for directory in each["logDirs"]
         for partition in directory["partitions"]
     }
-    assert found == {(broker, f"{TOPIC}-{index}") for broker in BROKERS for index in (0, 1)}
+    assert replicas == {(broker, f"{TOPIC}-{index}") for broker in BROKERS for index in (0, 1)}
     group = ("--group", "readers")
     half = RECORDS // 2
     assert cluster.run("kafka-consumer-groups", "--list").split() == ["readers"]
@@ -270,18 +270,19 @@ def consume_records(
         }
     )
     consumer.subscribe([TOPIC])
-    found: list[int] = []
+    numbers: list[int] = []
     try:
-        until(lambda: read_more(consumer, found) >= count, expected=True)
+        until(lambda: read_more(consumer, numbers) >= count, expected=True)
     finally:
         consumer.close()
-    return sorted(found)
+    return sorted(numbers)
 
 
-def read_more(consumer: Consumer, found: list[int]) -> int:
+def read_more(consumer: Consumer, numbers: list[int]) -> int:
+    """Append the numbers of the next records; return how many there are in all."""
     for message in consumer.consume(RECORDS, timeout=0.2):
         assert message.error() is None, message.error()
         value = message.value()
         assert value is not None
-        found.append(int(value))
-    return len(found)
+        numbers.append(int(value))
+    return len(numbers)

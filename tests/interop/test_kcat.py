@@ -1,4 +1,4 @@
-"""kcat, librdkafka's command-line client in an old version, against a node."""
+"""kcat of the system, a command-line client with an old librdkafka, against a node."""
 
 from __future__ import annotations
 
@@ -39,21 +39,22 @@ def run_on_node(kcat: str, tmp_path: Path) -> Iterator[Kcat]:
         node.make_sure_it_is_gone()
 
 
-def test_kcat_runs(kcat: str) -> None:
+def test_kcat_is_built_with_librdkafka(kcat: str) -> None:
     shown = subprocess.run([kcat, "-V"], capture_output=True, text=True, check=True).stdout
     assert "librdkafka" in shown
 
 
-def test_kcat_lists_in_json(run_on_node: Kcat) -> None:
-    found = json.loads(run_on_node("-L", "-J"))
-    assert [(it["topic"], len(it["partitions"])) for it in found["topics"]] == [("lines", 2)]
-    assert found["controllerid"] in [broker["id"] for broker in found["brokers"]]
+def test_kcat_lists_the_metadata_as_json(run_on_node: Kcat) -> None:
+    metadata = json.loads(run_on_node("-L", "-J"))
+    topics = [(topic["topic"], len(topic["partitions"])) for topic in metadata["topics"]]
+    assert topics == [("lines", 2)]
+    assert metadata["controllerid"] in [broker["id"] for broker in metadata["brokers"]]
 
 
 def test_kcat_produces_and_consumes_with_every_codec(run_on_node: Kcat, tmp_path: Path) -> None:
     written = [f"{codec} {n} and the same again and again" * 9 for codec in CODECS for n in (1, 2)]
-    for place, codec in enumerate(CODECS):
-        lines = [f"k:{value}\n" for value in written[2 * place : 2 * place + 2]]
+    for index, codec in enumerate(CODECS):
+        lines = [f"k:{value}\n" for value in written[2 * index : 2 * index + 2]]
         produce = ("-P", "-t", "lines", "-p", "0", "-z", codec)
         run_on_node(*produce, "-K:", "-H", "h=1", stdin="".join(lines))
     shown = run_on_node(*READ_ALL, "-p", "0", "-f", "%o %k %s %h\n").splitlines()

@@ -127,8 +127,8 @@ def inspect_metadata(operator: Operator) -> None:
     folder = f"{operator.quorum.data(FIRST)}/__cluster_metadata-0"
 
     def snapshots() -> list[str]:
-        found = sorted(glob.glob(f"{folder}/*.checkpoint"))
-        return [path for path in found if not os.path.basename(path).startswith("0" * 20)]
+        checkpoints = sorted(glob.glob(f"{folder}/*.checkpoint"))
+        return [path for path in checkpoints if not os.path.basename(path).startswith("0" * 20)]
 
     until(lambda: bool(snapshots()), True)
     copied = shutil.copy(snapshots()[-1], str(operator.folder))

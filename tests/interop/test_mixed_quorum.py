@@ -1,4 +1,4 @@
-"""A quorum of kraftlog's controllers and one of Kafka's reads each other's voter records."""
+"""Two controllers of kraftlog and one of Kafka: each reads the voter records of the others."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tests.server.test_moved_voters import described
 if TYPE_CHECKING:
     from pathlib import Path
 
-KAFKAS = CONTROLLERS[2]
+KAFKAS_CONTROLLER = CONTROLLERS[2]
 
 
 def test_r11_the_directory_of_kafkas_voter_is_recorded(tmp_path: Path) -> None:
-    """Kafka's voter sends UpdateRaftVoter to our leader at kraft.version 0, and follows to 1.
+    """Kafka's voter sends UpdateRaftVoter to our leader at kraft.version 0, and keeps voting at 1.
 
     Only UpdateFeatures raises kraft.version, as in Kafka.
     """
@@ -27,17 +27,17 @@ def test_r11_the_directory_of_kafkas_voter_is_recorded(tmp_path: Path) -> None:
     try:
         quorum.start(*CONTROLLERS[:2], BROKER)
         assert level(quorum) == 0
-        with start_kafka(quorum.file(KAFKAS), str(tmp_path)):
+        with start_kafka(quorum.file(KAFKAS_CONTROLLER), str(tmp_path)):
             deadline = Deadline(LIMIT_S)
             while not raise_level(quorum):
                 assert level(quorum) == 0
                 assert not deadline.is_over, described(quorum)
             assert level(quorum) == 1
-            outcome = described(quorum)
-            assert [it["id"] for it in outcome["CurrentVoters"]] == list(CONTROLLERS)
-            assert all(it["directoryId"] for it in outcome["CurrentVoters"])
-            ours = next(i for i in CONTROLLERS[:2] if i != outcome["LeaderId"])
-            quorum.kill(ours)
+            status = described(quorum)
+            assert [voter["id"] for voter in status["CurrentVoters"]] == list(CONTROLLERS)
+            assert all(voter["directoryId"] for voter in status["CurrentVoters"])
+            our_follower = next(i for i in CONTROLLERS[:2] if i != status["LeaderId"])
+            quorum.kill(our_follower)
             with Client(quorum.address) as client:
                 client.create_topic("by-one-of-ours-and-kafkas")
     finally:

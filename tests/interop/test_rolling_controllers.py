@@ -67,8 +67,8 @@ class Load:
 
     def await_more(self) -> None:
         """Wait until more records are acknowledged."""
-        deadline, enough = Deadline(LIMIT_S), len(self.acknowledged) + MIN_RECORDS
-        while len(self.acknowledged) < enough:
+        deadline, awaited = Deadline(LIMIT_S), len(self.acknowledged) + MIN_RECORDS
+        while len(self.acknowledged) < awaited:
             assert not deadline.is_over, self.errors
             deadline.pause(0.01)
 
@@ -135,10 +135,10 @@ class Cluster:
         killed = self.client.describe_topic(TOPIC).partitions[0].leader
         self.kafka.kill(killed)
 
-        def has_other() -> bool:
+        def has_another_leader() -> bool:
             return self.client.describe_topic(TOPIC).partitions[0].leader not in {killed, -1}
 
-        until(has_other, expected=True)
+        until(has_another_leader, expected=True)
 
 
 @pytest.mark.long

@@ -85,8 +85,8 @@ def test_tools_print_the_same_as_with_kafka(jvm: Driver, node: NodeProcess, tmp_
     unserved = set(re.findall(r"(\w+)\(\d+\): UNSUPPORTED", ours.pop(f"{APIS} (1)")))
     unserved -= set(re.findall(r"(\w+)\(\d+\): UNSUPPORTED", facts[f"{APIS} (1)"]))
     assert unserved == set(NOT_SERVED.split())
-    wrong = {line: changes(line, facts[line], shown) for line, shown in ours.items()}
-    assert {line: found for line, found in wrong.items() if found} == {}
+    changed = {line: unexpected_changes(line, facts[line], shown) for line, shown in ours.items()}
+    assert {line: lines for line, lines in changed.items() if lines} == {}
 
 
 def numbered(session: list[CommandOutput] | Iterator[CommandOutput]) -> Iterator[CommandOutput]:
@@ -97,23 +97,27 @@ def numbered(session: list[CommandOutput] | Iterator[CommandOutput]) -> Iterator
         yield CommandOutput(f"{done.line} ({counts[done.line]})", done.shown)
 
 
-def changes(line: str, kafkas: str, ours: str) -> list[str]:
+def unexpected_changes(line: str, kafkas: str, ours: str) -> list[str]:
     """Unexpected differences, and expected ones that are missing."""
-    found = [change for change in ndiff(kafkas.split("\n"), ours.split("\n")) if change[0] in "+-"]
+    changes = [
+        change for change in ndiff(kafkas.split("\n"), ours.split("\n")) if change[0] in "+-"
+    ]
     pattern, _ = DIFFERENCES.get(line.rpartition(" (")[0], (None, ""))
     if pattern is None:
-        return found
-    return [c for c in found if not re.search(pattern, c)] if found else ["nothing differs"]
+        return changes
+    if not changes:
+        return ["nothing differs"]
+    return [change for change in changes if not re.search(pattern, change)]
 
 
 def test_differences_are_found() -> None:
-    """`changes` detects unexpected differences, and expected ones that are missing."""
+    """Unexpected differences are found, and expected ones that are missing."""
     may_differ = "kafka-features describe (1)"
-    outcome, other = "Feature: share.version a", "Feature: share.version b"
-    assert changes("kafka-topics --list (1)", "a\nb", "a\nc") == ["- b", "+ c"]
-    assert changes(may_differ, outcome, other) == []
-    assert changes(may_differ, outcome, outcome) == ["nothing differs"]
-    assert changes(may_differ, outcome, f"{other}\nx") == ["+ x"]
+    kafkas, ours = "Feature: share.version a", "Feature: share.version b"
+    assert unexpected_changes("kafka-topics --list (1)", "a\nb", "a\nc") == ["- b", "+ c"]
+    assert unexpected_changes(may_differ, kafkas, ours) == []
+    assert unexpected_changes(may_differ, kafkas, kafkas) == ["nothing differs"]
+    assert unexpected_changes(may_differ, kafkas, f"{ours}\nx") == ["+ x"]
 
 
 def test_kafkas_tools_read_the_metadata_log_of_a_running_node(

@@ -16,7 +16,7 @@ import re
 import tempfile
 from typing import TYPE_CHECKING, NamedTuple
 
-from tests.interop.driver import PATIENT, Driver
+from tests.interop.driver import LONG_TIMEOUTS, Driver
 from tests.interop.kafka_broker import standalone_kafka
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ CLASSES = {
 }
 #: Arguments added to those in the file.
 ADDED_ARGUMENTS = {
-    "kafka-broker-api-versions": ("--command-config", PATIENT),
-    "kafka-delegation-tokens": ("--command-config", PATIENT),
+    "kafka-broker-api-versions": ("--command-config", LONG_TIMEOUTS),
+    "kafka-delegation-tokens": ("--command-config", LONG_TIMEOUTS),
 }
 DELETIONS = {"version": 1, "partitions": [{"topic": "lines", "partition": 0, "offset": 2}]}
 
@@ -70,7 +70,7 @@ REPLACEMENTS = [
 
 
 class CommandOutput(NamedTuple):
-    """A command and its output."""
+    """A command line, and what the tool printed."""
 
     line: str
     shown: str
@@ -86,13 +86,13 @@ def session(jvm: Driver, address: str, folder: str) -> Iterator[CommandOutput]:
     for line in lines:
         command, _, typed = line.partition(" < ")
         tool, *words = command.replace("DELETIONS", deletions).split()
-        # This tool takes the address after its subcommand.
-        front = words[:1] if tool == "kafka-cluster" else []
+        # kafka-cluster takes the address after its subcommand.
+        subcommand = words[:1] if tool == "kafka-cluster" else []
         words = [
-            *front,
+            *subcommand,
             "--bootstrap-server",
             address,
-            *words[len(front) :],
+            *words[len(subcommand) :],
             *ADDED_ARGUMENTS.get(tool, ()),
         ]
         done = jvm.tool(CLASSES[tool], *words, stdin=typed.replace("/", "\n").encode())
@@ -115,11 +115,11 @@ def write(sessions: Iterator[CommandOutput]) -> str:
 
 def read(text: str) -> list[CommandOutput]:
     """Read the file of `write`."""
-    found = []
+    outputs = []
     for part in ("\n" + text).split("\n$ ")[1:]:
         line, _, shown = part.partition("\n")
-        found.append(CommandOutput(line, shown.strip("\n")))
-    return found
+        outputs.append(CommandOutput(line, shown.strip("\n")))
+    return outputs
 
 
 def main() -> None:

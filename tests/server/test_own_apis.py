@@ -14,7 +14,7 @@ import pytest
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.codec import decode
 from kraftlog.wire.messages.api_versions import ApiVersionsResponse
-from tests.interop.driver import PATIENT
+from tests.interop.driver import LONG_TIMEOUTS
 from tests.patience import LIMIT_S
 from tests.server import clients
 from tests.server.node_process import NodeProcess
@@ -78,7 +78,7 @@ def test_aiokafka_ignores_unknown_apis(address: str) -> None:
 
 
 def test_kafkas_tools_ignore_unknown_apis(address: str, jvm: Driver) -> None:
-    words = ("--bootstrap-server", address, "--command-config", PATIENT)
+    words = ("--bootstrap-server", address, "--command-config", LONG_TIMEOUTS)
     shown = jvm.tool(clients.KAFKA_TOOLS + "BrokerApiVersionsCommand", *words).ok().stdout
     assert all(f"UNKNOWN({key}): 0" in shown for key in OWN)
     clients.java_produce(jvm, address, VALUES)

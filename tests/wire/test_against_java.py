@@ -34,7 +34,7 @@ from tests.wire.samples import Sampler, all_messages, has_our_tags, plain, versi
 from tests.wire.test_own_apis import GOLDEN
 
 if TYPE_CHECKING:
-    from tests.interop.driver import Decoded, Driver
+    from tests.interop.driver import DecodedMessage, Driver
 
 ROUNDS = 4
 OWN = {cls for api in APIS.values() if api.key >= 1000 for cls in (api.request(), api.response())}
@@ -83,7 +83,9 @@ def comparable(json: Any) -> Any:
     return {name.lower(): comparable(value) for name, value in json.items()}
 
 
-def check(result: Decoded, cls: type[Message], version: int, message: Message, raw: bytes) -> None:
+def check(
+    result: DecodedMessage, cls: type[Message], version: int, message: Message, raw: bytes
+) -> None:
     where = f"{cls.__name__} v{version}: {raw!r}"
     assert not result.error, where
     assert result.left == 0, where

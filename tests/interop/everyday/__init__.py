@@ -1,1 +1,1 @@
-"""The everyday work of a Kafka client, done by each client that can be had."""
+"""The everyday work of a Kafka client, done by each client that is available."""

@@ -1,4 +1,4 @@
-"""The everyday work by aiokafka. Its administrator removes no groups and moves no offsets."""
+"""The everyday work by aiokafka. Its admin client deletes no groups and resets no offsets."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ TOPIC_ALREADY_EXISTS = 36
 
 @asynccontextmanager
 async def admin(address: str) -> AsyncIterator[AIOKafkaAdminClient]:
-    it = AIOKafkaAdminClient(bootstrap_servers=address)
-    await it.start()
+    client = AIOKafkaAdminClient(bootstrap_servers=address)
+    await client.start()
     try:
-        yield it
+        yield client
     finally:
-        await it.close()
+        await client.close()
 
 
 @asynccontextmanager
@@ -57,9 +57,9 @@ async def consumer_of(
 
 async def create(address: str, topic: str, partitions: int = 1) -> int:
     """Create a topic; return the error code."""
-    async with admin(address) as it:
-        answer = await it.create_topics([NewTopic(topic, partitions, 1)])
-    return int(answer.topic_errors[0][1])
+    async with admin(address) as client:
+        response = await client.create_topics([NewTopic(topic, partitions, 1)])
+    return int(response.topic_errors[0][1])
 
 
 async def produce(
@@ -90,26 +90,26 @@ async def read_records(consumer: aiokafka.AIOKafkaConsumer, count: int) -> list[
 
 
 async def cluster(address: str) -> Facts:
-    async with admin(address) as it:
-        found = await it.describe_cluster()
-    ids = {broker["node_id"] for broker in found["brokers"]}
-    return {"brokers": len(ids), "has_controller": found["controller_id"] in ids}
+    async with admin(address) as client:
+        described = await client.describe_cluster()
+    ids = {broker["node_id"] for broker in described["brokers"]}
+    return {"brokers": len(ids), "has_controller": described["controller_id"] in ids}
 
 
 async def topics(address: str) -> Facts:
-    async with admin(address) as it:
+    async with admin(address) as client:
 
         async def partitions() -> int:
-            [topic] = await it.describe_topics(["made"])
+            [topic] = await client.describe_topics(["made"])
             return len(topic["partitions"])
 
         await create(address, "made", 3)
         created = await partitions()
         error_code = await create(address, "made")
-        await it.create_partitions({"made": NewPartitions(5)})
+        await client.create_partitions({"made": NewPartitions(5)})
         grown = await partitions()
-        await it.delete_topics(["made"])
-        removed = "made" not in await it.list_topics()
+        await client.delete_topics(["made"])
+        removed = "made" not in await client.list_topics()
     return {
         "created": created,
         "again": "exists" if error_code == TOPIC_ALREADY_EXISTS else error_code,
@@ -121,25 +121,27 @@ async def topics(address: str) -> Facts:
 async def configs(address: str) -> Facts:
     await create(address, "configured")
 
-    async with admin(address) as it:
+    async with admin(address) as client:
 
-        async def shown() -> str:
-            asked = ConfigResource(ConfigResourceType.TOPIC, "configured", {"retention.ms": None})
-            [answer] = await it.describe_configs([asked])
-            entries = answer.resources[0][4]
+        async def value() -> str:
+            resource = ConfigResource(
+                ConfigResourceType.TOPIC, "configured", {"retention.ms": None}
+            )
+            [response] = await client.describe_configs([resource])
+            entries = response.resources[0][4]
             return str(next(entry[1] for entry in entries if entry[0] == "retention.ms"))
 
         async def change(values: dict[str, str]) -> None:
             """Replace all configs of the topic: this client has no incremental changes."""
-            asked = ConfigResource(ConfigResourceType.TOPIC, "configured", values)
-            [answer] = await it.alter_configs([asked])
-            assert answer.resources[0][0] == 0, answer
+            resource = ConfigResource(ConfigResourceType.TOPIC, "configured", values)
+            [response] = await client.alter_configs([resource])
+            assert response.resources[0][0] == 0, response
 
-        before = await shown()
+        before = await value()
         await change({"retention.ms": RETENTION_MS})
-        middle = await shown()
+        middle = await value()
         await change({})
-        return {"before": before, "set": middle, "after": await shown()}
+        return {"before": before, "set": middle, "after": await value()}
 
 
 async def codecs(address: str) -> Facts:
@@ -175,8 +177,8 @@ async def assignment(address: str) -> Facts:
         partition = TopicPartition("assigned", 0)
         consumer.assign([partition])
         consumer.seek(partition, 30)
-        found = [int(record.value) for record in await read_records(consumer, 10)]
-    return {"first": found[0], "count": len(found)}
+        values = [int(record.value) for record in await read_records(consumer, 10)]
+    return {"first": values[0], "count": len(values)}
 
 
 async def times(address: str) -> Facts:
@@ -201,17 +203,17 @@ async def deletion(address: str) -> Facts:
     await create(address, "deleted")
     await produce(address, "deleted", [b"%d" % n for n in range(COUNT)])
     partition = TopicPartition("deleted", 0)
-    async with admin(address) as it:
-        outcome = await it.delete_records({partition: RecordsToDelete(before_offset=5)})
+    async with admin(address) as client:
+        low_watermarks = await client.delete_records({partition: RecordsToDelete(before_offset=5)})
     async with consumer_of(address) as consumer:
         consumer.assign([partition])
         await consumer.seek_to_beginning()
         [first] = await read_records(consumer, 1)
-    return {"begins_at": outcome[partition], "first": int(first.value)}
+    return {"begins_at": low_watermarks[partition], "first": int(first.value)}
 
 
 async def until(wanted: list[int], *consumers: Any) -> list[int]:
-    """Poll the consumers in turn until they have `wanted` partitions; `with_time_limit` ends it."""
+    """Poll the consumers in turn until they have `wanted` partitions, or until the time limit."""
     while True:
         for consumer in consumers:
             await consumer.getmany(timeout_ms=50)
@@ -242,29 +244,29 @@ async def read_and_commit(address: str, topic: str, group: str, count: int) -> N
 async def resume(address: str) -> Facts:
     await read_and_commit(address, "resumed", "resumers", 20)
     async with consumer_of(address, "resumed", group="resumers") as second:
-        [next_one] = await read_records(second, 1)
+        [next_record] = await read_records(second, 1)
         committed = await second.committed(TopicPartition("resumed", 0))
-    return {"committed": committed, "resumed_at": next_one.offset}
+    return {"committed": committed, "resumed_at": next_record.offset}
 
 
 async def groups(address: str) -> Facts:
     await read_and_commit(address, "grouped", "administered", 20)
     partition = TopicPartition("grouped", 0)
-    async with admin(address) as it:
+    async with admin(address) as client:
 
         async def committed() -> int:
-            found = await it.list_consumer_group_offsets("administered")
+            found = await client.list_consumer_group_offsets("administered")
             return int(found[partition].offset)
 
-        listed = "administered" in {name for name, _ in await it.list_consumer_groups()}
-        [answer] = await it.describe_consumer_groups(["administered"])
+        listed = "administered" in {name for name, _ in await client.list_consumer_groups()}
+        [response] = await client.describe_consumer_groups(["administered"])
         before = await committed()
         async with consumer_of(address, group="administered") as outsider:
             outsider.assign([partition])
             await outsider.commit({partition: OffsetAndMetadata(5, "")})
         return {
             "listed": listed,
-            "state": answer.groups[0][2],
+            "state": response.groups[0][2],
             "committed": before,
             "reset_to": await committed(),
         }

@@ -1,4 +1,4 @@
-"""The clients that do the everyday work, the files with their versions, and what they lack."""
+"""The clients that do the everyday work, the files with their versions, and missing calls."""
 
 from __future__ import annotations
 

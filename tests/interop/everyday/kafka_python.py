@@ -28,8 +28,8 @@ def admin(address: str) -> closing[KafkaAdminClient]:
 
 
 def create(address: str, topic: str, partitions: int = 1) -> None:
-    with admin(address) as it:
-        it.create_topics({topic: {"num_partitions": partitions}})
+    with admin(address) as client:
+        client.create_topics({topic: {"num_partitions": partitions}})
 
 
 def produce(
@@ -77,30 +77,30 @@ def read_records(consumer: kafka.KafkaConsumer, count: int) -> list[Any]:
 
 
 def cluster(address: str) -> Facts:
-    with admin(address) as it:
-        found = it.describe_cluster()
-    ids = {broker["broker_id"] for broker in found["brokers"]}
-    return {"brokers": len(ids), "has_controller": found["controller_id"] in ids}
+    with admin(address) as client:
+        described = client.describe_cluster()
+    ids = {broker["broker_id"] for broker in described["brokers"]}
+    return {"brokers": len(ids), "has_controller": described["controller_id"] in ids}
 
 
 def topics(address: str) -> Facts:
     again = ""
-    with admin(address) as it:
+    with admin(address) as client:
 
         def partitions() -> int:
-            [topic] = it.describe_topics(["made"])
+            [topic] = client.describe_topics(["made"])
             return len(topic["partitions"])
 
-        it.create_topics({"made": {"num_partitions": 3}})
+        client.create_topics({"made": {"num_partitions": 3}})
         created = partitions()
         try:
-            it.create_topics({"made": {}})
+            client.create_topics({"made": {}})
         except TopicAlreadyExistsError:
             again = "exists"
-        it.create_partitions({"made": 5})
+        client.create_partitions({"made": 5})
         grown = partitions()
-        it.delete_topics(["made"])
-        removed = "made" not in it.list_topics()
+        client.delete_topics(["made"])
+        removed = "made" not in client.list_topics()
     return {"created": created, "again": again, "grown": grown, "removed": removed}
 
 
@@ -110,17 +110,19 @@ def configs(address: str) -> Facts:
     def resource(changes: Any) -> list[ConfigResource]:
         return [ConfigResource(ConfigResourceType.TOPIC, "configured", changes)]
 
-    with admin(address) as it:
+    with admin(address) as client:
 
-        def shown() -> str:
-            found = it.describe_configs(resource({"retention.ms": None}), config_filter="all")
-            return str(found["topic"]["configured"]["retention.ms"]["value"])
+        def value() -> str:
+            described = client.describe_configs(
+                resource({"retention.ms": None}), config_filter="all"
+            )
+            return str(described["topic"]["configured"]["retention.ms"]["value"])
 
-        before = shown()
-        it.alter_configs(resource({"retention.ms": RETENTION_MS}))
-        middle = shown()
-        it.reset_configs(resource(["retention.ms"]))
-        return {"before": before, "set": middle, "after": shown()}
+        before = value()
+        client.alter_configs(resource({"retention.ms": RETENTION_MS}))
+        middle = value()
+        client.reset_configs(resource(["retention.ms"]))
+        return {"before": before, "set": middle, "after": value()}
 
 
 def codecs(address: str) -> Facts:
@@ -155,8 +157,8 @@ def assignment(address: str) -> Facts:
         partition = TopicPartition("assigned", 0)
         consumer.assign([partition])
         consumer.seek(partition, 30)
-        found = [int(record.value) for record in read_records(consumer, 10)]
-    return {"first": found[0], "count": len(found)}
+        values = [int(record.value) for record in read_records(consumer, 10)]
+    return {"first": values[0], "count": len(values)}
 
 
 def times(address: str) -> Facts:
@@ -181,13 +183,13 @@ def deletion(address: str) -> Facts:
     create(address, "deleted")
     produce(address, "deleted", [b"%d" % n for n in range(COUNT)])
     partition = TopicPartition("deleted", 0)
-    with admin(address) as it:
-        outcome = it.delete_records({partition: 5})[partition]
+    with admin(address) as client:
+        result = client.delete_records({partition: 5})[partition]
     with consumer_of(address) as consumer:
         consumer.assign([partition])
         consumer.seek_to_beginning(partition)
         [first] = read_records(consumer, 1)
-    return {"begins_at": outcome["low_watermark"], "first": int(first.value)}
+    return {"begins_at": result["low_watermark"], "first": int(first.value)}
 
 
 class GroupMemberThread:
@@ -243,29 +245,29 @@ def resume(address: str) -> Facts:
     read_and_commit(address, "resumed", "resumers", 20)
     with consumer_of(address, "resumers") as second:
         second.subscribe(["resumed"])
-        [next_one] = read_records(second, 1)
+        [next_record] = read_records(second, 1)
         committed = second.committed(TopicPartition("resumed", 0))
-    return {"committed": committed, "resumed_at": next_one.offset}
+    return {"committed": committed, "resumed_at": next_record.offset}
 
 
 def groups(address: str) -> Facts:
     read_and_commit(address, "grouped", "administered", 20)
     partition = TopicPartition("grouped", 0)
-    with admin(address) as it:
+    with admin(address) as client:
 
         def committed() -> int:
-            found = it.list_group_offsets({"administered": [partition]})
+            found = client.list_group_offsets({"administered": [partition]})
             return int(found["administered"][partition].offset)
 
         def names() -> list[str]:
-            return [group["group_id"] for group in it.list_groups()]
+            return [group["group_id"] for group in client.list_groups()]
 
         listed = "administered" in names()
-        state = it.describe_groups(["administered"])["administered"]["group_state"]
+        state = client.describe_groups(["administered"])["administered"]["group_state"]
         before = committed()
-        it.alter_group_offsets("administered", {partition: OffsetAndMetadata(5, "", -1)})
+        client.alter_group_offsets("administered", {partition: OffsetAndMetadata(5, "", -1)})
         after = committed()
-        it.delete_groups(["administered"])
+        client.delete_groups(["administered"])
         return {
             "listed": listed,
             "state": state,

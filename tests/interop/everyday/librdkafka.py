@@ -39,8 +39,8 @@ def admin(address: str) -> AdminClient:
 
 
 def create(address: str, topic: str, partitions: int = 1) -> None:
-    it = admin(address)  # a client that is garbage-collected drops its requests
-    it.create_topics([NewTopic(topic, partitions, 1)])[topic].result(LIMIT_S)
+    client = admin(address)  # a client that is garbage-collected drops its requests
+    client.create_topics([NewTopic(topic, partitions, 1)])[topic].result(LIMIT_S)
 
 
 def produce(
@@ -88,17 +88,17 @@ def read_records(consumer: Consumer, count: int) -> list[Message]:
 
 
 def cluster(address: str) -> Facts:
-    it = admin(address)
-    found = it.describe_cluster().result(LIMIT_S)
-    ids = {node.id for node in found.nodes}
-    return {"brokers": len(ids), "has_controller": found.controller.id in ids}
+    client = admin(address)
+    described = client.describe_cluster().result(LIMIT_S)
+    ids = {node.id for node in described.nodes}
+    return {"brokers": len(ids), "has_controller": described.controller.id in ids}
 
 
 def topics(address: str) -> Facts:
-    it = admin(address)
+    client = admin(address)
 
     def partitions(name: str) -> int:
-        return len(it.list_topics(name, timeout=LIMIT_S).topics[name].partitions)
+        return len(client.list_topics(name, timeout=LIMIT_S).topics[name].partitions)
 
     create(address, "made", 3)
     created = partitions("made")
@@ -108,35 +108,35 @@ def topics(address: str) -> Facts:
     except KafkaException as error:
         code = error.args[0].code()
         again = "exists" if code == confluent_kafka.KafkaError.TOPIC_ALREADY_EXISTS else str(code)
-    it.create_partitions([NewPartitions("made", 5)])["made"].result(LIMIT_S)
+    client.create_partitions([NewPartitions("made", 5)])["made"].result(LIMIT_S)
     grown = partitions("made")
-    it.delete_topics(["made"])["made"].result(LIMIT_S)
-    removed = "made" not in it.list_topics(timeout=LIMIT_S).topics
+    client.delete_topics(["made"])["made"].result(LIMIT_S)
+    removed = "made" not in client.list_topics(timeout=LIMIT_S).topics
     return {"created": created, "again": again, "grown": grown, "removed": removed}
 
 
 def configs(address: str) -> Facts:
     create(address, "configured")
-    it = admin(address)
+    client = admin(address)
 
     def resource(*changes: ConfigEntry) -> ConfigResource:
         kind = ConfigResource.Type.TOPIC
         return ConfigResource(kind, "configured", incremental_configs=list(changes))
 
-    def shown() -> Any:
-        asked = resource()
-        return it.describe_configs([asked])[asked].result(LIMIT_S)["retention.ms"].value
+    def value() -> Any:
+        topic = resource()
+        return client.describe_configs([topic])[topic].result(LIMIT_S)["retention.ms"].value
 
-    def change(operation: AlterConfigOpType, value: str) -> None:
-        entry = ConfigEntry("retention.ms", value, incremental_operation=operation)
-        asked = resource(entry)
-        it.incremental_alter_configs([asked])[asked].result(LIMIT_S)
+    def change(operation: AlterConfigOpType, new_value: str) -> None:
+        entry = ConfigEntry("retention.ms", new_value, incremental_operation=operation)
+        topic = resource(entry)
+        client.incremental_alter_configs([topic])[topic].result(LIMIT_S)
 
-    before = shown()
+    before = value()
     change(AlterConfigOpType.SET, RETENTION_MS)
-    middle = shown()
+    middle = value()
     change(AlterConfigOpType.DELETE, "")
-    return {"before": before, "set": middle, "after": shown()}
+    return {"before": before, "set": middle, "after": value()}
 
 
 def codecs(address: str) -> Facts:
@@ -169,9 +169,9 @@ def assignment(address: str) -> Facts:
     produce(address, "assigned", [b"%d" % n for n in range(COUNT)])
     consumer = consumer_of(address)
     consumer.assign([TopicPartition("assigned", 0, 30)])
-    found = [int(m.value() or b"") for m in read_records(consumer, 10)]
+    values = [int(m.value() or b"") for m in read_records(consumer, 10)]
     consumer.close()
-    return {"first": found[0], "count": len(found)}
+    return {"first": values[0], "count": len(values)}
 
 
 def times(address: str) -> Facts:
@@ -185,27 +185,27 @@ def times(address: str) -> Facts:
         return -1 if found.offset == confluent_kafka.OFFSET_END else found.offset
 
     earliest, latest = consumer.get_watermark_offsets(TopicPartition("timed", 0), LIMIT_S)
-    seen = {
+    facts = {
         "earliest": earliest,
         "latest": latest,
         "at_1500": offset_at(1500),
         "at_9000": offset_at(9000),
     }
     consumer.close()
-    return seen
+    return facts
 
 
 def deletion(address: str) -> Facts:
     create(address, "deleted")
     produce(address, "deleted", [b"%d" % n for n in range(COUNT)])
-    it = admin(address)
-    asked = TopicPartition("deleted", 0, 5)
-    outcome = it.delete_records([asked])[asked].result(LIMIT_S)
+    client = admin(address)
+    end = TopicPartition("deleted", 0, 5)
+    deleted = client.delete_records([end])[end].result(LIMIT_S)
     consumer = consumer_of(address)
     consumer.assign([TopicPartition("deleted", 0, confluent_kafka.OFFSET_BEGINNING)])
     [first] = read_records(consumer, 1)
     consumer.close()
-    return {"begins_at": outcome.low_watermark, "first": int(first.value() or b"")}
+    return {"begins_at": deleted.low_watermark, "first": int(first.value() or b"")}
 
 
 def assignment_sizes(*consumers: Consumer) -> list[int]:
@@ -240,9 +240,9 @@ def resume(address: str) -> Facts:
     first.close()
     second = consumer_of(address, "resumers")
     second.subscribe(["resumed"])
-    [next_one] = read_records(second, 1)
+    [next_record] = read_records(second, 1)
     second.close()
-    return {"committed": committed.offset, "resumed_at": next_one.offset()}
+    return {"committed": committed.offset, "resumed_at": next_record.offset()}
 
 
 def groups(address: str) -> Facts:
@@ -252,24 +252,24 @@ def groups(address: str) -> Facts:
     member.subscribe(["grouped"])
     member.commit(message=read_records(member, 20)[-1], asynchronous=False)
     member.close()
-    it = admin(address)
+    client = admin(address)
     partition = [TopicPartition("grouped", 0)]
 
     def committed() -> Any:
-        asked = [ConsumerGroupTopicPartitions("administered", partition)]
-        answer = it.list_consumer_group_offsets(asked)["administered"].result(LIMIT_S)
-        return answer.topic_partitions[0].offset
+        group = [ConsumerGroupTopicPartitions("administered", partition)]
+        response = client.list_consumer_group_offsets(group)["administered"].result(LIMIT_S)
+        return response.topic_partitions[0].offset
 
     def names() -> list[str]:
-        return [g.group_id for g in it.list_consumer_groups().result(LIMIT_S).valid]
+        return [g.group_id for g in client.list_consumer_groups().result(LIMIT_S).valid]
 
     listed = "administered" in names()
-    described = it.describe_consumer_groups(["administered"])["administered"].result(LIMIT_S)
+    described = client.describe_consumer_groups(["administered"])["administered"].result(LIMIT_S)
     before = committed()
     wanted = ConsumerGroupTopicPartitions("administered", [TopicPartition("grouped", 0, 5)])
-    it.alter_consumer_group_offsets([wanted])["administered"].result(LIMIT_S)
+    client.alter_consumer_group_offsets([wanted])["administered"].result(LIMIT_S)
     after = committed()
-    it.delete_consumer_groups(["administered"])["administered"].result(LIMIT_S)
+    client.delete_consumer_groups(["administered"])["administered"].result(LIMIT_S)
     return {
         "listed": listed,
         "state": described.state.name.title(),

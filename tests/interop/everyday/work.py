@@ -1,7 +1,7 @@
 """What every client does with a node, and the facts that it must report.
 
-A client is a program or a module that does each piece of work with an empty node, and reports what
-it found under the keys of EXPECTED. How it finds that out is up to the client.
+A client is a program or a module that does each piece of work with an empty node, and reports its
+facts under the keys of EXPECTED. Which of its own calls it uses is up to the client.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ EXPECTED: dict[str, Facts] = {
 }
 
 
-def until(ask: Callable[[], list[int]], wanted: list[int]) -> list[int]:
-    """Ask until the result is `wanted` or the time is up; return the last result."""
+def until(get: Callable[[], list[int]], wanted: list[int]) -> list[int]:
+    """Call `get` until it returns `wanted` or the time is up; return its last result."""
     deadline = Deadline(LIMIT_S)
-    while (found := ask()) != wanted and not deadline.is_over:
+    while (result := get()) != wanted and not deadline.is_over:
         deadline.pause(0.01)
-    return found
+    return result
 
 
 def main(pieces: Mapping[str, Callable[[str], Facts]]) -> None:
@@ -95,9 +95,9 @@ def run_program(command: Sequence[str], address: str) -> dict[str, Facts]:
 def batches(data: str, partition: str) -> list[BatchHeader]:
     """The headers of the batches in a partition's segments on disk."""
     folder = os.path.join(data, partition)
-    found: list[BatchHeader] = []
+    headers: list[BatchHeader] = []
     for name in sorted(os.listdir(folder)):
         if name.endswith(".log"):
             with open(os.path.join(folder, name), "rb") as file:
-                found += [BatchHeader(*fields) for _, fields in walk(file.read())]
-    return found
+                headers += [BatchHeader(*fields) for _, fields in walk(file.read())]
+    return headers

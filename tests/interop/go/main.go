@@ -1,4 +1,4 @@
-// The everyday work by franz-go: each piece in turn, a line of JSON with its facts.
+// The everyday work by franz-go. Each piece prints a line of JSON with its facts.
 package main
 
 import (
@@ -30,7 +30,7 @@ type worker struct {
 	ctx     context.Context
 }
 
-// must ends a piece of work; run makes of it what the piece found.
+// must ends a piece of work with a panic after an error; run reports the error as its fact.
 func must(err error) {
 	if err != nil {
 		panic(err)
@@ -64,7 +64,7 @@ func values(form string) []string {
 	return found
 }
 
-// produce writes every value in the first partition, each acknowledged; their offsets.
+// produce writes the values to partition 0 and returns their offsets once all are acknowledged.
 func (w worker) produce(topic string, values []string, times []int64, options ...kgo.Opt) []int64 {
 	options = append(options, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(20*time.Millisecond))
 	client := w.client(options...)
@@ -89,7 +89,7 @@ func (w worker) produce(topic string, values []string, times []int64, options ..
 	return offsets
 }
 
-func (w worker) taken(client *kgo.Client, wanted int) []*kgo.Record {
+func (w worker) readRecords(client *kgo.Client, wanted int) []*kgo.Record {
 	var found []*kgo.Record
 	for len(found) < wanted {
 		fetches := client.PollRecords(w.ctx, wanted-len(found))
@@ -114,11 +114,11 @@ func (w worker) cluster() facts {
 	defer end()
 	found, err := admin.BrokerMetadata(w.ctx)
 	must(err)
-	known := false
+	hasController := false
 	for _, id := range found.Brokers.NodeIDs() {
-		known = known || id == found.Controller
+		hasController = hasController || id == found.Controller
 	}
-	return facts{"brokers": len(found.Brokers), "has_controller": known}
+	return facts{"brokers": len(found.Brokers), "has_controller": hasController}
 }
 
 func (w worker) topics() facts {
@@ -151,7 +151,7 @@ func (w worker) configs() facts {
 	w.create("configured", 1)
 	admin, end := w.admin()
 	defer end()
-	shown := func() string {
+	value := func() string {
 		found, err := admin.DescribeTopicConfigs(w.ctx, "configured")
 		must(err)
 		for _, config := range found[0].Configs {
@@ -161,17 +161,17 @@ func (w worker) configs() facts {
 		}
 		return "not there"
 	}
-	change := func(operation kadm.IncrementalOp, value string) {
-		change := kadm.AlterConfig{Op: operation, Name: "retention.ms", Value: &value}
-		told, err := admin.AlterTopicConfigs(w.ctx, []kadm.AlterConfig{change}, "configured")
+	change := func(operation kadm.IncrementalOp, newValue string) {
+		change := kadm.AlterConfig{Op: operation, Name: "retention.ms", Value: &newValue}
+		responses, err := admin.AlterTopicConfigs(w.ctx, []kadm.AlterConfig{change}, "configured")
 		must(err)
-		must(told[0].Err)
+		must(responses[0].Err)
 	}
-	before := shown()
+	before := value()
 	change(kadm.SetConfig, retentionMs)
-	middle := shown()
+	middle := value()
 	change(kadm.DeleteConfig, "")
-	return facts{"before": before, "set": middle, "after": shown()}
+	return facts{"before": before, "set": middle, "after": value()}
 }
 
 func (w worker) codecs() facts {
@@ -183,11 +183,11 @@ func (w worker) codecs() facts {
 	for name, codec := range codecs {
 		topic := "codec-" + name
 		w.create(topic, 1)
-		written := values(strings.Repeat("the same again and again ", 9) + "%d") // or one alone would not be packed
+		written := values(strings.Repeat("the same again and again ", 9) + "%d") // this client does not compress a batch that would not become smaller
 		w.produce(topic, written, nil, kgo.ProducerBatchCompression(codec))
 		client := w.assigned(topic, 0)
 		same := 0
-		for n, record := range w.taken(client, count) {
+		for n, record := range w.readRecords(client, count) {
 			number := strconv.Itoa(n)
 			header := record.Headers[0]
 			if string(record.Value) == written[n] && string(record.Key) == "k"+number && header.Key == "n" &&
@@ -203,7 +203,7 @@ func (w worker) codecs() facts {
 
 func (w worker) idempotent() facts {
 	w.create("numbered", 1)
-	offsets := w.produce("numbered", values("%d"), nil) // this client's producers number their batches
+	offsets := w.produce("numbered", values("%d"), nil) // this client's producers are idempotent by default
 	inOrder := true
 	for n, offset := range offsets {
 		inOrder = inOrder && offset == int64(n)
@@ -216,7 +216,7 @@ func (w worker) assignment() facts {
 	w.produce("assigned", values("%d"), nil)
 	client := w.assigned("assigned", 30)
 	defer client.Close()
-	found := w.taken(client, 10)
+	found := w.readRecords(client, 10)
 	first, err := strconv.Atoi(string(found[0].Value))
 	must(err)
 	return facts{"first": first, "count": len(found)}
@@ -234,7 +234,7 @@ func (w worker) times() facts {
 		return found
 	}
 	late := only(admin.ListOffsetsAfterMilli(w.ctx, 9000, "timed"))
-	// Where no record is that late, this client says the end, without a time.
+	// If no record is that late, this client returns the end offset, without a timestamp.
 	if late.Timestamp == -1 {
 		late.Offset = -1
 	}
@@ -253,19 +253,19 @@ func (w worker) deletion() facts {
 	defer end()
 	var wanted kadm.Offsets
 	wanted.AddOffset("deleted", 0, 5, -1)
-	told, err := admin.DeleteRecords(w.ctx, wanted)
+	responses, err := admin.DeleteRecords(w.ctx, wanted)
 	must(err)
-	found, _ := told.Lookup("deleted", 0)
+	found, _ := responses.Lookup("deleted", 0)
 	must(found.Err)
 	start := kgo.NewOffset().AtStart()
 	client := w.client(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"deleted": {0: start}}))
 	defer client.Close()
-	first, err := strconv.Atoi(string(w.taken(client, 1)[0].Value))
+	first, err := strconv.Atoi(string(w.readRecords(client, 1)[0].Value))
 	must(err)
 	return facts{"begins_at": found.LowWatermark, "first": first}
 }
 
-// sharer is a member that knows how many partitions it has.
+// sharer returns a group member and the number of its partitions, which changes with rebalances.
 func (w worker) sharer() (*kgo.Client, *atomic.Int64) {
 	var size atomic.Int64
 	change := func(sign int64) func(context.Context, *kgo.Client, map[string][]int32) {
@@ -277,16 +277,17 @@ func (w worker) sharer() (*kgo.Client, *atomic.Int64) {
 		kgo.OnPartitionsRevoked(change(-1)), kgo.OnPartitionsLost(change(-1))), &size
 }
 
-// like waits until the numbers of partitions are those, and says what they are then.
-func (w worker) like(wanted int64, sizes ...*atomic.Int64) []int64 {
+// untilSizes waits until each member has the wanted number of partitions, or for the time limit;
+// it returns the numbers.
+func (w worker) untilSizes(wanted int64, sizes ...*atomic.Int64) []int64 {
 	for {
 		found := make([]int64, len(sizes))
-		fine := true
+		isDone := true
 		for n, size := range sizes {
 			found[n] = size.Load()
-			fine = fine && found[n] == wanted
+			isDone = isDone && found[n] == wanted
 		}
-		if fine || w.ctx.Err() != nil {
+		if isDone || w.ctx.Err() != nil {
 			return found
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -297,11 +298,11 @@ func (w worker) rebalance() facts {
 	w.create("shared", 4)
 	first, firstSize := w.sharer()
 	defer first.Close()
-	alone := w.like(4, firstSize)
+	alone := w.untilSizes(4, firstSize)
 	second, secondSize := w.sharer()
-	together := w.like(2, firstSize, secondSize)
+	together := w.untilSizes(2, firstSize, secondSize)
 	second.Close()
-	again := w.like(4, firstSize)
+	again := w.untilSizes(4, firstSize)
 	return facts{"alone": alone, "together": together, "alone_again": again}
 }
 
@@ -310,7 +311,7 @@ func (w worker) readAndCommit(topic, group string) {
 	w.produce(topic, values("%d"), nil)
 	member := w.member(group, topic)
 	defer member.Close()
-	must(member.CommitRecords(w.ctx, w.taken(member, 20)...))
+	must(member.CommitRecords(w.ctx, w.readRecords(member, 20)...))
 }
 
 func (w worker) committed(admin *kadm.Client, group, topic string) int64 {
@@ -324,7 +325,7 @@ func (w worker) resume() facts {
 	w.readAndCommit("resumed", "resumers")
 	second := w.member("resumers", "resumed")
 	defer second.Close()
-	next := w.taken(second, 1)[0]
+	next := w.readRecords(second, 1)[0]
 	admin, end := w.admin()
 	defer end()
 	return facts{"committed": w.committed(admin, "resumers", "resumed"), "resumed_at": next.Offset}
@@ -356,13 +357,13 @@ func (w worker) groups() facts {
 	}
 }
 
-// run does a piece of work, which may take so long.
+// run does a piece of work within a time limit.
 func run(work func(worker) facts, address string, limit time.Duration) (found facts) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	defer func() {
-		if wrong := recover(); wrong != nil {
-			found = facts{"error": fmt.Sprint(wrong)}
+		if failure := recover(); failure != nil {
+			found = facts{"error": fmt.Sprint(failure)}
 		}
 	}()
 	return work(worker{address, ctx})

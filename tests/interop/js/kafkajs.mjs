@@ -20,15 +20,15 @@ const TYPES = [CompressionTypes.None, CompressionTypes.GZIP, CompressionTypes.Sn
 
 const client = (address) => new Kafka({
   clientId: 'kafkajs', brokers: [address], logLevel: logLevel.NOTHING,
-  connectionTimeout: LIMIT_MS, requestTimeout: LIMIT_MS // else a second for a connection, and thirty
+  connectionTimeout: LIMIT_MS, requestTimeout: LIMIT_MS // the defaults are one second and thirty
 })
 
-async function withClient (it, work) {
-  await it.connect()
+async function withClient (client, work) {
+  await client.connect()
   try {
-    return await work(it)
+    return await work(client)
   } finally {
-    await it.disconnect()
+    await client.disconnect()
   }
 }
 
@@ -49,24 +49,24 @@ const member = (address, groupId) => client(address).consumer({
   groupId, heartbeatInterval: 100, sessionTimeout: 45_000, maxWaitTimeInMs: 50, minBytes: 1
 })
 
-/** Read until there are so many; then what was read, and the consumer has left. */
-function taken (address, topic, count, { groupId = 'alone', seek = null, commit = false } = {}) {
+/** Reads `count` records as a group member, which then leaves; returns the records. */
+function readRecords (address, topic, count, { groupId = 'alone', seek = null, commit = false } = {}) {
   return withClient(member(address, groupId), async (consumer) => {
-    const found = []
+    const records = []
     await consumer.subscribe({ topic, fromBeginning: true })
-    const enough = new Promise((resolve) => {
+    const hasAll = new Promise((resolve) => {
       consumer.run({
         autoCommit: false,
         eachMessage: async ({ message }) => {
-          if (found.length < count) found.push(message)
-          if (found.length === count) resolve()
+          if (records.length < count) records.push(message)
+          if (records.length === count) resolve()
         }
       })
     })
     if (seek !== null) consumer.seek({ topic, partition: 0, offset: String(seek) })
-    await enough
+    await hasAll
     if (commit) await consumer.commitOffsets([{ topic, partition: 0, offset: String(count) }])
-    return found
+    return records
   })
 }
 
@@ -85,23 +85,23 @@ const topics = (address) => asAdmin(address, async (admin) => {
   const grown = await partitions()
   await admin.deleteTopics({ topics: ['made'] })
   const removed = !(await admin.listTopics()).includes('made')
-  return { created, again: isNew ? 'made anew' : 'exists', grown, removed }
+  return { created, again: isNew ? 'created again' : 'exists', grown, removed }
 })
 
 const configs = (address) => asAdmin(address, async (admin) => {
   const resource = { type: ConfigResourceTypes.TOPIC, name: 'configured' }
-  const shown = async () => {
-    const asked = { ...resource, configNames: ['retention.ms'] }
-    const found = await admin.describeConfigs({ resources: [asked] })
+  const value = async () => {
+    const resourceKeys = { ...resource, configNames: ['retention.ms'] }
+    const found = await admin.describeConfigs({ resources: [resourceKeys] })
     return found.resources[0].configEntries[0].configValue
   }
   const change = (configEntries) => admin.alterConfigs({ resources: [{ ...resource, configEntries }] })
   await admin.createTopics({ topics: [{ topic: 'configured' }] })
-  const before = await shown()
+  const before = await value()
   await change([{ name: 'retention.ms', value: RETENTION_MS }])
-  const set = await shown()
+  const set = await value()
   await change([])
-  return { before, set, after: await shown() }
+  return { before, set, after: await value() }
 })
 
 async function codecs (address) {
@@ -111,7 +111,7 @@ async function codecs (address) {
     const values = numbers(COUNT).map((n) => `the same again and again ${n}`)
     await create(address, topic)
     await produce(address, topic, values, { compression: TYPES[place] })
-    const messages = await taken(address, topic, COUNT, { groupId: topic })
+    const messages = await readRecords(address, topic, COUNT, { groupId: topic })
     found[codec] = messages.filter((message, n) =>
       String(message.value) === values[n] && String(message.key) === `k${n}` &&
       String(message.headers.n) === `${n}` && message.timestamp === String(TIME_MS + n)).length
@@ -121,16 +121,16 @@ async function codecs (address) {
 
 async function idempotent (address) {
   await create(address, 'numbered')
-  const told = await produce(address, 'numbered', numbers(COUNT).map(String), { idempotent: true })
-  const messages = await taken(address, 'numbered', COUNT, { groupId: 'numbered' })
+  const response = await produce(address, 'numbered', numbers(COUNT).map(String), { idempotent: true })
+  const messages = await readRecords(address, 'numbered', COUNT, { groupId: 'numbered' })
   const inOrder = messages.every((message, n) => Number(message.offset) === n && Number(message.value) === n)
-  return { count: messages.length, is_in_order: inOrder && told[0].baseOffset === '0' }
+  return { count: messages.length, is_in_order: inOrder && response[0].baseOffset === '0' }
 }
 
 async function assignment (address) {
   await create(address, 'assigned')
   await produce(address, 'assigned', numbers(COUNT).map(String))
-  const found = await taken(address, 'assigned', 10, { seek: 30 })
+  const found = await readRecords(address, 'assigned', 10, { seek: 30 })
   return { first: Number(found[0].value), count: found.length }
 }
 
@@ -138,18 +138,18 @@ const times = (address) => asAdmin(address, async (admin) => {
   await create(address, 'timed')
   await produce(address, 'timed', ['a', 'b', 'c'], { times: [1000, 2000, 3000] })
   const [ends] = await admin.fetchTopicOffsets('timed')
-  // Where no record is that late, this client itself says the end.
-  const at = async (time) => Number((await admin.fetchTopicOffsetsByTimestamp('timed', time))[0].offset)
-  return { earliest: Number(ends.low), latest: Number(ends.high), at_1500: await at(1500), at_9000: await at(9000) === Number(ends.high) ? -1 : 0 }
+  // If no record is that late, this client returns the end offset.
+  const offsetAt = async (time) => Number((await admin.fetchTopicOffsetsByTimestamp('timed', time))[0].offset)
+  return { earliest: Number(ends.low), latest: Number(ends.high), at_1500: await offsetAt(1500), at_9000: await offsetAt(9000) === Number(ends.high) ? -1 : 0 }
 })
 
 const deletion = (address) => asAdmin(address, async (admin) => {
   await create(address, 'deleted')
   await produce(address, 'deleted', numbers(COUNT).map(String))
-  await admin.fetchTopicOffsets('deleted') // what this client has not looked at, it can't delete from
+  await admin.fetchTopicOffsets('deleted') // this client deletes only from topics whose offsets it has fetched
   await admin.deleteTopicRecords({ topic: 'deleted', partitions: [{ partition: 0, offset: '5' }] })
   const [ends] = await admin.fetchTopicOffsets('deleted')
-  const [first] = await taken(address, 'deleted', 1, { groupId: 'deleted' })
+  const [first] = await readRecords(address, 'deleted', 1, { groupId: 'deleted' })
   return { begins_at: Number(ends.low), first: Number(first.value) }
 })
 
@@ -166,14 +166,14 @@ async function rebalance (address) {
     await consumer.run({ eachMessage: async () => {} })
     return consumer
   }
-  const like = (wanted) => until(() => [...sizes], (found) => String(found) === String(wanted))
+  const untilSizes = (wanted) => until(() => [...sizes], (found) => String(found) === String(wanted))
   const first = await join(0)
-  const alone = await like([4])
+  const alone = await untilSizes([4])
   const second = await join(1)
-  const together = await like([2, 2])
+  const together = await untilSizes([2, 2])
   await second.disconnect()
   sizes.length = 1
-  const again = await like([4])
+  const again = await untilSizes([4])
   await first.disconnect()
   return { alone, together, alone_again: again }
 }
@@ -181,7 +181,7 @@ async function rebalance (address) {
 async function readAndCommit (address, topic, groupId) {
   await create(address, topic)
   await produce(address, topic, numbers(COUNT).map(String))
-  await taken(address, topic, 20, { groupId, commit: true })
+  await readRecords(address, topic, 20, { groupId, commit: true })
 }
 
 const committedOf = async (admin, groupId, topic) => {
@@ -191,7 +191,7 @@ const committedOf = async (admin, groupId, topic) => {
 
 async function resume (address) {
   await readAndCommit(address, 'resumed', 'resumers')
-  const [next] = await taken(address, 'resumed', 1, { groupId: 'resumers' })
+  const [next] = await readRecords(address, 'resumed', 1, { groupId: 'resumers' })
   const committed = await asAdmin(address, (admin) => committedOf(admin, 'resumers', 'resumed'))
   return { committed, resumed_at: Number(next.offset) }
 }

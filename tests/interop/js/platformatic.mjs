@@ -4,18 +4,18 @@ import {
   Admin, ConfigResourceTypes, Consumer, IncrementalAlterConfigOperationTypes, ListOffsetTimestamps, Producer,
   stringDeserializers, stringSerializers
 } from '@platformatic/kafka'
-import { CODECS, COUNT, RETENTION_MS, LIMIT_MS, numbers, run, TIME_MS, until, words } from './work.mjs'
+import { CODECS, COUNT, RETENTION_MS, LIMIT_MS, numbers, run, TIME_MS, until, errorText } from './work.mjs'
 
 const client = (address) => ({
   clientId: 'platformatic', bootstrapBrokers: [address], strict: false,
-  connectTimeout: LIMIT_MS, requestTimeout: LIMIT_MS // else five seconds for a connection, and thirty
+  connectTimeout: LIMIT_MS, requestTimeout: LIMIT_MS // the defaults are five seconds and thirty
 })
 
-async function closing (it, work) {
+async function closing (client, work) {
   try {
-    return await work(it)
+    return await work(client)
   } finally {
-    await (it instanceof Consumer ? it.close(true) : it.close())
+    await (client instanceof Consumer ? client.close(true) : client.close())
   }
 }
 
@@ -37,20 +37,20 @@ const member = (address, groupId) => new Consumer({
   heartbeatInterval: 100
 })
 
-/** Read until there are so many; then what was read, and the consumer has left. */
-function taken (address, topic, count, { groupId = 'alone', seek = null, commit = false } = {}) {
+/** Reads `count` records as a group member, which then leaves; returns the records. */
+function readRecords (address, topic, count, { groupId = 'alone', seek = null, commit = false } = {}) {
   return closing(member(address, groupId), async (consumer) => {
     const from = seek === null
       ? { mode: 'committed', fallbackMode: 'earliest' }
       : { mode: 'manual', offsets: [{ topic, partition: 0, offset: BigInt(seek) }] }
     const stream = await consumer.consume({ topics: [topic], ...from })
-    const found = []
+    const records = []
     for await (const message of stream) {
-      found.push(message)
-      if (found.length === count) break
+      records.push(message)
+      if (records.length === count) break
     }
-    if (commit) await found.at(-1).commit()
-    return found
+    if (commit) await records.at(-1).commit()
+    return records
   })
 }
 
@@ -65,7 +65,7 @@ const topics = (address) => asAdmin(address, async (admin) => {
   await admin.createTopics({ topics: ['made'], partitions: 3, replicas: 1 })
   const created = await partitions()
   const again = await admin.createTopics({ topics: ['made'], partitions: 1, replicas: 1 })
-    .then(() => 'made anew', (error) => words(error).includes('already exists') ? 'exists' : words(error))
+    .then(() => 'created again', (error) => errorText(error).includes('already exists') ? 'exists' : errorText(error))
   await admin.createPartitions({ topics: [{ name: 'made', count: 5, assignments: null }] })
   const grown = await partitions()
   await admin.deleteTopics({ topics: ['made'] })
@@ -75,20 +75,20 @@ const topics = (address) => asAdmin(address, async (admin) => {
 
 const configs = (address) => asAdmin(address, async (admin) => {
   const resource = { resourceType: ConfigResourceTypes.TOPIC, resourceName: 'configured' }
-  const shown = async () => {
-    const asked = { ...resource, configurationKeys: ['retention.ms'] }
-    const [found] = await admin.describeConfigs({ resources: [asked], includeSynonyms: false, includeDocumentation: false })
+  const value = async () => {
+    const resourceKeys = { ...resource, configurationKeys: ['retention.ms'] }
+    const [found] = await admin.describeConfigs({ resources: [resourceKeys], includeSynonyms: false, includeDocumentation: false })
     return found.configs[0].value
   }
   const change = (configOperation, value) => admin.incrementalAlterConfigs({
     resources: [{ ...resource, configs: [{ name: 'retention.ms', configOperation, value }] }], validateOnly: false
   })
   await admin.createTopics({ topics: ['configured'], partitions: 1, replicas: 1 })
-  const before = await shown()
+  const before = await value()
   await change(IncrementalAlterConfigOperationTypes.SET, RETENTION_MS)
-  const set = await shown()
+  const set = await value()
   await change(IncrementalAlterConfigOperationTypes.DELETE, null)
-  return { before, set, after: await shown() }
+  return { before, set, after: await value() }
 })
 
 async function codecs (address) {
@@ -98,7 +98,7 @@ async function codecs (address) {
     const values = numbers(COUNT).map((n) => `the same again and again ${n}`)
     await create(address, topic)
     await produce(address, topic, values, { compression: codec })
-    const messages = await taken(address, topic, COUNT, { groupId: topic })
+    const messages = await readRecords(address, topic, COUNT, { groupId: topic })
     found[codec] = messages.filter((message, n) =>
       message.value === values[n] && message.key === `k${n}` &&
       message.headers.get('n') === `${n}` && message.timestamp === BigInt(TIME_MS + n)).length
@@ -108,40 +108,40 @@ async function codecs (address) {
 
 async function idempotent (address) {
   await create(address, 'numbered')
-  const told = await produce(address, 'numbered', numbers(COUNT).map(String), { idempotent: true })
-  const messages = await taken(address, 'numbered', COUNT, { groupId: 'numbered' })
+  const response = await produce(address, 'numbered', numbers(COUNT).map(String), { idempotent: true })
+  const messages = await readRecords(address, 'numbered', COUNT, { groupId: 'numbered' })
   const inOrder = messages.every((message, n) => Number(message.offset) === n && Number(message.value) === n)
-  return { count: messages.length, is_in_order: inOrder && told.offsets[0].offset === 0n }
+  return { count: messages.length, is_in_order: inOrder && response.offsets[0].offset === 0n }
 }
 
 async function assignment (address) {
   await create(address, 'assigned')
   await produce(address, 'assigned', numbers(COUNT).map(String))
-  const found = await taken(address, 'assigned', 10, { seek: 30 })
+  const found = await readRecords(address, 'assigned', 10, { seek: 30 })
   return { first: Number(found[0].value), count: found.length }
 }
 
 const times = (address) => asAdmin(address, async (admin) => {
   await create(address, 'timed')
   await produce(address, 'timed', ['a', 'b', 'c'], { times: [1000, 2000, 3000] })
-  const at = async (timestamp) => {
+  const offsetAt = async (timestamp) => {
     const [topic] = await admin.listOffsets({ topics: [{ name: 'timed', partitions: [{ partitionIndex: 0, timestamp }] }] })
     return Number(topic.partitions[0].offset)
   }
   return {
-    earliest: await at(ListOffsetTimestamps.EARLIEST),
-    latest: await at(ListOffsetTimestamps.LATEST),
-    at_1500: await at(1500n),
-    at_9000: await at(9000n)
+    earliest: await offsetAt(ListOffsetTimestamps.EARLIEST),
+    latest: await offsetAt(ListOffsetTimestamps.LATEST),
+    at_1500: await offsetAt(1500n),
+    at_9000: await offsetAt(9000n)
   }
 })
 
 const deletion = (address) => asAdmin(address, async (admin) => {
   await create(address, 'deleted')
   await produce(address, 'deleted', numbers(COUNT).map(String))
-  const [told] = await admin.deleteRecords({ topics: [{ name: 'deleted', partitions: [{ partition: 0, offset: 5n }] }] })
-  const [first] = await taken(address, 'deleted', 1, { groupId: 'deleted' })
-  return { begins_at: Number(told.partitions[0].lowWatermark), first: Number(first.value) }
+  const [response] = await admin.deleteRecords({ topics: [{ name: 'deleted', partitions: [{ partition: 0, offset: 5n }] }] })
+  const [first] = await readRecords(address, 'deleted', 1, { groupId: 'deleted' })
+  return { begins_at: Number(response.partitions[0].lowWatermark), first: Number(first.value) }
 })
 
 async function rebalance (address) {
@@ -152,15 +152,15 @@ async function rebalance (address) {
     stream.on('data', () => {})
     return consumer
   }
-  const like = (consumers, wanted) => until(
+  const untilSizes = (consumers, wanted) => until(
     () => consumers.map(({ assignments }) => assignments?.[0]?.partitions.length ?? 0),
     (found) => String(found) === String(wanted))
   const first = await join()
-  const alone = await like([first], [4])
+  const alone = await untilSizes([first], [4])
   const second = await join()
-  const together = await like([first, second], [2, 2])
+  const together = await untilSizes([first, second], [2, 2])
   await second.close(true)
-  const again = await like([first], [4])
+  const again = await untilSizes([first], [4])
   await first.close(true)
   return { alone, together, alone_again: again }
 }
@@ -168,7 +168,7 @@ async function rebalance (address) {
 async function readAndCommit (address, topic, groupId) {
   await create(address, topic)
   await produce(address, topic, numbers(COUNT).map(String))
-  await taken(address, topic, 20, { groupId, commit: true })
+  await readRecords(address, topic, 20, { groupId, commit: true })
 }
 
 async function committedOf (admin, groupId) {
@@ -178,7 +178,7 @@ async function committedOf (admin, groupId) {
 
 async function resume (address) {
   await readAndCommit(address, 'resumed', 'resumers')
-  const [next] = await taken(address, 'resumed', 1, { groupId: 'resumers' })
+  const [next] = await readRecords(address, 'resumed', 1, { groupId: 'resumers' })
   const committed = await asAdmin(address, (admin) => committedOf(admin, 'resumers'))
   return { committed, resumed_at: Number(next.offset) }
 }

@@ -21,7 +21,7 @@ import org.apache.kafka.common.utils.Utils;
 final class Batches {
     private Batches() { }
 
-    /** Items are descriptions of a batch (driver.py says which fields); answers are its bytes. */
+    /** Each item describes a batch (see Batch in driver.py); returns the bytes of the batches. */
     static ArrayNode build(JsonNode items) throws IOException {
         ArrayNode answers = Driver.JSON.createArrayNode();
         for (JsonNode item : items) {
@@ -75,7 +75,7 @@ final class Batches {
         return base64.isNull() ? null : base64.binaryValue();
     }
 
-    /** Items are bytes of any number of batches, which are checked as a broker checks them. */
+    /** Each item is the bytes of any number of batches, which are checked as a broker does. */
     static ArrayNode parse(JsonNode items) throws IOException {
         ArrayNode answers = Driver.JSON.createArrayNode();
         for (JsonNode item : items) {

@@ -17,14 +17,14 @@ import org.apache.kafka.server.metrics.ClientMetricsConfigs;
 import org.apache.kafka.storage.internals.log.LogConfig;
 
 /**
- * What Kafka makes of settings. Stdin is a list of questions in JSON, stdout the list of answers.
+ * Checks configs with Kafka's classes. Stdin is a list of questions in JSON, stdout the answers.
  *
  * ["keys"]                   every key of every kind of resource
  * ["value", kind, key, text] the value as a text, or an error
  * ["properties", text]       the pairs in a file
  * ["start", text]            null, or why no broker starts with this file
- * ["topic", pairs, text]     null, or why no topic can have these settings with that file
- * ["group", pairs, text]     null, or why no group can
+ * ["topic", pairs, text]     null, or why no topic can have these configs with that broker file
+ * ["group", pairs, text]     null, or the same for a group
  * ["dynamic", pairs, one]    null, or why they can't be set for one broker (or for all)
  */
 public final class ConfigOracle {
@@ -115,7 +115,7 @@ public final class ConfigOracle {
         return value == null ? null : ConfigDef.convertToString(value, type);
     }
 
-    /** Each with what it makes of the number one. */
+    /** Each synonym with the value that it converts "1" to. */
     private static List<List<String>> synonyms(String kind, String name) {
         if (kind.equals("group")) {
             Optional<String> synonym = GroupConfig.brokerSynonym(name);

@@ -14,8 +14,8 @@ import java.util.concurrent.Executors;
 /**
  * One JVM for a whole test run: Kafka's tools and message classes, called by requests.
  *
- * A request is a line of JSON with an "id" and a "command"; the answer is a line with the same
- * id and either "ok" or "error". Requests run at the same time and answers come in any order.
+ * A request is a line of JSON with an "id" and a "command"; the response is a line with the same
+ * id and either "ok" or "error". Requests run concurrently, and responses come in any order.
  * The end of stdin is the end of the process, so that it never outlives the tests.
  */
 public final class Driver {
@@ -23,19 +23,19 @@ public final class Driver {
     private static final Map<Integer, ToolCall> RUNNING = new ConcurrentHashMap<>();
 
     public static void main(String[] args) throws Exception {
-        PrintStream answers = System.out;
+        PrintStream responses = System.out;
         BufferedReader requests =
             new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8), 1 << 16);
         ToolCall.takeOverStandardStreams();
         ToolCall.takeOverExit();
         ExecutorService threads = Executors.newCachedThreadPool(Driver::daemon);
-        answer(answers, JSON.createObjectNode().put("id", 0).put("ok", "ready"));
+        respond(responses, JSON.createObjectNode().put("id", 0).put("ok", "ready"));
         for (String line; (line = requests.readLine()) != null; ) {
             JsonNode request = JSON.readTree(line);
             if (request.get("command").asText().equals("quit")) {
                 break;
             }
-            threads.execute(() -> answer(answers, carryOut(request)));
+            threads.execute(() -> respond(responses, carryOut(request)));
         }
         Runtime.getRuntime().halt(0);
     }
@@ -47,13 +47,13 @@ public final class Driver {
     }
 
     private static ObjectNode carryOut(JsonNode request) {
-        ObjectNode answer = JSON.createObjectNode().put("id", request.get("id").asInt());
+        ObjectNode response = JSON.createObjectNode().put("id", request.get("id").asInt());
         try {
-            answer.set("ok", dispatch(request));
+            response.set("ok", dispatch(request));
         } catch (Throwable failure) {
-            answer.put("error", describe(failure));
+            response.put("error", describe(failure));
         }
-        return answer;
+        return response;
     }
 
     private static JsonNode dispatch(JsonNode request) throws Exception {
@@ -87,16 +87,16 @@ public final class Driver {
         }
     }
 
-    /** As Ctrl-C does; false when the tool has already ended. */
+    /** Stops a tool as Ctrl-C does; false if it has already ended. */
     private static JsonNode stopTool(int id) {
         ToolCall call = RUNNING.get(id);
         if (call != null) {
-            call.askToStop();
+            call.stopTool();
         }
         return JSON.getNodeFactory().booleanNode(call != null);
     }
 
-    /** The exception and what caused it, in one line. */
+    /** An exception and its causes in one line. */
     static String describe(Throwable failure) {
         StringBuilder text = new StringBuilder(failure.toString());
         for (Throwable cause = failure.getCause(); cause != null; cause = cause.getCause()) {
@@ -105,15 +105,15 @@ public final class Driver {
         return text.toString();
     }
 
-    private static void answer(PrintStream answers, JsonNode answer) {
+    private static void respond(PrintStream responses, JsonNode response) {
         try {
-            byte[] line = (JSON.writeValueAsString(answer) + "\n").getBytes(StandardCharsets.UTF_8);
-            synchronized (answers) {
-                ((OutputStream) answers).write(line);
-                answers.flush();
+            byte[] line = (JSON.writeValueAsString(response) + "\n").getBytes(StandardCharsets.UTF_8);
+            synchronized (responses) {
+                ((OutputStream) responses).write(line);
+                responses.flush();
             }
         } catch (Exception e) {
-            Runtime.getRuntime().halt(3); // nobody can be answered any more
+            Runtime.getRuntime().halt(3); // stdout is closed: the tests have ended
         }
     }
 }

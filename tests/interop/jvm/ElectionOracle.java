@@ -4,7 +4,7 @@ import org.apache.kafka.raft.ElectionState;
 import org.apache.kafka.raft.FileQuorumStateStore;
 import org.apache.kafka.raft.ReplicaKey;
 
-/** What a replica of Kafka's quorum reads from `quorum-state`, whose path is the argument. */
+/** Prints what Kafka reads from the `quorum-state` file whose path is the argument. */
 public final class ElectionOracle {
     public static void main(String[] args) throws Exception {
         ElectionState state =

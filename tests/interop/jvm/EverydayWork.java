@@ -34,7 +34,7 @@ import org.apache.kafka.common.errors.TopicExistsException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
-/** The everyday work by Kafka's own clients: each piece in turn, a line of JSON with its facts. */
+/** The everyday work by Kafka's own clients. Each piece prints a line of JSON with its facts. */
 public final class EverydayWork {
     private static final int COUNT = 40;
     private static final String RETENTION_MS = "3600000";
@@ -53,19 +53,19 @@ public final class EverydayWork {
     }
 
     public static void main(String[] args) throws Exception {
-        EverydayWork it = new EverydayWork(args[0], 1000 * Long.parseLong(args[1]));
+        EverydayWork work = new EverydayWork(args[0], 1000 * Long.parseLong(args[1]));
         Map<String, Work> pieces = new LinkedHashMap<>();
-        pieces.put("cluster", it::cluster);
-        pieces.put("topics", it::topics);
-        pieces.put("configs", it::configs);
-        pieces.put("codecs", it::codecs);
-        pieces.put("idempotent", it::idempotent);
-        pieces.put("assignment", it::assignment);
-        pieces.put("times", it::times);
-        pieces.put("deletion", it::deletion);
-        pieces.put("rebalance", it::rebalance);
-        pieces.put("resume", it::resume);
-        pieces.put("groups", it::groups);
+        pieces.put("cluster", work::cluster);
+        pieces.put("topics", work::topics);
+        pieces.put("configs", work::configs);
+        pieces.put("codecs", work::codecs);
+        pieces.put("idempotent", work::idempotent);
+        pieces.put("assignment", work::assignment);
+        pieces.put("times", work::times);
+        pieces.put("deletion", work::deletion);
+        pieces.put("rebalance", work::rebalance);
+        pieces.put("resume", work::resume);
+        pieces.put("groups", work::groups);
         for (Map.Entry<String, Work> piece : pieces.entrySet()) {
             Map<String, ?> facts;
             try {
@@ -102,7 +102,7 @@ public final class EverydayWork {
         return IntStream.range(0, COUNT).mapToObj(form::formatted).toList();
     }
 
-    /** Every value in the first partition, each acknowledged; their offsets. */
+    /** Writes the values to partition 0; returns their offsets once all are acknowledged. */
     private List<Long> produce(String topic, List<String> values, List<Long> times, Object... pairs) throws Exception {
         StringSerializer strings = new StringSerializer();
         List<Future<RecordMetadata>> sent = new ArrayList<>();
@@ -118,8 +118,8 @@ public final class EverydayWork {
             }
         }
         List<Long> offsets = new ArrayList<>();
-        for (Future<RecordMetadata> one : sent) {
-            offsets.add(one.get().offset());
+        for (Future<RecordMetadata> metadata : sent) {
+            offsets.add(metadata.get().offset());
         }
         return offsets;
     }
@@ -142,7 +142,7 @@ public final class EverydayWork {
         return consumer;
     }
 
-    private List<ConsumerRecord<String, String>> taken(Consumer<String, String> consumer, int count) {
+    private List<ConsumerRecord<String, String>> readRecords(Consumer<String, String> consumer, int count) {
         List<ConsumerRecord<String, String>> found = new ArrayList<>();
         long end = System.currentTimeMillis() + limitMs;
         while (found.size() < count && System.currentTimeMillis() < end) {
@@ -165,7 +165,7 @@ public final class EverydayWork {
         try (Admin admin = admin()) {
             admin.createTopics(List.of(new NewTopic("made", 3, (short) 1))).all().get();
             int created = partitions(admin);
-            String again = "made anew";
+            String again = "created again";
             try {
                 admin.createTopics(List.of(new NewTopic("made", 1, (short) 1))).all().get();
             } catch (ExecutionException e) {
@@ -187,15 +187,15 @@ public final class EverydayWork {
         create("configured", 1);
         try (Admin admin = admin()) {
             ConfigResource topic = new ConfigResource(ConfigResource.Type.TOPIC, "configured");
-            String before = kept(admin, topic);
+            String before = currentValue(admin, topic);
             change(admin, topic, AlterConfigOp.OpType.SET, RETENTION_MS);
-            String set = kept(admin, topic);
+            String set = currentValue(admin, topic);
             change(admin, topic, AlterConfigOp.OpType.DELETE, "");
-            return Map.of("before", before, "set", set, "after", kept(admin, topic));
+            return Map.of("before", before, "set", set, "after", currentValue(admin, topic));
         }
     }
 
-    private static String kept(Admin admin, ConfigResource topic) throws Exception {
+    private static String currentValue(Admin admin, ConfigResource topic) throws Exception {
         return admin.describeConfigs(List.of(topic)).all().get().get(topic).get("retention.ms").value();
     }
 
@@ -213,7 +213,7 @@ public final class EverydayWork {
             List<String> written = values("the same again and again %d");
             produce(topic, written, List.of(), "compression.type", codec);
             try (Consumer<String, String> consumer = assigned(topic, 0)) {
-                List<ConsumerRecord<String, String>> records = taken(consumer, COUNT);
+                List<ConsumerRecord<String, String>> records = readRecords(consumer, COUNT);
                 found.put(codec, IntStream.range(0, COUNT).filter(n -> isSame(records.get(n), n, written)).count());
             }
         }
@@ -238,7 +238,7 @@ public final class EverydayWork {
         create("assigned", 1);
         produce("assigned", values("%d"), List.of());
         try (Consumer<String, String> consumer = assigned("assigned", 30)) {
-            List<ConsumerRecord<String, String>> found = taken(consumer, 10);
+            List<ConsumerRecord<String, String>> found = readRecords(consumer, 10);
             return Map.of("first", Integer.parseInt(found.get(0).value()), "count", found.size());
         }
     }
@@ -251,12 +251,12 @@ public final class EverydayWork {
             return Map.of(
                 "earliest", consumer.beginningOffsets(List.of(partition)).get(partition),
                 "latest", consumer.endOffsets(List.of(partition)).get(partition),
-                "at_1500", at(consumer, partition, 1500),
-                "at_9000", at(consumer, partition, 9000));
+                "at_1500", offsetAt(consumer, partition, 1500),
+                "at_9000", offsetAt(consumer, partition, 9000));
         }
     }
 
-    private static long at(Consumer<String, String> consumer, TopicPartition partition, long time) {
+    private static long offsetAt(Consumer<String, String> consumer, TopicPartition partition, long time) {
         OffsetAndTimestamp found = consumer.offsetsForTimes(Map.of(partition, time)).get(partition);
         return found == null ? -1 : found.offset();
     }
@@ -270,7 +270,7 @@ public final class EverydayWork {
             long begin = admin.deleteRecords(wanted).lowWatermarks().get(partition).get().lowWatermark();
             consumer.assign(List.of(partition));
             consumer.seekToBeginning(List.of(partition));
-            return Map.of("begins_at", begin, "first", Integer.parseInt(taken(consumer, 1).get(0).value()));
+            return Map.of("begins_at", begin, "first", Integer.parseInt(readRecords(consumer, 1).get(0).value()));
         }
     }
 
@@ -293,9 +293,9 @@ public final class EverydayWork {
         return consumer;
     }
 
-    /** Poll them in turn until their numbers of partitions are what is waited for. */
+    /** Polls the consumers in turn until `isDone` is true of their numbers of partitions. */
     @SafeVarargs
-    private final List<Integer> until(Predicate<List<Integer>> fine, Consumer<String, String>... consumers) {
+    private final List<Integer> until(Predicate<List<Integer>> isDone, Consumer<String, String>... consumers) {
         List<Integer> sizes;
         long end = System.currentTimeMillis() + limitMs;
         do {
@@ -303,7 +303,7 @@ public final class EverydayWork {
                 consumer.poll(Duration.ofMillis(50));
             }
             sizes = Stream.of(consumers).map(consumer -> consumer.assignment().size()).toList();
-        } while (!fine.test(sizes) && System.currentTimeMillis() < end);
+        } while (!isDone.test(sizes) && System.currentTimeMillis() < end);
         return sizes;
     }
 
@@ -312,7 +312,7 @@ public final class EverydayWork {
         produce(topic, values("%d"), List.of());
         try (Consumer<String, String> member = consumer(group)) {
             member.subscribe(List.of(topic));
-            long last = taken(member, 20).get(19).offset();
+            long last = readRecords(member, 20).get(19).offset();
             member.commitSync(Map.of(new TopicPartition(topic, 0), new OffsetAndMetadata(last + 1)));
         }
     }
@@ -322,7 +322,7 @@ public final class EverydayWork {
         TopicPartition partition = new TopicPartition("resumed", 0);
         try (Consumer<String, String> second = consumer("resumers")) {
             second.subscribe(List.of("resumed"));
-            long next = taken(second, 1).get(0).offset();
+            long next = readRecords(second, 1).get(0).offset();
             OffsetAndMetadata committed = second.committed(java.util.Set.of(partition)).get(partition);
             return Map.of("committed", committed.offset(), "resumed_at", next);
         }

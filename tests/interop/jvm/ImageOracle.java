@@ -12,8 +12,8 @@ import org.apache.kafka.metadata.MetadataRecordSerde;
 import org.apache.kafka.server.common.ApiMessageAndVersion;
 
 /**
- * What Kafka makes of a metadata log. Stdin is a list of logs in JSON, each a list of records in
- * their frames; stdout has for each the records of the snapshot that a Kafka broker would write.
+ * Replays metadata logs with Kafka's image. Stdin is a list of logs in JSON, each a list of records
+ * in their frames; stdout has for each log the records of the snapshot that a broker would write.
  */
 public final class ImageOracle {
     public static void main(String[] args) throws Exception {

@@ -16,12 +16,12 @@ import org.apache.kafka.metadata.MetadataRecordSerde;
 import org.apache.kafka.server.common.ApiMessageAndVersion;
 
 /**
- * Kafka's image after every record of a segment of its metadata log, which is the argument. Stdout
- * has a list in JSON: for each offset the records of a snapshot, or null before the first level of
- * metadata.version. The records of a transaction take effect together.
+ * Replays a segment of Kafka's metadata log, whose path is the argument. Stdout has a list in JSON:
+ * for each offset the records of Kafka's image, or null before the first level of metadata.version. The records of a transaction take effect together.
  */
 public final class LogImages {
     private MetadataImage image = MetadataImage.EMPTY;
+    /** The image before the transaction in progress, if there is one. */
     private MetadataImage before = null;
 
     public static void main(String[] args) throws Exception {
@@ -63,13 +63,13 @@ public final class LogImages {
     }
 
     private void write(ObjectNode answer) {
-        MetadataImage seen = before == null ? image : before;
-        if (seen.features().metadataVersion().isEmpty()) {
+        MetadataImage visible = before == null ? image : before;
+        if (visible.features().metadataVersion().isEmpty()) {
             answer.putNull("records");
             return;
         }
         RecordListWriter writer = new RecordListWriter();
-        seen.write(writer, new ImageWriterOptions.Builder(seen).build());
+        visible.write(writer, new ImageWriterOptions.Builder(visible).build());
         ArrayNode records = answer.putArray("records");
         for (ApiMessageAndVersion record : writer.records()) {
             records.add(ImageOracle.bytes(record));

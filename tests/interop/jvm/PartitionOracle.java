@@ -19,7 +19,7 @@ import org.apache.kafka.server.common.ApiMessageAndVersion;
 import org.apache.kafka.server.common.MetadataVersion;
 
 /**
- * How Kafka changes a partition. Stdin is a list of questions in JSON, stdout the list of answers:
+ * Changes partitions with Kafka's classes. Stdin is a list of questions in JSON, stdout the answers:
  * for each the record that Kafka's controller would write, in its frame, or null.
  */
 public final class PartitionOracle {

@@ -17,8 +17,8 @@ import org.apache.kafka.server.common.OffsetAndEpoch;
 import org.apache.kafka.snapshot.FileRawSnapshotReader;
 
 /**
- * What a replica of Kafka's quorum knows once it has loaded a snapshot: the arguments are the folder,
- * the offset and the epoch of one; stdout has kraft.version and the voters.
+ * Loads a snapshot as a replica of Kafka's quorum does. The arguments are its folder, offset and
+ * epoch; stdout has kraft.version and the voters.
  */
 public final class SnapshotOracle {
     public static void main(String[] args) throws Exception {

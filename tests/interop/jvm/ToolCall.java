@@ -20,14 +20,14 @@ import org.apache.kafka.common.utils.Exit;
 /**
  * One run of a command-line tool as if it had a process of its own.
  *
- * All its threads belong to this thread group, by which its output, its input, its exit and its
- * shutdown hooks are told from those of other calls. Its classes come from a loader of its own,
- * so that no static state is left for the next call.
+ * All its threads belong to this thread group, which separates its output, input, exit and shutdown
+ * hooks from those of other calls. Its classes come from a loader of its own, so that no static
+ * state is left for the next call.
  */
 final class ToolCall extends ThreadGroup {
-    /** How long threads get for leaving once they are told to. */
+    /** How long threads may take to end after they are interrupted. */
     private static final long GRACE_MS = 30_000;
-    /** What a shell shows for a process that ended by Ctrl-C. */
+    /** The exit code that a shell reports after Ctrl-C. */
     private static final int INTERRUPTED = 130;
     private static final InputStream NOTHING = InputStream.nullInputStream();
 
@@ -68,18 +68,18 @@ final class ToolCall extends ThreadGroup {
         if (exit() == null && !stopped) {
             awaitOthers();
         }
-        long patience = System.nanoTime() + GRACE_MS * 1_000_000;
+        long graceEnd = System.nanoTime() + GRACE_MS * 1_000_000;
         for (Thread hook : startHooks()) {
-            joinUntil(hook, patience);
+            joinUntil(hook, graceEnd);
         }
         if (!stopped && !timedOut) {
-            joinUntil(main, patience); // it may still be leaving its finally blocks
+            joinUntil(main, graceEnd); // it may still be in its finally blocks
         }
-        return report(interruptAll(patience));
+        return report(interruptAll(graceEnd));
     }
 
-    /** What Ctrl-C does to a process: its hooks run, then it is gone. */
-    void askToStop() {
+    /** Ends the call as Ctrl-C ends a process: after its shutdown hooks. */
+    void stopTool() {
         stopped = true;
         ended.countDown();
     }
@@ -142,7 +142,7 @@ final class ToolCall extends ThreadGroup {
 
     /** A process lives as long as its last thread that is no daemon. */
     private void awaitOthers() throws InterruptedException {
-        for (Thread thread : lasting()) {
+        for (Thread thread : nonDaemonThreads()) {
             while (thread.isAlive() && exit() == null && !stopped && !timedOut) {
                 thread.join(20);
                 timedOut = msLeft() == 0;
@@ -151,26 +151,26 @@ final class ToolCall extends ThreadGroup {
     }
 
     /**
-     * Ends what a process would take with it; the names of those that won't go.
+     * Interrupts all threads but daemons; returns the names of those that do not end.
      *
      * Daemon threads are not interrupted: the thread of an admin client that is not closed would
      * try again for ever without waiting, which costs a whole core.
      */
-    private List<String> interruptAll(long patience) throws InterruptedException {
+    private List<String> interruptAll(long graceEnd) throws InterruptedException {
         do {
-            lasting().forEach(Thread::interrupt);
-            for (Thread thread : lasting()) {
+            nonDaemonThreads().forEach(Thread::interrupt);
+            for (Thread thread : nonDaemonThreads()) {
                 thread.join(50);
             }
-        } while (!lasting().isEmpty() && System.nanoTime() < patience);
-        return lasting().stream().map(Thread::getName).collect(Collectors.toList());
+        } while (!nonDaemonThreads().isEmpty() && System.nanoTime() < graceEnd);
+        return nonDaemonThreads().stream().map(Thread::getName).collect(Collectors.toList());
     }
 
     private static void joinUntil(Thread thread, long deadline) throws InterruptedException {
         thread.join(Math.max(1, (deadline - System.nanoTime()) / 1_000_000));
     }
 
-    private List<Thread> lasting() {
+    private List<Thread> nonDaemonThreads() {
         Thread[] found = new Thread[activeCount() + 64];
         List<Thread> all = Arrays.asList(found).subList(0, enumerate(found));
         return all.stream().filter(thread -> !thread.isDaemon()).collect(Collectors.toList());
@@ -187,7 +187,7 @@ final class ToolCall extends ThreadGroup {
         return report;
     }
 
-    // -- what a process has one of, shared out to the calls -----------------------------------
+    // -- streams and exit of the process, divided among the calls ------------------------------
 
     private static ToolCall current() {
         ThreadGroup group = Thread.currentThread().getThreadGroup();
@@ -214,7 +214,7 @@ final class ToolCall extends ThreadGroup {
                 call.addHook(name, work);
             }
         });
-        // The option parser of some tools calls System.exit itself; up to Java 23 that can be held.
+        // The option parser of some tools calls System.exit itself; up to Java 23 that can be intercepted.
         try {
             System.setSecurityManager(new NoExit());
         } catch (UnsupportedOperationException e) {
@@ -247,7 +247,7 @@ final class ToolCall extends ThreadGroup {
         public void checkPermission(Permission permission, Object context) { }
     }
 
-    /** Writes to the current call; what a tool prints after its exit is lost, as it would be. */
+    /** Writes to the current call. Output after the tool's exit is lost, as in a real process. */
     private static final class Shared extends PrintStream {
         Shared(PrintStream fallback, boolean isErrors) {
             super(new OutputStream() {
@@ -275,28 +275,28 @@ final class ToolCall extends ThreadGroup {
     }
 
     private static final class SharedInput extends InputStream {
-        private static InputStream mine() {
+        private static InputStream inputOfCall() {
             ToolCall call = current();
             return call == null ? NOTHING : call.input;
         }
 
         @Override
         public int read() throws java.io.IOException {
-            return mine().read();
+            return inputOfCall().read();
         }
 
         @Override
         public int read(byte[] bytes, int from, int count) throws java.io.IOException {
-            return mine().read(bytes, from, count);
+            return inputOfCall().read(bytes, from, count);
         }
 
         @Override
         public int available() throws java.io.IOException {
-            return mine().available();
+            return inputOfCall().available();
         }
     }
 
-    /** Defines the tools' own classes anew; everything below them stays shared, and warm. */
+    /** Loads the tools' own classes again for each call; all other classes are shared. */
     private static final class ToolClasses extends ClassLoader {
         private static final List<String> OWN =
             List.of("org.apache.kafka.tools.", "org.apache.kafka.shell.", "kafka.");
@@ -311,8 +311,8 @@ final class ToolCall extends ThreadGroup {
                 return super.loadClass(name, resolve);
             }
             synchronized (getClassLoadingLock(name)) {
-                Class<?> known = findLoadedClass(name);
-                return known != null ? known : define(name);
+                Class<?> loaded = findLoadedClass(name);
+                return loaded != null ? loaded : define(name);
             }
         }
 

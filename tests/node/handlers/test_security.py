@@ -1,6 +1,6 @@
 """ACL, credential and token requests get the responses of a Kafka broker without authorizer.
 
-tests/interop/test_answers.py compares the responses with those of Kafka 4.3.1.
+tests/interop/test_responses.py compares the responses with those of Kafka 4.3.1.
 """
 
 from __future__ import annotations

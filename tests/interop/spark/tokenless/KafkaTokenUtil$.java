@@ -4,7 +4,7 @@ import java.util.Map;
 import org.apache.spark.SparkConf;
 import scala.Option;
 
-/** What the connector asks about delegation tokens: no cluster has any. */
+/** A stand-in for the connector's delegation tokens: no cluster has any. */
 public final class KafkaTokenUtil$ {
   public static final KafkaTokenUtil$ MODULE$ = new KafkaTokenUtil$();
 

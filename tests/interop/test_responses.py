@@ -306,7 +306,7 @@ CHANGING = re.compile(
 
 
 @pytest.fixture(scope="module")
-def sides(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+def addresses(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """The addresses of a Kafka broker and of a node, each with the topic and coordinators."""
     folder: Path = tmp_path_factory.mktemp("answers")
     node = NodeProcess(str(folder / "data"), errors=str(folder / "errors.txt"), topics={})
@@ -324,13 +324,15 @@ def _wait_for_coordinators(address: str) -> None:
 
     deadline = Deadline(LIMIT_S)
     request = coordinators.FindCoordinatorRequest(coordinator_keys=["g"], key_type=GROUP_KIND)
-    while ask(address, ApiKey.FIND_COORDINATOR, 4, request)["coordinators"][0]["error_code"]:
+    while response_of(address, ApiKey.FIND_COORDINATOR, 4, request)["coordinators"][0][
+        "error_code"
+    ]:
         assert not deadline.is_over
         deadline.pause(0.05)
 
 
-def ask(address: str, api_key: int, version: int, request: Message) -> Any:
-    """The response as plain data, with sorted arrays."""
+def response_of(address: str, api_key: int, version: int, request: Message) -> Any:
+    """Send a request; return the response as plain data, with sorted arrays."""
     host, _, port = address.rpartition(":")
     api = APIS[api_key]
     with socket.create_connection((host, int(port)), timeout=LIMIT_S) as client:
@@ -338,8 +340,8 @@ def ask(address: str, api_key: int, version: int, request: Message) -> Any:
         with client.makefile("rb") as stream:
             (size,) = struct.unpack(">i", stream.read(4))
             raw = stream.read(size)
-    body = 4 + api.response_header_version(version)
-    return plain(decode(api.response(), version, raw, body))
+    body_start = 4 + api.response_header_version(version)
+    return plain(decode(api.response(), version, raw, body_start))
 
 
 def plain(value: Any) -> Any:
@@ -352,31 +354,31 @@ def plain(value: Any) -> Any:
 
 
 def differences(theirs: Any, ours: Any, path: str = "") -> Iterator[str]:
+    """A line for each field that differs, except those in CHANGING."""
     if CHANGING.search(path):
         return
     if isinstance(theirs, dict) and isinstance(ours, dict):
         for name in theirs:
             yield from differences(theirs[name], ours[name], f"{path}.{name}")
     elif isinstance(theirs, list) and isinstance(ours, list) and len(theirs) == len(ours):
-        for index, (one, other) in enumerate(zip(theirs, ours, strict=True)):
-            yield from differences(one, other, f"{path}[{index}]")
+        for index, (their_item, our_item) in enumerate(zip(theirs, ours, strict=True)):
+            yield from differences(their_item, our_item, f"{path}[{index}]")
     elif theirs != ours:
         yield f"{path}: {theirs!r} in Kafka, {ours!r} here"
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_a_node_responds_as_kafka_does(name: str, sides: tuple[str, str]) -> None:
+def test_a_node_responds_as_kafka_does(name: str, addresses: tuple[str, str]) -> None:
     api_key, versions, request = REQUESTS[name]
-    found = [
-        f"v{version}{line}"
-        for version in versions
-        for line in differences(*[ask(side, api_key, version, request) for side in sides])
-    ]
+    found = []
+    for version in versions:
+        theirs, ours = [response_of(each, api_key, version, request) for each in addresses]
+        found += [f"v{version}{line}" for line in differences(theirs, ours)]
     assert found == []
 
 
 def test_differences_are_found() -> None:
-    """The comparison itself fails when it should."""
+    """A null and an empty value differ, and so do arrays of other lengths; ports may differ."""
     assert list(differences({"a": None}, {"a": ""})) == [".a: None in Kafka, '' here"]
     assert list(differences([{"a": 1}], [])) == [": [{'a': 1}] in Kafka, [] here"]
     assert list(differences({"port": 1}, {"port": 2})) == []
