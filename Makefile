@@ -23,7 +23,7 @@ $(READY): requirements/uv.txt requirements/dev.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/uv.txt
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.txt
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
-	@# so that the first start is quick, also where Python writes no bytecode (PYTHONDONTWRITEBYTECODE)
+	@# The first start is then quick, even if Python writes no bytecode (PYTHONDONTWRITEBYTECODE).
 	$(BIN)/python -m compileall -q src .venv/lib/python3.*/site-packages/crc32c .venv/lib/python3.*/site-packages/cramjam
 	@touch $(READY)
 
@@ -43,11 +43,11 @@ demo: $(SPARK)
 test: $(SPARK)
 	$(BIN)/python -m tests.run $(ARGS)
 
-## long      the tests that start a Spark or Kafka's brokers of their own: kills, clusters, the demo
+## long      long tests, which start Spark, clusters or Kafka's brokers: kills, failovers, the demo
 long: $(SPARK)
 	$(BIN)/python -m tests.run -m long $(ARGS)
 
-## coverage  the same, and which lines and branches of kraftlog no test has passed
+## coverage  run the tests; list the lines and branches of kraftlog that no test has executed
 coverage: $(SPARK)
 	@mkdir -p .cache/coverage
 	$(BIN)/coverage erase
@@ -63,12 +63,12 @@ check: $(READY)
 	$(BIN)/lint-imports --cache-dir .cache/import-linter
 	$(BIN)/python -m tests.docs --check
 
-## fix       what check complains about and a machine can mend
+## fix       format, and apply the linter's automatic fixes
 fix: $(READY)
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format --quiet .
 
-## explore   every run of the quorum and of a partition within a bound, and mutants (ARGS=crash: some)
+## explore   every run of the quorum and of a partition within bounds, and mutants (ARGS=crash: only parts with this word)
 explore: $(READY)
 	$(BIN)/python -m kraftlog.simulator.explorer $(ARGS)
 	$(BIN)/python -m tests.explored
@@ -98,11 +98,11 @@ cluster: $(READY)
 mutants: $(READY)
 	$(BIN)/python -m tests.mutants.score --seeds $(or $(SEEDS),2000) --kills $(or $(KILLS),10) $(ARGS)
 
-## clauses   delete the clauses of the quorum's rules one by one, and check that a test fails for each (ARGS=Q12)
+## clauses   delete the clauses of the quorum's rules one by one; a test must fail for each (ARGS=Q12)
 clauses: $(READY)
 	$(BIN)/python -m tests.clauses $(ARGS)
 
-## soak      random runs on all cores until Ctrl-C; goes on where it stopped (.cache/soak)
+## soak      random runs on all cores until Ctrl-C; continues at the next seed (.cache/soak)
 soak: $(READY)
 	$(BIN)/kraftlog simulate --soak .cache/soak
 
@@ -123,11 +123,11 @@ bench: $(SPARK)
 docs: $(READY)
 	$(BIN)/python -m tests.docs
 
-## fuzz      fuzz the decoders for MINUTES=5 (coverage guided), keeping what is found
+## fuzz      fuzz the decoders for MINUTES=5 (coverage guided); failing inputs are kept
 fuzz: $(READY)
 	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),5)
 
-## fuzz-requests  lives of nodes under plausible requests for MINUTES=5 (SEED=1000: the first)
+## fuzz-requests  nodes get plausible random requests for MINUTES=5 (SEED=1000: the first seed)
 fuzz-requests: $(READY)
 	$(BIN)/python -m tests.fuzz_requests --minutes $(or $(MINUTES),5) --seed $(or $(SEED),1000)
 

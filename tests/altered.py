@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def replaced_once(module: str, source: str, original: str, replacement: str) -> str:
-    """The changed text; a piece that does not occur exactly once is an error."""
+    """The text with `original` replaced; it must occur exactly once."""
     count = source.count(original)
     if count != 1:
         raise ValueError(f"{module} holds the original {count} times: {original!r}")
@@ -47,9 +47,9 @@ class AlteredFinder(MetaPathFinder):
     ) -> ModuleSpec | None:
         if fullname != self.module:
             return None
-        found = PathFinder.find_spec(fullname, path, target)
-        assert found is not None
-        assert found.origin is not None
-        loader = _Loader(fullname, found.origin)
+        spec = PathFinder.find_spec(fullname, path, target)
+        assert spec is not None
+        assert spec.origin is not None
+        loader = _Loader(fullname, spec.origin)
         loader.alter = self.alter
-        return spec_from_file_location(fullname, found.origin, loader=loader)
+        return spec_from_file_location(fullname, spec.origin, loader=loader)

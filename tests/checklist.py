@@ -19,10 +19,10 @@ CITATION = re.compile(r"\b(C\d+)\b")
 def checklist_table(files: dict[str, str], items: dict[str, dict[str, str]] | None = None) -> str:
     """Every item with its tests, in groups."""
     groups = items if items is not None else load()
-    cells = cited(files)
-    known = {item for group in groups.values() for item in group}
-    refuse_gaps(known, cells)
-    lines = [f"{len(known)} items, each with its tests."]
+    cells = citing_tests(files)
+    all_items = {item for group in groups.values() for item in group}
+    refuse_gaps(all_items, cells)
+    lines = [f"{len(all_items)} items, each with its tests."]
     for title, group in groups.items():
         lines += ["", f"## {title}", "", "| | what | tests |", "|---|---|---|"]
         for item, what in group.items():
@@ -35,8 +35,8 @@ def load() -> dict[str, dict[str, str]]:
         return tomllib.load(file)
 
 
-def cited(files: dict[str, str]) -> dict[str, list[str]]:
-    """Item -> the tests that cite it, file by file."""
+def citing_tests(files: dict[str, str]) -> dict[str, list[str]]:
+    """Item -> links to the files that cite it, with the names of their tests."""
     cells: dict[str, list[str]] = {}
     for path, text in files.items():
         if not is_test(path):
@@ -50,11 +50,11 @@ def cited(files: dict[str, str]) -> dict[str, list[str]]:
     return cells
 
 
-def refuse_gaps(known: set[str], cells: dict[str, list[str]]) -> None:
+def refuse_gaps(items: set[str], cells: dict[str, list[str]]) -> None:
     """Raise an error for items without a test, and for unknown items."""
-    unknown = sorted(set(cells) - known)
+    unknown = sorted(set(cells) - items)
     if unknown:
         raise ValueError(f"checklist.toml has no item {unknown[0]}")
-    missing = sorted(known - set(cells))
+    missing = sorted(items - set(cells))
     if missing:
         raise ValueError(f"the checklist has items without a test: {', '.join(missing)}")

@@ -46,9 +46,9 @@ def cited_rules(source: str) -> dict[str, list[str]]:
     """
     cited: dict[str, list[str]] = {}
     for name, text in documented(source):
-        found = CITATION.findall(text)
-        found += [(family.upper(), n) for family, n in CITATION_IN_NAME.findall(name)]
-        for family, number in found:
+        rules = CITATION.findall(text)
+        rules += [(family.upper(), n) for family, n in CITATION_IN_NAME.findall(name)]
+        for family, number in rules:
             names = cited.setdefault(f"{family}{number}", [])
             if name not in names:
                 names.append(name)
@@ -94,8 +94,10 @@ def settings_table(_: dict[str, str]) -> str:
 
 def settings_without_effect(_: dict[str, str]) -> str:
     """Kafka's broker keys that are accepted without effect."""
-    idle = [f"`{name}`" for name in BROKER_KEYS.names() if name not in EFFECTIVE[BROKER]]
-    return textwrap.fill(", ".join(idle), 100, break_on_hyphens=False, break_long_words=False)
+    without_effect = [f"`{name}`" for name in BROKER_KEYS.names() if name not in EFFECTIVE[BROKER]]
+    return textwrap.fill(
+        ", ".join(without_effect), 100, break_on_hyphens=False, break_long_words=False
+    )
 
 
 def apis_table(_: dict[str, str]) -> str:
@@ -119,7 +121,7 @@ def metrics_table(_: dict[str, str]) -> str:
         ("controllers", controller_metrics.FAMILIES),
         ("brokers", broker_metrics.FAMILIES),
     ):
-        lines += [f"| `{it.name}` | {it.kind} | {nodes} | {it.help} |" for it in families]
+        lines += [f"| `{each.name}` | {each.kind} | {nodes} | {each.help} |" for each in families]
     return "\n".join(lines)
 
 
@@ -155,18 +157,18 @@ def outdated(files: dict[str, str]) -> Iterator[tuple[str, str]]:
 
 def main(arguments: list[str]) -> int:
     try:
-        old = list(outdated(repository()))
+        new_texts = list(outdated(repository()))
     except ValueError as error:
         print(error, file=sys.stderr)
         return 1
-    for path, new in old:
+    for path, new in new_texts:
         if arguments == ["--check"]:
             print(f"{path} is out of date: make docs", file=sys.stderr)
         else:
             with open(os.path.join(ROOT, path), "w", encoding="utf-8") as file:
                 file.write(new)
             print(f"wrote {path}")
-    return 1 if old and arguments == ["--check"] else 0
+    return 1 if new_texts and arguments == ["--check"] else 0
 
 
 if __name__ == "__main__":

@@ -47,9 +47,9 @@ def main() -> int:
     seen: set[tuple[str, str, int | None]] = set()
     seed = options.seed
     while monotonic() < end and seed < options.seed + options.lives:
-        found = run_seed(seed, options.steps)
-        if found is not None:
-            error, done = found
+        failure = run_seed(seed, options.steps)
+        if failure is not None:
+            error, done = failure
             place = extract_tb(error.__traceback__)[-1]
             kind = type(error).__name__, place.filename, place.lineno
             if kind not in seen:

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 70
+#: Characters of a docstring's first line, and of a test's name.
 MAX_SUMMARY = 100
 MAX_TEST_NAME = 70
+#: Files that may import each other in a circle.
 MAX_CIRCLE = 3
 
 #: These two files contain the banned texts.
@@ -198,8 +200,8 @@ def partition_writes(files: dict[str, str]) -> Iterator[str]:
 
 def _slots(tree: ast.Module, name: str) -> set[str]:
     [body] = [n.body for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name]
-    [found] = [n.value for n in body if ast.unparse(n).startswith("__slots__")]  # type: ignore[attr-defined]  # an assignment
-    return set(ast.literal_eval(found))
+    [slots] = [n.value for n in body if ast.unparse(n).startswith("__slots__")]  # type: ignore[attr-defined]  # an assignment
+    return set(ast.literal_eval(slots))
 
 
 def private_words(files: dict[str, str]) -> Iterator[str]:
@@ -245,14 +247,14 @@ def _imports(files: dict[str, str]) -> dict[str, set[str]]:
     }
     imports = {}
     for module, tree in modules.items():
-        found = set()
+        imported = set()
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom):
                 for alias in node.names:
                     name = f"{node.module}.{alias.name}"
                     candidates = (name, f"{name}.__init__", node.module, f"{node.module}.__init__")
-                    found.update([each for each in candidates if each in modules][:1])
-        imports[module] = found - {module}
+                    imported.update([each for each in candidates if each in modules][:1])
+        imports[module] = imported - {module}
     return imports
 
 
@@ -264,7 +266,7 @@ def _child_of(folder: str, module: str) -> str:
 
 
 def _circles(graph: dict[str, set[str]]) -> set[frozenset[str]]:
-    """The sets of nodes that reach each other."""
+    """Each set of nodes that reach each other by edges of the graph."""
     reached = {node: _reached(graph, node) for node in graph}
     circles = {
         frozenset(other for other in others if node in reached.get(other, ()))
@@ -274,14 +276,14 @@ def _circles(graph: dict[str, set[str]]) -> set[frozenset[str]]:
 
 
 def _reached(graph: dict[str, set[str]], start: str) -> set[str]:
-    found: set[str] = set()
+    reached: set[str] = set()
     waiting = [start]
     while waiting:
         for node in graph.get(waiting.pop(), ()):
-            if node not in found:
-                found.add(node)
+            if node not in reached:
+                reached.add(node)
                 waiting.append(node)
-    return found
+    return reached
 
 
 def bare_waivers(files: dict[str, str]) -> Iterator[str]:

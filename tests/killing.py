@@ -25,7 +25,7 @@ ROOT = os.path.dirname(HERE)
 
 
 class Killer(NamedTuple):
-    """A test that failed; `bare` names an exception that did not come from the test itself."""
+    """A test that failed; `bare` is the name of an exception that the product's code raised."""
 
     test: str
     bare: str = ""
@@ -52,9 +52,9 @@ class Notes:
         # A simulated world raises a violation from the assertion of a script.
         error = error.__cause__ or error
         name = type(error).__name__
-        ours = traceback.extract_tb(error.__traceback__)[-1].filename.startswith(HERE)
-        by_itself = ours or name in {"Failed", "Violation"}
-        self.killers.append(Killer(node.nodeid, "" if by_itself else name))
+        is_from_test = traceback.extract_tb(error.__traceback__)[-1].filename.startswith(HERE)
+        is_detected = is_from_test or name in {"Failed", "Violation"}
+        self.killers.append(Killer(node.nodeid, "" if is_detected else name))
 
 
 def killers(
@@ -69,18 +69,18 @@ def killers(
     child = os.fork()
     if child == 0:
         os.close(reading)
-        with os.fdopen(writing, "w") as answer:
-            json.dump(_run_tests(module, alter, tests, first=first), answer)
+        with os.fdopen(writing, "w") as pipe:
+            json.dump(_run_tests(module, alter, tests, first=first), pipe)
         os._exit(0)
     os.close(writing)
-    with os.fdopen(reading) as answer:
-        outcome = answer.read()
+    with os.fdopen(reading) as pipe:
+        outcome = pipe.read()
     os.waitpid(child, 0)
     assert outcome, f"the process that tested {module} changed has ended"
-    found = json.loads(outcome)
-    if isinstance(found, str):
-        raise ValueError(found)
-    return [Killer(*killer) for killer in found]
+    result = json.loads(outcome)
+    if isinstance(result, str):
+        raise ValueError(result)
+    return [Killer(*killer) for killer in result]
 
 
 def _run_tests(

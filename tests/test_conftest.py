@@ -10,8 +10,8 @@ TESTS = """
 from hypothesis import given, settings, strategies as st
 
 def show(test):
-    found = test._hypothesis_internal_use_settings
-    print("used:", found.derandomize, found.deadline, found.print_blob)
+    used = test._hypothesis_internal_use_settings
+    print("used:", used.derandomize, used.deadline, used.print_blob)
 
 @given(st.integers())
 def test_plain(n):

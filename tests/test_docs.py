@@ -69,7 +69,7 @@ def test_only_an_outdated_table_is_reported() -> None:
 @pytest.mark.parametrize(
     "where", [("tests/simulator/",), ("tests/server/", "tests/interop/", "tests/cli/")]
 )
-def test_every_replication_rule_is_tested_simulated_and_in_processes(
+def test_every_replication_rule_is_simulated_and_run_in_processes(
     where: tuple[str, ...],
 ) -> None:
     """V rules are cited by tests of the simulator, and by tests with real processes."""

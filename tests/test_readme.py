@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tests.interop.driver import Driver
 
 FENCE = re.compile(r"^```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
-#: The address of the one-minute start, and the prefix of the quorum's ports.
+#: The address in README's first example, and the prefix of the ports on the page of the cluster.
 ADDRESS, PORT_PREFIX = "127.0.0.1:9092", "1909"
 KINDS = ("console", "sh", "python")
 #: The page with the commands for several nodes.
@@ -53,18 +53,18 @@ def page_text(page: str = "README.md") -> str:
 def fences(section: str, kind: str, page: str = "README.md") -> list[str]:
     """The fenced texts of a kind under a heading."""
     under = page_text(page).split(f"\n## {section}\n", 1)[1].split("\n## ", 1)[0]
-    return [found["text"] for found in FENCE.finditer(under) if found["kind"] == kind]
+    return [fence["text"] for fence in FENCE.finditer(under) if fence["kind"] == kind]
 
 
 def commands(text: str) -> list[tuple[str, list[str]]]:
     """The command after each `$`, without its comment, and its output."""
-    found: list[tuple[str, list[str]]] = []
+    parsed: list[tuple[str, list[str]]] = []
     for line in text.splitlines():
         if line.startswith("$ "):
-            found.append((line[2:].partition("  #")[0].strip(), []))
+            parsed.append((line[2:].partition("  #")[0].strip(), []))
         else:
-            found[-1][1].append(line)
-    return found
+            parsed[-1][1].append(line)
+    return parsed
 
 
 def is_skipped(command: str) -> bool:
@@ -111,6 +111,7 @@ def test_commands_of_one_minute_print_what_the_page_shows(
         return done.stdout.splitlines()
 
     def run_all(text: str) -> int:
+        """Run the commands of a fence and compare their output; return how many were run."""
         typed = [
             (command, output)
             for command, output in commands(text.replace(ADDRESS, node.address))
@@ -213,7 +214,7 @@ def test_every_other_command_of_the_page_is_a_make_target() -> None:
     tried = ("One minute", "Watch a quorum")
     typed = [text for section in tried for kind in KINDS for text in fences(section, kind)]
     others = [text for _, text in FENCE.findall(page_text()) if text not in typed]
-    for command, _ in [found for text in others for found in commands(text)]:
+    for command, _ in [pair for text in others for pair in commands(text)]:
         make, target = command.split()[:2]
         assert make == "make", f"{command}: tests/test_readme.py does not run this"
         assert target in targets, command

@@ -113,7 +113,7 @@ _BROKER = {
         "Other limits for some addresses, as address:number; names are not looked up."
     ),
     "message.max.bytes": "Default for topics that do not set their own.",
-    "metadata.log.dir": "Directory of the metadata log; default: the first data directory.",
+    "metadata.log.dir": "Directory of the metadata log; default: the first of log.dirs.",
     "metadata.log.max.record.bytes.between.snapshots": (
         "Bytes of records since the latest snapshot after which the next is taken. If this key is "
         "not set, also after 10,000 records, or as many as the latest snapshot has if that is more."
