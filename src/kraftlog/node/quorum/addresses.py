@@ -136,7 +136,7 @@ class Addresses:
         return candidates[index % len(candidates)]
 
     def candidates(self, peer: int) -> list[Address]:
-        """The reported and the recorded address; the node's own report comes first, others' last."""
+        """The reported and the recorded address; only the node's own report comes first."""
         report = self._known_nodes.of(peer)
         recorded = self.recorded(peer)
         addresses = [] if report is None else [report.address]

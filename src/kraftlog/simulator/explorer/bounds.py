@@ -18,13 +18,13 @@ class Bound(Value):
     records: int = 1
     #: How often each node may crash; which of them may makes no difference.
     crashes: tuple[int, ...] = (0, 0, 1)
-    #: Whether nodes campaign only after a pre-vote (P1). Otherwise any node may campaign at any time,
-    #: as a named successor may (Q17): fewer messages and more transitions.
+    #: Whether nodes campaign only after a pre-vote (P1). Otherwise any node may campaign at any
+    #: time, as a named successor may (Q17): fewer messages and more transitions.
     has_pre_vote: bool = False
     #: Whether nodes without a leader fetch from the others to find the leader (Q24).
     finds_leader: bool = False
-    #: Whether a request may be delivered twice, the second time after the next request: late and out
-    #: of order.
+    #: Whether a request may be delivered twice, the second time after the next request: late and
+    #: out of order.
     duplicates: bool = False
     #: The search ends after this many states, when it has visited all shorter runs.
     max_states: int = 20_000_000
