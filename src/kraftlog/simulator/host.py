@@ -222,6 +222,7 @@ class VirtualHost:
         #: The node's stopwatch, which the caller advances.
         self.stopwatch_ns = 0
         self.io_threads = io_threads or InlineIOThreads()
+        #: Connections with frames that wait for an earlier request.
         self._held: list[VirtualConnection] = []
         node_settings = read_config(settings, {})[0]
         node_id: int = node_settings["node.id"]

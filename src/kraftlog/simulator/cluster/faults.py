@@ -121,11 +121,11 @@ def draw(seed: int, duration_ms: int, kinds: Collection[str] | None = None) -> t
     Half of the seeds also have wiped brokers, half have clients that are cut off, and half have
     wiped controllers.
     """
-    plan = [*fault_plan.drawn(Rng(seed, "faults"), CLUSTER_KINDS, duration_ms, kinds)]
+    plan = [*fault_plan.draw_faults(Rng(seed, "faults"), CLUSTER_KINDS, duration_ms, kinds)]
     for kind, rng_name in INDEPENDENT_KINDS.items():
         rng = Rng(seed, rng_name)
         if rng.below(2) == 1 if kinds is None else kind in kinds:
-            plan += fault_plan.drawn(rng, (kind,), duration_ms, (kind,))
+            plan += fault_plan.draw_faults(rng, (kind,), duration_ms, (kind,))
     return fault_plan.in_order(plan)
 
 

@@ -16,7 +16,7 @@ class Bound(Value):
     name: str
     epochs: int = 2
     records: int = 1
-    #: How often each node may crash; which of them may makes no difference.
+    #: How often each node may crash; the order makes no difference, as all nodes are alike.
     crashes: tuple[int, ...] = (0, 0, 1)
     #: Whether nodes campaign only after a pre-vote (P1). Otherwise any node may campaign at any
     #: time, as a named successor may (Q17): fewer messages and more transitions.

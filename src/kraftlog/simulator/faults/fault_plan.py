@@ -51,10 +51,14 @@ def draw(seed: int, duration_ms: int, kinds: Collection[str] | None = None) -> t
     wants_corruption = corruption.below(2) == 1 or kinds is not None
     wants_false_information = false_information.below(3) == 0 or kinds is not None
     plan = [
-        *drawn(Rng(seed, "faults"), COMMON_KINDS, duration_ms, kinds),
-        *(drawn(corruption, CORRUPTION_KINDS, duration_ms, kinds) if wants_corruption else ()),
+        *draw_faults(Rng(seed, "faults"), COMMON_KINDS, duration_ms, kinds),
         *(
-            drawn(false_information, FALSE_INFORMATION, duration_ms, kinds)
+            draw_faults(corruption, CORRUPTION_KINDS, duration_ms, kinds)
+            if wants_corruption
+            else ()
+        ),
+        *(
+            draw_faults(false_information, FALSE_INFORMATION, duration_ms, kinds)
             if wants_false_information
             else ()
         ),
@@ -72,7 +76,7 @@ def in_order(plan: Iterable[tuple[int, str, int, int]]) -> tuple[Fault, ...]:
     )
 
 
-def drawn(
+def draw_faults(
     rng: Rng, choices: Iterable[str], duration_ms: int, kinds: Collection[str] | None
 ) -> Iterator[tuple[int, str, int, int]]:
     """Draw faults of some of these kinds: their times, kinds, durations and detail seeds."""
