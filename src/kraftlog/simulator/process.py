@@ -48,8 +48,8 @@ class Replica:
         self.disk_losses = 0
         #: Its id, and the directory id on its disk.
         self.key = replica_key(replica_id, 0)
-        #: The chains of each directory that is lost.
-        self.lost: dict[ReplicaKey, list[int]] = {}
+        #: The chains of the durable log of each lost directory.
+        self.lost_logs: dict[ReplicaKey, list[int]] = {}
         self.wiped_at = -1
         #: The voters before the log has any: formatted into an empty directory, or configured.
         self.bootstrap_voters = world.voters
@@ -119,8 +119,8 @@ class Replica:
         """Call one of the core's voter changes by name; return an error code."""
         raise NotImplementedError
 
-    def do_what_is_due(self) -> None:
-        """Do the work that is due, so that the next turn's changes come from its request alone."""
+    def run_due_work(self) -> None:
+        """Do the work that is due, so that the next request alone causes the next changes."""
 
     def shut_down(self) -> None:
         raise NotImplementedError
@@ -144,7 +144,7 @@ class Replica:
         assert self.core is None, "a process must be stopped before it loses its disk"
         self.disk_losses += 1
         if kept == 0:
-            self.lost[self.key] = self.disk.chains[: self.disk.durable]
+            self.lost_logs[self.key] = self.disk.chains[: self.disk.durable]
             self.wipes += 1
             self.key = replica_key(self.id, self.wipes)
             self.wiped_at = self.world.time

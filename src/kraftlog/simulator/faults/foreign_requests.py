@@ -62,7 +62,7 @@ def foreign_request(replica: Replica, rng: Rng) -> Any:
 
 def check_refusal(world: SimulatedWorld, replica: Replica, body: Any) -> None:
     """Send a request and check that it is refused. Source: Q12, Q18, Q30, P5; Kafka's tests."""
-    replica.do_what_is_due()
+    replica.run_due_work()
     core, slot = replica.core, ForeignSender()
     if core is None:
         return  # it crashed

@@ -31,7 +31,7 @@ class DurableMajority(Invariant):
         lost = [
             key
             for other in self.world.replicas.values()
-            for key, chains in other.lost.items()
+            for key, chains in other.lost_logs.items()
             if len(chains) > position and chains[position] == chain
         ]
         # The set in force before this step, and those of this step.

@@ -394,7 +394,7 @@ class NodeReplica(NodeProcess):
     def endpoints(self) -> tuple[Endpoint, ...]:
         return (Endpoint(LISTENER, host_of(self.id), self.port),)
 
-    def do_what_is_due(self) -> None:
+    def run_due_work(self) -> None:
         self.turn("is polled", _nothing)
         while self._node is not None and self._node.sliced.has_work:
             self.turn("goes on", _nothing)
