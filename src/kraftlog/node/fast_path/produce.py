@@ -209,23 +209,23 @@ class ProduceTemplate:
             or partition.append_config is not self._append_config
         ):
             return False
-        cursor = pos + self._records_at
+        start = pos + self._records_at
         if self._is_flexible:
-            size = buffer[cursor]
-            cursor += 1
+            size = buffer[start]
+            start += 1
             if size > 0x7F:
                 try:
-                    size, cursor = rest_of_uvarint(buffer, cursor, size)
+                    size, start = rest_of_uvarint(buffer, start, size)
                 except Malformed:
                     return False
             size -= 1
         else:
-            (size,) = _INT32.unpack_from(buffer, cursor)
-            cursor += 4
-        records_end = cursor + size
+            (size,) = _INT32.unpack_from(buffer, start)
+            start += 4
+        records_end = start + size
         if records_end + len(suffix) != end or not buffer.startswith(suffix, records_end):
             return False
-        fields = _unpack_header(buffer, cursor)
+        fields = _unpack_header(buffer, start)
         base, length, _, magic, crc, attributes, delta, _, max_ms, producer_id, _, _, count = fields
         if (  # as in `records.validate`
             base
@@ -239,9 +239,7 @@ class ProduceTemplate:
                 and (
                     not 1 <= count <= MOST_RECORDS
                     or count * MIN_RECORD_SIZE > (size - HEADER_SIZE) * EXPANSION[attributes]
-                    or (
-                        attributes and not has_codec_magic(attributes, buffer, cursor + HEADER_SIZE)
-                    )
+                    or (attributes and not has_codec_magic(attributes, buffer, start + HEADER_SIZE))
                 )
             )
             or size > self._max_size
@@ -250,13 +248,13 @@ class ProduceTemplate:
                 and not -self._after_max_ms <= now.wall_ms - max_ms <= self._before_max_ms
             )
             or (self._acks == ACKS_ALL and partition.lacks_replicas)
-            or crc32c(view[cursor + CRC_START : records_end]) != crc
+            or crc32c(view[start + CRC_START : records_end]) != crc
         ):
             return False
         base = partition.end
         if producer_id < 0:
-            partition.add(view[cursor:records_end], delta, max_ms, self._replica_manager.turn)
-        elif not self._append_idempotent(fields, view[cursor:records_end]):
+            partition.add(view[start:records_end], delta, max_ms, self._replica_manager.turn)
+        elif not self._append_idempotent(fields, view[start:records_end]):
             return False
         self._requests[self._count_key] += 1
         partition.counts.produces += 1
