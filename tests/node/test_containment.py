@@ -91,7 +91,7 @@ def test_an_exception_in_making_a_log_line_does_not_end_the_node(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     host = make_host(demo=1)
-    monkeypatch.setattr(LeaderWatch, "_found", raise_error)
+    monkeypatch.setattr(LeaderWatch, "_leader_found", raise_error)
     host.node.needs_poll = True
     host.turn()
     assert any("watching the leader" in line for line in host.log_lines)
@@ -358,7 +358,7 @@ def run_for(host: VirtualHost, ms: int) -> None:
         host.settle()
 
 
-@pytest.mark.parametrize("method", ["_heartbeat", "_on_heartbeat"])
+@pytest.mark.parametrize("method", ["_heartbeat_request", "_on_heartbeat"])
 def test_a_heartbeat_that_raises_is_retried_later(
     method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -370,7 +370,7 @@ def test_a_heartbeat_that_raises_is_retried_later(
     monkeypatch.setattr(lifecycle, method, mistake)
     host.pass_time(5000)
     run_for(host, 3000)
-    what = "sending a registration" if method == "_heartbeat" else "handling a response"
+    what = "sending a registration" if method == "_heartbeat_request" else "handling a response"
     [line] = internal_errors(host, what)
     assert "Traceback" in line
     assert 3 < mistake.times < 80
