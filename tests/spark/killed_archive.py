@@ -35,7 +35,7 @@ def kill_in_second_call(commit: Callable[..., None], moment: str) -> Callable[..
             kill()
         if calls == 2 and moment == BETWEEN:
             # `commit` calls this after it has committed the table.
-            self.commit_dead_letters = kill  # type: ignore[method-assign]
+            self.commit_dead_letters = kill  # type: ignore[method-assign]  # a function will do
         commit(self, *arguments)
         if calls == 2:
             kill()

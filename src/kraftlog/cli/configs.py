@@ -74,21 +74,21 @@ def _entity(options: argparse.Namespace) -> tuple[str, str | None]:
     """The type and name of the entity; "" is the default for all brokers, None every entity."""
     if options.entity_type in _UNSUPPORTED_TYPES:
         raise UsageError(f"--entity-type {options.entity_type}: quotas are not supported yet")
-    given = [
+    entities = [
         (kind, getattr(options, flag.replace("-", "_")))
         for flag, kind in _FLAGS.items()
         if getattr(options, flag.replace("-", "_")) is not None
     ]
     if options.broker_defaults:
-        given.append(("brokers", ""))
+        entities.append(("brokers", ""))
     if options.entity_type is not None:
         is_default = options.entity_default
         if is_default and options.entity_type != "brokers":
             raise UsageError("--entity-default: only brokers have defaults")
-        given.append((options.entity_type, "" if is_default else options.entity_name))
-    if len(given) != 1:
+        entities.append((options.entity_type, "" if is_default else options.entity_name))
+    if len(entities) != 1:
         raise UsageError("specify an entity: --topic, --broker, --entity-type …")
-    return given[0]
+    return entities[0]
 
 
 def _describe(client: Client, options: argparse.Namespace) -> None:

@@ -54,8 +54,8 @@ def states(client: Client, targets: Mapping[ReplicaName, str]) -> dict[ReplicaNa
         for directory in directories:
             for topic in directory.topics:
                 for each in topic.partitions:
-                    found = future if each.is_future_key else current
-                    found[topic.name, each.partition_index, broker] = directory.log_dir
+                    directory_of = future if each.is_future_key else current
+                    directory_of[topic.name, each.partition_index, broker] = directory.log_dir
     return {
         name: _state(current.get(name), future.get(name), path) for name, path in targets.items()
     }

@@ -173,8 +173,8 @@ def _partitions_text(names: Iterable[PartitionName]) -> str:
 
 
 def _partitions(client: Client, topics: Iterable[str]) -> dict[PartitionName, Partition]:
-    found = client.describe_topics(sorted(set(topics)))
-    return {(topic.name, each.index): each for topic in found for each in topic.partitions}
+    described = client.describe_topics(sorted(set(topics)))
+    return {(topic.name, each.index): each for topic in described for each in topic.partitions}
 
 
 # Actions -----------------------------------------------------------------------------------------
@@ -200,10 +200,10 @@ def _execute(client: Client, options: argparse.Namespace) -> int:
 
 def _check_replicas(client: Client, targets: Assignment) -> None:
     """Refuse unknown brokers; for the metadata partition, nodes that do not replicate it."""
-    wanted = {broker for replicas in targets.values() for broker in replicas}
+    broker_ids = {broker for replicas in targets.values() for broker in replicas}
     if METADATA not in targets:
         brokers = {broker.id for broker in client.describe_cluster(fenced=True).brokers}
-        missing = sorted(wanted - brokers)
+        missing = sorted(broker_ids - brokers)
         if missing:
             raise ClientError(f"broker {missing[0]} is not in the cluster")
         return
@@ -213,7 +213,7 @@ def _check_replicas(client: Client, targets: Assignment) -> None:
             "moves: put it into a file of its own"
         )
     quorum = client.describe_quorum()
-    missing = sorted(wanted - {replica.id for replica in (*quorum.voters, *quorum.observers)})
+    missing = sorted(broker_ids - {replica.id for replica in (*quorum.voters, *quorum.observers)})
     if missing:
         raise ClientError(
             f"node {missing[0]} is neither a voter nor an observer of the metadata quorum: start it"
@@ -543,10 +543,13 @@ def progress_text(
 ) -> str:
     ongoing = set(ongoing)
     existing = [(targets[name], partitions[name]) for name in targets if name in partitions]
-    in_sync = sum(len(set(target) & set(each.isr)) for target, each in existing)
-    wanted = sum(map(len, targets.values()))
-    done = len(targets) - len(ongoing)
-    return f"{done} of {len(targets)} partitions done, {in_sync} of {wanted} replicas in sync"
+    in_sync = sum(len(set(target) & set(partition.isr)) for target, partition in existing)
+    target_count = sum(map(len, targets.values()))
+    done_count = len(targets) - len(ongoing)
+    return (
+        f"{done_count} of {len(targets)} partitions done, "
+        f"{in_sync} of {target_count} replicas in sync"
+    )
 
 
 _ACTIONS = {

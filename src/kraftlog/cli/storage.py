@@ -318,13 +318,13 @@ def _feature_dependencies(options: argparse.Namespace) -> int:
     from kraftlog.metadata.releases import DEPENDENCIES, METADATA_VERSIONS, parse_feature
     from kraftlog.metadata.snapshot import METADATA_VERSION
 
-    wanted = [parse_feature(text) for text in options.features]
+    requested = [parse_feature(text) for text in options.features]
     if options.json:
         print_json(
-            {f"{name}={level}": DEPENDENCIES.get((name, level), {}) for name, level in wanted}
+            {f"{name}={level}": DEPENDENCIES.get((name, level), {}) for name, level in requested}
         )
         return 0
-    for name, level in wanted:
+    for name, level in requested:
         result = f"{name}={level}"
         if name == METADATA_VERSION:
             result += f" ({METADATA_VERSIONS[level]})"

@@ -43,17 +43,17 @@ def _voters(quorum: Quorum) -> list[int]:
 
 
 def _cancel(client: Client, options: argparse.Namespace) -> int:
-    before = client.describe_quorum()
+    quorum = client.describe_quorum()
     if not options.dry_run:
         client.reassign_voters(None)
     voters = _voters(client.describe_quorum())
     if options.json:
-        print_json({"cancelled": before.targets, "voters": voters, "dryRun": options.dry_run})
-    elif before.targets is None:
+        print_json({"cancelled": quorum.targets, "voters": voters, "dryRun": options.dry_run})
+    elif quorum.targets is None:
         print(f"no reassignment of the voters is in progress: they are {_listed(voters)}")
     else:
         outcome = "would be cancelled" if options.dry_run else "was cancelled"
-        print(f"the move to {_listed(before.targets)} {outcome}: the voters are {_listed(voters)}")
+        print(f"the move to {_listed(quorum.targets)} {outcome}: the voters are {_listed(voters)}")
     return 0
 
 

@@ -18,8 +18,8 @@ MAX_INT64 = 2**63 - 1
 
 def text(argument: str, value: Any, example: str = "") -> str:
     if not isinstance(value, str):
-        wanted = f"a text such as {example!r}" if example else "a text"
-        raise TypeError(f"{argument} {value!r}: expected {wanted}")
+        expected = f"a text such as {example!r}" if example else "a text"
+        raise TypeError(f"{argument} {value!r}: expected {expected}")
     return value
 
 
@@ -39,17 +39,17 @@ def seconds(argument: str, value: Any) -> float:
     return value
 
 
-def time_of(given: str) -> datetime:
+def time_of(value: str) -> datetime:
     """Parse a time in ISO 8601; it is in UTC unless it names a zone. Raises `ValueError`."""
     from datetime import UTC, datetime
 
-    time = datetime.fromisoformat(given)
+    time = datetime.fromisoformat(value)
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
-def time_ms(given: str) -> int:
+def time_ms(value: str) -> int:
     """Parse a time as `time_of` does, into milliseconds since 1970 like those of records."""
-    return round(time_of(given).timestamp() * 1000)
+    return round(time_of(value).timestamp() * 1000)
 
 
 def mapping(argument: str, value: Any, example: str) -> Mapping[Any, Any]:

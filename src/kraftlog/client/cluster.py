@@ -258,9 +258,9 @@ class Cluster:
         if self.is_controllers:
             self._refresh_controllers(deadline)
             return ()
-        wanted = None if names is None else [MetadataRequestTopic(name=name) for name in names]
+        requested = None if names is None else [MetadataRequestTopic(name=name) for name in names]
         request = MetadataRequest(
-            topics=wanted, allow_auto_topic_creation=may_create, linearizable=linearizable
+            topics=requested, allow_auto_topic_creation=may_create, linearizable=linearizable
         )
         connection = self.connection(ANY, deadline)
         response = connection.call(request, deadline)

@@ -19,16 +19,16 @@ def begin(cluster: Cluster, targets: Mapping[ReplicaName, str]) -> dict[ReplicaN
     """Begin to move replicas to these directories; return the refused ones."""
     refused: dict[ReplicaName, RefusedError] = {}
     for broker in sorted({name[2] for name in targets}):
-        wanted: dict[str, dict[str, list[int]]] = {}
+        indexes_by_directory: dict[str, dict[str, list[int]]] = {}
         for (topic, index, replica_broker), path in targets.items():
             if replica_broker == broker:
-                wanted.setdefault(path, {}).setdefault(topic, []).append(index)
-        refused.update(_begin_on(cluster, broker, wanted))
+                indexes_by_directory.setdefault(path, {}).setdefault(topic, []).append(index)
+        refused.update(_begin_on(cluster, broker, indexes_by_directory))
     return refused
 
 
 def _begin_on(
-    cluster: Cluster, broker: int, wanted: Mapping[str, Mapping[str, list[int]]]
+    cluster: Cluster, broker: int, indexes_by_directory: Mapping[str, Mapping[str, list[int]]]
 ) -> dict[ReplicaName, RefusedError]:
     refused: dict[ReplicaName, RefusedError] = {}
 
@@ -49,7 +49,7 @@ def _begin_on(
                     for topic, indexes in topics.items()
                 ],
             )
-            for path, topics in wanted.items()
+            for path, topics in indexes_by_directory.items()
         ]
     )
     cluster.call(request, api.AlterReplicaLogDirsResponse, broker=broker, check=check)

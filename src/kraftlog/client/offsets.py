@@ -49,7 +49,7 @@ def find(
 ) -> dict[PartitionName, FoundOffset]:
     """Look up the offset of each partition for its timestamp, which may be one of `SPECS`."""
     deadline = cluster.deadline()
-    found: dict[PartitionName, FoundOffset] = {}
+    offsets: dict[PartitionName, FoundOffset] = {}
 
     def call_leader(broker: int, names: Sequence[PartitionName]) -> None:
         topics: dict[str, list[ListOffsetsPartition]] = {}
@@ -69,7 +69,7 @@ def find(
             for result in topic_response.partitions:
                 name = (topic_response.name, result.partition_index)
                 context.check(result.error_code, f"{name[0]}-{name[1]}")
-                found[name] = FoundOffset(result.offset, result.timestamp, result.leader_epoch)
+                offsets[name] = FoundOffset(result.offset, result.timestamp, result.leader_epoch)
 
     cluster.per_leader(timestamps, call_leader, deadline)
-    return {name: found[name] for name in timestamps}
+    return {name: offsets[name] for name in timestamps}

@@ -46,41 +46,42 @@ def readable_starts(
     """Return `start` with deleted offsets replaced by the log start, and a text for each loss."""
     starts = dict(start)
     losses = []
-    for name, wanted in start.items():
+    for name, offset in start.items():
         if name not in end:
             losses.append(
-                f"{partition_text(name)} does not exist any more; offset {wanted} was next"
+                f"{partition_text(name)} does not exist any more; offset {offset} was next"
             )
             continue
-        first = min(earliest.get(name, 0), end[name])
-        if end[name] < wanted:
-            losses.append(truncated(name, wanted, end[name]))
-        elif first > wanted:
-            losses.append(deleted(name, wanted, first, end[name]))
-            starts[name] = first
+        log_start = min(earliest.get(name, 0), end[name])
+        if end[name] < offset:
+            losses.append(truncated(name, offset, end[name]))
+        elif log_start > offset:
+            losses.append(deleted(name, offset, log_start, end[name]))
+            starts[name] = log_start
     return starts, losses
 
 
-def deleted(name: PartitionName, wanted: int, first: int, end: int) -> str:
+def deleted(name: PartitionName, offset: int, log_start: int, end: int) -> str:
     """Describe the loss of records at the start of a log, by retention or DeleteRecords."""
     return (
-        f"{partition_text(name)} was to be read from offset {wanted}, but has offsets {first} to "
-        f"{end}: {first - wanted} offsets are skipped, which retention or DeleteRecords has deleted"
+        f"{partition_text(name)} was to be read from offset {offset}, but has offsets "
+        f"{log_start} to {end}: {log_start - offset} offsets are skipped, which retention or "
+        "DeleteRecords has deleted"
     )
 
 
-def truncated(name: PartitionName, wanted: int, end: int) -> str:
+def truncated(name: PartitionName, offset: int, end: int) -> str:
     """Describe the loss of records at the end of a log."""
     return (
-        f"{partition_text(name)} was to be read from offset {wanted}, but ends at offset {end}, "
-        f"{wanted - end} offsets before that: it was deleted and created again, or an unclean "
+        f"{partition_text(name)} was to be read from offset {offset}, but ends at offset {end}, "
+        f"{offset - end} offsets before that: it was deleted and created again, or an unclean "
         f"leader election has truncated it; reading goes on at offset {end}"
     )
 
 
-def ends_early(name: PartitionName, wanted: int, end: int) -> str:
+def ends_early(name: PartitionName, offset: int, end: int) -> str:
     """Describe a log that ends before the end of a batch read."""
-    return f"{partition_text(name)} was to be read up to offset {wanted}, but ends at offset {end}"
+    return f"{partition_text(name)} was to be read up to offset {offset}, but ends at offset {end}"
 
 
 def skipped_in_new_partitions(added: Positions) -> list[str]:

@@ -156,11 +156,11 @@ class Options:
 
     def check_spelling(self) -> None:
         """Refuse names that nearly match an option of the source; Spark passes others on, too."""
-        known = {name.lower(): name for name in _SOURCE_OPTIONS}
+        spellings = {name.lower(): name for name in _SOURCE_OPTIONS}
         for name, (given, _) in self._given.items():
-            near = get_close_matches(name, known, n=1, cutoff=0.9)
-            if name not in known and near and not name.startswith("kafka."):
-                raise ConfigError(f"option {given} is unknown: did you mean {known[near[0]]}?")
+            near = get_close_matches(name, spellings, n=1, cutoff=0.9)
+            if name not in spellings and near and not name.startswith("kafka."):
+                raise ConfigError(f"option {given} is unknown: did you mean {spellings[near[0]]}?")
 
     def by_partition(self, name: str) -> tuple[tuple[PartitionName, int], ...] | None:
         """The numbers of a JSON object like `{"topic": {"0": 23, "1": -1}}`, by partition."""
@@ -192,9 +192,11 @@ def source_options(given: Mapping[str, Any], *, is_stream: bool) -> SourceOption
                 "choose where to start"
             )
     check_protocol(options)
-    least, most = (options.number(f"{side}OffsetsPerTrigger") for side in ("min", "max"))
-    if least is not None and most is not None and least > most:
-        raise options.wrong("minOffsetsPerTrigger", f"more than maxOffsetsPerTrigger={most}")
+    min_offsets, max_offsets = (
+        options.number(f"{side}OffsetsPerTrigger") for side in ("min", "max")
+    )
+    if min_offsets is not None and max_offsets is not None and min_offsets > max_offsets:
+        raise options.wrong("minOffsetsPerTrigger", f"more than maxOffsetsPerTrigger={max_offsets}")
     starting = _limit(options, "starting", LATEST if is_stream else EARLIEST)
     ending = _limit(options, "ending", LATEST)
     if is_stream:
@@ -214,12 +216,12 @@ def source_options(given: Mapping[str, Any], *, is_stream: bool) -> SourceOption
         includes_headers=options.flag("includeHeaders", default=False),
         fails_on_data_loss=options.flag("failOnDataLoss", default=True),
         is_late_start_latest=strategy == "latest",
-        max_offsets_per_trigger=most,
+        max_offsets_per_trigger=max_offsets,
         min_partitions=options.number("minPartitions"),
         max_records_per_partition=options.number("maxRecordsPerPartition"),
         isolation_level=_isolation_level(options),
         timeout_s=(options.number("kafkaConsumer.pollTimeoutMs") or 120_000) / 1000,
-        min_offsets_per_trigger=least,
+        min_offsets_per_trigger=min_offsets,
         max_trigger_delay_ms=options.duration_ms("maxTriggerDelay", _DEFAULT_MAX_TRIGGER_DELAY),
         remembers_topic_ids=options.flag("rememberTopicIds", default=False),
         fetch_bytes=options.number("kafka.max.partition.fetch.bytes"),

@@ -103,8 +103,10 @@ def resolved(
     if after_end:
         ends = offsets.find(cluster, dict.fromkeys(after_end, LATEST), isolation_level)
         offsets_found.update({name: result.offset for name, result in ends.items()})
-    given = dict(limit.offsets or ())
-    return {name: offsets_found[name] if name in offsets_found else given[name] for name in names}
+    explicit = dict(limit.offsets or ())
+    return {
+        name: offsets_found[name] if name in offsets_found else explicit[name] for name in names
+    }
 
 
 def _list_offsets_timestamps(
@@ -119,10 +121,10 @@ def _list_offsets_timestamps(
         times = dict(limit.times_ms)
         _check_same_partitions(set(times), set(names))
         return {name: times[name] for name in names}
-    given = dict(limit.offsets or ())
-    _check_same_partitions(set(given), set(names))
+    explicit = dict(limit.offsets or ())
+    _check_same_partitions(set(explicit), set(names))
     return {
-        name: given[name] if given[name] in {LATEST, EARLIEST} else None  # others are exact
+        name: explicit[name] if explicit[name] in {LATEST, EARLIEST} else None  # others are exact
         for name in names
     }
 
@@ -141,8 +143,8 @@ def _check_same_partitions(given: set[PartitionName], names: set[PartitionName])
         )
 
 
-def prorated(start: Positions, end: Positions, most: int) -> Positions:
-    """End offsets of a batch of about `most` offsets, shared out by the partitions' backlogs.
+def prorated(start: Positions, end: Positions, max_offsets: int) -> Positions:
+    """The end of a batch of about `max_offsets` offsets, shared out by the partitions' backlogs.
 
     The arithmetic is that of Spark's connector, so that both plan the same batches.
     """
@@ -152,7 +154,7 @@ def prorated(start: Positions, end: Positions, most: int) -> Positions:
         return end
     ends = {}
     for name, size in sizes.items():
-        share = most * (size / total)
+        share = max_offsets * (size / total)
         # A small partition gets at least one record, so that it does not wait for ever.
         count = math.ceil(share) if share < 1 else math.floor(share)
         ends[name] = min(end[name], start[name] + count) if size else end[name]

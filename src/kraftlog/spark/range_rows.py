@@ -24,7 +24,7 @@ _fetch_sizes: dict[tuple[str, Uuid, int], FetchSize] = {}
 
 def range_rows(
     cluster: Cluster,
-    wanted: OffsetRange,
+    offset_range: OffsetRange,
     topic_id: Uuid,
     after_loss: Callable[[OffsetRange, int], OffsetRange],
     *,
@@ -37,19 +37,19 @@ def range_rows(
     If the log does not have the next offset any more, `after_loss` gets the range and this offset,
     and returns the range that can still be read, or raises.
     """
-    key = (wanted.topic, topic_id, fetch_bytes)
+    key = (offset_range.topic, topic_id, fetch_bytes)
     fetch_size = _fetch_sizes.setdefault(key, FetchSize(fetch_bytes))
-    while wanted.size > 0:
+    while offset_range.size > 0:
         reader = RangeReader(
             cluster,
-            wanted.name,
-            wanted.start,
-            wanted.end,
+            offset_range.name,
+            offset_range.start,
+            offset_range.end,
             isolation_level=isolation_level,
             fetch_size=fetch_size,
             topic_id=topic_id,
         )
-        row_maker = RowMaker(wanted, with_headers=with_headers)
+        row_maker = RowMaker(offset_range, with_headers=with_headers)
         try:
             for fetched in reader:
                 yield from row_maker.rows(fetched)
@@ -57,4 +57,4 @@ def range_rows(
         except RefusedError as error:
             if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise
-            wanted = after_loss(wanted, reader.position)
+            offset_range = after_loss(offset_range, reader.position)

@@ -76,10 +76,13 @@ def _share(size: int, total: int, count: int) -> int:
     return max(int(size / total * count + 0.5), 1)
 
 
-def _cut(whole: OffsetRange, parts: int) -> list[OffsetRange]:
+def _cut(offset_range: OffsetRange, parts: int) -> list[OffsetRange]:
     """Cut a range into parts of about equal size."""
-    parts = min(parts, whole.size)
-    bounds = [whole.start + whole.size * number // parts for number in range(parts + 1)]
+    parts = min(parts, offset_range.size)
+    bounds = [
+        offset_range.start + offset_range.size * number // parts for number in range(parts + 1)
+    ]
     return [
-        OffsetRange(whole.topic, whole.partition, start, end) for start, end in pairwise(bounds)
+        OffsetRange(offset_range.topic, offset_range.partition, start, end)
+        for start, end in pairwise(bounds)
     ]

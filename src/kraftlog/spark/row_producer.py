@@ -75,8 +75,8 @@ class RowProducer:
     def _send(self) -> None:
         if self._waiting_rows:
             # One array per column, without chunks.
-            whole = pa.Table.from_batches(self._waiting).combine_chunks().to_batches()
-            for batch in whole:
+            combined = pa.Table.from_batches(self._waiting).combine_chunks().to_batches()
+            for batch in combined:
                 self._sender.send(self._batches(Rows(batch, self._options.topic)))
                 self.count += batch.num_rows
         self._waiting, self._waiting_bytes, self._waiting_rows = [], 0, 0
@@ -131,31 +131,37 @@ class RowProducer:
         self, rows: Rows, topics: list[str], topic_numbers: Numbers, sizes: Numbers
     ) -> Numbers:
         """The topic and the partition of each row, as one number."""
-        given = rows.partitions()
+        row_partitions = rows.partitions()
         if len(topics) == 1:
-            return self._partitions(topics[0], given, rows.keys, sizes)
+            return self._partitions(topics[0], row_partitions, rows.keys, sizes)
         destinations = topic_numbers * _TOPIC_FACTOR
         for topic_number, topic in enumerate(topics):
             rows_of_topic = np.flatnonzero(topic_numbers == topic_number)
             destinations[rows_of_topic] += self._partitions(
                 topic,
-                None if given is None else given[rows_of_topic],
+                None if row_partitions is None else row_partitions[rows_of_topic],
                 None if rows.keys is None else rows.keys.take(numbers(rows_of_topic, pa.int64())),
                 sizes[rows_of_topic],
             )
         return destinations
 
     def _partitions(
-        self, topic: str, given: Numbers | None, keys: pa.BinaryArray | None, sizes: Numbers
+        self,
+        topic: str,
+        row_partitions: Numbers | None,
+        keys: pa.BinaryArray | None,
+        sizes: Numbers,
     ) -> Numbers:
         """The partition of each row: the given one, else by the hash of the key, else in turn."""
         partitions = self._cluster.topic(topic, may_create=True).partitions
         count = len(partitions)
-        chosen = np.full(len(sizes), -1, dtype=np.int64) if given is None else given
-        if given is not None and given.max() >= count:
+        chosen = (
+            np.full(len(sizes), -1, dtype=np.int64) if row_partitions is None else row_partitions
+        )
+        if row_partitions is not None and row_partitions.max() >= count:
             raise ConfigError(
-                f"partition {int(given.max())} of topic {topic}: it has {count} partitions, "
-                f"0 to {count - 1}"
+                f"partition {int(row_partitions.max())} of topic {topic}: it has {count} "
+                f"partitions, 0 to {count - 1}"
             )
         unassigned = chosen < 0
         if keys is not None and not self._options.ignores_keys and unassigned.any():
@@ -220,9 +226,9 @@ def _runs(numbers_in_order: Numbers) -> Iterator[tuple[int, int]]:
 def _batch_row_counts(sizes: Numbers, limit: int) -> Iterator[int]:
     """The number of rows of each batch: as many as `limit` bytes hold, but at least one."""
     ends = sizes.cumsum()
-    start, before = 0, 0
+    start, size_before = 0, 0
     while start < len(sizes):
-        end = int(ends.searchsorted(before + max(limit - HEADER_SIZE, 0), side="right"))
+        end = int(ends.searchsorted(size_before + max(limit - HEADER_SIZE, 0), side="right"))
         end = max(end, start + 1)
         yield end - start
-        start, before = end, int(ends[end - 1])
+        start, size_before = end, int(ends[end - 1])

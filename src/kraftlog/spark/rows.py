@@ -31,8 +31,8 @@ CREATE_TIME, LOG_APPEND_TIME = 0, 1
 class RowMaker:
     """Makes rows of one partition; the columns of topic and partition are reused."""
 
-    def __init__(self, wanted: OffsetRange, *, with_headers: bool) -> None:
-        self._range = wanted
+    def __init__(self, offset_range: OffsetRange, *, with_headers: bool) -> None:
+        self._range = offset_range
         self._with_headers = with_headers
         self._schema = arrow_schema(with_headers=with_headers)
         self._make_constants(1)
@@ -42,10 +42,10 @@ class RowMaker:
         headers: list[BatchHeader] = []
         payloads: list[bytes] = []
         size = 0
-        for place, header in fetched.batches:
+        for position, header in fetched.batches:
             with self._named_errors(header, header):
-                check_crc(fetched.data, header, place)
-                payload = records_payload(fetched.data, header, place, max_size=MAX_RECORDS_SIZE)
+                check_crc(fetched.data, header, position)
+                payload = records_payload(fetched.data, header, position, max_size=MAX_RECORDS_SIZE)
             if headers and size + len(payload) > _PAYLOAD_BYTES:
                 yield self._decoded(headers, payloads)
                 headers, payloads, size = [], [], 0

@@ -89,9 +89,9 @@ class KraftlogDataSource(DataSource):
 class TaskRange(InputPartition):
     """The range that a task reads, with the topic's id, as another topic may get the same name."""
 
-    def __init__(self, wanted: OffsetRange, topic_id: Uuid = NULL_UUID) -> None:
-        super().__init__(wanted)
-        self.range = wanted
+    def __init__(self, offset_range: OffsetRange, topic_id: Uuid = NULL_UUID) -> None:
+        super().__init__(offset_range)
+        self.range = offset_range
         self.topic_id = topic_id
 
 
@@ -120,16 +120,20 @@ class Planner:
             )
         freeze_modules()
 
-    def _after_loss(self, wanted: OffsetRange, position: int) -> OffsetRange:
+    def _after_loss(self, offset_range: OffsetRange, position: int) -> OffsetRange:
         """Report a loss within a range; return the part that can still be read."""
-        log_start = self._offsets([wanted.name], EARLIEST)[wanted.name]
-        log_end = self._offsets([wanted.name], LATEST)[wanted.name]
+        log_start = self._offsets([offset_range.name], EARLIEST)[offset_range.name]
+        log_end = self._offsets([offset_range.name], LATEST)[offset_range.name]
         if log_start > position:
-            loss = data_loss.deleted(wanted.name, position, min(log_start, wanted.end), log_end)
+            loss = data_loss.deleted(
+                offset_range.name, position, min(log_start, offset_range.end), log_end
+            )
         else:
-            loss = data_loss.truncated(wanted.name, position, log_end)
+            loss = data_loss.truncated(offset_range.name, position, log_end)
         data_loss.raise_or_report([loss], is_fatal=self._options.fails_on_data_loss)
-        return OffsetRange(*wanted.name, max(log_start, position), min(log_end, wanted.end))
+        return OffsetRange(
+            *offset_range.name, max(log_start, position), min(log_end, offset_range.end)
+        )
 
     def _tasks(self, start: Positions, end: Positions) -> list[TaskRange]:
         ranges = [OffsetRange(*name, start[name], end[name]) for name in end if name in start]
@@ -151,24 +155,27 @@ class Planner:
         data_loss.raise_or_report([*losses, *more], is_fatal=self._options.fails_on_data_loss)
         return self._tasks(begin, end)
 
-    def _check_option(self, option: str, limit: Limit, given: Positions, latest: Positions) -> None:
+    def _check_option(
+        self, option: str, limit: Limit, positions_given: Positions, latest: Positions
+    ) -> None:
         """Refuse an option's offsets after the log end, unless failOnDataLoss is false."""
         if limit.offsets is None or not self._options.fails_on_data_loss:
             return
-        after_end = [name for name in given if given[name] > latest[name]]
+        after_end = [name for name in positions_given if positions_given[name] > latest[name]]
         if after_end:
             name = after_end[0]
             log_start = self._offsets([name], EARLIEST)[name]
             raise ConfigError(
                 f"option {option}: {data_loss.partition_text(name)} has offsets {log_start} to "
-                f"{latest[name]}, and {given[name]} was given: give an offset in this range"
+                f"{latest[name]}, and {positions_given[name]} was given: give an offset in "
+                "this range"
             )
 
     def _offsets(self, names: Sequence[tuple[str, int]], timestamp: int) -> Positions:
-        found = offsets.find(
+        results = offsets.find(
             self._cluster, dict.fromkeys(names, timestamp), self._options.isolation_level
         )
-        return {name: result.offset for name, result in found.items()}
+        return {name: result.offset for name, result in results.items()}
 
     def _latest(self) -> Positions:
         """The current end offset of each partition to read."""
@@ -232,8 +239,8 @@ class StreamReader(Planner, DataSourceStreamReader, SupportsTriggerAvailableNow)
             return self._with_topic_ids(start)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        most = self._options.max_offsets_per_trigger
-        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+        max_offsets = self._options.max_offsets_per_trigger
+        return ReadAllAvailable() if max_offsets is None else ReadMaxRows(max_offsets)
 
     def latestOffset(self, start: Nested, limit: ReadLimit) -> Nested:
         with brief_errors(self._options.servers):
@@ -297,12 +304,12 @@ class StreamReader(Planner, DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def _waits_for_more(self, begin: Positions, end: Positions) -> bool:
         """Whether to wait, as there are too few offsets for a batch and time is left."""
-        least = self._options.min_offsets_per_trigger
-        if least is None or self._stop_at is not None:
+        min_offsets = self._options.min_offsets_per_trigger
+        if min_offsets is None or self._stop_at is not None:
             return False
         available = sum(max(0, end[name] - begin[name]) for name in end)
         if (
-            available < least
+            available < min_offsets
             and self._wait_deadline is not None
             and not self._wait_deadline.is_over
         ):

@@ -49,10 +49,10 @@ def choose_python(*, is_local: bool) -> None:
 
 def _write_script(script: str) -> str:
     """Write the script and return its path, or the path of this Python if it can't be written."""
-    found = find_spec("pyspark")
-    assert found is not None
-    assert found.origin is not None
-    lib = os.path.join(os.path.dirname(found.origin), "python", "lib")
+    spec = find_spec("pyspark")
+    assert spec is not None
+    assert spec.origin is not None
+    lib = os.path.join(os.path.dirname(spec.origin), "python", "lib")
     text = _LAUNCHER.format(lib=shlex.quote(lib), python=shlex.quote(sys.executable))
     try:
         write_launcher(script, text)

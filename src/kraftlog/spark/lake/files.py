@@ -146,11 +146,11 @@ def schema_of(text: str) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
 
 
-def _bounds(found: Mapping[str, int]) -> dict[str, int | str]:
+def _bounds(by_column: Mapping[str, int]) -> dict[str, int | str]:
     """Bounds as in Delta's log: numbers, and the timestamp in ISO 8601 with milliseconds."""
-    seconds, micros = divmod(found["timestamp"], 1_000_000)
+    seconds, micros = divmod(by_column["timestamp"], 1_000_000)
     time = f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{micros // 1000:03}Z"
-    return {**found, "timestamp": time}
+    return {**by_column, "timestamp": time}
 
 
 def _split_by_date(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:

@@ -111,16 +111,18 @@ class RangeArchiver:
         for rows in batches:
             self._write(rows.drop_columns(["topic"]))
 
-    def _after_loss(self, wanted: OffsetRange, position: int) -> OffsetRange:
+    def _after_loss(self, offset_range: OffsetRange, position: int) -> OffsetRange:
         """Record the deleted range and return the range after it; raise if that is not allowed."""
-        log_start = offsets.find(self._cluster, {wanted.name: offsets.EARLIEST})[wanted.name].offset
-        partition = f"{wanted.topic}-{wanted.partition}"
+        log_start = offsets.find(self._cluster, {offset_range.name: offsets.EARLIEST})[
+            offset_range.name
+        ].offset
+        partition = f"{offset_range.topic}-{offset_range.partition}"
         if log_start <= position:
             raise LakeError(
                 f"{partition}: the log has earlier offsets, but not {position}: it was truncated, "
                 "or the topic was deleted and created again"
             )
-        end = min(log_start, wanted.end)
+        end = min(log_start, offset_range.end)
         if not self._may_lose:
             raise LakeError(
                 f"{partition}: offsets {position} to {end - 1} were deleted from the log before "
@@ -128,7 +130,7 @@ class RangeArchiver:
                 "them"
             )
         self._outcome.lost.append((position, end))
-        return OffsetRange(*wanted.name, end, wanted.end)
+        return OffsetRange(*offset_range.name, end, offset_range.end)
 
     def _write(self, rows: pa.RecordBatch) -> None:
         if not len(rows):

@@ -53,10 +53,12 @@ class ArchiveSource(DataSource):
 class ArchiveReader(StreamReader):
     """Reads the offsets that the table does not have yet, whatever Spark's checkpoint says."""
 
-    def __init__(self, given: dict[str, str]) -> None:
-        options = Options(given)
+    def __init__(self, given_options: dict[str, str]) -> None:
+        options = Options(given_options)
         super().__init__(
-            source_options({**given, "kafka.isolation.level": "read_committed"}, is_stream=True)
+            source_options(
+                {**given_options, "kafka.isolation.level": "read_committed"}, is_stream=True
+            )
         )
         self._directory = options.required("archive.directory")
         self._topic = options.required("subscribe")
@@ -70,10 +72,10 @@ class ArchiveReader(StreamReader):
 
     def prepareForTriggerAvailableNow(self) -> None:
         super().prepareForTriggerAvailableNow()
-        most = self._options.max_offsets_per_trigger
-        if self._is_once and most is not None and self._stop_at is not None:
-            begin = self._with_new(self._archived(), self._stop_at)
-            self._stop_at = positions.prorated(begin, self._stop_at, most)
+        max_offsets = self._options.max_offsets_per_trigger
+        if self._is_once and max_offsets is not None and self._stop_at is not None:
+            start = self._with_new(self._archived(), self._stop_at)
+            self._stop_at = positions.prorated(start, self._stop_at, max_offsets)
 
     def partitions(self, start: Nested, end: Nested) -> Sequence[InputPartition]:
         end_offsets = positions.flat(end)

@@ -177,13 +177,13 @@ class ArchiveTable:
 
     def _new_columns(self, files: Sequence[WrittenFile]) -> list[pa.Field]:
         """The columns of the files that are new in the table, or have new fields."""
-        known = {field.name: field for field in self.schema}
-        wanted = dict(known)
+        existing = {field.name: field for field in self.schema}
+        merged = dict(existing)
         for file in files:
             for field in schema_of(file.schema):
-                column = wanted.setdefault(field.name, field)
+                column = merged.setdefault(field.name, field)
                 kind = merged_type(column.type, field.type)
-                if kind is None and column is known.get(field.name):
+                if kind is None and column is existing.get(field.name):
                     continue
                 if kind is None:
                     raise LakeError(
@@ -191,11 +191,11 @@ class ArchiveTable:
                         f"{column.type} and {field.type}: give its type with --schema, or leave "
                         "it out with --on-drift ignore"
                     )
-                wanted[field.name] = column.with_type(kind)
+                merged[field.name] = column.with_type(kind)
         return [
             field
-            for name, field in wanted.items()
-            if name not in known or field.type != known[name].type
+            for name, field in merged.items()
+            if name not in existing or field.type != existing[name].type
         ]
 
 

@@ -234,10 +234,10 @@ class TopicArchive:
     def _start_offsets(self, names: list[PartitionName]) -> Positions:
         if self._table is None:
             return self._resolved(names, self._settings.start)
-        known = self._table.state.offsets
-        new = [name for name in names if name[1] not in known]
-        archived = {(self.topic, index): offset for index, offset in known.items()}
-        return archived | self._earliest(new)
+        archived_offsets = self._table.state.offsets
+        new_partitions = [name for name in names if name[1] not in archived_offsets]
+        archived = {(self.topic, index): offset for index, offset in archived_offsets.items()}
+        return archived | self._earliest(new_partitions)
 
     def _check_log(self, start: Positions, latest: Positions) -> None:
         """Check that the log still has the records that follow the table's."""
@@ -289,24 +289,24 @@ class TopicArchive:
     def _apply_schema(self, table: ArchiveTable) -> None:
         """Add, ignore or refuse columns of --schema that the table lacks, by the rule for drift."""
         decoding = self._settings.decoding
-        given = {each.name: each for each in value_columns(decoding)}
-        known = table.schema
+        schema_columns = {each.name: each for each in value_columns(decoding)}
+        table_schema = table.schema
         added: list[pa.Field] = []
         names: list[str] = []
-        for name, column in given.items():
-            if name not in known.names:
+        for name, column in schema_columns.items():
+            if name not in table_schema.names:
                 added.append(column)
                 names.append(name)
                 continue
-            kind = merged_type(known.field(name).type, column.type)
+            kind = merged_type(table_schema.field(name).type, column.type)
             if kind is None:
                 raise LakeError(
                     f"{self.topic}: --schema has {column.type} for column {name}, the table "
-                    f"{known.field(name).type}: a column's type can't change"
+                    f"{table_schema.field(name).type}: a column's type can't change"
                 )
-            if kind != known.field(name).type:
+            if kind != table_schema.field(name).type:
                 added.append(column.with_type(kind))
-                names += missing_fields(name, known.field(name).type, kind)
+                names += missing_fields(name, table_schema.field(name).type, kind)
         if not added:
             return
         text = ", ".join(names)
@@ -377,11 +377,11 @@ class TopicArchive:
         )
 
     def _next_state(self, outcomes: list[Outcome], query: str, batch: int) -> ArchiveState:
-        before = self.table.state
-        ends = dict(before.offsets)
+        previous = self.table.state
+        ends = dict(previous.offsets)
         ranges: dict[int, tuple[int, int]] = {}
         ignored: dict[str, int] = {}
-        for each in sorted(outcomes, key=lambda it: (it.partition, it.start)):
+        for each in sorted(outcomes, key=lambda outcome: (outcome.partition, outcome.start)):
             expected = ends.get(each.partition, each.start)
             if each.start != expected:
                 raise LakeError(
@@ -394,9 +394,9 @@ class TopicArchive:
             for name, count in each.ignored.items():
                 ignored[name] = ignored.get(name, 0) + count
         return ArchiveState(
-            topic=before.topic,
-            topic_id=before.topic_id,
-            decode=before.decode,
+            topic=previous.topic,
+            topic_id=previous.topic_id,
+            decode=previous.decode,
             offsets=ends,
             ranges=ranges,
             lost={
@@ -405,11 +405,11 @@ class TopicArchive:
             },
             query=query,
             batch=batch,
-            rows=before.rows + sum(each.rows for each in outcomes),
-            bad=before.bad + sum(each.bad for each in outcomes),
+            rows=previous.rows + sum(each.rows for each in outcomes),
+            bad=previous.bad + sum(each.bad for each in outcomes),
             dead_letters=tuple(file for each in outcomes for file in each.dead_letters),
             ignored=ignored,
-            begun_at=before.begun_at,
+            begun_at=previous.begun_at,
         )
 
     def _query_id(self) -> str:
@@ -420,16 +420,16 @@ class TopicArchive:
         return query_id
 
     def _lag(self) -> int:
-        known = self.table.state.offsets
-        latest = self._latest([(self.topic, index) for index in known])
-        return sum(max(0, end - known[index]) for (_, index), end in latest.items())
+        archived_offsets = self.table.state.offsets
+        latest = self._latest([(self.topic, index) for index in archived_offsets])
+        return sum(max(0, end - archived_offsets[index]) for (_, index), end in latest.items())
 
     def _commit_group_offsets(self) -> str:
         """Commit the group's offsets, for tools that show lag; return the error, if any."""
         group = self._settings.group.replace("{topic}", self.topic)
-        wanted = {(self.topic, index): end for index, end in self.table.state.offsets.items()}
+        offsets = {(self.topic, index): end for index, end in self.table.state.offsets.items()}
         try:
-            groups.commit(self._cluster, group, wanted)
+            groups.commit(self._cluster, group, offsets)
         except KraftlogError as error:
             return str(error)
         return ""

@@ -84,14 +84,14 @@ class _Run:
         self.sums = Checksums()
 
 
-def compare(wanted: Range, topic: ComparedTopic) -> RangeResult:
+def compare(offset_range: Range, topic: ComparedTopic) -> RangeResult:
     """Compare a range with the log; repeat that if retention deletes records meanwhile."""
-    log_start, log_end = topic.log[wanted.partition]
+    log_start, log_end = topic.log[offset_range.partition]
     while True:
         try:
-            return _Comparison(wanted, topic, log_start, log_end).result()
+            return _Comparison(offset_range, topic, log_start, log_end).result()
         except RefusedError as error:
-            name = (wanted.topic, wanted.partition)
+            name = (offset_range.topic, offset_range.partition)
             if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise
             cluster = cluster_of(topic.servers, topic.timeout_s)
@@ -102,15 +102,17 @@ def compare(wanted: Range, topic: ComparedTopic) -> RangeResult:
 
 
 class _Comparison:
-    def __init__(self, wanted: Range, topic: ComparedTopic, log_start: int, log_end: int) -> None:
-        self._range = wanted
+    def __init__(
+        self, offset_range: Range, topic: ComparedTopic, log_start: int, log_end: int
+    ) -> None:
+        self._range = offset_range
         self._topic = topic
         #: The part of the range that the log still has.
-        self._start = max(wanted.start, log_start)
-        self._end = min(wanted.end, log_end)
+        self._start = max(offset_range.start, log_start)
+        self._end = min(offset_range.end, log_end)
         self._log_end = log_end
-        dead = topic.dead_letters.get(wanted.partition, _NO_OFFSETS)
-        self._dead_letters = dead[(dead >= wanted.start) & (dead < wanted.end)]
+        dead = topic.dead_letters.get(offset_range.partition, _NO_OFFSETS)
+        self._dead_letters = dead[(dead >= offset_range.start) & (dead < offset_range.end)]
 
     def result(self) -> RangeResult:
         try:
@@ -176,18 +178,18 @@ class _Comparison:
     def _log_rows(self) -> Iterator[pa.RecordBatch]:
         if self._start >= self._end:
             return
-        wanted = OffsetRange(self._range.topic, self._range.partition, self._start, self._end)
-        maker = RowMaker(wanted, with_headers="headers" in self._topic.columns)
+        log_range = OffsetRange(self._range.topic, self._range.partition, self._start, self._end)
+        row_maker = RowMaker(log_range, with_headers="headers" in self._topic.columns)
         reader = RangeReader(
             cluster_of(self._topic.servers, self._topic.timeout_s),
-            wanted.name,
-            wanted.start,
-            wanted.end,
+            log_range.name,
+            log_range.start,
+            log_range.end,
             isolation_level=self._topic.isolation_level,
         )
         names = (OFFSET, *self._topic.columns)
         for fetched in reader:
-            for rows in maker.rows(fetched):
+            for rows in row_maker.rows(fetched):
                 yield rows.select(names)
 
     def _compare_by_row(self) -> RangeResult:

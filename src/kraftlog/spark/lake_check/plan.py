@@ -48,7 +48,7 @@ def ranges(
     by_partition: dict[int, list[FileSpan]] = {partition: [] for partition in archived}
     for span in spans:
         by_partition.setdefault(span.partition, []).append(span)
-    found: list[Range] = []
+    result: list[Range] = []
     for partition, partition_spans in sorted(by_partition.items()):
         groups = list(_overlapping(partition_spans))
         start, end = archived.get(partition, (None, None))
@@ -60,10 +60,10 @@ def ranges(
         assert end is not None
         for group in groups:
             group_end = max(span.last for span in group) + 1
-            found += _ranges_of_group(topic, partition, start, group_end, group)
+            result += _ranges_of_group(topic, partition, start, group_end, group)
             start = group_end
-        found += _without_files(topic, partition, start, end)
-    return found
+        result += _without_files(topic, partition, start, end)
+    return result
 
 
 def _overlapping(spans: Sequence[FileSpan]) -> Iterator[list[FileSpan]]:
@@ -109,8 +109,8 @@ def _inner_edges(files: Sequence[str], span: tuple[int, int], records: int, size
     whole; all others are cut evenly.
     """
     first, end = span
-    most = TASK_RECORDS if len(files) == 1 else RANGE_RECORDS
-    parts = max(-(-records // most), -(-size // RANGE_BYTES))
+    max_records = TASK_RECORDS if len(files) == 1 else RANGE_RECORDS
+    parts = max(-(-records // max_records), -(-size // RANGE_BYTES))
     if parts < 2:
         return []
     starts = _row_groups(files[0], first, end) if len(files) == 1 else []

@@ -47,8 +47,8 @@ class LakeRows(NamedTuple):
 class RowComparison:
     """Compares lake rows with log rows; each `find_...` method adds to `findings`."""
 
-    def __init__(self, wanted: Range, lake: LakeRows, log: pa.Table) -> None:
-        self._range = wanted
+    def __init__(self, offset_range: Range, lake: LakeRows, log: pa.Table) -> None:
+        self._range = offset_range
         self._lake = lake
         self._log = log
         self._lake_offsets = offsets_of(lake.rows)
@@ -119,16 +119,16 @@ def log_ends(offset: int) -> str:
 
 
 def offsets_of(rows: pa.Table) -> Numbers:
-    found: Numbers = rows.column(OFFSET).to_numpy()
-    return found
+    offsets: Numbers = rows.column(OFFSET).to_numpy()
+    return offsets
 
 
-def _indexes_in(wanted: Numbers, among: Numbers) -> tuple[Numbers, Numbers]:
+def _indexes_in(numbers: Numbers, ascending: Numbers) -> tuple[Numbers, Numbers]:
     """The index of each number in an ascending array, and whether the array has the number."""
-    indexes = np.searchsorted(among, wanted)
-    if not len(among):
-        return indexes, np.zeros(len(wanted), dtype=bool)
-    return indexes, among[np.minimum(indexes, len(among) - 1)] == wanted
+    indexes = np.searchsorted(ascending, numbers)
+    if not len(ascending):
+        return indexes, np.zeros(len(numbers), dtype=bool)
+    return indexes, ascending[np.minimum(indexes, len(ascending) - 1)] == numbers
 
 
 def _unequal(lake: pa.ChunkedArray, log: pa.ChunkedArray) -> list[int]:

@@ -64,14 +64,14 @@ def table_directories(directory: str) -> list[str]:
         raise ConfigError(f"{directory} is not a directory")
     if os.path.isdir(os.path.join(directory, _DELTA_LOG)):
         return [os.path.abspath(directory)]
-    found = [
+    directories = [
         os.path.abspath(entry.path)
         for entry in os.scandir(directory)
         if entry.is_dir() and os.path.isdir(os.path.join(entry.path, _DELTA_LOG))
     ]
-    if not found:
+    if not directories:
         raise ConfigError(f"{directory} is not a Delta table and has none: no {_DELTA_LOG} in it")
-    return sorted(found)
+    return sorted(directories)
 
 
 def open_table(table: DeltaTable, topic: str, directory: str) -> LakeTable:
@@ -203,8 +203,8 @@ def rows_of(
         groups = [
             number for number in range(file.num_row_groups) if _may_have(file, number, start, end)
         ]
-        wanted = [*schema.names, *([PARTITION] if has_partition else [])]
-        for batch in file.iter_batches(batch_size=1 << 16, row_groups=groups, columns=wanted):
+        columns_read = [*schema.names, *([PARTITION] if has_partition else [])]
+        for batch in file.iter_batches(batch_size=1 << 16, row_groups=groups, columns=columns_read):
             offsets = values_of(batch.column(OFFSET))
             kept = (offsets >= start) & (offsets < end) & ~nulls_of(batch.column(OFFSET))
             if has_partition:

@@ -62,12 +62,9 @@ def _parser() -> argparse.ArgumentParser:
         "command line;\n3: refused, as records would be lost or mixed up.",
         "orders --to lake -b localhost:9092",
     )
-    command_line.add_argument(
-        "topics", nargs="+", metavar="TOPIC", help="topics, one table for each"
-    )
-    command_line.add_argument(
-        "--to", dest="directory", required=True, metavar="DIR", help="the directory of the tables"
-    )
+    add = command_line.add_argument
+    add("topics", nargs="+", metavar="TOPIC", help="topics, one table for each")
+    add("--to", dest="directory", required=True, metavar="DIR", help="the directory of the tables")
     group = command_line.add_argument_group("what is read")
     ends = group.add_mutually_exclusive_group()
     ends.add_argument("--once", action="store_true", help="one batch, then end")
@@ -119,12 +116,9 @@ def _parser() -> argparse.ArgumentParser:
         "--on-drift",
         choices=(FAIL, IGNORE, ADD),
         default=FAIL,
-        help="for fields without a column in the table: stop (default), leave them out, or add "
-        "columns",
+        help="for fields without a column: stop (default), leave them out, or add columns",
     )
-    group.add_argument(
-        "--partition-by", choices=("date",), help="a directory for each date, in UTC"
-    )
+    group.add_argument("--partition-by", choices=("date",), help="a directory for each date (UTC)")
     group.add_argument(
         "--compact", action="store_true", help="at the end, merge small files into larger ones"
     )

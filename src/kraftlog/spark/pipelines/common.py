@@ -129,8 +129,8 @@ class Pipeline:
     @property
     def source_options(self) -> dict[str, str]:
         """The cluster's options for the source and the sink."""
-        given = {f"kafka.{key}": value for key, value in self.properties.items()}
-        return {**given, "kafka.bootstrap.servers": self.options.bootstrap_server}
+        client_options = {f"kafka.{key}": value for key, value in self.properties.items()}
+        return {**client_options, "kafka.bootstrap.servers": self.options.bootstrap_server}
 
     def client(self) -> Client:
         """A new client of the cluster, to be closed or used in a with statement."""

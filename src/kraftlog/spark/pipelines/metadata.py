@@ -129,12 +129,12 @@ def _run(pipeline: Pipeline) -> int:
 
 def _check_single_source(options: argparse.Namespace) -> None:
     """Raise UsageError for more than one source: a directory, controllers, brokers."""
-    given = {
+    sources = {
         "--data": options.data,
         "--bootstrap-controller": options.bootstrap_controller,
         "--bootstrap-server": options.bootstrap_server,
     }
-    names = [name for name, value in given.items() if value]
+    names = [name for name, value in sources.items() if value]
     if options.data and options.command_config:
         names.append("--command-config")
     if len(names) > 1:

@@ -169,15 +169,15 @@ class _Replay:
 
     def _topic_name(self, rows: DataFrame) -> str:
         """The original topic of the records to replay."""
-        wanted: str | None = self._options.topic
+        requested: str | None = self._options.topic
         if "topic" not in rows.columns:
             return _own_name(self._options.table)
         names = sorted(row.topic for row in rows.select("topic").distinct().limit(20).collect())
-        if wanted is None and len(names) > 1:
+        if requested is None and len(names) > 1:
             raise UsageError(f"the table has records of {', '.join(names)}: choose with --topic")
-        if wanted is not None and names and wanted not in names:
-            raise UsageError(f"--topic {wanted}: the table has {', '.join(names)}")
-        return wanted or (names[0] if names else "")
+        if requested is not None and names and requested not in names:
+            raise UsageError(f"--topic {requested}: the table has {', '.join(names)}")
+        return requested or (names[0] if names else "")
 
     def _next_offsets(self, client: Client, indexes: Sequence[int], name: str) -> Positions:
         """The next offset of each partition; raises ConfigError if the topic lacks a partition."""
@@ -318,10 +318,12 @@ def _between(start: Positions, end: Positions) -> Column:
     return condition
 
 
-def _jobs(start: Positions, end: Positions, most: int) -> Iterator[tuple[Positions, Positions]]:
-    """Successive ranges of all partitions, each of about `most` offsets in total."""
+def _jobs(
+    start: Positions, end: Positions, max_offsets: int
+) -> Iterator[tuple[Positions, Positions]]:
+    """Successive ranges of all partitions, each of about `max_offsets` offsets in total."""
     while any(start[key] < end[key] for key in end):
-        end_of_job = prorated(start, end, most)
+        end_of_job = prorated(start, end, max_offsets)
         yield start, end_of_job
         start = end_of_job
 

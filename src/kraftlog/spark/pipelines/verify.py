@@ -77,24 +77,24 @@ class _Verification:
         if self._options.dry_run:
             self._print_plan()
             return DONE
-        report = self._report(self._compared())
+        report = self._report(self._compare_all())
         self._pipeline.progress.result(report.data(), report.text())
         return FINDINGS if report.findings else DONE
 
     def _directories(self) -> list[tuple[str, str]]:
         """The topics to compare and the directories of their tables."""
-        wanted = self._options.topic
+        topics = self._options.topic
         directories = table_directories(self._options.directory)
         if directories == [os.path.abspath(self._options.directory)]:
-            if wanted and len(wanted) > 1:
+            if topics and len(topics) > 1:
                 raise ConfigError(f"{directories[0]} is one table: expected one --topic")
-            return [(wanted[0] if wanted else os.path.basename(directories[0]), directories[0])]
+            return [(topics[0] if topics else os.path.basename(directories[0]), directories[0])]
         names = {os.path.basename(path): path for path in directories}
         names.pop(_DEAD_LETTERS, None)
-        unknown = sorted(set(wanted or ()) - set(names))
+        unknown = sorted(set(topics or ()) - set(names))
         if unknown:
             raise ConfigError(f"{self._options.directory} has no table {', '.join(unknown)}")
-        return [(name, path) for name, path in names.items() if not wanted or name in wanted]
+        return [(name, path) for name, path in names.items() if not topics or name in topics]
 
     def _add(self, client: Client, name: str, directory: str) -> None:
         """Open a table and look up the log of its topic."""
@@ -126,19 +126,19 @@ class _Verification:
         self._tables.append(lake_table)
         self._ranges += ranges(name, lake_table.spans, lake_table.archived)
 
-    def _compared(self) -> list[RangeResult]:
+    def _compare_all(self) -> list[RangeResult]:
         """Compare all ranges in a Spark job."""
         topics = self._topics
         work = tasks(self._ranges)
 
-        def compare_all(found: list[Range]) -> list[RangeResult]:
-            return [compare(each, topics[each.topic]) for each in found]
+        def compare_all(task_ranges: list[Range]) -> list[RangeResult]:
+            return [compare(each, topics[each.topic]) for each in task_ranges]
 
         def job() -> list[RangeResult]:
             context = self._pipeline.spark.sparkContext
             done = context.parallelize(work, max(len(work), 1)).flatMap(compare_all)
-            found: list[RangeResult] = done.collect()
-            return found
+            results: list[RangeResult] = done.collect()
+            return results
 
         records = sum(each.records for each in self._ranges)
         return self._pipeline.run_job(job, items=records)
@@ -159,10 +159,12 @@ class _Verification:
     def _print_plan(self) -> None:
         rows = []
         for each in self._tables:
-            found = [part for part in self._ranges if part.topic == each.topic]
+            ranges_of_table = [
+                offset_range for offset_range in self._ranges if offset_range.topic == each.topic
+            ]
             files = len({span.path for span in each.spans})
-            partitions = len({part.partition for part in found})
-            records = sum(part.records for part in found)
+            partitions = len({offset_range.partition for offset_range in ranges_of_table})
+            records = sum(offset_range.records for offset_range in ranges_of_table)
             compared = ",".join((OFFSET, *each.compared))
             rows.append((each.topic, each.version, partitions, files, records, compared))
         heads = ("TOPIC", "VERSION", "PARTITIONS", "FILES", "RECORDS", "COMPARED")

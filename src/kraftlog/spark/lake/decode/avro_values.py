@@ -189,17 +189,19 @@ class AvroDecoder(Decoder):
         missing: dict[str, str] = {}
         for schema in schemas:
             for name, column in schema.columns.items():
-                known = self.columns.get(column.name)
-                if known is None:
+                existing = self.columns.get(column.name)
+                if existing is None:
                     unknown[name] = column
                     continue
                 self._fields[column.name] = name
-                paths = [*missing_fields(name, known.type, column.type)]
+                paths = [*missing_fields(name, existing.type, column.type)]
                 merged = (
-                    merged_type(known.type, column.type) if self.decoding.on_drift == ADD else None
+                    merged_type(existing.type, column.type)
+                    if self.decoding.on_drift == ADD
+                    else None
                 )
                 if paths and merged is not None:
-                    self.columns[column.name] = known.with_type(merged)
+                    self.columns[column.name] = existing.with_type(merged)
                 else:
                     missing.update(dict.fromkeys(paths, name))
         counts = {name: sum(name in record for record in records.values()) for name in unknown}

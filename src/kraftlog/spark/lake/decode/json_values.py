@@ -139,11 +139,11 @@ class JsonDecoder(Decoder):
         self, parsed: Mapping[int, dict[str, Any]], raw: pa.RecordBatch
     ) -> Counter[str]:
         """Add columns for unknown fields if the drift rule is to add; count the ignored fields."""
-        known = set(self._fields.values())
+        fields_with_column = set(self._fields.values())
         unknown: dict[str, list[Any]] = {}
         for record in parsed.values():
             for name, value in record.items():
-                if name not in known and value is not None:
+                if name not in fields_with_column and value is not None:
                     unknown.setdefault(name, []).append(value)
         nested = self._count_nested(parsed)
         self.check_drift({**dict.fromkeys(unknown, 1), **nested}, raw)
@@ -319,12 +319,12 @@ def _is_free(name: str, taken: Container[str]) -> bool:
 def _extra_fields(name: str, value: Any, kind: pa.DataType) -> Iterator[str]:
     """The paths of the fields within a value that the type of its column lacks."""
     if pa.types.is_struct(kind) and isinstance(value, dict):
-        known = {field.name: field.type for field in kind}
+        types = {field.name: field.type for field in kind}
         for field_name, item in value.items():
-            if field_name not in known and item is not None:
+            if field_name not in types and item is not None:
                 yield f"{name}.{field_name}"
-            elif field_name in known:
-                yield from _extra_fields(f"{name}.{field_name}", item, known[field_name])
+            elif field_name in types:
+                yield from _extra_fields(f"{name}.{field_name}", item, types[field_name])
     elif pa.types.is_list(kind) and isinstance(value, list):
         for item in value:
             yield from _extra_fields(f"{name}[]", item, kind.value_type)
