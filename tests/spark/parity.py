@@ -114,13 +114,13 @@ def _write_codecs(client: Client, times: Iterator[int]) -> None:
     for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
         with client.producer(compression=codec) as producer:
             for key, value in values:
-                for each in headers:
+                for record_headers in headers:
                     producer.send(
                         MIXED,
                         value,
                         key=key,
                         partition=CODECS,
-                        headers=each,
+                        headers=record_headers,
                         timestamp_ms=next(times),
                     )
 

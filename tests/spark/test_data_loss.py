@@ -99,8 +99,8 @@ def test_a_new_partition_without_its_first_records_is_an_error(
 def test_a_deleted_topic_of_a_pattern_is_an_error(
     client: Client, address: str, named: Named
 ) -> None:
-    for each in ("one", "two"):
-        client.create_topic(named(each), partitions=1)
+    for name in ("one", "two"):
+        client.create_topic(named(name), partitions=1)
     reader = stream_reader(address, subscribePattern=named(".*"), startingOffsets="earliest")
     start = reader.initialOffset()
     client.delete_topic(named("two"))

@@ -46,8 +46,8 @@ def test_a_task_follows_the_leader(cluster: LocalCluster, is_killed: bool) -> No
             cluster.kill(partition.leader)
         else:
             move_leader(client, "t", partition.leader)
-        for each in batches:
-            found += offsets(each)
+        for batch in batches:
+            found += offsets(batch)
     assert found == list(range(3000))
 
 

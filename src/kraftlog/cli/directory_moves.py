@@ -53,9 +53,9 @@ def states(client: Client, targets: Mapping[ReplicaName, str]) -> dict[ReplicaNa
     for broker, directories in client.log_dirs(sorted({name[2] for name in targets})).items():
         for directory in directories:
             for topic in directory.topics:
-                for each in topic.partitions:
-                    directory_of = future if each.is_future_key else current
-                    directory_of[topic.name, each.partition_index, broker] = directory.log_dir
+                for partition in topic.partitions:
+                    directory_of = future if partition.is_future_key else current
+                    directory_of[topic.name, partition.partition_index, broker] = directory.log_dir
     return {
         name: _state(current.get(name), future.get(name), path) for name, path in targets.items()
     }

@@ -62,12 +62,12 @@ def _describe(client: Client, options: argparse.Namespace) -> None:
         ],
     )
     for broker, directories in by_broker.items():
-        for each in directories:
-            if each.error_code:
-                print(f"broker {broker}: {each.log_dir}: {error_name(each.error_code)}")
-            elif each.total_bytes >= 0:
-                free, total = size_text(each.usable_bytes), size_text(each.total_bytes)
-                print(f"broker {broker}: {each.log_dir}: {free} of {total} free")
+        for directory in directories:
+            if directory.error_code:
+                print(f"broker {broker}: {directory.log_dir}: {error_name(directory.error_code)}")
+            elif directory.total_bytes >= 0:
+                free, total = size_text(directory.usable_bytes), size_text(directory.total_bytes)
+                print(f"broker {broker}: {directory.log_dir}: {free} of {total} free")
 
 
 def _state(partition: DescribeLogDirsPartition) -> tuple[str, int, str]:

@@ -419,8 +419,8 @@ def _list(client: Client, options: argparse.Namespace) -> None:
         print("No partition reassignments found.")
     else:
         print("Current partition reassignments:")
-        for name, each in sorted(ongoing.items()):
-            print(_ongoing_text(name, each))
+        for name, reassignment in sorted(ongoing.items()):
+            print(_ongoing_text(name, reassignment))
 
 
 def _ongoing_text(name: PartitionName, reassignment: Reassignment) -> str:

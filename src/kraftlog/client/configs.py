@@ -109,9 +109,9 @@ def describe(
         def check(
             response: describe_configs.DescribeConfigsResponse, context: ErrorContext
         ) -> None:
-            for each in response.results:
-                subject = f"{_kind_name(each.resource_type)} {each.resource_name}".rstrip()
-                context.check(each.error_code, subject, each.error_message)
+            for result in response.results:
+                subject = f"{_kind_name(result.resource_type)} {result.resource_name}".rstrip()
+                context.check(result.error_code, subject, result.error_message)
 
         response = cluster.call(
             describe_configs.DescribeConfigsRequest(
@@ -163,9 +163,9 @@ def alter(
     def check(
         response: incremental_alter_configs.IncrementalAlterConfigsResponse, context: ErrorContext
     ) -> None:
-        for each in response.responses:
+        for result in response.responses:
             context.check(
-                each.error_code, f"{_kind_name(kind)} {name}".rstrip(), each.error_message
+                result.error_code, f"{_kind_name(kind)} {name}".rstrip(), result.error_message
             )
 
     broker = _broker(cluster, kind, name)

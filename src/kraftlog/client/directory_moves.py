@@ -34,11 +34,11 @@ def _begin_on(
 
     def check(response: api.AlterReplicaLogDirsResponse, context: ErrorContext) -> None:
         for topic in response.results:
-            for each in topic.partitions:
-                if each.error_code:
-                    name = topic.topic_name, each.partition_index, broker
-                    subject = f"{topic.topic_name}-{each.partition_index}"
-                    refused[name] = context.error(each.error_code, subject)
+            for partition in topic.partitions:
+                if partition.error_code:
+                    name = topic.topic_name, partition.partition_index, broker
+                    subject = f"{topic.topic_name}-{partition.partition_index}"
+                    refused[name] = context.error(partition.error_code, subject)
 
     request = api.AlterReplicaLogDirsRequest(
         dirs=[

@@ -82,9 +82,9 @@ def describe(cluster: Cluster, name: str) -> Group:
     """A group of either protocol with its members; an unknown one raises RefusedError."""
 
     def check(response: describe_groups.DescribeGroupsResponse, context: ErrorContext) -> None:
-        for each in response.groups:
-            if each.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
-                context.check(each.error_code, f"group {name}", each.error_message)
+        for group in response.groups:
+            if group.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
+                context.check(group.error_code, f"group {name}", group.error_message)
 
     result = cluster.call_coordinator(
         name,
@@ -130,8 +130,8 @@ def _describe_consumer_group(cluster: Cluster, name: str) -> Group:
     )
 
     def check(response: ConsumerGroupDescribeResponse, context: ErrorContext) -> None:
-        for each in response.groups:
-            context.check(each.error_code, f"group {name}", each.error_message)
+        for group in response.groups:
+            context.check(group.error_code, f"group {name}", group.error_message)
 
     result = cluster.call_coordinator(
         name,
@@ -168,8 +168,8 @@ def _describe_consumer_group(cluster: Cluster, name: str) -> Group:
 
 def delete(cluster: Cluster, name: str) -> None:
     def check(response: delete_groups.DeleteGroupsResponse, context: ErrorContext) -> None:
-        for each in response.results:
-            context.check(each.error_code, f"group {name}")
+        for result in response.results:
+            context.check(result.error_code, f"group {name}")
 
     cluster.call_coordinator(
         name,
@@ -193,8 +193,8 @@ def committed(
     def check(response: offset_fetch.OffsetFetchResponse, context: ErrorContext) -> None:
         context.check(response.error_code, f"group {name}")
         for topic in response.topics:
-            for each in topic.partitions:
-                context.check(each.error_code, f"group {name}, {topic.name}")
+            for partition in topic.partitions:
+                context.check(partition.error_code, f"group {name}, {topic.name}")
 
     result = cluster.call_coordinator(
         name,
@@ -245,9 +245,9 @@ def commit(
 
     def check(response: offset_commit.OffsetCommitResponse, context: ErrorContext) -> None:
         for topic in response.topics:
-            for each in topic.partitions:
-                subject = f"group {name}, {topic.name}-{each.partition_index}"
-                context.check(each.error_code, subject)
+            for partition in topic.partitions:
+                subject = f"group {name}, {topic.name}-{partition.partition_index}"
+                context.check(partition.error_code, subject)
 
     cluster.call_coordinator(name, request, offset_commit.OffsetCommitResponse, check=check)
 

@@ -152,8 +152,8 @@ def update_levels(
 
     def check(response: update_features.UpdateFeaturesResponse, context: ErrorContext) -> None:
         context.check(response.error_code, message=response.error_message)
-        for each in response.results:
-            context.check(each.error_code, each.feature, each.error_message)
+        for result in response.results:
+            context.check(result.error_code, result.feature, result.error_message)
 
     request = update_features.UpdateFeaturesRequest(
         timeout_ms=int(cluster.timeout_s * 1000),
@@ -201,8 +201,8 @@ def quorum(cluster: Cluster, deadline: Deadline | None = None) -> Quorum:
     def check(response: describe_quorum.DescribeQuorumResponse, context: ErrorContext) -> None:
         context.check(response.error_code, message=response.error_message)
         for topic in response.topics:
-            for each in topic.partitions:
-                context.check(each.error_code, message=each.error_message)
+            for partition in topic.partitions:
+                context.check(partition.error_code, message=partition.error_message)
 
     topic = describe_quorum.TopicData(
         topic_name=METADATA_TOPIC, partitions=[describe_quorum.PartitionData(partition_index=0)]
@@ -371,8 +371,8 @@ def reassign_voters(
     def check(response: AlterPartitionReassignmentsResponse, context: ErrorContext) -> None:
         context.check(response.error_code, message=response.error_message)
         for topic in response.responses:
-            for each in topic.partitions:
-                context.check(each.error_code, "the voters", each.error_message)
+            for partition in topic.partitions:
+                context.check(partition.error_code, "the voters", partition.error_message)
 
     replicas = None if targets is None else tuple(targets)
     partition = ReassignablePartition(partition_index=0, replicas=replicas)

@@ -36,9 +36,9 @@ def produce_request(
 ) -> ProduceRequest:
     """A request with these batches, at most one of each partition."""
     topics: dict[str, list[PartitionProduceData]] = {}
-    for each in batches:
-        topic, partition = each.name
-        data = PartitionProduceData(index=partition, records=each.batch)
+    for batch in batches:
+        topic, partition = batch.name
+        data = PartitionProduceData(index=partition, records=batch.batch)
         topics.setdefault(topic, []).append(data)
     return ProduceRequest(
         acks=acks,

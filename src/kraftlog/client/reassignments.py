@@ -57,11 +57,13 @@ def alter(
     ) -> None:
         context.check(response.error_code, message=response.error_message)
         for topic in response.responses:
-            for each in topic.partitions:
-                if each.error_code:
-                    name = topic.name, each.partition_index
-                    subject = f"{topic.name}-{each.partition_index}"
-                    refused[name] = context.error(each.error_code, subject, each.error_message)
+            for partition in topic.partitions:
+                if partition.error_code:
+                    name = topic.name, partition.partition_index
+                    subject = f"{topic.name}-{partition.partition_index}"
+                    refused[name] = context.error(
+                        partition.error_code, subject, partition.error_message
+                    )
 
     request = alter_partition_reassignments.AlterPartitionReassignmentsRequest(
         timeout_ms=int(cluster.timeout_s * 1000),
@@ -120,11 +122,13 @@ def elect_preferred(
     def check(response: elect_leaders.ElectLeadersResponse, context: ErrorContext) -> None:
         context.check(response.error_code)
         for topic in response.replica_election_results:
-            for each in topic.partition_result:
-                if each.error_code not in {ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED}:
-                    name = topic.topic, each.partition_id
-                    subject = f"{topic.topic}-{each.partition_id}"
-                    failed[name] = context.error(each.error_code, subject, each.error_message)
+            for partition in topic.partition_result:
+                if partition.error_code not in {ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED}:
+                    name = topic.topic, partition.partition_id
+                    subject = f"{topic.topic}-{partition.partition_id}"
+                    failed[name] = context.error(
+                        partition.error_code, subject, partition.error_message
+                    )
 
     request = elect_leaders.ElectLeadersRequest(
         election_type=PREFERRED,

@@ -114,8 +114,8 @@ def create(
     )
 
     def check(response: create_topics.CreateTopicsResponse, context: ErrorContext) -> None:
-        for each in response.topics:
-            context.check(each.error_code, f"topic {name}", each.error_message)
+        for result in response.topics:
+            context.check(result.error_code, f"topic {name}", result.error_message)
 
     request = create_topics.CreateTopicsRequest(
         topics=[topic], timeout_ms=_ms(cluster.timeout_s), validate_only=validate_only
@@ -127,8 +127,8 @@ def create(
 
 def delete(cluster: Cluster, name: str) -> None:
     def check(response: delete_topics.DeleteTopicsResponse, context: ErrorContext) -> None:
-        for each in response.responses:
-            context.check(each.error_code, f"topic {name}", each.error_message)
+        for result in response.responses:
+            context.check(result.error_code, f"topic {name}", result.error_message)
 
     request = delete_topics.DeleteTopicsRequest(
         topic_names=[name], timeout_ms=_ms(cluster.timeout_s)
@@ -150,8 +150,8 @@ def add_partitions(
     topic = create_partitions.CreatePartitionsTopic(name=name, count=count, assignments=assignments)
 
     def check(response: create_partitions.CreatePartitionsResponse, context: ErrorContext) -> None:
-        for each in response.results:
-            context.check(each.error_code, f"topic {name}", each.error_message)
+        for result in response.results:
+            context.check(result.error_code, f"topic {name}", result.error_message)
 
     request = create_partitions.CreatePartitionsRequest(
         topics=[topic], timeout_ms=_ms(cluster.timeout_s), validate_only=False
@@ -169,8 +169,8 @@ def remove_last_partitions(cluster: Cluster, name: str, count: int) -> None:
     topic = remove_partitions.RemovePartitionsTopic(name=name, partitions=range(count, current))
 
     def check(response: remove_partitions.RemovePartitionsResponse, context: ErrorContext) -> None:
-        for each in response.results:
-            context.check(each.error_code, f"topic {name}", each.error_message)
+        for result in response.results:
+            context.check(result.error_code, f"topic {name}", result.error_message)
 
     request = remove_partitions.RemovePartitionsRequest(
         topics=[topic], timeout_ms=_ms(cluster.timeout_s)

@@ -170,15 +170,15 @@ def _why_timed_out(
 
 
 def _existing_voter_obstacles(quorum: Quorum, voter: int, directory: Uuid) -> Iterable[str]:
-    for each in quorum.voters:
-        if each.id != voter:
+    for replica in quorum.voters:
+        if replica.id != voter:
             continue
-        if each.directory_id == directory:
+        if replica.directory_id == directory:
             yield "it is a voter already"
         else:
             yield (
-                f"a voter has this id with directory {uuid_text(each.directory_id)}: remove that "
-                f"one first (kraftlog quorum remove-controller -i {voter})"
+                f"a voter has this id with directory {uuid_text(replica.directory_id)}: remove "
+                f"that one first (kraftlog quorum remove-controller -i {voter})"
             )
 
 

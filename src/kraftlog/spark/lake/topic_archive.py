@@ -381,17 +381,17 @@ class TopicArchive:
         ends = dict(previous.offsets)
         ranges: dict[int, tuple[int, int]] = {}
         ignored: dict[str, int] = {}
-        for each in sorted(outcomes, key=lambda outcome: (outcome.partition, outcome.start)):
-            expected = ends.get(each.partition, each.start)
-            if each.start != expected:
+        for outcome in sorted(outcomes, key=lambda outcome: (outcome.partition, outcome.start)):
+            expected = ends.get(outcome.partition, outcome.start)
+            if outcome.start != expected:
                 raise LakeError(
-                    f"{self.topic}-{each.partition}: a task read from offset {each.start}, but the "
-                    f"table ends at {expected}: another process archives the topic, too"
+                    f"{self.topic}-{outcome.partition}: a task read from offset {outcome.start}, "
+                    f"but the table ends at {expected}: another process archives the topic, too"
                 )
-            ends[each.partition] = each.end
-            first = ranges.get(each.partition, (each.start, 0))[0]
-            ranges[each.partition] = (first, each.end)
-            for name, count in each.ignored.items():
+            ends[outcome.partition] = outcome.end
+            first = ranges.get(outcome.partition, (outcome.start, 0))[0]
+            ranges[outcome.partition] = (first, outcome.end)
+            for name, count in outcome.ignored.items():
                 ignored[name] = ignored.get(name, 0) + count
         return ArchiveState(
             topic=previous.topic,

@@ -164,11 +164,11 @@ class _Comparison:
                     _add_run(runs, run.slice(old))
         sums = Checksums()
         last = -1
-        for each in sorted(runs, key=lambda run: run.first):
-            if each.first <= last:
+        for run in sorted(runs, key=lambda run: run.first):
+            if run.first <= last:
                 raise _NotInOrderError
-            last = each.last
-            sums.append(each.sums)
+            last = run.last
+            sums.append(run.sums)
         return expired, sums
 
     def _rows_of(self, path: str) -> Iterator[pa.RecordBatch]:

@@ -136,11 +136,11 @@ def tasks(all_ranges: Sequence[Range]) -> list[list[Range]]:
     """The ranges, in order, as tasks of about equal work: small ranges share a task."""
     shared: list[list[Range]] = []
     remaining = 0
-    for each in all_ranges:
-        size = each.records or each.end - each.start
+    for offset_range in all_ranges:
+        size = offset_range.records or offset_range.end - offset_range.start
         if not shared or size > remaining:
             shared.append([])
             remaining = TASK_RECORDS
-        shared[-1].append(each)
+        shared[-1].append(offset_range)
         remaining -= size
     return shared

@@ -158,15 +158,19 @@ class _Verification:
 
     def _print_plan(self) -> None:
         rows = []
-        for each in self._tables:
+        for lake_table in self._tables:
             ranges_of_table = [
-                offset_range for offset_range in self._ranges if offset_range.topic == each.topic
+                offset_range
+                for offset_range in self._ranges
+                if offset_range.topic == lake_table.topic
             ]
-            files = len({span.path for span in each.spans})
+            files = len({span.path for span in lake_table.spans})
             partitions = len({offset_range.partition for offset_range in ranges_of_table})
             records = sum(offset_range.records for offset_range in ranges_of_table)
-            compared = ",".join((OFFSET, *each.compared))
-            rows.append((each.topic, each.version, partitions, files, records, compared))
+            compared = ",".join((OFFSET, *lake_table.compared))
+            rows.append(
+                (lake_table.topic, lake_table.version, partitions, files, records, compared)
+            )
         heads = ("TOPIC", "VERSION", "PARTITIONS", "FILES", "RECORDS", "COMPARED")
         lines = [table(heads, rows), *(not_compared(t) for t in self._tables if t.not_compared)]
         names = [head.lower() for head in heads]
