@@ -110,7 +110,7 @@ def test_from_has_no_effect_on_a_table_of_an_older_version(
     capsys.readouterr()
     assert archive(our_node, tmp_path, topic, "--from", "latest", "--dry-run") == 0
     [line] = [row for row in capsys.readouterr().out.splitlines() if '"step"' in row]
-    assert f"{topic}: the table exists and goes on where it ends: --from has no effect" in line
+    assert f"{topic}: the table exists and is continued at its end: --from has no effect" in line
 
 
 def test_a_start_after_the_log_end_is_refused_with_the_logs_offsets(

@@ -34,7 +34,7 @@ def raise_or_report(losses: Sequence[str], *, is_fatal: bool) -> None:
         more = f"; and {len(losses) - _MAX_NAMED} more" if len(losses) > _MAX_NAMED else ""
         raise DataLossError(
             f"records are missing: {'; '.join(losses[:_MAX_NAMED])}{more}. Set "
-            "failOnDataLoss=false to go on with what there is, or start with a new checkpoint"
+            "failOnDataLoss=false to continue without them, or start with a new checkpoint"
         )
     for loss in losses:
         print(f"kraftlog: records are missing: {loss}", file=sys.stderr, flush=True)
@@ -75,7 +75,7 @@ def truncated(name: PartitionName, offset: int, end: int) -> str:
     return (
         f"{partition_text(name)} was to be read from offset {offset}, but ends at offset {end}, "
         f"{offset - end} offsets before that: it was deleted and created again, or an unclean "
-        f"leader election has truncated it; reading goes on at offset {end}"
+        f"leader election has truncated it; reading continues at offset {end}"
     )
 
 

@@ -126,7 +126,7 @@ class RangeArchiver:
         if not self._may_lose:
             raise LakeError(
                 f"{partition}: offsets {position} to {end - 1} were deleted from the log before "
-                f"they were archived ({end - position} offsets): --allow-data-loss goes on after "
+                f"they were archived ({end - position} offsets): --allow-data-loss continues after "
                 "them"
             )
         self._outcome.lost.append((position, end))

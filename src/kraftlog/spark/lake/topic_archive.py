@@ -193,7 +193,7 @@ class TopicArchive:
         self._check_identity(state, topic)
         if state.decode != self._settings.decoding.kind:
             raise LakeError(
-                f"{self.topic}: the table has records with --decode {state.decode}: go on with "
+                f"{self.topic}: the table has records with --decode {state.decode}: continue with "
                 f"that, or archive with --decode {self._settings.decoding.kind} into another "
                 "directory"
             )
@@ -206,7 +206,9 @@ class TopicArchive:
             )
         first_start = state.begun_at
         if settings.is_start_given and not first_start:
-            note = f"{self.topic}: the table exists and goes on where it ends: --from has no effect"
+            note = (
+                f"{self.topic}: the table exists and is continued at its end: --from has no effect"
+            )
             self.notes[:] = [note]
         if settings.is_start_given and first_start and first_start != settings.start_text:
             alternative = (
@@ -216,7 +218,7 @@ class TopicArchive:
             )
             raise LakeError(
                 f"{path} exists and was begun with --from {first_start}, so --from "
-                f"{settings.start_text} can't be followed: leave --from out to go on where the "
+                f"{settings.start_text} can't be followed: leave --from out to continue where the "
                 f"table ends, or {alternative}"
             )
 
@@ -260,7 +262,7 @@ class TopicArchive:
                     f"{partition}: offsets {start[name]} to {log_start[name] - 1} were deleted "
                     "from the log before they were archived "
                     f"({log_start[name] - start[name]} offsets): "
-                    "--allow-data-loss goes on after them"
+                    "--allow-data-loss continues after them"
                 )
 
     def _create_table(self, start: Positions) -> ArchiveTable:
@@ -361,7 +363,7 @@ class TopicArchive:
             checkpoint = layout.checkpoint_path(self._settings.directory, self.topic)
             raise LakeError(
                 f"{self.topic}: the checkpoint is older than the table, which has batch {batch}: "
-                f"delete {checkpoint}; the table itself says where to go on"
+                f"delete {checkpoint}; the next run continues at the end of the table"
             )
         state = self._next_state(outcomes, query, batch)
         self.table.commit(state, [file for each in outcomes for file in each.files])
