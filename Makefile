@@ -127,7 +127,7 @@ docs: $(READY)
 fuzz: $(READY)
 	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),5)
 
-## fuzz-requests  nodes get plausible random requests for MINUTES=5 (SEED=1000: the first seed)
+## fuzz-requests  nodes under random plausible requests for MINUTES=5 (SEED=1000: the first)
 fuzz-requests: $(READY)
 	$(BIN)/python -m tests.fuzz_requests --minutes $(or $(MINUTES),5) --seed $(or $(SEED),1000)
 

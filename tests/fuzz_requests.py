@@ -1,10 +1,10 @@
-"""Runs nodes with plausible random requests for a given time: see tests/node/lives.py.
+"""Runs nodes with plausible random requests for a given time: see tests/node/fuzzed_node.py.
 
     python -m tests.fuzz_requests --minutes 60 --seed 1000
 
 Each seed is a run of one node with configured voters, of one with voters in its log, or of three
 nodes, with one replica of each partition or three. For each kind of failure the first seed is
-printed, with the last requests; `--seed N --lives 1` repeats a single run.
+printed, with the last requests; `--seed N --runs 1` repeats a single run.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from random import Random
 from time import monotonic  # noqa: TID251 - a run has a time limit in real time
 from traceback import extract_tb, format_exception
 
-from tests.node.lives import DynamicLife, Life
-from tests.node.lives_of_three import LifeOfThree
-from tests.node.replicated_lives import ReplicatedLife
+from tests.node.fuzzed_node import FuzzedDynamicNode, FuzzedNode
+from tests.node.replicating_nodes import ReplicatingNodes
+from tests.node.three_nodes import ThreeNodes
 
-LIVES: tuple[type[Life], ...] = (Life, DynamicLife, LifeOfThree, ReplicatedLife)
+KINDS: tuple[type[FuzzedNode], ...] = (FuzzedNode, FuzzedDynamicNode, ThreeNodes, ReplicatingNodes)
 STEPS = 150
 #: How many requests before a failure are printed, and how many characters of each.
 LAST_REQUESTS, WIDTH = 5, 1500
 
 
 def run_seed(seed: int, steps: int) -> tuple[BaseException, list[str]] | None:
-    """The failure of a run, and the requests until then."""
-    life = None
+    """The failure of a run, and its steps until then."""
+    fuzzed = None
     try:
-        life = LIVES[seed % len(LIVES)](Random(seed))
-        life.run_steps(steps)
+        fuzzed = KINDS[seed % len(KINDS)](Random(seed))
+        fuzzed.run_steps(steps)
     except Exception as error:
-        return error, life.done if life is not None else []
+        return error, fuzzed.done if fuzzed is not None else []
     return None
 
 
@@ -40,13 +40,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--minutes", type=float, default=5)
     parser.add_argument("--seed", type=int, default=1000, help="seed of the first run")
-    parser.add_argument("--lives", type=int, default=sys.maxsize, help="number of runs")
+    parser.add_argument("--runs", type=int, default=sys.maxsize, help="number of runs")
     parser.add_argument("--steps", type=int, default=STEPS)
     options = parser.parse_args()
     end = monotonic() + 60 * options.minutes
     seen: set[tuple[str, str, int | None]] = set()
     seed = options.seed
-    while monotonic() < end and seed < options.seed + options.lives:
+    while monotonic() < end and seed < options.seed + options.runs:
         failure = run_seed(seed, options.steps)
         if failure is not None:
             error, done = failure

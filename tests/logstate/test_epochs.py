@@ -1,4 +1,4 @@
-"""Q7, Q19, V6: leader epochs agree with a list of every record's epoch."""
+"""Q7, Q19, V6: the cache of leader epochs agrees with a list of every record's epoch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kraftlog.logstate.epochs import EpochCache
 
-#: (epoch, number of records), with ascending epochs
+#: (distance to the previous epoch, number of records)
 RUNS = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 5)), max_size=6)
 
 
@@ -33,23 +33,23 @@ def cache_of(epochs: list[int], start: int = 0) -> EpochCache:
 def test_the_end_offset_is_the_start_of_the_next_epoch(
     runs: list[tuple[int, int]], epoch: int
 ) -> None:
-    """C147, C148."""
+    """C147, C148: an epoch without records ends where the epoch before it ends."""
     epochs = epochs_of_records(runs)
     cache = cache_of(epochs)
-    found = cache.end_offset_for(epoch, len(epochs))
+    end = cache.end_offset_for(epoch, len(epochs))
     if epoch == -1 or not epochs or epoch > epochs[-1]:
-        assert found == (-1, -1)
+        assert end == (-1, -1)
         return
     not_above = [e for e in epochs if e <= epoch]
     later = [offset for offset, e in enumerate(epochs) if e > epoch]
-    assert found == (not_above[-1] if not_above else epoch, later[0] if later else len(epochs))
+    assert end == (not_above[-1] if not_above else epoch, later[0] if later else len(epochs))
 
 
 @given(RUNS, st.data())
 def test_truncation_removes_epochs_at_either_end(
     runs: list[tuple[int, int]], data: st.DataObject
 ) -> None:
-    """C149."""
+    """C149: the remaining epochs are those of the remaining records."""
     epochs = epochs_of_records(runs)
     cache = cache_of(epochs)
     end = data.draw(st.integers(0, len(epochs)))
@@ -64,7 +64,7 @@ def test_truncation_removes_epochs_at_either_end(
 
 
 def test_a_new_epoch_replaces_contradicting_ones() -> None:
-    """C146."""
+    """C146: entries with an epoch or an offset that is not lower are removed."""
     cache = EpochCache([(1, 0), (2, 10), (4, 20)])
     assert not cache.assign(4, 25)
     assert cache.assign(5, 15)
@@ -79,11 +79,11 @@ def test_a_new_epoch_replaces_contradicting_ones() -> None:
 
 def test_a_copy_is_independent() -> None:
     cache = EpochCache([(1, 0)])
-    twin = cache.copy()
-    twin.assign(2, 5)
+    copy = cache.copy()
+    copy.assign(2, 5)
     assert cache.entries() == [(1, 0)]
-    assert cache != twin
+    assert cache != copy
     assert cache.latest == 1
-    assert twin.clear()
-    assert not twin.clear()
-    assert twin.latest == -1
+    assert copy.clear()
+    assert not copy.clear()
+    assert copy.latest == -1

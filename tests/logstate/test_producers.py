@@ -1,4 +1,4 @@
-"""Validation of idempotent and transactional producers by the rules of Kafka's brokers."""
+"""Batches of idempotent and transactional producers are checked by the rules of Kafka's brokers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from kraftlog.logstate.producers import (
 from kraftlog.records.header import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader
 from kraftlog.types import ControlType
 
-MAX = 0x7FFFFFFF
+#: The largest sequence number.
+MAX_SEQUENCE = 0x7FFFFFFF
 
 
 def header(
@@ -64,11 +65,11 @@ def test_sequences_must_be_consecutive() -> None:
 
 
 def test_sequences_wrap_to_0() -> None:
-    state = state_after(header(0, 3, MAX - 1))
+    state = state_after(header(0, 3, MAX_SEQUENCE - 1))
     assert state.entries[1].last_sequence == 0
     assert state.check(header(3, 1, 1)) == ErrorCode.NONE
-    assert state.check(header(3, 3, MAX - 1)) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
-    state = state_after(header(0, 1, MAX))
+    assert state.check(header(3, 3, MAX_SEQUENCE - 1)) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+    state = state_after(header(0, 1, MAX_SEQUENCE))
     assert state.check(header(1, 1, 0)) == ErrorCode.NONE
 
 
@@ -81,9 +82,9 @@ def test_the_last_five_batches_are_recognized_as_duplicates() -> None:
             assert code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         else:
             assert code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
-            found = state.duplicate_of(batch)
-            assert found == RetainedBatch(10 * number + 9, 10 * number + 9, 9, number)
-            assert found.first_offset == 10 * number
+            retained = state.duplicate_of(batch)
+            assert retained == RetainedBatch(10 * number + 9, 10 * number + 9, 9, number)
+            assert retained.first_offset == 10 * number
     assert state.check(header(70, 9, 60)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
@@ -164,22 +165,22 @@ def test_idle_producers_expire_unless_in_a_transaction() -> None:
 def test_a_refused_batch_changes_nothing(
     steps: list[tuple[int, int, bool]],
 ) -> None:
-    """Each producer's accepted sequences are consecutive; retries are recognized."""
+    """A gap is refused, and the retry of an accepted batch is recognized as a duplicate."""
     state, offset = ProducerState(), 0
-    following: dict[int, int] = {}
+    next_sequences: dict[int, int] = {}
     for producer_id, count, repeat in steps:
-        sequence = following.get(producer_id, 0)
+        sequence = next_sequences.get(producer_id, 0)
         batch = header(offset, count, sequence, producer_id=producer_id)
         before = state.copy()
         assert state.check(batch) == ErrorCode.NONE
         skipping = header(offset, count, sequence + 1, producer_id=producer_id)
-        if producer_id in following:
+        if producer_id in next_sequences:
             assert state.check(skipping) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         assert state == before
         state.apply(batch)
         assert state != before
-        following[producer_id] = sequence + count
+        next_sequences[producer_id] = sequence + count
         offset += count
         if repeat:
             assert state.check(batch) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
-    assert {p: e.last_sequence + 1 for p, e in state.entries.items()} == following
+    assert {p: e.last_sequence + 1 for p, e in state.entries.items()} == next_sequences

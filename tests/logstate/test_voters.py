@@ -1,4 +1,4 @@
-"""The voter set in force at each offset of a log."""
+"""The voter sets of a log: since which offset the members are in force, and who was removed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OTHERS = VoterSet((Voter(ReplicaKey(1, b"o" * 16)),))
 
 
 def test_r12_a_removed_voter_is_remembered_until_it_is_added_again() -> None:
-    """By its directory as well: with an emptied disk it is another replica."""
+    """It is identified by id and directory: with a new directory it is another replica."""
     removed = OTHERS.with_voter(Voter(A)).without_voter(5)
     assert removed.removed == (A,)
     replaced = removed.with_voter(Voter(B))
@@ -59,7 +59,7 @@ def test_r12_the_newest_removed_voters_are_remembered() -> None:
 
 
 def test_r12_a_removal_is_known_from_the_record_or_from_earlier_sets() -> None:
-    """Kafka's leaders do not record whom they remove. A removal that is truncated never was."""
+    """Kafka's leaders do not record removals. A truncated removal does not count."""
     voters = OTHERS.with_voter(Voter(A))
     by_kafka = VoterHistory(OTHERS, ((3, voters), (7, OTHERS)))
     ours = VoterHistory(voters.without_voter(5))
@@ -71,7 +71,10 @@ def test_r12_a_removal_is_known_from_the_record_or_from_earlier_sets() -> None:
 
 
 def test_r12_removals_that_kafka_left_out_are_recorded_again() -> None:
-    """A was removed by ours, B by Kafka's; the next record of ours has both, unless it adds one."""
+    """A kraftlog leader removed A, Kafka's leader removed B; kraftlog's next record has both.
+
+    A record that adds one of them again has only the other.
+    """
     ours = OTHERS.with_voter(Voter(A)).without_voter(5)
     by_kafka = OTHERS.with_voter(Voter(B))
     history = VoterHistory(VoterSet(), ((0, ours), (3, by_kafka), (7, OTHERS)))
@@ -80,13 +83,13 @@ def test_r12_removals_that_kafka_left_out_are_recorded_again() -> None:
     assert history.with_removed(OTHERS.with_voter(Voter(B))).removed == (A,)
 
 
-def test_r12_a_voter_of_the_configuration_alone_was_not_removed() -> None:
-    """It was formatted with --initial-controllers, and found a quorum without it."""
+def test_r12_a_voter_that_only_the_configuration_has_was_not_removed() -> None:
+    """A node formatted with --initial-controllers may find a quorum that does not include it."""
     configured = OTHERS.with_voter(Voter(A))
     assert not VoterHistory(configured, ((0, OTHERS),)).has_removed(A)
     assert VoterHistory(configured, ((3, OTHERS),)).has_removed(A)  # a base from a snapshot
 
 
-def test_r12_a_voter_known_by_its_id_alone_was_not_removed() -> None:
+def test_r12_a_voter_without_a_known_directory_was_not_removed() -> None:
     """The settings may list a node that the first record does not have."""
     assert not VoterHistory(voters_by_id(1, 5), ((0, OTHERS),)).has_removed(A)

@@ -1,4 +1,4 @@
-"""A client of a virtual host, which sends and receives frames."""
+"""A client that exchanges frames with a virtual host, and requests that many tests send."""
 
 from __future__ import annotations
 
@@ -77,22 +77,22 @@ def create_topics(
 
 
 def create_partitions(host: VirtualHost, topic: str, count: int) -> None:
-    wanted = CreatePartitionsTopic(name=topic, count=count, assignments=None)
-    request = CreatePartitionsRequest(topics=[wanted], timeout_ms=1000, validate_only=False)
+    change = CreatePartitionsTopic(name=topic, count=count, assignments=None)
+    request = CreatePartitionsRequest(topics=[change], timeout_ms=1000, validate_only=False)
     [result] = ask_settled(host, ApiKey.CREATE_PARTITIONS, 3, request).results
     assert result.error_code == 0
 
 
 def remove_partitions(host: VirtualHost, topic: str, *partitions: int) -> int:
     """Remove partitions; return the error code."""
-    unwanted = RemovePartitionsTopic(name=topic, partitions=partitions)
-    request = RemovePartitionsRequest(topics=[unwanted], timeout_ms=1000)
+    removal = RemovePartitionsTopic(name=topic, partitions=partitions)
+    request = RemovePartitionsRequest(topics=[removal], timeout_ms=1000)
     [result] = ask_settled(host, ApiKey.REMOVE_PARTITIONS, 0, request).results
     return int(result.error_code)
 
 
 def configured_host(**configs: object) -> VirtualHost:
-    """A node with the topic `demo` and these configs of it, such as `retention_ms=5`."""
+    """A node with a topic `demo` that has these configs, such as `retention_ms=5`."""
     host = VirtualHost()
     settings = {name.replace("_", "."): value for name, value in configs.items()}
     create_topics(host, {"demo": 1}, settings)
@@ -100,7 +100,7 @@ def configured_host(**configs: object) -> VirtualHost:
 
 
 def set_config(host: VirtualHost, kind: int, name: str, key: str, value: object) -> None:
-    """Set a key of a topic or broker while it runs."""
+    """Set a dynamic config of a topic or broker; `kind` is the type of the resource."""
     change = AlterableConfig(name=key, config_operation=0, value=str(value))
     resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=[change])
     request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
@@ -133,7 +133,7 @@ class FrameClient:
         )
 
     def overlong_frame(self, api_key: int, version: int, request: Message) -> bytes:
-        """A frame whose strings may exceed the limit of what kraftlog writes."""
+        """A frame whose strings may exceed the limit of kraftlog's own encoder."""
         with mock.patch.object(primitives, "LONGEST_STRING", 1 << 20):
             return self.frame(api_key, version, request)
 

@@ -1,4 +1,4 @@
-"""Proposals whose steps run at once."""
+"""Proposals that are made without slices."""
 
 from __future__ import annotations
 

@@ -14,33 +14,33 @@ from kraftlog.wire.apis import CONTROLLER, ApiKey
 from kraftlog.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from kraftlog.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 from tests.node.frame_client import FrameClient
-from tests.node.lives_of_three import NODES, LifeOfThree
+from tests.node.three_nodes import NODES, ThreeNodes
 
 if TYPE_CHECKING:
     from kraftlog.simulator.host import VirtualHost
     from kraftlog.wire.schema import Message
 
 
-def ask(life: LifeOfThree, host: VirtualHost, api_key: int, request: Message) -> Any:
+def ask(cluster: ThreeNodes, host: VirtualHost, api_key: int, request: Message) -> Any:
     client = FrameClient(host, CONTROLLER, "CONTROLLER")
     client.send(api_key, 0, request)
-    life.settle(5000)
+    cluster.settle(5000)
     [(_, answer)] = client.take()
     return answer
 
 
-def three_nodes_with_removed_voter() -> tuple[LifeOfThree, VirtualHost, int]:
-    """Three nodes, of which one is removed from the voters: all, the leader, the removed id."""
-    life = LifeOfThree(Random(1))
-    life.loss = 0.0
-    leader = life._leader()
-    removed = next(i for i in NODES if life.hosts[i] is not leader)
+def three_nodes_with_removed_voter() -> tuple[ThreeNodes, VirtualHost, int]:
+    """Three nodes, one of them removed from the voters; returns all, the leader, the removed id."""
+    cluster = ThreeNodes(Random(1))
+    cluster.loss = 0.0
+    leader = cluster._leader()
+    removed = next(i for i in NODES if cluster.hosts[i] is not leader)
     request = RemoveRaftVoterRequest(
         cluster_id=CLUSTER_ID, voter_id=removed, voter_directory_id=directory_of(removed)
     )
-    assert ask(life, leader, ApiKey.REMOVE_RAFT_VOTER, request).error_code == 0
-    life.settle(5000)
-    return life, leader, removed
+    assert ask(cluster, leader, ApiKey.REMOVE_RAFT_VOTER, request).error_code == 0
+    cluster.settle(5000)
+    return cluster, leader, removed
 
 
 def add_request(voter_id: int, host: str) -> AddRaftVoterRequest:
@@ -58,19 +58,19 @@ def voters(host: VirtualHost) -> tuple[int, ...]:
 
 
 def test_r4_a_node_that_responds_at_its_endpoint_is_added() -> None:
-    life, leader, removed = three_nodes_with_removed_voter()
+    cluster, leader, removed = three_nodes_with_removed_voter()
     assert removed not in voters(leader)
-    answer = ask(life, leader, ApiKey.ADD_RAFT_VOTER, add_request(removed, host_of(removed)))
+    answer = ask(cluster, leader, ApiKey.ADD_RAFT_VOTER, add_request(removed, host_of(removed)))
     assert answer.error_code == 0
     assert voters(leader) == NODES
-    life.check()
+    cluster.check()
 
 
 def test_r4_a_node_that_does_not_respond_is_not_added() -> None:
-    """Such as a broker only, which has caught up but has no listener for controllers."""
-    life, leader, removed = three_nodes_with_removed_voter()
+    """An example is a broker that has caught up but has no listener for controllers."""
+    cluster, leader, removed = three_nodes_with_removed_voter()
     before = leader.node.quorum.end
-    answer = ask(life, leader, ApiKey.ADD_RAFT_VOTER, add_request(removed, "nowhere"))
+    answer = ask(cluster, leader, ApiKey.ADD_RAFT_VOTER, add_request(removed, "nowhere"))
     assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
     assert (removed in voters(leader), leader.node.quorum.end) == (False, before)
 
@@ -79,20 +79,20 @@ def test_r4_a_node_that_does_not_respond_is_not_added() -> None:
 def test_r4_a_node_without_the_kraft_version_is_not_added(
     offered: dict[str, tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    life, leader, removed = three_nodes_with_removed_voter()
+    cluster, leader, removed = three_nodes_with_removed_voter()
     monkeypatch.setattr(api_versions, "OFFERED", offered)
-    answer = ask(life, leader, ApiKey.ADD_RAFT_VOTER, add_request(removed, host_of(removed)))
+    answer = ask(cluster, leader, ApiKey.ADD_RAFT_VOTER, add_request(removed, host_of(removed)))
     assert answer.error_code == ErrorCode.INVALID_REQUEST
     assert removed not in voters(leader)
 
 
 def test_r12_an_auto_join_of_a_removed_voter_is_refused() -> None:
-    """It may have been sent before the removal. An operator may add the voter."""
-    life, leader, removed = three_nodes_with_removed_voter()
+    """The request may have been sent before the removal. An operator can still add the voter."""
+    cluster, leader, removed = three_nodes_with_removed_voter()
     request = add_request(removed, host_of(removed))
-    answer = ask(life, leader, ApiKey.ADD_RAFT_VOTER, request.replace(is_auto_join=True))
+    answer = ask(cluster, leader, ApiKey.ADD_RAFT_VOTER, request.replace(is_auto_join=True))
     assert answer.error_code == ErrorCode.INVALID_REQUEST
     assert removed not in voters(leader)
-    answer = ask(life, leader, ApiKey.ADD_RAFT_VOTER, request)
+    answer = ask(cluster, leader, ApiKey.ADD_RAFT_VOTER, request)
     assert answer.error_code == 0
     assert leader.node.quorum.core.log.voter_set.removed == ()

@@ -19,15 +19,15 @@ CASES = [(served.key, version) for served in SERVED.values() for version in serv
 
 
 class KnownNamesSampler(Sampler):
-    """Random requests that often name what the node has."""
+    """Random requests that often name topics, partitions and batches that the node has."""
 
     topic_ids: tuple[bytes, ...] = ()
 
     def primitive(self, kind: str, name: str = "") -> object:
         random = self.random
-        if name == "cluster_id":  # a leader of another cluster does stop a node (Q31)
+        if name == "cluster_id":  # a leader of another cluster would stop the node (Q31)
             return CLUSTER_ID
-        if name.endswith("_epoch"):  # in the last epoch there is, a node stops (Q2)
+        if name.endswith("_epoch"):  # the largest epoch would stop the node (Q2)
             return random.randrange(-1, 100)
         if kind == "string" and name in {"name", "topic"} and random.random() < 0.7:
             return "demo"
@@ -54,7 +54,7 @@ def test_no_request_stops_a_node(key: int, version: int) -> None:
         FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(raw, index=index))
     sampler = KnownNamesSampler(Random(f"{key}/{version}"))
     sampler.topic_ids = tuple(host.node.image.topics)
-    answered = 0
+    response_count = 0
     listener = BROKER if APIS[key].listeners & BROKER else CONTROLLER
     for _ in range(100):
         client = FrameClient(host, listener)
@@ -64,6 +64,6 @@ def test_no_request_stops_a_node(key: int, version: int) -> None:
             continue
         host.turn()
         host.pass_time(10)
-        answered += len(client.take())
-    assert answered
+        response_count += len(client.take())
+    assert response_count
     assert not [line for line in host.log_lines if "internal error" in line]

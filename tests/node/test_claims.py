@@ -1,4 +1,4 @@
-"""False values in batch headers, which are not verified, affect only their own batch."""
+"""False values in a batch header, which the broker does not verify, affect only that batch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.node.fast_path.test_produce import RECORD, batch_with_false_header
 from tests.node.frame_client import FrameClient, configured_host, make_host, set_config
 from tests.node.test_producers import Writer
 from tests.node.test_requests import batch, fetch, fetched_partition
-from tests.records.produce_cases import NOW_MS, Case, batch_of, cases, with_number
+from tests.records.produce_cases import MAX_TIMESTAMP, NOW_MS, Case, batch_of, cases, with_field
 
 MAX_COUNT = 2**31 - 1
 PLAIN_CASES = [case for case in cases() if case.topic == "plain"]
@@ -23,7 +23,7 @@ PLAIN_CASES = [case for case in cases() if case.topic == "plain"]
 
 @pytest.mark.parametrize("codec", range(5))
 def test_false_record_counts_are_refused(codec: int) -> None:
-    """Two such batches once failed the next roll, and recovery truncated acknowledged records."""
+    """Two such batches once failed the next roll; recovery then truncated acknowledged records."""
     host = make_host()
     writer = Writer(host)
     for _ in range(2):  # by the ordinary path, then by the fast path
@@ -34,13 +34,13 @@ def test_false_record_counts_are_refused(codec: int) -> None:
     log.roll(host.now.wall_ms)
     assert writer.write(batch(b"acknowledged"))[0] == ErrorCode.NONE
     host.files.kill()
-    again = VirtualHost(host.files)
-    assert again.node.replica_manager.by_log["demo", 0].end == 3
-    assert again.log_lines == []
+    restarted = VirtualHost(host.files)
+    assert restarted.node.replica_manager.by_log["demo", 0].end == 3
+    assert restarted.log_lines == []
 
 
 @pytest.mark.parametrize("case", PLAIN_CASES, ids=lambda case: case.name)
-def test_validated_batches_get_the_errors_of_their_records(case: Case) -> None:
+def test_batches_get_the_errors_of_their_records_if_these_are_validated(case: Case) -> None:
     """With `batch.validation=records`, readers can read every stored batch."""
     host = configured_host(batch_validation="records")
     host.now = Now(0, NOW_MS)
@@ -53,16 +53,16 @@ def test_validated_batches_get_the_errors_of_their_records(case: Case) -> None:
 
 def test_a_validated_batch_has_the_max_timestamp_of_its_records() -> None:
     """As in Kafka; without validation of records the header's value is kept."""
-    raw = with_number(batch_of(), 35, ">q", NOW_MS - 5)
-    found = []
-    for form in ("header", "records"):
-        host = configured_host(batch_validation=form)
+    raw = with_field(batch_of(), MAX_TIMESTAMP, NOW_MS - 5)
+    timestamps = []
+    for validation in ("header", "records"):
+        host = configured_host(batch_validation=validation)
         host.now = Now(0, NOW_MS)
         assert Writer(host).write(raw) == (ErrorCode.NONE, 0)
         stored = bytes(fetched_partition(FrameClient(host).ask(ApiKey.FETCH, 12, fetch(0))).records)
-        found.append(read_header(stored).max_timestamp - NOW_MS)
+        timestamps.append(read_header(stored).max_timestamp - NOW_MS)
         assert [record.value for record in read_records(stored)] == [b"v0", b"v1", b"v2"]
-    assert found == [-5, 2]
+    assert timestamps == [-5, 2]
 
 
 def test_the_brokers_validation_is_the_default_of_topics() -> None:

@@ -87,7 +87,7 @@ def test_an_exception_within_a_step_of_the_quorum_ends_the_node(
         )
 
 
-def test_an_exception_in_making_a_log_line_does_not_end_the_node(
+def test_an_exception_in_building_a_log_line_does_not_end_the_node(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     host = make_host(demo=1)
@@ -119,7 +119,7 @@ def numbered(sequence: int) -> bytes:
 
 @pytest.mark.parametrize("repeats", [1, 4], ids=["ordinary", "by its template"])
 def test_a_produce_that_raises_is_undone(repeats: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The log end and the producer's state are those before the request."""
+    """The log end and the producer's state are what they were before the request."""
     host = make_host(demo=1)
     client = FrameClient(host)
     for number in range(repeats):
@@ -145,7 +145,7 @@ def test_a_produce_that_raises_is_undone(repeats: int, monkeypatch: pytest.Monke
 def test_a_sliced_produce_that_raises_is_undone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The log end is that before the request, also if the append is in a later turn."""
+    """The log end is what it was before the request, even if the append is in a later turn."""
     host = make_host(demo=1)
     create_topics(host, {"compacted": 1}, {"cleanup.policy": "compact"})
     partition = host.node.replica_manager.by_log["compacted", 0]
@@ -182,21 +182,21 @@ def waiting_fetch(host: VirtualHost) -> RecordingConnection:
     return connection
 
 
-@pytest.mark.parametrize("wakes", ["time", "data"])
+@pytest.mark.parametrize("event", ["time", "data"])
 def test_a_delayed_request_that_raises_closes_its_connection(
-    wakes: str, monkeypatch: pytest.MonkeyPatch
+    event: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host = make_host(demo=1)
     connection = waiting_fetch(host)
     monkeypatch.setattr(DelayedFetch, "read", raise_error)
-    if wakes == "time":
+    if event == "time":
         host.pass_time(200)
     else:
         FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"x")))
     monkeypatch.undo()
     assert isinstance(connection.failure, InternalError)
     assert not host.node.replica_manager.by_log["demo", 0].fetches
-    expect_next_offset(host, 0 if wakes == "time" else 1)
+    expect_next_offset(host, 0 if event == "time" else 1)
 
 
 # Groups ------------------------------------------------------------------------------------------
@@ -217,9 +217,9 @@ def stable_group() -> tuple[VirtualHost, str]:
     """A group with a member that has its assignment."""
     host = make_host(None, **{GROUPS: 1, "demo": 1})
     member_id = ask_settled(host, ApiKey.JOIN_GROUP, 3, join()).member_id
-    share = SyncGroupRequestAssignment(member_id=member_id, assignment=b"all")
+    assignment = SyncGroupRequestAssignment(member_id=member_id, assignment=b"all")
     request = SyncGroupRequest(
-        group_id="g", generation_id=1, member_id=member_id, assignments=[share]
+        group_id="g", generation_id=1, member_id=member_id, assignments=[assignment]
     )
     assert ask_settled(host, ApiKey.SYNC_GROUP, 3, request).assignment == b"all"
     return host, member_id
@@ -228,13 +228,14 @@ def stable_group() -> tuple[VirtualHost, str]:
 def check_group_works(host: VirtualHost, member_id: str) -> None:
     """Check that the member keeps its state, and that a second one can join."""
     host.settle()
-    beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=member_id)
-    assert ask_settled(host, ApiKey.HEARTBEAT, 3, beat).error_code == ErrorCode.NONE
+    heartbeat = HeartbeatRequest(group_id="g", generation_id=1, member_id=member_id)
+    assert ask_settled(host, ApiKey.HEARTBEAT, 3, heartbeat).error_code == ErrorCode.NONE
     client = FrameClient(host)
     client.send(ApiKey.JOIN_GROUP, 3, join())
     host.settle()
     assert (
-        ask_settled(host, ApiKey.HEARTBEAT, 3, beat).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+        ask_settled(host, ApiKey.HEARTBEAT, 3, heartbeat).error_code
+        == ErrorCode.REBALANCE_IN_PROGRESS
     )
     answer = ask_settled(host, ApiKey.JOIN_GROUP, 3, join(member_id))
     assert (answer.error_code, answer.generation_id) == (ErrorCode.NONE, 2)
@@ -279,9 +280,9 @@ def test_pending_writes_survive_a_request_that_raises(
     assert code == ErrorCode.NOT_COORDINATOR, "the client retries"
     assert host.node.group_coordinators is not None
     [shard] = host.node.group_coordinators.shards()
-    kept = shard.durable.offsets.get("h", "demo", 0)
-    assert kept is not None
-    assert kept.offset == 7
+    stored = shard.durable.offsets.get("h", "demo", 0)
+    assert stored is not None
+    assert stored.offset == 7
     check_group_works(host, member_id)
 
 
@@ -313,7 +314,7 @@ def test_a_group_write_callback_that_raises_is_contained(monkeypatch: pytest.Mon
 
 
 def test_a_periodic_decision_that_raises_is_retried_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is not retried at once, and requests are decided meanwhile."""
+    """The decision is not retried at once, and requests are decided meanwhile."""
     host = make_host(demo=1)
     assert host.node.active_controller is not None
     controller = host.node.active_controller.controller
@@ -336,18 +337,19 @@ def test_a_periodic_decision_that_raises_is_retried_later(monkeypatch: pytest.Mo
 # Periodic work of the node ------------------------------------------------------------------------
 
 
-class CountedErrors:
-    """Raises at each call, and counts the calls."""
+class FailingMethod:
+    """Replaces a method: raises at each call, and counts the calls."""
 
     def __init__(self) -> None:
-        self.times = 0
+        self.calls = 0
 
     def __call__(self, *_: Any, **__: Any) -> Any:
-        self.times += 1
+        self.calls += 1
         raise StubError("of ours")
 
 
 def internal_errors(host: VirtualHost, what: str) -> list[str]:
+    """The logged internal errors that occurred while doing this."""
     return [line for line in host.log_lines if f"internal error, {what}" in line]
 
 
@@ -362,18 +364,18 @@ def run_for(host: VirtualHost, ms: int) -> None:
 def test_a_heartbeat_that_raises_is_retried_later(
     method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is logged once a minute and retried a few times per second, until the broker is ready."""
+    """The error is logged once a minute; the heartbeat is retried a few times per second."""
     host = make_host(demo=1)
     lifecycle = host.node.broker_lifecycle
     assert lifecycle is not None
-    mistake = CountedErrors()
-    monkeypatch.setattr(lifecycle, method, mistake)
+    failing = FailingMethod()
+    monkeypatch.setattr(lifecycle, method, failing)
     host.pass_time(5000)
     run_for(host, 3000)
     what = "sending a registration" if method == "_heartbeat_request" else "handling a response"
     [line] = internal_errors(host, what)
     assert "Traceback" in line
-    assert 3 < mistake.times < 80
+    assert 3 < failing.calls < 80
     run_for(host, 61_000 - 3000)
     assert "more since it was last logged)" in internal_errors(host, what)[1]
     monkeypatch.undo()
@@ -389,11 +391,11 @@ def test_producer_expiration_that_raises_waits_for_its_next_time(
     host = make_host(demo=1)
     producer_expiration = host.node.producer_expiration
     assert producer_expiration is not None
-    mistake = CountedErrors()
-    monkeypatch.setattr(producer_expiration, "_expiration_ms", mistake)
+    failing = FailingMethod()
+    monkeypatch.setattr(producer_expiration, "_expiration_ms", failing)
     host.pass_time(producer_expiration.deadline())
     run_for(host, 100)
-    assert (mistake.times, len(internal_errors(host, "expiring producer ids"))) == (1, 1)
+    assert (failing.calls, len(internal_errors(host, "expiring producer ids"))) == (1, 1)
     monkeypatch.undo()
     expect_next_offset(host, 0)
 
@@ -404,12 +406,12 @@ def test_a_voter_check_that_raises_is_retried_later(
     host = make_host(demo=1)
     updater = host.node.voter_updater
     assert updater is not None
-    mistake = CountedErrors()
-    monkeypatch.setattr(updater, "_change", mistake)
+    failing = FailingMethod()
+    monkeypatch.setattr(updater, "_change", failing)
     updater._checked = None
     run_for(host, 5000)
     assert len(internal_errors(host, "updating the voter record of this node")) == 1
-    assert 3 <= mistake.times <= 6
+    assert 3 <= failing.calls <= 6
     monkeypatch.undo()
     run_for(host, 2000)
     assert updater.deadline() is None, "the voter record is up to date"
@@ -419,7 +421,7 @@ def test_a_voter_check_that_raises_is_retried_later(
 def test_a_routine_that_interrupts_a_quorum_step_ends_the_node(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Only the routine's own error is contained: votes could be based on a partial step."""
+    """Only an error of the routine itself is contained: votes could be based on a partial step."""
     host = make_host(demo=1)
     assert host.node.broker_lifecycle is not None
     driver = host.node.quorum
@@ -431,20 +433,20 @@ def test_a_routine_that_interrupts_a_quorum_step_ends_the_node(
 
 
 def test_a_response_callback_that_raises_gets_no_response_next() -> None:
-    """It is called again without a response, as after a failed request."""
+    """The callback is called again without a response, as after a failed request."""
     received: list[Any] = []
 
-    def outcome(response: Any, _: Now) -> None:
+    def on_done(response: Any, _: Now) -> None:
         received.append(response)
         if response is not None:
             raise StubError("of ours")
 
     host = make_host(demo=1)
     controller_channel = host.node.controller_channel
-    ask = SendRequest(
+    request = SendRequest(
         CONTROLLER_CHANNEL, 2, "there", 9093, 7, ApiKey.BROKER_HEARTBEAT, 0, None, 1000
     )
-    controller_channel._waiting[7] = ask, outcome
+    controller_channel._waiting[7] = request, on_done
     response = object()
     host.node.handle(ResponseReceived(CONTROLLER_CHANNEL, 2, 7, response), host.now)
     assert received == [response, None]

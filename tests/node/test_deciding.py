@@ -1,4 +1,4 @@
-"""V1, V14: decisions are made one at a time, in slices if large, and undone if not proposed."""
+"""V1, V14: the controller makes one decision at a time, in slices if large, and can undo it."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ MANY = 3_000
 
 
 def check_turns(host: VirtualHost, api_key: int, version: int, request: Message) -> Any:
+    """Check that a request takes several short turns; return its response."""
     turns = Turns(host, api_key, version, request)
     assert turns.others_answered >= 3
     assert turns.longest < CALLS_OF_A_TURN
@@ -48,11 +49,11 @@ def check_turns(host: VirtualHost, api_key: int, version: int, request: Message)
 
 def test_a_topic_of_many_partitions_is_created_and_deleted_in_slices() -> None:
     host = make_host()
-    made = check_turns(host, ApiKey.CREATE_TOPICS, 7, creation({"many": MANY}))
-    assert (made.topics[0].error_code, made.topics[0].num_partitions) == (0, MANY)
+    created = check_turns(host, ApiKey.CREATE_TOPICS, 7, creation({"many": MANY}))
+    assert (created.topics[0].error_code, created.topics[0].num_partitions) == (0, MANY)
     topic = CreatePartitionsTopic(name="many", count=2 * MANY, assignments=None)
-    more = CreatePartitionsRequest(topics=[topic], timeout_ms=1000, validate_only=False)
-    assert check_turns(host, ApiKey.CREATE_PARTITIONS, 3, more).results[0].error_code == 0
+    growth = CreatePartitionsRequest(topics=[topic], timeout_ms=1000, validate_only=False)
+    assert check_turns(host, ApiKey.CREATE_PARTITIONS, 3, growth).results[0].error_code == 0
     deletion = DeleteTopicsRequest(topic_names=["many"], timeout_ms=1000)
     assert check_turns(host, ApiKey.DELETE_TOPICS, 5, deletion).responses[0].error_code == 0
 
@@ -61,9 +62,9 @@ def test_many_topics_are_created_and_deleted_in_slices() -> None:
     """The response has about thirty configs of each created topic."""
     host = make_host()
     names = [f"t{number}" for number in range(500)]
-    made = check_turns(host, ApiKey.CREATE_TOPICS, 7, creation(dict.fromkeys(names, 1)))
-    assert [topic.name for topic in made.topics] == names
-    assert {topic.error_code for topic in made.topics} == {0}
+    created = check_turns(host, ApiKey.CREATE_TOPICS, 7, creation(dict.fromkeys(names, 1)))
+    assert [topic.name for topic in created.topics] == names
+    assert {topic.error_code for topic in created.topics} == {0}
     deletion = DeleteTopicsRequest(topic_names=names, timeout_ms=1000)
     assert len(check_turns(host, ApiKey.DELETE_TOPICS, 5, deletion).responses) == 500
 
@@ -120,29 +121,30 @@ def slow_host() -> tuple[VirtualHost, ActiveController]:
 
 
 class Requests:
-    """Sends requests to the controller; `outcome` has the responses in their order."""
+    """Sends requests to the controller; `responses` has their names and responses, in order."""
 
     def __init__(self, host: VirtualHost, active_controller: ActiveController) -> None:
         self._host = host
         self._active_controller = active_controller
-        self.outcome: list[tuple[str, Any]] = []
+        self.responses: list[tuple[str, Any]] = []
 
     def ask(self, name: str, api_key: int, request: Message) -> None:
         self._active_controller.decide(
-            api_key, 0, request, lambda it, _: self.outcome.append((name, it)), self._host.now
+            api_key, 0, request, lambda it, _: self.responses.append((name, it)), self._host.now
         )
 
     def create(self, **topics: int) -> None:
-        """Begin with a decision that takes several turns."""
+        """Begin to create topics, which takes several turns."""
         self.ask("create", ApiKey.CREATE_TOPICS, creation(topics))
         self._host.one_turn()
-        assert not self.outcome
+        assert not self.responses
 
     def finish(self, count: int) -> list[str]:
-        while len(self.outcome) < count:
+        """Run turns until there are so many responses; return the names of the requests."""
+        while len(self.responses) < count:
             self._host.one_turn()
             self._host.deliver()
-        return [name for name, _ in self.outcome]
+        return [name for name, _ in self.responses]
 
 
 def registration_of(broker_id: int) -> BrokerRegistrationRequest:
@@ -168,14 +170,14 @@ def test_requests_during_a_decision_are_decided_after_it() -> None:
     requests.ask("delete", ApiKey.DELETE_TOPICS, deletion)
     requests.ask("unregister", ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest(broker_id=7))
     assert requests.finish(3) == ["create", "delete", "unregister"]
-    codes = dict(requests.outcome)
+    codes = dict(requests.responses)
     assert codes["create"].topics[0].error_code == 0
     assert codes["delete"].responses[0].error_code == 0, "it is decided after the creation"
     assert set(host.node.image.topic_ids) == {"demo"}
 
 
 def test_v14_a_leader_that_resigns_undoes_a_half_made_decision() -> None:
-    """C237, C239: its state and its log end are those before the decision."""
+    """C237, C239: its state and its log end are what they were before the decision."""
     host, active_controller = slow_host()
     requests = Requests(host, active_controller)
     requests.create(many=20)
@@ -186,19 +188,19 @@ def test_v14_a_leader_that_resigns_undoes_a_half_made_decision() -> None:
         host.one_turn()
     requests.ask("later", ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest(broker_id=7))
     active_controller.end(host.now)
-    assert requests.outcome == [("create", None), ("later", None)]
+    assert requests.responses == [("create", None), ("later", None)]
     assert state.maps() == host.node.image.maps()
     assert (state.unpublished, host.node.quorum.end) == (None, end)
     host.settle()
     assert host.node.quorum.end == end
     active_controller.begin(host.node.quorum.epoch, host.now, own_broker_ended=False)
-    requests.outcome.clear()
+    requests.responses.clear()
     requests.ask("again", ApiKey.CREATE_TOPICS, creation({"many": 20}))
     assert requests.finish(1) == ["again"]
-    assert requests.outcome[0][1].topics[0].error_code == 0
+    assert requests.responses[0][1].topics[0].error_code == 0
 
 
-def test_v1_a_kill_during_a_decision_leaves_nothing_of_it() -> None:
+def test_v1_a_decision_has_no_effect_after_a_kill_within_it() -> None:
     host, active_controller = slow_host()
     Requests(host, active_controller).create(many=20)
     for _ in range(10):
@@ -227,7 +229,7 @@ def test_an_exception_in_a_later_slice_fails_only_that_request(
     requests.ask("later", ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest(broker_id=7))
     before = active_controller.controller.state.maps()
     assert requests.finish(2) == ["create", "later"]
-    assert requests.outcome[0][1].topics[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert requests.responses[0][1].topics[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert active_controller.controller.state.maps() == before == host.node.image.maps()
     assert any("internal error" in line for line in host.log_lines)
 
@@ -252,7 +254,7 @@ def test_v5_no_broker_is_fenced_while_its_heartbeat_waits() -> None:
     requests.create(many=200)
     for _ in range(20):
         host.pass_time(1_000)
-    assert not requests.outcome, "the decision takes longer than a session"
+    assert not requests.responses, "the decision takes longer than a session"
     requests.finish(1)
     host.settle()
     assert not host.node.image.brokers[1].fenced
@@ -263,12 +265,12 @@ def test_v5_a_broker_epoch_is_its_offset_if_the_log_has_grown() -> None:
     host.node.sliced.limit(1)
     requests = Requests(host, active_controller)
     requests.ask("register", ApiKey.BROKER_REGISTRATION, registration_of(7))
-    assert not requests.outcome
+    assert not requests.responses
     assert not host.node.quorum.propose(proposal_of([NoOpRecord()]), lambda *_: None, host.now)
     requests.finish(1)
     end = host.node.quorum.end
     broker = host.node.image.brokers[7]
-    assert requests.outcome[0][1].broker_epoch == broker.epoch
+    assert requests.responses[0][1].broker_epoch == broker.epoch
     assert end - 1 == broker.epoch, "the epoch is the offset of the registration"
 
 
@@ -276,9 +278,9 @@ def test_validate_only_is_sliced_and_leaves_no_record() -> None:
     host, active_controller = slow_host()
     requests, end = Requests(host, active_controller), host.node.quorum.end
     requests.ask("check", ApiKey.CREATE_TOPICS, creation({"many": 50}).replace(validate_only=True))
-    assert not requests.outcome
+    assert not requests.responses
     requests.finish(1)
-    assert requests.outcome[0][1].topics[0].num_partitions == 50
+    assert requests.responses[0][1].topics[0].num_partitions == 50
     assert host.node.quorum.end == end
 
 

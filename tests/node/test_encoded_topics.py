@@ -28,7 +28,7 @@ def topics_by_name(host: VirtualHost, version: int = 12, **fields: Any) -> dict[
 
 
 def test_thousands_of_partitions_are_encoded_once_for_all_requests() -> None:
-    """Other clients wait for this encoding once, not for each request."""
+    """The encoding delays other clients once, not for each request."""
     host = make_host(many=MANY)
     topic_id = host.node.image.topic_ids["many"]
     first = topics_by_name(host)["many"]
@@ -45,16 +45,16 @@ def test_each_version_and_form_is_encoded_separately(version: int) -> None:
     fresh = topics_by_name(make_host(demo=2), version)["demo"]
     for other in (1, 8, 10, 12, 13):
         topics_by_name(host, other, include_topic_authorized_operations=other >= 8)
-    found = topics_by_name(host, version)["demo"]
-    found.topic_id = fresh.topic_id  # topic ids are random
-    assert found == fresh
+    cached = topics_by_name(host, version)["demo"]
+    cached.topic_id = fresh.topic_id  # topic ids are random
+    assert cached == fresh
 
 
 def test_a_change_invalidates_encoded_topics() -> None:
     host = make_host(demo=2, other=1)
     assert len(topics_by_name(host)["demo"].partitions) == 2
-    wanted = CreatePartitionsTopic(name="demo", count=3, assignments=None)
-    request = CreatePartitionsRequest(topics=[wanted], timeout_ms=1000, validate_only=False)
+    change = CreatePartitionsTopic(name="demo", count=3, assignments=None)
+    request = CreatePartitionsRequest(topics=[change], timeout_ms=1000, validate_only=False)
     ask_settled(host, ApiKey.CREATE_PARTITIONS, 3, request)
     assert len(topics_by_name(host)["demo"].partitions) == 3
     ask_settled(

@@ -34,7 +34,7 @@ def request(
     offsets: dict[int, int] | None = None,
     forget: Sequence[int] = (),
     topic_id: bytes = NULL_UUID,
-    **words: Any,
+    **fields: Any,
 ) -> FetchRequest:
     """A fetch of `demo`; `offsets` has the fetch offset of each partition."""
     name = "" if topic_id != NULL_UUID else "demo"
@@ -44,23 +44,23 @@ def request(
     ]
     forgotten = [ForgottenTopic(topic=name, topic_id=topic_id, partitions=forget)] if forget else []
     return FetchRequest(
-        max_wait_ms=words.pop("max_wait_ms", 0),
+        max_wait_ms=fields.pop("max_wait_ms", 0),
         min_bytes=1,
         session_id=session,
         session_epoch=epoch,
         topics=[FetchTopic(topic=name, topic_id=topic_id, partitions=parts)] if parts else [],
         forgotten_topics_data=forgotten or (),
-        **words,
+        **fields,
     )
 
 
 class Reader(FrameClient):
-    """Returns error code, session id, and of each returned partition: error code or size."""
+    """A client; `read` returns error code, session id, and the error code or size by partition."""
 
     version = 12
 
-    def read(self, *args: Any, **words: Any) -> Any:
-        response = self.ask(ApiKey.FETCH, self.version, request(*args, **words))
+    def read(self, *args: Any, **fields: Any) -> Any:
+        response = self.ask(ApiKey.FETCH, self.version, request(*args, **fields))
         return (
             response.error_code,
             response.session_id,
@@ -71,8 +71,8 @@ class Reader(FrameClient):
             },
         )
 
-    def begin(self, offsets: dict[int, int], **words: Any) -> int:
-        error, session, _ = self.read(0, 0, offsets, **words)
+    def begin(self, offsets: dict[int, int], **fields: Any) -> int:
+        error, session, _ = self.read(0, 0, offsets, **fields)
         assert error == ErrorCode.NONE
         assert session > 0
         return int(session)
@@ -108,15 +108,15 @@ def test_v7_the_high_watermark_is_sent_again_after_a_divergence() -> None:
     """The follower only truncates, and ignores the high watermark of that response."""
     session = FetchSession(1, by_id=False, is_follower=True, now=Now(0, 0))
     session.update(request(1, 1, {0: 5}).topics)
-    known = session.find("demo", NULL_UUID, 0)
-    assert known is not None
+    partition = session.find("demo", NULL_UUID, 0)
+    assert partition is not None
     data = PartitionData(
         partition_index=0, error_code=0, high_watermark=3, aborted_transactions=(), records=b""
     )
-    known.sent(data)
-    assert known.high_watermark == 3
-    known.sent(data.replace(diverging_epoch=EpochEndOffset(epoch=0, end_offset=4)))
-    assert known.high_watermark == UNKNOWN
+    partition.sent(data)
+    assert partition.high_watermark == 3
+    partition.sent(data.replace(diverging_epoch=EpochEndOffset(epoch=0, end_offset=4)))
+    assert partition.high_watermark == UNKNOWN
 
 
 def test_a_session_fetch_waits_for_all_its_partitions() -> None:
@@ -139,8 +139,8 @@ def test_forgotten_partitions_leave_and_an_empty_session_ends() -> None:
     write(host, 1)
     assert reader.read(session, 1, forget=[1]) == (0, session, {0: size})
     assert reader.read(session, 2, forget=[0]) == (0, 0, {})
-    gone = reader.read(session, 3)
-    assert gone == (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0, {})
+    after_its_end = reader.read(session, 3)
+    assert after_its_end == (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0, {})
 
 
 def test_a_wrong_session_epoch_is_refused_and_changes_nothing() -> None:
@@ -182,9 +182,9 @@ def test_errors_are_returned_until_the_partition_recovers() -> None:
     host = make_host(demo=1)
     reader = Reader(host)
     session = reader.begin({0: 5})
-    out = ErrorCode.OFFSET_OUT_OF_RANGE
-    assert reader.read(session, 1) == (0, session, {0: out})
-    assert reader.read(session, 2) == (0, session, {0: out})
+    out_of_range = ErrorCode.OFFSET_OUT_OF_RANGE
+    assert reader.read(session, 1) == (0, session, {0: out_of_range})
+    assert reader.read(session, 2) == (0, session, {0: out_of_range})
     assert reader.read(session, 3, {0: 0}) == (0, session, {0: 0})
     assert reader.read(session, 4) == (0, session, {})
 
@@ -208,9 +208,9 @@ def test_partitions_rotate_if_not_all_fit() -> None:
     sizes = {write(host, index) for index in (0, 1, 2)}
     reader = Reader(host)
     session = reader.begin(dict.fromkeys(range(3), 0), max_bytes=1)
-    found = [reader.read(session, epoch, max_bytes=1)[2] for epoch in (1, 2, 3)]
-    outcome = [[index for index, size in parts.items() if size in sizes] for parts in found]
-    assert outcome == [[1], [2], [0]]
+    responses = [reader.read(session, epoch, max_bytes=1)[2] for epoch in (1, 2, 3)]
+    with_records = [[index for index, size in it.items() if size in sizes] for it in responses]
+    assert with_records == [[1], [2], [0]]
 
 
 def test_old_versions_have_no_sessions() -> None:
@@ -222,13 +222,14 @@ def test_old_versions_have_no_sessions() -> None:
 
 
 def session_request(count: int, *, follower: bool = False) -> FetchRequest:
-    found = request(0, 0, dict.fromkeys(range(count), 0))
-    found.replica_id = 3 if follower else -1
-    return found
+    """A request that opens a session of so many partitions."""
+    opening = request(0, 0, dict.fromkeys(range(count), 0))
+    opening.replica_id = 3 if follower else -1
+    return opening
 
 
 @pytest.mark.parametrize(
-    ("silent_ms", "lived_ms", "count", "follower", "is_opened"),
+    ("silent_ms", "age_ms", "count", "follower", "is_opened"),
     [
         (0, 0, 9, False, False),
         (EVICTION_MS + 1, 0, 1, False, True),
@@ -239,17 +240,17 @@ def session_request(count: int, *, follower: bool = False) -> FetchRequest:
     ids=["full", "silent", "not larger", "larger", "follower"],
 )
 def test_a_new_session_evicts_by_age_and_size(
-    silent_ms: int, lived_ms: int, count: int, follower: bool, is_opened: bool
+    silent_ms: int, age_ms: int, count: int, follower: bool, is_opened: bool
 ) -> None:
     """The limit is one session, and the open one has two partitions."""
     sessions = FetchSessions(1, Random(1))
     existing = sessions.open(session_request(2), 12, Now(0, 0))
     assert existing is not None
-    now = Now(silent_ms + lived_ms, 0)
-    if lived_ms:
+    now = Now(silent_ms + age_ms, 0)
+    if age_ms:
         assert sessions.resume(request(existing.id, 1), 12, now) is existing
-    found = sessions.open(session_request(count, follower=follower), 12, now)
-    assert (found is not None) == is_opened
+    opened = sessions.open(session_request(count, follower=follower), 12, now)
+    assert (opened is not None) == is_opened
     assert len(sessions) == 1
 
 

@@ -1,6 +1,6 @@
 """Hostile requests: extreme numbers, huge counts, endless names, repeated items, missing fields.
 
-The node responds, now or later, or it disconnects.
+The node responds, at once or later, or it disconnects.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 #: Longer than a string with a 16-bit length; only flexible versions can encode it.
 LONG = 70_000
+#: The number of items in an array of the kind "many".
 MANY = 300
 
 
@@ -33,9 +34,9 @@ class HostileSampler(KnownNamesSampler):
     kind = ""
     flexible = False
 
-    def value(self, field: Field, form: VersionedSchema) -> Any:
-        self.flexible = form.flexible
-        if self.kind == "null" and field.nullable_in(form.version):
+    def value(self, field: Field, schema: VersionedSchema) -> Any:
+        self.flexible = schema.flexible
+        if self.kind == "null" and field.nullable_in(schema.version):
             return None
         if field.is_array:
             if self.kind == "empty":
@@ -43,11 +44,11 @@ class HostileSampler(KnownNamesSampler):
             if self.kind == "many":
                 # Not at every level: such a request would be too large to be accepted.
                 count = MANY if field.struct is None or not _has_arrays(field) else 2
-                return tuple([self.single(field, form) for _ in range(count)])
+                return tuple([self.single(field, schema) for _ in range(count)])
             if self.kind == "twice":
-                one = self.single(field, form)
-                return (one, one, self.single(field, form), one)
-        return super().value(field, form)
+                item = self.single(field, schema)
+                return (item, item, self.single(field, schema), item)
+        return super().value(field, schema)
 
     def primitive(self, kind: str, name: str = "") -> object:
         if kind == "string" and name != "cluster_id":
@@ -80,13 +81,13 @@ def _has_arrays(field: Field) -> bool:
 )
 def test_hostile_values_do_not_stop_a_node(key: int, version: int) -> None:
     host = make_host(demo=2)
-    known = tuple(host.node.image.topics)
+    topic_ids = tuple(host.node.image.topics)
     listener = BROKER if APIS[key].listeners & BROKER else CONTROLLER
     for kind in HostileSampler.KINDS:
         for number in range(2):
             sampler = HostileSampler(Random(f"{key}/{version}/{kind}/{number}"))
             sampler.kind = kind
-            sampler.topic_ids = known
+            sampler.topic_ids = topic_ids
             request = sampler.message(APIS[key].request(), version)
             client = FrameClient(host, listener)
             frame = client.overlong_frame(key, version, request)

@@ -21,7 +21,7 @@ def crashed_and_restarted(settings: str = SETTINGS) -> VirtualHost:
 
 
 def turns_until_ready(host: VirtualHost, ms: int) -> int:
-    """The number of turns, of this time each, until the node is ready."""
+    """The number of turns until the node is ready, if each takes so many milliseconds."""
     for number in range(10 * PARTITIONS):
         if host.node.is_ready:
             return number
@@ -34,7 +34,7 @@ def leader_epochs(host: VirtualHost) -> set[int]:
 
 
 def test_v5_a_start_longer_than_a_session_does_not_fence_the_broker() -> None:
-    """Its heartbeat waits until a decision about all its partitions is committed."""
+    """The broker's heartbeat waits until a decision about all its partitions is committed."""
     host = crashed_and_restarted()
     host.node.sliced.limit(5)  # a turn of the loop decides on a few partitions only
     assert turns_until_ready(host, 1_000) * 1_000 > 2 * SESSION_MS
@@ -43,7 +43,7 @@ def test_v5_a_start_longer_than_a_session_does_not_fence_the_broker() -> None:
 
 
 def test_v5_a_clean_restart_of_the_only_broker_changes_no_partition() -> None:
-    """Fencing and unfencing would change each partition twice, most of the cost of a start."""
+    """Fencing and unfencing the broker would change each partition twice, which takes long."""
     first = make_host(many=PARTITIONS)
     make_folders(first)
     before, offset = dict(first.node.image.partitions), first.node.quorum.applied
@@ -56,7 +56,7 @@ def test_v5_a_clean_restart_of_the_only_broker_changes_no_partition() -> None:
     assert [it.online for it in partitions] == [True] * PARTITIONS
 
 
-def snapshots(host: VirtualHost) -> int:
+def snapshot_count(host: VirtualHost) -> int:
     names = host.files.list(f"data/{METADATA_LOG[0]}-{METADATA_LOG[1]}")
     return len([name for name in names if name.endswith(".checkpoint")])
 
@@ -65,11 +65,11 @@ def test_q38_a_snapshot_waits_until_the_broker_is_unfenced() -> None:
     host = crashed_and_restarted(SNAPSHOT_ALWAYS)
     host.node.sliced.limit(5)
     while not host.node.is_ready:
-        assert snapshots(host) == 0
+        assert snapshot_count(host) == 0
         host.pass_time(1)
     host.settle()
     host.pass_time(1)
-    assert snapshots(host) > 0
+    assert snapshot_count(host) > 0
 
 
 def test_q38_a_snapshot_does_not_wait_for_a_broker_that_stays_fenced() -> None:
@@ -79,6 +79,6 @@ def test_q38_a_snapshot_does_not_wait_for_a_broker_that_stays_fenced() -> None:
     lifecycle._has_opened_logs = lambda: False
     host.settle()
     host.pass_time(STARTING_MS - 1)
-    assert snapshots(host) == 0
+    assert snapshot_count(host) == 0
     host.pass_time(1)
-    assert (snapshots(host) > 0, host.node.is_ready) == (True, False)
+    assert (snapshot_count(host) > 0, host.node.is_ready) == (True, False)

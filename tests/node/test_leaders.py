@@ -1,4 +1,4 @@
-"""Responses of a non-leader name the leader (KIP-951), and where logs diverge."""
+"""Responses of a non-leader name the leader (KIP-951), those of a leader where logs diverge."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from kraftlog.simulator.host import VirtualHost
 
 OTHER = 2
-EPOCH = 1  # of the second leader
+#: The leader epoch of `OTHER`.
+EPOCH = 1
 
 
 def host_led_by_other(leader: int = OTHER) -> VirtualHost:
@@ -55,10 +56,10 @@ def host_led_by_other(leader: int = OTHER) -> VirtualHost:
     return host
 
 
-def fetch_at(host: VirtualHost, version: int, offset: int = 0, **words: Any) -> FetchRequest:
+def fetch_at(host: VirtualHost, version: int, offset: int = 0, **fields: Any) -> FetchRequest:
     """A fetch of `demo`, by name or by topic id as the version requires."""
     topic_id = host.node.image.topic_ids["demo"] if version >= 13 else NULL_UUID
-    part = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20, **words)
+    part = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20, **fields)
     topic = FetchTopic(topic="demo", topic_id=topic_id, partitions=[part])
     return FetchRequest(max_wait_ms=0, min_bytes=1, topics=[topic])
 
@@ -67,9 +68,9 @@ def fetch_at(host: VirtualHost, version: int, offset: int = 0, **words: Any) -> 
 Hints = tuple[tuple[int, int], list[tuple[int, str, int, str | None]]]
 
 
-def hints(answer: Any, outcome: Any) -> Hints:
-    """The leader, its epoch, and the endpoints of brokers in a response."""
-    leader = outcome.current_leader
+def hints(answer: Any, partition: Any) -> Hints:
+    """The leader of a partition of a response, its epoch, and the endpoints in the response."""
+    leader = partition.current_leader
     return (leader.leader_id, leader.leader_epoch), [
         (node.node_id, node.host, node.port, node.rack) for node in answer.node_endpoints
     ]
@@ -138,7 +139,7 @@ def log_of_two_epochs() -> VirtualHost:
 def test_v6_a_last_fetched_epoch_gets_the_diverging_epoch(
     log_of_two_epochs: VirtualHost, offset: int, last_epoch: int, diverging: object
 ) -> None:
-    """The response comes at once, without records or an error: the follower must truncate first."""
+    """The response comes at once, without records or error, because the follower must truncate."""
     request = fetch(offset, max_wait_ms=500, last_fetched_epoch=last_epoch)
     client = FrameClient(log_of_two_epochs)
     answer = client.ask(ApiKey.FETCH, 12, request)
@@ -149,9 +150,9 @@ def test_v6_a_last_fetched_epoch_gets_the_diverging_epoch(
         )
         assert len(answers) == (offset < 3), "at the log end the fetch waits"
         return
-    found = fetched_partition(answer)
-    assert found.error_code == ErrorCode.NONE
-    assert (found.diverging_epoch.epoch, found.diverging_epoch.end_offset) == diverging
+    partition = fetched_partition(answer)
+    assert partition.error_code == ErrorCode.NONE
+    assert (partition.diverging_epoch.epoch, partition.diverging_epoch.end_offset) == diverging
     assert values_in(answer) == []
 
 

@@ -1,4 +1,4 @@
-"""Where logs begin and epochs end: DeleteRecords, OffsetForLeaderEpoch, ListOffsets, log dirs."""
+"""DeleteRecords, OffsetForLeaderEpoch, ListOffsets and DescribeLogDirs."""
 
 from __future__ import annotations
 
@@ -57,18 +57,22 @@ def delete_request(offset: int, topic: str = "demo", index: int = 0) -> DeleteRe
 
 
 def delete(host: VirtualHost, offset: int, topic: str = "demo", index: int = 0) -> tuple[int, int]:
+    """Delete the records before an offset; return the error code and the low watermark."""
     answer = FrameClient(host).ask(ApiKey.DELETE_RECORDS, 2, delete_request(offset, topic, index))
-    [outcome] = answer.topics[0].partitions
-    return outcome.error_code, outcome.low_watermark
+    [result] = answer.topics[0].partitions
+    return result.error_code, result.low_watermark
 
 
-def end_of(host: VirtualHost, timestamp: int) -> tuple[int, int]:
-    """Offset and leader epoch that ListOffsets returns."""
+def offset_at(host: VirtualHost, timestamp: int) -> tuple[int, int]:
+    """The offset and leader epoch that ListOffsets returns for a timestamp.
+
+    -1 asks for the end of the log, -2 for its start, -3 for the record with the largest timestamp.
+    """
     part = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
     topics = [ListOffsetsTopic(name="demo", partitions=[part])]
     request = ListOffsetsRequest(replica_id=-1, topics=topics)
-    [outcome] = FrameClient(host).ask(ApiKey.LIST_OFFSETS, 7, request).topics[0].partitions
-    return outcome.offset, outcome.leader_epoch
+    [result] = FrameClient(host).ask(ApiKey.LIST_OFFSETS, 7, request).topics[0].partitions
+    return result.offset, result.leader_epoch
 
 
 def fetch_from(host: VirtualHost, offset: int) -> Any:
@@ -78,7 +82,7 @@ def fetch_from(host: VirtualHost, offset: int) -> Any:
 def test_deleted_records_are_gone_and_the_others_stay() -> None:
     host = write_values(make_host(), 5)
     assert delete(host, 3) == (0, 3)
-    assert end_of(host, -2)[0] == 3
+    assert offset_at(host, -2)[0] == 3
     assert fetched_partition(fetch_from(host, 2)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
     response = fetch_from(host, 3)
     assert values_in(response) == [b"3", b"4"]
@@ -98,12 +102,12 @@ def test_deleted_records_stay_deleted_after_a_restart(clean: bool) -> None:
     else:
         host.files.kill()
     restarted = make_host(host.files)
-    assert end_of(restarted, -2)[0] == 3
+    assert offset_at(restarted, -2)[0] == 3
     assert values_in(fetch_from(restarted, 3)) == [b"3", b"4"]
 
 
-def test_delete_records_responds_once_it_is_durable() -> None:
-    """A second request meanwhile also waits, and is stored by the next write."""
+def test_delete_records_responds_once_the_new_log_start_is_durable() -> None:
+    """A second request that arrives meanwhile also waits, and is stored by the next write."""
     host = write_values(make_host(), 5)
     client = FrameClient(host)
     client.send(ApiKey.DELETE_RECORDS, 2, delete_request(2))
@@ -112,12 +116,12 @@ def test_delete_records_responds_once_it_is_durable() -> None:
     host.one_turn()
     assert client.take() == []
     host.turn()
-    marks = [answer.topics[0].partitions[0].low_watermark for _, answer in client.take()]
-    assert marks == [2, 4]
+    low_watermarks = [answer.topics[0].partitions[0].low_watermark for _, answer in client.take()]
+    assert low_watermarks == [2, 4]
 
 
 def test_a_timeout_of_0_does_not_limit_the_disk_write() -> None:
-    """The timeout is for other replicas, and there are none."""
+    """The timeout limits the wait for other replicas, and there are none."""
     host = write_values(make_host(), 5)
     client = FrameClient(host)
     request = delete_request(2)
@@ -127,11 +131,11 @@ def test_a_timeout_of_0_does_not_limit_the_disk_write() -> None:
     host.now = Now(5000, 5000)
     host.one_turn()
     assert client.take() == []
-    assert end_of(host, -2)[0] == 2, "readers see the new start at once"
+    assert offset_at(host, -2)[0] == 2, "readers see the new start at once"
     host.turn()
     [(_, answer)] = client.take()
-    [outcome] = answer.topics[0].partitions
-    assert (outcome.error_code, outcome.low_watermark) == (ErrorCode.NONE, 2)
+    [result] = answer.topics[0].partitions
+    assert (result.error_code, result.low_watermark) == (ErrorCode.NONE, 2)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +155,7 @@ def test_an_invalid_delete_records_is_refused(
     host = write_values(make_host(demo=1, __consumer_offsets=1), 5)
     create_topics(host, {"kept": 1}, {"cleanup.policy": "compact"})
     assert delete(host, offset, topic, index) == (code, -1)
-    assert end_of(host, -2)[0] == 0
+    assert offset_at(host, -2)[0] == 0
 
 
 def test_a_deletion_that_cannot_be_stored_is_a_storage_error() -> None:
@@ -178,7 +182,7 @@ def test_a_deletion_on_a_full_disk_is_an_error_that_can_be_retried() -> None:
 
 @pytest.mark.parametrize("other", ["demo", "other"])
 def test_a_deletion_that_fails_on_disk_is_reported_to_all_waiters(other: str) -> None:
-    """Also to a request, for this log or another, that arrived during the write."""
+    """A request that arrived during the write fails, too, for the same log or another result."""
     host = write_values(make_host(demo=1, other=1), 5)
     FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(*[b"x"] * 5), topic="other"))
     host.pass_time(1)
@@ -188,9 +192,9 @@ def test_a_deletion_that_fails_on_disk_is_reported_to_all_waiters(other: str) ->
         client.send(ApiKey.DELETE_RECORDS, 2, delete_request(offset, topic))
         host.one_turn()
     host.turn()
-    outcome = [answer.topics[0].partitions[0] for _, answer in client.take()]
+    results = [answer.topics[0].partitions[0] for _, answer in client.take()]
     expected = (ErrorCode.KAFKA_STORAGE_ERROR, -1)
-    assert [(one.error_code, one.low_watermark) for one in outcome] == [expected] * 2
+    assert [(result.error_code, result.low_watermark) for result in results] == [expected] * 2
 
 
 def test_a_waiting_deletion_fails_when_topic_or_leader_is_lost() -> None:
@@ -204,8 +208,8 @@ def test_a_waiting_deletion_fails_when_topic_or_leader_is_lost() -> None:
         else:
             remove_topic(host)
         [(_, answer)] = client.take()
-        [outcome] = answer.topics[0].partitions
-        assert (outcome.error_code, outcome.low_watermark) == (code, -1)
+        [result] = answer.topics[0].partitions
+        assert (result.error_code, result.low_watermark) == (code, -1)
 
 
 def remove_topic(host: VirtualHost) -> None:
@@ -222,12 +226,13 @@ def test_producers_are_kept_when_all_their_records_are_deleted() -> None:
     assert writer.write(numbered(2)) == (0, 2)
     assert writer.write(numbered(5)) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
     host.files.kill()
-    again = Writer(make_host(host.files))
-    assert again.write(numbered(2)) == (0, 2)
-    assert again.write(numbered(3)) == (0, 3)
+    restarted = Writer(make_host(host.files))
+    assert restarted.write(numbered(2)) == (0, 2)
+    assert restarted.write(numbered(3)) == (0, 3)
 
 
 def lead_in(host: VirtualHost, epoch: int, leader: int = 1) -> None:
+    """Elect a leader of `demo` in this epoch."""
     replay_leader(host, epoch, leader)
     host.turn()
 
@@ -249,17 +254,18 @@ def replay_leader(host: VirtualHost, epoch: int, leader: int) -> None:
 
 
 def epoch_end(host: VirtualHost, epoch: int, current: int = -1) -> tuple[int, int, int]:
+    """What OffsetForLeaderEpoch returns: error code, leader epoch and end offset."""
     part = OffsetForLeaderPartition(partition=0, current_leader_epoch=current, leader_epoch=epoch)
     topics = [OffsetForLeaderTopic(topic="demo", partitions=[part])]
     request = OffsetForLeaderEpochRequest(replica_id=-1, topics=topics)
-    [outcome] = (
+    [result] = (
         FrameClient(host).ask(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, request).topics[0].partitions
     )
-    return outcome.error_code, outcome.leader_epoch, outcome.end_offset
+    return result.error_code, result.leader_epoch, result.end_offset
 
 
 def test_epochs_end_where_the_next_one_begins() -> None:
-    """C147, C148, C151, C155: also epochs without records, and future ones."""
+    """C147, C148, C151, C155: so do epochs without records; future epochs have no end."""
     host = write_values(make_host(), 2)
     for epoch in (3, 5, 9):
         lead_in(host, epoch)
@@ -286,15 +292,15 @@ def test_epochs_end_where_the_next_one_begins() -> None:
 
 def test_list_offsets_returns_the_leader_epoch_of_the_record() -> None:
     host = make_host()
-    assert end_of(host, -2) == end_of(host, -1) == (0, 0)
+    assert offset_at(host, -2) == offset_at(host, -1) == (0, 0)
     Writer(host).write(batch(b"old", timestamp=1000))
     lead_in(host, 4)
     Writer(host).write(batch(b"new", timestamp=2000))
-    assert end_of(host, -2) == (0, 0)
-    assert end_of(host, 1000) == (0, 0)
-    assert end_of(host, 1001) == (1, 4)
-    assert end_of(host, -3) == (1, 4)
-    assert end_of(host, -1) == (2, 4)
+    assert offset_at(host, -2) == (0, 0)
+    assert offset_at(host, 1000) == (0, 0)
+    assert offset_at(host, 1001) == (1, 4)
+    assert offset_at(host, -3) == (1, 4)
+    assert offset_at(host, -1) == (2, 4)
 
 
 def list_offset(host: VirtualHost, timestamp: int, version: int = 7, epoch: int = -1) -> Any:
@@ -303,16 +309,16 @@ def list_offset(host: VirtualHost, timestamp: int, version: int = 7, epoch: int 
     request = ListOffsetsRequest(
         replica_id=-1, topics=[ListOffsetsTopic(name="demo", partitions=[part])]
     )
-    [found] = FrameClient(host).ask(ApiKey.LIST_OFFSETS, version, request).topics[0].partitions
-    return found
+    [result] = FrameClient(host).ask(ApiKey.LIST_OFFSETS, version, request).topics[0].partitions
+    return result
 
 
 @pytest.mark.parametrize(
     ("epoch", "code"),
     [(3, ErrorCode.NONE), (2, ErrorCode.FENCED_LEADER_EPOCH), (4, ErrorCode.UNKNOWN_LEADER_EPOCH)],
 )
-def test_list_offsets_is_answered_in_the_leader_epoch(epoch: int, code: int) -> None:
-    """C154: other epochs are fenced or unknown."""
+def test_list_offsets_with_another_leader_epoch_is_refused(epoch: int, code: int) -> None:
+    """C154: an older epoch is fenced, a newer one is unknown."""
     host = write_values(make_host(), 2)
     lead_in(host, 3)
     for timestamp in (-1, -2, 0):
@@ -339,13 +345,13 @@ def test_a_new_leader_returns_its_end_once_its_epoch_start_is_committed() -> Non
     assert list_offset(host, 7000).offset == 2
 
 
-def log_dirs(host: VirtualHost, asked: dict[str, list[int]] | None = None) -> Any:
+def log_dirs(host: VirtualHost, partitions: dict[str, list[int]] | None = None) -> Any:
     topics = (
         None
-        if asked is None
+        if partitions is None
         else [
             DescribableLogDirTopic(topic=name, partitions=indexes)
-            for name, indexes in asked.items()
+            for name, indexes in partitions.items()
         ]
     )
     answer = FrameClient(host).ask(

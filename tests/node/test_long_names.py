@@ -11,6 +11,7 @@ from kraftlog.wire.messages.describe_groups import DescribeGroupsRequest
 from kraftlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.node.frame_client import FrameClient, ask_settled, make_host
 
+#: The number of bytes of the longest string with a 16-bit length.
 LONGEST = 32_767
 
 

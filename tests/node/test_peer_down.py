@@ -1,4 +1,4 @@
-"""A peer that refuses connections is down: the fetcher of its partitions waits."""
+"""The fetcher of a leader's partitions waits once the leader refuses connections."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from tests.node.test_requests import batch, fetch, produce, produce_result, valu
 if TYPE_CHECKING:
     from kraftlog.simulator.host import VirtualHost
 
+#: The default of producer.id.expiration.check.interval.ms.
 EXPIRATION_CHECK_MS = 600_000
 
 
@@ -28,10 +29,11 @@ def numbered(
     producer: int = 7,
     epoch: int = 0,
     timestamp: int = 1000,
-    **words: Any,
+    **fields: Any,
 ) -> bytes:
+    """A batch of an idempotent producer, whose first record has this sequence number."""
     builder = BatchBuilder(
-        producer_id=producer, producer_epoch=epoch, base_sequence=sequence, **words
+        producer_id=producer, producer_epoch=epoch, base_sequence=sequence, **fields
     )
     for number in range(count):
         builder.append(timestamp, None, b"%d.%d" % (epoch, sequence + number))
@@ -96,7 +98,7 @@ def test_a_duplicate_within_a_turn_is_written_once() -> None:
 
 
 def test_a_failed_write_restores_the_producer_state() -> None:
-    """State and offsets are undone, so that the same batch is accepted when it is repeated."""
+    """State and offsets are undone, so that the producer's retry of the batch is accepted."""
     host = make_host()
     writer = Writer(host)
     assert writer.write(numbered(0)) == (0, 0)

@@ -1,7 +1,7 @@
-"""A partition and its log agree on producers, and each request gets one response.
+"""A partition and its log have the same producer state, and each request gets one response.
 
-Random producers, repeats, gaps, full disks, deletions and restarts are compared with a plain model:
-each producer's records are in the log once and in their order.
+A plain model checks a node under random batches, repeats, gaps, full disks, deletions and restarts:
+each producer's records are in the log once and in order.
 """
 
 from __future__ import annotations
@@ -30,11 +30,13 @@ STEPS = st.lists(
 
 
 class Model:
-    """The accepted batches of each producer: (first sequence, count) -> base offset."""
+    """A node, and the batches that it has accepted."""
 
     def __init__(self) -> None:
         self.host = make_host()
+        #: The next sequence number of each producer.
         self.next: dict[int, int] = {}
+        #: For each producer: (first sequence, count) -> base offset.
         self.accepted: dict[int, dict[tuple[int, int], int]] = {}
         self.end = 0
 
@@ -42,13 +44,13 @@ class Model:
         host, client = self.host, FrameClient(self.host)
         if full:
             host.files.capacity_bytes = host.files.used_bytes() + 5
-        ahead = dict(self.next)
+        expected = dict(self.next)
         batches = []
-        for producer, off, count in sent:
-            first = max(0, ahead.get(producer, 0) + off)
+        for producer, distance, count in sent:
+            first = max(0, expected.get(producer, 0) + distance)
             batches.append((producer, first, count))
-            if off == 0:
-                ahead[producer] = first + count
+            if distance == 0:
+                expected[producer] = first + count
             raw = numbered(first, count, producer=producer)
             client.send(ApiKey.PRODUCE, 9, produce(raw, -1))
         host.turn()
@@ -65,8 +67,8 @@ class Model:
         if before is not None:
             assert offset == before, "a duplicate gets its first offset"
             return
-        known = self.next.get(producer)
-        assert known is None or first == known, "no gap and no overlap is accepted"
+        expected = self.next.get(producer)
+        assert expected is None or first == expected, "no gap and no overlap is accepted"
         assert offset == self.end
         accepted[first, count] = offset
         self.next[producer] = first + count
@@ -75,9 +77,9 @@ class Model:
     def check(self) -> None:
         partition = self.host.node.replica_manager.by_log["demo", 0]
         log = self.host.runner.directory.logs["demo", 0]
-        known = {} if partition.producers is None else partition.producers.entries
-        assert known == log.producers.entries
-        assert {producer: entry.last_sequence + 1 for producer, entry in known.items()} == self.next
+        entries = {} if partition.producers is None else partition.producers.entries
+        assert entries == log.producers.entries
+        assert {key: entry.last_sequence + 1 for key, entry in entries.items()} == self.next
         assert partition.end == partition.high_watermark == log.end_offset == self.end
         assert not partition.unwritten
 
@@ -96,11 +98,11 @@ def test_partition_and_log_have_the_same_producer_state(
     steps: list[tuple[str, list[tuple[int, int, int]], bool]],
 ) -> None:
     model = Model()
-    for what, sent, full in steps:
-        if what == "turn":
+    for step, sent, full in steps:
+        if step == "turn":
             model.turn(sent, full)
-        elif what == "delete":
+        elif step == "delete":
             assert delete(model.host, -1)[0] == ErrorCode.NONE
         else:
-            model.restart(what)
+            model.restart(step)
         model.check()

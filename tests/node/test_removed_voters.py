@@ -12,13 +12,13 @@ from kraftlog.wire.apis import CONTROLLER, ApiKey
 from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from kraftlog.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 from tests.node.frame_client import FrameClient
-from tests.node.lives_of_three import NODES, LifeOfThree
 from tests.node.test_adding_voters import ask, three_nodes_with_removed_voter
+from tests.node.three_nodes import NODES, ThreeNodes
 
 NOT_FOLLOWER = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def fetch_as_replica(life: LifeOfThree, host: VirtualHost, node_id: int, epoch: int) -> Any:
+def fetch_as_replica(cluster: ThreeNodes, host: VirtualHost, node_id: int, epoch: int) -> Any:
     """Fetch from a node as a replica; return the partition of the response."""
     part = FetchPartition(
         partition=0, current_leader_epoch=epoch, fetch_offset=1, partition_max_bytes=1 << 20
@@ -32,44 +32,46 @@ def fetch_as_replica(life: LifeOfThree, host: VirtualHost, node_id: int, epoch: 
     )
     client = FrameClient(host, CONTROLLER, "CONTROLLER")
     client.send(ApiKey.FETCH, 17, request)
-    life.settle(1000)
+    cluster.settle(1000)
     [(_, answer)] = client.take()
     [topic] = answer.responses
     return topic.partitions[0]
 
 
 def test_r7_a_removed_follower_becomes_an_observer_and_keeps_fetching() -> None:
-    """It learns from the high watermark of a fetch that its removal is committed."""
-    life, leader, removed = three_nodes_with_removed_voter()
-    core, epoch = life.hosts[removed].node.quorum.core, leader.node.quorum.epoch
+    """The follower learns from the high watermark of a fetch that its removal is committed."""
+    cluster, leader, removed = three_nodes_with_removed_voter()
+    core, epoch = cluster.hosts[removed].node.quorum.core, leader.node.quorum.epoch
     assert core.role.name == "observer"
-    life.settle(20_000)
+    cluster.settle(20_000)
     assert core.log.end == leader.node.quorum.core.log.end
     assert core.election.epoch == leader.node.quorum.epoch == epoch
     shown = leader.node.quorum.core.role.progress.replicas  # type: ignore[attr-defined]  # it leads
     assert shown[core.me].fetched_at > 0
-    life.check()
+    cluster.check()
 
 
-def test_r7_a_removed_leader_answers_not_follower_with_the_next_leader() -> None:
-    """Q28: NOT_LEADER_OR_FOLLOWER on the wire, with the leader and epoch that it knows."""
-    life = LifeOfThree(Random(1))
-    life.loss = 0.0
-    former = life._leader()
+def test_r7_a_removed_leader_refuses_a_fetch_and_names_the_next_leader() -> None:
+    """Q28: the error is NOT_LEADER_OR_FOLLOWER, with the leader and epoch that it knows."""
+    cluster = ThreeNodes(Random(1))
+    cluster.loss = 0.0
+    former = cluster._leader()
     former_id = former.node.config.node_id
     request = RemoveRaftVoterRequest(
         cluster_id=CLUSTER_ID, voter_id=former_id, voter_directory_id=directory_of(former_id)
     )
     epoch = former.node.quorum.epoch
-    assert ask(life, former, ApiKey.REMOVE_RAFT_VOTER, request).error_code == ErrorCode.NONE
-    life.settle(10_000)
+    assert ask(cluster, former, ApiKey.REMOVE_RAFT_VOTER, request).error_code == ErrorCode.NONE
+    cluster.settle(10_000)
     others = [each for each in NODES if each != former_id]
     leader = former.node.quorum.leader_id
     assert leader in others
     assert former.node.quorum.core.role.name == "observer"
-    answer = fetch_as_replica(life, former, next(each for each in others if each != leader), epoch)
+    answer = fetch_as_replica(
+        cluster, former, next(each for each in others if each != leader), epoch
+    )
     assert answer.error_code == NOT_FOLLOWER
     assert answer.current_leader.leader_id == leader
     assert answer.current_leader.leader_epoch == former.node.quorum.epoch > epoch
     assert not answer.records
-    life.check()
+    cluster.check()

@@ -33,8 +33,8 @@ def test_producers_of_a_partition_are_described_once() -> None:
     answer = ask_settled(
         host, ApiKey.DESCRIBE_PRODUCERS, 0, DescribeProducersRequest(topics=topics)
     )
-    found = [part.partition_index for topic in answer.topics for part in topic.partitions]
-    assert found == [0, 1]
+    indexes = [part.partition_index for topic in answer.topics for part in topic.partitions]
+    assert indexes == [0, 1]
 
 
 def test_a_group_is_described_once() -> None:

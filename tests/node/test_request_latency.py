@@ -38,7 +38,7 @@ def test_buckets_are_contiguous() -> None:
 
 
 @pytest.mark.parametrize(
-    ("received_ms", "took_ms", "is_quick", "noted"),
+    ("received_ms", "took_ms", "is_quick", "recorded_ms"),
     [
         (1000, 0, True, None),
         (1000, 3, False, 3),
@@ -48,33 +48,33 @@ def test_buckets_are_contiguous() -> None:
     ids=["this turn", "a long turn", "has waited", "both"],
 )
 def test_responses_in_a_quick_turn_are_not_recorded(
-    received_ms: int, took_ms: int, is_quick: bool, noted: int | None
+    received_ms: int, took_ms: int, is_quick: bool, recorded_ms: int | None
 ) -> None:
-    times = RequestLatency()
-    times.turn_ends(1000, took_ms)
-    assert (received_ms == times.quick_ms) == is_quick
+    latency = RequestLatency()
+    latency.turn_ends(1000, took_ms)
+    assert (received_ms == latency.quick_ms) == is_quick
     slot = PendingResponse(None)
     slot.api, slot.received_ms = APIS[FETCH], received_ms
-    times.sent(slot)
-    found = [bucket for bucket, count in enumerate(times.slow.get(FETCH, [])) if count]
-    assert found == ([] if noted is None else [bucket_of(noted)])
+    latency.sent(slot)
+    found = [bucket for bucket, count in enumerate(latency.slow.get(FETCH, [])) if count]
+    assert found == ([] if recorded_ms is None else [bucket_of(recorded_ms)])
 
 
 def test_quick_requests_are_counted_in_bucket_0() -> None:
-    times = RequestLatency()
-    times.add(PRODUCE, 7, 2)
-    times.add(FETCH, 500)
-    outcome = times.recent({PRODUCE: 10, FETCH: 1}, SPAN_MS)
+    latency = RequestLatency()
+    latency.add(PRODUCE, 7, 2)
+    latency.add(FETCH, 500)
+    outcome = latency.recent({PRODUCE: 10, FETCH: 1}, SPAN_MS)
     assert [quantile(outcome[PRODUCE], share) for share in (0.5, 0.8, 0.81, 0.99)] == [0, 0, 7, 7]
     assert quantile(outcome[FETCH], 0.5) == upper_bound(bucket_of(500))
 
 
 def test_requests_before_the_last_span_are_dropped() -> None:
-    times = RequestLatency()
-    times.add(PRODUCE, 9)
-    assert quantile(times.recent({PRODUCE: 1}, SPAN_MS)[PRODUCE], 0.5) == 9
-    times.add(PRODUCE, 5)
+    latency = RequestLatency()
+    latency.add(PRODUCE, 9)
+    assert quantile(latency.recent({PRODUCE: 1}, SPAN_MS)[PRODUCE], 0.5) == 9
+    latency.add(PRODUCE, 5)
     now_ms = SPAN_MS + 1
-    assert sum(times.recent({PRODUCE: 2}, now_ms)[PRODUCE]) == 2, "both are of the same span"
-    assert quantile(times.recent({PRODUCE: 2}, 2 * SPAN_MS)[PRODUCE], 0.99) == 5
-    assert math.isnan(quantile(times.recent({PRODUCE: 2}, 3 * SPAN_MS)[PRODUCE], 0.5))
+    assert sum(latency.recent({PRODUCE: 2}, now_ms)[PRODUCE]) == 2, "both are of the same span"
+    assert quantile(latency.recent({PRODUCE: 2}, 2 * SPAN_MS)[PRODUCE], 0.99) == 5
+    assert math.isnan(quantile(latency.recent({PRODUCE: 2}, 3 * SPAN_MS)[PRODUCE], 0.5))

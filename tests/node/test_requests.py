@@ -15,7 +15,7 @@ from kraftlog.raft.describe import describe
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.records.compression import ZSTD
 from kraftlog.records.crc import crc32c
-from kraftlog.records.header import CRC_START, HEADER_SIZE
+from kraftlog.records.header import CRC_START, HEADER_SIZE, read_header
 from kraftlog.records.reader import read_records
 from kraftlog.records.walk import walk
 from kraftlog.simulator.files import Fault
@@ -74,8 +74,8 @@ def produce(
     )
 
 
-def fetch(offset: int, max_wait_ms: int = 0, min_bytes: int = 1, **words: Any) -> FetchRequest:
-    part = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20, **words)
+def fetch(offset: int, max_wait_ms: int = 0, min_bytes: int = 1, **fields: Any) -> FetchRequest:
+    part = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20, **fields)
     return FetchRequest(
         max_wait_ms=max_wait_ms,
         min_bytes=min_bytes,
@@ -192,7 +192,7 @@ def test_a_fetch_waits_for_min_bytes() -> None:
     assert len(values_in(reader.take()[0][1])) == 2
 
 
-def test_a_fetch_returns_what_there_is_after_max_wait() -> None:
+def test_a_fetch_without_enough_bytes_completes_after_max_wait() -> None:
     host = make_host()
     reader = FrameClient(host)
     assert reader.ask(ApiKey.FETCH, 12, fetch(0, max_wait_ms=500)) is None
@@ -214,8 +214,8 @@ def test_an_offset_outside_the_log_is_refused_at_once() -> None:
     ("epoch", "code"),
     [(-1, ErrorCode.NONE), (0, ErrorCode.NONE), (1, ErrorCode.UNKNOWN_LEADER_EPOCH)],
 )
-def test_a_fetch_in_another_epoch_is_refused(epoch: int, code: int) -> None:
-    """C153: an older or newer leader epoch than the partition's."""
+def test_a_fetch_in_a_newer_epoch_is_refused(epoch: int, code: int) -> None:
+    """C153: the leader does not know an epoch that is newer than its own; -1 means any epoch."""
     client = FrameClient(make_host())
     answer = client.ask(ApiKey.FETCH, 12, fetch(0, current_leader_epoch=epoch))
     assert fetched_partition(answer).error_code == code
@@ -262,8 +262,8 @@ def test_an_unreadable_disk_is_an_error_and_logged_once() -> None:
     host = make_host(first.files)
     host.files.faults += [Fault("pread", times=100), Fault("preadv", times=100)]
     client = FrameClient(host)
-    asked = client.ask(ApiKey.FETCH, 12, fetch(1, max_wait_ms=500))
-    assert fetched_partition(asked).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    fetched = client.ask(ApiKey.FETCH, 12, fetch(1, max_wait_ms=500))
+    assert fetched_partition(fetched).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     part = ListOffsetsPartition(partition_index=0, timestamp=1000)
     topics = [ListOffsetsTopic(name="demo", partitions=[part])]
     request = ListOffsetsRequest(replica_id=-1, topics=topics)
@@ -276,7 +276,7 @@ def test_an_unreadable_disk_is_an_error_and_logged_once() -> None:
     )
 
 
-def test_completed_waits_are_dropped_before_their_deadline() -> None:
+def test_abandoned_fetches_are_dropped_before_their_deadline() -> None:
     host = make_host()
     for _ in range(5000):
         reader = FrameClient(host)
@@ -332,14 +332,15 @@ def test_a_recreated_topic_has_nothing_of_the_old_one() -> None:
     assert produce_result(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"new")))).base_offset == 0
 
 
-def test_topics_and_their_records_are_there_after_a_restart() -> None:
+def test_topics_and_their_records_survive_a_kill() -> None:
     first = make_host(demo=1, more=2)
     FrameClient(first).ask(ApiKey.PRODUCE, 9, produce(batch(b"kept")))
     ids = dict(first.node.image.topic_ids)
     first.files.kill()
-    again = VirtualHost(first.files)
-    assert again.node.image.topic_ids == ids
-    assert fetched_partition(FrameClient(again).ask(ApiKey.FETCH, 12, fetch(0))).high_watermark == 1
+    restarted = VirtualHost(first.files)
+    assert restarted.node.image.topic_ids == ids
+    fetched = FrameClient(restarted).ask(ApiKey.FETCH, 12, fetch(0))
+    assert fetched_partition(fetched).high_watermark == 1
 
 
 def test_a_partition_without_leader_is_leader_not_available() -> None:
@@ -357,11 +358,14 @@ def test_a_partition_without_leader_is_leader_not_available() -> None:
     )
     host.node.replay([leaderless], 0)
     answer = FrameClient(host).ask(ApiKey.METADATA, 13, MetadataRequest(topics=None))
-    [outcome] = answer.topics[0].partitions
-    assert (outcome.error_code, outcome.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER)
+    [partition] = answer.topics[0].partitions
+    assert (partition.error_code, partition.leader_id) == (
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        NO_LEADER,
+    )
 
 
-def test_metadata_names_broker_and_topic() -> None:
+def test_metadata_has_the_cluster_its_broker_and_its_topics() -> None:
     client = FrameClient(make_host(demo=2))
     answer = client.ask(ApiKey.METADATA, 13, MetadataRequest(topics=None))
     assert answer.cluster_id == CLUSTER_ID
@@ -370,11 +374,11 @@ def test_metadata_names_broker_and_topic() -> None:
         (0, 1),
         (1, 1),
     ]
-    asked = [
+    unknown = [
         MetadataRequestTopic(name="nobody"),
         MetadataRequestTopic(name=None, topic_id=b"x" * 16),
     ]
-    request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+    request = MetadataRequest(topics=unknown, allow_auto_topic_creation=False)
     codes = [t.error_code for t in client.ask(ApiKey.METADATA, 13, request).topics]
     assert codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID]
 
@@ -402,7 +406,7 @@ def test_bytes_after_a_request_are_ignored() -> None:
     assert [topic.name for topic in answer.topics] == ["demo"]
 
 
-def test_corrupt_records_are_an_error_of_a_search_by_time() -> None:
+def test_a_search_by_timestamp_in_corrupt_records_returns_an_error() -> None:
     client = FrameClient(make_host())
     answer = produce_result(client.ask(ApiKey.PRODUCE, 9, produce(unreadable_batch())))
     assert answer.error_code == ErrorCode.NONE
@@ -410,12 +414,13 @@ def test_corrupt_records_are_an_error_of_a_search_by_time() -> None:
         part = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
         topics = [ListOffsetsTopic(name="demo", partitions=[part])]
         request = ListOffsetsRequest(replica_id=-1, topics=topics)
-        [outcome] = client.ask(ApiKey.LIST_OFFSETS, 7, request).topics[0].partitions
-        assert (outcome.error_code, outcome.offset) == (ErrorCode.CORRUPT_MESSAGE, -1)
+        [partition] = client.ask(ApiKey.LIST_OFFSETS, 7, request).topics[0].partitions
+        assert (partition.error_code, partition.offset) == (ErrorCode.CORRUPT_MESSAGE, -1)
 
 
 @pytest.mark.parametrize("version", [1, 4, 11])
 def test_list_offsets_finds_ends_and_timestamps(version: int) -> None:
+    """-1 asks for the end of the log, -2 for its start, -3 for the largest timestamp."""
     client = FrameClient(make_host())
     for timestamp in (1000, 3000, 2000):
         client.ask(ApiKey.PRODUCE, 9, produce(batch(b"x", timestamp=timestamp)))
@@ -457,7 +462,7 @@ def test_api_versions_returns_the_served_apis() -> None:
 
 
 @pytest.mark.parametrize(
-    ("frame", "what"),
+    ("frame", "message"),
     [
         (struct.pack(">ihhih", 10, 4, 0, 1, -1), "API 4 is not served"),
         (struct.pack(">ihhih", 10, ApiKey.PRODUCE, 2, 1, -1), "Produce version 2 is not served"),
@@ -467,14 +472,14 @@ def test_api_versions_returns_the_served_apis() -> None:
         (struct.pack(">ihhihi", 14, ApiKey.METADATA, 1, 1, -1, 7), "MetadataRequest v1"),
     ],
 )
-def test_a_malformed_request_closes_the_connection(frame: bytes, what: str) -> None:
+def test_a_malformed_request_closes_the_connection(frame: bytes, message: str) -> None:
     host = make_host()
-    with pytest.raises(ProtocolError, match=what):
+    with pytest.raises(ProtocolError, match=message):
         host.send(host.connect(), frame)
 
 
 def test_q27_consumers_of_the_metadata_log_do_not_count_as_its_replicas() -> None:
-    """Only a fetch on the controllers' listener is one of a replica of the quorum."""
+    """Only a fetch on the controller listener can be that of a replica of the quorum."""
     part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
     request = FetchRequest(
         max_wait_ms=0,
@@ -485,10 +490,10 @@ def test_q27_consumers_of_the_metadata_log_do_not_count_as_its_replicas() -> Non
     replica = request.replace(replica_state=ReplicaState(replica_id=7))
     answer = FrameClient(host).ask(ApiKey.FETCH, 17, replica)
     assert fetched_partition(answer).error_code == ErrorCode.UNKNOWN_TOPIC_ID
-    found = fetched_partition(FrameClient(host).ask(ApiKey.FETCH, 17, request))
-    assert found.high_watermark == host.node.quorum.core.log.high_watermark > 0
-    [*_, (_, last)] = walk(found.records)
-    assert last[0] + last[6] + 1 == found.high_watermark
+    fetched = fetched_partition(FrameClient(host).ask(ApiKey.FETCH, 17, request))
+    assert fetched.high_watermark == host.node.quorum.core.log.high_watermark > 0
+    *_, (position, _) = walk(fetched.records)
+    assert read_header(fetched.records, position).last_offset + 1 == fetched.high_watermark
     description = describe(host.node.quorum.core, host.now)
     assert description is not None
     assert description.observers == ()
@@ -508,8 +513,8 @@ def test_v4_an_unsupported_replication_factor_is_refused() -> None:
             assignments=assignments,
             configs=(),
         )
-        [outcome] = client.ask(ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=[topic])).topics
-        assert outcome.error_code in {
+        [result] = client.ask(ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=[topic])).topics
+        assert result.error_code in {
             ErrorCode.INVALID_REPLICATION_FACTOR,
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
         }
@@ -519,27 +524,27 @@ def test_v5_a_broker_is_ready_once_it_has_replayed_its_unfencing() -> None:
     """Clients see the image, which may lag behind the controller's response."""
     host = make_host()
     me = host.node.image.brokers[1]
-    seen = []
+    ready = []
     for broker in (me, me.replace(fenced=True), me.replace(epoch=me.epoch - 1)):
         host.node.image.brokers[1] = broker
-        seen.append(host.node.is_ready)
-    assert seen == [True, False, False]
+        ready.append(host.node.is_ready)
+    assert ready == [True, False, False]
 
 
 def test_v5_a_new_active_controller_does_not_fence_its_own_broker() -> None:
-    """Only an earlier incarnation is fenced: else its partitions would have no leader."""
-    for life, is_fenced in ((0, False), (1, True)):
+    """Only an earlier incarnation is fenced, because fencing leaves its partitions leaderless."""
+    for is_restarted in (False, True):
         host = make_host(demo=1)
         node = host.node
         assert node.broker_lifecycle is not None
-        if life:
+        if is_restarted:
             node.broker_lifecycle.incarnation = bytes(16)  # the log has the previous incarnation
             node.broker_lifecycle.epoch = UNKNOWN
         node.leader_changed(-1, node.quorum.core.election.epoch)
         node.became_leader(node.quorum.core.election.epoch, host.now)
         before = partition_epoch(host)
         host.settle()
-        assert (partition_epoch(host) > before) == is_fenced
+        assert (partition_epoch(host) > before) == is_restarted
 
 
 def partition_epoch(host: VirtualHost) -> int:

@@ -16,7 +16,7 @@ OTHER = 2
 
 
 def host_with(settings: str) -> VirtualHost:
-    """A node with `demo`: this broker is the preferred leader, but another leads."""
+    """A node with a topic `demo`: its broker is the preferred leader, but another one leads."""
     host = VirtualHost(settings=SETTINGS + settings)
     create_topics(host, {"demo": 1})
     endpoint = BrokerEndpoint(name="PLAINTEXT", host="h", port=1, security_protocol=0)

@@ -70,16 +70,18 @@ def produce_to(topic: str, index: int, batch: bytes) -> ProduceRequest:
     return ProduceRequest(acks=1, timeout_ms=1000, topic_data=topics)
 
 
-def steps(count: int, cost: int, done: list[int], name: int = 0) -> Iterator[int]:
+def steps(count: int, cost: int, done: list[int], client: int = 0) -> Iterator[int]:
+    """Steps of this cost, each of which adds its client to `done`."""
     for _ in range(count):
-        done.append(name)
+        done.append(client)
         yield cost
 
 
 def new_sliced() -> SlicedRequests:
-    whole = SimpleNamespace(steps=0)
+    """The sliced requests of a node without other work."""
+    idle = SimpleNamespace(steps=0)
     node: Any = SimpleNamespace(
-        needs_poll=False, quorum=whole, active_controller=whole, group_coordinators=None
+        needs_poll=False, quorum=idle, active_controller=idle, group_coordinators=None
     )
     return SlicedRequests(node)
 
@@ -130,12 +132,12 @@ def test_connection_is_held_when_a_sliced_request_begins_another() -> None:
     sliced, done = new_sliced(), list[int]()
     slot = new_slot()
 
-    def beginning() -> Iterator[int]:
+    def run_another() -> Iterator[int]:
         yield TURN_BUDGET
         yield TURN_BUDGET
         sliced.run(slot, steps(20, TURN_BUDGET, done))
 
-    sliced.run(slot, beginning())
+    sliced.run(slot, run_another())
     while not done:
         sliced.finish_turn()
     sliced.finish_turn()
@@ -146,10 +148,10 @@ def test_connection_is_held_when_a_sliced_request_begins_another() -> None:
     assert not slot.connection.holds
 
 
-def test_requests_take_turns_by_shares() -> None:
+def test_requests_rotate_with_equal_shares_of_a_turn() -> None:
     sliced, done = new_sliced(), list[int]()
-    for name in (1, 2, 3):
-        sliced.run(new_slot(), steps(10_000, 10, done, name))
+    for client in (1, 2, 3):
+        sliced.run(new_slot(), steps(10_000, 10, done, client))
     sliced.finish_turn()
     done.clear()
     sliced.finish_turn()
@@ -176,7 +178,7 @@ def test_a_dropped_request_releases_its_resources_at_once() -> None:
             while True:
                 yield TURN_BUDGET
         finally:
-            ended.append("let go")
+            ended.append("released")
 
     sliced = new_sliced()
     slot = new_slot()
@@ -187,7 +189,7 @@ def test_a_dropped_request_releases_its_resources_at_once() -> None:
         sliced.finish_turn()
     finally:
         gc.enable()
-    assert ended == ["let go"]
+    assert ended == ["released"]
 
 
 def test_an_exception_in_a_later_slice_closes_the_connection() -> None:
@@ -241,13 +243,13 @@ def test_a_response_of_many_items_is_encoded_and_freed_in_steps() -> None:
         for number in range(2_500)
     ]
     response = MetadataResponse(brokers=(), topics=topics)
-    outcome = encode(response, 12)
+    encoded = encode(response, 12)
     for _ in slot.respond_in_steps(response, len(topics)):
         pass
     assert topics == []
     assert slot.pieces is not None
     assert len(slot.pieces) >= 3
-    assert b"".join(slot.pieces)[9:] == outcome
+    assert b"".join(slot.pieces)[9:] == encoded
 
 
 def test_items_of_a_response_are_counted_up_to_the_limit() -> None:
@@ -300,12 +302,12 @@ def test_metadata_of_a_topic_of_many_partitions_leaves_room_for_others() -> None
 
 
 def metadata_during(*changes: Message) -> tuple[int, int]:
-    """Error code and partition count of `many` in Metadata, if it changes during the response."""
+    """Error code and partition count of `many` in Metadata, if the topic changes meanwhile."""
     host = make_host(many=5_000)
     client = FrameClient(host)
     names = [MetadataRequestTopic(name="many")]
-    asked = MetadataRequest(topics=names, allow_auto_topic_creation=False)
-    client.send(ApiKey.METADATA, 12, asked)
+    request = MetadataRequest(topics=names, allow_auto_topic_creation=False)
+    client.send(ApiKey.METADATA, 12, request)
     host.one_turn()
     topic_id = host.node.image.topic_ids["many"]
     host.node.replay([change.replace(topic_id=topic_id) for change in changes], 0)
@@ -316,16 +318,16 @@ def metadata_during(*changes: Message) -> tuple[int, int]:
 
 
 def test_metadata_of_a_topic_deleted_meanwhile_is_not_partial() -> None:
-    found = metadata_during(RemoveTopicRecord(topic_id=b""))
-    assert found == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0)
+    result = metadata_during(RemoveTopicRecord(topic_id=b""))
+    assert result == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0)
 
 
 def test_metadata_of_a_topic_that_shrinks_meanwhile_is_current() -> None:
-    gone = [
+    removed = [
         PartitionChangeRecord(partition_id=index, topic_id=b"", removed=True)
         for index in range(10, 5_000)
     ]
-    assert metadata_during(*gone) == (0, 10)
+    assert metadata_during(*removed) == (0, 10)
 
 
 def list_offsets(timestamp: int, *indexes: int) -> ListOffsetsRequest:
@@ -342,8 +344,8 @@ def test_many_partitions_are_searched_by_time_in_slices() -> None:
     for index in range(500):
         client.ask(ApiKey.PRODUCE, 9, produce_to("many", index, batch))
     turns = Turns(host, ApiKey.LIST_OFFSETS, 7, list_offsets(1150, *range(500)))
-    found = {(part.offset, part.timestamp) for part in turns.answer.topics[0].partitions}
-    assert found == {(150, 1150)}
+    results = {(part.offset, part.timestamp) for part in turns.answer.topics[0].partitions}
+    assert results == {(150, 1150)}
     assert turns.others_answered > 10
     assert turns.longest < CALLS_OF_A_TURN
 
@@ -377,8 +379,8 @@ def test_records_of_many_partitions_are_deleted_in_slices() -> None:
     topics = [DeleteRecordsTopic(name="many", partitions=parts)]
     request = DeleteRecordsRequest(topics=topics, timeout_ms=1000)
     turns = Turns(host, ApiKey.DELETE_RECORDS, 2, request)
-    outcome = [(part.error_code, part.low_watermark) for part in turns.answer.topics[0].partitions]
-    assert outcome == [(ErrorCode.NONE, 3)] * 300
+    results = [(part.error_code, part.low_watermark) for part in turns.answer.topics[0].partitions]
+    assert results == [(ErrorCode.NONE, 3)] * 300
     assert turns.others_answered > 20
     assert turns.longest < CALLS_OF_A_TURN // 4
 
@@ -416,8 +418,8 @@ def test_a_batch_of_many_records_is_checked_in_slices() -> None:
             builder.append(1000, b"key", None)
         builder.append(1000, key, None)
         turns = Turns(host, ApiKey.PRODUCE, 9, produce_to("compacted", 0, builder.build()))
-        outcome = turns.answer.responses[0].partition_responses[0]
-        assert outcome.error_code == code
+        partition = turns.answer.responses[0].partition_responses[0]
+        assert partition.error_code == code
         assert turns.others_answered > 10
         assert turns.longest < CALLS_OF_A_TURN
     assert host.node.replica_manager.by_log["compacted", 0].end == 50_001

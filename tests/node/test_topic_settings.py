@@ -69,20 +69,20 @@ def test_log_append_time_sets_timestamps(codec: int) -> None:
     for timestamp in (1, 2):
         builder.append(timestamp, None, b"x")
     client = FrameClient(host)
-    outcome = produce_result(client.ask(ApiKey.PRODUCE, 9, produce(builder.build())))
-    assert (outcome.error_code, outcome.log_append_time_ms) == (0, 5000)
+    result = produce_result(client.ask(ApiKey.PRODUCE, 9, produce(builder.build())))
+    assert (result.error_code, result.log_append_time_ms) == (0, 5000)
     raw = bytes(fetched_partition(client.ask(ApiKey.FETCH, 12, fetch(0))).records)
     check_crc(raw, read_checked_header(raw))
     assert [record.timestamp_ms for record in read_records(raw)] == [5000, 5000]
 
 
-@pytest.mark.parametrize("kept", [NONE, GZIP, SNAPPY, LZ4, ZSTD])
-@pytest.mark.parametrize("sent", [NONE, GZIP, LZ4])
-def test_compression_type_recompresses_batches(kept: int, sent: int) -> None:
+@pytest.mark.parametrize("stored_codec", [NONE, GZIP, SNAPPY, LZ4, ZSTD])
+@pytest.mark.parametrize("sent_codec", [NONE, GZIP, LZ4])
+def test_compression_type_recompresses_batches(stored_codec: int, sent_codec: int) -> None:
     names = {NONE: "uncompressed", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
-    writer = Writer(configured_host(compression_type=names[kept]))
+    writer = Writer(configured_host(compression_type=names[stored_codec]))
     values = [b"again and again " * 20, b"and more"]
-    builder = BatchBuilder(codec=sent, producer_id=7, producer_epoch=0, base_sequence=0)
+    builder = BatchBuilder(codec=sent_codec, producer_id=7, producer_epoch=0, base_sequence=0)
     for value in values:
         builder.append(1000, b"key", value)
     raw = builder.build()
@@ -90,7 +90,7 @@ def test_compression_type_recompresses_batches(kept: int, sent: int) -> None:
     stored = bytes(fetched_partition(writer.ask(ApiKey.FETCH, 12, fetch(0))).records)
     header = read_checked_header(stored)
     check_crc(stored, header)
-    assert (header.codec, header.producer_id, header.size) == (kept, 7, len(stored))
+    assert (header.codec, header.producer_id, header.size) == (stored_codec, 7, len(stored))
     assert [record.value for record in read_records(stored)] == values
 
 
@@ -117,27 +117,29 @@ def test_a_compacted_topic_refuses_records_without_keys() -> None:
     assert writer.write(builder.build()) == (0, 0)
 
 
-def test_the_records_without_keys_are_named() -> None:
-    """So that a client can report them, and send the others again."""
+def test_the_response_lists_the_records_without_keys() -> None:
+    """A client can report them, and send the others again."""
     client = FrameClient(configured_host(cleanup_policy="compact"))
     builder = BatchBuilder()
     for key in (b"a", None, b"b", None):
         builder.append(1000, key, b"x")
     raw = builder.build()
-    outcome = produce_result(client.ask(ApiKey.PRODUCE, 9, produce(raw)))
-    why = "a record of a compacted topic must have a key"
-    assert (outcome.error_code, outcome.base_offset) == (ErrorCode.INVALID_RECORD, -1)
-    assert outcome.error_message == f"2 of 4 records are refused: {why}"
-    assert [(one.batch_index, one.batch_index_error_message) for one in outcome.record_errors] == [
-        (1, why),
-        (3, why),
+    result = produce_result(client.ask(ApiKey.PRODUCE, 9, produce(raw)))
+    reason = "a record of a compacted topic must have a key"
+    assert (result.error_code, result.base_offset) == (ErrorCode.INVALID_RECORD, -1)
+    assert result.error_message == f"2 of 4 records are refused: {reason}"
+    assert [
+        (error.batch_index, error.batch_index_error_message) for error in result.record_errors
+    ] == [
+        (1, reason),
+        (3, reason),
     ]
-    outcome = produce_result(client.ask(ApiKey.PRODUCE, 7, produce(raw)))
-    assert (outcome.error_code, list(outcome.record_errors)) == (ErrorCode.INVALID_RECORD, [])
+    result = produce_result(client.ask(ApiKey.PRODUCE, 7, produce(raw)))
+    assert (result.error_code, list(result.record_errors)) == (ErrorCode.INVALID_RECORD, [])
 
 
 def test_acks_all_needs_min_insync_replicas() -> None:
-    """The minimum is at most the number of replicas."""
+    """More in-sync replicas than there are replicas are not required."""
     host = configured_host(min_insync_replicas=2)
     writer = Writer(host)
     assert writer.write(batch(b"alone")) == (0, 0)

@@ -43,7 +43,9 @@ def too_long_value(monkeypatch: pytest.MonkeyPatch) -> bytes:
         return encode_metadata(record, 0)
 
 
+#: A record of an unknown type.
 UNKNOWN = b"\x01\x7f\x00\x00"
+#: A change of a partition that does not exist.
 ABSENT = encode_metadata(PartitionChangeRecord(partition_id=7, topic_id=b"?" * 16, leader=1), 2)
 
 
@@ -88,7 +90,7 @@ def test_a_string_beyond_its_limit_ends_every_start_with_its_offset(
 def test_an_exception_in_a_publisher_names_the_record_offset(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The record is valid, but the node cannot continue."""
+    """The record is valid, but the node cannot continue after the exception."""
     host = make_host(demo=1)
 
     def broken(*_: object) -> None:
@@ -137,6 +139,7 @@ metadata.log.max.record.bytes.between.snapshots=1
 
 
 def survivor_of(files: MemoryFiles) -> SurvivingDirectory:
+    """Open the directory for a repair; write its meta.properties if it has none."""
     directory_id = uuid_text(bytes([1] * 16))
     named = f"cluster.id={CLUSTER_ID}\nnode.id=1\ndirectory.id={directory_id}\n"
     properties = f"version=1\n{named}"
@@ -187,9 +190,9 @@ def test_repair_resumes_after_a_crash_before_the_new_voters() -> None:
         survivor.repair(voters_by_id(1), point, 0)
     files.faults.clear()
     files.kill()
-    again = survivor_of(files)
-    assert again.state.point == point, "the record is dropped"
-    again.repair(voters_by_id(1), point, 0)
-    again.close()
+    reopened = survivor_of(files)
+    assert reopened.state.point == point, "the record is dropped"
+    reopened.repair(voters_by_id(1), point, 0)
+    reopened.close()
     files.kill()
     assert list(VirtualHost(files).node.image.topic_ids) == ["demo"]

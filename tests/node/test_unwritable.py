@@ -38,16 +38,17 @@ if TYPE_CHECKING:
     from kraftlog.controller.controller import Controller
 
 GROUPS = "__consumer_offsets"
+#: The number of bytes of the longest string with a 16-bit length.
 LONGEST = 32_767
 
 
 def restarted(host: VirtualHost) -> VirtualHost:
     """The node after a crash; its log must replay to the same image."""
     host.files.kill()
-    again = VirtualHost(host.files)
-    assert again.node.image.topics == host.node.image.topics
-    assert again.node.image.configs == host.node.image.configs
-    return again
+    after_crash = VirtualHost(host.files)
+    assert after_crash.node.image.topics == host.node.image.topics
+    assert after_crash.node.image.configs == host.node.image.configs
+    return after_crash
 
 
 # Metadata ----------------------------------------------------------------------------------------
@@ -60,15 +61,15 @@ def controller_of(host: VirtualHost) -> Controller:
 
 def decide_one_request(host: VirtualHost) -> Any:
     """The controller's response to a request."""
-    outcome: list[Any] = []
+    responses: list[Any] = []
     assert host.node.active_controller is not None
     request = UnregisterBrokerRequest(broker_id=7)
     host.node.active_controller.decide(
-        ApiKey.UNREGISTER_BROKER, 0, request, lambda it, _: outcome.append(it), host.now
+        ApiKey.UNREGISTER_BROKER, 0, request, lambda it, _: responses.append(it), host.now
     )
-    while not outcome:
+    while not responses:
         host.one_turn()
-    [answer] = outcome
+    [answer] = responses
     return answer
 
 
@@ -79,7 +80,7 @@ def decide_in_steps(decision: Decision, *_: object) -> Generator[int, None, Deci
 
 
 def test_a_value_that_grows_beyond_a_string_by_append_is_refused() -> None:
-    """Its length counts in bytes: as a record it could never be read again."""
+    """The limit counts bytes: a record with a longer string could never be read."""
     host = make_host(demo=1)
     codes = []
     for number in range(3):
@@ -122,7 +123,7 @@ def test_a_decision_that_cannot_be_encoded_changes_nothing(
     valid = TopicRecord(name="good", topic_id=b"g" * 16)
     with pytest.raises(UnwritableError):
         proposal_of([valid, record])
-    before = {name: dict(held) for name, held in controller.state.maps().items()}
+    before = {name: dict(entries) for name, entries in controller.state.maps().items()}
     end = host.node.quorum.end
     decision = Decision([valid, record], None)
     monkeypatch.setattr(controller, "decide_in_steps", partial(decide_in_steps, decision))
@@ -136,12 +137,12 @@ def test_a_decision_that_cannot_be_encoded_changes_nothing(
 
 
 def test_records_that_cannot_be_replayed_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """C242: nor do the records before it, in the same batch or an earlier one."""
+    """C242: the records before it, in the same batch or an earlier one, change nothing either."""
     host = make_host(demo=1)
     controller = controller_of(host)
     stray = PartitionChangeRecord(partition_id=7, topic_id=b"x" * 16, leader=1)
     names = [TopicRecord(name=f"t{n}", topic_id=n.to_bytes(16, "big")) for n in range(10_001)]
-    before = {name: dict(held) for name, held in controller.state.maps().items()}
+    before = {name: dict(entries) for name, entries in controller.state.maps().items()}
     end = host.node.quorum.end
     for records in ([*names[:3], stray], [*names, stray]):
         decision = Decision(records, None)
@@ -163,10 +164,10 @@ def group_host() -> VirtualHost:
 
 def restart_and_reload(host: VirtualHost) -> VirtualHost:
     """The node after a crash, which must have loaded the groups from the log."""
-    again = restarted(host)
-    assert again.node.group_coordinators is not None
-    assert [shard.is_loaded for shard in again.node.group_coordinators.shards()] == [True]
-    return again
+    after_crash = restarted(host)
+    assert after_crash.node.group_coordinators is not None
+    assert [shard.is_loaded for shard in after_crash.node.group_coordinators.shards()] == [True]
+    return after_crash
 
 
 def commit_request(group: str, topic: str, retention_ms: int = -1) -> OffsetCommitRequest:
@@ -189,9 +190,9 @@ def test_an_endless_retention_has_the_last_timestamp(version: int) -> None:
     answer = ask_settled(host, ApiKey.OFFSET_COMMIT, version, request)
     assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
     [shard] = restart_and_reload(host).node.group_coordinators.shards()  # type: ignore[union-attr]  # the node has coordinators
-    kept = shard.durable.offsets.get("g", "t", 0)
-    assert kept is not None
-    assert (kept.offset, kept.expire_timestamp) == (7, 2**63 - 1)
+    stored = shard.durable.offsets.get("g", "t", 0)
+    assert stored is not None
+    assert (stored.offset, stored.expire_timestamp) == (7, 2**63 - 1)
 
 
 def join(instance_id: str | None = None, **changes: Any) -> JoinGroupRequest:
@@ -243,12 +244,12 @@ def test_a_group_too_large_for_its_topic_is_refused_as_in_kafka() -> None:
     """Its record exceeds the topic's max.message.bytes, and is not written."""
     host = group_host()
     protocols = (JoinGroupRequestProtocol(name="range", metadata=bytes(2_000_000)),)
-    outcome = ask_settled(host, ApiKey.JOIN_GROUP, 3, join(protocols=protocols))
-    assert outcome.error_code == ErrorCode.NONE
+    joined = ask_settled(host, ApiKey.JOIN_GROUP, 3, join(protocols=protocols))
+    assert joined.error_code == ErrorCode.NONE
     request = SyncGroupRequest(
         group_id="g",
-        generation_id=outcome.generation_id,
-        member_id=outcome.member_id,
+        generation_id=joined.generation_id,
+        member_id=joined.member_id,
         assignments=(),
     )
     answer = ask_settled(host, ApiKey.SYNC_GROUP, 3, request)

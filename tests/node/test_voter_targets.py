@@ -17,8 +17,8 @@ from kraftlog.wire.messages.alter_partition_reassignments import (
     ReassignableTopic,
 )
 from tests.node.frame_client import FrameClient, make_host
-from tests.node.lives_of_three import NODES, LifeOfThree
 from tests.node.test_adding_voters import three_nodes_with_removed_voter, voters
+from tests.node.three_nodes import NODES, ThreeNodes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 
 def target_topic(targets: Sequence[int] | None, *, partition: int = 0) -> ReassignableTopic:
-    asked = ReassignablePartition(partition_index=partition, replicas=targets)
-    return ReassignableTopic(name=METADATA_TOPIC, partitions=[asked])
+    part = ReassignablePartition(partition_index=partition, replicas=targets)
+    return ReassignableTopic(name=METADATA_TOPIC, partitions=[part])
 
 
 def ask(
-    life: LifeOfThree,
+    cluster: ThreeNodes,
     host: VirtualHost,
     *topics: ReassignableTopic,
     listener: int = CONTROLLER,
@@ -45,7 +45,7 @@ def ask(
         timeout_ms=10_000, topics=topics, allow_replication_factor_change=may_change_count
     )
     client.send(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 1, request)
-    life.settle(5000)
+    cluster.settle(5000)
     [(_, answer)] = client.take()
     assert answer.error_code == 0
     return answer.responses[0].partitions[0].error_code
@@ -53,35 +53,39 @@ def ask(
 
 @pytest.mark.parametrize("listener", [CONTROLLER, BROKER])
 def test_r2_an_observer_registers_and_becomes_a_voter_by_its_id(listener: int) -> None:
-    """Its registration has its endpoints; brokers forward the request to the leader."""
-    life, leader, removed = three_nodes_with_removed_voter()
+    """The observer's registration has its endpoints; brokers forward the request to the leader."""
+    cluster, leader, removed = three_nodes_with_removed_voter()
     assert removed in leader.node.image.controllers
-    asked = leader
+    receiver = leader
     if listener == BROKER:
-        asked = next(each for i, each in life.hosts.items() if each is not leader and i != removed)
-    assert ask(life, asked, target_topic(NODES), listener=listener) == ErrorCode.NONE
-    life.settle(5000)
+        receiver = next(
+            each for i, each in cluster.hosts.items() if each is not leader and i != removed
+        )
+    assert ask(cluster, receiver, target_topic(NODES), listener=listener) == ErrorCode.NONE
+    cluster.settle(5000)
     recorded = leader.node.quorum.core.log.voter_set
     assert (recorded.ids, recorded.targets) == (NODES, None)
     assert all(voter.endpoints for voter in recorded.voters)
-    life.check()
+    cluster.check()
 
 
 def test_r2_the_number_of_voters_changes_only_if_the_request_allows_it() -> None:
-    """As for other partitions: `--disallow-replication-factor-change` of both tools."""
-    life, leader, removed = three_nodes_with_removed_voter()
+    """Both tools have `--disallow-replication-factor-change`, as for other partitions."""
+    cluster, leader, removed = three_nodes_with_removed_voter()
     two = voters(leader)
-    code = ask(life, leader, target_topic(NODES), may_change_count=False)
+    code = ask(cluster, leader, target_topic(NODES), may_change_count=False)
     assert code == ErrorCode.INVALID_REPLICATION_FACTOR
     assert voters(leader) == two
     same_number = [leader.node.config.node_id, removed]
-    assert ask(life, leader, target_topic(same_number), may_change_count=False) == ErrorCode.NONE
+    assert ask(cluster, leader, target_topic(same_number), may_change_count=False) == ErrorCode.NONE
 
 
 def test_r2_only_the_leader_takes_target_voters() -> None:
-    life, leader, removed = three_nodes_with_removed_voter()
-    follower = next(each for i, each in life.hosts.items() if each is not leader and i != removed)
-    assert ask(life, follower, target_topic(NODES)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    cluster, leader, removed = three_nodes_with_removed_voter()
+    follower = next(
+        each for i, each in cluster.hosts.items() if each is not leader and i != removed
+    )
+    assert ask(cluster, follower, target_topic(NODES)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert removed not in voters(leader)
 
 
@@ -100,20 +104,20 @@ def test_r2_only_the_leader_takes_target_voters() -> None:
     ],
 )
 def test_r2_impossible_moves_change_nothing(topics: list[ReassignableTopic], error: int) -> None:
-    life, leader, _ = three_nodes_with_removed_voter()
+    cluster, leader, _ = three_nodes_with_removed_voter()
     before = leader.node.quorum.end
-    assert ask(life, leader, *topics) == error
+    assert ask(cluster, leader, *topics) == error
     assert leader.node.quorum.end == before
 
 
 def test_r2_no_move_at_kraft_version_0() -> None:
-    life = LifeOfThree(Random(1))
-    life.loss = 0.0
-    leader = life._leader()
+    cluster = ThreeNodes(Random(1))
+    cluster.loss = 0.0
+    leader = cluster._leader()
     log = leader.node.quorum.core.log
     unrecorded = Voter(ReplicaKey(3), ())
     log.voters = VoterHistory(log.voter_set.with_voter(unrecorded))
-    assert ask(life, leader, target_topic((1,))) == ErrorCode.UNSUPPORTED_VERSION
+    assert ask(cluster, leader, target_topic((1,))) == ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_a_voter_registers_no_controller() -> None:

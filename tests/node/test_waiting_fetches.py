@@ -1,4 +1,4 @@
-"""Delayed fetches of many bytes cost little for each small write."""
+"""A small write costs little per delayed fetch that waits for many bytes."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_fetch_completes_when_its_partition_is_deleted() -> None:
     assert part.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_a_fetch_that_waits_has_the_node_polled_at_its_deadline_only() -> None:
+def test_a_delayed_fetch_needs_a_poll_only_at_its_deadline() -> None:
     host = make_host(demo=1)
     host.node.needs_poll, host.node.due_ms = False, NEVER_MS
     FrameClient(host).send(ApiKey.FETCH, 12, fetch_of(1, 0))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kraftlog.simulator.host import VirtualHost
     from kraftlog.wire.schema import Message
 
-#: Calls that take about five milliseconds, at some 75 nanoseconds each.
+#: The most calls of a turn: about five milliseconds, at some 75 nanoseconds per call.
 CALLS_OF_A_TURN = 66_000
 #: More turns than any request of these tests takes.
 MAX_TURNS = 20_000
@@ -39,7 +39,7 @@ def count_calls(work: Callable[[], Any]) -> int:
 
 
 class Turns:
-    """Runs a request, and counts the calls of each turn that it takes."""
+    """Sends a request, runs turns until its response, and counts the function calls of each."""
 
     def __init__(
         self,
@@ -51,11 +51,13 @@ class Turns:
     ) -> None:
         self.calls: list[int] = []
         self.answer: Any = None
-        #: The number of turns in which another client's request was answered.
+        #: The number of turns in which another client's request got its response.
         self.others_answered = 0
         client, other = FrameClient(host, listener), FrameClient(host)
         frame = client.frame(api_key, version, request)
-        asked = ApiVersionsRequest(client_software_name="other", client_software_version="1")
+        other_request = ApiVersionsRequest(
+            client_software_name="other", client_software_version="1"
+        )
         self.calls.append(count_calls(lambda: host.send(client.connection, frame)))
         for _ in range(MAX_TURNS):
             self.calls[-1] += count_calls(host.one_turn)
@@ -64,9 +66,9 @@ class Turns:
                 ((_, self.answer),) = answers
                 return
             host.deliver()
-            self.others_answered += other.ask(ApiKey.API_VERSIONS, 3, asked) is not None
+            self.others_answered += other.ask(ApiKey.API_VERSIONS, 3, other_request) is not None
             self.calls.append(0)
-        raise AssertionError("the request is not answered")
+        raise AssertionError("the request gets no response")
 
     @property
     def longest(self) -> int:

@@ -1,4 +1,4 @@
-"""Requests that succeed; `lives` changes some of their fields."""
+"""Requests that succeed; `nearly_valid` changes some of their fields."""
 
 from __future__ import annotations
 
@@ -28,34 +28,34 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kraftlog.wire.schema import Message
-    from tests.node.lives import InformedSampler, Life
+    from tests.node.fuzzed_node import FuzzedNode, InformedSampler
 
 #: Probabilities that a field of a valid request gets another value; one per request.
 CHANGE_RATES = (0.0, 0.05, 0.2)
 
 
-def _topic(life: Life) -> str:
-    topics = [name for name in life.host.node.image.topic_ids if not name.startswith("__")]
-    return life.random.choice(topics) if topics else "demo"
+def _topic(target: FuzzedNode) -> str:
+    topics = [name for name in target.host.node.image.topic_ids if not name.startswith("__")]
+    return target.random.choice(topics) if topics else "demo"
 
 
-def _topic_id(life: Life, topic: str) -> bytes:
-    return life.host.node.image.topic_ids.get(topic, bytes(16))
+def _topic_id(target: FuzzedNode, topic: str) -> bytes:
+    return target.host.node.image.topic_ids.get(topic, bytes(16))
 
 
-def _member(life: Life) -> tuple[str, str, int]:
+def _member(target: FuzzedNode) -> tuple[str, str, int]:
     """The group id, member id and generation of a group with a member, if there is one."""
-    coordinators = life.host.node.group_coordinators
+    coordinators = target.host.node.group_coordinators
     assert coordinators is not None
     for shard in coordinators.shards():
         for group in shard.groups.values():
             if group.members:
-                return group.group_id, life.random.choice(list(group.members)), group.generation
+                return group.group_id, target.random.choice(list(group.members)), group.generation
     return "g", "", -1
 
 
-def _batch(life: Life) -> bytes:
-    random = life.random
+def _batch(target: FuzzedNode) -> bytes:
+    random = target.random
     producer_id = random.choice((-1, -1, 5, 6))
     sequence = -1 if producer_id < 0 else random.choice((0, 1, 2))
     epoch = -1 if producer_id < 0 else 0
@@ -70,46 +70,48 @@ def _batch(life: Life) -> bytes:
     return builder.build()
 
 
-def _produce(life: Life) -> Message:
-    topic = _topic(life)
-    part = produce.PartitionProduceData(index=0, records=_batch(life))
+def _produce(target: FuzzedNode) -> Message:
+    topic = _topic(target)
+    part = produce.PartitionProduceData(index=0, records=_batch(target))
     return produce.ProduceRequest(
-        acks=life.random.choice((-1, 1, 0)),
+        acks=target.random.choice((-1, 1, 0)),
         timeout_ms=100,
         topic_data=[
             produce.TopicProduceData(
-                name=topic, topic_id=_topic_id(life, topic), partition_data=[part]
+                name=topic, topic_id=_topic_id(target, topic), partition_data=[part]
             )
         ],
     )
 
 
-def _fetch(life: Life) -> Message:
-    topic = _topic(life)
+def _fetch(target: FuzzedNode) -> Message:
+    topic = _topic(target)
     part = fetch.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
     return fetch.FetchRequest(
         max_wait_ms=10,
         min_bytes=1,
-        topics=[fetch.FetchTopic(topic=topic, topic_id=_topic_id(life, topic), partitions=[part])],
+        topics=[
+            fetch.FetchTopic(topic=topic, topic_id=_topic_id(target, topic), partitions=[part])
+        ],
         forgotten_topics_data=(),
     )
 
 
-def _join(life: Life) -> Message:
-    group, member_id, _ = _member(life)
+def _join(target: FuzzedNode) -> Message:
+    group, member_id, _ = _member(target)
     return join_group.JoinGroupRequest(
         group_id=group,
         session_timeout_ms=10_000,
         rebalance_timeout_ms=10_000,
-        member_id=life.random.choice((member_id, "", *life.member_ids)),
-        group_instance_id=life.random.choice((None, None, "i")),
+        member_id=target.random.choice((member_id, "", *target.member_ids)),
+        group_instance_id=target.random.choice((None, None, "i")),
         protocol_type="consumer",
         protocols=[join_group.JoinGroupRequestProtocol(name="range", metadata=b"\0\0\0\0\0\0")],
     )
 
 
-def _sync(life: Life) -> Message:
-    group, member_id, generation = _member(life)
+def _sync(target: FuzzedNode) -> Message:
+    group, member_id, generation = _member(target)
     share = sync_group.SyncGroupRequestAssignment(member_id=member_id, assignment=b"a")
     return sync_group.SyncGroupRequest(
         group_id=group,
@@ -121,14 +123,14 @@ def _sync(life: Life) -> Message:
     )
 
 
-def _heartbeat(life: Life) -> Message:
-    group, member_id, generation = _member(life)
+def _heartbeat(target: FuzzedNode) -> Message:
+    group, member_id, generation = _member(target)
     return heartbeat.HeartbeatRequest(group_id=group, generation_id=generation, member_id=member_id)
 
 
-def _commit(life: Life) -> Message:
-    group, member_id, generation = _member(life)
-    topic = _topic(life)
+def _commit(target: FuzzedNode) -> Message:
+    group, member_id, generation = _member(target)
+    topic = _topic(target)
     part = offset_commit.OffsetCommitRequestPartition(
         partition_index=0, committed_offset=3, committed_metadata=""
     )
@@ -138,14 +140,14 @@ def _commit(life: Life) -> Message:
         member_id=member_id,
         topics=[
             offset_commit.OffsetCommitRequestTopic(
-                name=topic, topic_id=_topic_id(life, topic), partitions=[part]
+                name=topic, topic_id=_topic_id(target, topic), partitions=[part]
             )
         ],
     )
 
 
-def _register(life: Life) -> Message:
-    broker_id = life.random.choice((1, 2, 3))
+def _register(target: FuzzedNode) -> Message:
+    broker_id = target.random.choice((1, 2, 3))
     features = [
         broker_registration.Feature(
             name=name, min_supported_version=0, max_supported_version=highest
@@ -159,48 +161,48 @@ def _register(life: Life) -> Message:
     return broker_registration.BrokerRegistrationRequest(
         broker_id=broker_id,
         cluster_id=CLUSTER_ID,
-        incarnation_id=life.random.randbytes(16),
+        incarnation_id=target.random.randbytes(16),
         listeners=[listener],
         features=[*features, level],
         rack=None,
-        log_dirs=[life.random.randbytes(16)],
+        log_dirs=[target.random.randbytes(16)],
     )
 
 
-def _broker_heartbeat(life: Life) -> Message:
-    node = life.host.node
+def _broker_heartbeat(target: FuzzedNode) -> Message:
+    node = target.host.node
     brokers = list(node.image.brokers.values())
-    broker = life.random.choice(brokers) if brokers else None
+    broker = target.random.choice(brokers) if brokers else None
     return broker_heartbeat.BrokerHeartbeatRequest(
         broker_id=1 if broker is None else broker.id,
         broker_epoch=-1 if broker is None else broker.epoch,
         current_metadata_offset=node.quorum.applied,
         want_fence=False,
-        want_shut_down=life.random.random() < 0.2,
+        want_shut_down=target.random.random() < 0.2,
     )
 
 
-def _voter(life: Life) -> tuple[int, bytes]:
-    voters = life.host.node.quorum.core.log.voter_set.voters
-    if life.random.random() < 0.7 and voters:
-        key = life.random.choice(voters).key
+def _voter(target: FuzzedNode) -> tuple[int, bytes]:
+    voters = target.host.node.quorum.core.log.voter_set.voters
+    if target.random.random() < 0.7 and voters:
+        key = target.random.choice(voters).key
         return key.id, key.directory_id
     return 2, bytes([2] * 16)
 
 
-def _added_voter(life: Life) -> tuple[int, bytes]:
+def _added_voter(target: FuzzedNode) -> tuple[int, bytes]:
     """A node that is no voter, if there is one."""
-    voters = life.host.node.quorum.core.log.voter_set
-    left = [it for it in life.directory_ids if it[0] and voters.voter(it[0]) is None]
+    voters = target.host.node.quorum.core.log.voter_set
+    left = [it for it in target.directory_ids if it[0] and voters.voter(it[0]) is None]
     if not left:
-        return _voter(life)
-    directory_id = life.random.choice(left)
+        return _voter(target)
+    directory_id = target.random.choice(left)
     return directory_id[0], directory_id
 
 
-def _add_voter(life: Life) -> Message:
-    voter_id, directory_id = _added_voter(life)
-    host, port = life.address_of(voter_id)
+def _add_voter(target: FuzzedNode) -> Message:
+    voter_id, directory_id = _added_voter(target)
+    host, port = target.address_of(voter_id)
     return add_raft_voter.AddRaftVoterRequest(
         cluster_id=CLUSTER_ID,
         timeout_ms=10,
@@ -211,18 +213,18 @@ def _add_voter(life: Life) -> Message:
     )
 
 
-def _remove_voter(life: Life) -> Message:
-    voter_id, directory_id = _voter(life)
+def _remove_voter(target: FuzzedNode) -> Message:
+    voter_id, directory_id = _voter(target)
     return remove_raft_voter.RemoveRaftVoterRequest(
         cluster_id=CLUSTER_ID, voter_id=voter_id, voter_directory_id=directory_id
     )
 
 
-def _update_voter(life: Life) -> Message:
-    voter_id, directory_id = _voter(life)
+def _update_voter(target: FuzzedNode) -> Message:
+    voter_id, directory_id = _voter(target)
     return update_raft_voter.UpdateRaftVoterRequest(
         cluster_id=CLUSTER_ID,
-        current_leader_epoch=life.host.node.quorum.epoch,
+        current_leader_epoch=target.host.node.quorum.epoch,
         voter_id=voter_id,
         voter_directory_id=directory_id,
         listeners=[update_raft_voter.Listener(name="CONTROLLER", host="h", port=9)],
@@ -232,14 +234,14 @@ def _update_voter(life: Life) -> Message:
     )
 
 
-def _alter_partition(life: Life) -> Message:
+def _alter_partition(target: FuzzedNode) -> Message:
     """A leader proposes itself as the ISR of a partition."""
-    image = life.host.node.image
+    image = target.host.node.image
     partitions = [each for each in image.partitions.values() if each.leader in image.brokers]
     topics = []
     broker_id, broker_epoch = 1, -1
     if partitions:
-        partition = life.random.choice(partitions)
+        partition = target.random.choice(partitions)
         broker_id, broker_epoch = partition.leader, image.brokers[partition.leader].epoch
         data = alter_partition.PartitionData(
             partition_index=partition.index,
@@ -256,7 +258,7 @@ def _alter_partition(life: Life) -> Message:
     )
 
 
-VALID: dict[int, Callable[[Life], Message]] = {
+VALID: dict[int, Callable[[FuzzedNode], Message]] = {
     ApiKey.PRODUCE: _produce,
     ApiKey.FETCH: _fetch,
     ApiKey.JOIN_GROUP: _join,
@@ -272,11 +274,14 @@ VALID: dict[int, Callable[[Life], Message]] = {
 }
 
 
-def nearly_valid(life: Life, sampler: InformedSampler, key: int, version: int) -> Any:
+def nearly_valid(target: FuzzedNode, sampler: InformedSampler, key: int, version: int) -> Any:
     """A valid request of this version, of which some fields may be changed."""
-    message = VALID[key](life)
+    message = VALID[key](target)
     return _with_changed_fields(
-        message, VersionedSchema(type(message), version), sampler, life.random.choice(CHANGE_RATES)
+        message,
+        VersionedSchema(type(message), version),
+        sampler,
+        target.random.choice(CHANGE_RATES),
     )
 
 

@@ -1,8 +1,8 @@
 """Record sets of produce requests, and Apache Kafka 4.3.1's response to each.
 
 Each was sent to a broker of that version (Produce version 8, acks=all, to a topic with the configs
-of `TOPICS`), which returned the code in `kafka`. `ours` is our code where it differs;
-docs/records.md gives the reasons.
+of `TOPICS`), which returned the error code `kafka`. `ours` is kraftlog's; docs/records.md gives the
+reasons where the two differ.
 """
 
 from __future__ import annotations
@@ -22,6 +22,16 @@ from kraftlog.records.validate import ProduceRules
 
 NOW_MS = 1_760_000_000_000
 
+#: Fields of a batch header: their positions, and their formats for `struct`.
+BASE_OFFSET = 0, ">q"
+LENGTH = 8, ">i"
+LEADER_EPOCH = 12, ">i"
+FORMAT = 16, ">b"
+ATTRIBUTES = 21, ">h"
+LAST_OFFSET_DELTA = 23, ">i"
+MAX_TIMESTAMP = 35, ">q"
+RECORD_COUNT = 57, ">i"
+
 OK = ErrorCode.NONE
 CORRUPT = ErrorCode.CORRUPT_MESSAGE
 INVALID = ErrorCode.INVALID_RECORD
@@ -30,6 +40,7 @@ UNKNOWN = ErrorCode.UNKNOWN_SERVER_ERROR
 
 _COMPRESSORS = (cramjam.snappy.compress_raw, cramjam.lz4.compress, cramjam.zstd.compress)
 
+#: The rules of each topic.
 TOPICS = {
     "plain": ProduceRules(),
     "compacted": ProduceRules(needs_keys=True),
@@ -59,18 +70,20 @@ def batch_of(
 
 
 def with_crc(batch: bytes) -> bytes:
+    """The batch with a correct checksum."""
     return batch[:17] + struct.pack(">I", crc32c(batch[21:])) + batch[21:]
 
 
-def with_number(batch: bytes, place: int, kind: str, number: int) -> bytes:
-    """The batch with one number replaced, and a new CRC."""
+def with_field(batch: bytes, field: tuple[int, str], number: int) -> bytes:
+    """The batch with another number in a header field, and a correct checksum."""
+    position, kind = field
     changed = bytearray(batch)
-    struct.pack_into(kind, changed, place, number)
+    struct.pack_into(kind, changed, position, number)
     return with_crc(bytes(changed))
 
 
 def batch_with_payload(payload: bytes, count: int, last_delta: int, attributes: int = 0) -> bytes:
-    """A batch with this payload."""
+    """A batch whose header has these values, whatever the payload contains."""
     head = HEADER.pack(
         0, 49 + len(payload), -1, 2, 0, attributes, last_delta, NOW_MS, NOW_MS, -1, -1, -1, count
     )
@@ -82,13 +95,12 @@ def record(offset_delta: int) -> bytes:
 
 
 def cases() -> list[Case]:
-    """All cases."""
-    found = []
+    all_cases = []
 
     def case(
         name: str, records: bytes, kafka: int, *, topic: str = "plain", ours: int | None = None
     ) -> None:
-        found.append(Case(name, topic, records, kafka, kafka if ours is None else ours))
+        all_cases.append(Case(name, topic, records, kafka, kafka if ours is None else ours))
 
     _bytes_of_batches(case)
     _numbers(case)
@@ -96,7 +108,7 @@ def cases() -> list[Case]:
     _producers(case)
     _payloads(case)
     _times_and_sizes(case)
-    return found
+    return all_cases
 
 
 def _bytes_of_batches(case: Any) -> None:
@@ -110,61 +122,61 @@ def _bytes_of_batches(case: Any) -> None:
     case("half a batch after the batch", good + good[:40], OK, ours=INVALID)
     case("61 zero bytes after the batch", good + bytes(61), CORRUPT, ours=INVALID)
     case("two batches", good + good, INVALID)
-    case("length 13", with_number(good, 8, ">i", 13), CORRUPT)
-    case("length 14", with_number(good, 8, ">i", 14), CORRUPT)
-    case("length 48", with_number(good, 8, ">i", 48), CORRUPT)
-    case("length 14, and no more bytes", with_number(good, 8, ">i", 14)[:26], UNKNOWN, ours=CORRUPT)
-    short = with_number(batch_with_payload(b"", 1, 0), 8, ">i", 14)
+    case("length 13", with_field(good, LENGTH, 13), CORRUPT)
+    case("length 14", with_field(good, LENGTH, 14), CORRUPT)
+    case("length 48", with_field(good, LENGTH, 48), CORRUPT)
+    case("length 14, and no more bytes", with_field(good, LENGTH, 14)[:26], UNKNOWN, ours=CORRUPT)
+    short = with_field(batch_with_payload(b"", 1, 0), LENGTH, 14)
     short = short[:17] + struct.pack(">I", crc32c(short[21:26])) + short[21:]
     case("length 14 with its checksum", short, CORRUPT)
-    case("length -1", with_number(good, 8, ">i", -1), CORRUPT)
-    case("length 1 more", with_number(good, 8, ">i", len(good) - 11), INVALID)
-    case("length 1 less", with_number(good, 8, ">i", len(good) - 13), CORRUPT)
-    shorter = with_crc(with_number(good, 8, ">i", len(good) - 13)[:-1])
+    case("length -1", with_field(good, LENGTH, -1), CORRUPT)
+    case("length 1 more", with_field(good, LENGTH, len(good) - 11), INVALID)
+    case("length 1 less", with_field(good, LENGTH, len(good) - 13), CORRUPT)
+    shorter = with_crc(with_field(good, LENGTH, len(good) - 13)[:-1])
     case("length 1 less with its checksum", shorter + good[-1:], INVALID)
-    case("format 0", with_number(good, 16, ">b", 0), INVALID)
-    case("format 1", with_number(good, 16, ">b", 1), INVALID)
-    case("format 3", with_number(good, 16, ">b", 3), CORRUPT)
-    case("format -1", with_number(good, 16, ">b", -1), CORRUPT)
+    case("format 0", with_field(good, FORMAT, 0), INVALID)
+    case("format 1", with_field(good, FORMAT, 1), INVALID)
+    case("format 3", with_field(good, FORMAT, 3), CORRUPT)
+    case("format -1", with_field(good, FORMAT, -1), CORRUPT)
     case("wrong checksum", good[:-1] + b"X", CORRUPT)
     case("wrong checksum of a control batch", batch_of(is_control=True)[:-1] + b"X", CORRUPT)
-    case("wrong checksum and base offset", with_number(good, 0, ">q", 5)[:-1] + b"X", INVALID)
+    case("wrong checksum and base offset", with_field(good, BASE_OFFSET, 5)[:-1] + b"X", INVALID)
 
 
 def _numbers(case: Any) -> None:
     good = batch_of()
-    case("base offset 5", with_number(good, 0, ">q", 5), INVALID)
-    case("base offset -1", with_number(good, 0, ">q", -1), INVALID)
-    case("leader epoch 7", with_number(good, 12, ">i", 7), OK)
+    case("base offset 5", with_field(good, BASE_OFFSET, 5), INVALID)
+    case("base offset -1", with_field(good, BASE_OFFSET, -1), INVALID)
+    case("leader epoch 7", with_field(good, LEADER_EPOCH, 7), OK)
     case("no records", batch_with_payload(b"", 0, 0), INVALID)
     case("no records and no offsets", batch_with_payload(b"", 0, -1), INVALID)
-    case("count -1", with_number(good, 57, ">i", -1), INVALID)
-    case("count too small", with_number(good, 57, ">i", 2), INVALID)
-    case("count too large", with_number(good, 57, ">i", 4), INVALID)
-    case("last delta too small", with_number(good, 23, ">i", 1), INVALID)
-    case("last delta too large", with_number(good, 23, ">i", 3), INVALID)
-    case("last delta -1", with_number(good, 23, ">i", -1), INVALID)
-    case("last delta lowest", with_number(good, 23, ">i", -(2**31)), INVALID)
-    case("attribute bit 7", with_number(good, 21, ">h", 0x80), OK)
-    case("attribute bit 15", with_number(good, 21, ">h", -0x8000), OK)
-    case("delete horizon", with_number(good, 21, ">h", 0x40), OK)
+    case("count -1", with_field(good, RECORD_COUNT, -1), INVALID)
+    case("count too small", with_field(good, RECORD_COUNT, 2), INVALID)
+    case("count too large", with_field(good, RECORD_COUNT, 4), INVALID)
+    case("last delta too small", with_field(good, LAST_OFFSET_DELTA, 1), INVALID)
+    case("last delta too large", with_field(good, LAST_OFFSET_DELTA, 3), INVALID)
+    case("last delta -1", with_field(good, LAST_OFFSET_DELTA, -1), INVALID)
+    case("last delta lowest", with_field(good, LAST_OFFSET_DELTA, -(2**31)), INVALID)
+    case("attribute bit 7", with_field(good, ATTRIBUTES, 0x80), OK)
+    case("attribute bit 15", with_field(good, ATTRIBUTES, -0x8000), OK)
+    case("delete horizon", with_field(good, ATTRIBUTES, 0x40), OK)
     for codec in (5, 6, 7):
         code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-        case(f"codec {codec}", with_number(good, 21, ">h", codec), UNKNOWN, ours=code)
+        case(f"codec {codec}", with_field(good, ATTRIBUTES, codec), UNKNOWN, ours=code)
 
 
 def _counts(case: Any) -> None:
     """More records than the bytes can contain."""
-    most = 2**31 - 1
+    highest = 2**31 - 1
     one = record(0)
-    case("most records in no bytes", batch_with_payload(b"", most, most - 1), INVALID)
-    case("most records in one", batch_with_payload(one, most, most - 1), INVALID)
+    case("most records in no bytes", batch_with_payload(b"", highest, highest - 1), INVALID)
+    case("most records in one", batch_with_payload(one, highest, highest - 1), INVALID)
     case("two records in one", batch_with_payload(one, 2, 1), INVALID)
     packed = [gzip.compress(one), *(bytes(pack(one)) for pack in _COMPRESSORS)]
     for codec, payload in enumerate(packed, start=1):
         name = f"most records in one by {compression.CODEC_NAMES[codec]}"
         kafka = UNKNOWN if codec == compression.LZ4 else INVALID
-        case(name, batch_with_payload(payload, most, most - 1, codec), kafka, ours=INVALID)
+        case(name, batch_with_payload(payload, highest, highest - 1, codec), kafka, ours=INVALID)
     skippable = b"\x50\x2a\x4d\x18\x04\0\0\0abcd" + packed[3]
     case("a skippable frame before zstd", batch_with_payload(skippable, 1, 0, 4), OK)
     case(
@@ -173,7 +185,7 @@ def _counts(case: Any) -> None:
         OK,
     )
     case(
-        "gzip declared as zstd", with_number(batch_of(codec=1), 21, ">h", 4), UNKNOWN, ours=INVALID
+        "gzip declared as zstd", with_field(batch_of(codec=1), ATTRIBUTES, 4), UNKNOWN, ours=INVALID
     )
 
 
@@ -218,17 +230,17 @@ def _payloads(case: Any) -> None:
     for codec, name in enumerate(compression.CODEC_NAMES):
         case(f"compressed with {name}", batch_of(codec=codec), OK)
         if codec:
-            plain = with_number(batch_of(), 21, ">h", codec)
+            plain = with_field(batch_of(), ATTRIBUTES, codec)
             case(f"not compressed with {name}", plain, UNKNOWN, ours=INVALID)
 
 
 def _times_and_sizes(case: Any) -> None:
-    append_time = with_number(batch_of(), 21, ">h", 8)
+    append_time = with_field(batch_of(), ATTRIBUTES, 8)
     case("append time", append_time, OK, ours=TIMESTAMP)
     case("append time from the producer", append_time, TIMESTAMP, topic="appendtime")
     case("no timestamp", batch_of(1, -1), OK)
     case("timestamp -2", batch_of(1, -2), OK)
-    case("greatest timestamp 5", with_number(batch_of(), 35, ">q", 5), OK)
+    case("greatest timestamp 5", with_field(batch_of(), MAX_TIMESTAMP, 5), OK)
     case("future", batch_of(3, NOW_MS + 2_000_000), TIMESTAMP, topic="bounded")
     case("past", batch_of(3, NOW_MS - 2_000_000), TIMESTAMP, topic="bounded")
     case("no timestamp where bounded", batch_of(1, -1), OK, topic="bounded")
@@ -245,6 +257,6 @@ def _times_and_sizes(case: Any) -> None:
         ErrorCode.MESSAGE_TOO_LARGE,
         topic="small",
     )
-    case("too large, format 1", with_number(large, 16, ">b", 1), INVALID, topic="small")
+    case("too large, format 1", with_field(large, FORMAT, 1), INVALID, topic="small")
     huge = batch_with_payload(encode_record(0, 0, b"k", bytes(2_000_000)), 1, 0)
     case("larger than a segment", huge, ErrorCode.RECORD_LIST_TOO_LARGE, topic="smallseg")

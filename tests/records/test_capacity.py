@@ -44,7 +44,7 @@ def test_valid_compressed_batches_are_accepted(count: int, codec: int, value: by
 
 
 @pytest.mark.parametrize(
-    ("codec", "records", "count", "why"),
+    ("codec", "records", "count", "reason"),
     [
         (NONE, SMALLEST, 2, "2 records in 7 bytes"),
         (NONE, b"", 1, "1 records in 0 bytes"),
@@ -59,6 +59,6 @@ def test_valid_compressed_batches_are_accepted(count: int, codec: int, value: by
     ],
 )
 def test_impossible_record_counts_are_refused(
-    codec: int, records: bytes, count: int, why: str
+    codec: int, records: bytes, count: int, reason: str
 ) -> None:
-    assert why in count_error(codec, records, count)
+    assert reason in count_error(codec, records, count)

@@ -60,13 +60,13 @@ def test_repeated_bytes_round_trip(codec: int, data: bytes, repeats: int) -> Non
 def test_levels_differ_in_size_and_not_in_content(codec: int) -> None:
     rng = random.Random(0)
     data = b"".join(b"%d " % rng.getrandbits(10) for _ in range(20_000))
-    made = {compress(codec, data, level) for level in (None, 1, 9)}
-    assert len(made) > 1
-    assert {decompress(codec, compressed, len(data)) for compressed in made} == {data}
+    outputs = {compress(codec, data, level) for level in (None, 1, 9)}
+    assert len(outputs) > 1
+    assert {decompress(codec, compressed, len(data)) for compressed in outputs} == {data}
 
 
 @all_codecs
-def test_more_than_the_maximum_size_is_refused(codec: int) -> None:
+def test_data_larger_than_the_maximum_size_is_refused(codec: int) -> None:
     compressed = compress(codec, SAMPLE)
     with pytest.raises(CorruptBatchError, match=f"{CODEC_NAMES[codec]} data of more than 19999"):
         decompress(codec, compressed, 19_999)
@@ -90,17 +90,19 @@ def test_a_bomb_allocates_no_more_than_the_limit(codec: int) -> None:
 
 
 @compressing_codecs
-@pytest.mark.parametrize("kept", [0, 1, 3, 4, 7, 12, 20, 30, -1])
-def test_truncated_data_is_refused(codec: int, kept: int) -> None:
+@pytest.mark.parametrize("end", [0, 1, 3, 4, 7, 12, 20, 30, -1])
+def test_truncated_data_is_refused(codec: int, end: int) -> None:
     with pytest.raises(CorruptBatchError):
-        decompress(codec, compress(codec, SAMPLE[:100])[:kept], 1 << 20)
+        decompress(codec, compress(codec, SAMPLE[:100])[:end], 1 << 20)
 
 
 @compressing_codecs
-@given(place=st.integers(0, 2**32), bit=st.integers(0, 7))
-def test_a_flipped_bit_raises_only_corrupt_batch_errors(codec: int, place: int, bit: int) -> None:
+@given(position=st.integers(0, 2**32), bit=st.integers(0, 7))
+def test_a_flipped_bit_raises_only_corrupt_batch_errors(
+    codec: int, position: int, bit: int
+) -> None:
     compressed = bytearray(compress(codec, SAMPLE[:5000]))
-    compressed[place % len(compressed)] ^= 1 << bit
+    compressed[position % len(compressed)] ^= 1 << bit
     with suppress(CorruptBatchError):
         decompress(codec, compressed, 6000)
 
@@ -141,13 +143,13 @@ def test_snappy_is_read_with_and_without_a_frame() -> None:
 
 
 def test_a_snappy_size_beyond_the_format_is_refused() -> None:
-    claim = b"\xff\xff\x7f" + b"\0a"  # two million bytes, out of one
+    compressed = b"\xff\xff\x7f" + b"\0a"  # declares two million bytes, and contains one
     with pytest.raises(CorruptBatchError, match="can't come out of 5"):
-        decompress(SNAPPY, claim, 1 << 30)
+        decompress(SNAPPY, compressed, 1 << 30)
 
 
 def test_lz4_frames_are_those_of_kafka() -> None:
-    """Version 1, independent blocks of 64 KiB, no checksum of the content, no size."""
+    """Version 1, independent blocks of 64 KiB, no checksum or size of the content."""
     assert compress(LZ4, SAMPLE)[:7] == bytes.fromhex("04224d18604082")
     noise = random.Random(0).randbytes(100_000)
     assert len(compress(LZ4, noise)) == 7 + 4 + 65536 + 4 + 34464 + 4
@@ -180,12 +182,12 @@ def test_zstd_agrees_with_another_library() -> None:
 
 
 def lz4_frame(flags: int, *blocks: bytes, size: bytes = b"", end: bytes = b"") -> bytes:
-    """A frame whose header checksum is not checked."""
+    """An LZ4 frame; `lz4_bound` does not check the checksum of its header."""
     head = b"\x04\x22\x4d\x18" + bytes([flags, 0x40]) + size + b"\0"
     return head + b"".join(blocks) + bytes(4) + end
 
 
-def test_lz4_block_headers_give_the_bound() -> None:
+def test_lz4_bound_is_computed_from_the_block_headers() -> None:
     compressed = (10).to_bytes(4, "little") + bytes(10)
     stored = (20 | 1 << 31).to_bytes(4, "little") + bytes(20)
     assert lz4_bound(lz4_frame(0x60, compressed)) == 2550
@@ -201,7 +203,7 @@ def test_lz4_block_headers_give_the_bound() -> None:
 
 
 @given(data=st.binary(max_size=3000), repeats=st.integers(1, 200))
-def test_bounds_are_never_below_the_size(data: bytes, repeats: int) -> None:
+def test_bounds_are_never_below_the_decompressed_size(data: bytes, repeats: int) -> None:
     data *= repeats
     assert len(data) <= lz4_bound(bytes(cramjam.lz4.compress(data)))
     assert len(data) <= lz4_bound(compress(LZ4, data))
@@ -220,7 +222,7 @@ def test_zstd_without_a_content_size_is_read() -> None:
     assert decompress(ZSTD, compressed, len(SAMPLE)) == SAMPLE
 
 
-def test_zstd_frames_are_concatenated_and_skippable_ones_ignored() -> None:
+def test_all_zstd_frames_are_decompressed_except_skippable_ones() -> None:
     skippable = b"\x53\x2a\x4d\x18" + (3).to_bytes(4, "little") + b"abc"
     compressed = skippable + compress(ZSTD, b"one") + skippable + compress(ZSTD, b"two")
     assert decompress(ZSTD, compressed, 6) == b"onetwo"
@@ -290,6 +292,6 @@ def test_the_start_of_oversized_data_is_decompressed(codec: int) -> None:
     ids=["gzip", "snappy", "lz4", "zstd", "zstd, skippable"],
 )
 def test_thousands_of_empty_blocks_are_refused(codec: int, compressed: bytes) -> None:
-    """Each takes microseconds to skip, and a megabyte can contain more than 45,000."""
+    """Skipping each takes microseconds, and a megabyte can contain more than 45,000."""
     with pytest.raises(CorruptBatchError, match="more than"):
         decompress(codec, compressed, 1 << 20)

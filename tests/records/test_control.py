@@ -11,7 +11,7 @@ from kraftlog.records.reader import read_records
 from kraftlog.types import ControlType
 
 
-def test_a_quorums_batch_needs_no_sequence() -> None:
+def test_a_control_batch_of_the_quorum_has_no_producer() -> None:
     batch = control.build_control_batch(
         [(ControlType.KRAFT_VERSION, b"v"), (ControlType.KRAFT_VOTERS, b"w")],
         base_offset=7,
@@ -20,14 +20,14 @@ def test_a_quorums_batch_needs_no_sequence() -> None:
     )
     header = read_header(batch)
     assert (header.is_control, header.is_transactional, header.leader_epoch) == (True, False, 3)
-    found = [
+    decoded = [
         (record.offset, control.decode_control_key(record.key), record.value)
         for record in read_records(batch)
     ]
-    assert found == [(7, ControlType.KRAFT_VERSION, b"v"), (8, ControlType.KRAFT_VOTERS, b"w")]
+    assert decoded == [(7, ControlType.KRAFT_VERSION, b"v"), (8, ControlType.KRAFT_VOTERS, b"w")]
 
 
-def test_unknown_control_types_have_a_name() -> None:
+def test_unknown_control_types_are_named_unknown() -> None:
     assert control.control_name(ControlType.COMMIT) == "COMMIT"
     assert control.control_name(ControlType.KRAFT_VOTERS) == "KRAFT_VOTERS"
     assert control.control_name(7) == control.control_name(-1) == "UNKNOWN"

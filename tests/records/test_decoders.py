@@ -1,7 +1,6 @@
-"""All decoders agree: ours with each other, and with those of two other clients.
+"""All decoders return the same records: those of kraftlog, and those of two other clients.
 
-For any bytes, the column decoder must accept or refuse the same as the plain reader, and return the
-same records.
+The column decoder must refuse exactly the bytes that the plain reader refuses.
 """
 
 from __future__ import annotations
@@ -72,15 +71,15 @@ def records_of(columns: RecordColumns) -> Iterator[Record]:
     def cut(start: int, length: int) -> bytes | None:
         return None if length < 0 else columns.payload[start : start + length]
 
-    place = 0
+    index = 0  # of the next header, over all records
     for number in range(len(columns)):
         pairs = []
         for _ in range(columns.header_counts[number]):
-            name = cut(columns.header_key_starts[place], columns.header_key_lengths[place])
-            value = cut(columns.header_value_starts[place], columns.header_value_lengths[place])
+            name = cut(columns.header_key_starts[index], columns.header_key_lengths[index])
+            value = cut(columns.header_value_starts[index], columns.header_value_lengths[index])
             assert name is not None
             pairs.append((name.decode("utf-8", "surrogateescape"), value))
-            place += 1
+            index += 1
         yield Record(
             int(columns.offsets[number]),
             int(columns.timestamps[number]),
@@ -91,12 +90,12 @@ def records_of(columns: RecordColumns) -> Iterator[Record]:
 
 
 def records_by(buffer: bytes, reader: Any) -> list[Record]:
-    """The records that another client's reader returns; both have the same interface."""
-    found = []
-    memory = reader(buffer)
-    while (batch := memory.next_batch()) is not None:
+    """The records that the reader of another client returns; both readers have one interface."""
+    records = []
+    memory_records = reader(buffer)
+    while (batch := memory_records.next_batch()) is not None:
         assert batch.validate_crc()
-        found += [
+        records += [
             Record(
                 r.offset,
                 r.timestamp,
@@ -106,7 +105,7 @@ def records_by(buffer: bytes, reader: Any) -> list[Record]:
             )
             for r in batch
         ]
-    return found
+    return records
 
 
 def arrow_rows(columns: RecordColumns) -> list[dict[str, Any]]:
@@ -134,9 +133,9 @@ def concatenated(parts: list[tuple[bytes, list[Record]]]) -> tuple[bytes, list[R
 
 @settings(max_examples=50, deadline=None)
 @given(parts=st.lists(batches(), min_size=1, max_size=3))
-def test_all_decoders_agree(parts: list[tuple[bytes, list[Record]]]) -> None:
+def test_all_decoders_return_the_same_records(parts: list[tuple[bytes, list[Record]]]) -> None:
     log, expected = concatenated(parts)
-    plain = [record for place, _ in walk(log) for record in read_records(log, place)]
+    plain = [record for position, _ in walk(log) for record in read_records(log, position)]
     assert plain == expected
     assert records_by(log, AiokafkaRecords) == expected
     assert records_by(log, KafkaPythonRecords) == expected
@@ -164,7 +163,9 @@ def test_all_decoders_agree(parts: list[tuple[bytes, list[Record]]]) -> None:
     codec=st.sampled_from([0, 1, 2, 3, 4]),
     producer=st.sampled_from([(-1, -1, -1), (7, 2, 100)]),
 )
-def test_all_builders_agree(rows: list[Any], codec: int, producer: tuple[int, int, int]) -> None:
+def test_all_builders_build_the_same_records(
+    rows: list[Any], codec: int, producer: tuple[int, int, int]
+) -> None:
     producer_id, producer_epoch, base_sequence = producer
     ours = BatchBuilder(
         codec=codec,
@@ -174,8 +175,8 @@ def test_all_builders_agree(rows: list[Any], codec: int, producer: tuple[int, in
         is_transactional=producer_id >= 0,
     )
     others = [
-        make(2, codec, int(producer_id >= 0), *producer, 1 << 30)
-        for make in (AiokafkaBuilder, KafkaPythonBuilder)
+        builder(2, codec, int(producer_id >= 0), *producer, 1 << 30)
+        for builder in (AiokafkaBuilder, KafkaPythonBuilder)
     ]
     for number, (time_ms, key, value, pairs) in enumerate(rows):
         ours.append(time_ms, key, value, pairs)
@@ -190,8 +191,8 @@ def test_all_builders_agree(rows: list[Any], codec: int, producer: tuple[int, in
         assert list(read_records(theirs)) == list(read_records(batch))
 
 
-def outcome(decode: Any) -> list[Any] | None:
-    """The records, or None for a refusal; any other exception is a bug."""
+def records_or_none(decode: Any) -> list[Any] | None:
+    """The decoded records, or None if they are refused; any other exception is a bug."""
     try:
         return list(decode())
     except CorruptBatchError:
@@ -200,14 +201,14 @@ def outcome(decode: Any) -> list[Any] | None:
 
 def decoded_by_all(header: BatchHeader, payload: bytes) -> list[Record] | None:
     """Assert that all decoders return the same for a payload, and return it."""
-    plain = outcome(lambda: decode_records(header, payload))
-    examined = outcome(lambda: examine_records(header, payload))
+    plain = records_or_none(lambda: decode_records(header, payload))
+    examined = records_or_none(lambda: examine_records(header, payload))
     assert examined == (
         None
         if plain is None
         else [(it.offset - header.base_offset, it.timestamp_ms, it.key is not None) for it in plain]
     )
-    assert outcome(lambda: records_of(decode_payloads([header], [payload]))) == plain
+    assert records_or_none(lambda: records_of(decode_payloads([header], [payload]))) == plain
     return plain
 
 
@@ -232,8 +233,8 @@ def test_decoders_agree_on_corrupt_batches(
             for r in batch[1]
         )
     )
-    for place, octet in changes:
-        payload[place % len(payload)] = octet
+    for position, byte in changes:
+        payload[position % len(payload)] = byte
     decoded_by_all(header, bytes(payload))
 
 
@@ -243,7 +244,7 @@ def test_decoders_agree_on_arbitrary_bytes(payload: bytes, count: int) -> None:
     decoded_by_all(header_of(count, 100), payload)
 
 
-#: Sizes of values, each of so many records: below and above the sizes of one and two bytes.
+#: Sizes of values, near those where a length needs another byte, and numbers of such records.
 runs = st.lists(
     st.tuples(st.sampled_from([0, 1, 50, 51, 60, 100, 8180, 8200]), st.integers(1, 90)),
     min_size=1,
@@ -253,10 +254,10 @@ runs = st.lists(
 
 @settings(max_examples=60, deadline=None)
 @given(
-    parts=st.lists(runs, min_size=1, max_size=2), place=st.integers(0), octet=st.integers(0, 255)
+    parts=st.lists(runs, min_size=1, max_size=2), position=st.integers(0), byte=st.integers(0, 255)
 )
 def test_decoders_agree_on_runs_of_equal_sizes(
-    parts: list[list[tuple[int, int]]], place: int, octet: int
+    parts: list[list[tuple[int, int]]], position: int, byte: int
 ) -> None:
     headers, payloads = [], []
     for sizes in parts:
@@ -267,14 +268,14 @@ def test_decoders_agree_on_runs_of_equal_sizes(
         batch = builder.build()
         headers.append(read_header(batch))
         payloads.append(records_payload(batch, headers[-1]))
-    found = list(records_of(decode_payloads(headers, payloads)))
-    assert found == [
+    decoded = list(records_of(decode_payloads(headers, payloads)))
+    assert decoded == [
         record
         for header, payload in zip(headers, payloads, strict=True)
         for record in decode_records(header, payload)
     ]
     damaged = bytearray(payloads[0])
-    damaged[place % len(damaged)] = octet
+    damaged[position % len(damaged)] = byte
     decoded_by_all(headers[0], bytes(damaged))
 
 
@@ -322,14 +323,14 @@ GOOD = record_of(0, 0, 1, b"k", 1, b"v", 1, 1, b"h", 1, b"w")
 )
 def test_invalid_records_are_refused_by_all(name: str, payload: bytes, header: BatchHeader) -> None:
     assert decoded_by_all(header, payload) is None, name
-    # Again among many records, for which numpy decodes headers in another way.
+    # With many records, numpy decodes headers in another way.
     others = b"".join([record_of(0, 0, -1, -1, 1, 0, -1) for _ in range(40)])
     among_others = header.replace(record_count=header.record_count + 40)
     assert decoded_by_all(among_others, others + payload) is None, name
 
 
 def test_unusual_valid_records_are_accepted() -> None:
-    """The cases above are refused for their errors, not for their form."""
+    """The records above are refused for their errors, not because they are unusual."""
     expected = Record(0, 1000, b"k", b"v", (("h", b"w"),))
     assert decoded_by_all(header_of(1), GOOD) == [expected]
     null = record_of(0, 0, -7, -(2**31), 1, 0, -3)
@@ -345,9 +346,9 @@ def test_unusual_valid_records_are_accepted() -> None:
 def test_a_record_with_thousands_of_headers_is_read() -> None:
     pairs = tuple((f"h{number}", b"x") for number in range(5000))
     payload = encode_record(0, 0, None, None, pairs) + encode_record(1, 0, b"k", None, pairs[:3])
-    found = decoded_by_all(header_of(2), payload)
-    assert found is not None
-    assert [len(record.headers) for record in found] == [5000, 3]
+    records = decoded_by_all(header_of(2), payload)
+    assert records is not None
+    assert [len(record.headers) for record in records] == [5000, 3]
 
 
 def test_invalid_utf8_in_names_can_be_written_back() -> None:
@@ -422,17 +423,19 @@ def test_max_size_bounds_all_batches_together() -> None:
 
 
 @settings(max_examples=80, deadline=None)
-@given(batch=batches(), place=st.integers(0), octet=st.integers(0, 255))
+@given(batch=batches(), position=st.integers(0), byte=st.integers(0, 255))
 def test_corrupt_headers_raise_only_corrupt_batch_errors(
-    batch: tuple[bytes, list[Record]], place: int, octet: int
+    batch: tuple[bytes, list[Record]], position: int, byte: int
 ) -> None:
     """Header fields are corrupted, too; the CRC is recomputed."""
     changed = bytearray(batch[0])
-    changed[place % len(changed)] = octet
+    changed[position % len(changed)] = byte
     header = read_header(changed)
     end = min(max(header.size, 61), len(changed))
     struct.pack_into(">I", changed, 17, crc32c(memoryview(changed)[21:end]))
-    plain = outcome(lambda: read_records(changed, max_size=1 << 20))
-    fast = outcome(lambda: records_of(decode_batches(changed, with_control=True, max_size=1 << 20)))
+    plain = records_or_none(lambda: read_records(changed, max_size=1 << 20))
+    fast = records_or_none(
+        lambda: records_of(decode_batches(changed, with_control=True, max_size=1 << 20))
+    )
     if header.size == len(changed):
         assert fast == plain

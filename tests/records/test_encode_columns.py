@@ -19,7 +19,7 @@ from kraftlog.records.encode_columns import (
 )
 from kraftlog.records.header import HEADER_SIZE
 
-#: Sizes on both sides of one and two bytes of a length.
+#: Sizes of keys and values; above 63 and above 8191 the length needs another byte.
 _SIZES = st.sampled_from([0, 1, 63, 64, 100, 8191, 8192])
 _BYTES = st.binary(max_size=9) | _SIZES.map(bytes)
 _NULLABLE = st.none() | _BYTES
@@ -34,39 +34,41 @@ def _header_column(lists: list[list[tuple[str, bytes | None]]]) -> HeaderColumn:
     return encode_headers(pa.array(rows, type=_PAIRS))
 
 
-@given(records=_RECORDS, cut=st.integers(1, 150), plain=st.booleans())
-@example(records=[(0, None, b"", [])], cut=1, plain=True)
+@given(records=_RECORDS, batch_size=st.integers(1, 150), without_headers=st.booleans())
+@example(records=[(0, None, b"", [])], batch_size=1, without_headers=True)
 def test_batches_equal_those_of_the_builder(
     records: list[tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]],
-    cut: int,
-    plain: bool,
+    batch_size: int,
+    without_headers: bool,
 ) -> None:
     times, keys, values, headers = zip(*records, strict=True)
-    counts = [len(records[at : at + cut]) for at in range(0, len(records), cut)]
+    counts = [
+        len(records[start : start + batch_size]) for start in range(0, len(records), batch_size)
+    ]
 
     encoded = encode_batches(
         np.array(times, dtype=np.int64),
         pa.array(keys, type=pa.binary()),
         pa.array(values, type=pa.binary()),
-        None if plain else _header_column(list(headers)),
+        None if without_headers else _header_column(list(headers)),
         counts,
     )
 
-    for number, batch in enumerate(encoded):
+    for number, columns in enumerate(encoded):
         builder = BatchBuilder()
         size = HEADER_SIZE
-        for when, key, value, pairs in records[number * cut : (number + 1) * cut]:
-            builder.append(when, key, value, [] if plain else pairs)
+        for time_ms, key, value, pairs in records[number * batch_size : (number + 1) * batch_size]:
+            builder.append(time_ms, key, value, [] if without_headers else pairs)
             size += RECORD_OVERHEAD + len(key or b"") + len(value or b"")
-            size += 0 if plain else len(_header_column([pairs]).encoded[0].as_py())
-        whole = wrap_records(
-            batch.records,
-            batch.count,
-            base_timestamp=batch.base_timestamp,
-            max_timestamp=batch.max_timestamp,
+            size += 0 if without_headers else len(_header_column([pairs]).encoded[0].as_py())
+        batch = wrap_records(
+            columns.records,
+            columns.count,
+            base_timestamp=columns.base_timestamp,
+            max_timestamp=columns.max_timestamp,
         )
-        assert whole == builder.build()
-        assert len(whole) <= size
+        assert batch == builder.build()
+        assert len(batch) <= size
 
 
 @pytest.mark.parametrize("codec", range(len(CODEC_NAMES)))
@@ -82,7 +84,7 @@ def test_wrapped_records_equal_the_builders_batch(codec: int) -> None:
         [100],
     )
 
-    whole = wrap_records(
+    batch = wrap_records(
         encoded.records,
         encoded.count,
         base_timestamp=encoded.base_timestamp,
@@ -93,10 +95,10 @@ def test_wrapped_records_equal_the_builders_batch(codec: int) -> None:
         base_sequence=5,
     )
 
-    assert whole == builder.build()
+    assert batch == builder.build()
 
 
-def test_slices_of_columns_are_encoded_as_they_are_seen() -> None:
+def test_only_the_rows_in_a_slice_of_a_column_are_encoded() -> None:
     keys = pa.array([b"not this", b"a", None, b"not this"])[1:3]
     values = pa.array([b"not this", None, b"b", b"not this"])[1:3]
     rows = pa.array([[{"key": "no", "value": b""}], [{"key": "h", "value": None}], None])
@@ -110,15 +112,15 @@ def test_slices_of_columns_are_encoded_as_they_are_seen() -> None:
     assert bytes(batch.records) == builder.build()[HEADER_SIZE:]
 
 
-def test_two_columns_of_headers_follow_each_other() -> None:
+def test_headers_of_two_columns_are_joined_row_by_row() -> None:
     first = _header_column([[("a", b"1")], []])
     second = _header_column([[("b", None)], [("c", b"2"), ("d", b"3")]])
 
-    both = with_headers(first, second)
+    joined = with_headers(first, second)
 
-    whole = _header_column([[("a", b"1"), ("b", None)], [("c", b"2"), ("d", b"3")]])
-    assert both.encoded == whole.encoded
-    assert both.counts.tolist() == whole.counts.tolist() == [2, 2]
+    expected = _header_column([[("a", b"1"), ("b", None)], [("c", b"2"), ("d", b"3")]])
+    assert joined.encoded == expected.encoded
+    assert joined.counts.tolist() == expected.counts.tolist() == [2, 2]
 
 
 def test_a_header_without_a_name_is_an_error() -> None:

@@ -68,9 +68,9 @@ def test_an_incomplete_batch_is_refused(size: int) -> None:
 
 
 def test_crc32c_of_any_buffer_has_the_published_value() -> None:
-    """The check value is published with the polynomial."""
-    for kind in (bytes, bytearray, memoryview):
-        assert crc.crc32c(kind(b"123456789")) == 0xE3069283
+    """CRC catalogues list the checksum of these nine digits with the polynomial."""
+    for buffer_type in (bytes, bytearray, memoryview):
+        assert crc.crc32c(buffer_type(b"123456789")) == 0xE3069283
     assert crc.crc32c(memoryview(b"x123456789y")[1:-1]) == 0xE3069283
 
 

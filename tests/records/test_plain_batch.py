@@ -1,4 +1,4 @@
-"""`plain_fields`, a check in one expression, accepts no batch that the readable checks refuse."""
+"""The fast check `plain_fields` accepts no batch that `check_produced` refuses."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def produced_batch(codec: int = NONE, count: int = 2, **fields: Any) -> bytes:
 
 
 def is_accepted(batch: bytes, rules: ProduceRules) -> bool:
-    """Whether the readable checks accept a batch."""
+    """Whether `check_produced` accepts a batch."""
     try:
         check_produced(batch, rules, NOW_MS)
     except CorruptBatchError:
@@ -47,7 +47,7 @@ def is_accepted(batch: bytes, rules: ProduceRules) -> bool:
 
 
 def accepted_fields(batch: bytes, rules: ProduceRules) -> Any:
-    """The header fields by `plain_fields`, for a batch in the middle of a buffer."""
+    """The result of `plain_fields` for a batch in the middle of a buffer: its fields, or None."""
     view = memoryview(bytearray(b"abc" + batch + b"def"))
     return plain_fields(view, 3, len(batch), rules, NOW_MS)
 
@@ -57,7 +57,7 @@ def accepted_fields(batch: bytes, rules: ProduceRules) -> Any:
 @pytest.mark.parametrize(
     "producer", [{}, {"producer_id": 5, "producer_epoch": 0, "base_sequence": 3}]
 )
-def test_ordinary_batches_are_accepted_as_by_the_readable_checks(
+def test_ordinary_batches_are_accepted_as_by_check_produced(
     rules: ProduceRules, codec: int, producer: dict[str, int]
 ) -> None:
     for count in (1, 2, 50):
@@ -71,29 +71,31 @@ def test_ordinary_batches_are_accepted_as_by_the_readable_checks(
 numbers = st.sampled_from([-(1 << 31), -2, -1, 0, 1, 2, 3, 100, NOW_MS, 1 << 40])
 
 
-@pytest.mark.parametrize("place", [it for it in range(len(FIELDS)) if it != CRC])
+@pytest.mark.parametrize("index", [it for it in range(len(FIELDS)) if it != CRC])
 @given(
     number=numbers,
     codec=st.sampled_from([NONE, GZIP, ZSTD]),
     rules=st.sampled_from(RULES),
     count=st.sampled_from([1, 3]),
 )
-def test_no_field_makes_it_accept_what_is_refused(
-    place: int, number: int, codec: int, rules: ProduceRules, count: int
+def test_a_batch_with_a_changed_field_is_not_accepted_if_it_is_invalid(
+    index: int, number: int, codec: int, rules: ProduceRules, count: int
 ) -> None:
     batch = produced_batch(codec, count, **IDEMPOTENT)
     fields = list(HEADER.unpack_from(batch))
-    fields[place] = number
+    fields[index] = number
     try:
         changed = with_crc(HEADER.pack(*fields) + batch[HEADER.size :])
     except struct.error:
-        return  # no such number has room in this field
+        return  # the number does not fit into this field
     if accepted_fields(changed, rules) is not None:
         assert is_accepted(changed, rules)
 
 
 @given(data=st.data(), codec=st.sampled_from([NONE, SNAPPY, LZ4]))
-def test_no_changed_byte_makes_it_accept_what_is_refused(data: st.DataObject, codec: int) -> None:
+def test_a_batch_with_changed_bytes_is_not_accepted_if_it_is_invalid(
+    data: st.DataObject, codec: int
+) -> None:
     batch = bytearray(produced_batch(codec))
     for _ in range(data.draw(st.integers(1, 3))):
         batch[data.draw(st.integers(0, len(batch) - 1))] = data.draw(st.integers(0, 255))

@@ -1,6 +1,7 @@
 """Searching a batch by timestamp is bounded work.
 
-It finds the first such record or, in a large batch, an offset before it.
+The search finds the first record with this timestamp or a later one; in a large batch it may find
+an offset before that record.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ all_codecs = pytest.mark.parametrize("codec", range(len(CODEC_NAMES)), ids=CODEC
 
 
 def find(batch: bytes, timestamp: int, first: int = 0) -> tuple[int, int] | None:
-    found: tuple[int, int] | None = drive(batch, timestamp, first)[0]
-    return found
+    """The offset and timestamp that a search from offset `first` on finds."""
+    position: tuple[int, int] | None = run_search(batch, timestamp, first)[0]
+    return position
 
 
-def drive(batch: bytes, timestamp: int, first: int = 0) -> tuple[Any, list[int]]:
+def run_search(batch: bytes, timestamp: int, first: int = 0) -> tuple[Any, list[int]]:
     """Run the search; return its result and the costs of its steps."""
     steps, costs = find_time_in_steps(batch, timestamp, first), list[int]()
     while True:
@@ -57,7 +59,7 @@ def test_the_first_record_at_or_after_the_timestamp_is_found(codec: int) -> None
 
 
 def test_the_header_suffices_if_all_timestamps_are_equal() -> None:
-    """So a batch of 12 kB with 18.7 million equal records is not decompressed."""
+    """Otherwise a batch of 12 kB with 18.7 million equal records would have to be decompressed."""
     batch = bytearray(batch_with_timestamps(NONE, *[1000] * 5))
     batch[HEADER_SIZE:] = bytes(len(batch) - HEADER_SIZE)  # reading records fails
     with pytest.raises(CorruptBatchError):
@@ -81,7 +83,7 @@ def test_only_the_front_of_a_large_batch_is_searched(
     batch = batch_with_timestamps(codec, *range(1000, 11_000))
     assert find(batch, 9000) == (8000, 9000)
     monkeypatch.setattr(times, "MAX_DECOMPRESSED", 20_000)
-    found, costs = drive(batch, 9000)
+    found, costs = run_search(batch, 9000)
     assert 1000 < found[0] < 3000, "a reader that starts there misses nothing"
     assert found[1] == 10_999
     assert sum(costs) < 6000
@@ -98,7 +100,7 @@ def test_a_raw_snappy_block_over_the_limit_is_not_searched(
 
 def test_a_step_has_a_bounded_number_of_records() -> None:
     batch = batch_with_timestamps(NONE, *range(1000, 11_000))
-    found, costs = drive(batch, 10_999)
+    found, costs = run_search(batch, 10_999)
     assert found == (9999, 10_999)
     assert len(costs) == 2 + 9999 // times.RECORDS_PER_STEP
     assert max(costs) <= times.STEP_COST

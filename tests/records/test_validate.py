@@ -14,11 +14,19 @@ from kraftlog.records.validate import (
     check_produced,
     check_records,
 )
-from tests.records.produce_cases import NOW_MS, TOPICS, Case, batch_of, cases, with_number
+from tests.records.produce_cases import (
+    MAX_TIMESTAMP,
+    NOW_MS,
+    TOPICS,
+    Case,
+    batch_of,
+    cases,
+    with_field,
+)
 
 CASES = cases()
-#: the default of message.timestamp.before.max.ms
-_FAR = ProduceRules().before_max_ms
+#: The default of message.timestamp.before.max.ms.
+BEFORE_MAX_MS = ProduceRules().before_max_ms
 
 
 def code_for(case: Case) -> int:
@@ -41,8 +49,8 @@ def test_every_batch_that_kafka_refuses_is_refused() -> None:
     assert [c.name for c in CASES if c.ours == ErrorCode.NONE != c.kafka] == []
 
 
-def test_header_validation_finds_all_but_record_errors() -> None:
-    """The header check ignores the records; these are the cases that it accepts."""
+def test_the_header_check_finds_all_errors_but_those_of_records() -> None:
+    """These are the invalid cases that it accepts, because it ignores the records."""
     passed = []
     refused = []
     for case in CASES:
@@ -81,21 +89,22 @@ def test_zstd_in_an_old_request_is_refused() -> None:
 
 
 def test_compacted_and_time_bounded_topics_check_records() -> None:
-    opened = [name for name, rules in TOPICS.items() if rules.needs_record_checks]
-    assert opened == ["compacted", "bounded"]
+    checked = [name for name, rules in TOPICS.items() if rules.needs_record_checks]
+    assert checked == ["compacted", "bounded"]
     assert ProduceRules(checks_every_record=True).needs_record_checks
 
 
 @pytest.mark.parametrize("codec", [0, 1])
 def test_refused_records_are_listed(codec: int) -> None:
-    """Kafka's code is that of the timestamp if one of them is wrong, else INVALID_RECORD."""
+    """As in Kafka, the code is INVALID_TIMESTAMP if any timestamp is wrong, else INVALID_RECORD."""
     builder = BatchBuilder(codec=codec)
     for time_ms, key in ((0, b"k"), (0, None), (9_000_000, b"k"), (0, b"k"), (9_000_000, None)):
         builder.append(NOW_MS + time_ms, key, b"v")
     batch = builder.build()
-    late = f"timestamp {NOW_MS + 9_000_000} is not within [{NOW_MS - _FAR}, {NOW_MS + 3_600_000}]"
+    earliest, latest = NOW_MS - BEFORE_MAX_MS, NOW_MS + 3_600_000
+    late = f"timestamp {NOW_MS + 9_000_000} is not within [{earliest}, {latest}]"
     keyless = "a record of a compacted topic must have a key"
-    outcome = []
+    refusals = []
     for rules in (
         ProduceRules(),
         TOPICS["compacted"],
@@ -103,8 +112,8 @@ def test_refused_records_are_listed(codec: int) -> None:
     ):
         with pytest.raises(RejectedRecordsError) as caught:
             check_records(batch, check_produced(batch, rules, NOW_MS), rules, NOW_MS)
-        outcome.append((caught.value.code, caught.value.rejected))
-    assert outcome == [
+        refusals.append((caught.value.code, caught.value.rejected))
+    assert refusals == [
         (ErrorCode.INVALID_TIMESTAMP, [(2, late), (4, late)]),
         (ErrorCode.INVALID_TIMESTAMP, [(1, keyless), (2, late), (4, keyless)]),
         (ErrorCode.INVALID_RECORD, [(1, keyless), (4, keyless)]),
@@ -120,7 +129,7 @@ def test_a_response_lists_a_bounded_number_of_records() -> None:
 
 
 def test_a_wrong_max_timestamp_is_refused() -> None:
-    batch = with_number(batch_of(), 35, ">q", NOW_MS + 9_000_000)
+    batch = with_field(batch_of(), MAX_TIMESTAMP, NOW_MS + 9_000_000)
     with pytest.raises(CorruptBatchError, match="not within") as caught:
         check_produced(batch, ProduceRules(), NOW_MS)
     assert caught.value.code == ErrorCode.INVALID_TIMESTAMP

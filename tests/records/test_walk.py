@@ -1,4 +1,4 @@
-"""Walking over headers visits every batch once, and stops at a bad header."""
+"""Walking over headers visits every batch once, and stops at an invalid header."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def walk_in_file(buffer: bytes) -> Iterator[tuple[int, tuple[int, ...]]]:
     return walk_file(pread, 0, len(buffer))
 
 
-both_walks = pytest.mark.parametrize("step", [walk, walk_in_file])
+both_walks = pytest.mark.parametrize("walk_batches", [walk, walk_in_file])
 
 
 def make_batch(base_offset: int, count: int = 3) -> bytes:
@@ -41,11 +41,11 @@ def make_batch(base_offset: int, count: int = 3) -> bytes:
 
 
 @both_walks
-def test_every_batch_is_visited(step: Walk) -> None:
+def test_every_batch_is_visited(walk_batches: Walk) -> None:
     batches = [make_batch(10), build_empty_batch(13, 19), make_batch(25, 1)]
-    found = list(step(b"".join(batches)))
-    assert [position for position, _ in found] == [0, len(batches[0]), len(batches[0]) + 61]
-    headers = [BatchHeader(*fields) for _, fields in found]
+    visited = list(walk_batches(b"".join(batches)))
+    assert [position for position, _ in visited] == [0, len(batches[0]), len(batches[0]) + 61]
+    headers = [BatchHeader(*fields) for _, fields in visited]
     assert [(h.base_offset, h.last_offset, h.record_count) for h in headers] == [
         (10, 12, 3),
         (13, 19, 0),
@@ -54,13 +54,13 @@ def test_every_batch_is_visited(step: Walk) -> None:
 
 
 @both_walks
-def test_an_empty_buffer_has_no_batches(step: Walk) -> None:
-    assert list(step(b"")) == []
+def test_an_empty_buffer_has_no_batches(walk_batches: Walk) -> None:
+    assert list(walk_batches(b"")) == []
 
 
 @both_walks
 @pytest.mark.parametrize(
-    ("place", "kind", "number", "what"),
+    ("position", "kind", "number", "message"),
     [
         (0, ">q", -1, "offsets from -1"),
         (0, ">q", 2**63 - 2, "offsets from"),
@@ -76,23 +76,23 @@ def test_an_empty_buffer_has_no_batches(step: Walk) -> None:
     ],
 )
 def test_an_invalid_header_stops_the_walk(
-    step: Walk, place: int, kind: str, number: int, what: str
+    walk_batches: Walk, position: int, kind: str, number: int, message: str
 ) -> None:
     good = make_batch(10)
     bad = bytearray(make_batch(13))
-    struct.pack_into(kind, bad, place, number)
-    steps = step(good + bad + make_batch(16))
+    struct.pack_into(kind, bad, position, number)
+    steps = walk_batches(good + bad + make_batch(16))
     assert next(steps)[0] == 0
-    with pytest.raises(CorruptBatchError, match=what) as caught:
+    with pytest.raises(CorruptBatchError, match=message) as caught:
         next(steps)
     assert caught.value.position == len(good)
 
 
 @both_walks
 @pytest.mark.parametrize("remaining", [1, 60, 61, 80])
-def test_a_truncated_batch_stops_the_walk(step: Walk, remaining: int) -> None:
+def test_a_truncated_batch_stops_the_walk(walk_batches: Walk, remaining: int) -> None:
     good = make_batch(10)
-    steps = step(good + make_batch(13)[:remaining])
+    steps = walk_batches(good + make_batch(13)[:remaining])
     next(steps)
     with pytest.raises(CorruptBatchError, match=f"truncated after {remaining} bytes") as caught:
         next(steps)
@@ -124,10 +124,10 @@ def test_walk_and_check_header_have_the_same_rules(
         expected = f"a batch truncated after {61 + 40} bytes at byte 0" if length > 89 else ""
     buffer = HEADER.pack(*fields) + bytes(40)
     for steps in (walk(buffer), walk_in_file(buffer)):
-        assert outcome_of(steps) == expected
+        assert error_of(steps) == expected
 
 
-def outcome_of(steps: Iterator[object]) -> str:
+def error_of(steps: Iterator[object]) -> str:
     """The error of the first step, or an empty string."""
     try:
         next(steps)

@@ -17,7 +17,7 @@ from kraftlog.wire.messages.create_partitions import CreatePartitionsRequest, Cr
 from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.node.frame_client import FrameClient, ask_settled, create_topics
 from tests.node.test_log_ends import delete as delete_records
-from tests.node.test_log_ends import end_of
+from tests.node.test_log_ends import offset_at
 from tests.node.test_producers import Writer
 from tests.node.test_requests import batch, fetch, produce, produce_result, values_in
 from tests.runner.test_recreated_topics import delete_topic
@@ -79,7 +79,7 @@ def test_a_full_disk_refuses_topics_and_records_and_serves_the_rest() -> None:
     assert Writer(host).write(batch(b"x"))[0] == ErrorCode.KAFKA_STORAGE_ERROR
     assert len(values_in(FrameClient(host).ask(ApiKey.FETCH, 12, fetch(0)))) == 9
     assert delete_records(host, 4) == (ErrorCode.NONE, 4)
-    assert end_of(host, -2)[0] == 4
+    assert offset_at(host, -2)[0] == 4
     delete_topic(host, "large")
     host.settle()
     assert "large-0" not in host.files.list("data")

@@ -20,7 +20,7 @@ from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
 from tests.node.frame_client import FrameClient, ask_settled, create_topics
 from tests.node.test_log_ends import delete as delete_records
-from tests.node.test_log_ends import delete_request, end_of
+from tests.node.test_log_ends import delete_request, offset_at
 from tests.node.test_producers import Writer
 from tests.node.test_requests import batch, fetch, produce, values_in
 
@@ -72,7 +72,7 @@ def test_records_of_a_recreated_topic_survive_a_kill() -> None:
     host.files.kill()
     host = VirtualHost(host.files)
     assert values(host) == acknowledged
-    assert (end_of(host, -2)[0], host.log_lines) == (0, [])
+    assert (offset_at(host, -2)[0], host.log_lines) == (0, [])
 
 
 @pytest.mark.parametrize("luck", [None, 1, 2], ids=["only synced", "luck 1", "luck 2"])
@@ -139,4 +139,4 @@ def test_a_late_report_about_a_deleted_log_does_not_reach_its_successor(report: 
     [(_, answer)] = waiting.take()
     assert answer.topics[0].partitions[0].low_watermark == 1
     write(host, b"newer")
-    assert end_of(host, -1)[0] == 2
+    assert offset_at(host, -1)[0] == 2

@@ -22,7 +22,7 @@ from tests.node.frame_client import (
     make_host,
     set_config,
 )
-from tests.node.test_log_ends import end_of
+from tests.node.test_log_ends import offset_at
 from tests.node.test_producers import EXPIRATION_CHECK_MS, Writer, numbered
 from tests.node.test_requests import batch, fetch, fetched_partition, produce
 
@@ -44,7 +44,7 @@ def write_records(host: VirtualHost, *timestamps: int) -> VirtualHost:
 
 def start_of(host: VirtualHost) -> int:
     host.settle()
-    return end_of(host, -2)[0]
+    return offset_at(host, -2)[0]
 
 
 def test_expired_segments_are_deleted() -> None:

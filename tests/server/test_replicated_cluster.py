@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from tests.interop.driver import Driver
 
-GROUP = "statistics"
+GROUP = "readers"
 
 
 @pytest.fixture

@@ -111,16 +111,16 @@ def lifecycle(
     )
 
 
-def poll_until(member: BrokerLifecycle, end_ms: int) -> None:
-    while (due := member.deadline()) is not None and due < end_ms:
-        member.poll(Now(due, 0))
+def poll_until(broker: BrokerLifecycle, end_ms: int) -> None:
+    while (due := broker.deadline()) is not None and due < end_ms:
+        broker.poll(Now(due, 0))
 
 
 @pytest.mark.parametrize("code", [ErrorCode.DUPLICATE_BROKER_REGISTRATION, None])
 def test_an_unregistered_broker_retries_with_backoff(code: int | None) -> None:
     controller_channel = RefusingChannel(code)
-    member = lifecycle(controller_channel)
-    poll_until(member, 10_000)
+    broker = lifecycle(controller_channel)
+    poll_until(broker, 10_000)
     gaps = [
         after - before
         for before, after in zip(
@@ -129,16 +129,16 @@ def test_an_unregistered_broker_retries_with_backoff(code: int | None) -> None:
     ]
     assert gaps[:4] == [50, 100, 200, 400]
     assert set(gaps[4:]) == {LONGEST_RETRY_MS}
-    assert member.registration_error == (code or 0)
+    assert broker.registration_error == (code or 0)
 
 
 def test_a_duplicate_registration_is_harmless_while_a_session_lasts() -> None:
-    """Only another broker with this id would keep its session for longer."""
+    """A refusal for longer than a session shows that another broker with this id is running."""
     lines: list[str] = []
-    member = lifecycle(
+    broker = lifecycle(
         RefusingChannel(ErrorCode.DUPLICATE_BROKER_REGISTRATION), log_line=lines.append
     )
-    poll_until(member, 18_000)
+    poll_until(broker, 18_000)
     [first] = lines
     assert first == (
         "the controller refused the registration of this broker: DUPLICATE_BROKER_REGISTRATION: a "
@@ -146,9 +146,9 @@ def test_a_duplicate_registration_is_harmless_while_a_session_lasts() -> None:
         "harmless: the former session ends within broker.session.timeout.ms=9000, "
         "and then this broker starts. It keeps retrying"
     )
-    poll_until(member, 40_000)
-    [another] = lines[1:]
-    assert another == (
+    poll_until(broker, 40_000)
+    [second] = lines[1:]
+    assert second == (
         "another broker runs with node.id=4: the registration of this one has been refused for 18 "
         "s, longer than the session of a dead process lasts. Stop one of the two, and give it a "
         "node.id and log.dirs of its own. This one keeps retrying, and serves no client"
@@ -192,43 +192,43 @@ def test_the_host_of_another_broker_cannot_forge_a_line() -> None:
 def test_a_leader_change_resets_the_backoff() -> None:
     """A new leader may accept the broker, so the backoff starts again."""
     controller_channel = RefusingChannel(None)
-    member = lifecycle(controller_channel)
-    poll_until(member, 10_000)
-    member.send_soon()
-    member.poll(Now(10_000, 0))
+    broker = lifecycle(controller_channel)
+    poll_until(broker, 10_000)
+    broker.send_soon()
+    broker.poll(Now(10_000, 0))
     assert controller_channel.times[-1] == 10_000
-    assert member.deadline() == 10_050
+    assert broker.deadline() == 10_050
 
 
 def test_v5_a_broker_asks_to_stay_fenced_until_its_logs_are_open() -> None:
     controller, are_open = Controller(), False
-    member = lifecycle(controller, lambda: are_open)
-    poll_until(member, 10_000)
+    broker = lifecycle(controller, lambda: are_open)
+    poll_until(broker, 10_000)
     registration, *heartbeats = controller.requests
     assert registration.previous_broker_epoch == 7
     assert all(each.want_fence for each in heartbeats)
     assert len(heartbeats) == 10_000 // 2000, "as often as any broker"
     are_open = True
-    assert member.deadline() == 0, "the broker reports it at once"
-    member.poll(Now(10_000, 0))
+    assert broker.deadline() == 0, "the broker reports it at once"
+    broker.poll(Now(10_000, 0))
     assert not controller.requests[-1].want_fence
     are_open = False
-    poll_until(member, 20_000)
+    poll_until(broker, 20_000)
     assert not controller.requests[-1].want_fence, "a log that is added later does not fence it"
 
 
 def test_v18_heartbeats_report_an_offline_directory() -> None:
     controller, working, failing = Controller(), Disk(b"a" * 16), Disk(b"b" * 16)
-    member = lifecycle(controller, directories=[working, failing])
-    poll_until(member, 3000)
+    broker = lifecycle(controller, directories=[working, failing])
+    poll_until(broker, 3000)
     registration, *heartbeats = controller.requests
     assert registration.log_dirs == [working.id, failing.id]
     assert not heartbeats[-1].offline_log_dirs
     failing.is_offline = True
-    assert member.deadline() == 0, "the broker reports it at once"
-    member.poll(Now(3000, 0))
+    assert broker.deadline() == 0, "the broker reports it at once"
+    broker.poll(Now(3000, 0))
     assert controller.requests[-1].offline_log_dirs == (failing.id,)
-    poll_until(member, 8000)
+    poll_until(broker, 8000)
     assert len(controller.requests) - len(heartbeats) <= 5, "then as often as any broker"
 
 
@@ -236,21 +236,21 @@ def test_v18_heartbeats_report_an_offline_directory() -> None:
 def test_v18_a_sole_broker_reports_failed_directories_only_if_one_works(
     failed: tuple[int, ...], reported: tuple[bytes, ...]
 ) -> None:
-    """Fencing it would be useless: no other broker has its replicas."""
+    """Reporting all of them would fence it, which is useless: no other broker has its replicas."""
     controller, disks = Controller(), [Disk(b"a" * 16), Disk(b"b" * 16)]
-    member = lifecycle(controller, directories=disks, is_alone=True)
-    poll_until(member, 3000)
+    broker = lifecycle(controller, directories=disks, is_alone=True)
+    poll_until(broker, 3000)
     for number in failed:
         disks[number].is_offline = True
-    poll_until(member, 8000)
+    poll_until(broker, 8000)
     assert tuple(controller.requests[-1].offline_log_dirs) == reported
 
 
 def test_v5_a_broker_with_open_logs_backs_off_without_a_controller() -> None:
     controller, are_open = Controller(), False
-    member = lifecycle(controller, lambda: are_open)
-    poll_until(member, 1000)
+    broker = lifecycle(controller, lambda: are_open)
+    poll_until(broker, 1000)
     controller.is_unreachable, before = True, len(controller.requests)
     are_open = True
-    poll_until(member, 3000)
+    poll_until(broker, 3000)
     assert len(controller.requests) - before < 10

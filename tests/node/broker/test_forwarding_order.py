@@ -25,5 +25,5 @@ def test_v5_a_broker_sends_its_heartbeat_before_it_forwards_requests() -> None:
         effects.ResponseReceived(HEARTBEAT_CHANNEL, 2, first.number, response), host.now
     )
     host.turn()
-    asked = [it.api_key for it in peers.requests if it.channel == CHANNEL]
-    assert asked == [ApiKey.CREATE_TOPICS]
+    forwarded = [it.api_key for it in peers.requests if it.channel == CHANNEL]
+    assert forwarded == [ApiKey.CREATE_TOPICS]

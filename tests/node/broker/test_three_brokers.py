@@ -15,7 +15,7 @@ from kraftlog.wire.messages.elect_leaders import ElectLeadersRequest
 from kraftlog.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from kraftlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.node.frame_client import FrameClient
-from tests.node.lives_of_three import NODES, LifeOfThree, settings_of
+from tests.node.three_nodes import NODES, ThreeNodes, settings_of
 
 if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
@@ -26,52 +26,52 @@ SOON_MS = 500
 
 
 @pytest.fixture
-def cluster() -> LifeOfThree:
-    life = LifeOfThree(Random(1))
-    life.loss = 0.0
-    return life
+def cluster() -> ThreeNodes:
+    cluster = ThreeNodes(Random(1))
+    cluster.loss = 0.0
+    return cluster
 
 
-def ask(life: LifeOfThree, node_id: int, key: int, version: int, request: Message) -> Any:
-    client = FrameClient(life.hosts[node_id])
+def ask(cluster: ThreeNodes, node_id: int, key: int, version: int, request: Message) -> Any:
+    client = FrameClient(cluster.hosts[node_id])
     client.send(key, version, request)
-    life.settle(SOON_MS)
+    cluster.settle(SOON_MS)
     ((_, response),) = client.take()
     return response
 
 
-def leader_of(life: LifeOfThree) -> int:
-    (leader,) = [i for i, host in life.hosts.items() if host.node.quorum.is_leader]
+def leader_of(cluster: ThreeNodes) -> int:
+    (leader,) = [i for i, host in cluster.hosts.items() if host.node.quorum.is_leader]
     return leader
 
 
-def follower_of(life: LifeOfThree) -> int:
-    return min(i for i in life.hosts if i != leader_of(life))
+def follower_of(cluster: ThreeNodes) -> int:
+    return min(i for i in cluster.hosts if i != leader_of(cluster))
 
 
-def fenced(life: LifeOfThree) -> set[int]:
+def fenced(cluster: ThreeNodes) -> set[int]:
     """The brokers that the active controller has fenced."""
-    brokers = life.hosts[leader_of(life)].node.image.brokers.values()
+    brokers = cluster.hosts[leader_of(cluster)].node.image.brokers.values()
     return {broker.id for broker in brokers if broker.fenced}
 
 
-def leads(life: LifeOfThree, broker_id: int) -> bool:
-    image = life.hosts[leader_of(life)].node.image
+def leads(cluster: ThreeNodes, broker_id: int) -> bool:
+    image = cluster.hosts[leader_of(cluster)].node.image
     return any(each.leader == broker_id for each in image.partitions.values())
 
 
-def shut_down(life: LifeOfThree, node_id: int) -> None:
-    node = life.hosts[node_id].node
-    assert leads(life, node_id)
-    node.shut_down(life.hosts[node_id].now)
-    life.settle(SOON_MS)
+def shut_down(cluster: ThreeNodes, node_id: int) -> None:
+    node = cluster.hosts[node_id].node
+    assert leads(cluster, node_id)
+    node.shut_down(cluster.hosts[node_id].now)
+    cluster.settle(SOON_MS)
     assert node.has_left, "the node does not wait for the next heartbeat"
-    life.loss = 1.0  # the stopped node sends nothing more
-    life._stop(node_id, power=False)
-    life.loss = 0.0
+    cluster.loss = 1.0  # the stopped node sends nothing more
+    cluster._stop(node_id, power=False)
+    cluster.loss = 0.0
 
 
-def test_v3_a_controlled_shutdown_moves_leadership_and_ends_soon(cluster: LifeOfThree) -> None:
+def test_v3_a_controlled_shutdown_moves_leadership_and_ends_soon(cluster: ThreeNodes) -> None:
     follower = follower_of(cluster)
     shut_down(cluster, follower)
     assert fenced(cluster) == {follower}
@@ -83,7 +83,7 @@ def test_v3_a_controlled_shutdown_moves_leadership_and_ends_soon(cluster: LifeOf
 
 
 def test_v3_a_controlled_shutdown_of_the_controller_moves_both_roles(
-    cluster: LifeOfThree,
+    cluster: ThreeNodes,
 ) -> None:
     leader = leader_of(cluster)
     shut_down(cluster, leader)
@@ -93,7 +93,7 @@ def test_v3_a_controlled_shutdown_of_the_controller_moves_both_roles(
     assert not leads(cluster, leader)
 
 
-def test_v3_all_three_nodes_shut_down_together(cluster: LifeOfThree) -> None:
+def test_v3_all_three_nodes_shut_down_together(cluster: ThreeNodes) -> None:
     for host in cluster.hosts.values():
         host.node.shut_down(host.now)
     for _ in range(SOON_MS // 10):
@@ -103,7 +103,7 @@ def test_v3_all_three_nodes_shut_down_together(cluster: LifeOfThree) -> None:
     assert not cluster.hosts
 
 
-def test_v2_a_broker_is_fenced_when_its_session_has_timed_out(cluster: LifeOfThree) -> None:
+def test_v2_a_broker_is_fenced_when_its_session_has_timed_out(cluster: ThreeNodes) -> None:
     victim = follower_of(cluster)
     cluster._stop(victim, power=False)
     cluster.settle(SESSION_MS + 1000)
@@ -112,7 +112,7 @@ def test_v2_a_broker_is_fenced_when_its_session_has_timed_out(cluster: LifeOfThr
 
 
 @pytest.mark.parametrize("node_id", NODES)
-def test_v1_admin_requests_to_any_broker_are_forwarded(cluster: LifeOfThree, node_id: int) -> None:
+def test_v1_admin_requests_to_any_broker_are_forwarded(cluster: ThreeNodes, node_id: int) -> None:
     elected = ask(
         cluster,
         node_id,
@@ -141,7 +141,7 @@ def test_v1_admin_requests_to_any_broker_are_forwarded(cluster: LifeOfThree, nod
     assert (listed.error_code, list(listed.topics)) == (0, [])
 
 
-def test_the_controller_id_of_metadata_names_a_live_broker(cluster: LifeOfThree) -> None:
+def test_the_controller_id_of_metadata_names_a_live_broker(cluster: ThreeNodes) -> None:
     victim = leader_of(cluster)
     cluster._stop(victim, power=False)
     cluster.settle(2 * SESSION_MS)
@@ -171,7 +171,7 @@ class UnreachablePeers:
         """Drop the request."""
 
 
-def test_a_topic_created_on_first_use_has_the_brokers_defaults(cluster: LifeOfThree) -> None:
+def test_a_topic_created_on_first_use_has_the_brokers_defaults(cluster: ThreeNodes) -> None:
     """As in Kafka: a controller's file may have no `default.replication.factor`, a broker's has."""
     follower = follower_of(cluster)
     cluster.own_settings[follower] = "num.partitions=2\ndefault.replication.factor=3\n"

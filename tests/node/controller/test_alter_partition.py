@@ -11,7 +11,7 @@ from kraftlog.errors import ErrorCode, ProtocolError
 from kraftlog.wire.apis import BROKER, CONTROLLER, ApiKey
 from kraftlog.wire.messages import alter_partition, assign_replicas_to_dirs
 from tests.node.frame_client import FrameClient, make_host
-from tests.node.lives_of_three import LifeOfThree
+from tests.node.three_nodes import ThreeNodes
 from tests.node.turn_cost import CALLS_OF_A_TURN, Turns
 
 if TYPE_CHECKING:
@@ -127,38 +127,39 @@ def test_a_request_about_many_partitions_takes_many_turns(api_key: int) -> None:
 
 def test_v1_requests_of_every_broker_reach_the_active_controller() -> None:
     """A node that is not the active controller sends them to the active one."""
-    life = LifeOfThree(Random(1))
-    life.loss = 0.0
-    image = life.host.node.image
-    for node_id, host in life.hosts.items():
+    cluster = ThreeNodes(Random(1))
+    cluster.loss = 0.0
+    image = cluster.host.node.image
+    for node_id, host in cluster.hosts.items():
         led = [each for each in image.partitions.values() if each.leader == node_id]
         assert led, "every broker leads a partition"
         for api_key, version, request in (
             (ApiKey.ALTER_PARTITION, 3, alter_partition_request(image, *led)),
             (ApiKey.ASSIGN_REPLICAS_TO_DIRS, 0, assign_directories_request(image, *led)),
         ):
-            answer = send_to_controller(life, host, api_key, version, request)
+            answer = send_to_controller(cluster, host, api_key, version, request)
             assert answer is not None
             assert answer.error_code == 0
 
 
 def send_to_controller(
-    life: LifeOfThree, host: VirtualHost, api_key: int, version: int, request: Any
+    cluster: ThreeNodes, host: VirtualHost, api_key: int, version: int, request: Any
 ) -> Any:
-    outcome: list[Any] = []
+    """Send a request on a node's `ControllerChannel`; return the response."""
+    responses: list[Any] = []
     host.node.controller_channel.send(
-        api_key, version, request, lambda response, _: outcome.append(response), host.now
+        api_key, version, request, lambda response, _: responses.append(response), host.now
     )
-    life.settle(100)
-    (response,) = outcome
+    cluster.settle(100)
+    (response,) = responses
     return response
 
 
 def test_v1_a_controller_that_is_not_active_refuses_alter_partition() -> None:
-    """C240: with NOT_CONTROLLER."""
-    life = LifeOfThree(Random(1))
-    image = life.host.node.image
-    (other, *_) = [host for host in life.hosts.values() if not host.node.quorum.is_leader]
+    """C240: the error is NOT_CONTROLLER."""
+    cluster = ThreeNodes(Random(1))
+    image = cluster.host.node.image
+    (other, *_) = [host for host in cluster.hosts.values() if not host.node.quorum.is_leader]
     led = [each for each in image.partitions.values() if each.leader == 1]
     client = FrameClient(other, CONTROLLER, "CONTROLLER")
     answer = client.ask(ApiKey.ALTER_PARTITION, 3, alter_partition_request(image, *led))

@@ -18,10 +18,10 @@ from kraftlog.simulator.host import SETTINGS, VirtualHost
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.node.frame_client import FrameClient
-from tests.node.lives_of_three import NODES, LifeOfThree
+from tests.node.three_nodes import NODES, ThreeNodes
 
 
-class ProbedCluster(LifeOfThree):
+class ProbedCluster(ThreeNodes):
     """Three nodes; the test responds to the probes of the active controller."""
 
     def __init__(self) -> None:
@@ -57,7 +57,8 @@ class ProbedCluster(LifeOfThree):
         host.node.handle(report, host.now)
         self.settle(100)
 
-    def answer(self) -> None:
+    def respond_to_probes(self) -> None:
+        """Respond to the last probe of each broker."""
         for probe in list(self.probes.values()):
             self.send_report(ResponseReceived(PROBE_CHANNEL, probe.peer, probe.number, object()))
         self.probes.clear()
@@ -76,6 +77,7 @@ def cluster() -> ProbedCluster:
 
 
 def others(cluster: ProbedCluster) -> list[int]:
+    """The nodes other than the active controller."""
     return [i for i in NODES if i != cluster.leader.config.node_id]
 
 
@@ -91,20 +93,20 @@ def test_v2_the_active_controller_probes_every_other_broker(cluster: ProbedClust
 
 def test_v2_a_failed_probe_is_repeated_with_backoff(cluster: ProbedCluster) -> None:
     victim = others(cluster)[0]
-    wait_ms, times = RETRY_MS, 0
+    wait_ms, attempts = RETRY_MS, 0
     while wait_ms <= LONGEST_RETRY_MS:
         probe = cluster.probes.pop(victim)
         cluster.send_report(RequestFailed(PROBE_CHANNEL, victim, probe.number))
         cluster.settle(wait_ms)
-        wait_ms, times = 2 * wait_ms, times + 1
-    assert times > 3
-    cluster.answer()
+        wait_ms, attempts = 2 * wait_ms, attempts + 1
+    assert attempts > 3
+    cluster.respond_to_probes()
     cluster.settle(2 * LONGEST_RETRY_MS)
     assert victim not in cluster.probes, "the connection stays"
 
 
-def test_v2_other_connections_are_no_evidence(cluster: ProbedCluster) -> None:
-    cluster.answer()
+def test_v2_the_end_of_another_connection_fences_no_broker(cluster: ProbedCluster) -> None:
+    cluster.respond_to_probes()
     victim = others(cluster)[0]
     cluster.send_report(PeerDown("replica", victim, cluster.now_ms))
     assert not is_fenced_by_connection(cluster, victim)
@@ -115,12 +117,12 @@ def test_v2_a_refused_probe_fences_only_after_one_was_answered(cluster: ProbedCl
     cluster.send_report(PeerDown(PROBE_CHANNEL, victim, cluster.now_ms))
     assert not is_fenced_by_connection(cluster, victim)
     cluster.settle(RETRY_MS)
-    cluster.answer()
+    cluster.respond_to_probes()
     cluster.send_report(PeerDown(PROBE_CHANNEL, victim, cluster.now_ms))
     assert is_fenced_by_connection(cluster, victim)
 
 
-def test_v2_the_quorums_evidence_counts_for_the_broker(cluster: ProbedCluster) -> None:
+def test_v2_the_end_of_the_quorums_connection_fences_the_broker(cluster: ProbedCluster) -> None:
     victim = others(cluster)[0]
     cluster.send_report(PeerDown("quorum", victim, cluster.now_ms))
     assert is_fenced_by_connection(cluster, victim)
@@ -135,7 +137,7 @@ def test_v2_a_setting_turns_the_probes_off() -> None:
 
 
 def kill_the_leader(cluster: ProbedCluster) -> int:
-    """Both followers learn that it is down before one of them is elected."""
+    """Kill the leader; both followers learn that it is down before one of them is elected."""
     leader: int = cluster.leader.config.node_id
     cluster._stop(leader, power=False)
     for host in cluster.hosts.values():

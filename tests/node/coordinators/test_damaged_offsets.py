@@ -1,6 +1,6 @@
-"""Damage in one partition of __consumer_offsets takes only its own coordinator offline.
+"""Damage in one partition of __consumer_offsets takes only that partition's coordinator offline.
 
-The node logs what is wrong and where, and serves everything else.
+The node logs the error and its offset, and serves everything else.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ if TYPE_CHECKING:
     from kraftlog.types import LogName
 
 PARTITIONS = 2
-#: Two groups whose records lie in different partitions.
+#: Two groups whose records are in different partitions; that of `LOST` is damaged.
 LOST, KEPT = "b", "a"
 DAMAGED = partition_of(LOST, PARTITIONS)
 LOG = f"data/{TOPIC}-{DAMAGED}/{0:020}.log"
 
 
 def commit(host: VirtualHost, group: str) -> Any:
+    """Commit an offset; return the error code."""
     part = OffsetCommitRequestPartition(
         partition_index=0, committed_offset=7, committed_metadata="m" * 100
     )
@@ -63,12 +64,12 @@ def disk_with_offsets() -> MemoryFiles:
     return host.files
 
 
-def check_one_coordinator_offline(host: VirtualHost, why: str) -> None:
+def check_one_coordinator_offline(host: VirtualHost, reason: str) -> None:
     host.settle()
     assert commit(host, LOST) == ErrorCode.NOT_COORDINATOR
     assert commit(host, KEPT) == ErrorCode.NONE
-    outcome = ask_settled(host, ApiKey.LIST_GROUPS, 4, ListGroupsRequest(states_filter=()))
-    assert (outcome.error_code, [it.group_id for it in outcome.groups]) == (0, [KEPT])
+    listed = ask_settled(host, ApiKey.LIST_GROUPS, 4, ListGroupsRequest(states_filter=()))
+    assert (listed.error_code, [it.group_id for it in listed.groups]) == (0, [KEPT])
     answer = FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), topic="t"))
     assert answer.responses[0].partition_responses[0].error_code == 0
     [line] = [
@@ -76,7 +77,7 @@ def check_one_coordinator_offline(host: VirtualHost, why: str) -> None:
         for line in host.log_lines
         if f"{TOPIC}-{DAMAGED}: the group coordinator is offline" in line
     ]
-    assert why in line
+    assert reason in line
 
 
 @pytest.mark.parametrize("position", [0, 700, 40_000])
@@ -110,9 +111,9 @@ def test_an_invalid_group_record_takes_one_coordinator_offline() -> None:
     host.settle()
     host.runner.close()
     host.files.kill()
-    again = VirtualHost(host.files)
-    assert commit(again, KEPT) == ErrorCode.NONE
-    check_one_coordinator_offline(again, "from offset 0 on: ")
+    restarted = VirtualHost(host.files)
+    assert commit(restarted, KEPT) == ErrorCode.NONE
+    check_one_coordinator_offline(restarted, "from offset 0 on: ")
 
 
 def test_a_failed_write_takes_one_coordinator_offline() -> None:
@@ -123,8 +124,8 @@ def test_a_failed_write_takes_one_coordinator_offline() -> None:
     assert commit(host, LOST) == ErrorCode.NOT_COORDINATOR
 
 
-def test_a_coordinator_whose_directory_fails_says_nothing_of_discarding() -> None:
-    """V18: the offsets are on that disk, or another replica has them."""
+def test_the_line_about_a_failed_directory_suggests_no_discarding() -> None:
+    """V18: the offsets are still on that disk, or another replica has them."""
     host = VirtualHost(directories=("data", "b"))
     create_topics(host, {TOPIC: PARTITIONS, "t": PARTITIONS})
     assert commit(host, LOST) == commit(host, KEPT) == 0

@@ -1,4 +1,4 @@
-"""Encoded group requests of every version, to a node with its log."""
+"""Encoded group requests of every version, sent to a node with a log."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ if TYPE_CHECKING:
 
 PARTITIONS = 3
 OK = ErrorCode.NONE
-NOT_OURS = ErrorCode.NOT_COORDINATOR
+NOT_COORDINATOR = ErrorCode.NOT_COORDINATOR
 LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 UNKNOWN_ID = b"g" * 16
 TOPIC_RESOURCE = 2
 
 
 class Broker:
-    """A node, which gets requests of groups as frames."""
+    """A node, and a client that sends it requests about groups."""
 
     def __init__(self, files: MemoryFiles | None = None) -> None:
         self.host = make_host(files, **{TOPIC: PARTITIONS, "t": 1})
@@ -76,15 +76,16 @@ class Broker:
         return self.host.node.group_coordinators
 
     def shard(self, group: str = "g") -> GroupShard:
-        found = self.group_coordinators.shard_of(group)
-        assert isinstance(found, GroupShard)
-        return found
+        shard = self.group_coordinators.shard_of(group)
+        assert isinstance(shard, GroupShard)
+        return shard
 
     def move_coordinator(self, group: str) -> None:
         """Another broker becomes the coordinator of the group's partition."""
         del self.group_coordinators._shards[partition_of(group, PARTITIONS)]
 
     def start_loading(self, group: str = "g") -> None:
+        """Replace the group's shard by one that has not loaded its groups yet."""
         context = self.group_coordinators._shards[partition_of(group, PARTITIONS)]
         context.shard = GroupShard(GroupConfig(), str)
 
@@ -92,8 +93,8 @@ class Broker:
         """Send a request, run the node until it is idle, and return the response."""
         self.client.send(api_key, version, APIS[api_key].request()(**fields))
         self.host.settle()
-        [(_, outcome)] = self.client.take()
-        return outcome
+        [(_, response)] = self.client.take()
+        return response
 
     def join(self, version: int, member_id: str = "", group: str = "g") -> Any:
         return self.ask(
@@ -143,8 +144,8 @@ class Broker:
             )
             for t in topics
         ]
-        asked = OffsetFetchRequestGroup(group_id=group, topics=of_group or None)
-        return self.ask(ApiKey.OFFSET_FETCH, version, groups=(asked,))
+        requested = OffsetFetchRequestGroup(group_id=group, topics=of_group or None)
+        return self.ask(ApiKey.OFFSET_FETCH, version, groups=(requested,))
 
 
 def versions(api_key: int) -> range:
@@ -166,25 +167,29 @@ def other_group() -> str:
 @in_every_version(ApiKey.JOIN_GROUP)
 def test_a_member_joins_syncs_and_leaves_in_every_version(version: int) -> None:
     broker = Broker()
-    outcome = broker.join(version)
+    response = broker.join(version)
     if version >= 4:
-        assert outcome.error_code == ErrorCode.MEMBER_ID_REQUIRED
-        outcome = broker.join(version, outcome.member_id)
-    assert (outcome.error_code, outcome.generation_id, outcome.leader) == (OK, 1, outcome.member_id)
+        assert response.error_code == ErrorCode.MEMBER_ID_REQUIRED
+        response = broker.join(version, response.member_id)
+    assert (response.error_code, response.generation_id, response.leader) == (
+        OK,
+        1,
+        response.member_id,
+    )
     [member] = broker.shard().groups["g"].members.values()
     assert (member.client_id, member.client_host) == ("test", "/127.0.0.1")
-    member_id = outcome.member_id
-    outcome = broker.sync(min(version, 5), member_id)
-    assert (outcome.error_code, outcome.assignment) == (OK, b"all")
-    beat: dict[str, Any] = {"group_id": "g", "generation_id": 1, "member_id": member_id}
-    assert broker.ask(ApiKey.HEARTBEAT, min(version, 4), **beat).error_code == OK
-    leave = min(version, 5)
-    whole: dict[str, Any] = {"member_id": member_id}
-    if leave >= 3:
-        whole = {"members": (MemberIdentity(member_id=member_id),)}
-    outcome = broker.ask(ApiKey.LEAVE_GROUP, leave, group_id="g", **whole)
-    assert outcome.error_code == OK
-    assert [each.error_code for each in outcome.members] == ([OK] if leave >= 3 else [])
+    member_id = response.member_id
+    response = broker.sync(min(version, 5), member_id)
+    assert (response.error_code, response.assignment) == (OK, b"all")
+    heartbeat: dict[str, Any] = {"group_id": "g", "generation_id": 1, "member_id": member_id}
+    assert broker.ask(ApiKey.HEARTBEAT, min(version, 4), **heartbeat).error_code == OK
+    leave_version = min(version, 5)
+    fields: dict[str, Any] = {"member_id": member_id}
+    if leave_version >= 3:
+        fields = {"members": (MemberIdentity(member_id=member_id),)}
+    response = broker.ask(ApiKey.LEAVE_GROUP, leave_version, group_id="g", **fields)
+    assert response.error_code == OK
+    assert [each.error_code for each in response.members] == ([OK] if leave_version >= 3 else [])
     assert broker.shard().groups["g"].state == "Empty"
 
 
@@ -195,8 +200,8 @@ def test_a_new_coordinator_replays_the_members() -> None:
     broker.commit(9, generation_id_or_member_epoch=1, member_id=member_id)
     broker.host.runner.close()
     restarted = Broker(broker.host.files)
-    beat: dict[str, Any] = {"group_id": "g", "generation_id": 1, "member_id": member_id}
-    assert restarted.ask(ApiKey.HEARTBEAT, 4, **beat).error_code == OK
+    heartbeat: dict[str, Any] = {"group_id": "g", "generation_id": 1, "member_id": member_id}
+    assert restarted.ask(ApiKey.HEARTBEAT, 4, **heartbeat).error_code == OK
     assert restarted.fetch(8, "t").groups[0].topics[0].partitions[0].committed_offset == 7
 
 
@@ -210,7 +215,7 @@ def test_members_with_expired_sessions_are_removed() -> None:
 
 
 def test_the_deadline_is_never_later_than_that_of_a_shard() -> None:
-    """Whichever of many groups in many shards was changed last."""
+    """No matter which of many groups in many shards was changed last."""
     broker = Broker()
     for group, timeout in (("late", 30_000), ("soon", 6_000), ("later", 60_000)):
         broker.ask(
@@ -222,16 +227,16 @@ def test_the_deadline_is_never_later_than_that_of_a_shard() -> None:
             protocol_type="consumer",
             protocols=(JoinGroupRequestProtocol(name="range", metadata=b""),),
         )
-        outcome, due = broker.group_coordinators.deadline(), first_deadline(broker)
-        assert outcome is not None
-        assert outcome <= due
+        deadline, due = broker.group_coordinators.deadline(), first_deadline(broker)
+        assert deadline is not None
+        assert deadline <= due
     for _ in range(3):
         due = first_deadline(broker)
         broker.host.pass_time(due - broker.host.node.now.monotonic_ms)
         broker.host.settle()
-        outcome = broker.group_coordinators.deadline()
-        assert outcome is not None
-        assert broker.host.node.now.monotonic_ms < outcome <= first_deadline(broker)
+        deadline = broker.group_coordinators.deadline()
+        assert deadline is not None
+        assert broker.host.node.now.monotonic_ms < deadline <= first_deadline(broker)
 
 
 def first_deadline(broker: Broker) -> int:
@@ -240,6 +245,7 @@ def first_deadline(broker: Broker) -> int:
 
 # Groups of other nodes ----------------------------------------------------------------------------
 
+#: The fields of requests about one group, without its id.
 ONE_GROUP: dict[int, dict[str, Any]] = {
     ApiKey.JOIN_GROUP: {
         "session_timeout_ms": 6000,
@@ -271,27 +277,27 @@ def test_requests_for_a_remote_group_get_not_coordinator(api_key: int) -> None:
     expected = OK if api_key == ApiKey.HEARTBEAT else LOADING
     assert broker.ask(api_key, last, group_id="g", **fields).error_code == expected
     broker.move_coordinator("g")
-    assert broker.ask(api_key, last, group_id="g", **fields).error_code == NOT_OURS
+    assert broker.ask(api_key, last, group_id="g", **fields).error_code == NOT_COORDINATOR
 
 
 @in_every_version(ApiKey.OFFSET_FETCH)
 def test_an_offset_fetch_of_a_remote_group_gets_not_coordinator(version: int) -> None:
     broker = Broker()
     broker.move_coordinator("g")
-    outcome = broker.fetch(version, "t")
+    response = broker.fetch(version, "t")
     if version >= 8:
-        assert [group.error_code for group in outcome.groups] == [NOT_OURS]
+        assert [group.error_code for group in response.groups] == [NOT_COORDINATOR]
     elif version >= 2:
-        assert (outcome.error_code, outcome.topics) == (NOT_OURS, ())
+        assert (response.error_code, response.topics) == (NOT_COORDINATOR, ())
     else:
-        [part] = outcome.topics[0].partitions
-        assert (part.error_code, part.committed_offset) == (NOT_OURS, -1)
+        [part] = response.topics[0].partitions
+        assert (part.error_code, part.committed_offset) == (NOT_COORDINATOR, -1)
 
 
 def test_an_offset_commit_to_a_remote_group_gets_not_coordinator() -> None:
     broker = Broker()
     broker.move_coordinator("g")
-    assert broker.commit(9).topics[0].partitions[0].error_code == NOT_OURS
+    assert broker.commit(9).topics[0].partitions[0].error_code == NOT_COORDINATOR
 
 
 # Offsets -----------------------------------------------------------------------------------------
@@ -305,9 +311,9 @@ def test_an_offset_is_committed_in_every_version(version: int) -> None:
         ("", broker.t_id) if version >= 10 else ("t", bytes(16))
     )
     assert topic.partitions[0].error_code == OK
-    kept = broker.shard().durable.offsets.get("g", "t", 0)
-    assert kept is not None
-    assert (kept.offset, kept.topic_id) == (7, broker.t_id)
+    stored = broker.shard().durable.offsets.get("g", "t", 0)
+    assert stored is not None
+    assert (stored.offset, stored.topic_id) == (7, broker.t_id)
 
 
 @pytest.mark.parametrize("version", [9, 10])
@@ -324,23 +330,23 @@ def test_offsets_are_fetched_in_every_version(version: int) -> None:
     broker = Broker()
     broker.commit(9)
 
-    def topics(outcome: Any) -> Any:
-        return outcome.groups[0].topics if version >= 8 else outcome.topics
+    def topics(response: Any) -> Any:
+        return response.groups[0].topics if version >= 8 else response.topics
 
-    outcome = topics(broker.fetch(version, "t", "unknown"))
-    parts = [topic.partitions[0] for topic in outcome]
+    fetched = topics(broker.fetch(version, "t", "unknown"))
+    parts = [topic.partitions[0] for topic in fetched]
     unknown = ErrorCode.UNKNOWN_TOPIC_ID if version >= 10 else OK
     assert [(p.committed_offset, p.metadata, p.error_code) for p in parts] == [
         (7, "m", OK),
         (-1, "", unknown),
     ]
-    assert [(t.topic_id if version >= 10 else t.name) for t in outcome] == (
+    assert [(t.topic_id if version >= 10 else t.name) for t in fetched] == (
         [broker.t_id, UNKNOWN_ID] if version >= 10 else ["t", "unknown"]
     )
     if version >= 2:
-        [every] = topics(broker.fetch(version))
-        assert every.partitions[0].committed_offset == 7
-        assert version < 10 or every.topic_id == broker.t_id
+        [topic] = topics(broker.fetch(version))
+        assert topic.partitions[0].committed_offset == 7
+        assert version < 10 or topic.topic_id == broker.t_id
 
 
 def test_offsets_without_topic_id_are_left_out_for_versions_with_ids() -> None:
@@ -381,16 +387,16 @@ def test_one_offset_fetch_covers_local_remote_and_pending_groups() -> None:
         broker.client.send(api_key, 9, request)
     assert broker.client.take() == []
     broker.host.settle()
-    _, (_, outcome) = broker.client.take()
-    ours, other = outcome.groups
-    assert (ours.group_id, ours.topics[0].partitions[0].committed_offset) == ("g", 7)
-    assert (other.group_id, other.error_code) == (other_group(), NOT_OURS)
+    _, (_, response) = broker.client.take()
+    local, remote = response.groups
+    assert (local.group_id, local.topics[0].partitions[0].committed_offset) == ("g", 7)
+    assert (remote.group_id, remote.error_code) == (other_group(), NOT_COORDINATOR)
 
 
 def test_offsets_are_deleted_and_unknown_topics_are_refused() -> None:
     broker = Broker()
     broker.commit(9)
-    outcome = broker.ask(
+    response = broker.ask(
         ApiKey.OFFSET_DELETE,
         0,
         group_id="g",
@@ -401,7 +407,7 @@ def test_offsets_are_deleted_and_unknown_topics_are_refused() -> None:
             for name in ("t", "unknown")
         ],
     )
-    assert [(t.name, t.partitions[0].error_code) for t in outcome.topics] == [
+    assert [(t.name, t.partitions[0].error_code) for t in response.topics] == [
         ("t", OK),
         ("unknown", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ]
@@ -409,7 +415,7 @@ def test_offsets_are_deleted_and_unknown_topics_are_refused() -> None:
 
 
 def test_v7_nothing_is_committed_without_min_insync_replicas() -> None:
-    """V7: as with acks=all, the coordinator does not append either."""
+    """V7: as for a produce with acks=all, the coordinator appends nothing."""
     broker = Broker()
     host = broker.host
     set_config(host, TOPIC_RESOURCE, TOPIC, "min.insync.replicas", 2)
@@ -457,8 +463,8 @@ def test_removed_partitions_take_their_offsets_with_them() -> None:
         broker.ask(ApiKey.OFFSET_COMMIT, 9, group_id=group, member_id="", topics=(topic,))
     remove_partitions(broker.host, "t", 1, 2)
     for group in ("g", other_group()):
-        [left] = broker.fetch(9, group=group).groups[0].topics
-        assert [part.partition_index for part in left.partitions] == [0]
+        [topic_offsets] = broker.fetch(9, group=group).groups[0].topics
+        assert [part.partition_index for part in topic_offsets.partitions] == [0]
 
 
 # Several groups ----------------------------------------------------------------------------------
@@ -469,10 +475,10 @@ def test_groups_of_all_shards_are_deleted(version: int) -> None:
     broker = Broker()
     broker.move_coordinator(other_group())
     broker.commit(9)
-    outcome = broker.ask(ApiKey.DELETE_GROUPS, version, groups_names=("g", other_group(), "g"))
-    assert {each.group_id: each.error_code for each in outcome.results} == {
+    response = broker.ask(ApiKey.DELETE_GROUPS, version, groups_names=("g", other_group(), "g"))
+    assert {each.group_id: each.error_code for each in response.results} == {
         "g": OK,
-        other_group(): NOT_OURS,
+        other_group(): NOT_COORDINATOR,
     }
     assert broker.ask(ApiKey.LIST_GROUPS, 5).groups == ()
 
@@ -482,13 +488,17 @@ def test_groups_are_described_in_every_version(version: int) -> None:
     broker = Broker()
     broker.move_coordinator(other_group())
     broker.join(3)
-    ours, other = broker.ask(ApiKey.DESCRIBE_GROUPS, version, groups=("g", other_group())).groups
-    assert (ours.error_code, ours.group_state, ours.members[0].client_host) == (
+    local, remote = broker.ask(ApiKey.DESCRIBE_GROUPS, version, groups=("g", other_group())).groups
+    assert (local.error_code, local.group_state, local.members[0].client_host) == (
         OK,
         "CompletingRebalance",
         "/127.0.0.1",
     )
-    assert (other.error_code, other.group_id, other.members) == (NOT_OURS, other_group(), ())
+    assert (remote.error_code, remote.group_id, remote.members) == (
+        NOT_COORDINATOR,
+        other_group(),
+        (),
+    )
 
 
 @in_every_version(ApiKey.LIST_GROUPS)
@@ -537,9 +547,9 @@ def test_committed_transactions_in_the_log_take_effect() -> None:
     shard = GroupShard(GroupConfig(), str)
     assert replay(shard, b"", now) == 0
     assert replay(shard, b"".join(batches), now) == 6
-    kept = shard.durable.offsets.get("g", "t", 0)
-    assert kept is not None
-    assert (kept.offset, kept.record_offset) == (2, 1)
+    stored = shard.durable.offsets.get("g", "t", 0)
+    assert stored is not None
+    assert (stored.offset, stored.record_offset) == (2, 1)
     assert shard.durable.is_unstable("g", "t", 0)
 
 
@@ -554,14 +564,15 @@ def test_clients_cannot_produce_to_the_offsets_topic() -> None:
 def test_an_unreadable_offsets_partition_affects_no_other() -> None:
     broker = Broker()
     broker.commit(8)
-    mine = partition_of("g", PARTITIONS)
-    bad = (mine + 1) % PARTITIONS
-    partition = broker.host.node.replica_manager.by_log[TOPIC, bad]
+    unreadable = (partition_of("g", PARTITIONS) + 1) % PARTITIONS
+    partition = broker.host.node.replica_manager.by_log[TOPIC, unreadable]
     raw = memoryview(bytearray(batch(b"no key, which no coordinator has written")))
     partition.append(read_header(raw), raw, broker.host.node.replica_manager.turn)
     broker.host.settle()
     broker.host.runner.close()
     restarted = Broker(broker.host.files)
     assert restarted.shard("g").is_loaded
-    lost = next(name for name in map(str, range(99)) if partition_of(name, PARTITIONS) == bad)
-    assert restarted.group_coordinators.shard_of(lost) == ErrorCode.NOT_COORDINATOR
+    lost_group = next(
+        name for name in map(str, range(99)) if partition_of(name, PARTITIONS) == unreadable
+    )
+    assert restarted.group_coordinators.shard_of(lost_group) == ErrorCode.NOT_COORDINATOR

@@ -18,6 +18,7 @@ from kraftlog.wire.messages.metadata_records import (
 )
 from tests.node.frame_client import ask_settled, create_topics, make_host
 
+#: The value of `fenced` in a change of a broker's registration that fences it.
 FENCE = 1
 
 
@@ -43,8 +44,8 @@ def three_brokers(settings: str = "") -> VirtualHost:
 
 def find_coordinator(host: VirtualHost) -> Any:
     request = FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
-    (found,) = ask_settled(host, ApiKey.FIND_COORDINATOR, 4, request).coordinators
-    return found
+    (coordinator,) = ask_settled(host, ApiKey.FIND_COORDINATOR, 4, request).coordinators
+    return coordinator
 
 
 def test_three_brokers_have_group_coordinators_by_default() -> None:

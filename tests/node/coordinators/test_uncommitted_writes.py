@@ -17,8 +17,8 @@ from kraftlog.wire.messages.offset_commit import (
 )
 from kraftlog.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from tests.node.frame_client import FrameClient
-from tests.node.lives import GROUPS, TOPICS
-from tests.node.replicated_lives import ReplicatedLife
+from tests.node.fuzzed_node import GROUPS, TOPICS
+from tests.node.replicating_nodes import ReplicatingNodes
 
 #: Longer than `offsets.commit.timeout.ms`.
 COMMIT_TIMED_OUT_MS = 6000
@@ -37,36 +37,36 @@ def commit() -> OffsetCommitRequest:
 
 @pytest.mark.parametrize("are_fenced", [False, True], ids=["times out", "lacks replicas"])
 def test_v7_a_commit_that_fails_counts_once_its_record_is_committed(are_fenced: bool) -> None:
-    """V7: it stays in the log, so it is read by the next coordinator, and by this one, too."""
-    life = ReplicatedLife(Random(0))
-    life.loss = 0.0
-    partition = life.host.node.image.topics[life.host.node.image.topic_ids[GROUPS]]
+    """V7: its record stays in the log, so the next coordinator replays it, and so must this one."""
+    cluster = ReplicatingNodes(Random(0))
+    cluster.loss = 0.0
+    partition = cluster.host.node.image.topics[cluster.host.node.image.topic_ids[GROUPS]]
     key = partition.id, partition_of("g", TOPICS[GROUPS])
-    coordinator = life.host.node.image.partitions[key].leader
-    host = life.hosts[coordinator]
-    others = [node for node in life.hosts if node != coordinator]
+    coordinator = cluster.host.node.image.partitions[key].leader
+    host = cluster.hosts[coordinator]
+    others = [node for node in cluster.hosts if node != coordinator]
     client = FrameClient(host)
 
-    def asked(api_key: int, version: int, request: Any, ms: int = 1000) -> Any:
+    def ask(api_key: int, version: int, request: Any, ms: int = 1000) -> Any:
         client.send(api_key, version, request)
-        life.settle(ms)
+        cluster.settle(ms)
         [(_, answer)] = client.take()
         return answer
 
     for node in others:
-        life._stop(node, power=False)
-    answer = asked(ApiKey.OFFSET_COMMIT, 8, commit(), COMMIT_TIMED_OUT_MS)
+        cluster._stop(node, power=False)
+    answer = ask(ApiKey.OFFSET_COMMIT, 8, commit(), COMMIT_TIMED_OUT_MS)
     code = answer.topics[0].partitions[0].error_code
     assert code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     if are_fenced:
-        life._start(others[0])
-        life.settle(30_000)
-    life.restart_missing()
-    life.settle(30_000)
+        cluster._start(others[0])
+        cluster.settle(30_000)
+    cluster.restart_missing()
+    cluster.settle(30_000)
     assert host.node.replica_manager.partitions[key].online
     request = OffsetFetchRequest(
         group_id="g", topics=[OffsetFetchRequestTopic(name="demo", partition_indexes=(0,))]
     )
-    answer = asked(ApiKey.OFFSET_FETCH, 5, request)
+    answer = ask(ApiKey.OFFSET_FETCH, 5, request)
     assert answer.topics[0].partitions[0].committed_offset == OFFSET
-    life.check()
+    cluster.check()

@@ -26,7 +26,7 @@ from kraftlog.wire.messages.fetch import (
     ReplicaState,
 )
 from tests.node.fast_path.test_produce import (
-    ForgetfulConnection,
+    ConnectionWithoutTemplates,
     Side,
     frame,
     served_by_templates,
@@ -53,7 +53,7 @@ def fetch_frame(
     forgotten: Sequence[int] = (),
     number: int = 1,
     client: str = "client",
-    **words: Any,
+    **fields: Any,
 ) -> bytes:
     """A fetch of partitions from offsets; `session` is its id and epoch."""
     topic_id = host.node.image.topic_ids.get(topic, bytes(16))
@@ -66,13 +66,13 @@ def fetch_frame(
         )
         for index, offset in offsets
     ]
-    gone = [ForgottenTopic(topic=topic, topic_id=topic_id, partitions=forgotten)]
-    limits: dict[str, Any] = {"max_wait_ms": 0, "min_bytes": 1, **words}
+    forgotten_topics = [ForgottenTopic(topic=topic, topic_id=topic_id, partitions=forgotten)]
+    limits: dict[str, Any] = {"max_wait_ms": 0, "min_bytes": 1, **fields}
     request = FetchRequest(
         session_id=session[0],
         session_epoch=session[1],
         topics=[FetchTopic(topic=topic, topic_id=topic_id, partitions=parts)] if parts else [],
-        forgotten_topics_data=gone if forgotten and version >= 7 else (),
+        forgotten_topics_data=forgotten_topics if forgotten and version >= 7 else (),
         **limits,
     )
     return b"".join(request_frame(API, version, number, client, request))
@@ -82,25 +82,25 @@ class Reader:
     """A client of one of the nodes: its fetches, and its session if it uses one."""
 
     def __init__(
-        self, side: Side, connection: int, words: dict[str, Any], *, uses_session: bool
+        self, side: Side, connection: int, fields: dict[str, Any], *, uses_session: bool
     ) -> None:
         self.side = side
         self.connection = connection
-        self.words = words
+        self.fields = fields
         self.session = (0, -1)
-        if uses_session and words["version"] >= 7:
+        if uses_session and fields["version"] >= 7:
             self.ask(0, session=(0, 0), max_wait_ms=0)
             side.turn()
-            version = words["version"]
+            version = fields["version"]
             head = 8 + API.response_header_version(version)
             answer = decode(FetchResponse, version, side.responses[connection - 2][head:])
             self.session = (answer.session_id, 1)
 
-    def ask(self, offset: int, *, skip: int = 0, parts: int = 1, **words: Any) -> None:
+    def ask(self, offset: int, *, skip: int = 0, parts: int = 1, **fields: Any) -> None:
         host = self.side.host
-        session = words.pop("session", (self.session[0], self.session[1] + skip))
+        session = fields.pop("session", (self.session[0], self.session[1] + skip))
         offsets = [(0, offset), (1, 0)][:parts]
-        raw = fetch_frame(host, offsets=offsets, session=session, **{**self.words, **words})
+        raw = fetch_frame(host, offsets=offsets, session=session, **{**self.fields, **fields})
         self.side.send(self.connection, raw)
         if self.session[0] and not skip:
             self.session = (self.session[0], self.session[1] + 1)
@@ -154,8 +154,8 @@ def write(side: Side, count: int) -> None:
 
 def run_step(side: Side, readers: list[Reader], step: tuple[Any, ...], number: int) -> None:
     if step[0] == "ask":
-        _, which, offset, skip, parts = step
-        reader = readers[which % len(readers)]
+        _, number_of_reader, offset, skip, parts = step
+        reader = readers[number_of_reader % len(readers)]
         reader.ask(offset, skip=skip, parts=parts, number=number)
     elif step[0] == "write":
         write(side, step[1])
@@ -179,9 +179,9 @@ def sessions_of(side: Side) -> Any:
 
 def partitions_of_session(session: Any) -> Any:
     return [
-        (topic.topic, index, known.request, known.high_watermark, known.start)
+        (topic.topic, index, partition.request, partition.high_watermark, partition.start)
         for topic in session.topics.values()
-        for index, known in topic.by_index.items()
+        for index, partition in topic.by_index.items()
     ]
 
 
@@ -191,27 +191,27 @@ def test_a_repeated_request_gets_the_ordinary_response(
     reader_fields: list[Any], steps: list[Any]
 ) -> None:
     """Responses, sessions and metrics are equal, for any requests and events."""
-    sides = Side(VirtualConnection), Side(ForgetfulConnection)
+    sides = Side(VirtualConnection), Side(ConnectionWithoutTemplates)
     readers: list[list[Reader]] = []
     for side in sides:
         write(side, 4)
         readers.append(
             [
-                Reader(side, c, words, uses_session=uses_session)
-                for c, words, uses_session in reader_fields
+                Reader(side, c, fields, uses_session=uses_session)
+                for c, fields, uses_session in reader_fields
             ]
         )
-    known = [("ask", i, 0, 0, 1) for i in range(len(reader_fields))]
-    for number, step in enumerate([*known, *steps]):
-        for side, own in zip(sides, readers, strict=True):
-            run_step(side, own, step, number)
+    first_fetches = [("ask", i, 0, 0, 1) for i in range(len(reader_fields))]
+    for number, step in enumerate([*first_fetches, *steps]):
+        for side, side_readers in zip(sides, readers, strict=True):
+            run_step(side, side_readers, step, number)
             assert len(side.connections) == 2
     for side in sides:
         side.turn()
     quick, slow = sides
     assert quick.responses == slow.responses
     assert sessions_of(quick) == sessions_of(slow)
-    assert quick.left() == slow.left()
+    assert quick.state() == slow.state()
 
 
 @pytest.mark.parametrize("version", range(7, 19))
@@ -223,11 +223,11 @@ def test_fetches_of_consumers_that_catch_up_use_templates(
     write(side, 5)
     reader = Reader(side, 1, {"version": version}, uses_session=uses_session)
     reader.ask(0)
-    seen = served_by_templates(monkeypatch)
+    served = served_by_templates(monkeypatch)
     for offset in (1, 2, 3):
         reader.ask(offset)
     reader.ask(5)
-    assert seen == [True, True, True, False], "a fetch at the log end waits"
+    assert served == [True, True, True, False], "a fetch at the log end waits"
     side.turn()
     assert side.responses[-1]
 
@@ -236,15 +236,15 @@ def test_fetches_of_consumers_that_catch_up_use_templates(
 def test_unusual_requests_are_served_by_the_handler(
     version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Requests of two partitions, or of a version without sessions."""
+    """They are about two partitions, or have a version without sessions."""
     side = Side(VirtualConnection)
     write(side, 5)
     reader = Reader(side, 1, {"version": version}, uses_session=False)
     parts = 1 if version == 6 else 2
     reader.ask(0, parts=parts)
-    seen = served_by_templates(monkeypatch)
+    served = served_by_templates(monkeypatch)
     reader.ask(1, parts=parts)
-    assert seen == [False]
+    assert served == [False]
 
 
 @pytest.mark.parametrize(("length", "is_known"), [(300, True), (LONGEST_PREFIX, False)])
@@ -257,13 +257,13 @@ def test_requests_with_long_names_get_no_template(
     write(side, 5)
     reader = Reader(side, 1, {"version": 12, name: "x" * length}, uses_session=False)
     reader.ask(0)
-    seen = served_by_templates(monkeypatch)
+    served = served_by_templates(monkeypatch)
     reader.ask(1)
-    assert seen == [is_known]
+    assert served == [is_known]
 
 
 @pytest.mark.parametrize(
-    ("version", "words"),
+    ("version", "fields"),
     [
         (7, {"session": (77, -1)}),
         (12, {"replica_id": 2}),
@@ -272,15 +272,15 @@ def test_requests_with_long_names_get_no_template(
     ids=["ends a session", "a follower before version 15", "a follower"],
 )
 def test_fetches_of_followers_or_ending_a_session_use_no_template(
-    version: int, words: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    version: int, fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     side = Side(VirtualConnection)
     write(side, 5)
-    raw = fetch_frame(side.host, version, [(0, 1)], **words)
+    raw = fetch_frame(side.host, version, [(0, 1)], **fields)
     side.send(1, raw)
-    seen = served_by_templates(monkeypatch)
+    served = served_by_templates(monkeypatch)
     side.send(1, raw)
-    assert seen == [False]
+    assert served == [False]
 
 
 @pytest.mark.parametrize(("epoch", "learnt"), [(0, 1), (7, 0)])
@@ -304,11 +304,11 @@ def test_sessionless_fetches_get_a_template_for_each_partition(
     for _ in range(5):
         side.send(0, frame(batch(b"y"), acks=0, index=1))
     side.turn()
-    seen = served_by_templates(monkeypatch)
+    served = served_by_templates(monkeypatch)
     for offset in range(4):
         for index in (0, 1):
             side.send(1, fetch_frame(side.host, 12, [(index, offset)]))
-    assert seen == [False] + 6 * [True]  # the first Fetch is what the template is learnt from
+    assert served == [False] + 6 * [True]  # the first Fetch is what the template is learnt from
 
 
 def test_fetches_use_templates_after_the_next_election(
@@ -318,18 +318,18 @@ def test_fetches_use_templates_after_the_next_election(
     write(side, 5)
     partition = side.host.node.replica_manager.by_log["demo", 0]
     reader = Reader(side, 1, {"version": 12}, uses_session=True)
-    seen: list[bool] = []
+    served: list[bool] = []
     for epoch in (0, 1):
         partition.lead(epoch)
         reader.ask(0, leader_epoch=epoch)
-        seen = seen or served_by_templates(monkeypatch)
+        served = served or served_by_templates(monkeypatch)
         for offset in (1, 2):
             reader.ask(offset, leader_epoch=epoch)
-    assert seen == [True, True, False, True, True]
+    assert served == [True, True, False, True, True]
 
 
 def test_deleted_records_are_refused_on_the_fast_path() -> None:
-    sides = Side(VirtualConnection), Side(ForgetfulConnection)
+    sides = Side(VirtualConnection), Side(ConnectionWithoutTemplates)
     for side in sides:
         write(side, 5)
         reader = Reader(side, 1, {"version": 12}, uses_session=True)

@@ -1,7 +1,7 @@
 """Repeated fetches of a follower get the ordinary responses, and count as the same progress.
 
-Two nodes lead the same partitions and get the same requests; one of them has no templates, and
-reads its partitions by the ordinary code.
+Two nodes lead the same partitions and get the same requests; one of them has no request templates,
+and reads its partitions by the ordinary code.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from kraftlog.wire.messages.metadata_records import (
 )
 from tests.node.fast_path.test_fetch import sessions_of
 from tests.node.fast_path.test_produce import (
-    ForgetfulConnection,
+    ConnectionWithoutTemplates,
     Side,
     frame,
     served_by_templates,
@@ -60,7 +60,7 @@ class LeaderSide(Side):
 
     def __init__(self, kind: type[VirtualConnection], *, selects_by_rack: bool = False) -> None:
         super().__init__(kind)
-        self.is_forgetful = kind is ForgetfulConnection
+
         self.leader_epoch = 0
         self.correlation_id = 0
         node = self.host.node
@@ -103,46 +103,52 @@ class LeaderSide(Side):
         self.leader_epoch += 1
         self.change_partitions(leader=1)
 
-    def end_of(self, place: tuple[str, int]) -> int:
-        return self.host.node.replica_manager.by_log[place].end
+    def end_of(self, log: tuple[str, int]) -> int:
+        return self.host.node.replica_manager.by_log[log].end
 
     def fetch(
         self,
-        places: Sequence[tuple[str, int]],
+        logs: Sequence[tuple[str, int]],
         *,
-        behind: int = 0,
+        lag: int = 0,
         epoch: int = 0,
         last_epoch: int = 0,
         skip: int = 0,
         tagged: bool = False,
         forgotten: bool = False,
-        **words: Any,
+        **fields: Any,
     ) -> None:
-        """Fetch partitions from their log ends, or from `behind` records before them."""
+        """Fetch partitions from their log ends, or from `lag` records before them.
+
+        `epoch`, `last_epoch` and `skip` are added to the correct leader epoch, last fetched epoch
+        and session epoch. With `tagged` the request has directory ids, as tagged fields; with
+        `forgotten` it removes a partition from the session.
+        """
         ids = self.host.node.image.topic_ids
         topics: dict[str, list[FetchPartition]] = {}
-        for place in places:
+        for log in logs:
             part = FetchPartition(
-                partition=place[1],
-                fetch_offset=self.end_of(place) - behind,
+                partition=log[1],
+                fetch_offset=self.end_of(log) - lag,
                 current_leader_epoch=self.leader_epoch + epoch,
                 last_fetched_epoch=self.leader_epoch + last_epoch,
                 log_start_offset=0,
-                partition_max_bytes=words.get("part_max_bytes", 1000),
+                partition_max_bytes=fields.get("part_max_bytes", 1000),
             )
             if tagged:
                 part.replica_directory_id = b"d" * 16
-            topics.setdefault(place[0], []).append(part)
-        gone = [ForgottenTopic(topic_id=ids["other"], partitions=(0,))]
+            topics.setdefault(log[0], []).append(part)
+        forgotten_topics = [ForgottenTopic(topic_id=ids["other"], partitions=(0,))]
         limits: dict[str, Any] = {"max_wait_ms": 50, "min_bytes": 1}
-        limits |= {key: words[key] for key in limits.keys() | {"max_bytes"} if key in words}
+        limits |= {key: fields[key] for key in limits.keys() | {"max_bytes"} if key in fields}
+        broker_epoch = fields.get("broker_epoch", EPOCH)
         request = FetchRequest(
-            replica_state=ReplicaState(replica_id=FOLLOWER, replica_epoch=words.get("of", EPOCH)),
+            replica_state=ReplicaState(replica_id=FOLLOWER, replica_epoch=broker_epoch),
             **limits,
             session_id=self.session[0],
             session_epoch=self.session[1] + skip,
             topics=[FetchTopic(topic_id=ids[name], partitions=it) for name, it in topics.items()],
-            forgotten_topics_data=gone if forgotten else (),
+            forgotten_topics_data=forgotten_topics if forgotten else (),
         )
         self.correlation_id += 1
         pieces = request_frame(API, self.version, self.correlation_id, "kraftlog", request)
@@ -166,15 +172,15 @@ class LeaderSide(Side):
 
     def progress(self) -> Any:
         """The leader's state of its follower, high watermarks and ISRs."""
-        found = []
-        for place in FOLLOWED:
-            partition = self.host.node.replica_manager.by_log[place]
+        progress = []
+        for log in FOLLOWED:
+            partition = self.host.node.replica_manager.by_log[log]
             followers = partition.followers
             assert followers is not None
             follower = followers.by_broker[FOLLOWER]
             fields = [getattr(follower, name) for name in follower.__slots__]
-            found.append((fields, partition.high_watermark, partition.isr))
-        return found
+            progress.append((fields, partition.high_watermark, partition.isr))
+        return progress
 
 
 @pytest.fixture(autouse=True)
@@ -182,8 +188,8 @@ def _without_quick_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     """The side without templates reads all partitions by the ordinary code."""
 
     def read(fetch: Any, node: Any) -> bool:
-        forgets = isinstance(fetch.slot.connection, ForgetfulConnection)
-        return not forgets and read_changed(fetch, node)
+        is_ordinary = isinstance(fetch.slot.connection, ConnectionWithoutTemplates)
+        return not is_ordinary and read_changed(fetch, node)
 
     monkeypatch.setattr(handler, "read_changed", read)
 
@@ -194,11 +200,11 @@ ANY_FETCH: st.SearchStrategy[Any] = st.tuples(
     st.fixed_dictionaries(
         {},
         optional={
-            "behind": st.sampled_from([0, 0, 1, 2, -1, 9]),
+            "lag": st.sampled_from([0, 0, 1, 2, -1, 9]),
             "epoch": st.sampled_from([0, 0, 0, -1, 1]),
             "last_epoch": st.sampled_from([0, 0, 0, -1]),
             "skip": st.sampled_from([0, 0, 0, 1]),
-            "of": st.sampled_from([EPOCH, EPOCH, EPOCH - 1]),
+            "broker_epoch": st.sampled_from([EPOCH, EPOCH, EPOCH - 1]),
             "tagged": st.booleans(),
             "forgotten": st.sampled_from([False, False, False, True]),
             "part_max_bytes": st.sampled_from([0, 100, 1000]),
@@ -256,7 +262,7 @@ def test_v13_a_repeated_fetch_gets_the_ordinary_response(
     """V13: responses, sessions, positions and metrics are equal, for any requests and events."""
     sides = [
         LeaderSide(kind, selects_by_rack=selects_by_rack)
-        for kind in (VirtualConnection, ForgetfulConnection)
+        for kind in (VirtualConnection, ConnectionWithoutTemplates)
     ]
     quick, slow = sides
     start = [("session",), ("fetch", FOLLOWED, {"max_wait_ms": 0}), ("turn",)]
@@ -268,7 +274,7 @@ def test_v13_a_repeated_fetch_gets_the_ordinary_response(
         side.turn()
     assert quick.responses == slow.responses
     assert sessions_of(quick) == sessions_of(slow)
-    assert quick.left() == slow.left()
+    assert quick.state() == slow.state()
 
 
 @pytest.mark.parametrize(
@@ -283,26 +289,26 @@ def test_v13_a_repeated_fetch_gets_the_ordinary_response(
 def test_v13_a_repeated_fetch_that_is_unusual_gets_the_ordinary_response(
     steps: list[tuple[Any, ...]],
 ) -> None:
-    """V13: also if the bytes of the request are the usual ones."""
-    sides = [LeaderSide(kind) for kind in (VirtualConnection, ForgetfulConnection)]
-    words = {"min_bytes": 1000} if len(steps) > 4 else {}
-    known = [("session",), ("fetch", FOLLOWED, words), ("wait",), ("fetch", FOLLOWED, words)]
-    for step in [*known, ("wait",), *steps, ("wait",)]:
+    """V13: also if its bytes match the template of the usual fetches."""
+    sides = [LeaderSide(kind) for kind in (VirtualConnection, ConnectionWithoutTemplates)]
+    fields = {"min_bytes": 1000} if len(steps) > 4 else {}
+    usual = [("session",), ("fetch", FOLLOWED, fields), ("wait",), ("fetch", FOLLOWED, fields)]
+    for step in [*usual, ("wait",), *steps, ("wait",)]:
         for side in sides:
             run_step(side, step)
     quick, slow = sides
     assert quick.progress() == slow.progress()
     assert quick.responses == slow.responses
     assert sessions_of(quick) == sessions_of(slow)
-    assert quick.left() == slow.left()
+    assert quick.state() == slow.state()
 
 
 def test_v13_a_request_without_tags_clears_those_of_the_previous_one() -> None:
     """V13: the session has the fields of the latest request."""
     side = LeaderSide(VirtualConnection)
     run_step(side, ("session",))
-    for words in ({}, {"tagged": True}, {}):
-        side.fetch(FOLLOWED, **words)
+    for fields in ({}, {"tagged": True}, {}):
+        side.fetch(FOLLOWED, **fields)
         side.pass_ms(60)
     [session] = side.host.node.fetch_sessions._sessions.values()
     requests = [part for topic in session.topics.values() for part in topic.partitions]
@@ -330,8 +336,8 @@ def test_v13_fetches_of_followers_use_templates(
     side.fetch(FOLLOWED)
     side.pass_ms(60)
     served = served_by_templates(monkeypatch)
-    for places in (FOLLOWED[:1], FOLLOWED, FOLLOWED[:2], FOLLOWED[:1]):
-        side.fetch(places)
+    for logs in (FOLLOWED[:1], FOLLOWED, FOLLOWED[:2], FOLLOWED[:1]):
+        side.fetch(logs)
         assert side.host.node.delayed_operations.deadline() is not None
         side.send(0, frame(batch(b"x"), topic="demo", acks=0))
         side.turn()

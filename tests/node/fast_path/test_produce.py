@@ -45,7 +45,7 @@ NOW_MS = 1000
 API = APIS[ApiKey.PRODUCE]
 
 
-class ForgetfulConnection(VirtualConnection):
+class ConnectionWithoutTemplates(VirtualConnection):
     """A connection without request templates."""
 
     @property
@@ -54,7 +54,7 @@ class ForgetfulConnection(VirtualConnection):
 
     @request_templates.setter
     def request_templates(self, _: RequestTemplates | None) -> None:
-        """Do not keep them."""
+        """Keep no templates."""
 
 
 class Side:
@@ -71,6 +71,7 @@ class Side:
         self.host.send(self.connections[connection], frame)
 
     def turn(self, *, full: bool = False) -> None:
+        """Run turns until the node is idle; with `full`, the disk has no space meanwhile."""
         files = self.host.files
         if full:
             files.capacity_bytes = files.used_bytes() + 5
@@ -88,7 +89,7 @@ class Side:
     def take(self) -> None:
         self.responses += [connection.take() for connection in self.connections]
 
-    def left(self) -> Any:
+    def state(self) -> Any:
         """All state that requests can change."""
         node = self.host.node
         logs = self.host.runner.directory.logs
@@ -143,6 +144,10 @@ def frame(
     also: Sequence[PartitionProduceData] = (),
     client: str = "client",
 ) -> bytes:
+    """A Produce frame with this batch for a partition, and `also` these partitions.
+
+    `number` is the correlation id; the host knows the topic id, which versions from 13 on need.
+    """
     topic_id = host.node.image.topic_ids.get(topic, bytes(16)) if host is not None else bytes(16)
     parts = [PartitionProduceData(index=index, records=raw), *also]
     topics = [TopicProduceData(name=topic, topic_id=topic_id, partition_data=parts)]
@@ -164,8 +169,9 @@ def with_header_field(raw: bytes, field: int, value: int, *, sign: bool) -> byte
 PLAIN = batch(b"a", b"b")
 #: Timestamps within and outside the limits of the topic settings below.
 TIMES = st.sampled_from([-1, 0, 400, NOW_MS, 2 * NOW_MS, 4_000_000])
-#: Values of header fields of altered batches.
+#: Values that header fields get in `ALTERED_BATCHES`.
 NUMBERS = (-(2**15), -1, 0, 1, 2, 3, 4, 5, 8, 16, 32, 64, 999, 2**14)
+#: Positions of fields in `HEADER`.
 LENGTH, MAGIC_FIELD, CRC = 1, 3, 4
 ALTERED_BATCHES = [
     with_header_field(raw, field, value, sign=sign)
@@ -179,11 +185,11 @@ ALTERED_BATCHES = [
 
 
 def batch_with_false_header(codec: int, records: bytes, count: int) -> bytes:
-    """A batch whose header has this codec and number of records, true or false."""
+    """A batch of these encoded records, whose header has this codec and count, true or false."""
     fields = (0, 49 + len(records), -1, 2, 0, codec, count - 1, 1000, 1000, -1, -1, -1, count)
-    made = bytearray(HEADER.pack(*fields) + records)
-    struct.pack_into(">I", made, CRC_START - 4, crc32c(memoryview(made)[CRC_START:]))
-    return bytes(made)
+    raw = bytearray(HEADER.pack(*fields) + records)
+    struct.pack_into(">I", raw, CRC_START - 4, crc32c(memoryview(raw)[CRC_START:]))
+    return bytes(raw)
 
 
 RECORD = encode_record(0, 0, None, b"v")
@@ -261,13 +267,13 @@ STEPS = st.lists(
 )
 
 
-def run_step(side: Side, talks: list[Any], step: tuple[Any, ...], number: int) -> None:
+def run_step(side: Side, producers: list[Any], step: tuple[Any, ...], number: int) -> None:
     host = side.host
     if step[0] == "send":
-        _, connection, talk, raw, behind = step
-        sent = frame(raw, number=number, host=host, **talks[talk % len(talks)])
-        if behind:
-            sent = struct.pack(">i", len(sent) - 4 + len(behind)) + sent[4:] + behind
+        _, connection, producer, raw, extra = step
+        sent = frame(raw, number=number, host=host, **producers[producer % len(producers)])
+        if extra:
+            sent = struct.pack(">i", len(sent) - 4 + len(extra)) + sent[4:] + extra
         side.send(connection, sent)
     elif step[0] == "turn":
         side.turn(full=step[1])
@@ -300,23 +306,25 @@ def run_step(side: Side, talks: list[Any], step: tuple[Any, ...], number: int) -
 
 @settings(max_examples=100)
 @given(PRODUCERS, STEPS)
-def test_a_repeated_request_gets_the_ordinary_response(talks: list[Any], steps: list[Any]) -> None:
+def test_a_repeated_request_gets_the_ordinary_response(
+    producers: list[Any], steps: list[Any]
+) -> None:
     """Responses, logs and metrics are equal, for any requests and events."""
-    quick, slow = Side(VirtualConnection), Side(ForgetfulConnection)
-    known = [("send", c, t, PLAIN, b"") for c in range(2) for t in range(len(talks))]
-    for number, step in enumerate([*known, *steps]):
+    quick, slow = Side(VirtualConnection), Side(ConnectionWithoutTemplates)
+    first_sends = [("send", c, p, PLAIN, b"") for c in range(2) for p in range(len(producers))]
+    for number, step in enumerate([*first_sends, *steps]):
         for side in (quick, slow):
-            run_step(side, talks, step, number)
+            run_step(side, producers, step, number)
     quick.turn()
     slow.turn()
     assert quick.responses == slow.responses
-    assert quick.left() == slow.left()
+    assert quick.state() == slow.state()
 
 
 @pytest.mark.parametrize("version", [6, 9, 13])
 def test_any_batch_header_gets_the_ordinary_response(version: int) -> None:
     """Each header field with valid, wrong and impossible values."""
-    quick, slow = Side(VirtualConnection), Side(ForgetfulConnection)
+    quick, slow = Side(VirtualConnection), Side(ConnectionWithoutTemplates)
     for side in (quick, slow):
         for number, raw in enumerate([PLAIN, numbered(0), *ALTERED_BATCHES, *FALSE_HEADERS]):
             side.send(0, frame(raw, version, -1, number=number, host=side.host))
@@ -324,30 +332,30 @@ def test_any_batch_header_gets_the_ordinary_response(version: int) -> None:
                 side.turn()
         side.turn()
     assert quick.responses == slow.responses
-    assert quick.left() == slow.left()
+    assert quick.state() == slow.state()
 
 
 def served_by_templates(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """A list that gets, for each later request, whether a template served it."""
-    seen: list[bool] = []
-    take = RequestTemplates.serve
+    served: list[bool] = []
+    serve = RequestTemplates.serve
 
     def watched(*arguments: Any) -> bool:
-        seen.append(take(*arguments))
-        return seen[-1]
+        served.append(serve(*arguments))
+        return served[-1]
 
     monkeypatch.setattr(RequestTemplates, "serve", watched)
-    return seen
+    return served
 
 
 def served_by_template_each(frames: Sequence[bytes], monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Send requests; return of each whether a template served it."""
-    seen = served_by_templates(monkeypatch)
+    """Send requests; return for each whether a template served it."""
+    served = served_by_templates(monkeypatch)
     side = Side(VirtualConnection)
     for raw in frames:
         side.send(0, raw)
     side.turn()
-    return [False, *seen]  # the template is learnt from the first request
+    return [False, *served]  # the template is learnt from the first request
 
 
 @pytest.mark.parametrize("version", range(3, 14))
@@ -370,7 +378,7 @@ def test_a_producer_gets_a_template_for_each_partition(
 
 
 @pytest.mark.parametrize(
-    "odd",
+    "unusual",
     [
         frame(PLAIN, also=[PartitionProduceData(index=1, records=PLAIN)]),
         frame(PLAIN[:-1]),
@@ -381,9 +389,9 @@ def test_a_producer_gets_a_template_for_each_partition(
     ids=["two partitions", "cut off", "a gap", "no topic", "no such acks"],
 )
 def test_unusual_requests_are_served_by_the_handler(
-    odd: bytes, monkeypatch: pytest.MonkeyPatch
+    unusual: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    frames = [frame(numbered(0)), odd, odd, frame(PLAIN)]
+    frames = [frame(numbered(0)), unusual, unusual, frame(PLAIN)]
     assert served_by_template_each(frames, monkeypatch) == [False, False, False, True]
 
 
@@ -416,18 +424,19 @@ def test_only_responses_that_wait_for_the_same_write_are_joined(is_delayed: bool
 
 
 def test_only_outdated_templates_are_dropped() -> None:
-    """The config of one topic changes more often than a connection may relearn a template."""
+    """The config of one topic changes more often than a connection may learn a template again."""
     side = Side(VirtualConnection)
     templates = learnt_by(side, frame(PLAIN), frame(PLAIN, topic="other"))
-    rest = set(templates._templates)
+    learnt = set(templates._templates)
     for change in range(MAX_LEARNT + 1):
         partition = side.host.node.replica_manager.by_log["demo", 0]
         partition.append_config = partition.append_config.replace(min_insync_replicas=change)
         side.send(0, frame(PLAIN))
-        assert set(templates._templates) == rest
+        assert set(templates._templates) == learnt
 
 
 def learnt_by(side: Side, *frames: bytes) -> RequestTemplates:
+    """Send requests on the first connection; return its templates."""
     for raw in frames:
         side.send(0, raw)
     templates = side.connections[0].request_templates
@@ -436,7 +445,7 @@ def learnt_by(side: Side, *frames: bytes) -> RequestTemplates:
 
 
 def test_unused_templates_make_room_for_new_ones() -> None:
-    """Stale templates are dropped, although no request has used them since."""
+    """Stale templates are dropped, even if no request uses them any more."""
     templates = RequestTemplates()
     for number in range(3 * MAX_LEARNT):
         stub = NamedTemplate(number)
@@ -483,7 +492,7 @@ def test_requests_with_long_names_get_no_template(
 
 
 def test_the_number_of_request_lengths_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each known length is tried for every later request."""
+    """A connection tries each known length for every later request, so it keeps only a few."""
     frames = 2 * [frame(PLAIN, client="x" * length) for length in range(2 * MAX_PREFIX_LENGTHS)]
     known = served_by_template_each(frames, monkeypatch)[len(frames) // 2 :]
     assert known == MAX_PREFIX_LENGTHS * [True] + MAX_PREFIX_LENGTHS * [False]
@@ -503,8 +512,13 @@ class NamedTemplate:
         return False
 
 
-KINDS = (VirtualConnection, ForgetfulConnection)
-TRIED = [PLAIN, batch(b"x" * 300), *[batch(b"x", timestamp=time) for time in (400, 2 * NOW_MS)]]
+KINDS = (VirtualConnection, ConnectionWithoutTemplates)
+#: Batches to which each config applies differently.
+CONFIGURED_BATCHES = [
+    PLAIN,
+    batch(b"x" * 300),
+    *[batch(b"x", timestamp=time) for time in (400, 2 * NOW_MS)],
+]
 EACH_SETTING = [(key, value) for key, values in SETTINGS for value in values]
 
 
@@ -513,17 +527,17 @@ EACH_SETTING = [(key, value) for key, values in SETTINGS for value in values]
 def test_a_config_change_applies_to_repeated_requests(
     key: str, value: object, is_delayed: bool
 ) -> None:
-    """Whether the config changed before the request was learnt or after."""
+    """No matter whether the config changes before or after the template is learnt."""
     sides = [Side(kind) for kind in KINDS]
     for side in sides:
         if is_delayed:
             side.send(0, frame(PLAIN))
         set_config(side.host, TOPIC, "demo", key, value)
-        for number, raw in enumerate(TRIED + TRIED):
+        for number, raw in enumerate(CONFIGURED_BATCHES + CONFIGURED_BATCHES):
             side.send(0, frame(raw, number=number))
         side.turn()
     assert sides[0].responses == sides[1].responses
-    assert sides[0].left() == sides[1].left()
+    assert sides[0].state() == sides[1].state()
 
 
 def test_a_deleted_topic_accepts_no_repeated_request() -> None:
@@ -536,7 +550,7 @@ def test_a_deleted_topic_accepts_no_repeated_request() -> None:
         side.send(0, frame(PLAIN, number=2))
         side.turn()
     assert sides[0].responses == sides[1].responses
-    assert sides[0].left() == sides[1].left()
+    assert sides[0].state() == sides[1].state()
 
 
 def test_each_response_has_the_log_start_at_its_request() -> None:

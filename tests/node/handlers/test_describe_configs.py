@@ -24,9 +24,9 @@ def _described_keys(kind: int, name: str, keys: list[str] | None) -> list[str]:
     ("kind", "name"), [(TOPIC, "demo"), (BROKER, "1"), (GROUP, "g"), (CLIENT_METRICS, "m")]
 )
 def test_null_and_an_empty_list_of_keys_mean_all(kind: int, name: str) -> None:
-    every = _described_keys(kind, name, None)
-    assert len(every) > 1
-    assert _described_keys(kind, name, []) == every
+    all_keys = _described_keys(kind, name, None)
+    assert len(all_keys) > 1
+    assert _described_keys(kind, name, []) == all_keys
 
 
 def test_only_the_requested_keys_are_described() -> None:

@@ -18,7 +18,7 @@ from kraftlog.wire.messages.envelope import EnvelopeRequest
 from kraftlog.wire.messages.metadata import MetadataRequest
 from kraftlog.wire.schema import Message
 from tests.node.frame_client import FrameClient, creation, make_host
-from tests.node.lives_of_three import LifeOfThree
+from tests.node.three_nodes import ThreeNodes
 
 CORRELATION_ID = 77
 VERSION = 7
@@ -82,7 +82,7 @@ def test_large_embedded_request_is_decoded_in_steps() -> None:
 
 def test_controller_that_is_not_active_refuses_the_envelope() -> None:
     """The broker gets NOT_CONTROLLER, and looks for the active controller."""
-    hosts = LifeOfThree(Random(1)).hosts.values()
+    hosts = ThreeNodes(Random(1)).hosts.values()
     other = next(host for host in hosts if not host.node.quorum.is_leader)
     answer = forward(other, embedded(ApiKey.CREATE_TOPICS, VERSION, creation({"demo": 1})))
     assert (answer.error_code, answer.response_data) == (ErrorCode.NOT_CONTROLLER, None)

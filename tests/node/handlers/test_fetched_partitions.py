@@ -63,8 +63,8 @@ def test_encoded_partition_is_what_the_writer_writes(
 ) -> None:
     slot = PendingResponse(None)
     slot.version = version
-    make = partition_encoder(slot, lists_aborted)
-    assert make is not None
+    encode_partition = partition_encoder(slot, lists_aborted)
+    assert encode_partition is not None
     data = PartitionData(
         partition_index=index,
         error_code=0,
@@ -74,13 +74,13 @@ def test_encoded_partition_is_what_the_writer_writes(
         aborted_transactions=() if lists_aborted else None,
         records=records or b"",
     )
-    encoded = make(index, high_watermark, start, records, len(records or b""))
+    encoded = encode_partition(index, high_watermark, start, records, len(records or b""))
     mixed = [encoded, data, encoded]
     plain = encode(response(version, [data] * 3), version)
     assert encode(response(version, mixed), version) == plain
 
 
-class History:
+class HistoryRunner:
     """Sends a history of requests to a node; `answers` has the bytes of all responses."""
 
     def __init__(self, version: int) -> None:
@@ -105,27 +105,28 @@ class History:
         for index in set(indexes):
             self.ends[index] += 1
 
-    def fetch(self, behind: list[int], forgotten: int, **fields: Any) -> None:
-        """Fetch each partition from `behind` records before its end, in a session if possible."""
+    def fetch(self, lags: list[int], forgotten: int, **fields: Any) -> None:
+        """Fetch each partition from its lag before its end, in a session if possible.
+
+        The partition `forgotten` leaves the session, if there is one with this index.
+        """
         parts = [
             FetchPartition(
                 partition=index,
-                fetch_offset=max(self.ends[index % PARTITIONS] - records, -1),
+                fetch_offset=max(self.ends[index % PARTITIONS] - lag, -1),
                 partition_max_bytes=1 << 20,
             )
-            for index, records in enumerate(behind)
+            for index, lag in enumerate(lags)
         ]
         has_sessions = self.version >= SESSIONS_SINCE
         forgets = has_sessions and self.session_id and forgotten < PARTITIONS
-        dropped = self.topic([])
+        topic = self.topic([])
         request = FetchRequest(
             session_id=self.session_id,
             session_epoch=self.epoch if has_sessions else -1,
             topics=[self.topic(parts)],
             forgotten_topics_data=[
-                ForgottenTopic(
-                    topic=dropped.topic, topic_id=dropped.topic_id, partitions=[forgotten]
-                )
+                ForgottenTopic(topic=topic.topic, topic_id=topic.topic_id, partitions=[forgotten])
             ]
             if forgets
             else (),
@@ -166,19 +167,19 @@ steps = st.one_of(
 
 def run_history(version: int, history: list[Any], *, encodes: bool) -> list[bytes]:
     with mock.patch.object(PendingResponse, "takes_encoded", encodes):
-        runner = History(version)
-        for name, *words in history:
+        runner = HistoryRunner(version)
+        for name, *arguments in history:
             if name == "fetch":
-                behind, forgotten, min_bytes, max_wait_ms, isolation = words
+                lags, forgotten, min_bytes, max_wait_ms, isolation = arguments
                 runner.fetch(
-                    behind,
+                    lags,
                     forgotten,
                     min_bytes=min_bytes,
                     max_wait_ms=max_wait_ms,
                     isolation_level=isolation,
                 )
             else:
-                getattr(runner, name)(*words)
+                getattr(runner, name)(*arguments)
             runner.turn()
         runner.pass_time()
     return runner.answers

@@ -36,16 +36,18 @@ def produce(host: VirtualHost, *indexes: int) -> None:
     assert ask_settled(host, ApiKey.PRODUCE, 9, produce_request(*indexes)) is not None
 
 
-def fetch(offset: int, count: int = MANY, **words: Any) -> FetchRequest:
+def fetch(offset: int, count: int = MANY, **changes: Any) -> FetchRequest:
+    """A fetch of `count` partitions, outside of sessions unless `changes` says otherwise."""
     parts = [
         FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 20)
         for index in range(count)
     ]
-    fields = {"max_wait_ms": 0, "min_bytes": 1, "session_epoch": FINAL_EPOCH} | words
+    fields = {"max_wait_ms": 0, "min_bytes": 1, "session_epoch": FINAL_EPOCH} | changes
     return FetchRequest(topics=[FetchTopic(topic="many", partitions=parts)], **fields)
 
 
 def sizes(answer: Any) -> dict[int, int]:
+    """The bytes of records that a response has for each partition."""
     return {
         part.partition_index: len(part.records)
         for topic in answer.responses
@@ -84,8 +86,8 @@ def test_a_waiting_large_fetch_reads_only_the_changed_partition() -> None:
         assert count_calls(partial(produce, host, index)) < 2 * MANY
     assert settle_and_take(client) is None
     produce(host, 9)
-    found = sizes(settle_and_take(client))
-    assert {index for index, size in found.items() if size} == {7, 8, 9}
+    received = sizes(settle_and_take(client))
+    assert {index for index, size in received.items() if size} == {7, 8, 9}
 
 
 def test_a_record_appended_between_slices_is_not_missed() -> None:
@@ -202,9 +204,9 @@ def test_partitions_that_changed_meanwhile_are_read_in_slices(is_abandoned: bool
 
 
 def test_v8_a_partition_not_led_at_arrival_gets_an_error_in_the_session() -> None:
-    """The broker leads the partition by the time it reads.
+    """The broker becomes its leader between the arrival of the fetch and the read.
 
-    Without an error the follower would count the partition as part of the session, and not name it
+    Without an error the follower would regard the partition as part of the session, and not name it
     in later requests.
     """
     host = make_host(many=MANY)
@@ -231,20 +233,20 @@ def test_v8_a_partition_not_led_at_arrival_gets_an_error_in_the_session() -> Non
     assert set(codes.values()) == {ErrorCode.NONE}
 
 
-def session_fetch(session_id: int, epoch: int, **words: Any) -> FetchRequest:
+def session_fetch(session_id: int, epoch: int, **changes: Any) -> FetchRequest:
     """The next request of a session: it names no partition."""
-    fields = {"max_wait_ms": 5000, "min_bytes": 1} | words
+    fields = {"max_wait_ms": 5000, "min_bytes": 1} | changes
     return FetchRequest(session_id=session_id, session_epoch=epoch, topics=(), **fields)
 
 
-def client_waiting_in_session(host: VirtualHost, **words: Any) -> FrameClient:
+def client_waiting_in_session(host: VirtualHost, **fields: Any) -> FrameClient:
     """A client whose fetch waits in a session of many partitions without new records."""
     client = FrameClient(host)
     client.send(ApiKey.FETCH, 12, fetch(0, session_epoch=INITIAL_EPOCH))
     first = settle_and_take(client)
     client.send(ApiKey.FETCH, 12, session_fetch(first.session_id, 1, max_wait_ms=0))
     assert sizes(settle_and_take(client)) == {}
-    client.send(ApiKey.FETCH, 12, session_fetch(first.session_id, 2, **words))
+    client.send(ApiKey.FETCH, 12, session_fetch(first.session_id, 2, **fields))
     assert settle_and_take(client) is None
     return client
 
@@ -294,8 +296,8 @@ def test_v13_records_of_another_partition_between_slices_are_not_missed() -> Non
     session_id = settle_and_take(client).session_id
     client.send(ApiKey.FETCH, 12, session_fetch(session_id, 1, max_wait_ms=0))
     assert sizes(settle_and_take(client)) == {}
-    named = {"session_id": session_id, "session_epoch": 2, "max_wait_ms": 5000}
-    client.send(ApiKey.FETCH, 12, fetch(0, MANY - 1, **named))
+    in_session = {"session_id": session_id, "session_epoch": 2, "max_wait_ms": 5000}
+    client.send(ApiKey.FETCH, 12, fetch(0, MANY - 1, **in_session))
     assert host.node.sliced.has_work
     produce(host, MANY - 1)
     assert sizes(settle_and_take(client))[MANY - 1] == SIZE

@@ -1,4 +1,4 @@
-"""Q27: the metadata log as a topic: waiting fetches, Metadata and DescribeTopicPartitions."""
+"""Q27: the metadata log as a topic: delayed fetches, Metadata and DescribeTopicPartitions."""
 
 from __future__ import annotations
 
@@ -49,36 +49,37 @@ def client() -> FrameClient:
     return client
 
 
-def answers(client: FrameClient) -> list[Any]:
+def fetched_partitions(client: FrameClient) -> list[Any]:
+    """Run the node until it is idle; return the partition of each response."""
     client.host.settle()
     return [answer.responses[0].partitions[0] for _, answer in client.take()]
 
 
 def test_q27_a_fetch_at_the_end_waits_for_the_next_commit(client: FrameClient) -> None:
     before = client.host.node.quorum.core.log.high_watermark
-    assert answers(client) == []
+    assert fetched_partitions(client) == []
     create_topics(client.host, {"later": 1})
-    [part] = answers(client)
+    [part] = fetched_partitions(client)
     assert part.high_watermark > before
     assert len(part.records) > 0
     create_topics(client.host, {"another": 1})
-    assert answers(client) == []
+    assert fetched_partitions(client) == []
 
 
 def test_q27_without_a_commit_a_fetch_completes_after_max_wait(client: FrameClient) -> None:
     client.host.pass_time(WAIT_MS - 1)
-    assert answers(client) == []
+    assert fetched_partitions(client) == []
     client.host.pass_time(1)
-    [part] = answers(client)
+    [part] = fetched_partitions(client)
     assert len(part.records) == 0
 
 
 def test_q27_a_closed_connection_ends_the_wait(client: FrameClient) -> None:
-    assert answers(client) == []
+    assert fetched_partitions(client) == []
     [slot] = client.connection.slots
     slot.abandon()
     create_topics(client.host, {"later": 1})
-    assert answers(client) == []
+    assert fetched_partitions(client) == []
 
 
 def describe_topics(host: VirtualHost, *names: str, cursor: Cursor | None = None) -> list[Any]:
@@ -103,9 +104,11 @@ def test_q27_both_apis_describe_the_topic_by_name_alike() -> None:
     [other] = answer.topics
     [topic] = describe_topics(host, METADATA_TOPIC)
     assert (topic.error_code, topic.is_internal, topic.topic_id) == (0, True, other.topic_id)
-    [[one], [two]] = topic.partitions, other.partitions
-    assert [getattr(one, it) for it in SHARED] == [getattr(two, it) for it in SHARED]
-    assert tuple(one.replica_nodes) == host.node.quorum.core.log.voter_set.ids
+    [partition], [other_partition] = topic.partitions, other.partitions
+    assert [getattr(partition, it) for it in SHARED] == [
+        getattr(other_partition, it) for it in SHARED
+    ]
+    assert tuple(partition.replica_nodes) == host.node.quorum.core.log.voter_set.ids
 
 
 def test_q27_pages_have_the_topic_only_if_it_is_named() -> None:

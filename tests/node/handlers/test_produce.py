@@ -20,7 +20,7 @@ from tests.node.fast_path.test_produce import (
     BATCHES,
     FALSE_HEADERS,
     PLAIN,
-    ForgetfulConnection,
+    ConnectionWithoutTemplates,
     Side,
     frame,
 )
@@ -40,7 +40,7 @@ SETTINGS = (
 
 
 class CheckingSide(Side):
-    """Makes all checks for every batch."""
+    """A node that makes all checks of every batch."""
 
     def send(self, connection: int, frame: bytes) -> None:
         with mock.patch.object(AppendConfig, "stores_as_produced", False):
@@ -59,46 +59,46 @@ requests = st.lists(
 )
 
 
-@given(histories=requests, changed=st.none() | st.sampled_from(SETTINGS))
+@given(requests=requests, changed=st.none() | st.sampled_from(SETTINGS))
 @settings(max_examples=80, deadline=None)
 def test_responses_and_logs_are_those_of_the_full_checks(
-    histories: Sequence[tuple[list[tuple[int, bytes | None]], int, int]],
+    requests: Sequence[tuple[list[tuple[int, bytes | None]], int, int]],
     changed: tuple[str, object] | None,
 ) -> None:
-    sides = Side(ForgetfulConnection), CheckingSide(ForgetfulConnection)
+    sides = Side(ConnectionWithoutTemplates), CheckingSide(ConnectionWithoutTemplates)
     for side in sides:
         if changed is not None:
             set_config(side.host, TOPIC, "demo", *changed)
-        for number, (parts, acks, version) in enumerate(histories):
+        for number, (parts, acks, version) in enumerate(requests):
             (index, raw), *also = parts
-            more = [PartitionProduceData(index=i, records=data) for i, data in also]
-            side.send(0, frame(raw, version, acks, index, number, also=more))
+            others = [PartitionProduceData(index=i, records=data) for i, data in also]
+            side.send(0, frame(raw, version, acks, index, number, also=others))
             if number % 2:
                 side.turn()
         side.turn()
     plain, checking = sides
     assert plain.responses == checking.responses
-    assert plain.left() == checking.left()
+    assert plain.state() == checking.state()
 
 
 @pytest.mark.parametrize("version", [6, 9, 12])
 def test_any_batch_header_gets_the_response_of_the_full_checks(version: int) -> None:
     """Each header field with valid, wrong and impossible values."""
-    plain, checking = Side(ForgetfulConnection), CheckingSide(ForgetfulConnection)
+    plain, checking = Side(ConnectionWithoutTemplates), CheckingSide(ConnectionWithoutTemplates)
     for side in (plain, checking):
         for number, raw in enumerate([PLAIN, numbered(0), *ALTERED_BATCHES, *FALSE_HEADERS]):
-            more = [PartitionProduceData(index=1, records=raw)]
-            side.send(0, frame(raw, version, -1, number=number, also=more))
+            others = [PartitionProduceData(index=1, records=raw)]
+            side.send(0, frame(raw, version, -1, number=number, also=others))
             if not number % 8:
                 side.turn()
         side.turn()
     assert plain.responses == checking.responses
-    assert plain.left() == checking.left()
+    assert plain.state() == checking.state()
 
 
 @pytest.mark.parametrize(("key", "value"), SETTINGS)
 def test_topics_that_change_batches_do_not_store_them_as_produced(key: str, value: object) -> None:
-    side = Side(ForgetfulConnection)
+    side = Side(ConnectionWithoutTemplates)
     partition = next(iter(side.host.node.replica_manager.partitions.values()))
     assert partition.append_config.stores_as_produced
     set_config(side.host, TOPIC, partition.topic, key, value)

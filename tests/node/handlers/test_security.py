@@ -73,7 +73,7 @@ def test_acls_are_refused_one_by_one(host: VirtualHost, listener: int) -> None:
     request: Any = create_acls.CreateAclsRequest(creations=[creation] * 2)
     created = ask(host, ApiKey.CREATE_ACLS, request, listener)
     assert [it.error_code for it in created.results] == [DISABLED] * 2
-    every = delete_acls.DeleteAclsFilter(
+    match_all = delete_acls.DeleteAclsFilter(
         resource_type_filter=1,
         resource_name_filter=None,
         pattern_type_filter=1,
@@ -82,7 +82,7 @@ def test_acls_are_refused_one_by_one(host: VirtualHost, listener: int) -> None:
         operation=1,
         permission_type=1,
     )
-    request = delete_acls.DeleteAclsRequest(filters=[every])
+    request = delete_acls.DeleteAclsRequest(filters=[match_all])
     deleted = ask(host, ApiKey.DELETE_ACLS, request, listener)
     assert [it.error_code for it in deleted.filter_results] == [DISABLED]
 
@@ -92,16 +92,16 @@ def test_delegation_tokens_need_authentication(
     host: VirtualHost, version: int, requester: str
 ) -> None:
     request = create_delegation_token.CreateDelegationTokenRequest(renewers=(), max_lifetime_ms=-1)
-    outcome = FrameClient(host).ask(ApiKey.CREATE_DELEGATION_TOKEN, version, request)
-    assert outcome.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-    assert outcome.token_requester_principal_name == requester
+    response = FrameClient(host).ask(ApiKey.CREATE_DELEGATION_TOKEN, version, request)
+    assert response.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    assert response.token_requester_principal_name == requester
 
 
 def describe_credentials(host: VirtualHost, *users: str) -> dict[str, Any]:
     named = [scram.UserName(name=user) for user in users]
     request = scram.DescribeUserScramCredentialsRequest(users=named or None)
-    outcome = ask(host, ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, request)
-    return {it.user: it for it in outcome.results}
+    response = ask(host, ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, request)
+    return {it.user: it for it in response.results}
 
 
 def test_credentials_of_the_log_are_described(host: VirtualHost) -> None:
@@ -124,8 +124,8 @@ def test_credentials_cannot_be_set(host: VirtualHost) -> None:
     request = scram_changes.AlterUserScramCredentialsRequest(
         upsertions=[upsertion], deletions=deletions
     )
-    outcome = ask(host, ApiKey.ALTER_USER_SCRAM_CREDENTIALS, request)
-    assert {it.user: it.error_code for it in outcome.results} == {
+    response = ask(host, ApiKey.ALTER_USER_SCRAM_CREDENTIALS, request)
+    assert {it.user: it.error_code for it in response.results} == {
         "carol": DISABLED,
         "alice": DISABLED,
         "bob": ErrorCode.RESOURCE_NOT_FOUND,
@@ -155,14 +155,14 @@ def test_quotas_of_the_log_are_described(
     strict: bool,
     values: list[int],
 ) -> None:
-    wanted = [
-        quotas.ComponentData(entity_type=kind, match_type=how, match=match)
-        for kind, how, match in components
+    filters = [
+        quotas.ComponentData(entity_type=kind, match_type=match_type, match=match)
+        for kind, match_type, match in components
     ]
-    request = quotas.DescribeClientQuotasRequest(components=wanted, strict=strict)
-    outcome = ask(host, ApiKey.DESCRIBE_CLIENT_QUOTAS, request)
-    assert outcome.error_code == ErrorCode.NONE
-    assert [entry.values[0].value for entry in outcome.entries] == values
+    request = quotas.DescribeClientQuotasRequest(components=filters, strict=strict)
+    response = ask(host, ApiKey.DESCRIBE_CLIENT_QUOTAS, request)
+    assert response.error_code == ErrorCode.NONE
+    assert [entry.values[0].value for entry in response.entries] == values
 
 
 def test_quotas_cannot_be_set(host: VirtualHost) -> None:
@@ -171,13 +171,13 @@ def test_quotas_cannot_be_set(host: VirtualHost) -> None:
         change = quota_changes.OpData(key=key, value=1.0, remove=remove)
         entry = quota_changes.EntryData(entity=[entity], ops=[change])
         request = quota_changes.AlterClientQuotasRequest(entries=[entry], validate_only=False)
-        (outcome,) = ask(host, ApiKey.ALTER_CLIENT_QUOTAS, request).entries
-        return outcome
+        (entry_result,) = ask(host, ApiKey.ALTER_CLIENT_QUOTAS, request).entries
+        return entry_result
 
-    for outcome in (
+    for entry_result in (
         alter("consumer_byte_rate", remove=False),
         alter("producer_byte_rate", remove=True),
     ):
-        assert outcome.error_code == ErrorCode.UNSUPPORTED_VERSION
-        assert outcome.error_message == "Brokers of this version do not enforce quotas."
+        assert entry_result.error_code == ErrorCode.UNSUPPORTED_VERSION
+        assert entry_result.error_message == "Brokers of this version do not enforce quotas."
     assert alter("consumer_byte_rate", remove=True).error_code == ErrorCode.NONE

@@ -1,4 +1,4 @@
-"""Metrics of a node: counts that outlive topics, reasons why it is not ready."""
+"""Metrics of a node, and the reasons why it is not ready."""
 
 from __future__ import annotations
 
@@ -64,23 +64,26 @@ def test_every_reason_for_not_ready_is_reported() -> None:
     host = make_host()
     node = host.node
     assert why_not_ready(node, host.now) == []
-    core, times = node.quorum.core, node.quorum.latency
-    times.append(1, core.log.end, host.now.monotonic_ms - 10_000, leads=True)
-    mark, end = core.log.high_watermark, core.log.end
+    core, latency = node.quorum.core, node.quorum.latency
+    latency.append(1, core.log.end, host.now.monotonic_ms - 10_000, leads=True)
+    high_watermark, end = core.log.high_watermark, core.log.end
     assert why_not_ready(node, host.now) == [
-        f"the high watermark has been {mark} for 10000 ms, while the log end offset is {end}"
+        (
+            f"the high watermark has been {high_watermark} for 10000 ms, "
+            f"while the log end offset is {end}"
+        )
     ]
     assert readiness(node, host.now)["quorum"]["uncommitted_for_ms"] == 10_000
-    times.leader_known(host.now.monotonic_ms, leads=False)
+    latency.leader_known(host.now.monotonic_ms, leads=False)
     assert node.broker_lifecycle is not None
-    for epoch, is_fenced, leaves, state in (
+    for epoch, is_fenced, wants_to_leave, state in (
         (-1, True, False, "starting"),
         (5, True, False, "fenced"),
         (5, False, True, "leaving"),
     ):
         lifecycle = node.broker_lifecycle
         lifecycle.epoch, lifecycle.is_fenced = epoch, is_fenced
-        lifecycle.wants_to_leave = leaves
+        lifecycle.wants_to_leave = wants_to_leave
         assert why_not_ready(node, host.now) == [f"the broker is {state}"]
 
 
@@ -102,14 +105,14 @@ def quorum_metric(host: VirtualHost, name: str, later_ms: int = 0) -> dict[str, 
 
 def test_q35_timeouts_of_fetches_and_elections_are_counted() -> None:
     """The metrics of KIP-1322."""
-    core = CoreNetwork(1, 2, 3, voters=(1, 2, 3))
-    core.pass_time(5000)
-    led = core.leader().me.id
-    follower = core.core(next(i for i in (1, 2, 3) if i != led))
+    network = CoreNetwork(1, 2, 3, voters=(1, 2, 3))
+    network.pass_time(5000)
+    leader = network.leader().me.id
+    follower = network.core(next(i for i in (1, 2, 3) if i != leader))
     assert follower.fetch_timeouts == 0
     before = follower.election_timeouts
-    core.isolate(follower.me.id)
-    core.pass_time(follower.config.fetch_timeout_ms + 3 * follower.config.election_timeout_ms)
+    network.isolate(follower.me.id)
+    network.pass_time(follower.config.fetch_timeout_ms + 3 * follower.config.election_timeout_ms)
     assert follower.fetch_timeouts == 1
     assert follower.election_timeouts > before
     host = make_host()
@@ -151,8 +154,8 @@ def test_q35_contact_of_a_voter_that_never_fetched_counts_from_the_epoch() -> No
 def test_q35_metrics_of_the_quorum_have_both_names_of_strimzi() -> None:
     host = make_host()
     for name in ("current_leader", "high_watermark", "commit_latency_max", "append_records_rate"):
-        both = [f"kafka_server_{it}_{name}" for it in ("raftmetrics", "raft_metrics")]
-        assert repr(quorum_metric(host, both[0])) == repr(quorum_metric(host, both[1]))
+        names = [f"kafka_server_{it}_{name}" for it in ("raftmetrics", "raft_metrics")]
+        assert repr(quorum_metric(host, names[0])) == repr(quorum_metric(host, names[1]))
     assert quorum_metric(host, "kafka_server_raft_metrics_current_state_info") == {"leader": 1}
 
 

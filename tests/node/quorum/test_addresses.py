@@ -1,4 +1,4 @@
-"""Where a node looks for the leader, if it was announced at another address."""
+"""The address at which a node contacts a leader that was announced at another address."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.node.quorum.test_driver import NOW, driver_with_voters
 
 
 def test_c70_a_false_endpoint_of_the_leader_costs_one_attempt() -> None:
-    """C70: anybody may send a BeginQuorumEpoch; the leader is still reached where it was."""
+    """C70: a false BeginQuorumEpoch names another address; the leader is still at the old one."""
     machine, emitted = driver_with_voters(1, 2, election=ElectionState(5, 2))
     driver, begin = machine.driver, raft.Begin("cluster", ReplicaKey(1), 2, 5)
     assert driver is not None
@@ -21,9 +21,9 @@ def test_c70_a_false_endpoint_of_the_leader_costs_one_attempt() -> None:
     for number in range(4):
         now = Now(20_000 * number, 0)
         driver.poll(now)
-        asked = [it for it in emitted if isinstance(it, effects.SendRequest)]
+        requests = [it for it in emitted if isinstance(it, effects.SendRequest)]
         emitted.clear()
-        for sent in asked:
-            ports.append(sent.port)
-            driver.handle(effects.RequestFailed("quorum", sent.peer, sent.number), now)
-    assert {*ports[1:]} == {0, 9092}, f"the first request was sent before; then {ports[1:]}"
+        for request in requests:
+            ports.append(request.port)
+            driver.handle(effects.RequestFailed("quorum", request.peer, request.number), now)
+    assert {*ports[1:]} == {0, 9092}, f"ports after the first, earlier request: {ports[1:]}"

@@ -19,22 +19,22 @@ def disk_with_cluster_id(cluster_id: str | None = None) -> MemoryFiles:
     """A formatted directory with this cluster id."""
     files = MemoryFiles()
     files.make_directory("data")
-    found = meta_properties.MetaProperties(cluster_id, 1, b"\x01" * 16)
-    write_whole(files, f"data/{meta_properties.NAME}", meta_properties.encode(found))
+    properties = meta_properties.MetaProperties(cluster_id, 1, b"\x01" * 16)
+    write_whole(files, f"data/{meta_properties.NAME}", meta_properties.encode(properties))
     files.sync_directory(".")
     files.sync_all("data")
     return files
 
 
-def test_q29_the_first_leader_makes_the_id_and_the_node_keeps_it() -> None:
+def test_q29_the_first_leader_generates_the_id_and_the_node_stores_it() -> None:
     host = VirtualHost(disk_with_cluster_id(), cluster_id=None, fresh_cluster_id=FRESH)
     assert host.node.quorum.core.log.voter_set.cluster_id == FRESH
-    kept = meta_properties.load(host.files, "data")
-    assert kept == meta_properties.MetaProperties(FRESH, 1, b"\x01" * 16)
-    outcome = FrameClient(host).ask(ApiKey.METADATA, 9, MetadataRequest(topics=None))
-    assert outcome.cluster_id == FRESH
+    stored = meta_properties.load(host.files, "data")
+    assert stored == meta_properties.MetaProperties(FRESH, 1, b"\x01" * 16)
+    metadata = FrameClient(host).ask(ApiKey.METADATA, 9, MetadataRequest(topics=None))
+    assert metadata.cluster_id == FRESH
     host.files.power_loss()
-    assert meta_properties.load(host.files, "data") == kept
+    assert meta_properties.load(host.files, "data") == stored
 
 
 def test_q29_the_cluster_id_is_stored_only_after_its_commit() -> None:
@@ -52,8 +52,8 @@ def test_q29_an_unstored_cluster_id_is_read_from_the_log_again() -> None:
     """The next start does not generate another id."""
     first = VirtualHost(disk_with_cluster_id(), cluster_id=None, fresh_cluster_id=FRESH)
     first.files.kill()
-    lost = meta_properties.load(first.files, "data").replace(cluster_id=None)
-    write_whole(first.files, f"data/{meta_properties.NAME}", meta_properties.encode(lost))
+    unstored = meta_properties.load(first.files, "data").replace(cluster_id=None)
+    write_whole(first.files, f"data/{meta_properties.NAME}", meta_properties.encode(unstored))
     restarted = VirtualHost(first.files, cluster_id=None, fresh_cluster_id="another")
     assert restarted.node.cluster_id == FRESH
     assert meta_properties.load(restarted.files, "data").cluster_id == FRESH

@@ -35,7 +35,7 @@ class SlowMachine:
     """A state machine that needs a turn for each record."""
 
     def __init__(self) -> None:
-        self.seen: list[tuple[int, int]] = []
+        self.replayed: list[tuple[int, int]] = []
         self.fails_at: int | None = None
         self.cost = TURN_BUDGET
 
@@ -43,7 +43,7 @@ class SlowMachine:
         for number, record in enumerate(records):
             if number == self.fails_at:
                 raise ReplayError("broken", record)
-            self.seen.append((last_offset, number))
+            self.replayed.append((last_offset, number))
             yield self.cost
 
     def reload(self, records: Iterable[Message], last_offset: int) -> None: ...
@@ -62,7 +62,7 @@ class AppliedLog:
         snapshotter: Any = SimpleNamespace(applied=lambda *_: None)
         self.machine = SlowMachine()
         self.tail, self.slices = Tail(), Slices()
-        self.wanted: list[Any] = []
+        self.emitted: list[Any] = []
         #: The applied offset at each report of applied records.
         self.ends: list[int] = []
         self.applier = CommitApplier(
@@ -70,17 +70,18 @@ class AppliedLog:
             self.machine,
             self.tail,
             snapshotter,
-            self.wanted.append,
+            self.emitted.append,
             self.slices,
             lambda: self.ends.append(self.applier.end),
             0,
         )
 
-    def append(self, base: int, count: int, *, is_known: bool = True) -> bytes:
+    def append(self, base: int, count: int, *, has_records: bool = True) -> bytes:
+        """Append a batch; the node that proposed it has its decoded records."""
         data = records_batch([encode_metadata(NoOpRecord(), 0)] * count, 0)
         stamp(data, 0, base, 1)
-        known: list[Message] = [NoOpRecord() for _ in range(count)]
-        self.tail.append(base, base + count - 1, bytes(data), known if is_known else None)
+        records: list[Message] = [NoOpRecord() for _ in range(count)]
+        self.tail.append(base, base + count - 1, bytes(data), records if has_records else None)
         return bytes(data)
 
     def commit(self, end: int) -> None:
@@ -88,91 +89,91 @@ class AppliedLog:
         self.applier.apply_committed()
 
     def finish(self) -> int:
-        """Run turns until all is applied; return how many."""
+        """Run turns until everything is applied; return their number."""
         turns = 0
         while self.slices.finish_turn():
             turns += 1
         return turns
 
 
-@pytest.mark.parametrize("is_known", [True, False], ids=["own", "of another"])
-def test_a_batch_counts_as_applied_when_all_of_it_is(is_known: bool) -> None:
-    followed = AppliedLog()
-    followed.append(0, 3, is_known=is_known)
-    followed.commit(3)
-    while len(followed.machine.seen) < 3:
-        assert (followed.applier.end, followed.applier.is_applying) == (0, True)
-        followed.slices.finish_turn()
-    followed.finish()
-    assert (followed.ends, followed.applier.is_applying) == ([3], False)
+@pytest.mark.parametrize("has_records", [True, False], ids=["own", "of another"])
+def test_a_batch_counts_as_applied_once_all_its_records_are(has_records: bool) -> None:
+    applied = AppliedLog()
+    applied.append(0, 3, has_records=has_records)
+    applied.commit(3)
+    while len(applied.machine.replayed) < 3:
+        assert (applied.applier.end, applied.applier.is_applying) == (0, True)
+        applied.slices.finish_turn()
+    applied.finish()
+    assert (applied.ends, applied.applier.is_applying) == ([3], False)
 
 
 def test_batches_committed_meanwhile_are_applied_next() -> None:
-    followed = AppliedLog()
-    followed.append(0, 2)
-    followed.commit(2)
-    followed.append(2, 2)
-    followed.commit(4)
-    assert followed.machine.seen == [(1, 0)]
-    followed.finish()
-    assert followed.machine.seen == [(1, 0), (1, 1), (3, 0), (3, 1)]
-    assert followed.ends == [2, 4]
+    applied = AppliedLog()
+    applied.append(0, 2)
+    applied.commit(2)
+    applied.append(2, 2)
+    applied.commit(4)
+    assert applied.machine.replayed == [(1, 0)]
+    applied.finish()
+    assert applied.machine.replayed == [(1, 0), (1, 1), (3, 0), (3, 1)]
+    assert applied.ends == [2, 4]
 
 
 def test_a_small_batch_is_applied_even_if_the_budget_is_spent() -> None:
-    followed = AppliedLog()
-    followed.slices.begin(iter([TURN_BUDGET, TURN_BUDGET]))
-    followed.machine.cost = 1
-    followed.append(0, 2)
-    followed.commit(2)
-    assert followed.ends == [2]
+    applied = AppliedLog()
+    applied.slices.begin(iter([TURN_BUDGET, TURN_BUDGET]))
+    applied.machine.cost = 1
+    applied.append(0, 2)
+    applied.commit(2)
+    assert applied.ends == [2]
 
 
 def test_q38_a_snapshot_replaces_a_half_applied_batch() -> None:
-    followed = AppliedLog()
-    followed.append(0, 3)
-    followed.commit(3)
-    followed.applier.restart_at(10)
-    followed.finish()
-    assert (followed.machine.seen, followed.ends) == ([(2, 0)], [])
-    assert (followed.applier.end, followed.applier.is_applying) == (10, False)
-    followed.append(10, 1)
-    followed.commit(11)
-    followed.finish()
-    assert (followed.machine.seen[1:], followed.ends) == ([(10, 0)], [11])
+    applied = AppliedLog()
+    applied.append(0, 3)
+    applied.commit(3)
+    applied.applier.restart_at(10)
+    applied.finish()
+    assert (applied.machine.replayed, applied.ends) == ([(2, 0)], [])
+    assert (applied.applier.end, applied.applier.is_applying) == (10, False)
+    applied.append(10, 1)
+    applied.commit(11)
+    applied.finish()
+    assert (applied.machine.replayed[1:], applied.ends) == ([(10, 0)], [11])
 
 
 def test_a_node_catches_up_until_all_read_records_are_applied() -> None:
-    followed = AppliedLog()
-    data = followed.append(0, 2)
-    followed.tail.clear()
-    followed.commit(2)
-    assert followed.wanted == [ReadLog(METADATA_LOG, 0, 2)]
-    followed.applier.read(LogRead(METADATA_LOG, 0, data))
-    assert (followed.applier.is_reading, followed.ends) == (True, [])
-    followed.finish()
-    assert (followed.applier.is_reading, followed.ends) == (False, [2])
+    applied = AppliedLog()
+    data = applied.append(0, 2)
+    applied.tail.clear()
+    applied.commit(2)
+    assert applied.emitted == [ReadLog(METADATA_LOG, 0, 2)]
+    applied.applier.read(LogRead(METADATA_LOG, 0, data))
+    assert (applied.applier.is_reading, applied.ends) == (True, [])
+    applied.finish()
+    assert (applied.applier.is_reading, applied.ends) == (False, [2])
 
 
 def test_a_snapshot_ends_catching_up() -> None:
-    followed = AppliedLog()
-    data = followed.append(0, 2)
-    followed.tail.clear()
-    followed.commit(2)
-    followed.applier.read(LogRead(METADATA_LOG, 0, data))
-    followed.applier.restart_at(10)
-    assert not followed.applier.is_reading
+    applied = AppliedLog()
+    data = applied.append(0, 2)
+    applied.tail.clear()
+    applied.commit(2)
+    applied.applier.read(LogRead(METADATA_LOG, 0, data))
+    applied.applier.restart_at(10)
+    assert not applied.applier.is_reading
 
 
 def test_an_unreplayable_record_of_a_later_slice_is_reported_by_offset() -> None:
-    followed = AppliedLog()
-    followed.machine.fails_at = 2
-    followed.append(5, 4)
-    followed.applier.restart_at(5)
-    followed.append(5, 4)
-    followed.commit(9)
+    applied = AppliedLog()
+    applied.machine.fails_at = 2
+    applied.append(5, 4)
+    applied.applier.restart_at(5)
+    applied.append(5, 4)
+    applied.commit(9)
     with pytest.raises(UnreplayableError, match="the committed record at offset 7 can't"):
-        followed.finish()
+        applied.finish()
 
 
 # Whole nodes -------------------------------------------------------------------------------------
@@ -264,7 +265,7 @@ def test_v4_a_deleted_topic_disappears_before_its_partitions() -> None:
 
 
 def test_v14_a_controller_decides_once_it_has_applied_earlier_records() -> None:
-    """V14, C236: it leads the quorum before that."""
+    """V14, C236: the node leads the quorum before that, and holds requests meanwhile."""
     host = slow_host(demo=1, many=50)
     host.files.kill()
     restarted = type(host)(host.files, settled=False)
@@ -289,7 +290,7 @@ def test_v14_a_controller_decides_once_it_has_applied_earlier_records() -> None:
     assert [it.error_code for it in response.topics] == [ErrorCode.TOPIC_ALREADY_EXISTS]
 
 
-def test_v1_a_kill_during_a_batch_is_the_same_as_before_it() -> None:
+def test_v1_a_batch_is_replayed_whole_after_a_kill_within_it() -> None:
     host = slow_host(demo=1)
     FrameClient(host).send(ApiKey.CREATE_TOPICS, 7, creation({"many": 20}))
     while not host.node.quorum.is_applying:

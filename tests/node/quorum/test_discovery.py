@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 #: The new address of node 1; the log has 127.0.0.1:9091.
 OWN = ("10.0.0.1", 9100)
+#: A bootstrap server: a virtual IP address, which may be that of any node.
 VIP = ("vip", 9093)
 BOOT_MS = 50_000
 START = Now(0, BOOT_MS)
@@ -40,7 +41,7 @@ def later(ms: int) -> Now:
 
 
 class DiscoveryOfNode1:
-    """The discovery of node 1, one of these voters, and its effects."""
+    """The `Discovery` of node 1, in a quorum of these voters, and its effects."""
 
     def __init__(
         self,
@@ -56,7 +57,7 @@ class DiscoveryOfNode1:
         )
         assert machine.driver is not None
         self.quorum: QuorumDriver = machine.driver
-        self.part = Discovery(
+        self.discovery = Discovery(
             self.quorum,
             self.emitted.append,
             START,
@@ -68,43 +69,45 @@ class DiscoveryOfNode1:
         self.emitted.clear()
 
     def poll(self, now: Now = START) -> list[effects.SendRequest]:
-        """Poll; return the requests it sends. A boot timestamp counts as written at once."""
-        self.part.poll(now)
+        """Poll, and write a boot timestamp at once if asked to; return the requests."""
+        self.discovery.poll(now)
         for written in self.take(effects.WriteBootTimestamp):
-            self.part.boot_written(effects.BootTimestampWritten(written.boot_timestamp_ms))
-            self.part.poll(now)
+            self.discovery.boot_written(effects.BootTimestampWritten(written.boot_timestamp_ms))
+            self.discovery.poll(now)
         return [it for it in self.take(effects.SendRequest) if it.channel == DISCOVERY_CHANNEL]
 
     def take(self, kind: type) -> list[Any]:
-        found = [it for it in self.emitted if isinstance(it, kind)]
+        taken = [it for it in self.emitted if isinstance(it, kind)]
         self.emitted[:] = [it for it in self.emitted if not isinstance(it, kind)]
-        return found
+        return taken
 
     def answer(
-        self, sent: effects.SendRequest, *brokers: DiscoveredBroker, now: Now = START, **more: Any
+        self, sent: effects.SendRequest, *brokers: DiscoveredBroker, now: Now = START, **fields: Any
     ) -> None:
         """Respond to a request as the node that it was sent to."""
-        values: dict[str, Any] = {"cluster_id": "cluster", "node_id": sent.peer, "leader_epoch": 5}
-        response = DiscoverBrokersResponse(brokers=brokers, **values | more)
-        self.part.handle(
+        default: dict[str, Any] = {"cluster_id": "cluster", "node_id": sent.peer, "leader_epoch": 5}
+        response = DiscoverBrokersResponse(brokers=brokers, **default | fields)
+        self.discovery.handle(
             effects.ResponseReceived(DISCOVERY_CHANNEL, sent.peer, sent.number, response), now
         )
 
     def fail(self, sent: effects.SendRequest, now: Now = START) -> None:
-        self.part.handle(effects.RequestFailed(DISCOVERY_CHANNEL, sent.peer, sent.number), now)
+        self.discovery.handle(effects.RequestFailed(DISCOVERY_CHANNEL, sent.peer, sent.number), now)
 
     def reach_all(self) -> None:
+        """Poll, and respond to each request as the node that it was sent to."""
         for sent in self.poll():
             self.answer(sent)
 
     def ask(self, now: Now = START, *, may_report: bool = True, **values: Any) -> Any:
-        """Respond to a DiscoverBrokers request that another node or an operator sends."""
-        asked: dict[str, Any] = {"cluster_id": "cluster"} | values
-        request = DiscoverBrokersRequest(**asked)
-        return self.part.respond_to(request, now, may_report=may_report)
+        """Node 1's response to a DiscoverBrokers request of another node or an operator."""
+        fields: dict[str, Any] = {"cluster_id": "cluster"} | values
+        request = DiscoverBrokersRequest(**fields)
+        return self.discovery.respond_to(request, now, may_report=may_report)
 
-    def report(self, node_id: int, port: int, boot_ms: int, **more: Any) -> Any:
-        values: dict[str, Any] = {"leader_epoch": 5} | more
+    def report(self, node_id: int, port: int, boot_ms: int, **fields: Any) -> Any:
+        """Node 1's response to a node that reports its new address."""
+        values: dict[str, Any] = {"leader_epoch": 5} | fields
         address: dict[str, Any] = {"host": "10.0.0.9", "port": port}
         return self.ask(broker_id=node_id, boot_timestamp_ms=boot_ms, **address, **values)
 
@@ -136,10 +139,10 @@ def test_r9_a_started_controller_reports_itself_to_all_voters() -> None:
 
 def test_r9_the_boot_timestamp_is_durable_before_it_is_sent() -> None:
     started = DiscoveryOfNode1(1, 2, 3)
-    started.part.poll(START)
+    started.discovery.poll(START)
     assert started.emitted == [effects.WriteBootTimestamp(BOOT_MS)]
     assert addresses_in(started.ask())[1] == (*OWN, -1)
-    started.part.boot_written(effects.BootTimestampWritten(BOOT_MS))
+    started.discovery.boot_written(effects.BootTimestampWritten(BOOT_MS))
     assert addresses_in(started.ask())[1] == (*OWN, BOOT_MS)
 
 
@@ -155,13 +158,13 @@ def test_r9_a_sole_voter_reports_and_writes_nothing() -> None:
     started = DiscoveryOfNode1(1)
     assert started.poll() == []
     assert started.emitted == []
-    assert started.part.deadline() is None
+    assert started.discovery.deadline() is None
 
 
 def test_r9_a_broker_only_asks() -> None:
     started = DiscoveryOfNode1(1, 2, 3, own=None)
     started.quorum.addresses.unreachable(2)
-    started.part.poll(START)
+    started.discovery.poll(START)
     sent = started.poll(later(LEADERLESS_RETRY_MS))
     assert [it.peer for it in sent] == [2, 3]
     assert sent[0].request == DiscoverBrokersRequest(cluster_id="cluster")
@@ -176,11 +179,11 @@ def test_r9_discovery_is_repeated_until_every_voter_is_reached() -> None:
     now = START
     for _ in range(5):
         two, three = started.poll(now)
-        assert started.part.deadline() is None, "one round at a time"
+        assert started.discovery.deadline() is None, "one round at a time"
         started.answer(two, now=now)
         started.fail(three, now)
-        started.part.poll(now)
-        due_ms = started.part.deadline()
+        started.discovery.poll(now)
+        due_ms = started.discovery.deadline()
         assert due_ms is not None
         assert now.monotonic_ms < due_ms <= now.monotonic_ms + LEADERLESS_RETRY_MS
         now = later(due_ms)
@@ -192,11 +195,11 @@ def test_r9_discovery_is_repeated_until_every_voter_is_reached() -> None:
 def test_r9_a_broken_connection_restarts_discovery() -> None:
     started = DiscoveryOfNode1(1, 2, 3, leader=2)
     started.reach_all()
-    started.part.poll(START)
-    assert started.part.deadline() is None
+    started.discovery.poll(START)
+    assert started.discovery.deadline() is None
     started.quorum.addresses.unreachable(3)
-    started.part.poll(START)
-    due_ms = started.part.deadline()
+    started.discovery.poll(START)
+    due_ms = started.discovery.deadline()
     assert due_ms is not None
     assert [it.peer for it in started.poll(later(due_ms))] == [2, 3]
 
@@ -208,8 +211,8 @@ def test_r9_with_a_leader_the_waits_grow_longer() -> None:
     started.quorum.addresses.unreachable(3)
     now, waits = START, []
     for _ in range(9):
-        started.part.poll(now)
-        due_ms = started.part.deadline()
+        started.discovery.poll(now)
+        due_ms = started.discovery.deadline()
         assert due_ms is not None
         waits.append(due_ms - now.monotonic_ms)
         now = later(due_ms)
@@ -220,22 +223,22 @@ def test_r9_with_a_leader_the_waits_grow_longer() -> None:
 
 
 def test_r9_without_a_leader_the_report_is_repeated() -> None:
-    """A false report may have replaced it at another node."""
+    """A false report may have replaced this one at another node."""
     started = DiscoveryOfNode1(1, 2, 3)
     started.reach_all()
-    started.part.poll(START)
-    assert started.part.deadline() == REPEAT_REPORT_MS
+    started.discovery.poll(START)
+    assert started.discovery.deadline() == REPEAT_REPORT_MS
     assert len(started.poll(later(REPEAT_REPORT_MS))) == 2
 
 
 def test_r9_a_controller_of_kafka_is_not_asked_again() -> None:
     started = DiscoveryOfNode1(1, 2, leader=2)
     [sent] = started.poll()
-    started.part.handle(
+    started.discovery.handle(
         effects.VersionUnsupported(DISCOVERY_CHANNEL, sent.peer, sent.number), START
     )
-    started.part.poll(START)
-    assert started.part.deadline() is None
+    started.discovery.poll(START)
+    assert started.discovery.deadline() is None
 
 
 # Remembering -------------------------------------------------------------------------------------
@@ -257,20 +260,20 @@ def test_r9_a_response_brings_addresses_of_others() -> None:
     node.answer(two, entry(3, 9300, 100))
     assert node.quorum.address_of(3) == ("10.0.0.9", 9300)
     node.fail(three)
-    node.part.poll(START)
-    due_ms = node.part.deadline()
+    node.discovery.poll(START)
+    due_ms = node.discovery.deadline()
     assert due_ms is not None
     rounds = [node.poll(later(due_ms))]
     for sent in rounds[0]:
         node.fail(sent, later(due_ms))
-    again_ms = node.part.deadline()
+    again_ms = node.discovery.deadline()
     assert again_ms is not None
     rounds.append(node.poll(later(again_ms)))
-    asked = {it.port for sent in rounds for it in sent if it.peer == 3}
-    assert asked == {9300, 9093}, "either address may be right"
+    ports = {it.port for sent in rounds for it in sent if it.peer == 3}
+    assert ports == {9300, 9093}, "either address may be right"
 
 
-def test_r9_an_older_start_is_not_accepted_again() -> None:
+def test_r9_a_report_of_an_older_start_is_not_accepted() -> None:
     node = DiscoveryOfNode1(1, 2, 3)
     node.report(2, 9200, 200)
     node.report(2, 9201, 100)
@@ -281,7 +284,7 @@ def test_r9_an_older_start_is_not_accepted_again() -> None:
 
 
 @pytest.mark.parametrize("node_id", [4, -1, 1])
-def test_r9_nothing_is_remembered_of_a_node_that_is_no_member(node_id: int) -> None:
+def test_r9_a_report_of_a_node_that_is_no_member_is_not_remembered(node_id: int) -> None:
     node = DiscoveryOfNode1(1, 2, 3)
     answer = node.report(node_id, 9200, 100)
     assert sorted(addresses_in(answer)) == [1, 2, 3]
@@ -296,7 +299,7 @@ def test_r9_on_a_brokers_listener_a_request_only_asks() -> None:
     assert addresses_in(answer)[2] == ("127.0.0.1", 9092, -1)
 
 
-def test_r9_from_another_cluster_nothing_is_remembered() -> None:
+def test_r9_a_report_from_another_cluster_is_not_remembered() -> None:
     """Neither from a request nor from a response."""
     node = DiscoveryOfNode1(1, 2, 3)
     answer = node.report(2, 9200, 100, cluster_id="other")
@@ -331,15 +334,15 @@ def test_r9_another_node_at_the_address_does_not_count_as_reached() -> None:
 
 
 def test_r9_a_node_exceeds_a_false_report_of_itself() -> None:
-    """It learns of the report from the deceived node, and replaces it there by a newer one."""
+    """The node learns of the report from the deceived one, and replaces it there by a newer one."""
     deceived, node = DiscoveryOfNode1(1, 2, 3), DiscoveryOfNode1(1, 2, 3)
     deceived.report(2, 6666, BOOT_MS + 5000, leader_epoch=77)
     false_report = entry(1, 6666, BOOT_MS + 5000, 77)
     two, three = node.poll()
     node.answer(two, false_report)
     node.answer(three)
-    node.part.poll(START)
-    due_ms = node.part.deadline()
+    node.discovery.poll(START)
+    due_ms = node.discovery.deadline()
     assert due_ms is not None
     request = node.poll(later(due_ms))[0].request
     assert (request.host, request.port) == OWN
@@ -351,12 +354,12 @@ def test_r9_a_node_exceeds_a_false_report_of_itself() -> None:
 def test_r9_its_own_report_does_not_make_it_exceed_itself() -> None:
     node = DiscoveryOfNode1(1, 2, 3)
     two, three = node.poll()
-    mine = DiscoveredBroker(
+    own = DiscoveredBroker(
         broker_id=1, host=OWN[0], port=OWN[1], boot_timestamp_ms=BOOT_MS, leader_epoch=5
     )
-    node.answer(two, mine)
+    node.answer(two, own)
     node.answer(three, entry(1, 9091, -1, -1))
-    node.part.poll(START)
+    node.discovery.poll(START)
     assert node.quorum.addresses.unreached == set()
     assert not node.take(effects.WriteBootTimestamp)
 
@@ -371,8 +374,8 @@ def vars_of(request: DiscoverBrokersRequest) -> dict[str, Any]:
 
 def test_r10_a_node_without_voters_waits_discovers_and_logs_it() -> None:
     node = DiscoveryOfNode1(servers=(VIP, ("other", 1)))
-    node.part.poll(START)
-    due_ms = node.part.deadline()
+    node.discovery.poll(START)
+    due_ms = node.discovery.deadline()
     assert due_ms == LEADERLESS_RETRY_MS
     now = later(due_ms)
     sent = node.poll(now)
@@ -382,8 +385,8 @@ def test_r10_a_node_without_voters_waits_discovers_and_logs_it() -> None:
     [line] = [it.line for it in node.take(effects.LogLine)]
     assert "knows no voters yet and does not elect itself; it asks vip:9093, other:1" in line
     assert node.quorum.core.role.name == "observer"
-    node.part.poll(now)
-    again_ms = node.part.deadline()
+    node.discovery.poll(now)
+    again_ms = node.discovery.deadline()
     assert again_ms is not None
     peers = [(it.peer, it.host) for it in node.poll(later(again_ms))]
     assert peers[0] == (2, "10.0.0.9"), "discovered nodes are asked, too"
@@ -392,7 +395,7 @@ def test_r10_a_node_without_voters_waits_discovers_and_logs_it() -> None:
 def test_r10_the_log_is_also_fetched_from_discovered_nodes() -> None:
     """The only bootstrap server may fail before the first fetch is answered."""
     node = DiscoveryOfNode1(servers=(VIP,))
-    node.part.poll(START)
+    node.discovery.poll(START)
     [sent] = node.poll(later(LEADERLESS_RETRY_MS))
     node.answer(sent, entry(2, 9200, 100))
     node.quorum.poll(later(60_000))

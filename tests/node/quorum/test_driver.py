@@ -137,15 +137,15 @@ def test_proposals_of_a_turn_become_one_batch() -> None:
     driver.handle(effects.ElectionWritten(1), NOW)
     driver.append_batched(NOW)
     emitted.clear()
-    start, outcome = driver.end, list[int]()
+    start, codes = driver.end, list[int]()
     large = [TopicRecord(name="x" * (BATCH_BYTES // 3), topic_id=b"x" * 16)] * 3
     for records in ([NoOpRecord()], [NoOpRecord()], large):
-        assert driver.propose(proposal_of(records), lambda code, _: outcome.append(code), NOW) == 0
+        assert driver.propose(proposal_of(records), lambda code, _: codes.append(code), NOW) == 0
     assert driver.end == start + 5
     batches = [read_header(it.data) for it in emitted if isinstance(it, effects.AppendBatch)]
     assert [(it.base_offset, it.record_count) for it in batches] == [(start, 2), (start + 2, 3)]
     driver.handle(effects.LogFlushed(METADATA_LOG, driver.end), NOW)
-    assert outcome == [0, 0, 0]
+    assert codes == [0, 0, 0]
 
 
 def test_a_node_that_does_not_lead_refuses_proposals() -> None:
@@ -162,13 +162,13 @@ def test_q6_an_observers_fetch_does_not_wait_for_its_disk(
 ) -> None:
     """A voter's next fetch acknowledges, and waits for the disk; an observer's does not."""
     machine, emitted = driver_with_voters(*voters, election=ElectionState(5, 2))
-    (ask,) = [it for it in emitted if isinstance(it, effects.SendRequest)]
+    (fetch,) = [it for it in emitted if isinstance(it, effects.SendRequest)]
     emitted.clear()
     batch = records_batch([encode_metadata(NoOpRecord(), 0)], 0)
     stamp(batch, 0, 0, 5)
     answer = fetch_response(high_watermark=0, records=bytes(batch))
     assert machine.driver is not None
-    machine.driver.handle(effects.ResponseReceived("quorum", 2, ask.number, answer), NOW)
+    machine.driver.handle(effects.ResponseReceived("quorum", 2, fetch.number, answer), NOW)
     (append,) = [it for it in emitted if isinstance(it, effects.AppendBatch)]
     assert append.flush == is_flushed
     assert any(isinstance(it, effects.SendRequest) for it in emitted) != is_flushed
@@ -176,13 +176,13 @@ def test_q6_an_observers_fetch_does_not_wait_for_its_disk(
 
 @pytest.mark.parametrize("committed", [0, 10])
 def test_q9a_a_replaying_node_does_not_campaign(committed: int) -> None:
-    """It does grant votes."""
+    """A replaying node does grant votes."""
     machine, emitted = driver_with_voters(1, 2, 3, election=ElectionState(5, 2), records=10)
     driver = machine.driver
     assert driver is not None
-    (ask,) = [it for it in emitted if isinstance(it, effects.SendRequest)]
+    (fetch,) = [it for it in emitted if isinstance(it, effects.SendRequest)]
     answer = fetch_response(high_watermark=committed)
-    driver.handle(effects.ResponseReceived("quorum", 2, ask.number, answer), NOW)
+    driver.handle(effects.ResponseReceived("quorum", 2, fetch.number, answer), NOW)
     assert any(isinstance(it, effects.ReadLog) for it in emitted) == bool(committed)
     driver.handle(effects.PeerDown("quorum", 2, 0), NOW)
     assert driver.core.role.name == ("follower" if committed else "prospective")
@@ -205,8 +205,8 @@ def fetch_response(*, high_watermark: int, records: bytes = b"") -> FetchRespons
 
 def test_a_shutdown_does_not_wait_for_a_fetch_response() -> None:
     machine, emitted = driver_with_voters(1, 2, election=ElectionState(5, 2))
-    (ask,) = [it for it in emitted if isinstance(it, effects.SendRequest)]
-    assert ask.api_key == ApiKey.FETCH
+    (fetch,) = [it for it in emitted if isinstance(it, effects.SendRequest)]
+    assert fetch.api_key == ApiKey.FETCH
     assert machine.driver is not None
     machine.driver.shut_down(NOW)
     assert not machine.driver.is_resigning
@@ -215,12 +215,12 @@ def test_a_shutdown_does_not_wait_for_a_fetch_response() -> None:
 def test_a_response_without_partition_counts_as_none() -> None:
     """Then the core sends the request again: every request has an outcome."""
     machine, emitted = driver_with_voters(1, 2, election=ElectionState(5, 2))
-    (ask,) = [it for it in emitted if isinstance(it, effects.SendRequest)]
+    (fetch,) = [it for it in emitted if isinstance(it, effects.SendRequest)]
     assert machine.driver is not None
-    assert machine.driver.core.peer(2).in_flight == ask.number
+    assert machine.driver.core.peer(2).in_flight == fetch.number
     empty = FetchResponse(error_code=0, session_id=0, responses=())
-    machine.driver.handle(effects.ResponseReceived("quorum", 2, ask.number, empty), NOW)
-    assert machine.driver.core.peer(2).in_flight != ask.number
+    machine.driver.handle(effects.ResponseReceived("quorum", 2, fetch.number, empty), NOW)
+    assert machine.driver.core.peer(2).in_flight != fetch.number
 
 
 def test_d1_a_waiting_describe_is_answered_by_the_node_that_becomes_leader() -> None:
@@ -232,14 +232,14 @@ def test_d1_a_waiting_describe_is_answered_by_the_node_that_becomes_leader() -> 
     assert not client.take()
     host.settle()
     host.pass_time(50)
-    ((_, outcome),) = client.take()
-    assert outcome.topics[0].partitions[0].leader_id == 1
+    ((_, response),) = client.take()
+    assert response.topics[0].partitions[0].leader_id == 1
 
 
 def test_waiting_requests_are_sent_once_there_is_a_leader() -> None:
-    """Before the next retry is due. On a controller listener requests do not wait."""
+    """They do not wait for the next retry. On a controller listener no request waits."""
     host = VirtualHost(settled=False)
-    waits, refused = FrameClient(host), FrameClient(host, CONTROLLER)
+    waiting, refused = FrameClient(host), FrameClient(host, CONTROLLER)
     request = CreateTopicsRequest(
         topics=[
             CreatableTopic(
@@ -247,13 +247,13 @@ def test_waiting_requests_are_sent_once_there_is_a_leader() -> None:
             )
         ]
     )
-    waits.send(ApiKey.CREATE_TOPICS, 7, request)
-    assert not waits.take()
-    outcome = refused.ask(ApiKey.CREATE_TOPICS, 7, request)
-    assert [topic.error_code for topic in outcome.topics] == [ErrorCode.NOT_CONTROLLER]
+    waiting.send(ApiKey.CREATE_TOPICS, 7, request)
+    assert not waiting.take()
+    response = refused.ask(ApiKey.CREATE_TOPICS, 7, request)
+    assert [topic.error_code for topic in response.topics] == [ErrorCode.NOT_CONTROLLER]
     host.settle()
-    ((_, outcome),) = waits.take()
-    assert [topic.name for topic in outcome.topics] == ["t"]
+    ((_, response),) = waiting.take()
+    assert [topic.name for topic in response.topics] == ["t"]
 
 
 def test_pending_proposals_are_work_for_the_host() -> None:
@@ -272,13 +272,13 @@ def test_r12_a_waiting_voter_change_is_made_by_the_new_leader() -> None:
     assert not client.take()
     host.settle()
     host.pass_time(50)
-    ((_, outcome),) = client.take()
-    assert outcome.error_code == ErrorCode.VOTER_NOT_FOUND
+    ((_, response),) = client.take()
+    assert response.error_code == ErrorCode.VOTER_NOT_FOUND
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_d2_every_version_describes_replicas_with_a_directory(version: int) -> None:
-    """Versions 0 and 1 omit the directory id."""
+    """D2: versions 0 and 1 omit the directory id."""
     state = api.ReplicaState(replica_id=4, replica_directory_id=b"d" * 16, log_end_offset=7)
     part = api.PartitionResult(
         partition_index=0,
@@ -291,29 +291,31 @@ def test_d2_every_version_describes_replicas_with_a_directory(version: int) -> N
     )
     topic = api.TopicResult(topic_name="__cluster_metadata", partitions=[part])
     response = api.DescribeQuorumResponse(error_code=0, topics=[topic])
-    outcome = decode(api.DescribeQuorumResponse, version, encode(response, version))
-    (observer,) = outcome.topics[0].partitions[0].observers
+    decoded = decode(api.DescribeQuorumResponse, version, encode(response, version))
+    (observer,) = decoded.topics[0].partitions[0].observers
     assert observer.log_end_offset == 7
     assert (observer.replica_directory_id == b"d" * 16) == (version >= 2)
 
 
 def take_only(emitted: list[Any], kind: type) -> Any:
     """Return the only effect of a kind, and clear all effects."""
-    [found] = [it for it in emitted if isinstance(it, kind)]
+    [only] = [it for it in emitted if isinstance(it, kind)]
     emitted.clear()
-    return found
+    return only
 
 
 def test_a_state_machine_before_the_log_start_loads_the_snapshot() -> None:
-    """C105: it replays the records after the snapshot only then."""
+    """C105: only then it replays the records after the snapshot."""
     machine, emitted = driver_with_voters(1, 2, election=ElectionState(5, 2))
     driver, point = machine.driver, OffsetAndEpoch(7, 4)
     assert driver is not None
     pieces = snapshot_pieces([NoOpRecord()] * 3, VoterSet(), point.epoch, 0)
     data = b"".join(pieces)
     fetch = take_only(emitted, effects.SendRequest)
-    there = raft.FetchResult(0, 2, 5, 9, snapshot=point, offset=0)
-    driver.handle(effects.ResponseReceived("quorum", 2, fetch.number, response_to_wire(there)), NOW)
+    at_snapshot = raft.FetchResult(0, 2, 5, 9, snapshot=point, offset=0)
+    driver.handle(
+        effects.ResponseReceived("quorum", 2, fetch.number, response_to_wire(at_snapshot)), NOW
+    )
     fetch = take_only(emitted, effects.SendRequest)
     assert fetch.api_key == ApiKey.FETCH_SNAPSHOT
     piece = raft.SnapshotChunk(0, 2, 5, point, 0, size=len(data), length=len(data), data=data)
@@ -343,9 +345,9 @@ def test_q38_a_damaged_snapshot_is_fetched_again_from_its_beginning() -> None:
     for _ in range(2):
         fetch = take_only(emitted, effects.SendRequest)
         assert (fetch.api_key, driver.core.log.end) == (ApiKey.FETCH, 0)
-        there = raft.FetchResult(0, 2, 5, 9, snapshot=point, offset=0)
+        at_snapshot = raft.FetchResult(0, 2, 5, 9, snapshot=point, offset=0)
         driver.handle(
-            effects.ResponseReceived("quorum", 2, fetch.number, response_to_wire(there)), now
+            effects.ResponseReceived("quorum", 2, fetch.number, response_to_wire(at_snapshot)), now
         )
         fetch = take_only(emitted, effects.SendRequest)
         assert fetch.request.topics[0].partitions[0].position == 0
@@ -380,10 +382,10 @@ def begin_epoch(host: VirtualHost, epoch: int, port: int) -> None:
 
 def test_a_leader_is_contacted_at_its_reported_endpoint() -> None:
     """C70: the endpoint is used while node 2 leads; a delayed request changes nothing."""
-    letters = SilentPeers()
-    host = VirtualHost(settled=False, peers=letters)
+    peers = SilentPeers()
+    host = VirtualHost(settled=False, peers=peers)
     begin_epoch(host, 5, 19093)
-    assert {(it.peer, it.host, it.port) for it in letters.requests} == {(2, "10.0.0.9", 19093)}
+    assert {(it.peer, it.host, it.port) for it in peers.requests} == {(2, "10.0.0.9", 19093)}
     driver = host.node.quorum
     begin_epoch(host, 5, 19094)
     assert driver.address_of(2) == ("10.0.0.9", 19094)
@@ -402,43 +404,44 @@ def test_the_leaders_endpoint_of_this_nodes_listener_is_used(names: list[str], p
     """C70: from its request or the voters record; another listener is better than none."""
     host = VirtualHost(settled=False, peers=SilentPeers())
     driver = host.node.quorum
-    outcome = [
+    endpoints = [
         LeaderEndpoint(name=name, host="h", port=number) for number, name in enumerate(names, 1)
     ]
-    api_key, request = request_to_wire(raft.Begin(CLUSTER_ID, driver.core.me, 2, 5), outcome)
+    api_key, request = request_to_wire(raft.Begin(CLUSTER_ID, driver.core.me, 2, 5), endpoints)
     FrameClient(host, CONTROLLER).ask(api_key, 1, request)
     assert driver.address_of(2) == ("h", port)
-    voter = Voter(ReplicaKey(3), tuple(Endpoint(it.name, it.host, it.port) for it in outcome))
+    voter = Voter(ReplicaKey(3), tuple(Endpoint(it.name, it.host, it.port) for it in endpoints))
     assert endpoint_of(voter.endpoints, driver.listener) == Endpoint(names[port - 1], "h", port)
     assert endpoint_of((), driver.listener) is None
 
 
 @pytest.mark.parametrize("epoch", [5, 6])
-@pytest.mark.parametrize("is_known", [True, False], ids=["after the leader", "before it"])
-def test_endpoints_of_another_clusters_leader_are_ignored(epoch: int, is_known: bool) -> None:
-    """C70: a cloned machine has the same ids; its request is refused, and its endpoint ignored."""
+@pytest.mark.parametrize("follows_leader", [True, False], ids=["after the leader", "before it"])
+def test_endpoints_of_another_clusters_leader_are_ignored(epoch: int, follows_leader: bool) -> None:
+    """C70: a cloned machine has the same ids; its request is refused, its endpoint not used."""
     machine, _ = driver_with_voters(1, 2, election=ElectionState(5, 2))
     driver, slot, me = machine.driver, PendingResponse(None), ReplicaKey(1)
     assert driver is not None
-    if is_known:
+    if follows_leader:
         driver.begin_epoch_received(slot, raft.Begin("cluster", me, 2, 5), ("10.0.0.9", 1), NOW)
-    known = driver.address_of(2)
-    assert known == (("10.0.0.9", 1) if is_known else ("127.0.0.1", 9092))
+    before = driver.address_of(2)
+    assert before == (("10.0.0.9", 1) if follows_leader else ("127.0.0.1", 9092))
     driver.begin_epoch_received(slot, raft.Begin("another", me, 2, epoch), ("10.0.0.8", 1), NOW)
-    assert driver.address_of(2) == known
+    assert driver.address_of(2) == before
 
 
 def test_peers_do_not_replace_a_leaders_working_address() -> None:
     """C70: a peer's address of the leader may be outdated."""
     host = VirtualHost()
     driver = host.node.quorum
-    known = driver.address_of(1)
+    before = driver.address_of(1)
     begin = raft.Begin(CLUSTER_ID, driver.core.me, 1, driver.epoch)
     driver.begin_epoch_received(PendingResponse(None), begin, ("10.0.0.8", 1), host.now)
     assert driver.is_leader
-    assert driver.address_of(1) == known
+    assert driver.address_of(1) == before
 
 
+#: When an election is due.
 LATER = Now(60_000, 0)
 
 
@@ -450,7 +453,7 @@ def newest_vote_request(emitted: list[Any]) -> effects.SendRequest:
 
 
 def test_a_leader_sends_its_endpoints() -> None:
-    """C70: in BeginQuorumEpoch."""
+    """C70: BeginQuorumEpoch has them."""
     machine, emitted = driver_with_voters(
         1, 2, advertised_endpoints=(Endpoint("C", "10.0.0.1", 1),)
     )
@@ -458,9 +461,9 @@ def test_a_leader_sends_its_endpoints() -> None:
     assert driver is not None
     driver.poll(LATER)
     for _ in ("pre-vote", "vote"):
-        asked = newest_vote_request(emitted)
+        request = newest_vote_request(emitted)
         granted = response_to_wire(raft.VoteResult(0, -1, driver.epoch, granted=True))
-        driver.handle(effects.ResponseReceived("quorum", 2, asked.number, granted), LATER)
+        driver.handle(effects.ResponseReceived("quorum", 2, request.number, granted), LATER)
         driver.handle(effects.ElectionWritten(driver.core.version), LATER)
     [begin] = [
         it
@@ -476,14 +479,14 @@ def test_a_peer_without_pre_vote_gets_a_vote_request() -> None:
     driver = machine.driver
     assert driver is not None
     driver.poll(LATER)
-    asked = newest_vote_request(emitted)
-    assert asked.request.topics[0].partitions[0].pre_vote
-    driver.handle(effects.VersionUnsupported("quorum", 2, asked.number), LATER)
+    request = newest_vote_request(emitted)
+    assert request.request.topics[0].partitions[0].pre_vote
+    driver.handle(effects.VersionUnsupported("quorum", 2, request.number), LATER)
     driver.handle(effects.ElectionWritten(driver.core.version), LATER)
     assert not newest_vote_request(emitted).request.topics[0].partitions[0].pre_vote
 
 
-def test_other_unsupported_requests_count_as_unanswered() -> None:
+def test_an_unsupported_request_other_than_vote_counts_as_unanswered() -> None:
     """C120: the core sends the request again."""
     machine, emitted = driver_with_voters(1, 2, election=ElectionState(5, 2))
     fetch = take_only(emitted, effects.SendRequest)
@@ -496,19 +499,19 @@ def host_with_forwarded(
     api_key: int, version: int, request: Message
 ) -> tuple[VirtualHost, FrameClient, SilentPeers]:
     """A node that has forwarded a client's request to the leader, node 2, which is silent."""
-    letters = SilentPeers()
-    host = VirtualHost(settled=False, peers=letters)
+    peers = SilentPeers()
+    host = VirtualHost(settled=False, peers=peers)
     begin_epoch(host, 5, 19093)
-    letters.requests.clear()
+    peers.requests.clear()
     client = FrameClient(host)
     assert client.ask(api_key, version, request) is None
-    return host, client, letters
+    return host, client, peers
 
 
-def take_forwarded(letters: SilentPeers) -> int:
+def take_forwarded(peers: SilentPeers) -> int:
     """Return the number of the forwarded request, and drop the request."""
-    [number] = [it.number for it in letters.requests if it.channel == CHANNEL]
-    letters.requests.clear()
+    [number] = [it.number for it in peers.requests if it.channel == CHANNEL]
+    peers.requests.clear()
     return number
 
 
@@ -524,34 +527,36 @@ def create(*names: str) -> CreateTopicsRequest:
 
 def test_requests_that_the_leader_lacks_are_refused_at_once() -> None:
     """C120: otherwise the node would repeat the request until the client's timeout."""
-    host, client, letters = host_with_forwarded(ApiKey.CREATE_TOPICS, 7, create("t"))
-    host.node.handle(effects.VersionUnsupported(CHANNEL, 2, take_forwarded(letters)), host.now)
+    host, client, peers = host_with_forwarded(ApiKey.CREATE_TOPICS, 7, create("t"))
+    host.node.handle(effects.VersionUnsupported(CHANNEL, 2, take_forwarded(peers)), host.now)
     host.turn()
-    ((_, outcome),) = client.take()
-    assert [(it.name, it.error_code) for it in outcome.topics] == [
+    ((_, response),) = client.take()
+    assert [(it.name, it.error_code) for it in response.topics] == [
         ("t", ErrorCode.UNSUPPORTED_VERSION)
     ]
-    assert not [it for it in letters.requests if it.channel == CHANNEL]
+    assert not [it for it in peers.requests if it.channel == CHANNEL]
 
 
 def test_a_change_that_is_too_large_for_the_log_is_refused_at_once() -> None:
-    """With RECORD_LIST_TOO_LARGE, as a retry would be refused again."""
+    """The error is RECORD_LIST_TOO_LARGE, which clients do not retry."""
     host = VirtualHost()
     core, end = host.node.quorum.core, host.node.quorum.end
     core.config = core.config.replace(max_batch_bytes=BATCH_BYTES)
-    outcome = ask_settled(host, ApiKey.CREATE_TOPICS, 7, create(*[f"t{i:04}" for i in range(1000)]))
-    assert {topic.error_code for topic in outcome.topics} == {ErrorCode.RECORD_LIST_TOO_LARGE}
-    assert (len(outcome.topics), host.node.quorum.end) == (1000, end)
-    outcome = FrameClient(host).ask(ApiKey.CREATE_TOPICS, 7, create("t0000"))
-    assert [topic.error_code for topic in outcome.topics] == [ErrorCode.NONE]
+    response = ask_settled(
+        host, ApiKey.CREATE_TOPICS, 7, create(*[f"t{i:04}" for i in range(1000)])
+    )
+    assert {topic.error_code for topic in response.topics} == {ErrorCode.RECORD_LIST_TOO_LARGE}
+    assert (len(response.topics), host.node.quorum.end) == (1000, end)
+    response = FrameClient(host).ask(ApiKey.CREATE_TOPICS, 7, create("t0000"))
+    assert [topic.error_code for topic in response.topics] == [ErrorCode.NONE]
 
 
 @pytest.mark.parametrize("end", ["answered", "timed out", "disconnected"])
 def test_completed_waits_for_a_leader_are_dropped(end: str) -> None:
     """Otherwise callbacks would pile up while the leader stays."""
     request = CreateTopicsRequest(topics=(), timeout_ms=2 * RETRY_MS)
-    host, client, letters = host_with_forwarded(ApiKey.CREATE_TOPICS, 7, request)
-    host.node.handle(effects.RequestFailed(CHANNEL, 2, take_forwarded(letters)), host.now)
+    host, client, peers = host_with_forwarded(ApiKey.CREATE_TOPICS, 7, request)
+    host.node.handle(effects.RequestFailed(CHANNEL, 2, take_forwarded(peers)), host.now)
     host.turn()
     assert host.node.controller_channel._waiting_for_leader
     if end == "disconnected":
@@ -560,25 +565,25 @@ def test_completed_waits_for_a_leader_are_dropped(end: str) -> None:
         slot.abandon()
     else:
         host.pass_time(RETRY_MS)
-        number = take_forwarded(letters)
+        number = take_forwarded(peers)
         assert not host.node.controller_channel._waiting_for_leader, (
-            "it asks, and waits for nobody else"
+            "the request is sent, and no longer waits for a leader"
         )
         host.node.handle(effects.RequestFailed(CHANNEL, 2, number), host.now)
         host.turn()
         host.pass_time(RETRY_MS)
         if end == "answered":
             answer = CreateTopicsResponse(topics=())
-            number = take_forwarded(letters)
+            number = take_forwarded(peers)
             host.node.handle(effects.ResponseReceived(CHANNEL, 2, number, answer), host.now)
         else:
-            host.node.handle(effects.RequestFailed(CHANNEL, 2, take_forwarded(letters)), host.now)
+            host.node.handle(effects.RequestFailed(CHANNEL, 2, take_forwarded(peers)), host.now)
         assert client.take()
     assert not host.node.controller_channel._waiting_for_leader
 
 
 def test_q31_a_leader_of_another_cluster_is_logged_and_the_node_goes_on() -> None:
-    """If the node knows its own quorum, which it leads here."""
+    """The node goes on because it has found its own quorum, which it leads here."""
     machine, emitted = driver_with_voters(1)
     driver = machine.driver
     assert driver is not None

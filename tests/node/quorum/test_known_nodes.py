@@ -16,7 +16,7 @@ from kraftlog.node.quorum.known_nodes import (
 NOW_MS = 1_000_000
 
 
-def known(*members: int) -> KnownNodes:
+def known_nodes(*members: int) -> KnownNodes:
     """The known nodes of node 1, in a quorum of these members."""
     return KnownNodes(1, lambda: members)
 
@@ -26,7 +26,7 @@ def report_of(port: int, epoch: int, boot_ms: int, node_id: int = 2) -> NodeRepo
 
 
 def test_r9_the_newer_epoch_wins_then_the_newer_start() -> None:
-    """In whatever order the reports arrive, the same one is kept."""
+    """The newest report is kept, no matter in which order the reports arrive."""
     reports = [
         report_of(1, 4, 900),
         report_of(2, 5, 100),
@@ -34,21 +34,21 @@ def test_r9_the_newer_epoch_wins_then_the_newer_start() -> None:
         report_of(4, -1, -1),
     ]
     for order in itertools.permutations(reports):
-        nodes = known(1, 2, 3)
+        nodes = known_nodes(1, 2, 3)
         for report in order:
             nodes.take(report, NOW_MS)
         assert nodes.of(2) == report_of(3, 5, 200)
 
 
 def test_r9_an_equally_old_report_changes_nothing() -> None:
-    nodes = known(1, 2, 3)
+    nodes = known_nodes(1, 2, 3)
     assert nodes.take(report_of(1, 5, 100), NOW_MS)
     assert not nodes.take(report_of(2, 5, 100), NOW_MS)
     assert nodes.of(2) == report_of(1, 5, 100)
 
 
 def test_r9_a_report_with_the_same_address_is_no_news() -> None:
-    nodes = known(1, 2, 3)
+    nodes = known_nodes(1, 2, 3)
     nodes.take(report_of(1, 5, 100), NOW_MS)
     assert not nodes.take(report_of(1, 6, 200), NOW_MS)
     assert not nodes.take(report_of(2, 6, 150), NOW_MS)
@@ -57,7 +57,7 @@ def test_r9_a_report_with_the_same_address_is_no_news() -> None:
 @pytest.mark.parametrize("node_id", [1, 4, -1, -2])
 def test_r9_only_other_members_are_remembered(node_id: int) -> None:
     """Neither this node itself nor a node outside the quorum."""
-    nodes = known(1, 2, 3)
+    nodes = known_nodes(1, 2, 3)
     assert not nodes.take(report_of(1, 5, 100, node_id), NOW_MS)
     assert nodes.of(node_id) is None
 
@@ -75,7 +75,7 @@ def test_r9_only_other_members_are_remembered(node_id: int) -> None:
     ids=["no host", "long host", "no port", "a day ahead", "far ahead", "before all"],
 )
 def test_r9_an_impossible_report_is_ignored(report: NodeReport) -> None:
-    nodes = known(1, 2, 3)
+    nodes = known_nodes(1, 2, 3)
     assert not nodes.take(report, NOW_MS)
     assert nodes.of(2) is None
 

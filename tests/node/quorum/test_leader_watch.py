@@ -18,7 +18,7 @@ LATER = Now(LOG_AFTER_MS, 0)
 
 
 class WatchedQuorum:
-    """Replica 1 with these voters, none of which has responded so far."""
+    """The `LeaderWatch` of replica 1 in a quorum of these voters, none of which has responded."""
 
     def __init__(self, *voter_ids: int) -> None:
         machine, _ = driver_with_voters(*voter_ids)
@@ -31,9 +31,9 @@ class WatchedQuorum:
     def send(self, peer: int, number: int) -> None:
         self.driver._carry_out[raft.Send](raft.Send(peer, number, VOTE, (), False), NOW)
 
-    def fail_request(self, peer: int, number: int, why: str) -> None:
+    def fail_request(self, peer: int, number: int, reason: str) -> None:
         self.send(peer, number)
-        self.driver.handle(effects.RequestFailed("quorum", peer, number, why), NOW)
+        self.driver.handle(effects.RequestFailed("quorum", peer, number, reason), NOW)
 
     def receive_response(self, peer: int, number: int) -> None:
         self.send(peer, number)
@@ -108,10 +108,10 @@ def test_a_node_without_voters_leaves_logging_to_discovery() -> None:
 def test_a_line_about_voters_leaves_the_core_unchanged() -> None:
     watched = WatchedQuorum(1, 2, 3)
     watched.driver.contacts.answered(2)
-    known = dict(watched.driver.core.peers)
+    peers = dict(watched.driver.core.peers)
     watched.watch.poll(LATER)
     assert len(watched.lines) == 1
-    assert watched.driver.core.peers == known
+    assert watched.driver.core.peers == peers
 
 
 def test_an_aborted_request_does_not_change_the_state_of_a_voter() -> None:

@@ -1,4 +1,4 @@
-"""P5-P7: any node answers linearizable reads of metadata, late enough or with an error."""
+"""P5-P7: any node serves linearizable reads of metadata; a read that it cannot serve fails."""
 
 from __future__ import annotations
 
@@ -33,12 +33,13 @@ from kraftlog.wire.messages.read_offset import (
     ReadOffsetTopicResult,
 )
 from tests.node.frame_client import FrameClient, make_host
-from tests.node.lives_of_three import NODES, settings_of
+from tests.node.three_nodes import NODES, settings_of
 
 if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
 
 READ_TIMEOUT_MS = 5000
+#: The resource type of topics.
 TOPIC = 2
 
 
@@ -73,14 +74,14 @@ READS = [pytest.param(*read, id=APIS[read[0]].name) for read in read_requests()]
 
 
 class RecordedPeers:
-    """Keeps ReadOffset requests; other requests get no response."""
+    """Keeps the node's ReadOffset requests; its other requests get no response."""
 
     def __init__(self) -> None:
-        self.asked: list[SendRequest] = []
+        self.requests: list[SendRequest] = []
 
     def send(self, effect: SendRequest) -> None:
         if effect.channel == READ_CHANNEL:
-            self.asked.append(effect)
+            self.requests.append(effect)
 
 
 class Follower:
@@ -98,6 +99,7 @@ class Follower:
         self.client = FrameClient(self.host)
 
     def follow(self, leader: int, epoch: int) -> None:
+        """Receive the BeginQuorumEpoch request of a leader."""
         partition = begins.PartitionData(
             partition_index=0,
             voter_directory_id=bytes(16),
@@ -113,6 +115,7 @@ class Follower:
         assert self.host.node.quorum.leader_id == leader
 
     def read(self) -> None:
+        """Send a linearizable read of a client."""
         request = ListConfigResourcesRequest(resource_types=[TOPIC], linearizable=True)
         self.client.send(ApiKey.LIST_CONFIG_RESOURCES, 1, request)
         self.host.settle()
@@ -121,13 +124,14 @@ class Follower:
         self.host.node.handle(report, self.host.now)
         self.host.settle()
 
-    def respond(self, asked: SendRequest, offset: int, code: int = 0) -> None:
+    def respond(self, request: SendRequest, offset: int, code: int = 0) -> None:
+        """Respond to a ReadOffset request as the leader."""
         partition = ReadOffsetPartitionResult(
             partition_index=0, error_code=code, leader_id=2, leader_epoch=1, offset=offset
         )
         topic = ReadOffsetTopicResult(topic_name=METADATA_TOPIC, partitions=[partition])
         response = ReadOffsetResponse(cluster_id=None, topics=[topic])
-        self.report(ResponseReceived(READ_CHANNEL, asked.peer, asked.number, response))
+        self.report(ResponseReceived(READ_CHANNEL, request.peer, request.number, response))
 
     def codes(self) -> list[int]:
         """The error codes of the client's responses since the last call."""
@@ -172,7 +176,7 @@ def test_p7_a_controller_listener_serves_linearizable_reads() -> None:
 
 @pytest.mark.parametrize(("key", "request_"), READS)
 def test_p6_without_a_leader_a_read_times_out_with_an_error(key: int, request_: Message) -> None:
-    """P6: a stale read has a response at once, also without a leader."""
+    """P6: a read that may be stale gets a response at once, even without a leader."""
     node = Follower()
     version = APIS[key].last
     node.client.send(key, version, request_)
@@ -206,21 +210,21 @@ def test_p6_reads_that_arrive_during_a_round_share_the_next_one(follower: Follow
     follower.read()
     follower.read()
     follower.read()
-    [first] = follower.peers.asked
+    [first] = follower.peers.requests
     assert first.api_key == ApiKey.READ_OFFSET
     assert follower.codes() == []
     follower.respond(first, 0)
     assert follower.codes() == [0]
-    [_, second] = follower.peers.asked
+    [_, second] = follower.peers.requests
     follower.respond(second, 0)
     assert follower.codes() == [0, 0]
-    assert len(follower.peers.asked) == 2
+    assert len(follower.peers.requests) == 2
 
 
 def test_p6_a_read_waits_until_its_offset_is_applied(follower: Follower) -> None:
     follower.read()
     applied = follower.host.node.quorum.applied
-    follower.respond(follower.peers.asked[-1], applied + 1)
+    follower.respond(follower.peers.requests[-1], applied + 1)
     assert follower.codes() == []
     for listener in follower.host.node.quorum.applied_listeners:
         listener(applied + 1, follower.host.now)
@@ -230,9 +234,9 @@ def test_p6_a_read_waits_until_its_offset_is_applied(follower: Follower) -> None
 
 def test_p6_a_read_asks_the_next_leader_at_once(follower: Follower) -> None:
     follower.read()
-    [first] = follower.peers.asked
+    [first] = follower.peers.requests
     follower.follow(3, 2)
-    [_, second] = follower.peers.asked
+    [_, second] = follower.peers.requests
     assert second.peer == 3
     follower.respond(first, 0)
     assert follower.codes() == [], "a response of the former leader proves nothing"
@@ -242,20 +246,20 @@ def test_p6_a_read_asks_the_next_leader_at_once(follower: Follower) -> None:
 
 def test_p6_a_lost_request_is_repeated(follower: Follower) -> None:
     follower.read()
-    [first] = follower.peers.asked
+    [first] = follower.peers.requests
     follower.report(RequestFailed(READ_CHANNEL, first.peer, first.number))
     follower.host.pass_time(1000)
     follower.host.settle()
-    assert len(follower.peers.asked) > 1
-    follower.respond(follower.peers.asked[-1], 0)
+    assert len(follower.peers.requests) > 1
+    follower.respond(follower.peers.requests[-1], 0)
     assert follower.codes() == [0]
 
 
 def test_p7_a_leader_without_read_offset_fails_the_read(follower: Follower) -> None:
     """P7: Apache Kafka's controllers have no such API: the read is not silently stale."""
     follower.read()
-    [asked] = follower.peers.asked
-    follower.report(VersionUnsupported(READ_CHANNEL, asked.peer, asked.number))
+    [request] = follower.peers.requests
+    follower.report(VersionUnsupported(READ_CHANNEL, request.peer, request.number))
     assert follower.codes() == [ErrorCode.UNSUPPORTED_VERSION]
 
 
@@ -263,7 +267,7 @@ def test_p6_a_closed_connection_cancels_its_read(follower: Follower) -> None:
     follower.read()
     [slot] = follower.client.connection.slots
     slot.abandon()
-    follower.respond(follower.peers.asked[-1], 0)
+    follower.respond(follower.peers.requests[-1], 0)
     assert follower.codes() == []
 
 
@@ -307,8 +311,8 @@ def test_p5_another_cluster_and_another_partition_are_refused() -> None:
     assert result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_p7_read_offset_does_not_have_the_leader_polled() -> None:
-    """A poll would cost as much as the response, and nothing is due."""
+def test_p7_read_offset_does_not_cause_a_poll_of_the_leader() -> None:
+    """A poll would cost as much as the response, and no timer is due."""
     host = make_host()
     client = FrameClient(host, CONTROLLER, "CONTROLLER")
     host.node.needs_poll = False

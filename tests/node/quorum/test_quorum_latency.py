@@ -37,57 +37,57 @@ def test_q35_a_window_drops_samples_older_than_two_spans() -> None:
 
 
 def test_q35_commits_are_timed_from_their_append() -> None:
-    times = QuorumLatency()
-    times.append(2, 2, 100, leads=True)
-    times.append(1, 3, 110, leads=True)
-    assert times.waiting_ms(150) == 50
-    times.commit(2, 130)
-    assert (times.waiting_ms(150), times.moved_ms) == (40, 130)
-    times.commit(3, 150)
-    assert times.waiting_ms(1000) == 0
-    assert (times.commits.average(150), times.commits.maximum(150)) == (35, 40)
+    latency = QuorumLatency()
+    latency.append(2, 2, 100, leads=True)
+    latency.append(1, 3, 110, leads=True)
+    assert latency.waiting_ms(150) == 50
+    latency.commit(2, 130)
+    assert (latency.waiting_ms(150), latency.moved_ms) == (40, 130)
+    latency.commit(3, 150)
+    assert latency.waiting_ms(1000) == 0
+    assert (latency.commits.average(150), latency.commits.maximum(150)) == (35, 40)
 
 
 def test_q35_elections_are_timed_from_the_first_candidacy() -> None:
-    times = QuorumLatency()
-    times.leader_known(50, leads=False)
-    assert isnan(times.elections.average(50))
-    times.campaign(100)
-    times.campaign(200)
-    times.append(1, 1, 250, leads=True)
-    times.leader_known(300, leads=False)
-    assert times.elections.maximum(300) == 200
-    assert times.waiting_ms(300) == 0, "another leader commits its records"
-    times.append(4, 5, 310, leads=False)
-    assert times.fetched.per_second(310) == 4_000 / SPAN_MS
+    latency = QuorumLatency()
+    latency.leader_known(50, leads=False)
+    assert isnan(latency.elections.average(50))
+    latency.campaign(100)
+    latency.campaign(200)
+    latency.append(1, 1, 250, leads=True)
+    latency.leader_known(300, leads=False)
+    assert latency.elections.maximum(300) == 200
+    assert latency.waiting_ms(300) == 0, "another leader commits its records"
+    latency.append(4, 5, 310, leads=False)
+    assert latency.fetched.per_second(310) == 4_000 / SPAN_MS
 
 
 def test_q35_flushes_are_timed_from_their_append_whoever_leads() -> None:
-    times = QuorumLatency()
-    times.append(2, 2, 100, leads=True)
-    times.append(1, 3, 110, leads=False)
-    times.append(1, 4, 120, leads=False)
-    times.truncate(3)
-    times.flush(2, 130)
-    times.append(1, 4, 150, leads=False)
-    times.flush(4, 160)
-    assert (times.flushes.average(160), times.flushes.maximum(160)) == (30, 50)
+    latency = QuorumLatency()
+    latency.append(2, 2, 100, leads=True)
+    latency.append(1, 3, 110, leads=False)
+    latency.append(1, 4, 120, leads=False)
+    latency.truncate(3)
+    latency.flush(2, 130)
+    latency.append(1, 4, 150, leads=False)
+    latency.flush(4, 160)
+    assert (latency.flushes.average(160), latency.flushes.maximum(160)) == (30, 50)
 
 
 def test_q35_applying_is_timed_from_the_commit() -> None:
-    times = QuorumLatency()
-    times.commit(5, 100)
-    times.commit(7, 120)
-    times.apply(6, 130)
-    assert times.commits_to_applied.average(130) == 30
-    times.apply(7, 140)
-    assert times.commits_to_applied.average(140) == 25
+    latency = QuorumLatency()
+    latency.commit(5, 100)
+    latency.commit(7, 120)
+    latency.apply(6, 130)
+    assert latency.commits_to_applied.average(130) == 30
+    latency.apply(7, 140)
+    assert latency.commits_to_applied.average(140) == 25
 
 
 def test_q35_a_change_is_timed_until_it_is_applied() -> None:
     """The creation of a topic, on a disk that takes 30 ms per flush."""
     host = make_host()
-    times = host.node.quorum.latency
+    latency = host.node.quorum.latency
     client = FrameClient(host)
     topic = CreatableTopic(
         name="slow", num_partitions=1, replication_factor=1, assignments=(), configs=()
@@ -99,13 +99,17 @@ def test_q35_a_change_is_timed_until_it_is_applied() -> None:
     host.settle()
     [(_, answer)] = client.take()
     assert answer.topics[0].error_code == 0
-    assert (times.changes.maximum(30), times.flushes.maximum(30), times.commits.maximum(30)) == (
+    assert (
+        latency.changes.maximum(30),
+        latency.flushes.maximum(30),
+        latency.commits.maximum(30),
+    ) == (
         30,
         30,
         30,
     )
-    assert times.commits_to_applied.maximum(30) == 0
-    assert times.applying.maximum(30) == 0, "the test's stopwatch does not advance"
+    assert latency.commits_to_applied.maximum(30) == 0
+    assert latency.applying.maximum(30) == 0, "the test's stopwatch does not advance"
 
 
 class SlowImage(Image):

@@ -29,6 +29,7 @@ OTHER = ReplicaKey(7, DIRECTORY)
 
 
 def changes_of_voters(cluster_id: str | None, epoch: int) -> list[tuple[int, int, Any]]:
+    """Each request that changes voter 7: API, error code if it is accepted, request."""
     add = AddRaftVoterRequest(
         cluster_id=cluster_id,
         timeout_ms=0,
@@ -56,16 +57,17 @@ def changes_of_voters(cluster_id: str | None, epoch: int) -> list[tuple[int, int
 
 @pytest.mark.parametrize("cluster_id", [CLUSTER_ID, None, "", "another"])
 def test_voter_changes_check_the_cluster_id(cluster_id: str | None) -> None:
-    """C86: with the right id or none the request is handled: voter 7 is unknown."""
+    """C86: a request with the right id or none is handled, and fails because voter 7 is unknown."""
     host = VirtualHost()
     client = FrameClient(host, CONTROLLER)
     is_accepted = cluster_id in {CLUSTER_ID, None}
-    for api_key, judged, request in changes_of_voters(cluster_id, host.node.quorum.epoch):
+    for api_key, accepted_code, request in changes_of_voters(cluster_id, host.node.quorum.epoch):
         answer = client.ask(api_key, 0, request)
-        expected = judged if is_accepted else ErrorCode.INCONSISTENT_CLUSTER_ID
+        expected = accepted_code if is_accepted else ErrorCode.INCONSISTENT_CLUSTER_ID
         assert answer.error_code == expected, api_key
 
 
+#: Not this controller's listener.
 OTHER_LISTENER = [UpdatedListener(name="ELSEWHERE", host="h", port=1)]
 
 
@@ -95,9 +97,9 @@ def test_r11_a_voter_needs_id_directory_and_endpoint(changes: dict[str, Any]) ->
 def test_r11_a_voter_must_support_the_kraft_version() -> None:
     host = VirtualHost()
     *_, (api_key, _, request) = changes_of_voters(CLUSTER_ID, host.node.quorum.epoch)
-    can = KRaftVersionFeature(min_supported_version=0, max_supported_version=0)
+    only_level_0 = KRaftVersionFeature(min_supported_version=0, max_supported_version=0)
     answer = FrameClient(host, CONTROLLER).ask(
-        api_key, 0, request.replace(voter_id=1, k_raft_version_feature=can)
+        api_key, 0, request.replace(voter_id=1, k_raft_version_feature=only_level_0)
     )
     assert answer.error_code == ErrorCode.INVALID_REQUEST
 
@@ -108,17 +110,17 @@ def test_r11_voters_change_only_once_all_directories_are_recorded() -> None:
     client = FrameClient(host, CONTROLLER)
 
     def level() -> list[int]:
-        outcome = client.ask(ApiKey.API_VERSIONS, 3, ApiVersionsRequest())
+        response = client.ask(ApiKey.API_VERSIONS, 3, ApiVersionsRequest())
         return [
-            it.max_version_level for it in outcome.finalized_features if it.name == KRAFT_VERSION
+            it.max_version_level for it in response.finalized_features if it.name == KRAFT_VERSION
         ]
 
     assert level() == [1]
     log = host.node.quorum.core.log
     log.voters.append(log.end - 1, log.voter_set.with_voter(Voter(ReplicaKey(2))))
     assert level() == []
-    asked = changes_of_voters(CLUSTER_ID, host.node.quorum.epoch)
-    codes = [client.ask(api_key, 0, request).error_code for api_key, _, request in asked]
+    requests = changes_of_voters(CLUSTER_ID, host.node.quorum.epoch)
+    codes = [client.ask(api_key, 0, request).error_code for api_key, _, request in requests]
     assert codes == [
         ErrorCode.UNSUPPORTED_VERSION,
         ErrorCode.UNSUPPORTED_VERSION,
@@ -127,7 +129,7 @@ def test_r11_voters_change_only_once_all_directories_are_recorded() -> None:
 
 
 def test_r11_update_features_raises_kraft_version() -> None:
-    """But not with validate_only; afterwards voters can be changed."""
+    """A request with validate_only, or one that would raise it again, adds no record."""
     host = VirtualHost(voters=VoterSet((Voter(ReplicaKey(1), (Endpoint("CONTROLLER", "h", 1),)),)))
     host.settle()
     client = FrameClient(host, CONTROLLER)
@@ -157,14 +159,14 @@ REQUESTS = [
 
 def for_other_partition(request: Any, topic: str | None, index: int | None) -> Any:
     """The same request for another topic, or another partition of the metadata topic."""
-    [one] = request.topics
-    [partition] = one.partitions
-    name = "name" if hasattr(one, "name") else "topic_name"
-    number = "partition" if hasattr(partition, "partition") else "partition_index"
+    [metadata] = request.topics
+    [partition] = metadata.partitions
+    name_field = "name" if hasattr(metadata, "name") else "topic_name"
+    index_field = "partition" if hasattr(partition, "partition") else "partition_index"
     if index is not None:
-        partition = partition.replace(**{number: index})
-    changed = {} if topic is None else {name: topic}
-    return request.replace(topics=[one.replace(partitions=[partition], **changed)])
+        partition = partition.replace(**{index_field: index})
+    changed = {} if topic is None else {name_field: topic}
+    return request.replace(topics=[metadata.replace(partitions=[partition], **changed)])
 
 
 @pytest.mark.parametrize("body", REQUESTS, ids=lambda body: type(body).__name__)
@@ -177,19 +179,19 @@ def test_a_request_for_another_partition_names_it_in_the_error(
     host = VirtualHost()
     before = host.node.quorum.core.key()
     api_key, request = request_to_wire(body)
-    asked = for_other_partition(request, topic, index)
-    answer = FrameClient(host, CONTROLLER).ask(api_key, VERSIONS[api_key], asked)
-    [outcome] = answer.topics
-    [partition] = outcome.partitions
+    changed = for_other_partition(request, topic, index)
+    answer = FrameClient(host, CONTROLLER).ask(api_key, VERSIONS[api_key], changed)
+    [result] = answer.topics
+    [partition] = result.partitions
     assert partition.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    name = outcome.name if hasattr(outcome, "name") else outcome.topic_name
+    name = result.name if hasattr(result, "name") else result.topic_name
     number = partition.index if hasattr(partition, "index") else partition.partition_index
     assert (name, number) == (topic or "__cluster_metadata", index or 0)
     assert host.node.quorum.core.key() == before
 
 
 def test_a_fetch_of_another_metadata_partition_is_refused() -> None:
-    """C88: with UNKNOWN_TOPIC_ID, as of any unknown partition."""
+    """C88: the error is UNKNOWN_TOPIC_ID, as for any unknown partition."""
     host = VirtualHost()
     fetch = raft.Fetch(None, OTHER, host.node.quorum.epoch, 0, -1, -1, 0, 100)
     api_key, request = request_to_wire(fetch)
@@ -198,9 +200,9 @@ def test_a_fetch_of_another_metadata_partition_is_refused() -> None:
     answer = FrameClient(host, CONTROLLER).ask(
         api_key, 18, request.replace(topics=[other_partition])
     )
-    [outcome] = answer.responses
-    assert outcome.topic_id == METADATA_TOPIC_ID
-    assert [(it.partition_index, it.error_code) for it in outcome.partitions] == [
+    [result] = answer.responses
+    assert result.topic_id == METADATA_TOPIC_ID
+    assert [(it.partition_index, it.error_code) for it in result.partitions] == [
         (1, ErrorCode.UNKNOWN_TOPIC_ID)
     ]
 

@@ -1,4 +1,4 @@
-"""Snapshots of the metadata: a node takes them, it and Kafka read them, they replace the log."""
+"""Metadata snapshots: a node takes them, the node and Kafka read them, they replace the log."""
 
 from __future__ import annotations
 
@@ -76,12 +76,14 @@ def test_q38_a_follower_behind_the_newest_snapshot_reads_the_log() -> None:
 def test_q38_a_node_starts_from_its_snapshot_and_the_log_after_it() -> None:
     first = host_with_snapshots()
     first.files.kill()
-    again = VirtualHost(first.files, SNAPSHOTS_OFTEN)
-    assert again.node.image.topics == first.node.image.topics
-    assert again.node.image.configs == first.node.image.configs
-    assert set(again.node.replica_manager.partitions) == set(first.node.replica_manager.partitions)
-    create_topics(again, {"later": 1})
-    assert "later" in again.node.image.topic_ids
+    restarted = VirtualHost(first.files, SNAPSHOTS_OFTEN)
+    assert restarted.node.image.topics == first.node.image.topics
+    assert restarted.node.image.configs == first.node.image.configs
+    assert set(restarted.node.replica_manager.partitions) == set(
+        first.node.replica_manager.partitions
+    )
+    create_topics(restarted, {"later": 1})
+    assert "later" in restarted.node.image.topic_ids
 
 
 def test_r1_voters_targets_and_cluster_id_survive_a_snapshot_and_a_restart() -> None:
@@ -96,8 +98,8 @@ def test_r1_voters_targets_and_cluster_id_survive_a_snapshot_and_a_restart() -> 
     assert (voters.ids, voters.targets, voters.cluster_id) == ((1,), (1, 4), CLUSTER_ID)
     assert quorum.core.log.start > quorum.core.log.voters.latest_offset
     first.files.kill()
-    again = VirtualHost(first.files, SNAPSHOTS_OFTEN, settled=False)
-    assert again.node.quorum.core.log.voter_set == voters
+    restarted = VirtualHost(first.files, SNAPSHOTS_OFTEN, settled=False)
+    assert restarted.node.quorum.core.log.voter_set == voters
 
 
 def test_r1_voters_of_the_settings_are_in_no_snapshot() -> None:
@@ -108,7 +110,7 @@ def test_r1_voters_of_the_settings_are_in_no_snapshot() -> None:
 
 A, B = b"a" * 16, b"b" * 16
 #: The known directories of voters 0 and 1, and the kraft.version that follows.
-KNOWN = [((NULL_UUID, NULL_UUID), 0), ((A, NULL_UUID), 0), ((A, B), 1)]
+DIRECTORIES_AND_LEVELS = [((NULL_UUID, NULL_UUID), 0), ((A, NULL_UUID), 0), ((A, B), 1)]
 
 
 def voters_in(*directories: bytes) -> VoterSet:
@@ -119,7 +121,7 @@ def voters_in(*directories: bytes) -> VoterSet:
     return VoterSet(tuple(voters), (0, 7), CLUSTER_ID)
 
 
-@pytest.mark.parametrize("directories", [directories for directories, _ in KNOWN])
+@pytest.mark.parametrize("directories", [directories for directories, _ in DIRECTORIES_AND_LEVELS])
 def test_r1_a_snapshot_contains_voters_with_any_known_fields(
     directories: tuple[bytes, ...],
 ) -> None:
@@ -127,22 +129,22 @@ def test_r1_a_snapshot_contains_voters_with_any_known_fields(
     assert snapshot_voters(b"".join(snapshot_pieces([], voters, 1, 0))) == voters
 
 
-@pytest.mark.parametrize(("directories", "level"), KNOWN)
+@pytest.mark.parametrize(("directories", "level"), DIRECTORIES_AND_LEVELS)
 def test_r1_kafka_finds_the_voters_in_our_snapshots(
     directories: tuple[bytes, ...], level: int, tmp_path: Path, jvm: Driver
 ) -> None:
     """Also at kraft.version 0, where Kafka itself writes no voters."""
     content = b"".join(snapshot_pieces([], voters_in(*directories), 3, 0))
     (tmp_path / name_of(OffsetAndEpoch(9, 3))).write_bytes(content)
-    outcome = json.loads(jvm.tool("SnapshotOracle", str(tmp_path), "9", "3").ok().stdout)
-    assert outcome["kraft.version"] == level
-    assert sorted(outcome["voters"]) == [
+    oracle = json.loads(jvm.tool("SnapshotOracle", str(tmp_path), "9", "3").ok().stdout)
+    assert oracle["kraft.version"] == level
+    assert sorted(oracle["voters"]) == [
         f"{i} {uuid_text(d) if any(d) else '-'}" for i, d in enumerate(directories)
     ]
 
 
 def test_q4_quorum_state_holds_cluster_id_voters_and_applied_offset() -> None:
-    """As of its last write. The log is authoritative; `quorum repair` reads quorum-state."""
+    """They are those at its last write. `quorum repair` reads them; a node uses its log."""
     host = host_with_snapshots()
     applied = host.node.quorum.applied
     stored = quorum_state.load(host.files, FOLDER)
@@ -163,15 +165,15 @@ def test_q38_the_log_is_bounded_with_one_snapshot_for_each_start() -> None:
     files = None
     for round_number in range(4):
         host = VirtualHost(files, SNAPSHOTS_OFTEN, settled=False)
-        found = snapshot_ends(host)
-        assert len(found) == min(round_number, 1)
-        assert host.runner.directory.logs[METADATA_LOG].start_offset == sum(found)
+        ends = snapshot_ends(host)
+        assert len(ends) == min(round_number, 1)
+        assert host.runner.directory.logs[METADATA_LOG].start_offset == sum(ends)
         host.settle()
         for number in range(40):
-            if snapshot_ends(host) != found:
+            if snapshot_ends(host) != ends:
                 break
             create_topics(host, {f"topic-{round_number}-{number}": 2})
-        assert len(snapshot_ends(host)) == len(found) + 1
+        assert len(snapshot_ends(host)) == len(ends) + 1
         files = host.files
         files.kill()
 
@@ -196,7 +198,7 @@ def test_q38_kafka_reads_our_snapshots(tmp_path: Path, jvm: Driver) -> None:
 
 
 def test_every_effect_makes_the_host_poll() -> None:
-    """Also an effect that a component of the node emits."""
+    """Even an effect that a component of the node emits outside of a poll."""
     host = VirtualHost()
     host.node.needs_poll = False
     host.node.quorum.snapshotter.take(host.node.image.records(), host.node.quorum.applied, host.now)
@@ -252,15 +254,16 @@ def test_q38_records_replayed_at_start_count_for_the_next_snapshot() -> None:
     assert not checkpoints(first)
     end = first.node.quorum.applied
     first.files.kill()
-    again = VirtualHost(first.files, SNAPSHOTS_OFTEN)
-    again.pass_time(10)
-    assert snapshot_ends(again)[-1] >= end
+    restarted = VirtualHost(first.files, SNAPSHOTS_OFTEN)
+    restarted.pass_time(10)
+    assert snapshot_ends(restarted)[-1] >= end
 
 
 LARGE = ConfigRecord(resource_type=2, resource_name="t", name="x", value="v" * 30_000)
 
 
 def host_without_its_first_segment() -> VirtualHost:
+    """A node that has written so many records that snapshots replaced the log's first segment."""
     host = VirtualHost(settings=SNAPSHOTS_OFTEN)
     create_topics(host, {"demo": 1})
     for _ in range(80):
@@ -270,16 +273,11 @@ def host_without_its_first_segment() -> VirtualHost:
 
 
 def test_q38_segments_before_the_snapshots_are_deleted() -> None:
-    """So that a start after a crash does not scan them."""
+    """A start after a crash need not scan them."""
     host = host_without_its_first_segment()
-    host = VirtualHost(settings=SNAPSHOTS_OFTEN)
-    large = ConfigRecord(resource_type=2, resource_name="t", name="x", value="v" * 30_000)
-    for _ in range(80):
-        assert not host.node.quorum.propose(proposal_of([large] * 3), lambda _, __: None, host.now)
-        host.turn()
     names = [name for name in host.files.list(FOLDER) if name.endswith(".log")]
     assert int(min(names).partition(".")[0]) > 0
     assert sum(host.files.size_of(f"{FOLDER}/{name}") for name in names) < 4 * MIB
     host.files.kill()
-    again = VirtualHost(host.files, SNAPSHOTS_OFTEN)
-    assert again.node.image.config(2, "t") == {"x": LARGE.value}
+    restarted = VirtualHost(host.files, SNAPSHOTS_OFTEN)
+    assert restarted.node.image.config(2, "t") == {"x": LARGE.value}

@@ -1,4 +1,4 @@
-"""Of two processes with one node id one is refused; with two directories they are logged."""
+"""Two processes with one node id: with one directory id, the newer is refused; with two, logged."""
 
 from __future__ import annotations
 
@@ -21,20 +21,23 @@ from tests.node.frame_client import FrameClient
 THREE = ReplicaKey(3, b"d" * 16)
 
 
-def outcomes(fetches: str) -> list[bool]:
-    """Whether each fetch is refused; a letter is its connection, a dot answers all earlier ones."""
+def refusals(fetches: str) -> list[bool]:
+    """For each fetch, whether it is refused.
+
+    A letter is a fetch on the connection of this name; a dot sends all responses that are owed.
+    """
     twins = TwinProcesses()
     connections = {letter: object() for letter in fetches}
     slots: list[PendingResponse] = []
-    found = []
+    refused = []
     for letter in fetches:
         if letter == ".":
             for slot in slots:
                 slot.pieces = []
             continue
         slots.append(PendingResponse(connections[letter]))
-        found.append(twins.refuses(THREE, slots[-1]))
-    return found
+        refused.append(twins.refuses(THREE, slots[-1]))
+    return refused
 
 
 @pytest.mark.parametrize(
@@ -50,23 +53,23 @@ def outcomes(fetches: str) -> list[bool]:
 )
 def test_one_process_with_several_connections_is_not_refused(fetches: str) -> None:
     """A process may look for the leader on two connections, and get responses late."""
-    assert not any(outcomes(fetches))
+    assert not any(refusals(fetches))
 
 
 def test_of_two_processes_that_alternate_the_newer_is_refused() -> None:
-    found = outcomes("ab" * ALTERNATIONS + "a.b.b.a.b")
-    assert found[: ALTERNATIONS + 1] == [False] * (ALTERNATIONS + 1)
-    assert found[-5:] == [False, True, True, False, True]
+    refused = refusals("ab" * ALTERNATIONS + "a.b.b.a.b")
+    assert refused[: ALTERNATIONS + 1] == [False] * (ALTERNATIONS + 1)
+    assert refused[-5:] == [False, True, True, False, True]
 
 
 @pytest.mark.parametrize("fetches", ["ab.ab.", "ab.aab.b", "ab.a.a.ba."])
 def test_responses_in_between_do_not_hide_two_processes(fetches: str) -> None:
-    """New records complete both fetches, and one process may fetch twice before the other."""
-    assert any(outcomes(fetches * ALTERNATIONS))
+    """New records complete both fetches, and one process may fetch twice before the other does."""
+    assert any(refusals(fetches * ALTERNATIONS))
 
 
 def test_a_process_that_replaces_both_is_not_refused() -> None:
-    assert outcomes("ab" * ALTERNATIONS + "c.c.c.c")[-4:] == [False] * 4
+    assert refusals("ab" * ALTERNATIONS + "c.c.c.c")[-4:] == [False] * 4
 
 
 def test_other_replicas_are_not_refused() -> None:
@@ -90,11 +93,12 @@ ME = ReplicaKey(1, b"m" * 16)
 
 
 def warnings(*directories: bytes, node_id: int = 3) -> list[str]:
+    """The lines logged if nodes with these directories fetch one after the other."""
     shared = SharedIds(ME)
-    found = [
+    lines = [
         shared.warning(ReplicaKey(node_id, it * 16), f"host-{it.decode()}") for it in directories
     ]
-    return [it for it in found if it is not None]
+    return [it for it in lines if it is not None]
 
 
 def test_two_nodes_with_one_id_and_two_directories_are_logged_once() -> None:
@@ -119,13 +123,13 @@ def test_a_node_with_a_new_directory_at_each_start_shares_its_id_with_none() -> 
 
 def test_the_line_of_an_id_is_not_repeated_for_more_directories_and_ids() -> None:
     shared = SharedIds(ME)
-    lines = [
+    warnings = [
         shared.warning(ReplicaKey(number, bytes([letter]) * 16), "")
         for number in [*range(1, 2 * MAX_REPLICAS)] * 2
         for letter in b"ababcac"
     ]
-    found = [line for line in lines if line is not None]
-    assert len(found) == len(set(found)) == MAX_REPLICAS
+    logged = [line for line in warnings if line is not None]
+    assert len(logged) == len(set(logged)) == MAX_REPLICAS
 
 
 def test_a_node_with_the_id_of_the_leader_is_logged_at_once() -> None:

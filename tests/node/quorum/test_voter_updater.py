@@ -1,4 +1,4 @@
-"""A voter keeps its endpoints in the log current; which source of a leader's address counts."""
+"""A voter keeps its endpoints in the log current; which address of a leader a node uses."""
 
 from __future__ import annotations
 
@@ -92,13 +92,13 @@ def updater_of(
 
 
 def take(emitted: list[Any], kind: type) -> list[Any]:
-    found = [it for it in emitted if isinstance(it, kind)]
+    taken = [it for it in emitted if isinstance(it, kind)]
     emitted.clear()
-    return found
+    return taken
 
 
 def test_r1_a_leader_that_has_moved_writes_its_own_record() -> None:
-    """It writes once a record of its epoch is committed, and retries before that."""
+    """The leader writes it once a record of its epoch is committed, and retries until then."""
     machine, emitted = driver_with_voters(1)
     driver = machine.driver
     assert driver is not None
@@ -140,7 +140,7 @@ def receive_response(driver: QuorumDriver, emitted: list[Any]) -> None:
 
 
 def test_r1_a_moved_follower_sends_its_endpoints_to_the_leader() -> None:
-    """It waits for a response of the leader, as it must know the leader's log."""
+    """The follower first waits for a response of the leader, as it must know the leader's log."""
     driver, updater, emitted = follower()
     updater.poll(NOW)
     assert [it.api_key for it in emitted if isinstance(it, effects.SendRequest)] == [ApiKey.FETCH]
@@ -164,7 +164,7 @@ def test_r1_a_moved_follower_sends_its_endpoints_to_the_leader() -> None:
 
 @pytest.mark.parametrize("code", [None, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NONE])
 def test_r1_a_follower_repeats_update_voter_until_its_log_has_it(code: int | None) -> None:
-    """After any response: an appended record may still be truncated."""
+    """It is repeated after any response, because an appended record may still be truncated."""
     driver, updater, emitted = follower()
     channel = updater.channel
     receive_response(driver, emitted)
@@ -199,14 +199,14 @@ def test_r1_a_follower_repeats_update_voter_until_its_log_has_it(code: int | Non
 
 
 def test_r11_a_static_voter_gets_its_directory_recorded() -> None:
-    """Its record keeps its endpoints, as the settings do not change them."""
+    """The record keeps its endpoints, because the listeners have no others."""
     voter = Voter(ReplicaKey(1), (Endpoint("C", "h", 1),))
     me = ReplicaKey(1, b"d" * 16)
     assert current_record(voter, me, ()) == voter.replace(key=me)
 
 
 def test_r11_a_wiped_voter_logs_that_it_does_not_vote() -> None:
-    """The log has another directory under its id, so it sends no update."""
+    """The log has another directory for its id, so the voter sends no update."""
     driver, updater, emitted = follower()
     driver.core.me = ReplicaKey(1, b"n" * 16)
     receive_response(driver, emitted)
@@ -241,16 +241,17 @@ def receive_voters(
     emitted: list[Any],
     *voter_ids: int,
     level: int = 1,
-    mine: bytes = b"o" * 16,
+    own_directory: bytes = b"o" * 16,
     removed: tuple[ReplicaKey, ...] = (),
 ) -> None:
-    """Receive a voters record; the record of controller 1 has the directory `mine`."""
+    """Receive a voters record; the record of controller 1 has the directory `own_directory`."""
     fetch = [
         it for it in emitted if isinstance(it, effects.SendRequest) and it.api_key == ApiKey.FETCH
     ][-1]
     directory = b"o" * 16 if level else NULL_UUID
     voters = [
-        Voter(ReplicaKey(i, mine if i == 1 else directory), MOVED_ENDPOINTS) for i in voter_ids
+        Voter(ReplicaKey(i, own_directory if i == 1 else directory), MOVED_ENDPOINTS)
+        for i in voter_ids
     ]
     end = driver.core.log.end
     record = VoterSet(tuple(voters), removed=removed)
@@ -268,7 +269,7 @@ def voter_change_requests(emitted: list[Any]) -> list[effects.SendRequest]:
 
 
 def test_r12_auto_join_sends_add_voter() -> None:
-    """KIP-853's auto-join, with Kafka's requests: repeated until the log has it as a voter."""
+    """KIP-853's auto-join: the request is repeated until the log has the controller as a voter."""
     driver, updater, emitted = joining(2, 3)
     now = NOW
     for _ in range(2):
@@ -290,7 +291,7 @@ def test_r12_auto_join_sends_add_voter() -> None:
 
 
 def test_r12_the_voter_with_the_lost_directory_is_removed_first() -> None:
-    """AddRaftVoter follows once the log lacks it, whatever the response."""
+    """AddRaftVoter follows once the log lacks that voter, whatever the response is."""
     driver, updater, emitted = joining(1, 2, 3)
     updater.poll(NOW)
     [remove] = voter_change_requests(emitted)
@@ -313,14 +314,14 @@ def test_r12_a_removed_voter_does_not_join_by_itself(recorded: bool) -> None:
     """
     driver, updater, emitted = joining(2, 3)
     me = driver.core.me
-    receive_voters(driver, emitted, 1, 2, 3, mine=me.directory_id)
+    receive_voters(driver, emitted, 1, 2, 3, own_directory=me.directory_id)
     for _ in range(2):
         receive_voters(driver, emitted, 2, 3, removed=(me,) if recorded else ())
         updater.poll(NOW)
         assert (voter_change_requests(emitted), updater.deadline()) == ([], None)
         [line] = [it.line for it in emitted if isinstance(it, LogLine)]
         assert "kraftlog quorum add-controller" in line
-        receive_voters(driver, emitted, 1, 2, 3, mine=me.directory_id)
+        receive_voters(driver, emitted, 1, 2, 3, own_directory=me.directory_id)
         updater.poll(NOW)
 
 
@@ -360,7 +361,7 @@ def test_r7_a_removed_voter_sends_no_update() -> None:
 
 
 def test_r9_an_address_from_another_voter_is_used_while_reachable() -> None:
-    """It may be newer than the voters record, or wrong: after a failure the record is used."""
+    """The address may be newer than the voters record, or wrong: a failure drops it."""
     driver, emitted = follower_with_address_from_node_3()
     [sent] = take(emitted, effects.SendRequest)
     assert driver.address_of(2) == (sent.host, sent.port) == ("10.0.0.9", 9)
@@ -398,17 +399,17 @@ def name_leader_address(
 
 
 def test_r9_a_moved_leader_reports_its_own_endpoint() -> None:
-    """Even before its record is updated."""
+    """It reports the endpoint even before its record is updated."""
     machine, emitted = driver_with_voters(1, advertised_endpoints=MOVED_ENDPOINTS)
     driver = machine.driver
     assert driver is not None
     for version in (1, 2):  # its vote for itself, and that it leads
         driver.handle(effects.ElectionWritten(version), NOW)
     vote = raft.Vote("cluster", ReplicaKey(1), driver.epoch, ReplicaKey(3), 0, 0, pre_vote=True)
-    driver.handle_request(PeerConnection(1), vote, None, NOW)
+    driver.handle_request(PeerResponse(1), vote, None, NOW)
     [reply] = take(emitted, effects.Reply)
-    outcome = [(it.node_id, it.host, it.port) for it in reply.response.node_endpoints]
-    assert outcome == [(1, "127.0.0.1", 19091)]
+    endpoints = [(it.node_id, it.host, it.port) for it in reply.response.node_endpoints]
+    assert endpoints == [(1, "127.0.0.1", 19091)]
 
 
 def test_r9_static_voters_take_precedence_over_the_log() -> None:
@@ -441,16 +442,18 @@ def test_r9_a_vote_response_names_the_leaders_address() -> None:
     receive_response(driver, emitted)
     vote = raft.Vote("cluster", ME, 5, ReplicaKey(3), 0, 0, pre_vote=True)
     for version in (0, 1):
-        slot = PeerConnection(version)
+        slot = PeerResponse(version)
         driver.handle_request(slot, vote, None, NOW)
         [reply] = take(emitted, effects.Reply)
-        outcome = [(it.node_id, it.host, it.port) for it in reply.response.node_endpoints]
-        assert outcome == ([(2, "127.0.0.1", 9092)] if version else [])
+        endpoints = [(it.node_id, it.host, it.port) for it in reply.response.node_endpoints]
+        assert endpoints == ([(2, "127.0.0.1", 9092)] if version else [])
         refused: Any = response_to_wire(raft.VoteResult(0, 2, 5, granted=False))
         assert reply.response.topics == refused.topics
 
 
-class PeerConnection:
+class PeerResponse:
+    """A pending response, which the driver must not complete by itself."""
+
     def __init__(self, version: int) -> None:
         self.version = version
 

@@ -36,7 +36,7 @@ REQUESTS = [
     raft.ReadOffset("c", ReplicaKey(2, bytes(range(16))), 7),
 ]
 FETCH = REQUESTS[5]
-ANSWERS = [
+REQUESTS_AND_RESPONSES = [
     (REQUESTS[0], raft.VoteResult(0, 1, 5, granted=True)),
     (REQUESTS[0], raft.VoteResult(ErrorCode.FENCED_LEADER_EPOCH, 3, 9, granted=False)),
     (REQUESTS[2], raft.BeginResult(0, 1, 5)),
@@ -62,29 +62,29 @@ def test_a_request_is_equal_after_the_wire(body: Any) -> None:
     assert arrived == body
 
 
-@pytest.mark.parametrize(("asked", "body"), ANSWERS)
-def test_a_response_is_equal_after_the_wire(asked: Any, body: Any) -> None:
-    api_key, _ = request_to_wire(asked)
+@pytest.mark.parametrize(("sent", "body"), REQUESTS_AND_RESPONSES)
+def test_a_response_is_equal_after_the_wire(sent: Any, body: Any) -> None:
+    api_key, _ = request_to_wire(sent)
     message = response_to_wire(body, getattr(body, "data", None) or b"")
     assert type(message) is APIS[api_key].response()
     arrived = encode_and_decode(api_key, message, VERSIONS[api_key])
-    assert response_from_wire(arrived, asked) == body
+    assert response_from_wire(arrived, sent) == body
 
 
-@pytest.mark.parametrize("asked", REQUESTS, ids=lambda body: type(body).__name__)
-def test_a_top_level_error_has_the_requests_epoch(asked: Any) -> None:
+@pytest.mark.parametrize("sent", REQUESTS, ids=lambda body: type(body).__name__)
+def test_a_top_level_error_has_the_requests_epoch(sent: Any) -> None:
     """Q31, P4: such a response has no epoch, and must not count as outdated."""
-    api_key, _ = request_to_wire(asked)
+    api_key, _ = request_to_wire(sent)
     refusal = APIS[api_key].response()
-    given = {
+    fields = {
         "error_code": ErrorCode.INCONSISTENT_CLUSTER_ID,
         "responses" if api_key == ApiKey.FETCH else "topics": (),
     }
     if api_key == ApiKey.READ_OFFSET:
-        given["cluster_id"] = None
-    arrived = response_from_wire(refusal(**given), asked)
+        fields["cluster_id"] = None
+    arrived = response_from_wire(refusal(**fields), sent)
     assert arrived.error == ErrorCode.INCONSISTENT_CLUSTER_ID
-    assert arrived.epoch == getattr(asked, "epoch", -1)
+    assert arrived.epoch == getattr(sent, "epoch", -1)
 
 
 def test_q31_a_leader_that_refuses_another_cluster_names_itself() -> None:
@@ -127,29 +127,29 @@ def test_r1_r12_the_voters_record_has_targets_id_and_removed_voters() -> None:
 
 def test_q14_r11_the_bootstrap_batch_is_equal_after_encoding() -> None:
     change = LeaderChange(1, (1, 2), (1,), voters())
-    made = Batch(10, 11, 4, 0, voters(), change)
-    data = control_batch(made, 1000)
-    (found,) = summaries(data)
-    assert (found.base_offset, found.last_offset, found.epoch) == (10, 11, 4)
-    assert found.size_bytes == len(data)
-    assert found.voters == voters()
+    bootstrap = Batch(10, 11, 4, 0, voters(), change)
+    data = control_batch(bootstrap, 1000)
+    (summary,) = summaries(data)
+    assert (summary.base_offset, summary.last_offset, summary.epoch) == (10, 11, 4)
+    assert summary.size_bytes == len(data)
+    assert summary.voters == voters()
 
 
 def test_summaries_stop_at_an_unfinished_end() -> None:
-    """C81: the rest of an unfinished write is no batch."""
+    """C81: the first bytes of a batch whose write did not finish are no batch."""
     builder = BatchBuilder(base_offset=3, leader_epoch=2)
     builder.append(0, None, b"x")
     whole = builder.build()
-    found = list(summaries(whole + whole[:20]))
-    assert [(b.base_offset, b.epoch, b.voters) for b in found] == [(3, 2, None)]
+    batches = list(summaries(whole + whole[:20]))
+    assert [(b.base_offset, b.epoch, b.voters) for b in batches] == [(3, 2, None)]
 
 
 @pytest.mark.parametrize(
-    ("place", "what"),
+    ("position", "wrong"),
     [(-1, b"\xff"), (16, b"\x09"), (8, b"\xff\xff\xff\xff"), (0, bytes(8))],
     ids=["checksum", "format", "length", "offset"],
 )
-def test_summaries_end_before_a_corrupt_batch(place: int, what: bytes) -> None:
+def test_summaries_end_before_a_corrupt_batch(position: int, wrong: bytes) -> None:
     """C81, C139: the checksum is verified before anything is appended."""
     whole = []
     for offset in (3, 4, 5):
@@ -157,19 +157,19 @@ def test_summaries_end_before_a_corrupt_batch(place: int, what: bytes) -> None:
         builder.append(0, None, b"x")
         whole.append(builder.build())
     broken = bytearray(whole[1])
-    place %= len(broken)
-    broken[place : place + len(what)] = what
-    found = list(summaries(whole[0] + bytes(broken) + whole[2]))
-    assert [batch.base_offset for batch in found] == [3]
+    position %= len(broken)
+    broken[position : position + len(wrong)] = wrong
+    batches = list(summaries(whole[0] + bytes(broken) + whole[2]))
+    assert [batch.base_offset for batch in batches] == [3]
     assert [batch.base_offset for batch in summaries(b"".join(whole))] == [3, 4, 5]
 
 
 def test_kafka_reads_the_voters_record(jvm: Any) -> None:
     """R1: Kafka's classes skip the unknown tagged fields, and read the rest."""
     raw = voters_record(voters())
-    (seen,) = jvm.decode([("VotersRecord", 0, raw)])
-    assert [voter["voterId"] for voter in seen.json["voters"]] == [1, 2]
-    assert seen.left == 0
+    (decoded,) = jvm.decode([("VotersRecord", 0, raw)])
+    assert [voter["voterId"] for voter in decoded.json["voters"]] == [1, 2]
+    assert decoded.left == 0
 
 
 def test_every_field_of_a_request_is_encoded() -> None:
@@ -181,5 +181,5 @@ def test_every_field_of_a_request_is_encoded() -> None:
             value = getattr(body, field)
             if isinstance(value, int):
                 changed = not value if isinstance(value, bool) else value + 1
-                again = request_to_wire(body.replace(**{field: changed}))[1]
-                assert encode(again, VERSIONS[api_key]) != before, field
+                changed_message = request_to_wire(body.replace(**{field: changed}))[1]
+                assert encode(changed_message, VERSIONS[api_key]) != before, field

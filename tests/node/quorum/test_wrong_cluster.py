@@ -15,40 +15,48 @@ MINE = "this node belongs to cluster cluster (/data/meta.properties), but the le
 REMEDY = "set log.dirs to this node's own, or format an empty one with the id "
 
 
-def outcome(theirs: str | None, found: str | None, *, is_confirmed: bool = False) -> list[Any]:
-    """The effects if the leader's request has id `theirs`, and a node at its address `found`."""
-    machine, wanted = driver_with_voters(1, 2, 3)
+def effects_of_stop(
+    theirs: str | None, responds: str | None, *, is_confirmed: bool = False
+) -> list[Any]:
+    """The effects after a request of a leader of another cluster, with cluster id `theirs`, if any.
+
+    The node at the leader's address responds with the cluster id `responds`, or not at all. With
+    `is_confirmed` this node has found a leader of its own cluster before that response.
+    """
+    machine, emitted = driver_with_voters(1, 2, 3)
     assert machine.driver is not None
-    asked: list[Any] = []
+    requests: list[Any] = []
     stop = WrongClusterStop(
         machine.driver,
-        lambda *request: asked.append(request),
-        wanted.append,
+        lambda *request: requests.append(request),
+        emitted.append,
         "/data",
         "controller.quorum.voters",
     )
     for _ in range(2):
         stop.stop(2, theirs)
-    [(peer, address, *_, on_done)] = asked
+    [(peer, address, *_, on_done)] = requests
     machine.driver.core.is_confirmed = is_confirmed
     assert (peer, address) == (2, ("127.0.0.1", 9092))
-    on_done(found and DescribeClusterResponse(error_code=0, cluster_id=found, brokers=()), NOW)
+    response = DescribeClusterResponse(error_code=0, cluster_id=responds or "", brokers=())
+    on_done(response if responds else None, NOW)
     machine.driver.core.is_confirmed = False
     stop.stop(2, theirs)
-    assert len(asked) == 1 + is_confirmed
-    return wanted
+    assert len(requests) == 1 + is_confirmed
+    return emitted
 
 
-def stop_reason(theirs: str | None, found: str | None) -> str:
-    [reason] = [it.reason for it in outcome(theirs, found) if isinstance(it, effects.Stop)]
+def stop_reason(theirs: str | None, responds: str | None) -> str:
+    emitted = effects_of_stop(theirs, responds)
+    [reason] = [it.reason for it in emitted if isinstance(it, effects.Stop)]
     return str(reason)
 
 
 def test_q31_a_node_that_found_its_own_leader_meanwhile_goes_on() -> None:
-    """After losing its leader, it would stop for another cluster's leader again."""
-    found = outcome(None, "other", is_confirmed=True)
-    assert not [it for it in found if isinstance(it, effects.Stop)]
-    [line] = [it.line for it in found if isinstance(it, effects.LogLine)]
+    """If it loses its own leader later, another cluster's leader stops it again."""
+    emitted = effects_of_stop(None, "other", is_confirmed=True)
+    assert not [it for it in emitted if isinstance(it, effects.Stop)]
+    [line] = [it.line for it in emitted if isinstance(it, effects.LogLine)]
     assert line == (
         "the leader 2 at 127.0.0.1:9092 belonged to another cluster; this node has found a leader "
         "of its own cluster since, and continues"
@@ -64,29 +72,33 @@ def test_q31_a_stop_names_both_clusters_and_the_address(theirs: str | None) -> N
     )
 
 
-@pytest.mark.parametrize("found", [None, "cluster"])
+@pytest.mark.parametrize("responds", [None, "cluster"])
 def test_q31_a_leader_without_another_cluster_id_is_named_with_its_address(
-    found: str | None,
+    responds: str | None,
 ) -> None:
     """A node of this node's own cluster may respond at that address by now."""
-    assert stop_reason(None, found).startswith(
+    assert stop_reason(None, responds).startswith(
         f"{MINE}at 127.0.0.1:9092 belongs to another cluster."
     )
 
 
-@pytest.mark.parametrize(("theirs", "found"), [(None, "x"), ("x", None)])
-def test_q31_another_clusters_id_cannot_forge_a_line(theirs: str | None, found: str | None) -> None:
+@pytest.mark.parametrize(("theirs", "responds"), [(None, "x"), ("x", None)])
+def test_q31_another_clusters_id_cannot_forge_a_line(
+    theirs: str | None, responds: str | None
+) -> None:
     forged = "x\nquorum: \x1b[2J" + "y" * 30_000
-    reason = stop_reason(theirs and forged, found and forged)
+    reason = stop_reason(theirs and forged, responds and forged)
     assert "cluster x?quorum: ?[2Jyyy" in reason
     assert reason.isprintable()
     assert len(reason) < 1000
 
 
-@pytest.mark.parametrize("found", [None, "cluster"])
-def test_q31_another_leader_has_a_wrong_address_of_this_node(found: str | None) -> None:
-    """The address that this node has for the leader belongs to another node."""
-    assert stop_reason("other", found) == (
+@pytest.mark.parametrize("responds", [None, "cluster"])
+def test_q31_a_stop_says_that_the_other_cluster_has_this_nodes_address(
+    responds: str | None,
+) -> None:
+    """The node at the leader's address does not confirm the other cluster's id."""
+    assert stop_reason("other", responds) == (
         "this node belongs to cluster cluster (/data/meta.properties), but the leader 2 of cluster "
         "other contacts it as one of its controllers. Either the controllers of cluster other have "
         "a wrong address: correct it in their configuration. Or /data is a directory of another "

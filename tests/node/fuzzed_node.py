@@ -1,9 +1,9 @@
-"""A node's life under plausible requests: each reader of the logs ends in the same state.
+"""A node under random, plausible requests: all readers of its logs end in the same state.
 
-Requests name what the node has (topics, members, epochs, voters, snapshots), are nearly valid (see
-`valid_requests`), or have one kind of malformed value in all fields. They arrive on both listeners,
-peers send random responses, and between requests the node is killed and restarted. `check` then
-replays the logs as another node, a coordinator and a reader of a snapshot would.
+Requests name things that exist on the node (topics, members, epochs, voters, snapshots), are nearly
+valid (see `valid_requests`), or have one kind of malformed value in all fields. They arrive on both
+listeners, peers send random responses, and between requests the node is killed and restarted.
+`check` replays the logs as another node, a coordinator and a reader of a snapshot would.
 """
 
 from __future__ import annotations
@@ -39,11 +39,12 @@ if TYPE_CHECKING:
 
 GROUPS = "__consumer_offsets"
 TOPICS = {"demo": 2, "other": 1, GROUPS: 2}
+#: Each served API and version.
 CASES = [(served.key, version) for served in SERVED.values() for version in served.versions]
-#: APIs with a request that succeeds.
+#: Those for which `valid_requests` has a request.
 COMMON = [(key, version) for key, version in CASES if key in VALID]
-#: The probability that a field names something that exists on the node.
-KNOWING = (0.5, 0.75, 0.97)
+#: Probabilities that a field names something that exists on the node; one per request.
+EXISTING_RATES = (0.5, 0.75, 0.97)
 #: Strings of the maximum length, in characters of one byte and of two; and longer ones.
 LONG_STRINGS = ("x" * 32_767, "ä" * 16_383, "x" * 32_760, "x" * 20_000, "x" * 70_000)
 CONFIGS = (
@@ -64,30 +65,33 @@ CONFIGS = (
 
 
 class InformedSampler(HostileSampler):
-    """Random requests about existing things; `kind` is the kind of malformed values, if any."""
+    """Random requests about existing things; `kind` is the kind of malformed values, if any.
 
-    def __init__(self, random: Random, life: Life) -> None:
+    The `target` is the node that gets the requests.
+    """
+
+    def __init__(self, random: Random, target: FuzzedNode) -> None:
         super().__init__(random)
-        self.life = life
-        self.topic_ids = tuple(life.host.node.image.topics) or (bytes(16),)
-        self.knowing = random.choice(KNOWING)
+        self.target = target
+        self.topic_ids = tuple(target.host.node.image.topics) or (bytes(16),)
+        self.existing_rate = random.choice(EXISTING_RATES)
 
     def primitive(self, kind: str, name: str = "") -> object:
         if name == "cluster_id":
             return CLUSTER_ID
-        if self.random.random() < self.knowing:
-            known = self.known(kind, name)
-            if known:
-                return self.random.choice(known)
+        if self.random.random() < self.existing_rate:
+            existing = self.existing(kind, name)
+            if existing:
+                return self.random.choice(existing)
         if kind == "string" and self.kind == "long":
             return self.random.choice(LONG_STRINGS if self.flexible else LONG_STRINGS[:-1])
         return super().primitive(kind, name)
 
-    def known(self, kind: str, name: str) -> Sequence[Any]:
+    def existing(self, kind: str, name: str) -> Sequence[Any]:
         """Existing values for a field of this name."""
         if name in {"voter_directory_id", "directory_id", "replica_directory_id"}:
-            return self.life.directory_ids
-        node, life = self.life.host.node, self.life
+            return self.target.directory_ids
+        node = self.target.host.node
         image, quorum = node.image, node.quorum
         if kind in {"int32", "int64", "int16", "int8"}:
             return self._numbers(name)
@@ -104,7 +108,7 @@ class InformedSampler(HostileSampler):
         if name in {"group_id", "groups", "groups_names", "key", "coordinator_keys"}:
             return ["g", "h"]
         if name == "member_id":
-            return [*life.member_ids, ""]
+            return [*self.target.member_ids, ""]
         if name == "group_instance_id":
             return ["i", "j"]
         if name in {"protocol_name", "protocol_type"}:
@@ -125,7 +129,7 @@ class InformedSampler(HostileSampler):
         return []
 
     def _numbers(self, name: str) -> list[int]:
-        node = self.life.host.node
+        node = self.target.host.node
         log, image = node.quorum.core.log, node.image
         if name.endswith("_id") or name in {"broker_ids", "replicas", "preferred_successors"}:
             if name in {"session_id", "producer_id"}:
@@ -144,8 +148,8 @@ class InformedSampler(HostileSampler):
         if name.startswith("generation_id"):
             return [-1, 0, 1, 2, 3]
         if name in {"end_offset", "fetch_offset", "last_offset", "current_metadata_offset"}:
-            found = [log.end, log.high_watermark, log.start, 0]
-            return [log.snapshot.offset, *found] if log.snapshot is not None else found
+            offsets = [log.end, log.high_watermark, log.start, 0]
+            return [log.snapshot.offset, *offsets] if log.snapshot is not None else offsets
         if name in {"position", "offset"}:
             return [0, 1, 100]
         if name in {"session_timeout_ms", "rebalance_timeout_ms"}:
@@ -166,7 +170,7 @@ class InformedSampler(HostileSampler):
 
 
 class Peers:
-    """Other nodes: they send random responses, or none."""
+    """Other nodes; `FuzzedNode.deliver_reports` sends random responses to the kept requests."""
 
     def __init__(self) -> None:
         self.requests: list[Any] = []
@@ -175,7 +179,7 @@ class Peers:
         self.requests.append(effect)
 
 
-class Life:
+class FuzzedNode:
     """One node on one disk, through several starts."""
 
     directory_ids: tuple[bytes, ...] = (directory_of(1), bytes(16))
@@ -206,13 +210,13 @@ class Life:
 
     @property
     def is_over(self) -> bool:
-        """Whether the node no longer leads a quorum, so that no request has an effect."""
+        """Whether the node no longer leads a quorum, so that requests have no effect."""
         self.settle(10_000)
         active_controller = self.host.node.active_controller
         return active_controller is None or not active_controller.is_active
 
     def run_steps(self, steps: int) -> None:
-        """Run this number of steps and check; stop early when the life is over."""
+        """Run this number of steps and check; stop without a check once the node does not lead."""
         for number in range(steps):
             self.step()
             if number % 10 == 9 and self.is_over:
@@ -220,12 +224,12 @@ class Life:
         self.check()
 
     def step(self) -> None:
-        rng = self.random.random()
-        if rng < 0.02:
+        draw = self.random.random()
+        if draw < 0.02:
             self.restart()
-        elif rng < 0.06:
+        elif draw < 0.06:
             self.check()
-        elif rng < 0.1:
+        elif draw < 0.1:
             self.done.append("time passes")
             self.settle(self.random.choice((100, 1000, 10_000, 60_000)))
         else:
@@ -266,7 +270,7 @@ class Life:
             assert self.host.node.quorum.end == end, "a refused request has changed something"
         self.host.pass_time(self.random.choice((0, 1, 10)))
         for _, answer in [*answers, *client.take()]:
-            self.answered(answer)
+            self.check_response(answer)
             member_id = getattr(answer, "member_id", "")
             if member_id:
                 self.member_ids = [*self.member_ids[-5:], member_id]
@@ -274,13 +278,13 @@ class Life:
             for slot in client.connection.slots:
                 slot.abandon()
 
-    def answered(self, answer: Any) -> None:
-        """Check a response."""
+    def check_response(self, answer: Any) -> None:
+        """Check that a response reports no internal error."""
         codes = [*codes_in(answer)]
         assert ErrorCode.UNKNOWN_SERVER_ERROR not in codes, f"{answer!r:.2000}"
 
     def address_of(self, voter_id: int) -> tuple[str, int]:  # noqa: ARG002 - as `alter_request`
-        """The endpoint to give a voter."""
+        """The endpoint that an AddRaftVoter request has for a voter."""
         return "h", 9
 
     def alter_request(self, key: int, request: Any) -> Any:  # noqa: ARG002 - a subclass uses it
@@ -292,10 +296,10 @@ class Life:
         requests, self.peers.requests = self.peers.requests, []
         for effect in requests:
             report: Any = RequestFailed(effect.channel, effect.peer, effect.number)
-            rng = self.random.random()
-            if rng < 0.1:
+            draw = self.random.random()
+            if draw < 0.1:
                 report = VersionUnsupported(effect.channel, effect.peer, effect.number)
-            elif rng < 0.5:
+            elif draw < 0.5:
                 sampler = InformedSampler(self.random, self)
                 answer = sampler.message(APIS[effect.api_key].response(), effect.version)
                 self.done.append(f"peer {effect.peer} answers {answer!r:.3000}")
@@ -391,7 +395,7 @@ class Life:
 
 
 def _is_refused(answer: Any) -> bool:
-    """Whether the response is an error; a timeout leaves the outcome open."""
+    """Whether the response has only errors, except after a timeout, which may have an effect."""
     codes = [*codes_in(answer)]
     return bool(codes) and all(codes) and ErrorCode.REQUEST_TIMED_OUT not in codes
 
@@ -407,11 +411,12 @@ def codes_in(message: Any) -> Iterator[int]:
                 yield from codes_in(each)
 
 
+#: Without static voters.
 DYNAMIC = SETTINGS.replace("controller.quorum.voters=1@", "controller.quorum.bootstrap.servers=")
 
 
-class DynamicLife(Life):
-    """The same node as the only voter of a dynamic quorum: only its log has the voter."""
+class FuzzedDynamicNode(FuzzedNode):
+    """A node that is the only voter of a dynamic quorum: its log has the voter, not its file."""
 
     def begin(self) -> None:
         formatting = DirectoryFormat(

@@ -1,9 +1,9 @@
-"""The life of three nodes that replicate, under requests in the name of their followers.
+"""Three nodes that replicate partitions, under random requests in the name of their followers.
 
-As in `lives_of_three`, but every partition has three replicas, and requests between brokers and to
-the controller name existing epochs, or extreme ones. A Fetch may come in the name of a follower, so
-the leader may take for replicated what is not. Checked is that no node fails, no response has
-UNKNOWN_SERVER_ERROR, all nodes have one image, and the replicas of a partition end with one log.
+As in `three_nodes`, but every partition has three replicas, and requests between brokers and to
+the controller name existing epochs, or extreme ones. A Fetch may be sent in the name of a follower,
+so the leader may count records as replicated that are not. No node fails, no response has
+UNKNOWN_SERVER_ERROR, and in the end all nodes have the same image and all replicas the same log.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 from kraftlog.node.api_table import SERVED
 from kraftlog.types import LogName
 from kraftlog.wire.apis import BROKER, ApiKey
-from tests.node.lives import InformedSampler
-from tests.node.lives_of_three import NODES, LifeOfThree
+from tests.node.fuzzed_node import InformedSampler
+from tests.node.three_nodes import NODES, ThreeNodes
 from tests.wire.samples import RANGES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: How many of the requests are among those between nodes.
+#: The probability that a request is one of `BETWEEN_NODES`.
 SHARE = 0.5
 BETWEEN_NODES = (
     ApiKey.FETCH,
@@ -51,13 +51,13 @@ class ClusterSampler(InformedSampler):
 
     def primitive(self, kind: str, name: str = "") -> object:
         random = self.random
-        if kind in RANGES and name.endswith("epoch") and random.random() < 1 - self.knowing:
+        if kind in RANGES and name.endswith("epoch") and random.random() < 1 - self.existing_rate:
             low, high = RANGES[kind]
             return random.choice((low, high, high - 1, -1, -2, 0, 1, 2, 100))
         return super().primitive(kind, name)
 
-    def known(self, kind: str, name: str) -> Sequence[Any]:
-        image = self.life.host.node.image
+    def existing(self, kind: str, name: str) -> Sequence[Any]:
+        image = self.target.host.node.image
         partitions = image.partitions.values()
         if name == "partition_epoch":
             return [each.partition_epoch for each in partitions]
@@ -68,13 +68,13 @@ class ClusterSampler(InformedSampler):
         if kind == "int32" and (
             name.endswith("_id") or name in {"broker_ids", "replicas", "new_isr"}
         ):
-            return super().known(kind, name) if name == "session_id" else [*NODES, *NODES, 4, -1]
+            return super().existing(kind, name) if name == "session_id" else [*NODES, *NODES, 4, -1]
         if name in {"fetch_offset", "offset", "log_start_offset"}:
             return [0, 1, 2, 5, 20]
-        return super().known(kind, name)
+        return super().existing(kind, name)
 
 
-class ReplicatedLife(LifeOfThree):
+class ReplicatingNodes(ThreeNodes):
     """Every topic has three replicas; followers fetch from the listeners of brokers."""
 
     more_settings = (
@@ -90,7 +90,7 @@ class ReplicatedLife(LifeOfThree):
         return super().next_case()
 
     def alter_request(self, key: int, request: Any) -> Any:
-        """A Fetch may come from a follower; the voters stay."""
+        """Change most fetches to those of a follower; send no request that changes the voters."""
         if key in {ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER, ApiKey.UPDATE_RAFT_VOTER}:
             return None
         if key != ApiKey.FETCH or self.listener != BROKER:
@@ -108,14 +108,14 @@ class ReplicatedLife(LifeOfThree):
     def deliver_reports(self) -> None:
         super().deliver_reports()
         for _, answer in self.client.take() if self.client is not None else ():
-            self.answered(answer)
+            self.check_response(answer)
 
     def check(self) -> None:
         super().check()
         self._check_replicas()
 
     def _check_replicas(self) -> None:
-        """Check that the replicas of a partition in the ISR have one log."""
+        """Check that the logs of a partition's in-sync replicas have the same end."""
         compared = 0
         for partition in self._leader().node.image.partitions.values():
             if partition.leader < 0:

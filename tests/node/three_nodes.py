@@ -1,10 +1,10 @@
-"""The life of three nodes, each broker and controller, under plausible requests (see `lives`).
+"""Three nodes, each broker and controller, and their requests to each other.
 
-Requests go to any node and listener; between them a node is killed, loses its power or shuts down,
-so that another leads. The nodes' requests to each other are encoded, and some are lost. At the end
-all nodes must have the same image.
+`run_steps` sends random, plausible requests to any node and listener (see `fuzzed_node`); between
+requests a node is killed, loses its power or shuts down, so that another one leads. The nodes'
+requests to each other are encoded, and some are lost. In the end all nodes must have one image.
 
-No request is forged in a voter's name: a quorum relies on the requests of its voters.
+No random request is sent in a voter's name, because a quorum relies on the requests of its voters.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kraftlog.simulator.host import VirtualHost, directory_of, host_of, voters_n
 from kraftlog.wire.apis import CONTROLLER, ApiKey
 from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.node.frame_client import FrameClient
-from tests.node.lives import TOPICS, Life
+from tests.node.fuzzed_node import TOPICS, FuzzedNode
 
 if TYPE_CHECKING:
     from random import Random
@@ -31,7 +31,7 @@ OF_VOTERS = frozenset((ApiKey.VOTE, ApiKey.BEGIN_QUORUM_EPOCH, ApiKey.END_QUORUM
 CHANGES_OF_VOTERS = (ApiKey.ADD_RAFT_VOTER, ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER)
 #: Enough time for two of three to elect a leader, and for brokers to be unfenced again.
 ELECTION_MS = 30_000
-#: How long to wait for a leader when a majority of the voters is lost.
+#: How long to wait for a leader before concluding that a majority of the voters was removed.
 NO_LEADER_MS = 120_000
 SETTINGS = """\
 process.roles=broker,controller
@@ -57,10 +57,11 @@ def settings_of(node_id: int, snapshot_bytes: int) -> str:
 class Network:
     """Carries the requests between nodes, each on a connection of its own."""
 
-    def __init__(self, life: LifeOfThree) -> None:
-        self.life = life
-        #: Requests not sent yet; sent ones without a response, with their deadlines.
+    def __init__(self, nodes: ThreeNodes) -> None:
+        self.nodes = nodes
+        #: Requests that are not sent yet, with their senders.
         self.requests: list[tuple[int, SendRequest]] = []
+        #: Requests without a response: sender, receiver, request, connection, deadline.
         self.sent: list[tuple[int, int, SendRequest, FrameClient, int]] = []
 
     def carry(self) -> bool:
@@ -72,7 +73,7 @@ class Network:
         carried = bool(requests)
         for entry in sent:
             source, target, effect, client, until_ms = entry
-            host = self.life.hosts.get(source)
+            host = self.nodes.hosts.get(source)
             answers = client.take()
             if answers:
                 carried = True
@@ -84,17 +85,17 @@ class Network:
                 carried = True
                 self._abandon(client)
                 self._report(source, RequestFailed(effect.channel, effect.peer, effect.number))
-            elif host is not None and self.life.hosts.get(target) is client.host:
+            elif host is not None and self.nodes.hosts.get(target) is client.host:
                 self.sent.append(entry)
         return carried
 
     def _send(self, source: int, effect: SendRequest) -> None:
-        life = self.life
+        nodes = self.nodes
         target = int(effect.host.rpartition(".")[2]) if effect.host.startswith("127.0.0.") else 0
-        host = life.hosts.get(target)
-        if source not in life.hosts:
+        host = nodes.hosts.get(target)
+        if source not in nodes.hosts:
             return
-        if host is None or life.random.random() < life.loss:
+        if host is None or nodes.random.random() < nodes.loss:
             self._report(source, RequestFailed(effect.channel, effect.peer, effect.number))
             return
         if effect.port == BROKER_PORT:
@@ -103,16 +104,16 @@ class Network:
             client = FrameClient(host, CONTROLLER, "CONTROLLER")
         version = min(effect.version, SERVED[effect.api_key].last)
         host.send(client.connection, client.frame(effect.api_key, version, effect.request))
-        until_ms = life.hosts[source].now.monotonic_ms + effect.timeout_ms
+        until_ms = nodes.hosts[source].now.monotonic_ms + effect.timeout_ms
         self.sent.append((source, target, effect, client, until_ms))
 
     def _report(self, source: int, report: Any) -> None:
-        host = self.life.hosts.get(source)
+        host = self.nodes.hosts.get(source)
         if host is not None:
             host.node.handle(report, host.now)
 
     def fail_requests_to(self, node_id: int) -> None:
-        """A node has ended: requests to it fail."""
+        """Fail the requests to a node that has ended, and drop its own."""
         sent, self.sent = self.sent, []
         for entry in sent:
             source, target, effect, client, _ = entry
@@ -130,7 +131,7 @@ class Network:
 
 
 class NodePeers:
-    """The network of one node."""
+    """One node's access to the network."""
 
     def __init__(self, network: Network, node_id: int) -> None:
         self.network = network
@@ -140,8 +141,8 @@ class NodePeers:
         self.network.requests.append((self.node_id, effect))
 
 
-class LifeOfThree(Life):
-    """`host` is the node that the next request goes to."""
+class ThreeNodes(FuzzedNode):
+    """Three nodes; `host` is the one that gets the next random request."""
 
     directory_ids = tuple([directory_of(i) for i in NODES])
     replication_factor = 1
@@ -224,24 +225,24 @@ class LifeOfThree(Life):
     # Steps ---------------------------------------------------------------------------------------
 
     def step(self) -> None:
-        rng = self.random.random()
-        if len(self.hosts) == len(NODES) and rng < 0.05:
+        draw = self.random.random()
+        if len(self.hosts) == len(NODES) and draw < 0.05:
             self.stop_node(self.random.choice(NODES))
-        elif len(self.hosts) < len(NODES) and rng < 0.15:
+        elif len(self.hosts) < len(NODES) and draw < 0.15:
             self.restart_missing()
         self.host = self.random.choice(list(self.hosts.values()))
-        if rng > 0.9:
+        if draw > 0.9:
             self.request(self.random.choice(CHANGES_OF_VOTERS), 0)
         super().step()
 
     def stop_node(self, node_id: int) -> None:
-        way = self.random.choice(("killed", "without power", "shut down"))
-        self.done.append(f"node {node_id}: {way}")
-        if way == "shut down":
+        end = self.random.choice(("killed", "without power", "shut down"))
+        self.done.append(f"node {node_id}: {end}")
+        if end == "shut down":
             host = self.hosts[node_id]
             host.node.shut_down(host.now)
             self.settle(2000)
-        self._stop(node_id, power=way == "without power")
+        self._stop(node_id, power=end == "without power")
         self.settle(self.random.choice((0, 100, 3000, 12_000)))
 
     def restart_missing(self) -> None:
@@ -263,7 +264,7 @@ class LifeOfThree(Life):
         return host_of(voter_id), 9093
 
     def alter_request(self, key: int, request: Any) -> Any:
-        """No request is sent in a voter's name."""
+        """Send no request in a voter's name."""
         if key in OF_VOTERS:
             return None
         if key == ApiKey.FETCH:
