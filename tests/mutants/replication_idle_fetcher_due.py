@@ -1,4 +1,4 @@
-"""A fetcher without work is due for ever."""
+"""A fetcher without work is always due."""
 
 from __future__ import annotations
 

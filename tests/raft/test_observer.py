@@ -121,8 +121,10 @@ def test_q18_a_fetch_without_an_id_is_answered_but_not_counted() -> None:
     context.propose("a")
     context.step()
     for _ in range(3):
-        nobody = ReplicaKey(-1)
-        (answer,) = replies(context.ask(context.fetch(9, replica=nobody, offset=12, max_wait_ms=0)))
+        without_id = ReplicaKey(-1)
+        (answer,) = replies(
+            context.ask(context.fetch(9, replica=without_id, offset=12, max_wait_ms=0))
+        )
         assert answer.error == 0
     assert context.core.log.high_watermark == 11
     described = describe(context.core, context.now)

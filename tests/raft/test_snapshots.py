@@ -346,8 +346,8 @@ def test_q38_a_corrupt_snapshot_is_fetched_again_after_a_backoff() -> None:
     assert sends(context.step(SnapshotDamaged(SNAPSHOT))) == {}
     fetch = sends(context.wait(CONFIG.retry_backoff_max_ms))[2]
     assert (type(fetch), fetch.offset, before) == (Fetch, before, 10)
-    again = sends(context.respond(2, context.fetch_result(snapshot=SNAPSHOT)))[2]
-    assert (type(again), again.position) == (SnapshotFetch, 0)
+    next_request = sends(context.respond(2, context.fetch_result(snapshot=SNAPSHOT)))[2]
+    assert (type(next_request), next_request.position) == (SnapshotFetch, 0)
 
 
 def test_q38_a_report_about_an_abandoned_snapshot_is_ignored() -> None:

@@ -53,7 +53,7 @@ def test_response_waits_for_the_followers_log_start() -> None:
     cluster = two_replicas("1:abcd", "1:abcd")
     deleted = cluster[1].delete_records(3)
     cluster.run_turns()
-    assert outcome(deleted) == (None, 0), "the follower has not heard of it"
+    assert outcome(deleted) == (None, 0), "the follower does not know of the deletion"
     cluster.settle()
     assert outcome(deleted) == (0, 3)
 
@@ -77,12 +77,12 @@ def test_repeated_deletion_waits_for_the_followers_too() -> None:
     cluster[1].delete_records(3, timeout_ms=1)
     cluster.run_turns()
     cluster.pass_ms(1)
-    again = cluster[1].delete_records(3)
+    repeated = cluster[1].delete_records(3)
     cluster.run_turns()
-    assert outcome(again) == (None, 0)
+    assert outcome(repeated) == (None, 0)
     cluster.heal()
     cluster.pass_ms(LONG_MS)
-    assert outcome(again) == (0, 3)
+    assert outcome(repeated) == (0, 3)
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1])

@@ -126,7 +126,7 @@ def test_v7_fenced_replica_outside_the_isr_is_not_waited_for() -> None:
 
 
 def test_v7_kafka_15021_stopping_replica_is_not_waited_for() -> None:
-    """V7, C181 (KAFKA-15021): outside the ISR it cannot join any more, though it still runs."""
+    """V7, C181 (KAFKA-15021): outside the ISR it can no longer join, though it still runs."""
     cluster = Cluster({1: "1:a", 2: "1:a", 3: "1:a"})
     cluster.settle()
     cluster[3].holds_writes = True

@@ -106,7 +106,7 @@ def test_an_offset_out_of_range_is_an_error_and_names_no_replica() -> None:
 
 
 def test_follower_serves_consumers_up_to_its_high_watermark() -> None:
-    """Its last record is committed, but it has not heard of the new high watermark."""
+    """Its last record is committed, but it does not know the new high watermark yet."""
     cluster = three_replicas(racks={})
     cluster[1].produce("d")
     cluster.settle()

@@ -112,17 +112,21 @@ class Run:
             client.create_topic("barrier", 1, 1)
             names = {topic.name for topic in client.topics()}
             final = {f"register-{n}": value_of(client, f"register-{n}") for n in range(REGISTERS)}
-            committed = {name: each.offset for name, each in client.committed(GROUP).items()}
+            committed = {
+                name: position.offset for name, position in client.committed(GROUP).items()
+            }
             remade = repr(client.describe_topic("remade").id) if "remade" in names else None
         records = read_all(
             self.nodes.address, {name: 1 for name in (*TOPICS, "remade") if name in names}
         )
-        found = {topic: checks.by_offset(each) for topic, each in records.items()}
-        errors += checks.records_of_other_topics(journal, remade, found.pop("remade", {}))
-        errors += checks.lost_records(journal.sent, found)
-        errors += checks.unexpected_records(journal.invoked, found)
-        errors += checks.changed_records(journal.seen, found)
-        errors += checks.wrong_deletions(journal, found)
+        final_records = {
+            topic: checks.by_offset(all_of_topic) for topic, all_of_topic in records.items()
+        }
+        errors += checks.records_of_other_topics(journal, remade, final_records.pop("remade", {}))
+        errors += checks.lost_records(journal.sent, final_records)
+        errors += checks.unexpected_records(journal.invoked, final_records)
+        errors += checks.changed_records(journal.seen, final_records)
+        errors += checks.wrong_deletions(journal, final_records)
         errors += checks.lost_commits(journal, committed)
         errors += checks.impossible_registers(journal.registers, final, journal.now())
         return errors

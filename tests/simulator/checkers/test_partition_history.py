@@ -80,7 +80,7 @@ def test_s7_a_lost_record_that_was_read_is_a_violation() -> None:
 
 
 @pytest.mark.parametrize("partition", [P, Q])
-def test_s9_a_record_that_nobody_wrote_there_is_a_violation(partition: tuple[str, int]) -> None:
+def test_s9_a_record_that_no_client_wrote_there_is_a_violation(partition: tuple[str, int]) -> None:
     history = history_of(1)
     history.polled("consumer", partition, 0, [(0, 1 if partition == Q else 7)], 1)
     assert [violation.split(":")[0] for violation in history.violations] == ["phantom"]

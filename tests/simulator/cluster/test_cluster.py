@@ -52,7 +52,7 @@ def test_q12_a_controller_that_returns_empty_is_no_voter_any_more(situation: str
     raise AssertionError(f"never: {situation}")
 
 
-def test_q24_a_node_that_returns_empty_asks_the_leader_that_seemed_gone() -> None:
+def test_q24_a_node_that_returns_empty_asks_a_leader_that_seemed_dead() -> None:
     """Seed 30376 once failed: with no voter in its log, the node never asked that leader again."""
     outcome = simulate("cluster", 30376)
     assert not outcome.failed, str(outcome)
