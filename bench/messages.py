@@ -165,14 +165,16 @@ def with_pieces() -> tuple[MetadataResponse, int]:
 
 def list_offsets() -> tuple[ListOffsetsRequest, ListOffsetsResponse]:
     partition = ListOffsetsPartition(partition_index=3, current_leader_epoch=5, timestamp=-1)
-    found = ListOffsetsPartitionResponse(
+    result = ListOffsetsPartitionResponse(
         partition_index=3, error_code=0, offset=10**6, leader_epoch=5
     )
     return (
         ListOffsetsRequest(
             replica_id=-1, topics=(ListOffsetsTopic(name="orders", partitions=(partition,)),)
         ),
-        ListOffsetsResponse(topics=(ListOffsetsTopicResponse(name="orders", partitions=(found,)),)),
+        ListOffsetsResponse(
+            topics=(ListOffsetsTopicResponse(name="orders", partitions=(result,)),)
+        ),
     )
 
 

@@ -131,9 +131,9 @@ def compacting() -> Iterator[tuple[str, float, str]]:
                 log.append([data], describe([data]), NOW_MS)
             log.roll(NOW_MS)
             log.flush()
-            found = log_to_clean(log, log.end_offset, NOW_MS)
-            assert found is not None
-            task = describe_task(log, found, NOW_MS, 1 << 20)
+            cleanable = log_to_clean(log, log.end_offset, NOW_MS)
+            assert cleanable is not None
+            task = describe_task(log, cleanable, NOW_MS, 1 << 20)
             start = time.perf_counter()
             clean(log.disk.files, task)
             spent = time.perf_counter() - start

@@ -60,11 +60,11 @@ def kio_class(sample: Sample) -> Any:
 
 def kafka_python_class(sample: Sample) -> Any:
     for package in ("producer", "consumer", "metadata"):
-        found = getattr(
+        cls = getattr(
             import_module(f"kafka.protocol.{package}"), type(sample.message).__name__, None
         )
-        if found is not None:
-            return found
+        if cls is not None:
+            return cls
     raise LookupError(f"kafka-python has no {type(sample.message).__name__}")
 
 
@@ -200,9 +200,9 @@ def cases() -> Iterator[tuple[str, float, str]]:
 
 
 def main() -> None:
-    wanted = sys.argv[1:]
+    words = sys.argv[1:]
     for name, value, unit in cases():
-        if all(word.lower() in name.lower() for word in wanted):
+        if all(word.lower() in name.lower() for word in words):
             print(f"{value:10.2f} {unit}  {name}", flush=True)
 
 

@@ -121,8 +121,8 @@ def utc_text() -> str:
 
 def results_in(folder: str) -> dict[str, Result]:
     """The latest result of each measured case."""
-    found = {case: stored_result(case, folder) for case in CASES}
-    return {case: result for case, result in found.items() if result}
+    stored = {case: stored_result(case, folder) for case in CASES}
+    return {case: result for case, result in stored.items() if result}
 
 
 def write_page(results_folder: str, docs_folder: str) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 LABELS, SCALE, RIGHT = 440, 400, 165
 #: Heights of a bar's line, of a heading, and of the margins.
 LINE, HEADING, TOP, BOTTOM = 20, 34, 64, 30
-#: For light and dark backgrounds; `even` is the line of 1×, as good as Kafka.
+#: For light and dark backgrounds; `even` is the line of 1×, equal to Kafka.
 STYLE = """
 .paper { fill: #ffffff; }
 text { font: 13px system-ui, sans-serif; fill: #1f2328; }

@@ -53,12 +53,12 @@ def main(arguments: Sequence[str]) -> int:
     idle = machine.idle_percent()
     print(f"== {TITLE} (machine {idle:.0f} % idle)", flush=True)
     results = {task: Result(task, idle_before=idle, is_full=plan == FULL) for task in tasks}
-    wanted = {peer: [results[task] for task in tasks_of(peer, options.tasks)] for peer in peers}
+    results_of = {peer: [results[task] for task in tasks_of(peer, options.tasks)] for peer in peers}
     try:
         # All files are deleted at the end: ext4 makes files at half the speed for a minute after
         # many were deleted.
         with tempfile.TemporaryDirectory(prefix="cluster-", ignore_cleanup_errors=True) as folder:
-            failed = [peer for peer in peers if not run_tasks(peer, plan, wanted[peer], folder)]
+            failed = [peer for peer in peers if not run_tasks(peer, plan, results_of[peer], folder)]
     finally:
         if plan == FULL and not options.peer:
             write_tables(results)

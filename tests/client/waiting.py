@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 def until(request_result: Callable[[], object], expected: object) -> None:
     """Repeat `request_result` until it returns `expected`; fail after LIMIT_S."""
     deadline = Deadline(LIMIT_S)
-    while (outcome := request_result()) != expected and not deadline.is_over:
+    while (result := request_result()) != expected and not deadline.is_over:
         deadline.pause(0.01)
-    assert outcome == expected
+    assert result == expected
 
 
 def partitions_of(client: Client, topic: str) -> list[Partition]:

@@ -47,10 +47,11 @@ def sources() -> list[tuple[str, ast.AST]]:
 
 def attributes() -> dict[str, set[str]]:
     """Every attribute of BrokerConfig, with the attributes and keys that it uses."""
-    found = {name: {it.key} for name, it in vars(BrokerConfig).items() if isinstance(it, Setting)}
+    settings = vars(BrokerConfig).items()
+    uses = {name: {it.key} for name, it in settings if isinstance(it, Setting)}
     for name, tree in property_bodies():
-        found[name] = set(words_in(tree))
-    return found
+        uses[name] = set(words_in(tree))
+    return uses
 
 
 def property_bodies() -> Iterator[tuple[str, ast.AST]]:
@@ -91,13 +92,13 @@ def attributes_read() -> set[str]:
 
 def keys_read() -> set[str]:
     """Keys that are read outside `kraftlog.config`, by name or by attribute."""
-    known = attributes()
-    reached = attributes_read()
-    todo = [name for name in known if name in reached]
-    while todo:
-        more = known[todo.pop()] - reached
-        reached |= more
-        todo += [name for name in more if name in known]
+    uses = attributes()
+    read = attributes_read()
+    unexpanded = [name for name in uses if name in read]
+    while unexpanded:
+        more = uses[unexpanded.pop()] - read
+        read |= more
+        unexpanded += [name for name in more if name in uses]
     named = {
         node.value
         for path, tree in sources()
@@ -105,4 +106,4 @@ def keys_read() -> set[str]:
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
-    return reached | named
+    return read | named
