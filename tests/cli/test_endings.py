@@ -58,7 +58,7 @@ def test_ctrl_c_ends_a_command_quietly() -> None:
 def test_sigterm_has_a_consumer_commit_and_leave_its_group(
     our_node: str, named: Callable[[str], str]
 ) -> None:
-    """As Kafka's console consumer; `timeout 60 kraftlog consume` sends SIGTERM."""
+    """So does Kafka's console consumer. `timeout 60 kraftlog consume` sends SIGTERM."""
     topic, group = named("topic"), named("group")
     with Client(our_node, timeout_s=LIMIT_S) as client:
         client.create_topic(topic, partitions=1)

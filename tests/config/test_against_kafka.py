@@ -104,7 +104,7 @@ WORDS = [
 
 
 def test_the_same_values_are_accepted(jvm: Driver) -> None:
-    """With equal results, except for classes, which Kafka loads, and known differences."""
+    """The parsed values are equal, too. Classes, which Kafka loads, are not compared."""
     cases = [
         (kind, key, text)
         for kind, table in TABLES.items()

@@ -56,7 +56,7 @@ MAP = "listener.security.protocol.map"
         ),
     ],
 )
-def test_encrypted_listeners_are_refused(case: str, message: str) -> None:
+def test_listeners_with_tls_or_sasl_are_refused(case: str, message: str) -> None:
     clear = "only PLAINTEXT is supported, without authentication or encryption"
     assert refusal(case) == f"{message}; {clear}"
 
@@ -84,7 +84,7 @@ def test_settings_that_promise_no_protection_are_accepted(case: str) -> None:
 
 @pytest.mark.parametrize("value", ["0", "100", "749"])
 def test_a_fetch_timeout_below_the_wait_of_a_fetch_is_refused(value: str) -> None:
-    """With a shorter one, voters of an idle quorum would hold elections endlessly."""
+    """With a shorter timeout, voters of an idle quorum would hold elections endlessly."""
     key = "controller.quorum.fetch.timeout.ms"
     config, _ = read_config(properties_of_case(f"{key}={value}"), {})
     with pytest.raises(ConfigError) as refused:
