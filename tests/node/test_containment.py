@@ -52,8 +52,8 @@ def expect_next_offset(host: VirtualHost, offset: int) -> None:
     """Write a record, which must get this offset."""
     host.settle()
     answer = FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"next")))
-    [outcome] = answer.responses[0].partition_responses
-    assert (outcome.error_code, outcome.base_offset) == (0, offset)
+    [result] = answer.responses[0].partition_responses
+    assert (result.error_code, result.base_offset) == (0, offset)
 
 
 @pytest.mark.parametrize("key", SERVED, ids=[APIS[key].name for key in SERVED])
@@ -133,12 +133,12 @@ def test_a_produce_that_raises_is_undone(repeats: int, monkeypatch: pytest.Monke
     monkeypatch.undo()
     host.turn()
     [(_, answer)] = other.take()
-    outcome = answer.responses[0].partition_responses[0]
-    assert outcome.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    result = answer.responses[0].partition_responses[0]
+    assert result.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert (partition.online, partition.end, partition.written_end) == (True, repeats, repeats)
     answer = FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(numbered(repeats)))
-    outcome = answer.responses[0].partition_responses[0]
-    assert (outcome.error_code, outcome.base_offset) == (0, repeats)
+    result = answer.responses[0].partition_responses[0]
+    assert (result.error_code, result.base_offset) == (0, repeats)
     expect_next_offset(host, repeats + 1)
 
 
@@ -162,8 +162,8 @@ def test_a_sliced_produce_that_raises_is_undone(
     assert isinstance(connection.failure, InternalError)
     assert (partition.online, partition.end, partition.written_end) == (True, 0, 0)
     answer = ask_settled(host, ApiKey.PRODUCE, 9, produce_to("compacted", 0, builder.build()))
-    outcome = answer.responses[0].partition_responses[0]
-    assert (outcome.error_code, outcome.base_offset) == (0, 0)
+    result = answer.responses[0].partition_responses[0]
+    assert (result.error_code, result.base_offset) == (0, 0)
 
 
 def waiting_fetch(host: VirtualHost) -> RecordingConnection:

@@ -70,6 +70,6 @@ def test_the_cache_is_bounded() -> None:
     large = bytes(MAX_BYTES // 4 + 1)
     for number in range(40):
         pieces.keep(bytes([number]) * 16, 12, large)
-    kept = [number for number in range(40) if pieces.get(bytes([number]) * 16, 12) is not None]
-    assert 1 <= len(kept) <= 3
-    assert 39 in kept
+    cached = [number for number in range(40) if pieces.get(bytes([number]) * 16, 12) is not None]
+    assert 1 <= len(cached) <= 3
+    assert 39 in cached

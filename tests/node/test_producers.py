@@ -44,8 +44,8 @@ class Writer(FrameClient):
     """A client that writes batches; `write` returns error code and base offset."""
 
     def write(self, raw: bytes, acks: int = -1) -> tuple[int, int]:
-        outcome = produce_result(self.ask(ApiKey.PRODUCE, 9, produce(raw, acks)))
-        return outcome.error_code, outcome.base_offset
+        result = produce_result(self.ask(ApiKey.PRODUCE, 9, produce(raw, acks)))
+        return result.error_code, result.base_offset
 
     def values(self) -> list[bytes | None]:
         return values_in(self.ask(ApiKey.FETCH, 12, fetch(0)))

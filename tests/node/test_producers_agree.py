@@ -57,9 +57,9 @@ class Model:
         host.files.capacity_bytes = None
         answers = [produce_result(answer) for _, answer in client.take()]
         assert len(answers) == len(batches), "every request is answered within the turn"
-        for (producer, first, count), outcome in zip(batches, answers, strict=True):
-            if outcome.error_code == ErrorCode.NONE:
-                self.check_response(producer, first, count, outcome.base_offset)
+        for (producer, first, count), result in zip(batches, answers, strict=True):
+            if result.error_code == ErrorCode.NONE:
+                self.check_response(producer, first, count, result.base_offset)
 
     def check_response(self, producer: int, first: int, count: int, offset: int) -> None:
         accepted = self.accepted.setdefault(producer, {})

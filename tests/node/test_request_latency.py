@@ -56,17 +56,17 @@ def test_responses_in_a_quick_turn_are_not_recorded(
     slot = PendingResponse(None)
     slot.api, slot.received_ms = APIS[FETCH], received_ms
     latency.sent(slot)
-    found = [bucket for bucket, count in enumerate(latency.slow.get(FETCH, [])) if count]
-    assert found == ([] if recorded_ms is None else [bucket_of(recorded_ms)])
+    buckets = [bucket for bucket, count in enumerate(latency.slow.get(FETCH, [])) if count]
+    assert buckets == ([] if recorded_ms is None else [bucket_of(recorded_ms)])
 
 
 def test_quick_requests_are_counted_in_bucket_0() -> None:
     latency = RequestLatency()
     latency.add(PRODUCE, 7, 2)
     latency.add(FETCH, 500)
-    outcome = latency.recent({PRODUCE: 10, FETCH: 1}, SPAN_MS)
-    assert [quantile(outcome[PRODUCE], share) for share in (0.5, 0.8, 0.81, 0.99)] == [0, 0, 7, 7]
-    assert quantile(outcome[FETCH], 0.5) == upper_bound(bucket_of(500))
+    counts = latency.recent({PRODUCE: 10, FETCH: 1}, SPAN_MS)
+    assert [quantile(counts[PRODUCE], share) for share in (0.5, 0.8, 0.81, 0.99)] == [0, 0, 7, 7]
+    assert quantile(counts[FETCH], 0.5) == upper_bound(bucket_of(500))
 
 
 def test_requests_before_the_last_span_are_dropped() -> None:

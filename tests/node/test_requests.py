@@ -162,8 +162,8 @@ def test_a_refused_partition_does_not_affect_the_others() -> None:
     request = ProduceRequest(
         acks=1, timeout_ms=0, topic_data=[TopicProduceData(name="demo", partition_data=parts)]
     )
-    outcome = client.ask(ApiKey.PRODUCE, 9, request).responses[0].partition_responses
-    assert [(p.index, p.error_code, p.base_offset) for p in outcome] == [
+    results = client.ask(ApiKey.PRODUCE, 9, request).responses[0].partition_responses
+    assert [(p.index, p.error_code, p.base_offset) for p in results] == [
         (0, ErrorCode.NONE, 0),
         (9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1),
         (1, ErrorCode.NONE, 0),
@@ -240,8 +240,8 @@ def test_a_full_disk_refuses_writes_until_there_is_room() -> None:
     client = FrameClient(host)
 
     def write(value: bytes) -> tuple[int, int]:
-        outcome = produce_result(client.ask(ApiKey.PRODUCE, 9, produce(batch(value))))
-        return outcome.error_code, outcome.base_offset
+        result = produce_result(client.ask(ApiKey.PRODUCE, 9, produce(batch(value))))
+        return result.error_code, result.base_offset
 
     assert write(b"before") == (ErrorCode.NONE, 0)
     host.files.capacity_bytes = host.files.used_bytes() + 100
@@ -325,8 +325,8 @@ def test_a_recreated_topic_has_nothing_of_the_old_one() -> None:
     host.settle()
     ((_, deleted),) = client.take()
     assert [topic.error_code for topic in deleted.responses] == [ErrorCode.NONE]
-    gone = produce_result(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"lost"))))
-    assert gone.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    refused = produce_result(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"lost"))))
+    assert refused.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     create_topics(host, {"demo": 1})
     assert fetched_partition(client.ask(ApiKey.FETCH, 12, fetch(0))).high_watermark == 0
     assert produce_result(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"new")))).base_offset == 0

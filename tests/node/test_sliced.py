@@ -229,8 +229,8 @@ def test_a_giant_frame_is_not_copied() -> None:
     small, giant = bytearray(100), bytearray(GIANT_FRAME_BYTES + 9)
     body, pos = kept_body(small, 8, 100)
     assert (type(body), len(body), pos) == (bytes, 92, 0)
-    kept, pos = kept_body(giant, 8, len(giant))
-    assert (kept is giant, pos) == (True, 8)
+    giant_body, pos = kept_body(giant, 8, len(giant))
+    assert (giant_body is giant, pos) == (True, 8)
     shared, _ = kept_body(giant, 4, len(giant) - 1)
     assert shared is not giant, "the buffer has bytes of another frame"
 
@@ -435,5 +435,5 @@ def test_batches_of_a_client_keep_their_order_beside_a_sliced_one() -> None:
             builder.append(1000, b"key", None)
         client.send(ApiKey.PRODUCE, 9, produce_to("compacted", 0, builder.build()))
     host.settle()
-    answers = [answer.responses[0].partition_responses[0] for _, answer in client.take()]
-    assert [outcome.base_offset for outcome in answers] == [0, 10_000]
+    results = [answer.responses[0].partition_responses[0] for _, answer in client.take()]
+    assert [result.base_offset for result in results] == [0, 10_000]

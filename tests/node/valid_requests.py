@@ -183,6 +183,7 @@ def _broker_heartbeat(target: FuzzedNode) -> Message:
 
 
 def _voter(target: FuzzedNode) -> tuple[int, bytes]:
+    """The id and directory id of a voter or, sometimes, of a node 2."""
     voters = target.host.node.quorum.core.log.voter_set.voters
     if target.random.random() < 0.7 and voters:
         key = target.random.choice(voters).key
@@ -191,12 +192,12 @@ def _voter(target: FuzzedNode) -> tuple[int, bytes]:
 
 
 def _added_voter(target: FuzzedNode) -> tuple[int, bytes]:
-    """A node that is no voter, if there is one."""
+    """The id and directory id of a node that is no voter, if there is one; else of a voter."""
     voters = target.host.node.quorum.core.log.voter_set
-    left = [it for it in target.directory_ids if it[0] and voters.voter(it[0]) is None]
-    if not left:
+    others = [it for it in target.directory_ids if it[0] and voters.voter(it[0]) is None]
+    if not others:
         return _voter(target)
-    directory_id = target.random.choice(left)
+    directory_id = target.random.choice(others)
     return directory_id[0], directory_id
 
 

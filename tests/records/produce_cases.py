@@ -168,11 +168,11 @@ def _numbers(case: Any) -> None:
 def _counts(case: Any) -> None:
     """More records than the bytes can contain."""
     highest = 2**31 - 1
-    one = record(0)
+    single_record = record(0)
     case("most records in no bytes", batch_with_payload(b"", highest, highest - 1), INVALID)
-    case("most records in one", batch_with_payload(one, highest, highest - 1), INVALID)
-    case("two records in one", batch_with_payload(one, 2, 1), INVALID)
-    packed = [gzip.compress(one), *(bytes(pack(one)) for pack in _COMPRESSORS)]
+    case("most records in one", batch_with_payload(single_record, highest, highest - 1), INVALID)
+    case("two records in one", batch_with_payload(single_record, 2, 1), INVALID)
+    packed = [gzip.compress(single_record), *(bytes(pack(single_record)) for pack in _COMPRESSORS)]
     for codec, payload in enumerate(packed, start=1):
         name = f"most records in one by {compression.CODEC_NAMES[codec]}"
         kafka = UNKNOWN if codec == compression.LZ4 else INVALID
@@ -213,19 +213,19 @@ def _payloads(case: Any) -> None:
     two = gzip.compress(record(0) + record(1))
     case("a record too many in gzip", batch_with_payload(two, 1, 0, 1), INVALID)
     case("a record too few in gzip", batch_with_payload(two, 3, 2, 1), INVALID)
-    one = record(0)
+    single_record = record(0)
     case(
         "snappy in one block",
-        batch_with_payload(bytes(cramjam.snappy.compress_raw(one)), 1, 0, 2),
+        batch_with_payload(bytes(cramjam.snappy.compress_raw(single_record)), 1, 0, 2),
         OK,
     )
     case(
         "bytes after gzip",
-        batch_with_payload(gzip.compress(one) + b"xx", 1, 0, 1),
+        batch_with_payload(gzip.compress(single_record) + b"xx", 1, 0, 1),
         OK,
         ours=INVALID,
     )
-    lz4 = bytes(cramjam.lz4.compress(one)) + b"xx"
+    lz4 = bytes(cramjam.lz4.compress(single_record)) + b"xx"
     case("bytes after lz4", batch_with_payload(lz4, 1, 0, 3), UNKNOWN, ours=INVALID)
     for codec, name in enumerate(compression.CODEC_NAMES):
         case(f"compressed with {name}", batch_of(codec=codec), OK)

@@ -184,11 +184,11 @@ def test_all_builders_build_the_same_records(
             assert other.append(number, time_ms, key, value, list(pairs))
     batch = ours.build()
     for other in others:
-        theirs = bytes(other.build())
-        if read_header(theirs).codec == 0 == codec:
+        other_batch = bytes(other.build())
+        if read_header(other_batch).codec == 0 == codec:
             # Clients may set any leader epoch; the broker overwrites it.
-            assert theirs[:12] + batch[12:16] + theirs[16:] == batch
-        assert list(read_records(theirs)) == list(read_records(batch))
+            assert other_batch[:12] + batch[12:16] + other_batch[16:] == batch
+        assert list(read_records(other_batch)) == list(read_records(batch))
 
 
 def records_or_none(decode: Any) -> list[Any] | None:

@@ -83,9 +83,9 @@ def test_only_the_front_of_a_large_batch_is_searched(
     batch = batch_with_timestamps(codec, *range(1000, 11_000))
     assert find(batch, 9000) == (8000, 9000)
     monkeypatch.setattr(times, "MAX_DECOMPRESSED", 20_000)
-    found, costs = run_search(batch, 9000)
-    assert 1000 < found[0] < 3000, "a reader that starts there misses nothing"
-    assert found[1] == 10_999
+    (offset, timestamp), costs = run_search(batch, 9000)
+    assert 1000 < offset < 3000, "a reader that starts there misses nothing"
+    assert timestamp == 10_999
     assert sum(costs) < 6000
     assert find(batch, 1500) == (500, 1500)
 
@@ -100,8 +100,8 @@ def test_a_raw_snappy_block_over_the_limit_is_not_searched(
 
 def test_a_step_has_a_bounded_number_of_records() -> None:
     batch = batch_with_timestamps(NONE, *range(1000, 11_000))
-    found, costs = run_search(batch, 10_999)
-    assert found == (9999, 10_999)
+    position, costs = run_search(batch, 10_999)
+    assert position == (9999, 10_999)
     assert len(costs) == 2 + 9999 // times.RECORDS_PER_STEP
     assert max(costs) <= times.STEP_COST
 

@@ -123,13 +123,13 @@ def read_line(stream: IO[bytes]) -> str:
 
 def create_topics(port: int, topics: Mapping[str, int]) -> None:
     """Create topics with an admin client; existing ones are accepted."""
-    wanted = [
+    new_topics = [
         CreatableTopic(
             name=name, num_partitions=count, replication_factor=1, assignments=(), configs=()
         )
         for name, count in topics.items()
     ]
-    request = CreateTopicsRequest(topics=wanted)
+    request = CreateTopicsRequest(topics=new_topics)
     frame = request_frame(APIS[ApiKey.CREATE_TOPICS], 7, 1, "test", request)
     with socket.create_connection(("127.0.0.1", port), timeout=LIMIT_S) as client:
         client.sendall(b"".join(frame))

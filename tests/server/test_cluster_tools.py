@@ -69,9 +69,13 @@ class Tools:
         """Wait until the topic's partition has these properties; the ISR is compared sorted."""
 
         def described() -> dict[str, object]:
-            found = self.client.describe_topic(topic).partitions[0]
-            shown = {"leader": found.leader, "replicas": found.replicas}
-            return {name: {**shown, "isr": tuple(sorted(found.isr))}[name] for name in expected}
+            partition = self.client.describe_topic(topic).partitions[0]
+            properties: dict[str, object] = {
+                "leader": partition.leader,
+                "replicas": partition.replicas,
+                "isr": tuple(sorted(partition.isr)),
+            }
+            return {name: properties[name] for name in expected}
 
         until(described, expected)
 
@@ -84,15 +88,15 @@ def tools(jvm: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Too
     folder = tmp_path_factory.mktemp("cluster")
     cluster = LocalCluster(folder, *[word for each in SETTINGS for word in ("--override", each)])
     try:
-        made = Tools(jvm, cluster, folder)
-        with made.client as client:
+        tools = Tools(jvm, cluster, folder)
+        with tools.client as client:
             for topic, replicas in TOPICS.items():
                 client.create_topic(topic, assignment={0: replicas})
             with client.producer() as producer:
                 for topic in TOPICS:
                     for number in range(RECORDS):
                         producer.send(topic, b"%d" % number)
-            yield made
+            yield tools
     finally:
         cluster.end()
 
@@ -146,14 +150,14 @@ THROTTLES = {
 
 def throttles(tools: Tools, topic: str) -> dict[tuple[str, str], list[str | None]]:
     """The throttles of each broker and of the topic, without resources that have none."""
-    found = {}
+    by_resource = {}
     for kind, names in (("brokers", ("1", "2", "3")), ("topics", (topic,))):
         for name in names:
             settings = {it.name: it for it in tools.client.describe_configs(kind, name)}
             values = [settings[key].value for key in THROTTLES[kind] if key in settings]
             if any(values):
-                found[kind, name] = values
-    return found
+                by_resource[kind, name] = values
+    return by_resource
 
 
 @pytest.mark.parametrize("with_kafkas_tool", [True, False])
@@ -211,14 +215,14 @@ def test_v2_kafkas_tool_finds_partitions_affected_by_a_dead_broker(tools: Tools)
 
 def test_kafkas_tool_shows_sizes_and_lags_of_replicas(tools: Tools) -> None:
     shown = tools.run("kafka-log-dirs", "--describe", "--topic-list", "wide").splitlines()[-1]
-    found = {
+    replicas = {
         each["broker"]: part
         for each in json.loads(shown)["brokers"]
         for part in each["logDirs"][0]["partitions"]
     }
-    assert [*found] == [1, 2, 3]
-    assert len({part["size"] for part in found.values()}) == 1
-    assert {part["offsetLag"] for part in found.values()} == {0}
+    assert [*replicas] == [1, 2, 3]
+    assert len({part["size"] for part in replicas.values()}) == 1
+    assert {part["offsetLag"] for part in replicas.values()} == {0}
 
 
 def test_kafkas_tool_shows_voters_and_their_lags(tools: Tools) -> None:

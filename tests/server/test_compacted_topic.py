@@ -102,8 +102,8 @@ def test_a_compacted_topic_survives_a_kill_during_compaction(tmp_path: Path) -> 
                 node.kill()
         assert node is not None
         wait_until_compacted(data)
-        found, count = read(node.address)
-        assert found == {key: b"%d" % value * 10 for key, value in writer.latest.items()}
+        latest, count = read(node.address)
+        assert latest == {key: b"%d" % value * 10 for key, value in writer.latest.items()}
         assert count < writer.written
         assert node.stop() == 0
         assert (data / "cleaner-offset-checkpoint").read_text().startswith("0\n")

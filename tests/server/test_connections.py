@@ -163,9 +163,9 @@ def send_while_unflushed(host: VirtualHost, arena: Arena, sent: bytes) -> None:
         connection = Connection(
             ours, "peer", 1 << 30, RequestLatency(), TurnClock(lambda: 0), ClientMemory()
         )
-        left = memoryview(sent)
-        while left:
-            left = left[peer.send(left) :]
+        unsent = memoryview(sent)
+        while unsent:
+            unsent = unsent[peer.send(unsent) :]
             with suppress(BlockingIOError):
                 while True:
                     connection.receive(arena, host.node, host.now)

@@ -34,8 +34,8 @@ def quorum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Quorum]:
         with Admin(quorum.address, timeout_s=LIMIT_S) as admin:
 
             def fetching() -> list[int]:
-                found = admin.describe_quorum().observers
-                return [each.id for each in found if each.last_caught_up_ms > 0]
+                observers = admin.describe_quorum().observers
+                return [each.id for each in observers if each.last_caught_up_ms > 0]
 
             until(fetching, [SECOND, BROKER])
         yield quorum

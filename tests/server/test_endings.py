@@ -89,8 +89,8 @@ def test_records_acknowledged_under_load_survive_every_ending(
     for restart in range(4):
         node = restarts.start()
         if acknowledged:
-            found = consume(node.address, max(acknowledged) + 1)
-            assert {offset: found[offset] for offset in acknowledged} == acknowledged
+            consumed = consume(node.address, max(acknowledged) + 1)
+            assert {offset: consumed[offset] for offset in acknowledged} == acknowledged
         values = [b"restart %d, value %d" % (restart, n) for n in range(20_000)]
         newly_acknowledged = produce_until_it_ends(node, values, 200 * (restart + 1), end)
         assert 200 * (restart + 1) <= len(newly_acknowledged)

@@ -31,11 +31,12 @@ def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
 
 
 def await_brokers(cluster: LocalCluster, expected: set[int]) -> None:
+    """Wait until the cluster has exactly these unfenced brokers."""
     deadline = Deadline(LIMIT_S)
     while True:
         with Client(cluster.servers, timeout_s=LIMIT_S) as client:
-            found = {broker.id for broker in client.describe_cluster().brokers}
-        if found == expected:
+            brokers = {broker.id for broker in client.describe_cluster().brokers}
+        if brokers == expected:
             return
         assert not deadline.is_over, cluster.output()
         deadline.pause(0.05)

@@ -87,8 +87,8 @@ def test_a_thousand_members_join_and_get_their_assignments(
     node: NodeProcess, members: list[RawClient]
 ) -> None:
     request = FindCoordinatorRequest(key_type=0, coordinator_keys=["large"])
-    found = ask(members[0], ApiKey.FIND_COORDINATOR, request)
-    assert found.coordinators[0].error_code == ErrorCode.NONE
+    response = ask(members[0], ApiKey.FIND_COORDINATOR, request)
+    assert response.coordinators[0].error_code == ErrorCode.NONE
     ids = first_ids(members)
     assert ask(members[0], ApiKey.JOIN_GROUP, join(ids[0])).generation_id == 1
     for client, member_id in zip(members[1:], ids[1:], strict=True):

@@ -26,10 +26,10 @@ def long_request(number: int) -> bytes:
 
 
 def creation(topic: str, count: int) -> CreateTopicsRequest:
-    wanted = CreatableTopic(
+    new_topic = CreatableTopic(
         name=topic, num_partitions=count, replication_factor=1, assignments=(), configs=()
     )
-    return CreateTopicsRequest(topics=[wanted], timeout_ms=1000 * LIMIT_S)
+    return CreateTopicsRequest(topics=[new_topic], timeout_ms=1000 * LIMIT_S)
 
 
 def deletion(topic: str) -> DeleteTopicsRequest:
@@ -70,8 +70,12 @@ def test_a_client_may_disconnect_during_a_large_request(node: NodeProcess) -> No
 
 def test_large_topics_are_created_and_deleted_beside_other_requests(node: NodeProcess) -> None:
     """Two clients each create and delete a topic; a third client is served meanwhile."""
-    with RawClient(node.port) as one, RawClient(node.port) as two, RawClient(node.port) as other:
-        for client, name in ((one, "large-1"), (two, "large-2")):
+    with (
+        RawClient(node.port) as first,
+        RawClient(node.port) as second,
+        RawClient(node.port) as other,
+    ):
+        for client, name in ((first, "large-1"), (second, "large-2")):
             client.send(
                 frame(1, ApiKey.CREATE_TOPICS, creation(name, 2_000))
                 + frame(2, ApiKey.DELETE_TOPICS, deletion(name))
@@ -81,7 +85,7 @@ def test_large_topics_are_created_and_deleted_beside_other_requests(node: NodePr
             other.round_trip()
         other.send(frame(7, ApiKey.CREATE_TOPICS, creation("small", 1)))
         assert code_of(other, ApiKey.CREATE_TOPICS) == 0
-        for client in (one, two):
+        for client in (first, second):
             assert code_of(client, ApiKey.CREATE_TOPICS) == 0
             assert code_of(client, ApiKey.DELETE_TOPICS) == 0
             unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -75,9 +75,9 @@ def test_an_announced_length_uses_no_memory(server: Server, connect: Connect) ->
 
 def test_a_large_frame_in_parts_is_served(server: Server, connect: Connect) -> None:
     peer = connect()
-    whole = produce(1, bytes(900_000)) + produce(2, b"second")
-    for start in range(0, len(whole), 50_000):
-        send_all(server, peer, whole[start : start + 50_000])
+    requests = produce(1, bytes(900_000)) + produce(2, b"second")
+    for start in range(0, len(requests), 50_000):
+        send_all(server, peer, requests[start : start + 50_000])
     turn_until(server, lambda: len(peer.answered()) == 2)
     assert peer.answered() == [1, 2]
     assert server.memory.used == peer.connection.charged == 0

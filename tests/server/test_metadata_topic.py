@@ -83,8 +83,8 @@ def test_q27_kafkas_console_consumer_reads_the_metadata_log(node: NodeProcess, j
     words = ["--bootstrap-server", node.address, "--topic", METADATA_TOPIC, "--from-beginning"]
     with Client(node.address) as client:
         client.create_topic("some-topic", 1)
-    outcome = jvm.tool(CLASSES["kafka-console-consumer"], *words, "--max-messages", "8")
-    assert outcome.ok().stdout.count("\n") >= 8
+    consumer = jvm.tool(CLASSES["kafka-console-consumer"], *words, "--max-messages", "8")
+    assert consumer.ok().stdout.count("\n") >= 8
 
 
 def test_q27_a_broker_that_is_no_voter_serves_the_metadata_log(tmp_path: Path) -> None:

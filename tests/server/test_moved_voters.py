@@ -44,8 +44,8 @@ def test_r9_a_controller_that_moves_to_another_port_is_found(quorum: Quorum) -> 
     quorum.kill(moved)
     address = quorum.move(moved)
     quorum.start(moved)
-    shown = await_endpoints(quorum, {moved: address})
-    quorum.kill(shown["LeaderId"])
+    status = await_endpoints(quorum, {moved: address})
+    quorum.kill(status["LeaderId"])
     create(admin, "after")
     expect_topics(admin, {"before", "after"})
 
@@ -90,16 +90,16 @@ def described(quorum: Quorum) -> dict[str, Any]:
     options = ["--bootstrap-server", quorum.address, "--command-config", str(patient)]
     words = [*options, "describe", "--status", "--json"]
     done = subprocess.run([*command, *words], check=True, stdout=subprocess.PIPE)
-    outcome: dict[str, Any] = json.loads(done.stdout)
-    return outcome
+    status: dict[str, Any] = json.loads(done.stdout)
+    return status
 
 
 def await_endpoints(quorum: Quorum, addresses: dict[int, str]) -> dict[str, Any]:
     """The description of the quorum, once these voters have these addresses."""
     deadline = time.monotonic() + LIMIT_S  # noqa: TID251 - a generous limit, not a measure
     while True:
-        outcome = described(quorum)
-        shown = {it["id"]: it["endpoints"] for it in outcome["CurrentVoters"]}
-        if all(shown[i] == [f"CONTROLLER://{address}"] for i, address in addresses.items()):
-            return outcome
-        assert time.monotonic() < deadline, outcome  # noqa: TID251 - as above
+        status = described(quorum)
+        endpoints = {it["id"]: it["endpoints"] for it in status["CurrentVoters"]}
+        if all(endpoints[i] == [f"CONTROLLER://{address}"] for i, address in addresses.items()):
+            return status
+        assert time.monotonic() < deadline, status  # noqa: TID251 - as above

@@ -206,8 +206,8 @@ def test_v10_replicas_move_between_directories(
     jbod.restart()
     assert directory_of_first(jbod) == third
     with jbod.client() as client, client.consume("demo", "beginning", until_end=True) as records:
-        found = [record.value for record in records if record.partition == 0]
-    assert found == [b"record %d" % number for number in range(10)]
+        values = [record.value for record in records if record.partition == 0]
+    assert values == [b"record %d" % number for number in range(10)]
 
 
 def test_cordoned_directories_take_no_new_replicas(jbod: Jbod) -> None:

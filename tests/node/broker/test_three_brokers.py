@@ -182,9 +182,9 @@ def test_a_topic_created_on_first_use_has_the_brokers_defaults(cluster: ThreeNod
     )
     ask(cluster, follower, ApiKey.METADATA, 9, request)
     image = cluster.hosts[follower].node.image
-    found = [
+    replica_sets = [
         each.replicas
         for each in image.partitions.values()
         if each.topic_id == image.topic_ids["new"]
     ]
-    assert [sorted(replicas) for replicas in found] == [[*NODES]] * 2
+    assert [sorted(replicas) for replicas in replica_sets] == [[*NODES]] * 2

@@ -87,8 +87,8 @@ def is_fenced_by_connection(cluster: ProbedCluster, broker: int) -> bool:
 
 
 def test_v2_the_active_controller_probes_every_other_broker(cluster: ProbedCluster) -> None:
-    asked = {(each.peer, each.host, each.port) for each in cluster.probes.values()}
-    assert asked == {(i, f"127.0.0.{i}", 9092) for i in others(cluster)}
+    probed = {(each.peer, each.host, each.port) for each in cluster.probes.values()}
+    assert probed == {(i, f"127.0.0.{i}", 9092) for i in others(cluster)}
 
 
 def test_v2_a_failed_probe_is_repeated_with_backoff(cluster: ProbedCluster) -> None:

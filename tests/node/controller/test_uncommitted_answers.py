@@ -52,9 +52,9 @@ def test_v1_a_refusal_waits_for_the_uncommitted_change_it_depends_on() -> None:
     assert not responses
     host.settle()
     assert [name for name, _ in responses] == ["create", "again", "heartbeat"]
-    created, again = responses[0][1].topics[0], responses[1][1].topics[0]
+    created, repeated = responses[0][1].topics[0], responses[1][1].topics[0]
     assert created.error_code == ErrorCode.NONE
-    assert again.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+    assert repeated.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
     after: Responses = send_requests(host)
     assert [name for name, _ in after] == ["create", "again", "heartbeat"], (
         "a later request is answered at once"

@@ -494,8 +494,8 @@ def test_requests_with_long_names_get_no_template(
 def test_the_number_of_request_lengths_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection tries each known length for every later request, so it keeps only a few."""
     frames = 2 * [frame(PLAIN, client="x" * length) for length in range(2 * MAX_PREFIX_LENGTHS)]
-    known = served_by_template_each(frames, monkeypatch)[len(frames) // 2 :]
-    assert known == MAX_PREFIX_LENGTHS * [True] + MAX_PREFIX_LENGTHS * [False]
+    repeated = served_by_template_each(frames, monkeypatch)[len(frames) // 2 :]
+    assert repeated == MAX_PREFIX_LENGTHS * [True] + MAX_PREFIX_LENGTHS * [False]
 
 
 class NamedTemplate:

@@ -330,8 +330,8 @@ def test_a_state_machine_before_the_log_start_loads_the_snapshot() -> None:
     assert (fetch.api_key, driver.core.log.end) == (ApiKey.FETCH, 7)
     batch = records_batch([encode_metadata(NoOpRecord(), 0)] * 2, 0)
     stamp(batch, 0, 7, 5)
-    more = response_to_wire(raft.FetchResult(0, 2, 5, 9, offset=7), bytes(batch))
-    driver.handle(effects.ResponseReceived("quorum", 2, fetch.number, more), NOW)
+    with_records = response_to_wire(raft.FetchResult(0, 2, 5, 9, offset=7), bytes(batch))
+    driver.handle(effects.ResponseReceived("quorum", 2, fetch.number, with_records), NOW)
     driver.handle(effects.LogFlushed(METADATA_LOG, 9), NOW)
     assert machine.calls == [("reload", 3, 6), ("replay", 2, 8)]
 

@@ -139,8 +139,8 @@ def test_summaries_stop_at_an_unfinished_end() -> None:
     """C81: the first bytes of a batch whose write did not finish are no batch."""
     builder = BatchBuilder(base_offset=3, leader_epoch=2)
     builder.append(0, None, b"x")
-    whole = builder.build()
-    batches = list(summaries(whole + whole[:20]))
+    complete = builder.build()
+    batches = list(summaries(complete + complete[:20]))
     assert [(b.base_offset, b.epoch, b.voters) for b in batches] == [(3, 2, None)]
 
 
@@ -151,17 +151,17 @@ def test_summaries_stop_at_an_unfinished_end() -> None:
 )
 def test_summaries_end_before_a_corrupt_batch(position: int, wrong: bytes) -> None:
     """C81, C139: the checksum is verified before anything is appended."""
-    whole = []
+    valid = []
     for offset in (3, 4, 5):
         builder = BatchBuilder(base_offset=offset, leader_epoch=2)
         builder.append(0, None, b"x")
-        whole.append(builder.build())
-    broken = bytearray(whole[1])
+        valid.append(builder.build())
+    broken = bytearray(valid[1])
     position %= len(broken)
     broken[position : position + len(wrong)] = wrong
-    batches = list(summaries(whole[0] + bytes(broken) + whole[2]))
+    batches = list(summaries(valid[0] + bytes(broken) + valid[2]))
     assert [batch.base_offset for batch in batches] == [3]
-    assert [batch.base_offset for batch in summaries(b"".join(whole))] == [3, 4, 5]
+    assert [batch.base_offset for batch in summaries(b"".join(valid))] == [3, 4, 5]
 
 
 def test_kafka_reads_the_voters_record(jvm: Any) -> None:

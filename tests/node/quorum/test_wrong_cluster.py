@@ -16,9 +16,9 @@ REMEDY = "set log.dirs to this node's own, or format an empty one with the id "
 
 
 def effects_of_stop(
-    theirs: str | None, responds: str | None, *, is_confirmed: bool = False
+    claimed: str | None, responds: str | None, *, is_confirmed: bool = False
 ) -> list[Any]:
-    """The effects after a request of a leader of another cluster, with cluster id `theirs`, if any.
+    """The effects after a leader of another cluster, with the id `claimed` or none, sent a request.
 
     The node at the leader's address responds with the cluster id `responds`, or not at all. With
     `is_confirmed` this node has found a leader of its own cluster before that response.
@@ -34,20 +34,20 @@ def effects_of_stop(
         "controller.quorum.voters",
     )
     for _ in range(2):
-        stop.stop(2, theirs)
+        stop.stop(2, claimed)
     [(peer, address, *_, on_done)] = requests
     machine.driver.core.is_confirmed = is_confirmed
     assert (peer, address) == (2, ("127.0.0.1", 9092))
     response = DescribeClusterResponse(error_code=0, cluster_id=responds or "", brokers=())
     on_done(response if responds else None, NOW)
     machine.driver.core.is_confirmed = False
-    stop.stop(2, theirs)
+    stop.stop(2, claimed)
     assert len(requests) == 1 + is_confirmed
     return emitted
 
 
-def stop_reason(theirs: str | None, responds: str | None) -> str:
-    emitted = effects_of_stop(theirs, responds)
+def stop_reason(claimed: str | None, responds: str | None) -> str:
+    emitted = effects_of_stop(claimed, responds)
     [reason] = [it.reason for it in emitted if isinstance(it, effects.Stop)]
     return str(reason)
 
@@ -63,9 +63,9 @@ def test_q31_a_node_that_found_its_own_leader_meanwhile_goes_on() -> None:
     )
 
 
-@pytest.mark.parametrize("theirs", [None, "other"])
-def test_q31_a_stop_names_both_clusters_and_the_address(theirs: str | None) -> None:
-    assert stop_reason(theirs, "other") == (
+@pytest.mark.parametrize("claimed", [None, "other"])
+def test_q31_a_stop_names_both_clusters_and_the_address(claimed: str | None) -> None:
+    assert stop_reason(claimed, "other") == (
         f"{MINE}at 127.0.0.1:9092 belongs to cluster other. Either this address is wrong: correct "
         f"controller.quorum.voters. Or /data is a directory of another cluster: {REMEDY}of cluster "
         "other"
@@ -82,12 +82,12 @@ def test_q31_a_leader_without_another_cluster_id_is_named_with_its_address(
     )
 
 
-@pytest.mark.parametrize(("theirs", "responds"), [(None, "x"), ("x", None)])
+@pytest.mark.parametrize(("claimed", "responds"), [(None, "x"), ("x", None)])
 def test_q31_another_clusters_id_cannot_forge_a_line(
-    theirs: str | None, responds: str | None
+    claimed: str | None, responds: str | None
 ) -> None:
     forged = "x\nquorum: \x1b[2J" + "y" * 30_000
-    reason = stop_reason(theirs and forged, responds and forged)
+    reason = stop_reason(claimed and forged, responds and forged)
     assert "cluster x?quorum: ?[2Jyyy" in reason
     assert reason.isprintable()
     assert len(reason) < 1000
