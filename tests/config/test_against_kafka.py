@@ -255,9 +255,9 @@ def test_the_same_dynamic_broker_configs_are_accepted(jvm: Driver, name: str) ->
 
 
 def refusal(kind: int, name: str, values: dict[str, str], layers: ConfigLayers) -> str | None:
-    one_by_one = [checks.check(kind, key, value) for key, value in values.items()]
+    one_by_one = [checks.config_error(kind, key, value) for key, value in values.items()]
     wrong = next(filter(None, one_by_one), None)
-    return wrong or checks.check_together(kind, name, values, layers)
+    return wrong or checks.combination_error(kind, name, values, layers)
 
 
 FILES = [

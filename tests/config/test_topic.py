@@ -64,7 +64,7 @@ def test_every_attribute_is_a_key() -> None:
 def test_each_value_is_checked_by_its_key(
     kind: int, key: str, value: str, error_text: str | None
 ) -> None:
-    assert checks.check(kind, key, value) == error_text
+    assert checks.config_error(kind, key, value) == error_text
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_values_are_checked_together(
     kind: int, name: str, values: dict[str, str], error_text: str
 ) -> None:
     layers = ConfigLayers({"group.streams.max.heartbeat.interval.ms": "18000"})
-    assert (checks.check_together(kind, name, values, layers) or "") == error_text
+    assert (checks.combination_error(kind, name, values, layers) or "") == error_text
 
 
 def test_lists_defaults_and_names_of_keys_are_known() -> None:

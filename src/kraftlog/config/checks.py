@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _TYPE_NAMES = {TOPIC: "topic", GROUP: "group", CLIENT_METRICS: "client metrics"}
 
 
-def check(resource_type: int, key: str, value: str) -> str | None:
+def config_error(resource_type: int, key: str, value: str) -> str | None:
     """The error in a key or its value, or None."""
     if resource_type not in TABLES:
         return f"resources of type {resource_type} have no configs"
@@ -68,20 +68,20 @@ def _read_only_error(key: Key) -> str | None:
     return None
 
 
-def check_together(
+def combination_error(
     resource_type: int, name: str, values: Mapping[str, str], layers: ConfigLayers
 ) -> str | None:
     """The error in a combination of valid configs, or None; `layers` are those of a broker."""
     if resource_type == TOPIC:
-        return _check_topic(values, layers)
+        return _topic_error(values, layers)
     if resource_type == GROUP:
-        return _check_group(values, layers)
+        return _group_error(values, layers)
     if resource_type == BROKER:
-        return _check_scope(values, for_all=not name)
+        return _scope_error(values, for_all=not name)
     return None
 
 
-def _check_topic(values: Mapping[str, str], layers: ConfigLayers) -> str | None:
+def _topic_error(values: Mapping[str, str], layers: ConfigLayers) -> str | None:
     config = TopicConfig(values, layers)
     least, most = config.min_compaction_lag_ms, config.max_compaction_lag_ms
     if least > most:
@@ -91,7 +91,7 @@ def _check_topic(values: Mapping[str, str], layers: ConfigLayers) -> str | None:
     return None
 
 
-def _check_group(values: Mapping[str, str], layers: ConfigLayers) -> str | None:
+def _group_error(values: Mapping[str, str], layers: ConfigLayers) -> str | None:
     """The error in a group config outside of the brokers' limits, or None."""
     for name, text in values.items():
         group_type, setting = name.split(".", 1)
@@ -106,7 +106,7 @@ def _check_group(values: Mapping[str, str], layers: ConfigLayers) -> str | None:
     return None
 
 
-def _check_scope(values: Mapping[str, str], *, for_all: bool) -> str | None:
+def _scope_error(values: Mapping[str, str], *, for_all: bool) -> str | None:
     """The error in a key that can only be set for one broker or for one listener, or None."""
     for name in values:
         key = find_broker_key(name)

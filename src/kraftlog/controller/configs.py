@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kraftlog.config.checks import check, check_together, default, is_list
+from kraftlog.config.checks import combination_error, config_error, default, is_list
 from kraftlog.config.describe import describe_topic
 from kraftlog.config.keys import BROKER, CLIENT_METRICS, GROUP, TOPIC
 from kraftlog.config.layers import ConfigLayers
@@ -254,8 +254,8 @@ def check_configs(
                 "The configuration value cannot be added because it exceeds the maximum value "
                 f"size of {MAX_VALUE_BYTES} bytes."
             )
-        error = error or check(resource[0], key, value)
-    error = error or check_together(*resource, values, _layers(state, context))
+        error = error or config_error(resource[0], key, value)
+    error = error or combination_error(*resource, values, _layers(state, context))
     return None if error is None else Refusal(ErrorCode.INVALID_CONFIG, error)
 
 

@@ -21,7 +21,7 @@ from kraftlog.controller.activation import activation_records
 from kraftlog.controller.brokers import decide_fence_stale
 from kraftlog.controller.context import Context
 from kraftlog.controller.decision import Decision
-from kraftlog.controller.elections import decide_balance, decide_unclean_elections
+from kraftlog.controller.elections import decide_preferred_elections, decide_unclean_elections
 from kraftlog.controller.sessions import BrokerSessions
 from kraftlog.controller.state import ControllerState
 from kraftlog.logstate.voters import VoterSet
@@ -152,7 +152,11 @@ class Controller:
         self._periodic_work = {}
         if config.rebalance_leaders:
             interval_ms = config.rebalance_interval_ms
-            self._periodic_work["balance"] = (now_ms + interval_ms, decide_balance, interval_ms)
+            self._periodic_work["balance"] = (
+                now_ms + interval_ms,
+                decide_preferred_elections,
+                interval_ms,
+            )
         interval_ms = config.unclean_interval_ms
         self._periodic_work["unclean"] = (
             now_ms + interval_ms,

@@ -185,7 +185,7 @@ def _elect(
 # Periodic elections ------------------------------------------------------------------------------
 
 
-def decide_balance(state: ControllerState, at_most: int) -> list[Message]:
+def decide_preferred_elections(state: ControllerState, at_most: int) -> list[Message]:
     """Elect preferred leaders that can lead again."""
     wanted = PartitionTarget(election=Election.PREFERRED)
     return _change_some(state, state.index.imbalanced, wanted, at_most)
@@ -199,6 +199,7 @@ def decide_unclean_elections(state: ControllerState, at_most: int) -> list[Messa
 def _change_some(
     state: ControllerState, keys: Iterable[PartitionKey], wanted: PartitionTarget, at_most: int
 ) -> list[Message]:
+    """The records of the first `at_most` partitions that the wanted election changes."""
     changes: list[Message] = []
     for key in sorted(keys):
         if len(changes) == at_most:

@@ -10,7 +10,7 @@ from kraftlog.errors import InternalError
 from kraftlog.steps import free_message_in_steps
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.codec import encode_in_steps
-from kraftlog.wire.frames import framed, joined, response_frame
+from kraftlog.wire.frames import frame_of_encoded, join_small_pieces, response_frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -120,11 +120,13 @@ class PendingResponse:
             for count in encode_in_steps(response, self.version, pieces.append):
                 unjoined += count
                 if unjoined >= JOINED_AT_ONCE:
-                    written += joined(pieces)
+                    written += join_small_pieces(pieces)
                     pieces.clear()
                     unjoined = 0
                 yield ITEM_COST * count
-            pieces = framed(self.api, self.version, self.correlation_id, written + joined(pieces))
+            pieces = frame_of_encoded(
+                self.api, self.version, self.correlation_id, written + join_small_pieces(pieces)
+            )
         except Exception as error:
             self._fail_connection(error)
             return

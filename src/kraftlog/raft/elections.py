@@ -51,16 +51,16 @@ def adopt(core: Core, epoch: int, leader_id: int) -> bool:
             return False
         leader_id = -1
     if epoch > mine.epoch:
-        become_in(core, ElectionState(epoch, leader_id))
+        enter_election_state(core, ElectionState(epoch, leader_id))
         return True
     if leader_id >= 0 and mine.leader_id < 0 and core.role.name != quorum.RESIGNED:
-        become_in(core, mine.replace(leader_id=leader_id))
+        enter_election_state(core, mine.replace(leader_id=leader_id))
         return True
     return False
 
 
-def become_in(core: Core, election: ElectionState) -> None:
-    """Enter this election state in the role that follows from it, without a campaign."""
+def enter_election_state(core: Core, election: ElectionState) -> None:
+    """Enter an election state, in the role that it implies: never as prospective or candidate."""
     if not core.may_campaign:
         core.become(quorum.OBSERVER, election)
     elif election.leader_id >= 0:
@@ -166,7 +166,7 @@ def on_begin(core: Core, slot: object, begin: Begin) -> None:
     if not error:
         changed = adopt(core, begin.epoch, begin.leader_id)
         if not changed and core.role.name == quorum.PROSPECTIVE:
-            become_in(core, core.election)  # the leader is alive after all
+            enter_election_state(core, core.election)  # the leader is alive after all
     core.reply(slot, BeginResult(error=error, **core.leader_and_epoch))
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 #: The size of a frame's length prefix.
 LENGTH_SIZE = 4
-#: Smaller pieces of a response are copied together, which is faster than handling each.
+#: Pieces of a response up to this many bytes are joined, which is faster than sending each one.
 SMALL_PIECE = 16 << 10
 
 _REQUEST = struct.Struct(">hhih")
@@ -71,7 +71,7 @@ def response_frame(api: Api, version: int, correlation_id: int, response: Messag
     return _finish_frame(pieces, correlation_id)
 
 
-def framed(api: Api, version: int, correlation_id: int, body: list[Any]) -> list[Any]:
+def frame_of_encoded(api: Api, version: int, correlation_id: int, body: list[Any]) -> list[Any]:
     """The pieces of a response frame whose body is encoded already."""
     return _finish_frame(_start_frame(api, version) + body, correlation_id)
 
@@ -82,11 +82,11 @@ def _start_frame(api: Api, version: int) -> list[Any]:
 
 def _finish_frame(pieces: list[Any], correlation_id: int) -> list[Any]:
     pieces[0] = _LENGTH_AND_CORRELATION.pack(4 + sum(map(len, pieces)), correlation_id)
-    return joined(pieces)
+    return join_small_pieces(pieces)
 
 
-def joined(pieces: list[Any]) -> list[Any]:
-    """Join adjacent small pieces."""
+def join_small_pieces(pieces: list[Any]) -> list[Any]:
+    """Join adjacent pieces of bytes up to SMALL_PIECE."""
     whole: list[Any] = []
     small: list[bytes] = []
     for piece in pieces:

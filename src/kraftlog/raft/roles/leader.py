@@ -362,11 +362,13 @@ class Leader(Role):
         self.reads = self.reads[done:]
 
     def is_proved(self, core: Core, read: PendingProof) -> bool:
+        """Whether a majority has shown that it still followed when the read arrived."""
         voters = core.log.voter_set
         proofs = sum([self.proves(core, voters, voter_id, read) for voter_id in voters.ids])
         return proofs >= voters.majority
 
     def proves(self, core: Core, voters: VoterSet, replica_id: int, read: PendingProof) -> bool:
+        """Whether this voter has shown that."""
         if replica_id == core.me.id:
             return True
         sender = read.replica
