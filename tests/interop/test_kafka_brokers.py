@@ -174,8 +174,7 @@ def administer_topics(cluster: KafkaBrokers, folder: Path) -> None:
     cluster.until_full()
     entity = ("--entity-type", "topics", "--entity-name", TOPIC)
     cluster.run("kafka-configs", "--alter", *entity, "--add-config", "min.insync.replicas=2")
-    shown = cluster.run("kafka-configs", "--describe", *entity)
-    assert "min.insync.replicas=2" in shown
+    until(lambda: has_two_in_sync_replicas(cluster, *entity), True)
     cluster.run("kafka-topics", "--create", "--topic", "moved", "--replica-assignment", "2")
     target = {"version": 1, "partitions": [{"topic": "moved", "partition": 0, "replicas": [3]}]}
     plan = folder / "plan.json"
@@ -186,6 +185,11 @@ def administer_topics(cluster: KafkaBrokers, folder: Path) -> None:
     cluster.run("kafka-topics", "--delete", "--topic", "moved")
     status = cluster.run("kafka-metadata-quorum", "describe", "--status")
     assert "LeaderId:" in status
+
+
+def has_two_in_sync_replicas(cluster: KafkaBrokers, *entity: str) -> bool:
+    """Whether Kafka's tool shows the config: the broker that it asks may not have applied it yet."""
+    return "min.insync.replicas=2" in cluster.run("kafka-configs", "--describe", *entity)
 
 
 def administer_records(cluster: KafkaBrokers, folder: Path) -> None:
