@@ -188,7 +188,7 @@ def administer_topics(cluster: KafkaBrokers, folder: Path) -> None:
 
 
 def has_two_in_sync_replicas(cluster: KafkaBrokers, *entity: str) -> bool:
-    """Whether Kafka's tool shows the config: the broker that it asks may not have applied it yet."""
+    """Whether Kafka's tool shows the config; the asked broker may not have applied it yet."""
     return "min.insync.replicas=2" in cluster.run("kafka-configs", "--describe", *entity)
 
 
