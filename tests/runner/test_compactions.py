@@ -130,24 +130,24 @@ def test_sealed_segments_are_compacted_once_they_are_durable() -> None:
     assert count_records(host) <= 4
 
 
-@pytest.mark.parametrize("when", ["deleted", "cut"])
-def test_the_compaction_of_a_deleted_log_is_dropped(when: str) -> None:
+@pytest.mark.parametrize("event", ["deleted", "truncated"])
+def test_the_compaction_of_a_deleted_or_truncated_log_is_dropped(event: str) -> None:
     host = write_records(configured_host(**COMPACT))
     host.pass_time(log_maintenance.INTERVAL_MS)
     host.now = Now(host.now.monotonic_ms + BACKOFF_MS, host.now.wall_ms + BACKOFF_MS)
     host.one_turn()
     directory = host.runner.directory
     log = directory.logs[NAME]
-    if when == "cut":
+    if event == "truncated":
         log.truncate_to(19)
     else:
         directory.delete(NAME)
     host.deliver()
-    assert host.runner.has_work == (when == "cut")
+    assert host.runner.has_work == (event == "truncated")
     while host.runner.has_work:
         host.runner._directories.maintain(host.node, host.now)
     assert not host.log_lines
-    if when == "cut":
+    if event == "truncated":
         assert not [name for name in host.files.list(FOLDER) if name.endswith(".cleaned")]
         assert len(records_of(log)) == 19
     assert log.clean_offset == 0

@@ -33,23 +33,28 @@ def append(host: VirtualHost, index: int, topic: str = "demo") -> int:
 
 
 def paths_of_logs(host: VirtualHost) -> dict[tuple[str, int], str]:
-    found = {}
+    paths = {}
     for log in host.node.replica_manager.by_log:
         directory = host.node.logs.directory_of(log)
         if directory is not None:
-            found[log] = directory.path
-    return found
+            paths[log] = directory.path
+    return paths
 
 
 def described_directories(host: VirtualHost) -> dict[str, tuple[int, set[int]]]:
     """The error code of each directory, and the partitions of `demo` in it."""
     answer = FrameClient(host).ask(ApiKey.DESCRIBE_LOG_DIRS, 4, DescribeLogDirsRequest(topics=None))
     return {
-        it.log_dir: (
-            it.error_code,
-            {p.partition_index for t in it.topics if t.name == "demo" for p in t.partitions},
+        directory.log_dir: (
+            directory.error_code,
+            {
+                partition.partition_index
+                for topic in directory.topics
+                if topic.name == "demo"
+                for partition in topic.partitions
+            },
         )
-        for it in answer.results
+        for directory in answer.results
     }
 
 
@@ -75,7 +80,7 @@ def test_new_logs_go_to_the_directory_with_the_fewest() -> None:
     by_path = sorted(paths_of_logs(host).values())
     assert by_path == sorted(PATHS * 3)
     assert {
-        path: len(of) for path, (_, of) in described_directories(host).items()
+        path: len(partitions) for path, (_, partitions) in described_directories(host).items()
     } == dict.fromkeys(PATHS, 3)
 
 
@@ -129,7 +134,7 @@ def test_logs_are_found_in_their_directories_after_a_restart(is_clean: bool) -> 
 
 def fail(host: VirtualHost, path: str) -> None:
     """Let the disk of a directory fail by writing a record to it."""
-    index = next(log[1] for log, at in paths_of_logs(host).items() if at == path)
+    index = next(log[1] for log, directory in paths_of_logs(host).items() if directory == path)
     host.files.faults.append(Fault("pwritev", path=f"{path}/"))
     assert append(host, index) == ErrorCode.KAFKA_STORAGE_ERROR
     host.settle()
@@ -171,13 +176,13 @@ def test_many_logs_of_a_failed_directory_are_reported_in_slices() -> None:
     host = start(directories=("data", "b"))
     count = 4 * FAILED_PER_TURN
     create_topics(host, {"demo": count})
-    index = next(log[1] for log, at in paths_of_logs(host).items() if at == "b")
+    index = next(log[1] for log, directory in paths_of_logs(host).items() if directory == "b")
     host.files.faults.append(Fault("pwritev", path="b/"))
     FrameClient(host).send(ApiKey.PRODUCE, 9, produce(batch(b"x"), index=index))
     online = [count]
     while host.node.has_work or host.runner.has_work or online[-1] == count:
         host.one_turn()
-        online.append(sum(it.is_open for it in host.node.replica_manager.partitions.values()))
+        online.append(sum(p.is_open for p in host.node.replica_manager.partitions.values()))
         assert online[-2] - online[-1] <= FAILED_PER_TURN + 1
     assert online[-1] == count // 2
 

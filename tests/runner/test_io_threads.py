@@ -106,10 +106,11 @@ def test_a_deleted_log_is_unlinked_after_its_rename_is_durable() -> None:
     host.settle()
     host.files.journal = []
     host.pass_time(INTERVAL_MS)
-    first = next(i for i, it in enumerate(host.files.journal) if it.startswith("unlink data/demo"))
-    renames = [i for i, it in enumerate(host.files.journal) if it == "rename data/demo-0"]
-    syncs = [i for i, it in enumerate(host.files.journal) if it == "sync_directory data"]
-    assert any(max(renames, default=-1) < sync < first for sync in syncs)
+    journal = list(enumerate(host.files.journal))
+    first_unlink = next(i for i, line in journal if line.startswith("unlink data/demo"))
+    renames = [i for i, line in journal if line == "rename data/demo-0"]
+    syncs = [i for i, line in journal if line == "sync_directory data"]
+    assert any(max(renames, default=-1) < sync < first_unlink for sync in syncs)
 
 
 def test_no_metadata_flush_counts_after_a_failed_data_flush() -> None:
@@ -160,8 +161,8 @@ def test_a_quorum_write_is_retried_if_another_thread_used_the_reserve(times: int
 
 
 def test_q13_a_vote_is_given_while_the_other_threads_hang() -> None:
-    lost = SimpleNamespace(send=lambda _: None)
-    host = VirtualHost(voters=voters_named(1, 2, 3), peers=lost, settled=False)
+    unreachable = SimpleNamespace(send=lambda _: None)
+    host = VirtualHost(voters=voters_named(1, 2, 3), peers=unreachable, settled=False)
     host.turn()
     host.io_threads.data.hangs = host.io_threads.maintenance.hangs = True
     client = FrameClient(host, CONTROLLER)

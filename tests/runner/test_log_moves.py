@@ -47,12 +47,13 @@ def append(host: VirtualHost, *values: bytes) -> int:
 
 
 def values(host: VirtualHost, offset: int = 0) -> list[bytes | None]:
-    """All values from an offset on; a fetch may return fewer."""
-    found: list[bytes | None] = []
+    """All values from an offset on, by as many fetches as it takes."""
+    fetched: list[bytes | None] = []
     end = host.node.replica_manager.by_log[LOG].high_watermark
-    while offset + len(found) < end:
-        found += values_in(FrameClient(host).ask(ApiKey.FETCH, 12, fetch(offset + len(found))))
-    return found
+    while offset + len(fetched) < end:
+        request = fetch(offset + len(fetched))
+        fetched += values_in(FrameClient(host).ask(ApiKey.FETCH, 12, request))
+    return fetched
 
 
 def path_of_log(host: VirtualHost) -> str:
@@ -143,11 +144,11 @@ def test_a_copy_takes_many_turns_and_is_shown_as_future() -> None:
         client = FrameClient(host)
         answer = client.ask(ApiKey.DESCRIBE_LOG_DIRS, 4, DescribeLogDirsRequest(topics=None))
         shown = {
-            (it.log_dir, p.is_future_key): p.offset_lag
-            for it in answer.results
-            for t in it.topics
-            if t.name == "demo"
-            for p in t.partitions
+            (directory.log_dir, partition.is_future_key): partition.offset_lag
+            for directory in answer.results
+            for topic in directory.topics
+            if topic.name == "demo"
+            for partition in topic.partitions
         }
         assert set(shown) <= {("data", False), ("c", True), ("c", False)}
         lags.append(shown.get(("c", True), 0))
@@ -156,7 +157,7 @@ def test_a_copy_takes_many_turns_and_is_shown_as_future() -> None:
     assert folders(host)["c"] == ["demo-0"]
 
 
-def test_records_that_come_meanwhile_are_moved_too() -> None:
+def test_records_appended_during_a_move_are_moved_too() -> None:
     host = host_with_records(20)
     assert request_move(host, "b") == 0
     written = 0
@@ -187,8 +188,8 @@ def test_a_moved_log_has_its_records_after_a_restart(is_clean: bool) -> None:
 @pytest.mark.parametrize("loses_power", [True, False], ids=["power", "kill"])
 def test_a_move_survives_a_stop_before_any_operation(loses_power: bool) -> None:
     """The records are in one of the two directories; a move whose copy has begun begins again."""
-    stop, places, is_over = 0, set(), False
-    while not is_over:
+    stop, places, is_complete = 0, set(), False
+    while not is_complete:
         first = host_with_records(3)
         make_folders(first)
         for path in PATHS:
@@ -199,7 +200,7 @@ def test_a_move_survives_a_stop_before_any_operation(loses_power: bool) -> None:
         try:
             assert request_move(first, "b") == 0
             first.settle()
-            is_over = True
+            is_complete = True
         except PowerLost:
             pass
         first.files.stop_before = None
@@ -219,7 +220,7 @@ def test_a_move_survives_a_stop_before_any_operation(loses_power: bool) -> None:
     assert places == {"data", "b"}
 
 
-def test_a_killed_node_begins_its_moves_again() -> None:
+def test_a_killed_node_restarts_its_moves() -> None:
     first = host_with_records(20)
     before = values(first)
     assert request_move(first, "b") == 0
@@ -272,7 +273,7 @@ def begin_move(host: VirtualHost, path: str = "b", turns: int = 3) -> None:
 
 
 def has_no_future_copy(host: VirtualHost) -> bool:
-    names = [name for of in folders(host).values() for name in of]
+    names = [name for names in folders(host).values() for name in names]
     return not [name for name in names if name.endswith(FUTURE)]
 
 
@@ -296,7 +297,7 @@ def test_deleting_the_topic_ends_the_move() -> None:
     begin_move(host)
     FrameClient(host).ask(ApiKey.DELETE_TOPICS, 5, DELETION)
     host.settle()
-    names = [name for of in folders(host).values() for name in of]
+    names = [name for names in folders(host).values() for name in names]
     assert all(name.endswith("-delete") for name in names)
     create_topics(host, {"demo": 1})
     assert values(host) == []
@@ -399,10 +400,10 @@ def test_a_moved_log_is_not_compacted_meanwhile() -> None:
     host.settle()
     moved = host.runner.logs[LOG]
     assert moved is not log
-    candidates = host.runner._directories.directory_of(LOG)._compactions
+    target_compactions = host.runner._directories.directory_of(LOG)._compactions
     moved.roll(0)
     moved.flush()
-    assert candidates._candidate(host.node, LOG, moved, host.now) is not None
+    assert target_compactions._candidate(host.node, LOG, moved, host.now) is not None
 
 
 # Requests that are refused -----------------------------------------------------------------------

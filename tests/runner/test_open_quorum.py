@@ -62,7 +62,7 @@ def batch(offset: int, epoch: int) -> bytes:
         ([1, 1, 1], OffsetAndEpoch(5, 2), (5, 5, 2)),
         ([1, 1, 1], OffsetAndEpoch(2, 4), (2, 2, 4)),
     ],
-    ids=["within", "at the end", "beyond", "parted"],
+    ids=["within", "at the end", "beyond", "diverging"],
 )
 def test_q38_a_snapshot_renamed_before_a_crash_is_used(
     epochs: list[int], snapshot: OffsetAndEpoch, expected: tuple[int, int, int]
@@ -110,35 +110,37 @@ def test_q38_a_damaged_snapshot_is_skipped_where_the_log_covers_it() -> None:
     assert older in checkpoints_of(files)
 
 
-@pytest.mark.parametrize("harm", ["removed", "damaged"])
-def test_q38_a_missing_snapshot_before_the_log_prevents_the_start(harm: str) -> None:
+@pytest.mark.parametrize("damage", ["removed", "damaged"])
+def test_q38_a_missing_snapshot_before_the_log_prevents_the_start(damage: str) -> None:
     """Else every log would become a stray. The node logs the remedy, and changes nothing."""
     host = host_without_its_first_segment()
     host.files.kill()
     files = host.files
     for name in checkpoints_of(files):
-        if harm == "removed":
+        if damage == "removed":
             files.unlink(f"{FOLDER}/{name}")
         else:
             flip(files, name)
-    there = set(files.list("data"))
+    before = set(files.list("data"))
     with pytest.raises(CorruptLogError, match=r"starts at offset \d+.*kraftlog quorum repair"):
         VirtualHost(files)
-    assert set(files.list("data")) == there
+    assert set(files.list("data")) == before
 
 
 VOTERS = voters_by_id(1, 2).replace(cluster_id="c")
-WHOLE = b"".join(snapshot_pieces([NoOpRecord()] * 3, VOTERS, 4, 0))
+SNAPSHOT = b"".join(snapshot_pieces([NoOpRecord()] * 3, VOTERS, 4, 0))
 #: Where the three batches of the snapshot begin, and where it ends.
-EDGES = [*(position for position, _ in walk(WHOLE)), len(WHOLE)]
+BATCH_EDGES = [*(position for position, _ in walk(SNAPSHOT)), len(SNAPSHOT)]
 
 
 def test_q38_no_flipped_bit_of_a_snapshot_goes_unnoticed() -> None:
-    check_snapshot(WHOLE)
-    unchecked = {edge + 12 + i for edge in EDGES for i in range(4)}  # the epoch, which is not read
-    for position in set(range(len(WHOLE))) - unchecked:
+    check_snapshot(SNAPSHOT)
+    unchecked = {
+        edge + 12 + i for edge in BATCH_EDGES for i in range(4)
+    }  # the epoch, which is not read
+    for position in set(range(len(SNAPSHOT))) - unchecked:
         for bit in range(8):
-            harmed = bytearray(WHOLE)
+            harmed = bytearray(SNAPSHOT)
             harmed[position] ^= 1 << bit
             with pytest.raises(CorruptBatchError):
                 check_snapshot(harmed)
@@ -148,16 +150,16 @@ def test_q38_no_flipped_bit_of_a_snapshot_goes_unnoticed() -> None:
     "batches", ["", "H", "HR", "RF", "HF", "HRFF", "HRFR", "HHRF", "FRH", "RHF"]
 )
 def test_q38_a_snapshot_is_header_records_and_footer_without_a_gap(batches: str) -> None:
-    pieces = dict(zip("HRF", (WHOLE[a:b] for a, b in pairwise(EDGES)), strict=True))
+    pieces = dict(zip("HRF", (SNAPSHOT[a:b] for a, b in pairwise(BATCH_EDGES)), strict=True))
     with pytest.raises(CorruptBatchError):
-        check_snapshot(b"".join(pieces[it] for it in batches))
+        check_snapshot(b"".join(pieces[letter] for letter in batches))
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
 def test_q38_only_a_complete_snapshot_replaces_the_log(is_whole: bool) -> None:
     """A corrupt one is deleted; the log and the older snapshot stay."""
     files = node_with_snapshots()
-    outcome: list[Any] = []
+    reports: list[Any] = []
     lines: list[str] = []
     io_thread = InlineIOThread()
     directory = LogDirectory(files, "data")
@@ -165,27 +167,31 @@ def test_q38_only_a_complete_snapshot_replaces_the_log(is_whole: bool) -> None:
     flushes = Flushes(
         files, Logs(files, [directory], directory), io_thread, lambda *_: None, lambda *_: None
     )
-    hands = QuorumIO(
+    quorum_io = QuorumIO(
         files,
         directory,
         io_thread,
         flushes,
         NoPeers(),
         lines.append,
-        lambda it, _: outcome.append(it),
+        lambda report, _: reports.append(report),
     )
     before = checkpoints_of(files)
     new = OffsetAndEpoch(end + 5, 9)
-    data = WHOLE if is_whole else WHOLE[: EDGES[-2]]
-    hands.carry_out[effects.WriteSnapshotPart](effects.WriteSnapshotPart(new, 0, data), Now(0, 0))
-    hands.carry_out[effects.InstallSnapshot](effects.InstallSnapshot(new, METADATA_LOG), Now(0, 0))
+    data = SNAPSHOT if is_whole else SNAPSHOT[: BATCH_EDGES[-2]]
+    quorum_io.carry_out[effects.WriteSnapshotPart](
+        effects.WriteSnapshotPart(new, 0, data), Now(0, 0)
+    )
+    quorum_io.carry_out[effects.InstallSnapshot](
+        effects.InstallSnapshot(new, METADATA_LOG), Now(0, 0)
+    )
     log = directory.logs[METADATA_LOG]
     if is_whole:
-        assert outcome == [effects.SnapshotLoaded(new, WHOLE)]
+        assert reports == [effects.SnapshotLoaded(new, SNAPSHOT)]
         assert (log.start_offset, log.end_offset) == (new.offset, new.offset)
         assert (checkpoints_of(files), lines) == ([name_of(new)], [])
     else:
-        assert outcome == [effects.SnapshotDamaged(new)]
+        assert reports == [effects.SnapshotDamaged(new)]
         assert log.end_offset == end
         assert checkpoints_of(files) == before
         assert ["corrupt" in line for line in lines] == [True]
@@ -205,22 +211,28 @@ def test_fetched_metadata_may_use_the_reserve(operation: str, path: str) -> None
     files = node_with_snapshots()
     properties = meta_properties.MetaProperties(None, 1, bytes(16))
     write_whole(files, f"data/{meta_properties.NAME}", meta_properties.encode(properties))
-    outcome: list[Any] = []
+    reports: list[Any] = []
     directory = LogDirectory(files, "data")
     end = open_quorum(directory, VoterSet(), print).log.end
     directory.keep_reserve(10_000)
     io_thread = InlineIOThread()
     flushes = Flushes(files, Logs(files, [directory], directory), io_thread, print, print)
-    hands = QuorumIO(
-        files, directory, io_thread, flushes, NoPeers(), print, lambda it, _: outcome.append(it)
+    quorum_io = QuorumIO(
+        files,
+        directory,
+        io_thread,
+        flushes,
+        NoPeers(),
+        print,
+        lambda report, _: reports.append(report),
     )
     new, now = OffsetAndEpoch(end + 5, 9), Now(0, 0)
     files.faults.append(Fault(operation, errno.ENOSPC, path))
-    hands.carry_out[effects.WriteSnapshotPart](effects.WriteSnapshotPart(new, 0, WHOLE), now)
-    hands.carry_out[effects.InstallSnapshot](effects.InstallSnapshot(new, METADATA_LOG), now)
-    hands.carry_out[effects.PersistClusterId](effects.PersistClusterId("cluster"), now)
+    quorum_io.carry_out[effects.WriteSnapshotPart](effects.WriteSnapshotPart(new, 0, SNAPSHOT), now)
+    quorum_io.carry_out[effects.InstallSnapshot](effects.InstallSnapshot(new, METADATA_LOG), now)
+    quorum_io.carry_out[effects.PersistClusterId](effects.PersistClusterId("cluster"), now)
     io_thread.deliver(now)
-    assert outcome == [effects.SnapshotLoaded(new, WHOLE)]
+    assert reports == [effects.SnapshotLoaded(new, SNAPSHOT)]
     assert meta_properties.load(files, "data").cluster_id == "cluster"
     assert files.faults[0].times == 0
     assert directory.disk.has_only_reserve
@@ -326,7 +338,7 @@ def test_q9a_replay_at_a_start_runs_in_slices() -> None:
     """A controller must answer vote requests during a long replay."""
     before = VirtualHost()
     for number in range(12):
-        create_topics(before, {f"{number}-{each}": 1 for each in range(60)})
+        create_topics(before, {f"{number}-{index}": 1 for index in range(60)})
     log = before.runner.logs[METADATA_LOG]
     assert sum(segment.size for segment in log.segments) > 2 * REPLAY_BYTES_PER_TURN
     before.files.kill()

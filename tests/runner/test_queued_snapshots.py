@@ -58,8 +58,8 @@ def test_a_large_producer_snapshot_is_written_in_steps(host: VirtualHost) -> Non
     assert turns >= PRODUCERS // 10
     assert log.tracker.snapshots == [PRODUCERS + 1]
     path = log.tracker.path(PRODUCERS + 1)
-    found = decode_snapshot(read_whole(host.files, path), path)
-    assert set(found.entries) == set(range(PRODUCERS))
+    state = decode_snapshot(read_whole(host.files, path), path)
+    assert set(state.entries) == set(range(PRODUCERS))
     assert log.needs_flush
 
 
@@ -88,8 +88,8 @@ def test_an_unqueued_snapshot_is_flushed_with_the_log(host: VirtualHost) -> None
     log.flush()
     host.files.power_loss()
     path = log.tracker.path(log.end_offset)
-    found = decode_snapshot(read_whole(host.files, path), path)
-    assert set(found.entries) == set(range(PRODUCERS))
+    state = decode_snapshot(read_whole(host.files, path), path)
+    assert set(state.entries) == set(range(PRODUCERS))
 
 
 def test_producers_survive_a_crash_before_their_snapshot(host: VirtualHost) -> None:

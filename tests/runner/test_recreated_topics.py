@@ -41,10 +41,10 @@ def write(host: VirtualHost, value: bytes) -> None:
 
 def values(host: VirtualHost) -> list[bytes | None]:
     """All records that a reader finds, segment by segment."""
-    found: list[bytes | None] = []
-    while more := values_in(FrameClient(host).ask(ApiKey.FETCH, 12, fetch(len(found)))):
-        found += more
-    return found
+    fetched: list[bytes | None] = []
+    while more := values_in(FrameClient(host).ask(ApiKey.FETCH, 12, fetch(len(fetched)))):
+        fetched += more
+    return fetched
 
 
 def write_first_topic(host: VirtualHost) -> None:
@@ -78,8 +78,8 @@ def test_records_of_a_recreated_topic_survive_a_kill() -> None:
 @pytest.mark.parametrize("luck", [None, 1, 2], ids=["only synced", "luck 1", "luck 2"])
 def test_recreation_survives_a_power_loss_before_any_operation(luck: int | None) -> None:
     """V15: after the deletion, acknowledged records survive a power failure at any point."""
-    stop, is_over = 0, False
-    while not is_over:
+    stop, is_complete = 0, False
+    while not is_complete:
         host = VirtualHost()
         write_first_topic(host)
         host.files.write_back()
@@ -88,7 +88,7 @@ def test_recreation_survives_a_power_loss_before_any_operation(luck: int | None)
         try:
             recreate_topic(host, acknowledged)
             host.pass_time(INTERVAL_MS)
-            is_over = True
+            is_complete = True
         except PowerLost:
             pass
         host.files.power_loss(None if luck is None else Random(1000 * luck + stop))

@@ -100,8 +100,8 @@ def test_v11_a_partition_added_again_is_empty(is_restarted: bool) -> None:
     assert fetched_partition(read(host)).error_code == ErrorCode.NONE
     assert values_in(read(host)) == []
     assert write(host, b"new") == ErrorCode.NONE
-    for life in range(2):
-        if life:
+    for restarts in range(2):
+        if restarts:
             host.files.kill()
             host = VirtualHost(host.files)
         assert values_in(read(host)) == [b"new"]
@@ -142,7 +142,7 @@ def test_v11_a_broker_that_was_away_discards_an_older_log() -> None:
 
 
 @pytest.mark.parametrize("listener", [0, CONTROLLER])
-def test_apis_of_our_own_are_advertised_to_our_own_client_only(listener: int) -> None:
+def test_kraftlogs_own_apis_are_advertised_to_its_own_client_only(listener: int) -> None:
     host = make_host()
     client = FrameClient(host, listener) if listener else FrameClient(host)
     for name, are_shown in (("kraftlog", True), ("librdkafka", False)):

@@ -46,8 +46,8 @@ def survivor_files(
 ) -> MemoryFiles:
     """The disk of voter 3 with its directory `data`; the voter followed 1."""
     files = MemoryFiles()
-    there, state = batches or log_of("a", "b", "c"), ElectionState(epoch, 1)
-    write_directory(files, "data", ME, there, state, committed=committed)
+    state = ElectionState(epoch, 1)
+    write_directory(files, "data", ME, batches or log_of("a", "b", "c"), state, committed=committed)
     files.write_back()
     return files
 
@@ -59,10 +59,10 @@ def recovered_state(
     directory = LogDirectory(files, "data")
     log, _ = run(directory.open_log(METADATA_LOG, METADATA_CONFIG))
     snapshot = newest_snapshot(log, print)
-    found = recovered_log(log, snapshot), batches_in(log), quorum_state.load(files, LOG)
+    batches, stored = batches_in(log), quorum_state.load(files, LOG)
     directory.close()
-    assert found[2] is not None
-    return found[0], found[1], found[2]
+    assert stored is not None
+    return recovered_log(log, snapshot), batches, stored
 
 
 def repair(files: MemoryFiles, accepted: str | None, voters: VoterSet = ALONE) -> None:
@@ -78,13 +78,13 @@ def repair(files: MemoryFiles, accepted: str | None, voters: VoterSet = ALONE) -
 
 def test_the_survivor_is_read_from_log_and_election_state() -> None:
     survivor = SurvivingDirectory(survivor_files(committed=4), "data")
-    remains = survivor.state
+    state = survivor.state
     survivor.close()
-    assert (remains.me, remains.cluster_id, remains.election.epoch) == (ME, CLUSTER, 8)
-    assert (remains.start, remains.end, remains.last_epoch) == (0, 5, 7)
-    assert (remains.committed, remains.voters, remains.others) == (4, THREE, (1, 2))
-    assert remains.point == "5@7"
-    text = "\n".join(describe_repair(remains, ALONE))
+    assert (state.me, state.cluster_id, state.election.epoch) == (ME, CLUSTER, 8)
+    assert (state.start, state.end, state.last_epoch) == (0, 5, 7)
+    assert (state.committed, state.voters, state.others) == (4, THREE, (1, 2))
+    assert state.point == "5@7"
+    text = "\n".join(describe_repair(state, ALONE))
     assert "current voters: 1, 2, 3; new voters: 3" in text
     assert (
         "records that voters 1, 2 committed after the end of this log, offset 5 (epoch 7)" in text
@@ -234,8 +234,12 @@ def test_r12_removed_voters_stay_removed() -> None:
     first = THREE.replace(removed=removed_keys)
     files = survivor_files([Batch(0, 1, 7, 100, first, LeaderChange(1, (1, 2, 3), (1, 2), first))])
     repair(files, "2@7", VoterSet((Voter(ReplicaKey(3)), Voter(removed_keys[1]))))
-    found = recovered_state(files)[0].voter_set
-    assert (found.ids, found.removed, found.kraft_version) == ((3, 5), removed_keys[:1], 1)
+    voter_set = recovered_state(files)[0].voter_set
+    assert (voter_set.ids, voter_set.removed, voter_set.kraft_version) == (
+        (3, 5),
+        removed_keys[:1],
+        1,
+    )
 
 
 def test_q8_a_torn_end_is_truncated_and_reported() -> None:
@@ -287,7 +291,7 @@ def test_after_any_crash_the_repair_is_done_or_repeatable() -> None:
         assert stored.voted == ME
         assert stored.epoch == log.last_epoch
     else:
-        raise AssertionError("the repair never came to its end")
+        raise AssertionError("each repair was stopped")
     assert ends == {5, 7}
 
 
@@ -322,9 +326,9 @@ def quorum_after_the_repair(files: MemoryFiles, me: int, *new_nodes: int) -> Fau
     host.batches = batches_in(log)
     net.hosts[me] = host
     directory.close()
-    for one in new_nodes:
+    for node_id in new_nodes:
         empty = RaftLog(VoterHistory(voters_by_id(me)))
-        net.hosts[one] = FaultyHost(net, one, ElectionState(), empty)
+        net.hosts[node_id] = FaultyHost(net, node_id, ElectionState(), empty)
     host.core.announce_resignation(net.now)
     return net
 
@@ -335,17 +339,17 @@ def test_a_repaired_quorum_elects_a_leader_and_keeps_its_records(
 ) -> None:
     """1, 2 and 5 are lost; of 3 and 4 the one with the longer log is repaired."""
     net = quorum_before_the_loss()
-    left_over = {}
-    for one in (3, 4):
+    survivors = {}
+    for node_id in (3, 4):
         files = MemoryFiles()
-        host = net.faulty_host(one)
+        host = net.faulty_host(node_id)
         write_directory(files, "data", host.core.me, host.batches, host.persisted)
         survivor = SurvivingDirectory(files, "data")
-        left_over[survivor.state.last_epoch, survivor.state.end] = one, files
+        survivors[survivor.state.last_epoch, survivor.state.end] = node_id, files
         survivor.close()
-    best, files = left_over[max(left_over)]
+    best, files = survivors[max(survivors)]
     assert best == 3
-    end = max(left_over)
+    end = max(survivors)
     repair(files, f"{end[1]}@{end[0]}", voters_by_id(best, *new_nodes))
     after = quorum_after_the_repair(files, best, *new_nodes)
     after.pass_time(10_000)
@@ -354,11 +358,12 @@ def test_a_repaired_quorum_elects_a_leader_and_keeps_its_records(
     assert leader.log.voter_set.ids == (best, *new_nodes)
     assert leader.propose("d", 1, 70, "d", after.now) == 0
     after.pass_time(2000)
-    for there in after.hosts.values():
-        assert there.core.log.high_watermark == leader.log.end
-        values = [batch.payload for batch in there.batches]
-        assert [v for v in values if isinstance(v, str) and v != "control"] == ["a", "b", "c", "d"]
-    outcome = [e.error for e in after.hosts[best].other_effects if isinstance(e, Proposed)]
+    for repaired_host in after.hosts.values():
+        assert repaired_host.core.log.high_watermark == leader.log.end
+        payloads = [batch.payload for batch in repaired_host.batches]
+        values = [value for value in payloads if isinstance(value, str) and value != "control"]
+        assert values == ["a", "b", "c", "d"]
+    outcome = [effect.error for effect in after.hosts[best].other_effects if isinstance(effect, Proposed)]
     assert outcome == [0]
 
 
@@ -370,9 +375,9 @@ def test_r8_a_returning_lost_voter_gets_no_vote() -> None:
     repair(files, "5@7")
     net = quorum_after_the_repair(files, 3)
     core = net.core(3)
-    back = THREE.voters[0].key
+    returning = THREE.voters[0].key
     for pre_vote in (True, False):
-        vote = Vote(CLUSTER, core.me, 50, back, 49, 1000, pre_vote)
+        vote = Vote(CLUSTER, core.me, 50, returning, 49, 1000, pre_vote)
         core.handle(Request((1, 3, 1), vote), net.now)
     net.settle()
     assert [body.granted for _, body in net.replies] == [False, False]

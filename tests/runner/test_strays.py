@@ -52,7 +52,7 @@ def folders(host: VirtualHost, topic: str) -> list[str]:
     return [name for name in host.files.list("data") if name.startswith(f"{topic}-")]
 
 
-def end(host: VirtualHost, *, clean: bool) -> None:
+def stop(host: VirtualHost, *, clean: bool) -> None:
     if clean:
         host.runner.close()
     else:
@@ -78,7 +78,7 @@ def test_a_recreated_topic_keeps_its_records(clean: bool) -> None:
     host = host_with_recreated_topics()
     assert write(host) == ErrorCode.NONE
     for count in range(1, 3):
-        end(host, clean=clean)
+        stop(host, clean=clean)
         host = VirtualHost(host.files)
         assert records_in(host) == count
         assert write(host) == ErrorCode.NONE
@@ -129,7 +129,7 @@ def test_logs_without_a_partition_become_strays() -> None:
         host.pass_time(10 * 60_000)
         assert folders(host, "left") == expected
         assert records_in(host) == 1
-        end(host, clean=clean)
+        stop(host, clean=clean)
         host = VirtualHost(host.files)
         assert host.log_lines == []
 
@@ -209,7 +209,9 @@ def test_strays_are_renamed_even_if_the_node_stops_at_once() -> None:
     while not host.log_lines:
         host.deliver()
         host.one_turn()
-    assert any(not name.endswith(STRAY) for name in folders(host, "left")), "a few a turn"
+    assert any(not name.endswith(STRAY) for name in folders(host, "left")), (
+        "only a few are renamed in a turn"
+    )
     host.deliver()  # a flush that is under way ends first
     host.runner.close()
     assert all(name.endswith(STRAY) for name in folders(host, "left"))
@@ -226,7 +228,7 @@ def test_leftovers_of_a_deleted_topic_are_removed_at_the_next_start() -> None:
         first.deliver()
         first.one_turn()
     left = [name for name in folders(first, "many") if not name.endswith("-delete")]
-    assert left, "a few a turn"
+    assert left, "only a few are renamed in a turn"
     first.files.kill()
     host = VirtualHost(first.files)
     host.pass_time(10 * 60_000)

@@ -25,12 +25,12 @@ COMPACTED = SMALL.replace(
 
 def compact(log: Log, now_ms: int = T0, max_keys: int = 1000) -> bool:
     """Run one pass as a node does; return whether there was anything to compact."""
-    found = log_to_clean(log, last_stable_offset(log, log.end_offset), now_ms)
-    if found is None:
+    target = log_to_clean(log, last_stable_offset(log, log.end_offset), now_ms)
+    if target is None:
         return False
-    task = json.loads(json.dumps(describe_task(log, found, now_ms, max_keys)))
+    task = json.loads(json.dumps(describe_task(log, target, now_ms, max_keys)))
     result = clean(log.disk.files, task)
-    old = {segment.base_offset: segment for segment in found.segments}
+    old = {segment.base_offset: segment for segment in target.segments}
     for group in result["groups"]:
         log.replace_segments([old[base] for base in group["bases"]], new_segment(log, group))
     log.disk.files.sync_directory(log.folder)
@@ -44,7 +44,7 @@ Records = list[tuple[int, bytes | None, bytes | None]]
 def records_of(log: Log) -> Records:
     """Offset, key and value of each record that a read_committed consumer sees."""
     aborted = log.aborted_transactions(0, log.end_offset)
-    found = []
+    records = []
     for batch in read_all(log):
         header = read_header(batch)
         is_aborted = header.is_transactional and any(
@@ -53,15 +53,15 @@ def records_of(log: Log) -> Records:
             for entry in aborted
         )
         if not header.is_control and not is_aborted:
-            found += [(record.offset, record.key, record.value) for record in read_records(batch)]
-    return found
+            records += [(record.offset, record.key, record.value) for record in read_records(batch)]
+    return records
 
 
 def latest(records: Records) -> dict[bytes | None, tuple[int, bytes]]:
     """The latest offset and value of each key, without tombstones."""
-    found: dict[bytes | None, tuple[int, bytes]] = {}
+    by_key: dict[bytes | None, tuple[int, bytes]] = {}
     for offset, key, value in records:
-        found.pop(key, None)
+        by_key.pop(key, None)
         if value is not None:
-            found[key] = offset, value
-    return found
+            by_key[key] = offset, value
+    return by_key

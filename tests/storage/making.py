@@ -6,6 +6,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from kraftlog.records.builder import BatchBuilder, build_batch
+from kraftlog.records.header import LENGTH_OVERHEAD
 from kraftlog.records.record import Record
 from kraftlog.records.walk import walk
 from kraftlog.simulator.files import MemoryFiles
@@ -118,7 +119,7 @@ def fill(log: Log, count: int, *, epoch: int = 0, size: int = 20) -> list[bytes]
 
 def read_all(log: Log, max_bytes: int = 1 << 20) -> list[bytes]:
     """Read every batch of a log as a consumer does."""
-    found: list[bytes] = []
+    batches: list[bytes] = []
     offset = log.start_offset
     while offset < log.end_offset:
         place = log.locate(offset, max_bytes, log.end_offset)
@@ -126,8 +127,8 @@ def read_all(log: Log, max_bytes: int = 1 << 20) -> list[bytes]:
             break
         data = log.read(place)
         for part in split_by_epoch(data):
-            for position, fields in walk(part):
-                size = fields[1] + 12
-                found.append(bytes(part[position : position + size]))
-                offset = fields[0] + fields[6] + 1
-    return found
+            for position, (base, length, _, _, _, _, delta, *_) in walk(part):
+                end = position + length + LENGTH_OVERHEAD
+                batches.append(bytes(part[position:end]))
+                offset = base + delta + 1
+    return batches

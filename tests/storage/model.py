@@ -83,10 +83,10 @@ class ModelledLog:
         self, counts: list[int], producer_id: int = -1, *, transactional: bool = False
     ) -> None:
         """Append batches with these numbers of records."""
-        made, offset = [], self.end
+        new_batches, offset = [], self.end
         for count in counts:
             sequence = self.next_sequence.get(producer_id, 0)
-            made.append(
+            new_batches.append(
                 batch(
                     offset,
                     count,
@@ -100,15 +100,15 @@ class ModelledLog:
             )
             self.next_sequence[producer_id] = sequence + count
             offset += count
-        self._put(made, offset)
+        self._append_batches(new_batches, offset)
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
-        made = [marker(self.end, producer_id, commit=commit, epoch=self.epoch)]
-        self._put(made, self.end + 1)
+        new_batches = [marker(self.end, producer_id, commit=commit, epoch=self.epoch)]
+        self._append_batches(new_batches, self.end + 1)
 
-    def _put(self, made: list[bytes], end: int) -> None:
-        self.possible.append([*self.written, *made])
-        put(self.log, *made)
+    def _append_batches(self, new_batches: list[bytes], end: int) -> None:
+        self.possible.append([*self.written, *new_batches])
+        put(self.log, *new_batches)
         self.written, self.end = self.possible[-1], end
 
     def flush(self) -> None:
@@ -197,23 +197,25 @@ class ModelledLog:
         self._compare_after_crash(self.log)
 
     def _compare_after_crash(self, log: Log) -> None:
-        found = read_all(log, 300)
+        recovered = read_all(log, 300)
         first = log.start_offset
         self.furthest_start = furthest = max(self.furthest_start, self.start)
-        assert first <= furthest or not found or first == log.end_offset, (
+        assert first <= furthest or not recovered or first == log.end_offset, (
             f"the start of the log is lost: {first}, {furthest}"
         )
         durable = batches_from(self.durable, furthest)
-        wanted = batches_from(found, furthest)
-        assert wanted[: len(durable)] == durable, "durable records are lost"
-        match = [
-            state for state in self.possible if batches_from(state, first)[: len(found)] == found
+        recovered_from_start = batches_from(recovered, furthest)
+        assert recovered_from_start[: len(durable)] == durable, "durable records are lost"
+        matching_states = [
+            state
+            for state in self.possible
+            if batches_from(state, first)[: len(recovered)] == recovered
         ]
-        assert match, "the log never had these records"
-        # The newest state also has the segments that were deleted in front of what is left. Their
+        assert matching_states, "the log never had these records"
+        # The newest state also has the segments that were deleted before the log's start. Their
         # deletion may not be durable: a power loss brings them back, before newer records.
-        front = [data for data in match[-1] if read_header(data).last_offset < first]
-        self.written, self.start, self.end = front + found, first, log.end_offset
+        front = [data for data in matching_states[-1] if read_header(data).last_offset < first]
+        self.written, self.start, self.end = front + recovered, first, log.end_offset
         self.durable = [data for data in self.durable if data in self.written]
         self.possible.append(list(self.written))
         self.epoch += 1
@@ -229,21 +231,21 @@ class ModelledLog:
         """Compare the log with the model."""
         log = self.log
         assert log.end_offset == self.end
-        found = read_all(log, 250)
-        assert found == self.batches
+        batches = read_all(log, 250)
+        assert batches == self.batches
         epochs: list[tuple[int, int]] = []
-        for data in found:
+        for data in batches:
             header = read_header(data)
             if not epochs or epochs[-1][0] != header.leader_epoch:
                 epochs.append((header.leader_epoch, max(header.base_offset, log.start_offset)))
-        if found:
+        if batches:
             assert log.epochs == EpochCache(epochs)
         for data in self.batches[:: max(1, len(self.batches) // 5)]:
             header = read_header(data)
             assert log.locate(header.last_offset, 1, log.end_offset) is not None
         if not self.has_dropped_batches:
             state = ProducerState()
-            for data in found:
+            for data in batches:
                 header = read_header(data)
                 if header.producer_id >= 0:
                     state.apply(header, read_marker(data, 0) if header.is_control else None)

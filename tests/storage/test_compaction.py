@@ -233,9 +233,9 @@ def test_a_slice_is_readable_after_compaction() -> None:
     assert compact(log)
     assert log.disk.files.pread(fd, place.length, place.position) == data
     place.handle.unpin()
-    follow = log.locate(3, 1 << 20, log.end_offset)
-    assert follow is not None
-    assert read_header(log.read(follow)).base_offset == 19, "the next remaining batch"
+    next_place = log.locate(3, 1 << 20, log.end_offset)
+    assert next_place is not None
+    assert read_header(log.read(next_place)).base_offset == 19, "the next remaining batch"
 
 
 def test_retention_skips_empty_segments() -> None:
@@ -303,14 +303,14 @@ def test_a_crash_at_any_operation_loses_nothing(by_power: bool) -> None:
 
 def test_a_failed_cleaner_leaves_no_files() -> None:
     files, log = log_to_compact()
-    found = log_to_clean(log, log.end_offset, T0)
-    assert found is not None
-    task = describe_task(log, found, T0, 100)
-    there = names(files)
+    target = log_to_clean(log, log.end_offset, T0)
+    assert target is not None
+    task = describe_task(log, target, T0, 100)
+    before = names(files)
     files.corrupt(log.segments[1].log.path, 70, b"\xff")
     with pytest.raises(CorruptBatchError):
         clean(files, task)
-    assert names(files) == there
+    assert names(files) == before
     task["groups"][0][0][1] += 100
     with pytest.raises(StorageError):
         clean(files, task)

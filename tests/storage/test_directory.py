@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from random import Random
 from sys import getsizeof
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -24,9 +23,6 @@ from kraftlog.storage.offset_checkpoints import FILES
 from kraftlog.storage.recovery import run
 from tests.storage.making import SMALL, batch, fill, marker, put, read_all
 from tests.storage.model import producer_values
-
-if TYPE_CHECKING:
-    pass
 
 TOPIC_ID = bytes(range(16))
 
@@ -381,8 +377,10 @@ def test_many_logs_are_lowered_by_one_write() -> None:
     for log in logs.logs.values():
         log.truncate_to(4)
         log.truncate_to(1)
-    again = [line for line in files.journal if line.startswith("sync ") and "checkpoint" in line]
-    assert (syncs, len(again)) == (2, 1)
+    file_syncs = [
+        line for line in files.journal if line.startswith("sync ") and "checkpoint" in line
+    ]
+    assert (syncs, len(file_syncs)) == (2, 1), "the truncations write no checkpoint"
 
 
 def test_deleting_renames_now_and_unlinks_later() -> None:
@@ -440,24 +438,26 @@ def test_a_recreated_log_ignores_the_old_recovery_point() -> None:
 def test_v18_a_failed_sync_takes_all_logs_of_the_directory_offline() -> None:
     files = new_files()
     logs = open_directory(files)
-    one, two = (logs.create(("t", number), TOPIC_ID, SMALL) for number in (0, 1))
-    fill(one, 3)
-    fill(two, 3)
-    two.flush()
+    failing, other = (logs.create(("t", number), TOPIC_ID, SMALL) for number in (0, 1))
+    fill(failing, 3)
+    fill(other, 3)
+    other.flush()
     files.sync_directory("/d/t-0")
     files.faults = [Fault("sync", path="t-0")]
     with pytest.raises(StorageError, match="flushing the log"):
-        one.flush()
+        failing.flush()
     with pytest.raises(StorageError, match="offline"):
-        fill(two, 1)
+        fill(other, 1)
     logs.close()
     assert not files.exists(f"/d/{CLEAN_MARKER}")
     logs = open_directory(files)
-    one, _ = run(logs.open_log(("t", 0), SMALL))
-    assert one.end_offset == 0, "unsynced records are discarded, although the page cache has them"
-    two, _ = run(logs.open_log(("t", 1), SMALL))
-    assert two.end_offset == 6
-    fill(one, 2)
+    failing, _ = run(logs.open_log(("t", 0), SMALL))
+    assert failing.end_offset == 0, (
+        "unsynced records are discarded, although the page cache has them"
+    )
+    other, _ = run(logs.open_log(("t", 1), SMALL))
+    assert other.end_offset == 6
+    fill(failing, 2)
     logs.close()
     assert "kraftlog-suspect" not in files.list("/d")
 
@@ -557,8 +557,8 @@ def test_aborted_transactions_are_recovered() -> None:
             files.kill()
         logs = open_directory(files)
         log, _ = run(logs.open_log(("t", 0), SMALL))
-        found = log.aborted_transactions(0, log.end_offset)
-        assert [(a.producer_id, a.last_offset) for a in found] == [(1, 4)]
+        recovered = log.aborted_transactions(0, log.end_offset)
+        assert [(entry.producer_id, entry.last_offset) for entry in recovered] == [(1, 4)]
         assert log.aborted_transactions(6, log.end_offset) == []
         assert log.producers.ongoing == {}
     assert read_whole(files, log.segments[0].path(".txnindex"))

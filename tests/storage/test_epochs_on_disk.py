@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 def epochs_of(log: Log) -> list[tuple[int, int]]:
     """The epochs of all batches, each with the offset where it begins."""
-    found: list[tuple[int, int]] = []
+    epochs: list[tuple[int, int]] = []
     for offset, raw in enumerate(read_all(log), log.start_offset):
         epoch = read_header(raw).leader_epoch
-        if not found or found[-1][0] != epoch:
-            found.append((epoch, offset))
-    return found
+        if not epochs or epochs[-1][0] != epoch:
+            epochs.append((epoch, offset))
+    return epochs
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -160,7 +160,7 @@ def test_q7_truncated_records_never_precede_their_replacements() -> None:
 
     The epochs would not reveal a mixture.
     """
-    found = set()
+    lengths = set()
     for seed in range(200):
         files = memory_files()
         log, _ = open_log_on(new_disk(files))
@@ -176,9 +176,9 @@ def test_q7_truncated_records_never_precede_their_replacements() -> None:
         kept = read_all(again)
         assert kept in (old[: len(kept)], new[: len(kept)])
         assert again.epochs.entries() == epochs_of(again)
-        found.add(len(kept))
+        lengths.add(len(kept))
         again.release()
-    assert len(found) > 2
+    assert len(lengths) > 2
 
 
 def test_q7_an_empty_log_has_no_epochs_to_rebuild() -> None:

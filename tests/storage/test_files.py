@@ -29,13 +29,13 @@ def file_system(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Files, 
 
 
 def test_both_file_systems_behave_the_same(file_system: tuple[Files, str]) -> None:
-    files, here = file_system
-    path = f"{here}/file"
+    files, folder = file_system
+    path = f"{folder}/file"
     assert not files.exists(path)
     with pytest.raises(FileNotFoundError):
         files.open(path)
     with pytest.raises(FileNotFoundError):
-        files.list(f"{here}/nowhere")
+        files.list(f"{folder}/nowhere")
     fd = files.open(path, create=True)
     assert files.pwritev(fd, [b"abc", bytearray(b"def"), memoryview(b"ghi")], 0) == 9
     assert files.pwritev(fd, [b"XY"], 4) == 2
@@ -59,38 +59,38 @@ def test_both_file_systems_behave_the_same(file_system: tuple[Files, str]) -> No
     reading = files.open(path, write=False)
     with pytest.raises(OSError, match="Bad file descriptor"):
         files.pwritev(reading, [b"x"], 0)
-    files.rename(path, f"{here}/other")
+    files.rename(path, f"{folder}/other")
     assert files.pread(reading, 100, 0) == b"abc"
-    files.unlink(f"{here}/other")
+    files.unlink(f"{folder}/other")
     assert files.pread(reading, 100, 0) == b"abc"
     files.close(reading)
     with pytest.raises(FileNotFoundError):
         files.unlink(path)
-    assert files.list(here) == []
+    assert files.list(folder) == []
 
 
 def test_a_file_system_reports_its_space(file_system: tuple[Files, str]) -> None:
-    files, here = file_system
-    total, usable = files.space(here)
+    files, folder = file_system
+    total, usable = files.space(folder)
     assert 0 < usable <= total
 
 
 def test_directories_behave_the_same(file_system: tuple[Files, str]) -> None:
-    files, here = file_system
-    files.make_directory(f"{here}/a")
+    files, folder = file_system
+    files.make_directory(f"{folder}/a")
     with pytest.raises(FileExistsError):
-        files.make_directory(f"{here}/a")
-    write_whole(files, f"{here}/a/x", b"1")
-    assert files.modified_ms(f"{here}/a/x") >= 0
+        files.make_directory(f"{folder}/a")
+    write_whole(files, f"{folder}/a/x", b"1")
+    assert files.modified_ms(f"{folder}/a/x") >= 0
     with pytest.raises(OSError, match="not empty"):
-        files.remove_directory(f"{here}/a")
-    files.rename(f"{here}/a", f"{here}/b")
-    files.sync_directory(here)
-    files.sync_all(here)
-    assert read_whole(files, f"{here}/b/x") == b"1"
-    files.unlink(f"{here}/b/x")
-    files.remove_directory(f"{here}/b")
-    assert files.list(here) == []
+        files.remove_directory(f"{folder}/a")
+    files.rename(f"{folder}/a", f"{folder}/b")
+    files.sync_directory(folder)
+    files.sync_all(folder)
+    assert read_whole(files, f"{folder}/b/x") == b"1"
+    files.unlink(f"{folder}/b/x")
+    files.remove_directory(f"{folder}/b")
+    assert files.list(folder) == []
 
 
 def test_a_lock_excludes_another_process(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_directory_changes_become_durable_in_order() -> None:
 
 @pytest.mark.parametrize("seed", [None, 1, 2, 3])
 def test_q4_an_atomic_write_leaves_the_old_or_the_new(seed: int | None) -> None:
-    found, operation = set(), 0
+    contents, operation = set(), 0
     while True:
         files = MemoryFiles()
         files.make_file("/f", b"old")
@@ -162,12 +162,12 @@ def test_q4_an_atomic_write_leaves_the_old_or_the_new(seed: int | None) -> None:
             write_atomically(files, "/f", b"new and longer")
         except PowerLost:
             files.power_loss(Random(seed * 100 + operation) if seed is not None else None)
-            found.add(files.bytes_of("/f"))
+            contents.add(files.bytes_of("/f"))
             operation += 1
         else:
             break
-    assert found <= {b"old", b"new and longer"}
-    assert b"old" in found
+    assert contents <= {b"old", b"new and longer"}
+    assert b"old" in contents
     files.power_loss()
     assert files.bytes_of("/f") == b"new and longer"
 

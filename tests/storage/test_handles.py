@@ -22,10 +22,10 @@ LIMIT = 10
 class CountedQueue(deque[Handle]):
     """Counts the scanned handles."""
 
-    looks = 0
+    scanned = 0
 
     def popleft(self) -> Handle:
-        self.looks += 1
+        self.scanned += 1
         return super().popleft()
 
 
@@ -47,15 +47,15 @@ def test_open_files_stay_within_the_limit() -> None:
 
 def test_a_thousand_pinned_files_are_not_scanned_repeatedly() -> None:
     cache, handles, queue = make_cache(1000)
-    queue.looks = 0
+    queue.scanned = 0
     for handle in handles:
         handle.pin()
     assert cache.open_count == 1000, "a pinned file is not closed, even above the limit"
-    assert queue.looks <= 3 * len(handles)
+    assert queue.scanned <= 3 * len(handles)
     for handle in handles:
         handle.unpin()
     assert cache.open_count == LIMIT
-    assert queue.looks <= 3 * len(handles)
+    assert queue.scanned <= 3 * len(handles)
 
 
 def test_an_unpinned_file_can_be_closed_again() -> None:

@@ -42,19 +42,19 @@ def unpacked(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("end", ["clean", "killed"])
-def test_kafkas_directory_opens(unpacked: Path, end: str) -> None:
-    logs, found = open_directory(unpacked / end)
+@pytest.mark.parametrize("shutdown", ["clean", "killed"])
+def test_kafkas_directory_opens(unpacked: Path, shutdown: str) -> None:
+    logs, opened = open_directory(unpacked / shutdown)
     try:
-        assert logs.was_clean == (end == "clean")
-        for log, report in found.values():
+        assert logs.was_clean == (shutdown == "clean")
+        for log, report in opened.values():
             assert not report.problem
-            assert report.scanned_bytes == (0 if end == "clean" else log.size_bytes)
-        ends = {name: log.end_offset for name, (log, _) in found.items()}
+            assert report.scanned_bytes == (0 if shutdown == "clean" else log.size_bytes)
+        ends = {name: log.end_offset for name, (log, _) in opened.items()}
         assert ends["codecs-0"] == 1000
         assert (ends["small-0"], ends["small-1"]) == (15, 15)
         codecs = [
-            record for data in read_all(found["codecs-0"][0]) for record in read_records(data)
+            record for data in read_all(opened["codecs-0"][0]) for record in read_records(data)
         ]
         assert [record.offset for record in codecs] == list(range(1000))
         for number, codec in enumerate(("none", "gzip", "snappy", "lz4", "zstd")):
@@ -75,9 +75,9 @@ def test_recovery_of_kafkas_directory_agrees_with_its_files(unpacked: Path) -> N
             other = by_file[name][0]
             if name == "tx-0":  # the broker ended the open transaction when it was started again
                 assert log.producers.first_undecided() == 108
-                known = other.aborted_transactions(0, 108)
-                assert log.aborted_transactions(0, log.end_offset) == known
-                assert len(known) == 9
+                aborted = other.aborted_transactions(0, 108)
+                assert log.aborted_transactions(0, log.end_offset) == aborted
+                assert len(aborted) == 9
                 continue
             assert producer_values(log.producers) == producer_values(other.producers)
             assert log.end_offset == other.end_offset
@@ -91,13 +91,13 @@ def test_recovery_of_kafkas_directory_agrees_with_its_files(unpacked: Path) -> N
 
 
 def test_kafkas_directory_accepts_appends(unpacked: Path) -> None:
-    logs, found = open_directory(unpacked / "killed")
-    log = found["codecs-0"][0]
+    logs, opened = open_directory(unpacked / "killed")
+    log = opened["codecs-0"][0]
     before = read_all(log)
     logs.close(9)
-    logs, found = open_directory(unpacked / "killed")
+    logs, opened = open_directory(unpacked / "killed")
     try:
-        log, report = found["codecs-0"]
+        log, report = opened["codecs-0"]
         assert report.clean
         assert read_all(log) == before
     finally:

@@ -56,7 +56,7 @@ def test_nothing_at_or_above_the_limit_is_located(limit: int) -> None:
     assert place is not None
     from kraftlog.records.walk import walk
 
-    last = max(fields[0] + fields[6] for _, fields in walk(log.read(place)))
+    last = max(base + delta for _, (base, _, _, _, _, _, delta, *_) in walk(log.read(place)))
     assert last < limit
     assert last >= limit - 3
 
@@ -233,15 +233,15 @@ def test_deleting_all_segments_writes_no_indexes(
     files = memory_files()
     log, _ = open_log_on(new_disk(files))
     put(log, batch(0, 3))
-    made: list[str] = []
+    opened: list[str] = []
 
-    def opening(path: str, *, write: bool = True, create: bool = False) -> int:
-        made.append(path.rpartition(".")[2])
+    def open_and_note(path: str, *, write: bool = True, create: bool = False) -> int:
+        opened.append(path.rpartition(".")[2])
         return MemoryFiles.open(files, path, write=write, create=create)
 
-    monkeypatch.setattr(files, "open", opening)
+    monkeypatch.setattr(files, "open", open_and_note)
     assert log.move_start(3) == 1
-    assert sorted(made) == ["log", "snapshot"]
+    assert sorted(opened) == ["log", "snapshot"]
     assert (log.start_offset, log.end_offset, log.size_bytes) == (3, 3, 0)
 
 

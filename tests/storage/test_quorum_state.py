@@ -56,10 +56,10 @@ def test_q4_a_crash_at_any_instant_leaves_the_old_or_the_new_file() -> None:
         except PowerLost:
             files.stop_before = None
             files.power_loss()
-            found = load(files, "log")
-            assert found is not None
-            assert found in (old, new)
-            seen.add(found.epoch)
+            state = load(files, "log")
+            assert state is not None
+            assert state in (old, new)
+            seen.add(state.epoch)
             continue
         break
     else:

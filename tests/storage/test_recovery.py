@@ -66,7 +66,7 @@ def truncates(m: ModelledLog) -> None:
     m.append([1])
 
 
-def drops(m: ModelledLog) -> None:
+def deletes_segments(m: ModelledLog) -> None:
     for _ in range(8):
         m.append([2, 3, 2])
     m.flush()
@@ -79,7 +79,7 @@ def drops(m: ModelledLog) -> None:
     m.append([1])
 
 
-def starts_again(m: ModelledLog) -> None:
+def restarts(m: ModelledLog) -> None:
     for _ in range(4):
         m.append([2, 3, 2])
     m.flush()
@@ -97,7 +97,7 @@ def closes(m: ModelledLog) -> None:
     m.close_and_open()
 
 
-SCRIPTS = [appends, rolls, truncates, drops, starts_again, closes]
+SCRIPTS = [appends, rolls, truncates, deletes_segments, restarts, closes]
 #: How the process ends: it is killed; a power loss drops all unflushed writes; a power loss drops
 #: a random part of them.
 ENDS: list[tuple[str, Callable[[int], Random | None], bool]] = [
@@ -257,8 +257,8 @@ def test_valid_batches_after_corruption_are_reported(damage: str) -> None:
     written = fill(log, 12, epoch=3)
     log.release()
     changed = {"a hole": (0, bytes(61)), "a length": (8, bytes(4)), "the epoch": (15, b"\0\0")}
-    at, data = changed[damage]
-    files.corrupt(log.segments[0].log.path, place + at, data)
+    position, data = changed[damage]
+    files.corrupt(log.segments[0].log.path, place + position, data)
     lost = log.end_offset - 1
     again, report = open_log_on(disk)
     assert again.end_offset == end
@@ -291,8 +291,8 @@ def test_the_search_for_valid_batches_is_bounded(monkeypatch: pytest.MonkeyPatch
     log, _ = open_log_on(disk, LogConfig())
     fill(log, 1)
     place = log.segments[-1].size
-    liar = HEADER.pack(60, 400, 0, 2, 0, 0, 0, T0, T0, -1, -1, -1, 1)
-    put(log, build_batch([Record(log.end_offset, T0, None, liar * 100)]))
+    fake_header = HEADER.pack(60, 400, 0, 2, 0, 0, 0, T0, T0, -1, -1, -1, 1)
+    put(log, build_batch([Record(log.end_offset, T0, None, fake_header * 100)]))
     fill(log, 3)
     log.release()
     files.corrupt(log.segments[0].log.path, place, bytes(61))
@@ -495,8 +495,8 @@ def test_v18_an_io_error_takes_the_disk_offline() -> None:
     files = memory_files()
     disk = new_disk(files)
     log, _ = open_log_on(disk)
-    heard: list[StorageError] = []
-    disk.on_failure = heard.append
+    failures: list[StorageError] = []
+    disk.on_failure = failures.append
     written = fill(log, 3)
     files.faults = [Fault("pwritev", partial=40)]
     with pytest.raises(StorageError, match="Input/output error"):
@@ -504,7 +504,7 @@ def test_v18_an_io_error_takes_the_disk_offline() -> None:
     for _ in range(2):
         with pytest.raises(StorageError, match="offline"):
             put(log, batch(log.end_offset))
-    assert len(heard) == 1
+    assert len(failures) == 1
     assert read_all(log) == written
     files.kill()
     again, report = open_log_on(new_disk(files))

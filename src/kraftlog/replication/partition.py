@@ -53,7 +53,6 @@ UNTIL_COMMITTED = -2
 
 
 def _mark_done(taken: list[DelayedProduce]) -> list[DelayedProduce]:
-    """Mark delayed produce operations as done, so that their timeouts do nothing."""
     for delayed in taken:
         delayed.done = True
     return taken
@@ -571,7 +570,6 @@ class Partition:
         return waiting
 
     def _take_acks(self, end: int) -> list[Ack]:
-        """Take the requests that are written; those that need other replicas still wait."""
         acks = self.acks
         count = 0
         for ack in acks:

@@ -63,8 +63,8 @@ def serve(
     """
     refuse_unsafe(settings)
     gc.set_threshold(*GC_THRESHOLDS)
-    max_descriptors = _raise_file_limit()
-    max_log_files = min(MAX_OPEN_LOG_FILES, max_descriptors // 4)
+    max_files = _raise_file_limit()
+    max_log_files = min(MAX_OPEN_LOG_FILES, max_files // 4)
     files = OsFiles()
     io_threads = IOThreads()
     worker = WorkerProcess()
@@ -77,9 +77,7 @@ def serve(
         io_threads,
         worker,
         max_frame=settings.socket_request_max_bytes,
-        max_connections=max(
-            max_descriptors - _open_descriptors() - max_log_files - OTHER_DESCRIPTORS, 1
-        ),
+        max_connections=max(max_files - _open_descriptors() - max_log_files - OTHER_DESCRIPTORS, 1),
         memory=ClientMemory(limit_of(settings["queued.max.request.bytes"])),
     )
     runner = Runner(

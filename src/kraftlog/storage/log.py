@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from kraftlog.storage.transactions import AbortedTransaction
     from kraftlog.types import Buffer, Uuid
 
-#: Blocks are preallocated once a segment has this size: its log will probably write more.
-_ALLOCATE_FROM = 1 << 20
+_ALLOCATE_FROM = 1 << 20  # a segment of this size gets preallocated blocks: it will grow further
 
 
 class Log:
@@ -185,7 +184,6 @@ class Log:
             segment.allocated = -1  # not fatal: the write itself reports any problem
 
     def _undo_write(self, segment: Segment, size: int, error: OSError) -> StorageError:
-        """Truncate a partial write if the disk is full; return the exception to raise."""
         where = f"{segment.log.path}: {size} bytes at position {segment.size} were not written"
         failure = self.disk.fail_unless_full(where, error)
         if isinstance(failure, DiskFullError):
@@ -200,10 +198,7 @@ class Log:
         return failure
 
     def roll(self, now_ms: int, base_offset: int | None = None, *, seals: bool = True) -> None:
-        """Roll a new active segment, at the end of the log or later, and seal the previous one.
-
-        The caller disables `seals` if the previous one is deleted next and needs no index files.
-        """
+        """Roll a new active segment, at the end of the log or later, and seal the previous one."""
         self.disk.check()
         base_offset = self.end_offset if base_offset is None else base_offset
         with IOContext(self, "rolling a segment"):
@@ -406,9 +401,8 @@ class Log:
         return self.disk.files.modified_ms(segment.log.path)
 
     def _drop_front(self, count: int, now_ms: int) -> int:
-        """Delete the first `count` segments; return `count`."""
         if count == len(self.segments) and count:
-            self.roll(now_ms, seals=False)  # the log needs an active segment
+            self.roll(now_ms, seals=False)  # no index files for a segment that is deleted next
         with IOContext(self, "removing old segments"):
             for segment in self.segments[:count]:
                 self._drop(segment)
@@ -558,8 +552,7 @@ class Log:
             if self._wants_snapshot():
                 self._unsynced.append(self.tracker.write_snapshot(self.end_offset))
 
-    # To close many logs, the directory has all of them write their epochs under a temporary name,
-    # syncs the file system once, and has all of them rename the file.
+    # The directory closes many logs together: all write epochs, it syncs once, and all rename.
 
     def write_temporary_epochs(self) -> None:
         """Write the leader-epoch checkpoint under a temporary name; it is not durable yet."""
