@@ -363,7 +363,9 @@ def test_a_repaired_quorum_elects_a_leader_and_keeps_its_records(
         payloads = [batch.payload for batch in repaired_host.batches]
         values = [value for value in payloads if isinstance(value, str) and value != "control"]
         assert values == ["a", "b", "c", "d"]
-    outcome = [effect.error for effect in after.hosts[best].other_effects if isinstance(effect, Proposed)]
+    outcome = [
+        effect.error for effect in after.hosts[best].other_effects if isinstance(effect, Proposed)
+    ]
     assert outcome == [0]
 
 
