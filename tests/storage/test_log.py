@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kraftlog.errors import DiskFullError
+from kraftlog.errors import DiskFullError, StorageError
 from kraftlog.records.header import read_header
 from kraftlog.records.reader import read_records
-from kraftlog.simulator.files import MemoryFiles
+from kraftlog.simulator.files import Fault, MemoryFiles
 from kraftlog.storage.config import LogConfig
 from tests.storage.making import (
     FOLDER,
@@ -288,6 +288,29 @@ def test_a_wrong_index_is_rebuilt_on_use() -> None:
     sealed = log.segments[1]
     files.corrupt(sealed.path(".index"), 0, (1).to_bytes(4, "big") + (7).to_bytes(4, "big"))
     assert read_all(log, 150) == written
+
+
+def test_rebuilt_indexes_that_cannot_be_written_take_the_disk_offline() -> None:
+    files = memory_files()
+    log, _ = open_log_on(new_disk(files))
+    fill(log, 40)
+    index = log.segments[1].path(".index")
+    files.corrupt(index, 0, (1).to_bytes(4, "big") + (7).to_bytes(4, "big"))
+    files.faults = [Fault("truncate", path=index)]
+    with pytest.raises(StorageError, match="writing rebuilt indexes"):
+        read_all(log, 150)
+    with pytest.raises(StorageError, match="writing rebuilt indexes"):
+        log.disk.check()
+
+
+def test_a_failed_lookup_by_timestamp_leaves_the_disk_online() -> None:
+    files = memory_files()
+    log, _ = open_log_on(new_disk(files))
+    fill(log, 40)
+    files.faults = [Fault("pread", path=".log")]
+    with pytest.raises(StorageError, match="finding a timestamp"):
+        log.batch_for_timestamp(T0 + 50, 0)
+    log.disk.check()
 
 
 def test_few_handles_serve_many_segments() -> None:

@@ -292,7 +292,7 @@ class Log:
         for segment in self.segments:
             if segment.max_timestamp < timestamp or segment.end_offset <= start:
                 continue
-            with IOContext(self, "finding a timestamp"):
+            with IOContext(self, "finding a timestamp", only_reads=True):
                 relative = segment.times.before_time(timestamp)
                 first = max(segment.base_offset + relative, start)
                 for position, size, _, max_timestamp in segment.walk(segment.position_of(first)):

@@ -313,18 +313,27 @@ class Segment:
 
     def rebuild(self) -> None:
         """Rebuild the indexes at once, after a lookup has found them wrong."""
-        for _ in self.rebuild_in_steps(DEFAULT_CONFIG.index_interval_bytes):
+        for _ in self._index_in_steps(DEFAULT_CONFIG.index_interval_bytes):
             pass
+        try:
+            self.write_indexes()
+        except OSError as error:  # the lookup only reads, and would report a failed read
+            where = f"{error.filename or self.log.path}: writing rebuilt indexes"
+            raise self._disk.fail_unless_full(where, error) from error
 
     def rebuild_in_steps(self, interval_bytes: int) -> Iterator[int]:
         """Rebuild the indexes from the batches, chunk by chunk."""
+        yield from self._index_in_steps(interval_bytes)
+        self.write_indexes()
+
+    def _index_in_steps(self, interval_bytes: int) -> Iterator[int]:
+        """Find the index entries in the batches, chunk by chunk, without writing them."""
         scan = Scan(self.base_offset, interval_bytes, with_crc=False)
         size = self.size
         yield from scan_file(self._disk, self.log, size, scan)
         if scan.position != size:
             raise self.corrupt(scan.position, scan.problem)
         self.take(scan)
-        self.write_indexes()
 
     def truncate(self, offset: int) -> None:
         """Remove the batch that contains `offset`, and all after it."""
