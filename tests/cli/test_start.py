@@ -97,7 +97,7 @@ def test_unsupported_protection_prevents_the_start(tmp_path: Path) -> None:
 
 
 def test_a_short_fetch_timeout_prevents_the_start(tmp_path: Path) -> None:
-    """Nothing is created, and one paragraph names the key, the value and the smallest one."""
+    """Nothing is created, and one line names the key, its value and the smallest valid value."""
     data, key = tmp_path / "data", "controller.quorum.fetch.timeout.ms"
     for nodes in ([], ["--nodes", "3"]):
         command = [sys.executable, "-m", "kraftlog", "start", "--data", str(data), "--port", "0"]

@@ -70,7 +70,7 @@ def test_only_unsubscribed_offsets_of_active_consumers_expire() -> None:
     assert harness.state() == GroupState.STABLE
 
 
-def test_no_offsets_expire_during_a_rebalance_or_if_not_consumers() -> None:
+def test_no_offsets_expire_during_a_rebalance_or_of_other_protocols() -> None:
     harness = one_day_retention()
     [member_id] = harness.make_stable_group(1, session_ms=1_800_000, protocol_type="connect")
     harness.commit_offsets({U0: 1}, member_id, 1)

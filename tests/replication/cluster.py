@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class Cluster:
-    """Brokers 1 to n with one partition; `logs` are their logs by broker id."""
+    """Brokers 1 to n with one partition; `logs` are their logs, as texts (see `memory_log`)."""
 
     def __init__(
         self,

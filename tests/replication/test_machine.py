@@ -59,7 +59,7 @@ class Controller:
         return self.loader.image.brokers[broker_id].active
 
     def fence(self, broker_id: int) -> None:
-        """The broker leaves the ISR and its leadership, but for the last member of the ISR."""
+        """A fenced broker loses the leadership, and leaves the ISR unless it is the last member."""
         if self.is_active(broker_id):
             epoch = self.loader.image.brokers[broker_id].epoch
             self.commit(records.FenceBrokerRecord(id=broker_id, epoch=epoch))

@@ -1,4 +1,4 @@
-"""V1, V14: no response depends on an uncommitted decision, not even one without records."""
+"""V1, V14: no response depends on an uncommitted decision, not even that to a request that writes none."""
 
 from __future__ import annotations
 
