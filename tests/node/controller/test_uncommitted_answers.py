@@ -1,4 +1,4 @@
-"""V1, V14: no response depends on an uncommitted decision, not even that to a request that writes none."""
+"""V1, V14: no response depends on an uncommitted decision, even if its request writes no records."""
 
 from __future__ import annotations
 
