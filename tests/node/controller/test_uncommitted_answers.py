@@ -1,4 +1,4 @@
-"""V1, V14: no response depends on an uncommitted decision, even if its request writes no records."""
+"""V1, V14: no response depends on an uncommitted decision, not even one that wrote no record."""
 
 from __future__ import annotations
 
