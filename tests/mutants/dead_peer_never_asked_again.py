@@ -6,7 +6,7 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.raft.roles.unattached",
-    source="asks_down = core.jitter(9, now, below=DOWN_PEER_ODDS) == 0",
+    source="asks_down = core.jitter(jitter_purposes.DOWN_PEER, now, below=DOWN_PEER_ODDS) == 0",
     replacement="asks_down = False",
     scenario="seems-removed",
     seed=104,

@@ -7,7 +7,7 @@ from tests.mutants.mutant import Mutant
 MUTANT = Mutant(
     module="kraftlog.raft.roles.unattached",
     source="""\
-        return 1 + core.jitter(2, below=bound)
+        return 1 + core.jitter(jitter_purposes.ELECTION_BACKOFF, below=bound)
 """,
     replacement="""\
         return bound

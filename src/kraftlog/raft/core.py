@@ -276,7 +276,8 @@ class RaftCore:
     def jitter(self, *purpose: int, below: int) -> int:
         """Jitter: a pure function of this node's seed, the epoch and the attempt.
 
-        `purpose`: numbers that make the jitter of one use differ from that of the others.
+        `purpose`: numbers, such as those of `jitter_purposes`, that make the jitter of one use
+        differ from that of the others.
         """
         return jitter(self.config.seed, self.election.epoch, self.attempt, *purpose, below=below)
 

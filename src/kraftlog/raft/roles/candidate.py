@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kraftlog.raft import quorum
+from kraftlog.raft import jitter_purposes, quorum
 from kraftlog.raft.roles.unattached import election_delay
 from kraftlog.raft.roles.voter_poll import VoterPoll
 from kraftlog.value import TYPE_CHECKING
@@ -28,7 +28,7 @@ class Candidate(VoterPoll):
 
     def enter(self, core: Core) -> None:
         timeout = core.config.election_timeout_ms
-        core.arm("election", timeout + core.jitter(6, below=timeout))
+        core.arm("election", timeout + core.jitter(jitter_purposes.ELECTION_TIMEOUT, below=timeout))
         self.request_votes(core)
         self.on_persisted(core)
 

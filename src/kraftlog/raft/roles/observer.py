@@ -6,7 +6,7 @@ A newer voter set, which it does not know yet, may contain it, so it still answe
 
 from __future__ import annotations
 
-from kraftlog.raft import quorum
+from kraftlog.raft import jitter_purposes, quorum
 from kraftlog.raft.roles.fetcher import Fetcher
 from kraftlog.raft.roles.unattached import FAILURES_IF_NO_LEADER, discover
 from kraftlog.value import TYPE_CHECKING
@@ -27,7 +27,10 @@ class Observer(Fetcher):
         if core.election.leader_id >= 0:
             self.begin(core)
         else:
-            core.arm("discover", core.jitter(8, below=core.config.retry_backoff_ms))
+            core.arm(
+                "discover",
+                core.jitter(jitter_purposes.OBSERVER_DISCOVERY, below=core.config.retry_backoff_ms),
+            )
 
     def on_timer(self, core: Core, name: str) -> None:
         if name == "fetch timeout":

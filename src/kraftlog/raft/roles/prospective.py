@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kraftlog.raft import elections, quorum
+from kraftlog.raft import elections, jitter_purposes, quorum
 from kraftlog.raft.roles.campaigning import campaign
 from kraftlog.raft.roles.voter_poll import VoterPoll
 from kraftlog.value import TYPE_CHECKING
@@ -20,7 +20,7 @@ class Prospective(VoterPoll):
 
     def enter(self, core: Core) -> None:
         timeout = core.config.election_timeout_ms
-        core.arm("election", timeout + core.jitter(5, below=timeout))
+        core.arm("election", timeout + core.jitter(jitter_purposes.PRE_VOTE_TIMEOUT, below=timeout))
         self.request_votes(core)
         self.count(core, core.me.id, granted=True)
 

@@ -1,12 +1,12 @@
 """Resigned: was the leader of this epoch. It appends nothing and grants no vote in it.
 
-After a clean resignation it sends the names of its successors to every voter, until each has
-responded (Q17).
+After a clean resignation or a restart it sends the names of its successors to every voter, until
+each has responded (Q17); after losing its majority it sends nothing.
 """
 
 from __future__ import annotations
 
-from kraftlog.raft import quorum
+from kraftlog.raft import jitter_purposes, quorum
 from kraftlog.raft.messages import End
 from kraftlog.raft.roles.role import Role
 from kraftlog.value import TYPE_CHECKING
@@ -33,7 +33,7 @@ class Resigned(Role):
 
     def enter(self, core: Core) -> None:
         timeout = core.config.election_timeout_ms
-        core.arm("election", timeout + core.jitter(7, below=timeout))
+        core.arm("election", timeout + core.jitter(jitter_purposes.RESIGNED_WAIT, below=timeout))
 
     def announce_resignation(self, core: Core, successors: tuple[ReplicaKey, ...]) -> None:
         self.successors = successors

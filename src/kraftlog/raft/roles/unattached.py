@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kraftlog.raft import elections, fetching, quorum
+from kraftlog.raft import elections, fetching, jitter_purposes, quorum
 from kraftlog.raft.roles.campaigning import Campaigning
 from kraftlog.raft.roles.role import Role
 from kraftlog.value import TYPE_CHECKING
@@ -30,7 +30,9 @@ class Unattached(Campaigning, Role):
             core.become(quorum.PROSPECTIVE)  # a sole voter need not wait (Q1)
             return
         core.arm("election", election_delay(core))
-        core.arm("discover", core.jitter(1, below=core.config.retry_backoff_ms))
+        core.arm(
+            "discover", core.jitter(jitter_purposes.DISCOVERY, below=core.config.retry_backoff_ms)
+        )
 
     def on_timer(self, core: Core, name: str) -> None:
         if name == "election":
@@ -54,8 +56,10 @@ def election_delay(core: Core) -> int:
     if core.attempt:
         # Up to 100 ms after the first lost campaign, then twice as long after each.
         bound = min(50 << min(core.attempt, 16), config.election_backoff_max_ms)
-        return 1 + core.jitter(2, below=bound)
-    return config.election_timeout_ms + core.jitter(3, below=config.election_timeout_ms)
+        return 1 + core.jitter(jitter_purposes.ELECTION_BACKOFF, below=bound)
+    return config.election_timeout_ms + core.jitter(
+        jitter_purposes.LEADER_WAIT, below=config.election_timeout_ms
+    )
 
 
 def discover(core: Core) -> None:
@@ -73,8 +77,8 @@ def discover(core: Core) -> None:
     if 0 < len(down) < len(candidates):
         # A peer that counts as down may have restarted, or was never down. Until it responds,
         # other peers cannot name it as the leader, so it is asked now and then.
-        asks_down = core.jitter(9, now, below=DOWN_PEER_ODDS) == 0
+        asks_down = core.jitter(jitter_purposes.DOWN_PEER, now, below=DOWN_PEER_ODDS) == 0
         candidates = down if asks_down else [i for i in candidates if i not in down]
     if candidates:
-        chosen = core.jitter(4, now, below=len(candidates))
+        chosen = core.jitter(jitter_purposes.DISCOVERED_PEER, now, below=len(candidates))
         fetching.fetch_from(core, candidates[chosen])
