@@ -139,7 +139,7 @@ def test_d6_describe_shows_targets_while_the_voters_are_reassigned(
         observers=(),
         listeners=(),
         targets=targets,
-        waits_for=(4,) if targets else (),
+        awaited_targets=(4,) if targets else (),
     )
     options = Namespace(json=True, human_readable=False)
     quorum_describe.print_status("id", quorum, options)
@@ -164,7 +164,7 @@ def test_d6_describe_shows_why_replicas_lag(capsys: pytest.CaptureFixture[str]) 
         observers=(),
         listeners=(),
         committed_voters=(1, 2, 3),
-        uncommitted_offset=8,
+        uncommitted_voters_offset=8,
     )
     options = Namespace(json=True, human_readable=False)
     quorum_describe.print_status("id", quorum, options)

@@ -70,7 +70,7 @@ def dry_run_error(monkeypatch: pytest.MonkeyPatch, quorum: Quorum, level: int = 
             "it lags by 42 records and has never caught up",
         ),
         (
-            quorum_with(committed_voters=(1, 2, 3), uncommitted_offset=15),
+            quorum_with(committed_voters=(1, 2, 3), uncommitted_voters_offset=15),
             "the voter change at offset 15 is not committed yet (voters without it: 1, 2, 3)",
         ),
         (quorum_with(targets=(1, 9)), "the voters are being moved to 1, 9: wait, or cancel that"),

@@ -145,13 +145,13 @@ def test_r13_uncommitted_voter_changes_are_marked() -> None:
     net = CoreNetwork(1, 2, 3, voters=(1, 2, 3))
     net.pass_time(5000)
     description = description_by_leader(net)
-    assert (description.committed_voters, description.uncommitted_offset) == (None, -1)
+    assert (description.committed_voters, description.uncommitted_voters_offset) == (None, -1)
     leader = net.leader()
     removed = next(i for i in (1, 2, 3) if i != leader.me.id)
     end = leader.log.end
     assert not leader.remove_voter("removal", net.core(removed).me, net.now)
     description = description_by_leader(net)
     assert removed not in [row.key.id for row in description.voters]
-    assert (description.committed_voters, description.uncommitted_offset) == ((1, 2, 3), end)
+    assert (description.committed_voters, description.uncommitted_voters_offset) == ((1, 2, 3), end)
     net.pass_time(1000)
     assert description_by_leader(net).committed_voters is None

@@ -76,10 +76,10 @@ def is_caught_up(context: SingleCore, observer: int) -> bool:
     )
 
 
-def waits_for(context: SingleCore) -> tuple[int, ...]:
+def awaited_targets(context: SingleCore) -> tuple[int, ...]:
     described = describe(context.core, context.now)
     assert described is not None
-    return described.waits_for
+    return described.awaited_targets
 
 
 def test_r3_the_most_caught_up_target_is_added_first() -> None:
@@ -233,7 +233,7 @@ def test_r4_an_observer_that_returns_far_behind_is_not_added() -> None:
         context.wait(FETCH_TIMEOUT_MS - 1)
         commit(context)
     fetch_as(context, 4, behind=1000)
-    assert (voters(context), waits_for(context)) == ((1, 2, 3), (4,))
+    assert (voters(context), awaited_targets(context)) == ((1, 2, 3), (4,))
     fetch_as(context, 4)
     assert voters(context) == (1, 2, 3, 4)
 
@@ -256,7 +256,7 @@ def test_r4_an_observer_that_needs_a_snapshot_is_not_added(by_chunk: bool) -> No
     else:
         context.ask(context.fetch(4, offset=last, last_epoch=snapshot.epoch, replica=key(4)))
     start_reassignment(context, 1, 2, 3, 4)
-    assert (voters(context), waits_for(context)) == ((1, 2, 3), (4,))
+    assert (voters(context), awaited_targets(context)) == ((1, 2, 3), (4,))
 
 
 @pytest.mark.parametrize(
@@ -268,23 +268,23 @@ def test_r4_the_step_waits_for_a_target_that_stopped_fetching(silent_ms: int, ad
     context.wait(silent_ms)
     start_reassignment(context, 1, 2, 3, 4)
     assert (4 in voters(context)) is added
-    assert waits_for(context) == (() if added else (4,))
+    assert awaited_targets(context) == (() if added else (4,))
 
 
 def test_r4_a_waiting_step_changes_nothing_and_lists_its_targets() -> None:
     """No voter is removed meanwhile; a caught-up target is added at once."""
     context = committed_leader()
-    assert waits_for(context) == ()
+    assert awaited_targets(context) == ()
     start_reassignment(context, 1, 4, 5)
     assert voters(context) == (1, 2, 3)
-    assert waits_for(context) == (4, 5)
+    assert awaited_targets(context) == (4, 5)
     end = context.core.log.end
     catch_up(context, 7)
     commit(context)
     assert (voters(context), context.core.log.end) == ((1, 2, 3), end)
     catch_up(context, 5)
     assert voters(context) == (1, 2, 3, 5)
-    assert waits_for(context) == ()  # the step waits for the commit, not for a replica
+    assert awaited_targets(context) == ()  # the step waits for the commit, not for a replica
 
 
 def test_r2_the_step_waits_for_a_target_without_known_endpoints() -> None:
@@ -293,7 +293,7 @@ def test_r2_the_step_waits_for_a_target_without_known_endpoints() -> None:
     context.core.new_voter = lambda _: None
     catch_up(context, 4)
     start_reassignment(context, 1, 2, 3, 4)
-    assert (voters(context), waits_for(context)) == ((1, 2, 3), (4,))
+    assert (voters(context), awaited_targets(context)) == ((1, 2, 3), (4,))
     context.core.new_voter = Voter
     catch_up(context, 4)
     assert 4 in voters(context)
@@ -310,7 +310,7 @@ def test_r11_no_step_lowers_kraft_version(added: Voter) -> None:
     context.core.new_voter = lambda _: added
     catch_up(context, 4)
     start_reassignment(context, 1, 2, 3, 4)
-    assert (voters(context), waits_for(context)) == ((1, 2, 3), (4,))
+    assert (voters(context), awaited_targets(context)) == ((1, 2, 3), (4,))
     assert context.core.log.voter_set.kraft_version == 1
 
 
@@ -320,7 +320,7 @@ def test_r2_two_observers_with_the_targets_id_block_the_step() -> None:
     fetch_as(context, 4, replica=OTHER_DIRECTORY)
     start_reassignment(context, 1, 2, 3, 4)
     assert voters(context) == (1, 2, 3)
-    assert waits_for(context) == (4,)
+    assert awaited_targets(context) == (4,)
     context.wait(FETCH_TIMEOUT_MS - 1)
     catch_up(context, 4)
     commit(context)

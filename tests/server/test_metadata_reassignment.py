@@ -86,7 +86,7 @@ def test_r2_kafkas_tool_moves_the_metadata_partition(
         until(lambda: voters(client), COMBINED)
         assert f"Reassignment of partition {NAME} is completed." in reassign("verify", *COMBINED)
         reassign("execute", *COMBINED, BROKER)
-        until(lambda: client.describe_quorum().waits_for, (BROKER,))
+        until(lambda: client.describe_quorum().awaited_targets, (BROKER,))
         assert f"{NAME}: replicas: {BROKER},11,12. adding: {BROKER}." in run("--list")
         assert f"{NAME} is still in progress" in reassign("verify", *COMBINED, BROKER)
         cancelled = reassign("cancel", *COMBINED, BROKER)
@@ -122,7 +122,7 @@ def test_r2_our_tool_moves_the_metadata_partition(
         assert "put it into a file of its own" in shell.fails(two_topics)
         with_broker = (1, *COMBINED, BROKER)
         shell.run(command("execute", *with_broker))
-        until(lambda: client.describe_quorum().waits_for, (BROKER,))
+        until(lambda: client.describe_quorum().awaited_targets, (BROKER,))
         listed = shell.run("reassign --list")
         assert f"{NAME}: replicas: 1,{BROKER},11,12. adding: {BROKER}." in listed
         assert "still in progress" in shell.run(command("verify", *with_broker), code=1)

@@ -50,10 +50,10 @@ def print_status(cluster_id: str, quorum: Quorum, options: argparse.Namespace) -
         "CurrentObservers": observers,
     }
     if quorum.targets is not None:
-        lines |= {"TargetVoters": list(quorum.targets), "WaitsFor": list(quorum.waits_for)}
+        lines |= {"TargetVoters": list(quorum.targets), "WaitsFor": list(quorum.awaited_targets)}
     if quorum.committed_voters is not None:
         lines["UncommittedVoterChange"] = {
-            "offset": quorum.uncommitted_offset,
+            "offset": quorum.uncommitted_voters_offset,
             "committedVoters": list(quorum.committed_voters),
         }
     if options.json:

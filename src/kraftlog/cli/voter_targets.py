@@ -109,6 +109,6 @@ def progress_text(quorum: Quorum) -> str:
     text = f"voters {_listed(_voters(quorum))}"
     if quorum.targets is not None:
         text += f"; target voters {_listed(quorum.targets)}"
-    if quorum.waits_for:
-        text += f"; waits for {_listed(quorum.waits_for)} to register and catch up"
+    if quorum.awaited_targets:
+        text += f"; waits for {_listed(quorum.awaited_targets)} to register and catch up"
     return text

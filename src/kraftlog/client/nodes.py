@@ -79,11 +79,11 @@ class Quorum(Value):
     listeners: tuple[tuple[int, tuple[tuple[str, str, int], ...]], ...]
     #: The target voters of a move (None without one), and the nodes that its next step waits for.
     targets: tuple[int, ...] | None = None
-    waits_for: tuple[int, ...] = ()
+    awaited_targets: tuple[int, ...] = ()
     #: While the newest voter change is uncommitted: the voters without it, and its offset. From
     #: leaders of kraftlog only.
     committed_voters: tuple[int, ...] | None = None
-    uncommitted_offset: int = -1
+    uncommitted_voters_offset: int = -1
 
 
 def describe(
@@ -233,9 +233,9 @@ def quorum(cluster: Cluster, deadline: Deadline | None = None) -> Quorum:
         tuple(map(_replica, partition.observers)),
         listeners,
         None if partition.target_voters is None else tuple(partition.target_voters),
-        tuple(partition.waits_for),
+        tuple(partition.awaited_targets),
         None if partition.committed_voters is None else tuple(partition.committed_voters),
-        partition.uncommitted_offset,
+        partition.uncommitted_voters_offset,
     )
 
 

@@ -197,8 +197,8 @@ def _quorum_obstacles(quorum: Quorum) -> Iterable[str]:
         )
     elif quorum.committed_voters is not None:
         yield (
-            f"the voter change at offset {quorum.uncommitted_offset} is not committed yet (voters "
-            f"without it: {_listed(quorum.committed_voters)})"
+            f"the voter change at offset {quorum.uncommitted_voters_offset} is not committed yet "
+            f"(voters without it: {_listed(quorum.committed_voters)})"
         )
 
 

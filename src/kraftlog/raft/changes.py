@@ -200,7 +200,7 @@ def step(core: Core, leader: LeaderRole) -> None:
             leader.hand_over(core)  # R5: the next leader removes this one
 
 
-def waits_for(core: Core, leader: LeaderRole, now: Now) -> tuple[int, ...]:
+def awaited_targets(core: Core, leader: LeaderRole, now: Now) -> tuple[int, ...]:
     """The targets for which the next step waits: one must catch up, alone with its id (R4).
 
     Empty if there are no target voters, or if the next step waits for a commit.

@@ -44,9 +44,9 @@ class QuorumDescription(Value):
     observers: tuple[ReplicaDescription, ...]
     targets: tuple[int, ...] | None
     #: The targets for which the next step waits (R4).
-    waits_for: tuple[int, ...] = ()
+    awaited_targets: tuple[int, ...] = ()
     #: While the newest change of the voters is uncommitted: its offset, and the voters before it.
-    uncommitted_offset: int = UNKNOWN
+    uncommitted_voters_offset: int = UNKNOWN
     committed_voters: tuple[int, ...] | None = None
 
 
@@ -76,8 +76,8 @@ def describe(core: RaftCore, now: Now) -> QuorumDescription | None:
         voters=tuple(described_voters),
         observers=tuple(sorted(observers, key=_by_id)),
         targets=targets,
-        waits_for=changes.waits_for(core, leader, now),
-        uncommitted_offset=history.latest_offset if is_uncommitted else UNKNOWN,
+        awaited_targets=changes.awaited_targets(core, leader, now),
+        uncommitted_voters_offset=history.latest_offset if is_uncommitted else UNKNOWN,
         committed_voters=history.committed(committed).ids if is_uncommitted else None,
     )
 

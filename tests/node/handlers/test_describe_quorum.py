@@ -23,12 +23,12 @@ def test_r13_a_voter_reassignment_is_described_with_its_targets() -> None:
     """R4: voter 4 does not fetch yet, so the step that adds it waits."""
     host = VirtualHost()
     before = described(host)
-    assert (before.target_voters, tuple(before.waits_for)) == (None, ())
+    assert (before.target_voters, tuple(before.awaited_targets)) == (None, ())
     assert [it.is_target for it in before.current_voters] == [False]
     quorum = host.node.quorum
     assert not quorum.change_voters(quorum.core.reassign, (1, 4), lambda *_: None, host.now)
     host.turn()
     for version in (0, 1, 2):
         during = described(host, version)
-        assert (tuple(during.target_voters), tuple(during.waits_for)) == ((1, 4), (4,))
+        assert (tuple(during.target_voters), tuple(during.awaited_targets)) == ((1, 4), (4,))
         assert [it.is_target for it in during.current_voters] == [True]

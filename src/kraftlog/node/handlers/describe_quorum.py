@@ -79,9 +79,9 @@ def _partition(
         current_voters=[_replica(replica) for replica in description.voters],
         observers=[_replica(replica) for replica in description.observers],
         target_voters=description.targets,
-        waits_for=description.waits_for,
+        awaited_targets=description.awaited_targets,
         committed_voters=description.committed_voters,
-        uncommitted_offset=description.uncommitted_offset,
+        uncommitted_voters_offset=description.uncommitted_voters_offset,
     )
 
 

@@ -50,11 +50,11 @@ class PartitionResult(Message):
     # Our own: the target voters of a reassignment; null if there is none.
     target_voters: Sequence[int] | None = array("int32", nullable=True, tag=10000, default=None)
     # Our own: the target voters for which the next step of the reassignment waits.
-    waits_for: Sequence[int] = array("int32", tag=10001, default=())
+    awaited_targets: Sequence[int] = array("int32", tag=10001, default=())
     # Our own, while the newest change of the voters is uncommitted: the voters without it, and the
     # offset of its record.
     committed_voters: Sequence[int] | None = array("int32", nullable=True, tag=10002, default=None)
-    uncommitted_offset: int = int64(tag=10003, default=-1)
+    uncommitted_voters_offset: int = int64(tag=10003, default=-1)
 
 
 class TopicResult(Message):
