@@ -319,12 +319,12 @@ def error_name(code: int) -> str:
 LONGEST_MESSAGE = 2000
 
 
-def in_short(message: str) -> str:
+def shortened(message: str) -> str:
     """A message truncated to fit into a response."""
     return message if len(message) <= LONGEST_MESSAGE else f"{message[:LONGEST_MESSAGE]}..."
 
 
-def in_words(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     """The message of an exception for people; for an OSError its file and text, without errno."""
     if not isinstance(error, OSError) or error.strerror is None:
         return str(error)

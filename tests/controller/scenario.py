@@ -28,7 +28,7 @@ def eventful_cluster() -> Cluster:
     shrink(cluster, 2)
     cluster.heartbeat(2, cordoned_log_dirs=[])
     for broker in (1, 2, 3):
-        cluster.controller.broker_is_down(broker)
+        cluster.controller.note_broker_down(broker)
         cluster.pass_time(0)
     cluster.heartbeat(2)
     reassign(cluster, (2, 1), index=1)
@@ -57,7 +57,7 @@ def random_cluster(seed: int, steps: int = 60) -> Cluster:
                 topic = new_topic(f"t{rng.randint(0, 5)}", partitions=2, factor=2)
                 cluster.ask(ApiKey.CREATE_TOPICS, creation(topic))
             case 1:
-                cluster.controller.broker_is_down(broker)
+                cluster.controller.note_broker_down(broker)
                 cluster.pass_time(0)
             case 2:
                 cluster.register(broker, incarnation=step)

@@ -192,7 +192,7 @@ def test_v2_refused_fencing_is_retried_a_session_later() -> None:
 
 def test_v2_proof_of_death_does_not_wait_for_the_session() -> None:
     cluster = Cluster(brokers=2)
-    cluster.controller.broker_is_down(1)
+    cluster.controller.note_broker_down(1)
     assert cluster.pass_time(0) != []
     assert cluster.committed.brokers[1].fenced
     assert not cluster.committed.brokers[2].fenced
@@ -202,7 +202,7 @@ def test_v2_the_last_isr_member_leads_again_when_it_returns() -> None:
     """C200, C210."""
     cluster = Cluster(brokers=2)
     topic = cluster.create("t", (1,))
-    cluster.controller.broker_is_down(1)
+    cluster.controller.note_broker_down(1)
     cluster.pass_time(0)
     alone = cluster.committed.partitions[topic, 0]
     assert (alone.leader, alone.isr, alone.leader_epoch) == (-1, (1,), 1)
@@ -245,7 +245,7 @@ def test_v3_a_broker_lost_during_shutdown_leads_only_after_a_restart() -> None:
     cluster = Cluster(brokers=1)
     topic = cluster.create("t", (1,))
     cluster.heartbeat(1, want_shut_down=True)
-    cluster.controller.broker_is_down(1)
+    cluster.controller.note_broker_down(1)
     cluster.pass_time(0)
     later_heartbeat = cluster.heartbeat(1)
     assert later_heartbeat.records == []

@@ -36,7 +36,7 @@ def cluster_with_starting_leader() -> tuple[Cluster, bytes]:
     """Broker 1 is starting: fenced, and still the leader of a partition with no other replica."""
     cluster = Cluster(brokers=2)
     topic = cluster.create("t", (1,))
-    cluster.controller.broker_is_down(2)
+    cluster.controller.note_broker_down(2)
     cluster.pass_time(0)
     assert restart(cluster) == []
     assert cluster.committed.brokers[1].fenced

@@ -18,7 +18,7 @@ PREFERRED, UNCLEAN = 0, 1
 
 def stop_brokers(cluster: Cluster, *brokers: int) -> None:
     for broker in brokers:
-        cluster.controller.broker_is_down(broker)
+        cluster.controller.note_broker_down(broker)
         cluster.pass_time(0)
 
 

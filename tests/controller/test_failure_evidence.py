@@ -23,7 +23,7 @@ def refuse_connection(
     """Report that the connection to a broker ended, now by default, and that another is refused."""
     reported_epoch = cluster.state.brokers[broker].epoch if epoch < 0 else epoch
     ended_ms = cluster.now_ms if ended_ms is None else ended_ms
-    cluster.controller.broker_refused_connection(broker, reported_epoch, ended_ms, cluster.now)
+    cluster.controller.note_connection_refused(broker, reported_epoch, ended_ms, cluster.now)
     cluster.pass_time(0)
 
 
@@ -91,7 +91,7 @@ def test_v2_evidence_of_one_turn_counts_before_a_broker_is_fenced() -> None:
     pass_ms(cluster)
     for broker in (1, 2, 1, 3):
         epoch = cluster.state.brokers[broker].epoch
-        cluster.controller.broker_refused_connection(broker, epoch, cluster.now_ms, cluster.now)
+        cluster.controller.note_connection_refused(broker, epoch, cluster.now_ms, cluster.now)
     cluster.pass_time(0)
     assert fenced_brokers(cluster) == {1}
     assert len(cluster.controller.evidence.log_lines) == 1

@@ -124,7 +124,7 @@ def test_a_fenced_or_stopping_broker_does_not_join_the_isr(is_stopping: bool) ->
         cluster.heartbeat(3, want_shut_down=True)
         assert cluster.state.brokers[3].in_controlled_shutdown
     else:
-        cluster.controller.broker_is_down(3)
+        cluster.controller.note_broker_down(3)
         cluster.pass_time(0)
     result, _ = alter_isr(cluster, (1, 2, 3))
     assert result.error_code == ErrorCode.INELIGIBLE_REPLICA

@@ -180,7 +180,7 @@ def test_v11_removal_needs_a_topic_named_once() -> None:
 def test_v11_a_partition_added_again_has_higher_epochs() -> None:
     cluster = Cluster(brokers=2)
     topic = cluster.create("t", (1, 2), (1, 2))
-    cluster.controller.broker_is_down(1)
+    cluster.controller.note_broker_down(1)
     cluster.pass_time(0)
     assert cluster.committed.partitions[topic, 1].leader_epoch == 1
     shrink(cluster, 1)
@@ -188,7 +188,7 @@ def test_v11_a_partition_added_again_has_higher_epochs() -> None:
     added_again = cluster.committed.partitions[topic, 1]
     assert (added_again.leader_epoch, added_again.first_leader_epoch) == (2, 2)
     assert cluster.committed.removed == {}
-    cluster.controller.broker_is_down(2)
+    cluster.controller.note_broker_down(2)
     cluster.pass_time(0)
     later = cluster.committed.partitions[topic, 1]
     assert (later.leader_epoch, later.first_leader_epoch) == (3, 2)

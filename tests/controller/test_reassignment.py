@@ -164,7 +164,7 @@ def test_v10_cancelling_moves_leadership_to_an_old_replica() -> None:
     """C232."""
     cluster = reassigning_cluster()
     set_isr(cluster, 1, 2, 3)
-    cluster.controller.broker_is_down(1)
+    cluster.controller.note_broker_down(1)
     cluster.pass_time(0)
     assert cluster.committed.partitions[TOPIC, 0].leader == 3
     reassign(cluster, None)
@@ -176,7 +176,7 @@ def test_v10_no_cancel_if_only_new_replicas_are_in_sync() -> None:
     """C232."""
     cluster = reassigning_cluster()
     set_isr(cluster, 1, 3)
-    cluster.controller.broker_is_down(1)
+    cluster.controller.note_broker_down(1)
     cluster.pass_time(0)
     assert code_of(reassign(cluster, None)) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
@@ -196,7 +196,7 @@ def test_v10_a_replaced_reassignment_removes_only_its_additions() -> None:
 def test_v10_a_reassignment_is_replaced_if_only_new_ones_are_in_sync() -> None:
     cluster = reassigning_cluster((3, 4))
     set_isr(cluster, 1, 3)
-    cluster.controller.broker_is_down(1)
+    cluster.controller.note_broker_down(1)
     cluster.pass_time(0)
     reassign(cluster, (4, 5))
     replaced = cluster.committed.partitions[TOPIC, 0]

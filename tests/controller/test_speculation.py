@@ -118,7 +118,7 @@ class Speculation(RuleBasedStateMachine):
 
     @rule(broker=BROKERS)
     def stop_broker(self, broker: int) -> None:
-        self.cluster.controller.broker_is_down(broker)
+        self.cluster.controller.note_broker_down(broker)
         due = self.cluster.controller.poll(self.cluster.now, len(self.cluster.log))
         if due is not None:
             self.cluster.append(due, commit=False)

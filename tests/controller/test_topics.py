@@ -162,7 +162,7 @@ def test_v4_validate_only_writes_nothing() -> None:
 def test_v4_fenced_brokers_neither_lead_nor_are_in_sync() -> None:
     """C219."""
     cluster = Cluster(brokers=3)
-    cluster.controller.broker_is_down(1)
+    cluster.controller.note_broker_down(1)
     cluster.pass_time(0)
     topic = cluster.create("t", (1, 2))
     partition = cluster.committed.partitions[topic, 0]

@@ -109,7 +109,7 @@ class BrokerHarness:
         self.loader.publishers += [configs, self.manager]
         self.manager.listeners.append(self)
 
-    def leads(self, partition: Partition) -> None:
+    def became_leader(self, partition: Partition) -> None:
         self.calls.append(f"leads in {partition.leader_epoch}")
 
     def resigned(self, _: Partition) -> None:

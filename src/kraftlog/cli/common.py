@@ -113,7 +113,7 @@ def _with_client(
 
 def run_guarded(command: str, work: Callable[[], int]) -> int:
     """Run a command; return 0 for success, 1 for failure, 2 for an invalid command line."""
-    from kraftlog.errors import KraftlogError, in_words
+    from kraftlog.errors import KraftlogError, message_of
 
     try:
         return work()
@@ -123,7 +123,7 @@ def run_guarded(command: str, work: Callable[[], int]) -> int:
     except BrokenPipeError:
         raise
     except (KraftlogError, OSError, ValueError) as error:
-        print(f"kraftlog {command}: {in_words(error)}", file=sys.stderr)
+        print(f"kraftlog {command}: {message_of(error)}", file=sys.stderr)
         return 1
 
 

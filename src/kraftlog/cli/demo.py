@@ -20,7 +20,7 @@ from kraftlog.cli.start import options_of
 from kraftlog.cli.supervisor import python_command
 from kraftlog.client.client import Client
 from kraftlog.client.deadline import Deadline
-from kraftlog.errors import ClientError, KraftlogError, in_words
+from kraftlog.errors import ClientError, KraftlogError, message_of
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _failure(error: Exception, *, is_kept: bool) -> str:
     """The error, what to try, and the last lines of the output of the failed process."""
     keep = "" if is_kept else " with --keep, which keeps all output,"
     advice = f"On a busy machine, stop other programs; then run it again{keep} or report this"
-    lines = [f"kraftlog demo: {in_words(error)}. {advice}"]
+    lines = [f"kraftlog demo: {message_of(error)}. {advice}"]
     if isinstance(error, DemoError) and error.log:
         lines.append(f"the last lines of {os.path.basename(error.log)}:")
         lines += [f"    {line}" for line in _last_lines(error.log)]

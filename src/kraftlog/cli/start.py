@@ -75,12 +75,12 @@ def run(arguments: Sequence[str]) -> int:
     options = options_of(arguments)
     if options.stop_at_eof:
         _stop_at_eof()
-    from kraftlog.errors import KraftlogError, in_words
+    from kraftlog.errors import KraftlogError, message_of
 
     try:
         return _run_node(options) if options.nodes is None else _run_cluster(options)
     except (KraftlogError, ValueError, OSError) as error:
-        print(f"kraftlog: {in_words(error)}", file=sys.stderr)
+        print(f"kraftlog: {message_of(error)}", file=sys.stderr)
         return 1
 
 

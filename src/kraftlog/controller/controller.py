@@ -259,13 +259,11 @@ class Controller:
     def evidence(self) -> FailureEvidence:
         return self._context.evidence
 
-    def broker_is_down(self, broker_id: int) -> None:
+    def note_broker_down(self, broker_id: int) -> None:
         """End the session of a broker whose process is proved to be down."""
         self.sessions.expire(broker_id)
 
-    def broker_refused_connection(
-        self, broker_id: int, epoch: int, ended_ms: int, now: Now
-    ) -> None:
+    def note_connection_refused(self, broker_id: int, epoch: int, ended_ms: int, now: Now) -> None:
         """Fence a broker whose connection has ended and that refuses a new one.
 
         It is fenced only if `FailureEvidence` accepts this as proof and this is still its epoch.

@@ -380,7 +380,7 @@ class ReplicaManager(MetadataPublisher):
             self.delayed_fetches.end_waits_of(partition.replicas)
             self.delayed_fetches.role_changed(partition)
             for listener in self.listeners:
-                listener.leads(partition)
+                listener.became_leader(partition)
 
     def _start_moved(self, partition: Partition, moved: LogStartMoved) -> None:
         if moved.is_stored:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     class PartitionListener(Protocol):
         """Called for every partition on this broker, as Kafka's PartitionListener."""
 
-        def leads(self, partition: Partition) -> None:
+        def became_leader(self, partition: Partition) -> None:
             """This broker leads and the log is open. Called again when the epoch changes."""
             ...
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from kraftlog.errors import StorageError, in_words
+from kraftlog.errors import StorageError, message_of
 from kraftlog.node.controller.active_controller import first_levels
 from kraftlog.server.ids import new_id
 from kraftlog.server.loop import read_clock
@@ -66,7 +66,7 @@ def open_directories(
             except BlockingIOError:
                 raise  # another node uses it
             except OSError as error:
-                why = in_words(error)
+                why = message_of(error)
                 log_line(f"{other}: cannot be opened, so its replicas are offline: {why}")
                 lost.append(other)
                 continue

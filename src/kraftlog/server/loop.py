@@ -24,7 +24,7 @@ from kraftlog.errors import (
     InternalError,
     KraftlogError,
     ProtocolError,
-    in_words,
+    message_of,
 )
 from kraftlog.server.connections import Arena, Connection
 from kraftlog.server.limits import ConnectionLimits
@@ -169,7 +169,7 @@ class Server:
                 self._resume_listener(listener)
             except OSError as error:
                 host, port = listener.sock.getsockname()[:2]
-                raise ConfigError(f"listeners: {host}:{port}: {in_words(error)}") from error
+                raise ConfigError(f"listeners: {host}:{port}: {message_of(error)}") from error
             del self._paused_listeners[0]
 
     @property

@@ -10,7 +10,7 @@ from socket import gethostname
 from kraftlog.config import endpoints
 from kraftlog.config.endpoints import bracketed
 from kraftlog.config.safety import QUORUM_FETCH_WAIT_MS, refuse_unsafe
-from kraftlog.errors import ConfigError, StorageError, in_words
+from kraftlog.errors import ConfigError, StorageError, message_of
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
 from kraftlog.node.config import BrokerAddress, NodeConfig
 from kraftlog.node.controller.active_controller import first_levels
@@ -194,7 +194,7 @@ def _listen(server: Server, settings: BrokerConfig) -> None:
             )
         except OSError as error:
             where = f"{listener.name}://{listener.host}:{listener.port}"
-            raise ConfigError(f"listeners: {where}: {in_words(error)}") from error
+            raise ConfigError(f"listeners: {where}: {message_of(error)}") from error
 
 
 def _advertised_addresses(server: Server, listeners: list[Listener]) -> tuple[BrokerAddress, ...]:
@@ -223,7 +223,7 @@ def _serve_http(server: Server, settings: BrokerConfig) -> None:
     try:
         server.http = HttpServer(server.epoll, host, port, Pages(server).page)
     except OSError as error:
-        raise ConfigError(f"kraftlog.http.port={port}: {in_words(error)}") from error
+        raise ConfigError(f"kraftlog.http.port={port}: {message_of(error)}") from error
     log_line(f"kraftlog: http on {bracketed(host or '::')}:{server.http.port}")
 
 

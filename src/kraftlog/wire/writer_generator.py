@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from kraftlog.errors import UnsupportedVersionError, in_short
+from kraftlog.errors import UnsupportedVersionError, shortened
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire import primitives
 from kraftlog.wire.primitives import FIXED, NUMBERS
@@ -34,7 +34,7 @@ class WriterGenerator:
             "uvarint": primitives.uvarint,
             "put_string": primitives.put_string,
             "put_compact_string": primitives.put_compact_string,
-            "in_short": in_short,
+            "shortened": shortened,
             "uvarints": primitives.UVARINT,
             "not_in_version": _not_in_version,
             "null_refused": _null_refused,
@@ -139,7 +139,7 @@ class WriterGenerator:
             self.null(field, value, path, b"\0" if compact else b"\xff\xff")
             put = "put_compact_string" if compact else "put_string"
             if field.name in SHORTENED_FIELDS:
-                value = f"in_short({value})"
+                value = f"shortened({value})"
             out.lines[-1] += f" put({put}({value}))"
             return
         self.null(field, value, path, b"\0" if compact else b"\xff\xff\xff\xff")

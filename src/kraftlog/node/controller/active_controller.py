@@ -101,7 +101,7 @@ class ActiveController:
         self.controller.set_cluster_id(self._quorum.core.cluster_id)
         decision = self.controller.activate(self._bootstrap, now)
         if own_broker_ended:
-            self.controller.broker_is_down(self._quorum.core.me.id)
+            self.controller.note_broker_down(self._quorum.core.me.id)
         self._append(decision, result_of(self._prepare(decision, now, None)), _do_nothing, now)
 
     def end(self, now: Now) -> None:

@@ -174,7 +174,7 @@ class BrokerProbes(MetadataPublisher):
     def _pass_on_earlier_evidence(self, now: Now) -> None:
         for broker_id, (epoch, ended_ms) in list(self._refused_nodes.items()):
             if now.monotonic_ms - ended_ms <= self._controller.sessions.timeout_ms:
-                self._controller.broker_refused_connection(broker_id, epoch, ended_ms, now)
+                self._controller.note_connection_refused(broker_id, epoch, ended_ms, now)
 
     def refused(self, report: PeerDown, now: Now) -> None:
         """A connection has ended, and another was refused."""
@@ -194,4 +194,4 @@ class BrokerProbes(MetadataPublisher):
                 return
             epoch = probe.epoch
         if self._is_active:
-            self._controller.broker_refused_connection(report.peer, epoch, report.ended_ms, now)
+            self._controller.note_connection_refused(report.peer, epoch, report.ended_ms, now)

@@ -169,7 +169,7 @@ class GroupCoordinators(MetadataPublisher):
 
     # Changes of partitions -----------------------------------------------------------------------
 
-    def leads(self, partition: Partition) -> None:
+    def became_leader(self, partition: Partition) -> None:
         """This broker leads the partition, and its log is open: load its groups."""
         context = self._shards.get(partition.index)
         if partition.topic != TOPIC or (context is not None and not context.is_offline):

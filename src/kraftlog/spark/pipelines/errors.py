@@ -10,8 +10,8 @@ from kraftlog.errors import (
     KraftlogError,
     RefusedError,
     UnreachableError,
-    in_short,
-    in_words,
+    message_of,
+    shortened,
 )
 from kraftlog.spark.brief_errors import CORRUPT_BATCH_ADVICE
 
@@ -46,7 +46,7 @@ def paragraph(error: BaseException) -> str:
             "kraftlog topics --list prints the topics"
         )
     if isinstance(error, KraftlogError | OSError):
-        return in_words(error)
+        return message_of(error)
     text = str(error)
     if own := _OWN_EXCEPTION.findall(text):
         kind, message = own[-1]
@@ -60,4 +60,4 @@ def paragraph(error: BaseException) -> str:
 
 
 def _one_line(text: str) -> str:
-    return in_short(" ".join(text.split()))
+    return shortened(" ".join(text.split()))
