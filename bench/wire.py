@@ -143,7 +143,7 @@ def breadth_cases() -> Iterator[tuple[str, float, str]]:
     worst, slowest = 0.0, ""
     for api in APIS.values():
         for cls in (api.request(), api.response()) if api.key < 1000 else ():
-            message = Sampler(Random(5), tame=True).message(cls, api.last)
+            message = Sampler(Random(5), kio_ranges=True).message(cls, api.last)
             sample = Sample(cls.__name__, message, api.last)
             raw = encode(message, api.last)
             read, theirs = reader(cls, api.last), entity_reader(kio_class(sample))

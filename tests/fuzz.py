@@ -42,7 +42,7 @@ def write_seeds() -> None:
     os.makedirs(NEW_CODE_INPUTS, exist_ok=True)
     for index, (cls, version) in enumerate(VERSIONS):
         random = Random(f"{cls.__name__}{version}")
-        message = Sampler(random, small=True, ours=True).message(cls, version)
+        message = Sampler(random, small=True, own_tags=True).message(cls, version)
         with open(os.path.join(NEW_CODE_INPUTS, f"seed-{cls.__name__}-{version}"), "wb") as file:
             file.write(index.to_bytes(2, "big") + codec.encode(message, version))
 

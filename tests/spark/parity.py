@@ -24,8 +24,8 @@ T0_MS = 1_700_000_000_000
 MIXED, COMPACTED, APPENDED = "parity.mixed", "parity.compacted", "parity.appended"
 #: Partitions of `MIXED`: all codecs and headers; transactions or deleted records; empty; one batch.
 CODECS, TRANSACTIONS, EMPTY, PLAIN = range(4)
-#: How many records were deleted at the start of `PLAIN`.
-DELETED = 4
+#: The first offset of `PLAIN`: the records before it were deleted.
+PLAIN_START = 4
 ALL = f"{MIXED},{COMPACTED},{APPENDED}"
 _KEYS = 5
 
@@ -85,7 +85,7 @@ def fill(address: str, *, has_transactions: bool) -> None:
             write(client, MIXED, 30, TRANSACTIONS)
             client.delete_records({(MIXED, TRANSACTIONS): 7})
         write(client, MIXED, 20, PLAIN)
-        client.delete_records({(MIXED, PLAIN): DELETED})
+        client.delete_records({(MIXED, PLAIN): PLAIN_START})
         write(client, APPENDED, 5, 0)
         _write_compacted(client)
 

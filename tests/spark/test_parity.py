@@ -15,10 +15,10 @@ from tests.spark.parity import (
     ALL,
     CODECS,
     COMPACTED,
-    DELETED,
     MIXED,
     OURS,
     PLAIN,
+    PLAIN_START,
     T0_MS,
     offsets,
     ordered,
@@ -75,7 +75,7 @@ BATCHES = {
     },
     "lost records": {
         "assign": json.dumps({MIXED: [PLAIN]}),
-        "startingOffsets": json.dumps({MIXED: {f"{PLAIN}": DELETED - 2}}),
+        "startingOffsets": json.dumps({MIXED: {f"{PLAIN}": PLAIN_START - 2}}),
         "failOnDataLoss": "false",
     },
 }
@@ -102,7 +102,7 @@ STREAMS = {
     },
     "assigned, with lost records": {
         "assign": json.dumps({MIXED: [CODECS, PLAIN]}),
-        "startingOffsets": json.dumps({MIXED: {f"{CODECS}": 61, f"{PLAIN}": DELETED - 2}}),
+        "startingOffsets": json.dumps({MIXED: {f"{CODECS}": 61, f"{PLAIN}": PLAIN_START - 2}}),
         "maxOffsetsPerTrigger": "25",
         "failOnDataLoss": "false",
     },
@@ -139,7 +139,7 @@ def test_the_topics_of_parity_have_all_compared_cases(spark: SparkSession, fille
     headers = [row[7] for row in rows]
     assert None in headers, "no headers"
     assert [Row(key="none", value=None), Row(key="", value=b"")] in headers
-    assert next(row[4] for row in rows if row[2:4] == (MIXED, PLAIN)) == DELETED
+    assert next(row[4] for row in rows if row[2:4] == (MIXED, PLAIN)) == PLAIN_START
     codecs = [row for row in rows if row[2:4] == (MIXED, parity.CODECS)]
     assert len(codecs) == 5 * 16
 

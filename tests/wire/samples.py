@@ -59,21 +59,21 @@ class Sampler:
         random: Random,
         *,
         null_share: float = 0.2,
-        tame: bool = False,
+        kio_ranges: bool = False,
         small: bool = False,
-        ours: bool = False,
-        unknown: bool = False,
+        own_tags: bool = False,
+        unknown_tags: bool = False,
     ) -> None:
         self.random = random
         self.null_share = null_share
         #: Only values that kio's types for durations, timestamps and error codes can represent.
-        self.tame = tame
+        self.kio_ranges = kio_ranges
         #: Short strings, for tests that change every byte of a message.
         self.small = small
         #: With our own tagged fields.
-        self.ours = ours
+        self.own_tags = own_tags
         #: With unknown tagged fields.
-        self.unknown = unknown
+        self.unknown_tags = unknown_tags
 
     def message(self, cls: type[Message], version: int) -> Any:
         return self.struct(cls, VersionedSchema(cls, version))
@@ -82,14 +82,14 @@ class Sampler:
         values = {}
         for field in cls._schema:
             is_present = field.in_version(schema.version) and (
-                self.ours or field.tag < FIRST_OWN_TAG
+                self.own_tags or field.tag < FIRST_OWN_TAG
             )
             if is_present and (field.tag < 0 or self.random.random() < 0.6):
                 values[field.name] = self.value(field, schema)
             else:
                 values[field.name] = field.default
         message = cls(**values)
-        if self.unknown and schema.flexible:
+        if self.unknown_tags and schema.flexible:
             message.unknown_tags = tuple(
                 [(tag, self.random.randbytes(tag % 9)) for tag in (77, 5000, 20000, 2**32 - 1)]
             )
@@ -126,9 +126,9 @@ class Sampler:
         if kind in {"bytes", "batches"}:
             return random.randbytes(self.size())
         low, high = RANGES[kind]
-        if self.tame and name.endswith("error_code"):
+        if self.kio_ranges and name.endswith("error_code"):
             return random.randint(-1, 133)
-        if self.tame and ("_ms" in name or "timestamp" in name):
+        if self.kio_ranges and ("_ms" in name or "timestamp" in name):
             return random.randint(0, min(high, 2**40))
         return random.choice((0, -1 if low else 1, low, high, random.randint(low, high)))
 

@@ -41,8 +41,8 @@ OWN = {cls for api in APIS.values() if api.key >= 1000 for cls in (api.request()
 KAFKAS = [cls for cls in all_messages() if cls not in OWN]
 
 
-def samples(cls: type[Message], version: int, ours: bool = False) -> list[Any]:
-    sampler = Sampler(Random(f"{cls.__name__}{version}"), ours=ours)
+def samples(cls: type[Message], version: int, own_tags: bool = False) -> list[Any]:
+    sampler = Sampler(Random(f"{cls.__name__}{version}"), own_tags=own_tags)
     return [sampler.message(cls, version) for _ in range(ROUNDS)]
 
 
@@ -115,7 +115,7 @@ def test_kafka_skips_our_tagged_fields(jvm: Driver) -> None:
         for cls in tagged
         for version in versions_of(cls)
         if version >= cls._flexible
-        for message in samples(cls, version, ours=True)
+        for message in samples(cls, version, own_tags=True)
     ]
     results = jvm.decode([(cls.__name__, version, raw) for cls, version, _, raw in cases])
     for result, (cls, version, message, raw) in zip(results, cases, strict=True):
@@ -130,7 +130,7 @@ def test_kafka_reads_our_framed_metadata_records(jvm: Driver) -> None:
         (number, version, message, encode_metadata(message, version))
         for number in METADATA_TYPES
         for version in versions_of(metadata_class(number))
-        for message in samples(metadata_class(number), version, ours=True)
+        for message in samples(metadata_class(number), version, own_tags=True)
     ]
     results = jvm.decode([("metadata", 0, raw) for _, _, _, raw in cases])
     for result, (number, version, message, raw) in zip(results, cases, strict=True):

@@ -33,7 +33,7 @@ def test_encoding_and_decoding_agree_with_kio(api: Any) -> None:
         for version in versions_of(cls):
             theirs = kio_class(cls.__name__, api, version)
             read, write = entity_reader(theirs), entity_writer(theirs)
-            sampler = Sampler(Random(f"{cls.__name__}{version}"), tame=True)
+            sampler = Sampler(Random(f"{cls.__name__}{version}"), kio_ranges=True)
             for _ in range(ROUNDS):
                 message = sampler.message(cls, version)
                 raw = encode(message, version)

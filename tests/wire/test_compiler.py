@@ -31,7 +31,7 @@ ROUNDS = 4
 @EVERY_MESSAGE
 def test_compiled_and_slow_readers_restore_the_message(cls: type[Message]) -> None:
     for version in versions_of(cls):
-        sampler = Sampler(Random(f"{cls.__name__}{version}"), ours=True)
+        sampler = Sampler(Random(f"{cls.__name__}{version}"), own_tags=True)
         for _ in range(ROUNDS):
             message = sampler.message(cls, version)
             raw = encode(message, version)
@@ -77,7 +77,7 @@ def test_only_batches_are_views_of_the_buffer(cls: type[Message]) -> None:
 def test_unknown_tags_are_skipped_or_kept_unchanged(cls: type[Message]) -> None:
     for version in versions_of(cls):
         random = Random(f"{cls.__name__}{version}")
-        message = Sampler(random, unknown=True, ours=True).message(cls, version)
+        message = Sampler(random, unknown_tags=True, own_tags=True).message(cls, version)
         raw = encode_with_tags(message, version)
         assert plain(decode(cls, version, raw)) == plain(message)
         assert (raw == encode(message, version)) == (version < cls._flexible)

@@ -39,7 +39,7 @@ POSITIONS_PER_MESSAGE = 12
 def small_message(cls: type[Message], version: int, seed: int = 0) -> bytes:
     random = Random(f"{cls.__name__}{version}{seed}")
     return encode(
-        Sampler(random, small=True, ours=True, null_share=0.1).message(cls, version), version
+        Sampler(random, small=True, own_tags=True, null_share=0.1).message(cls, version), version
     )
 
 
@@ -151,7 +151,7 @@ def test_bytes_beyond_the_end_are_not_read(cls: type[Message]) -> None:
 def test_readers_agree_on_corrupt_unknown_tags(cls: type[Message]) -> None:
     for version in versions_of(cls):
         random = Random(f"{cls.__name__}{version}")
-        message = Sampler(random, small=True, unknown=True).message(cls, version)
+        message = Sampler(random, small=True, unknown_tags=True).message(cls, version)
         raw = encode_with_tags(message, version)
         for position in positions(raw, random):
             broken = raw[:position] + b"\xff" + raw[position + 1 :]

@@ -58,7 +58,9 @@ COORDINATORS = [
 
 
 def sample(cls: type[Message], version: int) -> Message:
-    message: Message = Sampler(Random(f"{cls.__name__}{version}"), ours=True).message(cls, version)
+    message: Message = Sampler(Random(f"{cls.__name__}{version}"), own_tags=True).message(
+        cls, version
+    )
     return message
 
 

@@ -34,7 +34,7 @@ def run_steps(steps: Generator[int, None, Any]) -> tuple[Any, list[int]]:
 @pytest.mark.parametrize("cls", all_messages(), ids=lambda cls: cls.__name__)
 def test_stepwise_readers_and_writers_agree_with_plain_ones(cls: type[Message]) -> None:
     for version in versions_of(cls):
-        message = Sampler(Random(f"{cls.__name__}{version}"), ours=True).message(cls, version)
+        message = Sampler(Random(f"{cls.__name__}{version}"), own_tags=True).message(cls, version)
         raw = encode(message, version)
         pieces: list[bytes] = []
         for _ in encode_in_steps(message, version, pieces.append):

@@ -11,8 +11,9 @@ if TYPE_CHECKING:
 
     from kraftlog.client.model import PartitionName
 
-#: Unless options limit tasks, a range of more offsets is read by several tasks. Starting a task
-#: takes a few hundredths of a second, reading this many records about half a second.
+#: If neither option of `split` is given, a range of more offsets than this is read by several
+#: tasks. Starting a task takes a few hundredths of a second, reading this many records about half
+#: a second.
 RECORDS_PER_TASK = 1_000_000
 
 

@@ -25,7 +25,7 @@ from kraftlog.records.encode_columns import (
 from kraftlog.records.header import HEADER_SIZE
 from kraftlog.spark.key_hash import partitions_of
 from kraftlog.spark.sink_columns import Rows
-from kraftlog.spark.sink_options import BATCH_HEADER
+from kraftlog.spark.sink_options import ROW_ID_HEADER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +44,7 @@ _TOPIC_FACTOR = 1 << 32
 
 
 class RowProducer:
-    """Writes the rows of a task; with `task`, a header of each record has it and the row number."""
+    """Writes the rows of a task; with `task`, each record gets a header `<task>:<row number>`."""
 
     def __init__(
         self, cluster: Cluster, sender: BatchSender, options: SinkOptions, task: str = ""
@@ -116,7 +116,7 @@ class RowProducer:
         row_numbers = numbers(np.arange(self.count, self.count + rows.count), pa.int64())
         task, empty = byte_strings([f"{self._task}:".encode(), b""], pa.string())
         texts = pc.binary_join_element_wise(task, row_numbers.cast(pa.string()), empty)
-        names = pa.repeat(byte_strings([BATCH_HEADER.encode()], pa.string())[0], rows.count)
+        names = pa.repeat(byte_strings([ROW_ID_HEADER.encode()], pa.string())[0], rows.count)
         task_headers = encode_headers(
             pa.ListArray.from_arrays(
                 numbers(np.arange(rows.count + 1, dtype=np.int32), pa.int32()),

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 #: Bytes of a batch before compression. Kafka's default, 16384, suits producers of single records.
 BATCH_BYTES = 512 << 10
-#: The name of the header by which readers can drop records that a repeated task wrote again.
-BATCH_HEADER = "kraftlog.batch"
+#: The header that identifies a written row, so that readers can drop what a repeated task wrote
+#: again.
+ROW_ID_HEADER = "kraftlog.batch"
 #: Producer settings that the sink can't follow, and why.
 _REFUSED = {
     "transactional.id": "the sink has no transactions; records are written at least once",

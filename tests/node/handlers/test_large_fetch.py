@@ -62,11 +62,11 @@ def settle_and_take(client: FrameClient) -> Any:
     return answers[-1][1] if answers else None
 
 
-@pytest.mark.parametrize("read_at_once", [large_fetch.READ_AT_ONCE, 0])
+@pytest.mark.parametrize("max_bytes_read_at_once", [large_fetch.MAX_BYTES_READ_AT_ONCE, 0])
 def test_a_record_in_each_of_many_partitions_is_read_in_slices(
-    read_at_once: int, monkeypatch: pytest.MonkeyPatch
+    max_bytes_read_at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(large_fetch, "READ_AT_ONCE", read_at_once)
+    monkeypatch.setattr(large_fetch, "MAX_BYTES_READ_AT_ONCE", max_bytes_read_at_once)
     host = make_host(many=MANY)
     produce(host, *range(MANY))
     turns = Turns(host, ApiKey.FETCH, 12, fetch(0))
@@ -166,7 +166,7 @@ def produce_at_once(host: VirtualHost, *indexes: int) -> None:
 
 def test_files_of_the_second_read_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records arrive between slices of the first read; the topic is deleted in the second."""
-    monkeypatch.setattr(large_fetch, "READ_AT_ONCE", 0)
+    monkeypatch.setattr(large_fetch, "MAX_BYTES_READ_AT_ONCE", 0)
     host = make_host(many=3 * MANY)
     client = FrameClient(host)
     client.send(ApiKey.FETCH, 12, fetch(0, 3 * MANY, max_wait_ms=5000, min_bytes=2))

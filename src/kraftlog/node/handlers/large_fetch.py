@@ -30,8 +30,8 @@ if TYPE_CHECKING:
         PartitionData,
     )
 
-#: Up to this size data is read at once, so that thousands of partitions keep no files open.
-READ_AT_ONCE = 64 << 10
+#: A partition's data up to this size is read at once, so that thousands of them keep no files open.
+MAX_BYTES_READ_AT_ONCE = 64 << 10
 
 
 class LargeFetch(DelayedFetch):
@@ -129,7 +129,7 @@ class LargeFetch(DelayedFetch):
             records.pin()
         except OSError as error:
             raise StorageError(f"{partition.log}: {error}") from error
-        if len(records) > READ_AT_ONCE:
+        if len(records) > MAX_BYTES_READ_AT_ONCE:
             self.open_slices.append(records)
             return records  # type: ignore[no-any-return]  # a slice
         try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kraftlog.client.text_table import table
 from kraftlog.spark.lake_check.checksums import Checksums
 from kraftlog.spark.lake_check.findings import MISSING, NOT_IN_LOG, UNREADABLE, Finding, merged
-from kraftlog.spark.lake_check.rows_compared import log_ends
+from kraftlog.spark.lake_check.rows_compared import log_end_note
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -61,7 +61,7 @@ def partition_report(
         log.append(result.log_sums)
     topic, partition = results[0].topic, results[0].partition
     findings = merged(finding for result in results for finding in result.findings)
-    note = log_ends(log_end)
+    note = log_end_note(log_end)
     if archived[1] > log_end and not any(finding.note == note for finding in findings):
         lost = (log_end, archived[1] - 1)
         findings.append(Finding(NOT_IN_LOG, topic, partition, 0, (lost,), note=note))

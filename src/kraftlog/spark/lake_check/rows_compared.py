@@ -1,4 +1,4 @@
-"""Compares the rows of a range one by one, once checksums have shown that they differ."""
+"""Compares the rows of a range one by one, if checksums differ or cannot be computed."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class RowComparison:
         """Find rows that the log lacks; return how many of them compaction may have deleted."""
         only_in_lake = np.flatnonzero(~self.is_in_log)
         beyond = only_in_lake[self._lake_offsets[only_in_lake] >= log_end]
-        self._add(NOT_IN_LOG, self._lake_offsets[beyond], beyond, log_ends(log_end))
+        self._add(NOT_IN_LOG, self._lake_offsets[beyond], beyond, log_end_note(log_end))
         before_end = only_in_lake[self._lake_offsets[only_in_lake] < log_end]
         if is_compacted:
             return len(before_end)
@@ -114,7 +114,7 @@ class RowComparison:
         return Finding(kind, topic, partition, len(offsets), consecutive_ranges(offsets))
 
 
-def log_ends(offset: int) -> str:
+def log_end_note(offset: int) -> str:
     return f"the log ends at offset {offset}"
 
 
@@ -134,7 +134,7 @@ def _indexes_in(numbers: Numbers, ascending: Numbers) -> tuple[Numbers, Numbers]
 def _unequal(lake: pa.ChunkedArray, log: pa.ChunkedArray) -> list[int]:
     """The rows in which two columns differ.
 
-    Two nulls are equal, and a null list equals an empty lake.
+    Two nulls are equal, and a null list equals an empty list.
     """
     if lake.equals(log):
         return []

@@ -48,7 +48,8 @@ class LakeTable(NamedTuple):
     compared: tuple[str, ...]
     not_compared: tuple[str, ...]
     spans: tuple[FileSpan, ...]
-    #: The range of offsets of each partition that the commits record as archived, if any.
+    #: The offsets of each partition that the commits record as archived, if any: the start and the
+    #: exclusive end.
     archived: dict[int, tuple[int, int]]
     #: The topic's id when it was archived, as text; empty if unknown.
     topic_id: str
@@ -116,8 +117,8 @@ def _recorded_by_archive(table: DeltaTable) -> tuple[dict[int, tuple[int, int]],
             continue
         topic_id = topic_id or record.get("topicId", "")
         for partition, (start, end) in record.get("ranges", {}).items():
-            first, last = archived.get(int(partition), (start, end))
-            archived[int(partition)] = (min(first, start), max(last, end))
+            old_start, old_end = archived.get(int(partition), (start, end))
+            archived[int(partition)] = (min(old_start, start), max(old_end, end))
     return archived, topic_id
 
 
@@ -192,7 +193,8 @@ def rows_of(
 ) -> Iterable[pa.RecordBatch]:
     """The rows of a span (partition, first offset, end offset) of a file, in the file's order.
 
-    The columns have the types of the source; row groups without such offsets are not read.
+    The columns have the types that kraftlog's Spark source gives them; row groups without such
+    offsets are not read.
     """
     partition, start, end = span
     log_schema = arrow_schema(with_headers=True)
