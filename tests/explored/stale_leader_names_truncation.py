@@ -1,7 +1,8 @@
 """V6, KIP-279 before KIP-320: a leader of an older epoch tells a follower where to truncate.
 
 As in KIP-279, a follower asks until the logs agree, and not again in that epoch; any leader
-answers. The position of such a follower does not count, so that only its truncation is wrong.
+answers. The older leader does not note the fetch position of a follower in a newer epoch, for the
+ISR or the high watermark, so that only the truncation is wrong.
 """
 
 from __future__ import annotations

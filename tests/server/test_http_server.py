@@ -169,7 +169,7 @@ def test_slow_clients_are_disconnected(host: HostedHttpServer) -> None:
         assert host.http.deadline() is None
         assert slow_sender.recv(1) == b""
         received = 0
-        with pytest.raises(ConnectionResetError):  # noqa: PT012 - it follows the bytes in flight
+        with pytest.raises(ConnectionResetError):  # noqa: PT012 - the reset, or the end of the stream, comes after bytes in flight
             while data := slow_receiver.recv(1 << 20):
                 received += len(data)
             raise ConnectionResetError

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Protocol, TypeVar
 
     class Named(Protocol):
-        """A message of the wire, or an `Endpoint`."""
+        """An endpoint in a message of the wire, or an `Endpoint`."""
 
         @property
         def name(self) -> str: ...
@@ -79,7 +79,7 @@ class VoterSet(Value):
 
     @property
     def kraft_version(self) -> int:
-        """The level of kraft.version: 1 once the directory ids of all voters are recorded."""
+        """The level of kraft.version: 1 once all voters support it with recorded directory ids."""
         supports_level_1 = [any(v.key.directory_id) and v.max_version >= 1 for v in self.voters]
         return int(bool(supports_level_1) and all(supports_level_1))
 
@@ -151,9 +151,9 @@ class VoterHistory:
 
     @property
     def members_since(self) -> int:
-        """The offset at which the current members became voters, or -1 if it is not in the log.
+        """The offset since which the voters are what they are now, or -1 if it is not in the log.
 
-        Later records may have changed targets or addresses.
+        Their endpoints and versions count, too. Later records may have changed the targets.
         """
         since, members = -1, self.latest.voters
         for offset, voters in reversed(self.entries):
@@ -164,7 +164,7 @@ class VoterHistory:
 
     @property
     def before_latest(self) -> VoterSet:
-        """The newest earlier set with other members than the set in force.
+        """The newest earlier set whose voters, endpoints or versions differ from those in force.
 
         If no record has one, it is the base. But if the first voters record is at offset 0, the
         base is only configuration, and the set in force is returned.
@@ -184,7 +184,10 @@ class VoterHistory:
         return key in self.latest.removed or key in self._former_voters()
 
     def with_removed(self, voters: VoterSet) -> VoterSet:
-        """The next set, plus the former voters that sets recorded by a Kafka leader leave out."""
+        """`voters`, the next set, with `removed` completed.
+
+        A Kafka leader does not record which voters it removed.
+        """
         listed = (*voters.removed, *[voter.key for voter in voters.voters])
         missing = [key for key in self._former_voters() if key not in listed]
         if not missing:

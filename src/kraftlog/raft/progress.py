@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
 
 UNKNOWN = -1
-#: The most replicas to track besides the voters, so that ever new ids cannot fill the memory.
+#: The most replicas to track, so that ever new ids cannot fill the memory; voters are never
+#: forgotten.
 MAX_TRACKED = 1000
 
 
@@ -60,7 +61,8 @@ class Progress(Value):
     def note_response(self, request: Request, event: int) -> None:
         """Record the response to a fetch; of duplicate fetches only the first counts (P5).
 
-        If a late duplicate replaced a newer response, the next fetch would wrongly confirm it.
+        If the response to a late duplicate replaced a newer response here, the next fetch would
+        wrongly count as proof that the late one arrived.
         """
         if request.number > self.answered_number:
             self.channel, self.answered_number = request.channel, request.number
@@ -165,7 +167,7 @@ class ProgressTable:
         return progress
 
     def of_voter(self, voters: VoterSet, replica_id: int) -> Progress | None:
-        """A voter's progress, whichever directory id it fetches with."""
+        """A voter's progress by its id; the directory ids must match if both are known."""
         return self.of_voters(voters).get(replica_id)
 
     def of_voters(self, voters: VoterSet) -> dict[int, Progress | None]:
@@ -210,9 +212,9 @@ class ProgressTable:
 
         `committed` is the high watermark so far.
 
-        An observer's fetches acknowledge nothing, as it does not wait for its disk. A new voter
-        therefore counts only once it has fetched past the record that added it, while that record
-        is not committed; from then on it fetches as a voter.
+        An observer's fetches acknowledge nothing, as it does not wait for its disk. Therefore,
+        while the record that added a voter is uncommitted, the voter counts only once it has
+        fetched past that record: from there on it fetches as a voter.
         """
         voters, change = history.latest, history.latest_offset
         previous = history.committed(committed) if change >= committed else None

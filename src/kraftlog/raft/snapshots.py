@@ -1,8 +1,8 @@
 """Snapshots bound the log (Q38): taken at a committed batch boundary, fetched in chunks.
 
-The log of a replica with a snapshot starts where the snapshot ends. A fetcher whose log is too
-short for that, or diverges before it, gets the snapshot's id instead of records. It fetches the
-snapshot, replaces its log with it and continues from its end.
+The log of a replica with a snapshot starts where the snapshot ends. A fetcher whose log ends, or
+diverges, before that start gets the snapshot's id instead of records. It fetches the snapshot,
+replaces its log with it and continues from its end.
 """
 
 from __future__ import annotations

@@ -10,7 +10,11 @@ if TYPE_CHECKING:
 
 
 class VoterChange(Value):
-    """A voter change; `kind` is the core's name for it, `what` a voter, a key or targets."""
+    """A voter change.
+
+    `kind` is the method of `RaftCore` that makes it, such as `add_voter` or `reassign`; `what` is
+    its argument: a voter, its key, or target ids (None cancels).
+    """
 
     kind: str
     what: Any

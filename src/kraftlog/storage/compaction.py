@@ -25,7 +25,7 @@ KEY_BYTES = 200
 
 
 class LogToClean(Value):
-    """A log that should be compacted; the one with the highest dirty `ratio` is first."""
+    """A log that should be compacted: first those that are due, then by highest dirty `ratio`."""
 
     segments: tuple[Segment, ...]
     dirty_from: int

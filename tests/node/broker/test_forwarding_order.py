@@ -1,4 +1,4 @@
-"""V5: requests that waited for a new controller follow the broker's heartbeat."""
+"""V5: requests that waited for a new controller follow the broker's registration or heartbeat."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from kraftlog.wire.messages.broker_registration import BrokerRegistrationRespons
 from tests.node.quorum.test_driver import create, host_with_forwarded, take_forwarded
 
 
-def test_v5_a_broker_sends_its_heartbeat_before_it_forwards_requests() -> None:
-    """The new active controller may have fenced the broker, and would refuse to create a topic."""
+def test_v5_a_broker_registers_before_it_forwards_requests() -> None:
+    """The new active controller would not create a topic on an unregistered or fenced broker."""
     host, _, peers = host_with_forwarded(ApiKey.CREATE_TOPICS, 7, create("t"))
     host.node.handle(effects.RequestFailed(CHANNEL, 2, take_forwarded(peers)), host.now)
     host.turn()

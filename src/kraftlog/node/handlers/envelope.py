@@ -68,7 +68,8 @@ def handle(node: ServingNode, slot: PendingResponse, request: EnvelopeRequest, n
             return
         cls = APIS[head.api_key].request()
         inner = codec.decode_request(cls, head.version, data, head.body, len(data))
-    except ProtocolError:  # in Kafka, too, an embedded request that cannot be read
+    except ProtocolError:
+        # Kafka, too, answers an unreadable embedded request with this code.
         slot.respond(EnvelopeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION))
         return
     steps = handler(head.api_key)(node, enveloped, inner, now)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PREFIX = "kafka_server_raftmetrics_"
 #: The prefix of metrics that Kafka does not have.
 OWN_PREFIX = "kraftlog_quorum_"
-#: The prefix of the same metrics in the Strimzi Metrics Reporter.
+#: The prefix of Kafka's own metrics, those under `PREFIX`, in the Strimzi Metrics Reporter.
 REPORTER_PREFIX = "kafka_server_raft_metrics_"
 UNKNOWN = -1
 #: Kafka's names of states, where they differ.
@@ -93,7 +93,8 @@ def _voter_lags(node: Node, now: Now) -> Samples:
 def _voter_contacts(node: Node, now: Now) -> Samples:
     """By voter, on the leader: milliseconds since its last fetch, or since the epoch began.
 
-    Never NaN, which no alert compares: a voter that has not fetched in this epoch must show.
+    Never NaN, because a comparison with NaN never fires an alert: a voter that has not fetched in
+    this epoch must be noticed, too.
     """
     core = node.quorum.core
     description = describe(core, now)
@@ -193,8 +194,9 @@ _FAMILIES = (
     single(
         OWN_PREFIX + "fetch_timeouts_total",
         COUNTER,
-        "Times since the start that this node, as a follower, did not reach the leader within the "
-        "fetch timeout, or found it dead.",
+        "Times since the start that this node, as a follower or observer, did not reach the leader "
+        "within the fetch timeout, which is shorter if the leader was found dead; a follower that "
+        "campaigns at once then is not counted.",
         lambda node, _: node.quorum.core.fetch_timeouts,
     ),
     single(
