@@ -12,8 +12,8 @@ MUTANT = Mutant(
     rule="Q13: a candidate counts its own vote before it is durable",
     detected_by="",
     module="kraftlog.raft.roles.candidate",
-    original="if core.durable_version >= core.version:",
-    replacement="if core.version >= 0:",
+    original="if core.durable_election_version >= core.election_version:",
+    replacement="if core.election_version >= 0:",
     bound={"epochs": 2, "records": 0},
     is_slow=True,
 )

@@ -8,7 +8,7 @@ MUTANT = Mutant(
     rule="Q4: the vote is not persisted",
     detected_by="a node votes once in an epoch",
     module="kraftlog.raft.core",
-    original="self.effect(PersistElection(self.version, self.election))",
-    replacement="self.effect(PersistElection(self.version, self.election.replace(voted=None)))",
+    original="PersistElection(self.election_version, self.election)",
+    replacement="PersistElection(self.election_version, self.election.replace(voted=None))",
     bound={"epochs": 1, "records": 0},
 )

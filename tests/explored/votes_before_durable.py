@@ -8,7 +8,7 @@ MUTANT = Mutant(
     rule="Q3: a vote is sent before it is durable",
     detected_by="a node votes once in an epoch",
     module="kraftlog.raft.core",
-    original="(ElectionDurable(self.version),) if self.durable_version < self.version else ()",
+    original="(ElectionDurable(newest),) if self.durable_election_version < newest else ()",
     replacement="()",
     bound={"epochs": 1, "records": 0},
 )

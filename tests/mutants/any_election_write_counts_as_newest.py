@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.raft.core",
-    source="max(self.durable_version, message.version)",
-    replacement="self.version",
+    source="max(self.durable_election_version, message.version)",
+    replacement="self.election_version",
     scenario="mixture",
     seed=63,
 )

@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.raft.roles.candidate",
-    source="if core.durable_version >= core.version:",
-    replacement="if core.version >= 0:",
+    source="if core.durable_election_version >= core.election_version:",
+    replacement="if core.election_version >= 0:",
     scenario="mixture",
     seed=23,
 )

@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.raft.core",
-    source="self.effect(PersistElection(self.version, self.election))",
-    replacement="self.effect(PersistElection(self.version, self.election.replace(voted=None)))",
+    source="PersistElection(self.election_version, self.election)",
+    replacement="PersistElection(self.election_version, self.election.replace(voted=None))",
     scenario="initial-leader",
     seed=1,
 )

@@ -296,7 +296,7 @@ def test_q31_a_broker_continues_while_another_controller_is_left() -> None:
 def test_q31_a_confirmed_broker_keeps_looking() -> None:
     """Its own quorum has confirmed the cluster id since the start."""
     context = broker(-2)
-    context.core.is_confirmed = True
+    context.core.is_cluster_id_confirmed = True
     assert stops_after_mismatches(context, -2) == []
 
 

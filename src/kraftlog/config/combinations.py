@@ -275,7 +275,7 @@ def _group_limits_hold(config: BrokerConfig) -> None:
     """Group defaults are between their minimum and maximum."""
     for kind in ("consumer", "share", "streams"):
         for what in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"):
-            _is_between(
+            _check_between(
                 config,
                 f"group.{kind}.{what}",
                 f"group.{kind}.min.{what}",
@@ -287,21 +287,23 @@ def _group_limits_hold(config: BrokerConfig) -> None:
             raise ConfigError(
                 f"{heartbeat}={config[heartbeat]}: expected less than {session}={config[session]}"
             )
-    _is_at_most(config, "group.streams.num.standby.replicas", "group.streams.max.standby.replicas")
-    _is_at_most(config, "group.share.max.size", "group.share.max.share.sessions")
+    _check_at_most(
+        config, "group.streams.num.standby.replicas", "group.streams.max.standby.replicas"
+    )
+    _check_at_most(config, "group.share.max.size", "group.share.max.share.sessions")
     for what in ("delivery.count.limit", "record.lock.duration.ms", "partition.max.record.locks"):
-        _is_between(
+        _check_between(
             config, f"group.share.{what}", f"group.share.min.{what}", f"group.share.max.{what}"
         )
 
 
-def _is_at_most(config: BrokerConfig, name: str, most: str) -> None:
+def _check_at_most(config: BrokerConfig, name: str, most: str) -> None:
     if config[name] > config[most]:
         raise ConfigError(f"{name}={config[name]}: expected at most {most}={config[most]}")
 
 
-def _is_between(config: BrokerConfig, name: str, least: str, most: str) -> None:
-    _is_at_most(config, least, most)
+def _check_between(config: BrokerConfig, name: str, least: str, most: str) -> None:
+    _check_at_most(config, least, most)
     if not config[least] <= config[name] <= config[most]:
         raise ConfigError(
             f"{name}={config[name]}: expected between {least}={config[least]} and "

@@ -93,7 +93,7 @@ class RaftCore:
         self.new_voter = new_voter
         #: Whether the quorum has confirmed this cluster id since the start: this replica has led,
         #: or a leader has answered its fetch (Q31).
-        self.is_confirmed = False
+        self.is_cluster_id_confirmed = False
         #: The last peer that was reported as a member of another cluster.
         self._foreign_peer = -1
         #: While the log names no voters: nodes that may be controllers (R9). They have no vote.
@@ -106,8 +106,8 @@ class RaftCore:
         #: The voters that granted their vote in the last election that this replica won.
         self.granted: tuple[int, ...] = ()
         #: The newest version of the election state, and the newest that is durable.
-        self.version = 0
-        self.durable_version = 0
+        self.election_version = 0
+        self.durable_election_version = 0
         #: How often the leader, or an election, took too long since the start; for metrics only.
         self.fetch_timeouts = self.election_timeouts = 0
         self._numbers = 0
@@ -176,7 +176,7 @@ class RaftCore:
             election.epoch,
             election.leader_id,
             election.voted and election.voted.id,
-            self.version - self.durable_version,
+            self.election_version - self.durable_election_version,
             self.log.key(),
             tuple(sorted(self.timers)),
             tuple(
@@ -234,14 +234,14 @@ class RaftCore:
             self._persist()
 
     def _persist(self) -> None:
-        self.version += 1
-        self.effect(PersistElection(self.version, self.election))
+        self.election_version += 1
+        self.effect(PersistElection(self.election_version, self.election))
 
     def is_durable(self, points: tuple[ElectionDurable | LogDurable, ...]) -> bool:
         """Whether all these durable points are reached, so that the effect may happen now."""
         for point in points:
             if isinstance(point, ElectionDurable):
-                if point.version > self.durable_version:
+                if point.version > self.durable_election_version:
                     return False
             elif point.offset > self.log.flushed:
                 return False
@@ -249,7 +249,8 @@ class RaftCore:
 
     def durable_election(self) -> tuple[ElectionDurable, ...]:
         """The durable point that every message based on the election state waits for (Q3)."""
-        return (ElectionDurable(self.version),) if self.durable_version < self.version else ()
+        newest = self.election_version
+        return (ElectionDurable(newest),) if self.durable_election_version < newest else ()
 
     def send(self, peer: int, body: Any, after: tuple[LogDurable, ...] = ()) -> None:
         """Send a request to a peer; each peer has at most one request in flight."""
@@ -321,7 +322,7 @@ class RaftCore:
 
     def report_foreign_peer(self, peer: int, theirs: str | None = None) -> None:
         """Report a peer of another cluster; fatal until a leader has confirmed our id (Q31)."""
-        if not self.is_confirmed:
+        if not self.is_cluster_id_confirmed:
             self.effect(Stop(f"the leader {peer} belongs to another cluster", peer, theirs))
         elif peer != self._foreign_peer:
             self._foreign_peer = peer
@@ -424,7 +425,7 @@ class RaftCore:
             self.role.on_flushed(self)
 
     def _on_persisted(self, message: ElectionPersisted) -> None:
-        self.durable_version = max(self.durable_version, message.version)
+        self.durable_election_version = max(self.durable_election_version, message.version)
         self.role.on_persisted(self)
 
     # Proposals -----------------------------------------------------------------------------------

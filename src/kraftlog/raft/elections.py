@@ -46,7 +46,8 @@ def adopt(core: Core, epoch: int, leader_id: int) -> bool:
     """Adopt a newer epoch, or the leader of this one (Q2); return whether anything changed."""
     mine = core.election
     if epoch < mine.epoch or leader_id == core.me.id:
-        # Only this replica decides that it leads, and its own past epochs are over.
+        # An older epoch changes nothing. Only this replica decides that it leads: if a message
+        # names it as the leader of a newer epoch, it adopts that epoch without a leader.
         if epoch <= mine.epoch:
             return False
         leader_id = -1
@@ -77,7 +78,11 @@ def on_wrong_cluster(core: Core, peer: int, request: Any, body: Any) -> None:
     leads = peer in {core.election.leader_id, body.leader_id}
     if isinstance(request, (Fetch, SnapshotFetch)) and leads:
         core.report_foreign_peer(peer)
-    elif not core.may_campaign and not core.is_confirmed and knows_only_foreign_controllers(core):
+    elif (
+        not core.may_campaign
+        and not core.is_cluster_id_confirmed
+        and knows_only_foreign_controllers(core)
+    ):
         core.effect(
             Stop(
                 "all controllers that this node knows belong to another cluster than its own, "

@@ -29,13 +29,14 @@ if TYPE_CHECKING:
         cluster_id: str | None
         new_voter: Callable[[ReplicaKey], Voter | None]
         #: Whether the quorum has confirmed the cluster id since the start (Q31).
-        is_confirmed: bool
+        is_cluster_id_confirmed: bool
         timers: dict[str, int]
         discovered: tuple[int, ...]
         attempt: int
         granted: tuple[int, ...]
-        version: int
-        durable_version: int
+        #: The newest version of the election state, and the newest that is durable.
+        election_version: int
+        durable_election_version: int
 
         @property
         def role(self) -> CurrentRole: ...

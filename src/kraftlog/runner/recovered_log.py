@@ -31,7 +31,7 @@ class StoredSnapshot(Value):
 
 
 def newest_snapshot(log: Log, log_line: Callable[[str], None]) -> StoredSnapshot | None:
-    """The newest complete snapshot in the folder of a log, which must start at its end or earlier.
+    """The newest complete snapshot in a log's folder; the log must start at or before its end.
 
     Corrupt snapshots are logged and skipped; unfinished ones are deleted.
     """
@@ -92,6 +92,6 @@ def recovered_log(log: Log, snapshot: StoredSnapshot | None, high_watermark: int
         log.end_offset,
         epochs,
         min(high_watermark, log.end_offset),
-        # `format` writes an empty snapshot.
+        # The snapshot that `format` writes ends at offset 0: it covers no part of the log.
         snapshot.end if snapshot is not None and snapshot.end.offset > 0 else None,
     )

@@ -464,7 +464,7 @@ def test_a_leader_sends_its_endpoints() -> None:
         request = newest_vote_request(emitted)
         granted = response_to_wire(raft.VoteResult(0, -1, driver.epoch, granted=True))
         driver.handle(effects.ResponseReceived("quorum", 2, request.number, granted), LATER)
-        driver.handle(effects.ElectionWritten(driver.core.version), LATER)
+        driver.handle(effects.ElectionWritten(driver.core.election_version), LATER)
     [begin] = [
         it
         for it in emitted
@@ -482,7 +482,7 @@ def test_a_peer_without_pre_vote_gets_a_vote_request() -> None:
     request = newest_vote_request(emitted)
     assert request.request.topics[0].partitions[0].pre_vote
     driver.handle(effects.VersionUnsupported("quorum", 2, request.number), LATER)
-    driver.handle(effects.ElectionWritten(driver.core.version), LATER)
+    driver.handle(effects.ElectionWritten(driver.core.election_version), LATER)
     assert not newest_vote_request(emitted).request.topics[0].partitions[0].pre_vote
 
 

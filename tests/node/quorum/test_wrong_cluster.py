@@ -16,12 +16,12 @@ REMEDY = "set log.dirs to this node's own, or format an empty one with the id "
 
 
 def effects_of_stop(
-    claimed: str | None, responds: str | None, *, is_confirmed: bool = False
+    claimed: str | None, responds: str | None, *, is_cluster_id_confirmed: bool = False
 ) -> list[Any]:
     """The effects after a leader of another cluster, with the id `claimed` or none, sent a request.
 
     The node at the leader's address responds with the cluster id `responds`, or not at all. With
-    `is_confirmed` this node has found a leader of its own cluster before that response.
+    `is_cluster_id_confirmed` this node has found a leader of its own cluster before that response.
     """
     machine, emitted = driver_with_voters(1, 2, 3)
     assert machine.driver is not None
@@ -36,13 +36,13 @@ def effects_of_stop(
     for _ in range(2):
         stop.stop(2, claimed)
     [(peer, address, *_, on_done)] = requests
-    machine.driver.core.is_confirmed = is_confirmed
+    machine.driver.core.is_cluster_id_confirmed = is_cluster_id_confirmed
     assert (peer, address) == (2, ("127.0.0.1", 9092))
     response = DescribeClusterResponse(error_code=0, cluster_id=responds or "", brokers=())
     on_done(response if responds else None, NOW)
-    machine.driver.core.is_confirmed = False
+    machine.driver.core.is_cluster_id_confirmed = False
     stop.stop(2, claimed)
-    assert len(requests) == 1 + is_confirmed
+    assert len(requests) == 1 + is_cluster_id_confirmed
     return emitted
 
 
@@ -54,7 +54,7 @@ def stop_reason(claimed: str | None, responds: str | None) -> str:
 
 def test_q31_a_node_that_found_its_own_leader_meanwhile_goes_on() -> None:
     """If it loses its own leader later, another cluster's leader stops it again."""
-    emitted = effects_of_stop(None, "other", is_confirmed=True)
+    emitted = effects_of_stop(None, "other", is_cluster_id_confirmed=True)
     assert not [it for it in emitted if isinstance(it, effects.Stop)]
     [line] = [it.line for it in emitted if isinstance(it, effects.LogLine)]
     assert line == (

@@ -79,7 +79,7 @@ class ControllerChannel:
         channel: str = CONTROLLER_CHANNEL,
         timeout_ms: int = TIMEOUT_MS,
     ) -> None:
-        """Send a request to the active controller, on this channel."""
+        """Send a request to the active controller, on the connection that `channel` names."""
         active_controller = self._active_controller
         if active_controller is not None and active_controller.is_active:
             active_controller.decide(

@@ -56,7 +56,7 @@ class WrongClusterStop:
         from kraftlog.wire.messages.describe_cluster import DescribeClusterRequest
 
         def on_done(response: Any, _: Now) -> None:
-            if self._quorum.core.is_confirmed:
+            if self._quorum.core.is_cluster_id_confirmed:
                 self._log_recovery(leader, address)
                 return
             reported_id = None if response is None else response.cluster_id or None

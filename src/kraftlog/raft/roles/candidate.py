@@ -33,7 +33,7 @@ class Candidate(VoterPoll):
         self.on_persisted(core)
 
     def on_persisted(self, core: Core) -> None:
-        if core.durable_version >= core.version:
+        if core.durable_election_version >= core.election_version:
             self.count(core, core.me.id, granted=True)
 
     def on_no_response(self, core: Core, peer: int, request: Any) -> None:

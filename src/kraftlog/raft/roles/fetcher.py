@@ -54,7 +54,7 @@ class Fetcher(Role):
         if not applied:
             core.arm("fetch", core.backoff(0))
             return
-        core.is_confirmed = True
+        core.is_cluster_id_confirmed = True
         self.heard_at = core.now.monotonic_ms
         core.arm("fetch timeout", core.config.fetch_timeout_ms)
         if isinstance(request, Fetch):

@@ -102,7 +102,7 @@ class Leader(Role):
 
     def enter(self, core: Core) -> None:
         core.attempt = 0
-        core.is_confirmed = True
+        core.is_cluster_id_confirmed = True
         self.elected_at = core.now.monotonic_ms
         self.epoch_start = core.log.end
         self.append_leader_change(core)

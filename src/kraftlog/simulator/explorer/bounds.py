@@ -51,7 +51,7 @@ PARTS = (
         max_states=MAX_STATES_BEYOND_A,
     ),
     Bound(
-        "one epoch, a record, a crash, repeats",
+        "one epoch, a record, a crash, duplicates",
         epochs=1,
         duplicates=True,
         max_states=MAX_STATES_BEYOND_A,
@@ -59,7 +59,7 @@ PARTS = (
     Bound("two epochs, two records", records=2, crashes=NO_CRASHES, max_states=MAX_STATES_BEYOND_A),
     Bound("three epochs", epochs=3, records=0, crashes=NO_CRASHES, max_states=MAX_STATES_BEYOND_A),
     Bound(
-        "three epochs, two records, two crashes, repeats",
+        "three epochs, two records, two crashes, duplicates",
         epochs=3,
         records=2,
         crashes=(0, 1, 1),

@@ -41,7 +41,7 @@ def node_key(node: Node, names: Names) -> tuple[Any, ...]:
         log.high_watermark,
         log.epochs.latest,
         log_key(node.batches),
-        core.version - core.durable_version,
+        core.election_version - core.durable_election_version,
         _election(core.election, names),
         _election(node.election, names),
         tuple([_election(election, names) for _, election in node.pending]),
@@ -126,7 +126,7 @@ def _waits(core: RaftCore, effect: Any) -> tuple[tuple[int, int], ...]:
     """The election states and offsets that must be durable before a message is sent."""
     return tuple(
         [
-            (0, core.version - point.version)
+            (0, core.election_version - point.version)
             if isinstance(point, ElectionDurable)
             else (1, point.offset)
             for point in effect.after
@@ -135,7 +135,7 @@ def _waits(core: RaftCore, effect: Any) -> tuple[tuple[int, int], ...]:
 
 
 def _body(body: Any, names: Names) -> tuple[Any, ...]:
-    """The fields of a body after a number for its type; the bodies of requests name no nodes."""
+    """A number for the type of a body, then its fields; the bodies of requests name no nodes."""
     if isinstance(body, FetchResult):
         diverging = body.diverging
         return (

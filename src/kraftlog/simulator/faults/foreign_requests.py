@@ -55,7 +55,9 @@ def foreign_request(replica: Replica, rng: Rng) -> Any:
         Fetch(OTHER_CLUSTER, sender, epoch, 0, 0, 0, 0, 1000),
         ReadOffset(OTHER_CLUSTER),
     ]
-    if replica.core.is_confirmed:  # before that, a leader of another cluster ends the process (Q31)
+    if (
+        replica.core.is_cluster_id_confirmed
+    ):  # before that, a leader of another cluster ends the process (Q31)
         foreign.append(Begin(OTHER_CLUSTER, replica.key, 0, epoch))
     return rng.pick(foreign)
 

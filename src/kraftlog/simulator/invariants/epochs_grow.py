@@ -42,7 +42,7 @@ class EpochsGrow(Invariant):
         before, after = replica.seen_election, core.election
         if before is not None and after.epoch < before.epoch:
             self.fails(f"replica {replica.id} went from {before} to {after}")
-        if core.durable_version >= core.version:
+        if core.durable_election_version >= core.election_version:
             written = replica.disk.election
             # A restarted leader has resigned, and need not write that.
             has_resigned = after.leader_id == -1 and written.leader_id == replica.id

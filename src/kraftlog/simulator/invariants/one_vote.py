@@ -26,7 +26,7 @@ class OneVote(Invariant):
         self.votes: dict[tuple[int, int, int], Any] = {}
 
     def on_role(self, replica: Replica, core: RaftCore) -> None:
-        if core.durable_version >= core.version:
+        if core.durable_election_version >= core.election_version:
             self._note(replica, core.election)
 
     def on_persist(self, replica: Replica, state: ElectionState) -> None:

@@ -231,7 +231,7 @@ class RecordedWorld(World):
             log.flushed,
             log.high_watermark,
             replica.paused,
-            core.version > core.durable_version,
+            core.election_version > core.durable_election_version,
             tuple(zip(log.epochs.epochs, log.epochs.starts, strict=True)),
             voters,
             votes,
