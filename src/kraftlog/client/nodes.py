@@ -8,6 +8,8 @@ from kraftlog.client.no_leader import explain_missing_leader
 from kraftlog.errors import RAISE_KRAFT_VERSION, ClientError, ConfigError
 from kraftlog.types import METADATA_TOPIC, NULL_UUID, uuid_text
 from kraftlog.value import TYPE_CHECKING, Value
+from kraftlog.version import VERSION
+from kraftlog.wire.apis import OWN_CLIENT
 from kraftlog.wire.messages import (
     add_raft_voter,
     describe_cluster,
@@ -127,7 +129,7 @@ def api_versions(
 ) -> ApiVersionsResponse:
     """The API versions of a broker, and the features of the cluster."""
     return cluster.call(
-        ApiVersionsRequest(client_software_name="kraftlog", client_software_version="0"),
+        ApiVersionsRequest(client_software_name=OWN_CLIENT, client_software_version=VERSION),
         ApiVersionsResponse,
         broker=broker,
         deadline=deadline,
