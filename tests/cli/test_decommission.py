@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from kraftlog.cli import decommission
+from kraftlog.cli.balance import TooFewBrokersError
 from kraftlog.client.deadline import Deadline
 from kraftlog.client.model import Broker, Partition, Topic
 from kraftlog.client.nodes import ClusterDescription
+from kraftlog.client.reassignments import Reassignment
 from kraftlog.errors import ClientError, ErrorCode, RefusedError
 from tests.patience import LIMIT_S
 
@@ -27,16 +29,23 @@ OPTIONS = Namespace(node=3, disable_rack_aware=False)
 class ClusterOfFour:
     """A client of brokers 1 to 4 and a partition; broker 2 is fenced for the first few looks."""
 
-    def __init__(self, *replicas: int, fenced_looks: int, refusals: int = 0) -> None:
+    def __init__(
+        self,
+        *replicas: int,
+        fenced_looks: int = 0,
+        refusals: int = 0,
+        patience_s: float = LIMIT_S,
+        ongoing: Reassignment | None = None,
+    ) -> None:
         self.replicas, self.fenced_looks, self.refusals = replicas, fenced_looks, refusals
-        self.cluster = self
+        self.cluster, self.patience_s, self.ongoing = self, patience_s, ongoing
         self.may_change_factor: list[bool] = []
 
     def deadline(self) -> Deadline:
-        return Deadline(LIMIT_S)
+        return Deadline(self.patience_s)
 
-    def reassignments(self) -> dict[PartitionName, object]:
-        return {}
+    def reassignments(self) -> dict[PartitionName, Reassignment]:
+        return {} if self.ongoing is None else {("a", 0): self.ongoing}
 
     def topics(self) -> list[Topic]:
         return [Topic("a", False, (Partition("a", 0, 3, 1, self.replicas, self.replicas),))]
@@ -59,7 +68,7 @@ class ClusterOfFour:
             self.refusals -= 1
             code = ErrorCode.INVALID_REPLICATION_FACTOR
             return {name: RefusedError(code, api="test", broker="test") for name in targets}
-        (self.replicas,) = map(tuple, targets.values())
+        (self.replicas,), self.ongoing = map(tuple, targets.values()), None
         return {}
 
 
@@ -77,7 +86,7 @@ def test_r14_impossible_removals_are_refused_before_any_change(shell: Shell) -> 
 
 def test_r14_a_plan_that_fenced_brokers_prevent_names_them() -> None:
     client: Any = ClusterOfFour(1, 3, 4, fenced_looks=1)
-    expected = "3 replicas need 3 other brokers; there are 2 that are not fenced .fenced: 2."
+    expected = "3 replicas need 3 other brokers; there are 2 .fenced, not counted: 2."
     with pytest.raises(ClientError, match=expected):
         decommission._moves(client, OPTIONS)
 
@@ -85,18 +94,46 @@ def test_r14_a_plan_that_fenced_brokers_prevent_names_them() -> None:
 def test_r14_moves_wait_until_enough_brokers_are_unfenced(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cluster = ClusterOfFour(1, 3, 4, fenced_looks=3)
+    cluster = ClusterOfFour(1, 3, 4, fenced_looks=3, patience_s=0)
     move(cluster, monkeypatch)
     assert sorted(cluster.replicas) == [1, 2, 4]
     assert capsys.readouterr().err == (
-        "waiting for other brokers: 3 replicas need 3 other brokers; there are 2 that are not "
-        "fenced (fenced: 2)\n1 partitions to be moved from node 3\n"
+        "waiting for other brokers: 3 replicas need 3 other brokers; there are 2 (fenced, not "
+        "counted: 2)\n1 partitions to be moved from node 3\n"
     )
+
+
+def test_r14_a_fenced_broker_keeps_its_own_replica(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = ClusterOfFour(2, 3, 4, fenced_looks=100)
+    move(cluster, monkeypatch)
+    assert cluster.replicas == (2, 1, 4)
 
 
 def test_r14_a_refused_plan_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that lags may still show the replicas of a reassignment that has ended."""
-    cluster = ClusterOfFour(1, 3, 4, fenced_looks=0, refusals=2)
+    cluster = ClusterOfFour(1, 3, 4, refusals=2)
     move(cluster, monkeypatch)
     assert sorted(cluster.replicas) == [1, 2, 4]
     assert cluster.may_change_factor == [False] * 3
+
+
+def test_r14_a_plan_that_stays_refused_ends_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = ClusterOfFour(1, 3, 4, refusals=2, patience_s=0)
+    with pytest.raises(RefusedError, match="INVALID_REPLICATION_FACTOR"):
+        move(cluster, monkeypatch)
+    assert cluster.refusals == 1
+
+
+def test_r14_more_replicas_than_other_brokers_end_the_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(TooFewBrokersError, match="4 replicas need 4 other brokers; there are 3"):
+        move(ClusterOfFour(1, 2, 3, 4, patience_s=0), monkeypatch)
+
+
+def test_r14_an_ongoing_reassignment_keeps_its_own_factor(monkeypatch: pytest.MonkeyPatch) -> None:
+    growing = Reassignment(replicas=(1, 4, 3), adding=(3,), removing=())
+    cluster = ClusterOfFour(1, 4, 3, ongoing=growing)
+    move(cluster, monkeypatch)
+    assert sorted(cluster.replicas) == [1, 2, 4]
+    assert cluster.may_change_factor == [True]

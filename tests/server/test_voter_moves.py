@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -242,9 +243,12 @@ def decommission(machines: Machines, node_id: int) -> None:
         [*command, "--bootstrap-server", others], stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stderr is not None
+        limit = threading.Timer(LIMIT_S, process.kill)
+        limit.start()
         shown = []
         for line in process.stderr:
             shown.append(line)
             if line.startswith(f"stop node {node_id} now"):
                 machines.kill(node_id)
+        limit.cancel()
         assert process.wait(LIMIT_S) == 0, shown

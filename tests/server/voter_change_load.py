@@ -41,7 +41,7 @@ PAUSE_S = 0.01
 
 
 class Nodes(Protocol):
-    """Nodes in processes; `servers` are addresses of brokers that keep running."""
+    """Nodes in processes; `servers` are addresses with which a client always finds a broker."""
 
     nodes: dict[int, NodeProcess]
 

@@ -49,9 +49,11 @@ def moved_away(
 ) -> dict[PartitionName, tuple[int, ...]]:
     """The partitions of a broker with other brokers instead; nothing else moves."""
     held = {name: replicas for name, replicas in assignment.items() if broker in replicas}
-    most = max(map(len, held.values()), default=0)
-    if most > len(racks):
-        raise TooFewBrokersError(most, "other brokers", len(racks))
+    for replicas in held.values():
+        # The other replicas stay, so also a broker that is not to be used may have one.
+        others = racks.keys() | set(replicas) - {broker}
+        if len(replicas) > len(others):
+            raise TooFewBrokersError(len(replicas), "other brokers", len(others))
     plan = _Plan(assignment, racks)
     plan.move_all_from(broker)
     return {name: tuple(plan.replicas[name]) for name in held}

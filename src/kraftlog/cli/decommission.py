@@ -12,7 +12,8 @@ import time
 from kraftlog.cli.common import new_parser, run_with_client
 from kraftlog.cli.progress import POLL_S, ChangeProgress
 from kraftlog.cli.show import numbers, print_json
-from kraftlog.errors import ClientError, ErrorCode, RefusedError
+from kraftlog.client.deadline import Deadline
+from kraftlog.errors import ClientError, ErrorCode, RefusedError, UnsupportedVersionError
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 class _FencedBrokersError(ClientError):
-    """There would be enough brokers for the replicas if none were fenced."""
+    """The moves need brokers that are fenced."""
 
 
 class _Moves(Value):
@@ -89,7 +90,7 @@ def _moves(client: Client, options: argparse.Namespace) -> _Moves:
         if error.needed > len(others):
             raise
         fenced = numbers([each.id for each in others if each.is_fenced])
-        raise _FencedBrokersError(f"{error} that are not fenced (fenced: {fenced})") from None
+        raise _FencedBrokersError(f"{error} (fenced, not counted: {fenced})") from None
     return _Moves(
         changes,
         sum(1 for name, replicas in current.items() if node in (*replicas, *wanted[name])),
@@ -103,14 +104,16 @@ def _decommission(client: Client, options: argparse.Namespace) -> int:
     if voters == [node]:
         raise ClientError(f"node {node} is the only voter: add another one first")
     is_voter, is_registered = node in voters, _broker(client, node) is not None
-    moves = _moves(client, options)
     if options.dry_run:
-        _print_plan(voters, moves, options, is_registered=is_registered)
+        _print_plan(voters, _moves(client, options), options, is_registered=is_registered)
         return 0
+    # What is impossible is refused before any change.
+    moves = _plan(client, options, ChangeProgress(sys.stderr), Deadline(0))
     if is_voter:
         _remove_voter(client, node)
-    if is_registered:
+    if is_registered or moves.partitions:
         _move_partitions(client, options)
+    if is_registered:
         _unregister(client, options)
     if node in _voters(client):
         raise ClientError(
@@ -168,36 +171,50 @@ def _remove_voter(client: Client, node: int) -> None:
 
 
 def _move_partitions(client: Client, options: argparse.Namespace) -> None:
-    """Move until no partition has the node; new topics may have been placed on it meanwhile.
-
-    A plan can be made from metadata that is out of date, of a broker that lags: a plan that fails
-    is made again, until this has lasted for the client's timeout.
-    """
-    from kraftlog.cli.balance import TooFewBrokersError
-
+    """Move until no partition has the node; new topics may have been placed on it meanwhile."""
     progress = ChangeProgress(sys.stderr)
-    deadline = client.cluster.deadline()
     try:
         while True:
-            try:
-                moves = _moves(client, options)
-                if not moves.partitions:
-                    return
-                _reassign(client, moves)
-                progress.show(f"{moves.partitions} partitions to be moved from node {options.node}")
-                deadline = client.cluster.deadline()
-            except _FencedBrokersError as error:
-                progress.show(f"waiting for other brokers: {error}")
-                deadline = client.cluster.deadline()
-            except (RefusedError, TooFewBrokersError):
-                if deadline.is_over:
-                    raise
+            moves = _plan(client, options, progress, client.cluster.deadline(), is_started=True)
+            if not moves.partitions:
+                return
+            progress.show(f"{moves.partitions} partitions to be moved from node {options.node}")
             time.sleep(POLL_S)
     finally:
         progress.end()
 
 
-def _reassign(client: Client, moves: _Moves) -> None:
+def _plan(
+    client: Client,
+    options: argparse.Namespace,
+    progress: ChangeProgress,
+    deadline: Deadline,
+    *,
+    is_started: bool = False,
+) -> _Moves:
+    """Plan the moves, and start them if `is_started`; wait while brokers that they need are fenced.
+
+    The asked broker may lag, so that a plan made from its metadata is impossible or refused: until
+    the deadline it is made again.
+    """
+    from kraftlog.cli.balance import TooFewBrokersError
+
+    while True:
+        try:
+            moves = _moves(client, options)
+            if is_started:
+                _start(client, moves)
+            return moves
+        except _FencedBrokersError as error:
+            progress.show(f"waiting for other brokers: {error}")
+        except (RefusedError, TooFewBrokersError) as error:
+            if deadline.is_over:
+                raise
+            progress.show(f"planning again: {error}")
+        time.sleep(POLL_S)
+
+
+def _start(client: Client, moves: _Moves) -> None:
     """Start the moves; raise the first refusal.
 
     Only an ongoing reassignment may change the replication factor. Any other plan that would change
@@ -211,9 +228,13 @@ def _reassign(client: Client, moves: _Moves) -> None:
         }
         if not targets:
             continue
-        for error in client.reassign_partitions(
-            targets, allow_replication_factor_change=may_change
-        ).values():
+        try:
+            refused = client.reassign_partitions(
+                targets, allow_replication_factor_change=may_change
+            )
+        except UnsupportedVersionError:  # an old broker, which does not compare the factors
+            refused = client.reassign_partitions(targets)
+        for error in refused.values():
             raise error
 
 
