@@ -185,7 +185,7 @@ def test_a_second_start_changes_no_file_of_running_nodes(tmp_path: Path) -> None
     ) as running:
         assert running.stdout is not None
         assert running.stdout.readline() == b"locked\n"
-        with pytest.raises(BlockingIOError, match="locked by another process"):
+        with pytest.raises(KraftlogError, match="node 2 is running in"):
             prepare(plan_of(tmp_path, 3, "--port", "20001"))
         assert file.read_text() == before
         running.communicate()

@@ -315,14 +315,24 @@ def _check_settings(plan: Plan) -> None:
 
 
 def _refuse_running(nodes: Sequence[LocalNode]) -> None:
-    """Refuse directories that running nodes use: their files are not to change under them."""
+    """Refuse directories that running nodes use: their files are not to change under them.
+
+    Nodes that another start has spawned and that have not locked their directories yet are missed.
+    """
     from kraftlog.server.files import OsFiles
     from kraftlog.storage.directory import LOCK
 
     files = OsFiles()
     for node in nodes:
-        if _is_formatted(node.directory):
+        if not _is_formatted(node.directory):
+            continue
+        try:
             files.close(files.lock(f"{node.directory}/{LOCK}"))
+        except BlockingIOError:
+            raise StorageError(
+                f"node {node.id} is running in {node.directory}: stop its cluster first, or start "
+                "another one with --data"
+            ) from None
 
 
 def _format(plan: Plan, empty: Sequence[LocalNode]) -> list[str]:
