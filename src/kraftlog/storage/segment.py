@@ -315,6 +315,8 @@ class Segment:
         """Rebuild the indexes at once, after a lookup has found them wrong."""
         for _ in self._index_in_steps(DEFAULT_CONFIG.index_interval_bytes):
             pass
+        if self._disk.failure is not None:
+            return  # nothing is written any more
         try:
             self.write_indexes()
         except OSError as error:  # the lookup only reads, and would report a failed read
