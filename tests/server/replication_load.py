@@ -100,8 +100,8 @@ def write_with_confluent(servers: str, padding_bytes: int = 0) -> Callable[[Writ
         settings = {"acks": "all", "enable.idempotence": True, "reconnect.backoff.max.ms": 100}
         # The client gives up a request to a paused node after 3 s instead of a minute.
         settings["socket.timeout.ms"] = 3000
-        # With several, one that is refused as out of order makes librdkafka begin a new producer
-        # epoch, in which it repeats batches that a former leader may have replicated.
+        # If several are in flight, one that is refused as out of order makes librdkafka begin a new
+        # producer epoch, in which it repeats batches that a former leader may have replicated.
         settings["max.in.flight.requests.per.connection"] = 1
         producer = Producer({"bootstrap.servers": servers, "log_level": 2, **settings})
         number = 0

@@ -135,7 +135,8 @@ class Load:
             "log_level": 2,
             "error_cb": lambda error: self._fatal(topic, error),
         }
-        if not is_numbered:
+        # With more, librdkafka may repeat records in a new producer epoch after a change of leader.
+        if not is_numbered or self.replicas > 1:
             settings["max.in.flight.requests.per.connection"] = 1
         producer = Producer(settings)
         number = 0
