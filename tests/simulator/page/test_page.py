@@ -273,7 +273,7 @@ look("slider");
 key("ArrowRight"); look("step");
 key("ArrowLeft"); look("back");
 key("ArrowRight", true); look("election");
-key(" "); advance(view.last + 50); look("playing");
+key(" "); advance(view.lastFrame + 50); look("playing");
 key(" "); key("ArrowLeft", true);
 setPreset(PRESETS["the story"]); look("filtered");
 seen.kinds = [...new Set(listed.map((event) => event[EVENT.kind]))].sort();
