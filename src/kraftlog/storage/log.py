@@ -129,16 +129,15 @@ class Log:
                 self._append_split(buffers, now_ms)
                 return
             self._roll_for(batches, now_ms)
-        segment = segments[-1]
+        segment, size = segments[-1], batches.size_bytes
         try:
-            if segment.size + batches.size_bytes > segment.allocated >= 0:
-                self._allocate(segment, batches.size_bytes)
-            written = write_all(
-                disk.files, segment.log.use(), buffers, segment.size, batches.size_bytes
-            )
+            segment.reopen()
+            if segment.size + size > segment.allocated >= 0:
+                self._allocate(segment, size)
+            written = write_all(disk.files, segment.log.use(), buffers, segment.size, size)
         except OSError as error:
-            raise self._undo_write(segment, batches.size_bytes, error) from error
-        assert written == batches.size_bytes, "the description must fit the buffers"
+            raise self._undo_write(segment, size, error) from error
+        assert written == size, "the description must fit the buffers"
         segment.note(buffers, batches, self.config.index_interval_bytes)
         if batches.leader_epoch != self.epochs.latest and batches.leader_epoch >= 0:
             self._epochs_changed |= self.epochs.assign(batches.leader_epoch, batches.base_offset)

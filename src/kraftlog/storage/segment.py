@@ -114,10 +114,18 @@ class Segment:
 
     # -- appending --------------------------------------------------------------------------------
 
-    def note(self, buffers: Sequence[Buffer], batches: Batches, interval_bytes: int) -> None:
-        """Add batches that have been written at the end to the metadata and indexes."""
+    def reopen(self) -> None:
+        """Load the indexes into memory; their files are outdated until the segment is sealed."""
         if self.has_index_files:
-            self._reopen()
+            self.offsets.load()
+            self.times.load()
+            self.has_index_files = False
+
+    def note(self, buffers: Sequence[Buffer], batches: Batches, interval_bytes: int) -> None:
+        """Add batches that have been written at the end to the metadata and indexes.
+
+        The segment must be open.
+        """
         if batches.max_timestamp > self.max_timestamp:
             self.max_timestamp = batches.max_timestamp
             self.max_timestamp_offset = batches.max_timestamp_offset
@@ -130,12 +138,6 @@ class Segment:
         self.size += batches.size_bytes
         self.end_offset = batches.last_offset + 1
         self.mark(self.end_offset, self.size)
-
-    def _reopen(self) -> None:
-        """Load the indexes into memory; their files are outdated until the segment is sealed."""
-        self.offsets.load()
-        self.times.load()
-        self.has_index_files = False
 
     def _index(self, buffers: Sequence[Buffer], interval_bytes: int) -> None:
         """Index the first batch that starts more than the interval after the last indexed one.
@@ -340,7 +342,7 @@ class Segment:
     def truncate(self, offset: int) -> None:
         """Remove the batch that contains `offset`, and all after it."""
         position = self.position_of(offset)
-        self._reopen()
+        self.reopen()
         self.remove_index_files()
         self._disk.files.truncate(self.log.use(), position)
         self.size, self.allocated = position, 0
