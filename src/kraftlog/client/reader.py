@@ -47,6 +47,8 @@ class Reader:
         self._reset = reset
         self.positions: dict[PartitionName, int] = {}
         self._connections: dict[int, Connection] = {}
+        #: Fetched batches that `poll` has not returned yet; the positions are after them.
+        self._taken: list[FetchedBatch] = []
         #: Of each leader with a pending fetch: the fetched offsets.
         self._in_flight: dict[int, dict[PartitionName, int]] = {}
         #: Until when errors are retried; None while fetches succeed.
@@ -55,6 +57,7 @@ class Reader:
     def assign(self, positions: Mapping[PartitionName, int]) -> None:
         """Replace the assignment; the results of pending fetches are dropped."""
         self.positions = dict(positions)
+        self._taken = []
 
     def close(self) -> None:
         for connection in self._connections.values():
@@ -66,12 +69,13 @@ class Reader:
         """Fetched batches, not decoded yet; waits at most `wait_s` for them."""
         try:
             self._send_fetches()
-            batches = self._take_responses(wait_s)
+            self._take_responses(wait_s)
         except (UnreachableError, RefusedError) as error:
             self._tolerate(error)
-            return []
-        if batches:
-            self._give_up_at = None
+        else:
+            if self._taken:
+                self._give_up_at = None
+        batches, self._taken = self._taken, []
         return batches
 
     def _tolerate(self, error: UnreachableError | RefusedError) -> None:
@@ -119,37 +123,41 @@ class Reader:
             topics=[FetchTopic(topic=name, partitions=parts) for name, parts in topics.items()],
         )
 
-    def _take_responses(self, wait_s: float) -> list[FetchedBatch]:
+    def _take_responses(self, wait_s: float) -> None:
+        """Take the responses that arrive in time.
+
+        If one broker fails, the batches of the others stay, as the positions are after them.
+        """
         broker_by_fd = {self._connections[broker].fileno(): broker for broker in self._in_flight}
         if not broker_by_fd:
             Deadline(wait_s).pause(wait_s)
-            return []
+            return
         poll = select.poll()
         for fd in broker_by_fd:
             poll.register(fd, select.POLLIN)
-        batches: list[FetchedBatch] = []
         for fd, _ in poll.poll(wait_s * 1000):
-            broker = broker_by_fd[fd]
-            response = self._connections[broker].receive(self._cluster.deadline())
-            fetched = self._in_flight.pop(broker)
-            assert isinstance(response, FetchResponse)
-            context = self._cluster.error_context("Fetch", broker)
-            context.check(response.error_code)
-            refused: list[RefusedError] = []
-            for topic in response.responses:
-                for result in topic.partitions:
-                    name = (topic.topic, result.partition_index)
-                    if name not in fetched or self.positions.get(name) != fetched[name]:
-                        continue  # the assignment has changed since the fetch
-                    if result.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                        self._reset_position(name)
-                    elif result.error_code:
-                        refused.append(context.error(result.error_code, f"{name[0]}-{name[1]}"))
-                    else:
-                        batches += self._batches(name, result)
-            if refused and not batches:
-                raise refused[0]
-        return batches
+            self._take_response(broker_by_fd[fd])
+
+    def _take_response(self, broker: int) -> None:
+        response = self._connections[broker].receive(self._cluster.deadline())
+        fetched = self._in_flight.pop(broker)
+        assert isinstance(response, FetchResponse)
+        context = self._cluster.error_context("Fetch", broker)
+        context.check(response.error_code)
+        refused: list[RefusedError] = []
+        for topic in response.responses:
+            for result in topic.partitions:
+                name = (topic.topic, result.partition_index)
+                if name not in fetched or self.positions.get(name) != fetched[name]:
+                    continue  # the assignment has changed since the fetch
+                if result.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                    self._reset_position(name)
+                elif result.error_code:
+                    refused.append(context.error(result.error_code, f"{name[0]}-{name[1]}"))
+                else:
+                    self._taken += self._batches(name, result)
+        if refused and not self._taken:
+            raise refused[0]
 
     def _reset_position(self, name: PartitionName) -> None:
         offsets_found = offsets.find(self._cluster, {name: self._reset})
