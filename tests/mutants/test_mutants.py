@@ -53,8 +53,8 @@ def test_mutant_is_killed(name: str) -> None:
     assert process.returncode == 0, process.stdout + process.stderr
 
 
-def is_played_elsewhere(mutant: Mutant) -> bool:
-    """Whether another test has the unchanged core pass the same run."""
+def has_unchanged_run(mutant: Mutant) -> bool:
+    """Whether another test already runs the unchanged core with this scenario and seed."""
     if mutant.nodes:
         return mutant.seed == 1
     runs = {CLUSTER: CLUSTERS, "mixture": MIXTURE_RUNS}
@@ -67,7 +67,7 @@ def is_played_elsewhere(mutant: Mutant) -> bool:
         {
             (mutant.scenario, mutant.seed, mutant.nodes)
             for mutant in map(load_mutant, KILLABLE)
-            if not mutant.test and not is_played_elsewhere(mutant)
+            if not mutant.test and not has_unchanged_run(mutant)
         }
     ),
     ids=str,

@@ -140,7 +140,7 @@ class Requests:
         assert not self.responses
 
     def finish(self, count: int) -> list[str]:
-        """Run turns until there are so many responses; return the names of the requests."""
+        """Run turns until `count` requests have responses; return the names of those requests."""
         while len(self.responses) < count:
             self._host.one_turn()
             self._host.deliver()

@@ -222,7 +222,7 @@ def test_old_versions_have_no_sessions() -> None:
 
 
 def session_request(count: int, *, follower: bool = False) -> FetchRequest:
-    """A request that opens a session of so many partitions."""
+    """A request that opens a session with partitions 0 to `count` - 1."""
     opening = request(0, 0, dict.fromkeys(range(count), 0))
     opening.replica_id = 3 if follower else -1
     return opening

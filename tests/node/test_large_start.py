@@ -21,7 +21,7 @@ def crashed_and_restarted(settings: str = SETTINGS) -> VirtualHost:
 
 
 def turns_until_ready(host: VirtualHost, ms: int) -> int:
-    """The number of turns until the node is ready, if each takes so many milliseconds."""
+    """The number of turns until the node is ready, if each takes `ms` milliseconds."""
     for number in range(10 * PARTITIONS):
         if host.node.is_ready:
             return number

@@ -108,7 +108,11 @@ def _decommission(client: Client, options: argparse.Namespace) -> int:
         _print_plan(voters, _moves(client, options), options, is_registered=is_registered)
         return 0
     # What is impossible is refused before any change.
-    moves = _plan(client, options, ChangeProgress(sys.stderr), Deadline(0))
+    progress = ChangeProgress(sys.stderr)
+    try:
+        moves = _plan(client, options, progress, Deadline(0))
+    finally:
+        progress.end()
     if is_voter:
         _remove_voter(client, node)
     if is_registered or moves.partitions:

@@ -263,7 +263,7 @@ LARGE = ConfigRecord(resource_type=2, resource_name="t", name="x", value="v" * 3
 
 
 def host_without_its_first_segment() -> VirtualHost:
-    """A node that has written so many records that snapshots replaced the log's first segment."""
+    """A node whose snapshots have replaced the first segment of the metadata log."""
     host = VirtualHost(settings=SNAPSHOTS_OFTEN)
     create_topics(host, {"demo": 1})
     for _ in range(80):
