@@ -17,9 +17,9 @@ import pytest
 from kraftlog.cli import local_cluster
 from kraftlog.cli.start import options_of
 from tests.house_rules import ROOT
-from tests.patience import LIMIT_S
 from tests.ports import free_ports
 from tests.server.node_process import NodeProcess, read_line
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Backoff:
-    """`next_ms` after a failure, `reset` after a success; never longer than `longest_ms`."""
+    """Call `next_ms` after a failure and `reset` after a success; no wait exceeds `longest_ms`."""
 
     __slots__ = ("_first_ms", "_longest_ms", "_wait_ms")
 
@@ -19,5 +19,5 @@ class Backoff:
         return self._wait_ms
 
     def reset(self) -> None:
-        """The next failure waits for the shortest time again."""
+        """The wait after the next failure is `first_ms` again."""
         self._wait_ms = 0

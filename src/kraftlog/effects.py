@@ -73,7 +73,7 @@ class MoveReplica(Value):
 class Reply(Value):
     """Respond to a request."""
 
-    slot: Responder
+    pending: Responder
     response: Any  # a message of the API's response class
 
 
@@ -173,7 +173,7 @@ class WriteBootTimestamp(Value):
 class SendRecords(Value):
     """Respond to a fetch of the quorum with records of the log, up to `max_bytes`."""
 
-    slot: Responder
+    pending: Responder
     response: Any  # a raft FetchResult
     log: LogName
     max_bytes: int
@@ -192,7 +192,7 @@ class StoreSnapshot(Value):
 class SendSnapshot(Value):
     """Respond with a chunk of a snapshot."""
 
-    slot: Responder
+    pending: Responder
     response: Any  # a raft SnapshotChunk
 
 

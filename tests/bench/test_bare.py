@@ -29,7 +29,7 @@ from kraftlog.wire.messages.list_offsets import (
 )
 from kraftlog.wire.messages.produce import ProduceResponse
 from tests.interop.cache import UnavailableError
-from tests.patience import LIMIT_S
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

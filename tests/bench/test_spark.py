@@ -8,7 +8,7 @@ from bench.spark.page import Figure, row, section_text
 from bench.spark.topic import PARTITIONS, RECORDS_PER_BATCH, VALUE, fill
 
 from kraftlog import Client
-from tests.patience import LIMIT_S
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ from kraftlog import Client
 from kraftlog.client import group_membership
 from kraftlog.groups.shard import partition_of
 from tests.client.waiting import until
-from tests.patience import LIMIT_S
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable

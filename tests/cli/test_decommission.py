@@ -14,7 +14,7 @@ from kraftlog.client.model import Broker, Partition, Topic
 from kraftlog.client.nodes import ClusterDescription
 from kraftlog.client.reassignments import Reassignment
 from kraftlog.errors import ClientError, ErrorCode, RefusedError
-from tests.patience import LIMIT_S
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -18,11 +18,11 @@ from kraftlog.records.header import LENGTH_OVERHEAD, BatchHeader
 from kraftlog.records.walk import walk
 from kraftlog.runner.repair import SurvivingDirectory
 from kraftlog.server.files import OsFiles
-from tests.patience import LIMIT_S
 from tests.runner.surviving import T0, write_directory
 from tests.runner.test_repair import ME, log_of
 from tests.storage.sample import write_sample
 from tests.storage.test_kafka_directories import ARCHIVE
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from tests.interop.driver import Driver

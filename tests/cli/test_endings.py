@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog import Client
-from tests.patience import LIMIT_S
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable

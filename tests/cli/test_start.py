@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog.cli.start import options_of, read_settings
-from tests.patience import LIMIT_S
 from tests.ports import free_ports
 from tests.server.node_process import NodeProcess, read_line
 from tests.server.quorum_of_processes import BROKER, Quorum, format_node
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog import Client
-from tests.patience import LIMIT_S
 from tests.server.node_process import NodeProcess
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,10 +12,10 @@ from kraftlog import Client
 from kraftlog.errors import UnreachableError, UnsupportedApiError
 from tests.cli.shell import Shell
 from tests.client.waiting import until
-from tests.patience import LIMIT_S
 from tests.ports import free_ports
 from tests.server.node_process import NodeProcess
 from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum, format_node
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,7 +20,7 @@ from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kraftlog.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from tests.client.waiting import until
-from tests.patience import LIMIT_S
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable

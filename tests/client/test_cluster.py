@@ -34,7 +34,7 @@ from kraftlog.wire.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from tests.patience import LIMIT_S
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,7 +17,7 @@ from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.codec import encode
 from kraftlog.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from kraftlog.wire.messages.list_groups import ListGroupsRequest
-from tests.patience import LIMIT_S
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

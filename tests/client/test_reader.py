@@ -13,8 +13,8 @@ from kraftlog.wire.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
-from tests.patience import LIMIT_S
 from tests.storage.making import batch
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     import pytest

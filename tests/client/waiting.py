@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kraftlog.client.deadline import Deadline
 from kraftlog.errors import ErrorCode, RefusedError
-from tests.patience import LIMIT_S
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -33,21 +33,21 @@ class Client:
         self.generation = -1
         self.assignment: bytes | None = None
         self.is_fenced = False
-        self._slot: int | None = None
+        self._pending: int | None = None
         self._request = ""
 
     @property
     def is_waiting(self) -> bool:
         """Whether its last request has no response yet."""
-        return self._slot is not None and self._slot not in self.harness.responses
+        return self._pending is not None and self._pending not in self.harness.responses
 
     def step(self) -> None:
         """Handle the response to the last request if there is one, or send the next request."""
         if self.is_fenced or self.is_waiting:
             return
-        slot, self._slot = self._slot, None
-        if slot is not None:
-            response = self.harness.outcome(slot)
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            response = self.harness.outcome(pending)
             if response.error_code:
                 self._handle_error(response)
             elif self._request == "join":
@@ -63,7 +63,7 @@ class Client:
 
     def _send_join(self) -> None:
         self._request = "join"
-        self._slot = self.harness.join(
+        self._pending = self.harness.join(
             self.member_id, instance=self.instance, protocols=self.protocols
         )
 
@@ -77,7 +77,7 @@ class Client:
                 each.member_id: _assignment_of(each.member_id) for each in response.members
             }
         self._request = "sync"
-        self._slot = self.harness.sync(
+        self._pending = self.harness.sync(
             self.member_id, self.generation, assignments, instance=self.instance
         )
 
@@ -102,12 +102,14 @@ class Client:
 
     def commit(self, offset: int) -> None:
         """Commit an offset; the error code must be one that a client of its kind can get."""
-        slot = self.harness.commit_offsets(
+        pending = self.harness.commit_offsets(
             {("t", 0): offset}, self.member_id, self.generation, instance=self.instance
         )
-        if slot in self.harness.responses:
+        if pending in self.harness.responses:
             [code] = [
-                part.error_code for t in self.harness.outcome(slot).topics for part in t.partitions
+                part.error_code
+                for t in self.harness.outcome(pending).topics
+                for part in t.partitions
             ]
             assert code in {
                 OK,

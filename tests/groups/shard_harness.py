@@ -1,8 +1,8 @@
 """One shard of a group coordinator, with its log and a clock that tests set.
 
 Batches wait in `pending_writes` until a test commits or fails them; with `commits_at_once` they are
-committed at once. `responses` has the responses, by the slot that the method of the request
-returned.
+committed at once. `responses` has the responses by the number that the method of the request
+returned as its pending response.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ LATEST: dict[str, int] = {"join": 9, "leave": 5, "commit": 9, "describe": 6}
 
 
 class ShardHarness:
-    """A shard, its log and its clock; each method of a request returns a slot or the response."""
+    """A shard, its log and its clock; a request's method returns its number or the response."""
 
     def __init__(self, *, commits_at_once: bool = True, **config: int) -> None:
         self.config = GroupConfig(**config)
@@ -71,7 +71,7 @@ class ShardHarness:
         self.log: list[tuple[int, bytes, bytes | None]] = []
         self.pending_writes: list[WriteRecords] = []
         self.responses: dict[int, Any] = {}
-        self.slots = 0
+        self.requests = 0
         self.shard = self.new_shard()
         self.shard.finish_loading(self.now)
 
@@ -93,8 +93,8 @@ class ShardHarness:
         while effects := self.shard.take_effects():
             for effect in effects:
                 if isinstance(effect, GroupResponse):
-                    assert effect.slot not in self.responses, "a second response"
-                    self.responses[effect.slot] = effect.response
+                    assert effect.pending not in self.responses, "a second response"
+                    self.responses[effect.pending] = effect.response
                 else:
                     self.pending_writes.append(effect)
             if self.commits_at_once:
@@ -146,14 +146,14 @@ class ShardHarness:
 
     # Requests ------------------------------------------------------------------------------------
 
-    def _slot(self) -> int:
-        self.slots += 1
-        return self.slots
+    def _next_number(self) -> int:
+        self.requests += 1
+        return self.requests
 
-    def outcome(self, slot: int) -> Any:
+    def outcome(self, pending: int) -> Any:
         """The response, which must have been sent."""
-        assert slot in self.responses, "no response yet"
-        return self.responses[slot]
+        assert pending in self.responses, "no response yet"
+        return self.responses[pending]
 
     def join(
         self,
@@ -168,7 +168,7 @@ class ShardHarness:
         rebalance_ms: int = REBALANCE_MS,
         client: str = "c",
     ) -> int:
-        slot = self._slot()
+        pending = self._next_number()
         request = JoinGroupRequest(
             group_id=group,
             session_timeout_ms=session_ms,
@@ -179,10 +179,10 @@ class ShardHarness:
             protocols=[JoinGroupRequestProtocol(name=n, metadata=m) for n, m in protocols],
         )
         self.shard.join_group(
-            slot, RequestContext(version, client, "/127.0.0.1"), request, self.now
+            pending, RequestContext(version, client, "/127.0.0.1"), request, self.now
         )
         self.settle()
-        return slot
+        return pending
 
     def sync(
         self,
@@ -195,7 +195,7 @@ class ShardHarness:
         protocol: str | None = None,
         protocol_type: str | None = None,
     ) -> int:
-        slot = self._slot()
+        pending = self._next_number()
         request = SyncGroupRequest(
             group_id=group,
             generation_id=generation,
@@ -208,24 +208,24 @@ class ShardHarness:
                 for name, assignment in (assignments or {}).items()
             ],
         )
-        self.shard.sync_group(slot, request, self.now)
+        self.shard.sync_group(pending, request, self.now)
         self.settle()
-        return slot
+        return pending
 
     def heartbeat(
         self, member_id: str, generation: int, *, group: str = "g", instance: str | None = None
     ) -> int:
         """Send a heartbeat; return the error code."""
-        slot = self._slot()
+        pending = self._next_number()
         request = HeartbeatRequest(
             group_id=group,
             generation_id=generation,
             member_id=member_id,
             group_instance_id=instance,
         )
-        self.shard.heartbeat(slot, request, self.now)
+        self.shard.heartbeat(pending, request, self.now)
         self.settle()
-        code: int = self.outcome(slot).error_code
+        code: int = self.outcome(pending).error_code
         return code
 
     def leave(
@@ -235,7 +235,7 @@ class ShardHarness:
         version: int = LATEST["leave"],
     ) -> Any:
         """Send LeaveGroup for members, by id or by (id, instance id); return the response."""
-        slot = self._slot()
+        pending = self._next_number()
         named = [(each, None) if isinstance(each, str) else each for each in members]
         request = LeaveGroupRequest(
             group_id=group,
@@ -245,9 +245,9 @@ class ShardHarness:
                 for member_id, instance in named
             ],
         )
-        self.shard.leave_group(slot, RequestContext(version), request, self.now)
+        self.shard.leave_group(pending, RequestContext(version), request, self.now)
         self.settle()
-        return self.outcome(slot)
+        return self.outcome(pending)
 
     def commit_offsets(
         self,
@@ -263,7 +263,7 @@ class ShardHarness:
         retention_ms: int = -1,
         epoch: int = -1,
     ) -> int:
-        slot = self._slot()
+        pending = self._next_number()
         request = OffsetCommitRequest(
             group_id=group,
             generation_id_or_member_epoch=generation,
@@ -286,9 +286,9 @@ class ShardHarness:
                 for (topic, index), offset in offsets.items()
             ],
         )
-        self.shard.offset_commit(slot, RequestContext(version, "c"), request, self.now)
+        self.shard.offset_commit(pending, RequestContext(version, "c"), request, self.now)
         self.settle()
-        return slot
+        return pending
 
     def fetch(
         self,
@@ -297,16 +297,16 @@ class ShardHarness:
         stable: bool = False,
         topic_id: Uuid = NULL_UUID,
     ) -> int:
-        """Send OffsetFetch for these partitions, or for all; return the slot."""
-        slot = self._slot()
+        """Send OffsetFetch for these partitions, or for all; return its pending response."""
+        pending = self._next_number()
         topics = [
             OffsetFetchRequestTopics(name=topic, topic_id=topic_id, partition_indexes=(index,))
             for topic, index in partitions
         ]
         request = OffsetFetchRequestGroup(group_id=group, topics=topics or None)
-        self.shard.offset_fetch(slot, request, stable)
+        self.shard.offset_fetch(pending, request, stable)
         self.settle()
-        return slot
+        return pending
 
     def offsets(self, *partitions: tuple[str, int], group: str = "g") -> dict[Any, int]:
         """Fetch offsets: (topic, partition) -> offset."""
@@ -318,7 +318,7 @@ class ShardHarness:
         }
 
     def delete_offsets(self, *partitions: tuple[str, int], group: str = "g") -> int:
-        slot = self._slot()
+        pending = self._next_number()
         request = OffsetDeleteRequest(
             group_id=group,
             topics=[
@@ -328,15 +328,15 @@ class ShardHarness:
                 for topic, index in partitions
             ],
         )
-        self.shard.offset_delete(slot, request, self.now)
+        self.shard.offset_delete(pending, request, self.now)
         self.settle()
-        return slot
+        return pending
 
     def delete_groups(self, *groups: str) -> int:
-        slot = self._slot()
-        self.shard.delete_groups(slot, groups, self.now)
+        pending = self._next_number()
+        self.shard.delete_groups(pending, groups, self.now)
         self.settle()
-        return slot
+        return pending
 
     def describe(self, group: str = "g", version: int = LATEST["describe"]) -> Any:
         return self.shard.describe_groups(RequestContext(version), [group])[0]
@@ -347,14 +347,14 @@ class ShardHarness:
         self, count: int = 1, *, group: str = "g", **join_fields: Any
     ) -> list[str]:
         """Send the first JoinGroup of new members, and return the member ids that they get."""
-        slots = [self.join(group=group, **join_fields) for _ in range(count)]
-        return [str(self.outcome(slot).member_id) for slot in slots]
+        responses = [self.join(group=group, **join_fields) for _ in range(count)]
+        return [str(self.outcome(pending).member_id) for pending in responses]
 
     def join_generation(self, ids: Sequence[str], *, group: str = "g", **join_fields: Any) -> Any:
         """Let all these members join one generation; return the leader's response."""
-        slots = [self.join(member_id, group=group, **join_fields) for member_id in ids]
+        responses = [self.join(member_id, group=group, **join_fields) for member_id in ids]
         self.poll()
-        outcome = [self.outcome(slot) for slot in slots]
+        outcome = [self.outcome(pending) for pending in responses]
         assert {each.error_code for each in outcome} == {OK}
         assert len({each.generation_id for each in outcome}) == 1
         [leader] = [each for each in outcome if each.members]

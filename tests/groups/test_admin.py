@@ -106,7 +106,7 @@ def test_a_group_is_dead_while_its_tombstones_are_written() -> None:
     harness.leave(member_id)
     harness.commit_offsets({T0: 1})
     harness.commits_at_once = False
-    slot = harness.delete_groups("g")
+    pending = harness.delete_groups("g")
     not_available = ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert harness.state() == GroupState.DEAD
     assert harness.outcome(harness.join()).error_code == not_available
@@ -120,7 +120,7 @@ def test_a_group_is_dead_while_its_tombstones_are_written() -> None:
         "g": ErrorCode.GROUP_ID_NOT_FOUND
     }
     harness.commit()
-    assert results(harness.outcome(slot)) == {"g": OK}
+    assert results(harness.outcome(pending)) == {"g": OK}
     assert harness.offsets() == {}
 
 
@@ -130,9 +130,9 @@ def test_a_group_whose_deletion_fails_is_unchanged() -> None:
     since = harness.shard.groups["g"].state_since
     harness.commits_at_once = False
     harness.advance(1000)
-    slot = harness.delete_groups("g")
+    pending = harness.delete_groups("g")
     harness.fail(ErrorCode.NOT_ENOUGH_REPLICAS)
-    assert results(harness.outcome(slot)) == {"g": ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    assert results(harness.outcome(pending)) == {"g": ErrorCode.COORDINATOR_NOT_AVAILABLE}
     assert (harness.state(), harness.shard.groups["g"].state_since) == (GroupState.EMPTY, since)
     assert harness.offsets() == {T0: 1}
 

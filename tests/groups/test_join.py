@@ -23,8 +23,8 @@ ROUND_ROBIN = ("roundrobin", subscription("t"))
 
 def test_a_new_member_is_given_an_id_and_the_new_group_is_written() -> None:
     harness = ShardHarness(commits_at_once=False)
-    slot = harness.join(client="me")
-    assert harness.outcome(slot) == JoinGroupResponse(
+    pending = harness.join(client="me")
+    assert harness.outcome(pending) == JoinGroupResponse(
         error_code=ErrorCode.MEMBER_ID_REQUIRED,
         protocol_name=None,
         leader="",
@@ -38,10 +38,10 @@ def test_a_new_member_is_given_an_id_and_the_new_group_is_written() -> None:
 
 def test_before_version_4_a_new_member_joins_at_once() -> None:
     harness = ShardHarness()
-    slot = harness.join(version=3)
-    assert slot not in harness.responses
+    pending = harness.join(version=3)
+    assert pending not in harness.responses
     harness.poll()
-    outcome = harness.outcome(slot)
+    outcome = harness.outcome(pending)
     assert (outcome.error_code, outcome.generation_id, outcome.leader) == (OK, 1, "c-1")
     assert [(each.member_id, each.metadata) for each in outcome.members] == [("c-1", RANGE[0][1])]
 
@@ -93,22 +93,22 @@ def test_a_joining_member_needs_a_common_protocol() -> None:
 def test_the_most_preferred_common_protocol_is_chosen() -> None:
     harness = ShardHarness()
     both = (ROUND_ROBIN, *RANGE)
-    slots = [harness.join(version=3, protocols=p) for p in ((*RANGE, ROUND_ROBIN), both, both)]
+    responses = [harness.join(version=3, protocols=p) for p in ((*RANGE, ROUND_ROBIN), both, both)]
     harness.poll()
-    assert {harness.outcome(slot).protocol_name for slot in slots} == {"roundrobin"}
-    slots = [
+    assert {harness.outcome(pending).protocol_name for pending in responses} == {"roundrobin"}
+    responses = [
         harness.join("c-1"),
         harness.join("c-2", protocols=both),
         harness.join("c-3", protocols=both),
     ]
-    assert {harness.outcome(slot).protocol_name for slot in slots} == {"range"}
+    assert {harness.outcome(pending).protocol_name for pending in responses} == {"range"}
 
 
 def test_the_first_of_duplicate_protocols_counts() -> None:
     harness = ShardHarness()
-    slot = harness.join(version=3, protocols=(*RANGE, ("range", b"again")))
+    pending = harness.join(version=3, protocols=(*RANGE, ("range", b"again")))
     harness.poll()
-    assert harness.outcome(slot).members[0].metadata == RANGE[0][1]
+    assert harness.outcome(pending).members[0].metadata == RANGE[0][1]
     assert harness.leave("c-1").members[0].error_code == OK
     assert harness.shard.groups["g"].supporter_counts == {}
 
@@ -161,12 +161,12 @@ def test_a_member_that_does_not_rejoin_in_time_is_removed() -> None:
     harness = ShardHarness()
     old, other = harness.make_stable_group(2)
     [new] = harness.request_member_ids(1)
-    slots = [harness.join(new), harness.join(other)]
+    responses = [harness.join(new), harness.join(other)]
     for _ in range(REBALANCE_MS // 5000 - 1):
         harness.advance(5000)
         assert harness.heartbeat(old, 1) == ErrorCode.REBALANCE_IN_PROGRESS
     harness.advance(5000)
-    assert {harness.outcome(slot).leader for slot in slots} == {other}
+    assert {harness.outcome(pending).leader for pending in responses} == {other}
     assert harness.heartbeat(old, 1) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
@@ -249,9 +249,9 @@ def test_a_new_member_that_disappears_is_removed_at_last() -> None:
 def test_a_group_left_before_its_first_generation_is_empty() -> None:
     harness = ShardHarness(initial_rebalance_delay_ms=3000)
     ids = harness.request_member_ids(1)
-    slot = harness.join(ids[0])
+    pending = harness.join(ids[0])
     assert harness.leave(ids[0]).members[0].error_code == OK
-    assert harness.outcome(slot).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert harness.outcome(pending).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert harness.state() == GroupState.PREPARING
     harness.advance(3000)
     assert harness.state() == GroupState.EMPTY
@@ -287,10 +287,10 @@ def test_a_full_group_admits_only_its_members() -> None:
 def test_a_member_that_joins_beyond_the_limit_is_refused() -> None:
     harness = ShardHarness(max_size=2)
     ids = harness.request_member_ids(3)
-    slots = [harness.join(each) for each in ids]
-    assert harness.outcome(slots[2]).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    responses = [harness.join(each) for each in ids]
+    assert harness.outcome(responses[2]).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
     harness.poll()
-    assert {harness.outcome(slot).error_code for slot in slots[:2]} == {OK}
+    assert {harness.outcome(pending).error_code for pending in responses[:2]} == {OK}
 
 
 def test_a_lowered_limit_is_enforced_by_a_rebalance() -> None:
@@ -299,8 +299,8 @@ def test_a_lowered_limit_is_enforced_by_a_rebalance() -> None:
     harness.config = harness.config.replace(max_size=2)
     harness.move()
     assert harness.state() == GroupState.PREPARING
-    slots = [harness.join(each) for each in ids]
-    assert [harness.outcome(slot).error_code for slot in slots] == [
+    responses = [harness.join(each) for each in ids]
+    assert [harness.outcome(pending).error_code for pending in responses] == [
         OK,
         OK,
         ErrorCode.GROUP_MAX_SIZE_REACHED,

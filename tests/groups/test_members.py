@@ -20,11 +20,11 @@ def test_assignments_are_sent_once_they_are_committed() -> None:
     ids = harness.request_member_ids(2)
     leader = harness.join_generation(ids)
     harness.commits_at_once = False
-    slots = [harness.sync(ids[1], 1), harness.sync(ids[0], 1, {ids[0]: b"x", ids[1]: b"y"})]
-    assert not harness.responses.keys() & set(slots)
+    responses = [harness.sync(ids[1], 1), harness.sync(ids[0], 1, {ids[0]: b"x", ids[1]: b"y"})]
+    assert not harness.responses.keys() & set(responses)
     assert harness.state() == GroupState.COMPLETING
     harness.commit()
-    outcome = [harness.outcome(slot) for slot in slots]
+    outcome = [harness.outcome(pending) for pending in responses]
     assert [each.assignment for each in outcome] == [b"y", b"x"]
     assert {(e.error_code, e.protocol_type, e.protocol_name) for e in outcome} == {
         (OK, "consumer", "range")
@@ -76,9 +76,9 @@ def test_an_assignment_of_an_old_generation_is_ignored() -> None:
     ids = harness.request_member_ids(2)
     harness.join_generation(ids)
     harness.commits_at_once = False
-    slot = harness.sync(ids[0], 1, {ids[0]: b"x"})
+    pending = harness.sync(ids[0], 1, {ids[0]: b"x"})
     harness.leave(ids[1])
-    assert harness.outcome(slot).error_code == REBALANCE
+    assert harness.outcome(pending).error_code == REBALANCE
     harness.commit()
     assert harness.state() == GroupState.PREPARING
 
@@ -88,9 +88,9 @@ def test_a_failed_assignment_write_starts_a_rebalance() -> None:
     ids = harness.request_member_ids(2)
     harness.join_generation(ids)
     harness.commits_at_once = False
-    slots = [harness.sync(ids[1], 1), harness.sync(ids[0], 1, {ids[0]: b"x", ids[1]: b"y"})]
+    responses = [harness.sync(ids[1], 1), harness.sync(ids[0], 1, {ids[0]: b"x", ids[1]: b"y"})]
     harness.fail(ErrorCode.NOT_ENOUGH_REPLICAS)
-    assert {harness.outcome(slot).error_code for slot in slots} == {
+    assert {harness.outcome(pending).error_code for pending in responses} == {
         ErrorCode.COORDINATOR_NOT_AVAILABLE
     }
     assert harness.state() == GroupState.PREPARING

@@ -24,11 +24,11 @@ def commit_code(harness: ShardHarness, *args: object, **kwargs: object) -> int:
 
 def test_a_commit_is_visible_once_it_is_in_the_log() -> None:
     harness = ShardHarness(commits_at_once=False)
-    slot = harness.commit_offsets({T0: 7, U0: 9}, epoch=3, metadata="here")
-    assert slot not in harness.responses
+    pending = harness.commit_offsets({T0: 7, U0: 9}, epoch=3, metadata="here")
+    assert pending not in harness.responses
     assert harness.offsets(T0, U0) == {T0: -1, U0: -1}
     harness.commit()
-    assert codes(harness.outcome(slot)) == [OK, OK]
+    assert codes(harness.outcome(pending)) == [OK, OK]
     outcome = harness.outcome(harness.fetch(T0)).topics[0].partitions[0]
     assert (outcome.committed_offset, outcome.committed_leader_epoch, outcome.metadata) == (
         7,
@@ -127,9 +127,9 @@ def test_a_version_10_response_has_the_requests_topic_ids() -> None:
 )
 def test_a_commit_that_fails_leaves_nothing(error: int, outcome: int) -> None:
     harness = ShardHarness(commits_at_once=False)
-    slot = harness.commit_offsets({T0: 7})
+    pending = harness.commit_offsets({T0: 7})
     harness.fail(error)
-    assert codes(harness.outcome(slot)) == [outcome]
+    assert codes(harness.outcome(pending)) == [outcome]
     assert harness.shard.groups == {}
     assert harness.offsets() == {}
 
@@ -196,12 +196,12 @@ def test_existing_offsets_are_deleted() -> None:
 def test_a_pending_offset_is_deleted_too() -> None:
     harness = ShardHarness(commits_at_once=False)
     harness.commit_offsets({T0: 7})
-    slot = harness.delete_offsets(T0)
+    pending = harness.delete_offsets(T0)
     harness.commit(1)
     assert harness.offsets() == {T0: 7}
     harness.commit()
     assert harness.offsets() == {}
-    assert codes(harness.outcome(slot)) == [OK]
+    assert codes(harness.outcome(pending)) == [OK]
 
 
 def test_every_wrong_offset_delete_gets_its_error_code() -> None:
@@ -235,9 +235,9 @@ def test_a_deletion_that_fails_deletes_nothing() -> None:
     harness = ShardHarness()
     harness.commit_offsets({T0: 7})
     harness.commits_at_once = False
-    slot = harness.delete_offsets(T0)
+    pending = harness.delete_offsets(T0)
     harness.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    outcome = harness.outcome(slot)
+    outcome = harness.outcome(pending)
     assert (outcome.error_code, outcome.topics) == (ErrorCode.NOT_COORDINATOR, ())
     assert harness.offsets() == {T0: 7}
 

@@ -58,9 +58,9 @@ def test_an_assignment_that_times_out_starts_a_rebalance() -> None:
     [member_id] = harness.request_member_ids(1)
     harness.join_generation([member_id])
     harness.commits_at_once = False
-    slot = harness.sync(member_id, 1, {member_id: b"x"})
+    pending = harness.sync(member_id, 1, {member_id: b"x"})
     harness.advance(5000)
-    assert harness.outcome(slot).error_code == NOT_AVAILABLE
+    assert harness.outcome(pending).error_code == NOT_AVAILABLE
     assert harness.state() == GroupState.PREPARING
     harness.commit()
     assert harness.state() == GroupState.PREPARING
@@ -71,9 +71,9 @@ def test_a_slow_deletion_is_decided_by_its_outcome() -> None:
     harness = ShardHarness()
     harness.commit_offsets({T0: 1})
     harness.commits_at_once = False
-    slot = harness.delete_groups("g")
+    pending = harness.delete_groups("g")
     harness.advance(5000)
-    assert harness.outcome(slot).results[0].error_code == NOT_AVAILABLE
+    assert harness.outcome(pending).results[0].error_code == NOT_AVAILABLE
     assert harness.state() == GroupState.DEAD
     harness.commit()
     assert harness.state() == "none"
@@ -94,11 +94,11 @@ def test_a_new_group_whose_write_fails_is_dropped() -> None:
 def test_a_later_write_survives_an_earlier_failed_one() -> None:
     harness = ShardHarness(commits_at_once=False)
     [member_id] = harness.request_member_ids(1)
-    slot = harness.commit_offsets({T0: 1})
+    pending = harness.commit_offsets({T0: 1})
     harness.fail(count=1)
     assert harness.shard.groups == {}
     harness.commit()
-    assert codes(harness.outcome(slot)) == [OK]
+    assert codes(harness.outcome(pending)) == [OK]
     assert (harness.state(), harness.offsets()) == (GroupState.EMPTY, {T0: 1})
     assert harness.outcome(harness.join(member_id)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
@@ -107,9 +107,9 @@ def test_a_generation_of_a_dropped_group_is_restored_from_the_log() -> None:
     harness = ShardHarness(commits_at_once=False)
     [member_id] = harness.request_member_ids(1)
     harness.join_generation([member_id])
-    slot = harness.sync(member_id, 1, {member_id: b"x"})
+    pending = harness.sync(member_id, 1, {member_id: b"x"})
     harness.fail(ErrorCode.NOT_ENOUGH_REPLICAS, count=1)
-    assert harness.outcome(slot).error_code == NOT_AVAILABLE
+    assert harness.outcome(pending).error_code == NOT_AVAILABLE
     assert harness.shard.groups == {}
     harness.commit()
     assert harness.heartbeat(member_id, 1) == OK
@@ -146,7 +146,8 @@ def test_pending_requests_get_not_coordinator_on_unload() -> None:
     harness.settle()
     assert harness.pending_writes == pending_writes
     single_codes = [
-        harness.outcome(slot).error_code for slot in (joining, syncing, rejoining, leading, stable)
+        harness.outcome(pending).error_code
+        for pending in (joining, syncing, rejoining, leading, stable)
     ]
     assert single_codes == [NOT_COORDINATOR] * 5
     assert codes(harness.outcome(commit)) == [NOT_COORDINATOR]

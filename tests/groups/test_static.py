@@ -21,12 +21,12 @@ UNKNOWN = ErrorCode.UNKNOWN_MEMBER_ID
 
 def stable_static_group(harness: ShardHarness) -> list[str]:
     """Make a stable group of the static members a, the leader, and b; return their member ids."""
-    slots = [harness.join(instance=each) for each in ("a", "b")]
+    responses = [harness.join(instance=each) for each in ("a", "b")]
     harness.poll()
-    leader = harness.outcome(slots[0])
+    leader = harness.outcome(responses[0])
     harness.assign(leader)
     assert harness.state() == GroupState.STABLE
-    return [harness.outcome(slot).member_id for slot in slots]
+    return [harness.outcome(pending).member_id for pending in responses]
 
 
 def test_a_static_member_needs_no_second_join() -> None:
@@ -71,8 +71,8 @@ def test_the_old_id_is_fenced_everywhere() -> None:
     assert harness.outcome(harness.sync("b-2", 1, instance="b")).error_code == FENCED
     assert harness.outcome(harness.join("b-2", instance="b")).error_code == FENCED
     assert harness.leave(("b-2", "b")).members[0].error_code == FENCED
-    slot = harness.commit_offsets({("t", 0): 1}, "b-2", 1, instance="b")
-    assert harness.outcome(slot).topics[0].partitions[0].error_code == FENCED
+    pending = harness.commit_offsets({("t", 0): 1}, "b-2", 1, instance="b")
+    assert harness.outcome(pending).topics[0].partitions[0].error_code == FENCED
     assert harness.heartbeat("b-2", 1) == UNKNOWN
     assert harness.heartbeat("b-3", 1, instance="nobody") == UNKNOWN
     assert harness.heartbeat("b-3", 1, instance="b") == OK
@@ -97,9 +97,9 @@ def test_pending_requests_of_the_old_id_are_fenced() -> None:
 def test_a_static_member_with_other_protocols_rebalances() -> None:
     harness = ShardHarness()
     both = (("sticky", subscription("t")), *RANGE)
-    slots = [harness.join(instance=each, protocols=both) for each in ("a", "b")]
+    responses = [harness.join(instance=each, protocols=both) for each in ("a", "b")]
     harness.poll()
-    harness.assign(harness.outcome(slots[0]))
+    harness.assign(harness.outcome(responses[0]))
     assert harness.shard.groups["g"].protocol == "sticky"
     rejoining = harness.join(instance="b")  # supports one of them only
     assert harness.state() == GroupState.PREPARING
@@ -109,9 +109,9 @@ def test_a_static_member_with_other_protocols_rebalances() -> None:
 
 def test_a_missing_static_member_stays_until_its_session_timeout() -> None:
     harness = ShardHarness()
-    slots = [harness.join(instance=each, session_ms=100_000) for each in ("a", "b")]
+    responses = [harness.join(instance=each, session_ms=100_000) for each in ("a", "b")]
     harness.poll()
-    harness.assign(harness.outcome(slots[0]))
+    harness.assign(harness.outcome(responses[0]))
     again = harness.join("a-1", instance="a", session_ms=100_000)
     harness.advance(REBALANCE_MS)
     outcome = harness.outcome(again)
@@ -127,21 +127,21 @@ def test_a_missing_static_member_stays_until_its_session_timeout() -> None:
 def test_a_missing_static_leader_stays_and_another_leads() -> None:
     harness = ShardHarness()
     stable_static_group(harness)
-    slot = harness.join("b-2", instance="b", protocols=(("range", subscription("u")),))
+    pending = harness.join("b-2", instance="b", protocols=(("range", subscription("u")),))
     for _ in range(4):
         harness.heartbeat("a-1", 1, instance="a")
         harness.advance(5_000)
-    outcome = harness.outcome(slot)
+    outcome = harness.outcome(pending)
     assert (outcome.leader, [each.member_id for each in outcome.members]) == ("b-2", ["a-1", "b-2"])
 
 
 def test_a_member_that_rejoins_before_its_assignment_is_awaited() -> None:
     harness = ShardHarness()
-    slots = [harness.join(instance=each, session_ms=60_000) for each in ("a", "b")]
+    responses = [harness.join(instance=each, session_ms=60_000) for each in ("a", "b")]
     harness.poll()
     harness.sync("a-1", 1, {"a-1": b"x", "b-2": b"y"}, instance="a")
     assert harness.outcome(harness.join(instance="b", session_ms=60_000)).member_id == "b-3"
-    assert {harness.outcome(slot).error_code for slot in slots} == {OK}
+    assert {harness.outcome(pending).error_code for pending in responses} == {OK}
     harness.advance(REBALANCE_MS)
     assert harness.state() == GroupState.PREPARING
     assert list(harness.shard.groups["g"].members) == ["a-1"]
@@ -151,9 +151,9 @@ def test_a_rebalance_of_missing_static_members_waits() -> None:
     harness = ShardHarness()
     stable_static_group(harness)
     [new] = harness.request_member_ids(1)
-    slot = harness.join(new)
+    pending = harness.join(new)
     harness.leave(new)
-    assert harness.outcome(slot).error_code == UNKNOWN
+    assert harness.outcome(pending).error_code == UNKNOWN
     for _ in range(9):
         harness.heartbeat("a-1", 1, instance="a")
         harness.heartbeat("b-2", 1, instance="b")
@@ -174,11 +174,11 @@ def test_a_rebalance_without_members_waits_for_another_timeout() -> None:
             harness.advance(5_000)
 
     send_heartbeats(REBALANCE_MS)
-    slot = harness.join(instance="c")
+    pending = harness.join(instance="c")
     send_heartbeats(REBALANCE_MS - 5_000)
-    assert slot not in harness.responses
+    assert pending not in harness.responses
     send_heartbeats(5_000)
-    outcome = harness.outcome(slot)
+    outcome = harness.outcome(pending)
     assert (outcome.generation_id, outcome.leader) == (2, "c-3")
     assert [each.member_id for each in outcome.members] == ["b-2", "c-3"]
 
@@ -199,10 +199,10 @@ def test_a_failed_write_restores_the_old_member_id() -> None:
     stable_static_group(harness)
     before = harness.describe()
     harness.commits_at_once = False
-    slot = harness.join(instance="a", session_ms=20_000)
-    assert slot not in harness.responses
+    pending = harness.join(instance="a", session_ms=20_000)
+    assert pending not in harness.responses
     harness.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    outcome = harness.outcome(slot)
+    outcome = harness.outcome(pending)
     assert (outcome.error_code, outcome.member_id) == (ErrorCode.NOT_COORDINATOR, "")
     assert harness.describe() == before
     assert harness.heartbeat("a-1", 1, instance="a") == OK

@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tests.interop.kafka_jars import SOURCES, driver_classes, kafka_libs, require_java
-from tests.patience import LIMIT_S
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -13,8 +13,8 @@ from kraftlog.cli import main
 from kraftlog.client.deadline import Deadline
 from tests.interop.cache import read
 from tests.interop.kafka_jars import kafka_libs
-from tests.patience import LIMIT_S
 from tests.ports import free_ports
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,8 +11,8 @@ from tests.interop.cache import UnavailableError
 from tests.interop.everyday import work
 from tests.interop.everyday.clients import CLIENTS, JAVA, Client
 from tests.interop.everyday.work import batches
-from tests.patience import LIMIT_S
 from tests.server.node_process import NodeProcess
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +33,7 @@ def address(tmp_path: Path, data: str) -> Iterator[str]:
     try:
         yield node.address
         assert node.stop() == 0
-        assert node.complaints() == []
+        assert node.logged_errors() == []
     finally:
         node.make_sure_it_is_gone()
 

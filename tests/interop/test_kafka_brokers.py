@@ -13,10 +13,10 @@ from kraftlog.client.client import Client
 from tests.client.waiting import partitions_of, until
 from tests.interop.kafka_broker import KafkaNodes
 from tests.interop.tool_session import CLASSES
-from tests.patience import LIMIT_S
 from tests.ports import free_ports
 from tests.server.node_process import NodeProcess
 from tests.server.quorum_of_processes import format_node
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from pathlib import Path

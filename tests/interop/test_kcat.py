@@ -34,7 +34,7 @@ def run_on_node(kcat: str, tmp_path: Path) -> Iterator[Kcat]:
     try:
         yield run
         assert node.stop() == 0
-        assert node.complaints() == []
+        assert node.logged_errors() == []
     finally:
         node.make_sure_it_is_gone()
 

@@ -8,9 +8,9 @@ from kraftlog.client.client import Client
 from kraftlog.client.deadline import Deadline
 from kraftlog.errors import ErrorCode, RefusedError
 from tests.interop.kafka_broker import start_kafka
-from tests.patience import LIMIT_S
 from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum
 from tests.server.test_moved_voters import described
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -41,8 +41,8 @@ from kraftlog.wire.messages.join_group import JoinGroupRequest, JoinGroupRequest
 from kraftlog.wire.messages.renew_delegation_token import RenewDelegationTokenRequest
 from kraftlog.wire.messages.sync_group import SyncGroupRequest
 from kraftlog.wire.schema import Message
-from tests.patience import LIMIT_S
 from tests.server.node_process import NodeProcess, create_topics
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,8 +13,8 @@ from kraftlog.client.client import Client
 from kraftlog.client.deadline import Deadline
 from tests.client.waiting import until
 from tests.interop.kafka_broker import KafkaNodes
-from tests.patience import LIMIT_S
 from tests.server.quorum_of_processes import BROKER, BROKER_FILE, CONTROLLERS, Quorum
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

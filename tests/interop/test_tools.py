@@ -72,7 +72,7 @@ def node(tmp_path: Path) -> Iterator[NodeProcess]:
     try:
         yield node
         assert node.stop() == 0
-        assert node.complaints() == []
+        assert node.logged_errors() == []
     finally:
         node.make_sure_it_is_gone()
 

@@ -12,8 +12,8 @@ MUTANT = Mutant(
     replacement="""\
     def on_flushed(self, core: Core) -> None:
         while self.proposals and self.proposals[0][0] <= core.log.flushed:
-            offset, slot = self.proposals.popleft()
-            core.effect(Proposed(slot, ErrorCode.NONE, offset))
+            offset, pending = self.proposals.popleft()
+            core.effect(Proposed(pending, ErrorCode.NONE, offset))
 """,
     scenario="mixture",
     seed=1,

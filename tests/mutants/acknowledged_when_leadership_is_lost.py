@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.raft.roles.leader",
-    source="            core.effect(Proposed(slot, ErrorCode.REQUEST_TIMED_OUT))",
-    replacement="            core.effect(Proposed(slot, ErrorCode.NONE, core.log.end))",
+    source="            core.effect(Proposed(pending, ErrorCode.REQUEST_TIMED_OUT))",
+    replacement="            core.effect(Proposed(pending, ErrorCode.NONE, core.log.end))",
     scenario="mixture",
     seed=6,
 )

@@ -8,10 +8,10 @@ MUTANT = Mutant(
     module="kraftlog.raft.changes",
     source="""\
     append_voters(core, leader, voters)
-    leader.complete_when_committed(core, slot, core.log.end)""",
+    leader.complete_when_committed(core, pending, core.log.end)""",
     replacement="""\
     append_voters(core, leader, voters)
-    leader.complete_when_committed(core, slot, core.log.high_watermark)""",
+    leader.complete_when_committed(core, pending, core.log.high_watermark)""",
     scenario="mixture",
     seed=1,
 )

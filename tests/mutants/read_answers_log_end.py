@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.raft.roles.leader",
-    source="self.complete_read(core, read.slot, ErrorCode.NONE, core.log.high_watermark)",
-    replacement="self.complete_read(core, read.slot, ErrorCode.NONE, core.log.end)",
+    source="self.complete_read(core, read.pending, ErrorCode.NONE, core.log.high_watermark)",
+    replacement="self.complete_read(core, read.pending, ErrorCode.NONE, core.log.end)",
     scenario="late-copies",
     seed=3,
 )

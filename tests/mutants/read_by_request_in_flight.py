@@ -6,9 +6,9 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.raft.roles.leader",
-    source="        pending = PendingProof(slot, self.events, replica)\n",
+    source="        proof = PendingProof(pending, self.events, replica)\n",
     replacement="""\
-        pending = PendingProof(slot, self.events, replica)
+        proof = PendingProof(pending, self.events, replica)
         self.reads = tuple([one.replace(replica=replica) for one in self.reads])
         self.complete_reads(core)
 """,

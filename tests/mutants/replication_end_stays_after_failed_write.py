@@ -7,11 +7,11 @@ from tests.mutants.mutant import Mutant
 MUTANT = Mutant(
     module="kraftlog.replication.partition",
     source=(
-        "        self.pending = None\n"
+        "        self.open_append = None\n"
         "        self.end = self.unwritten[-1].end if self.unwritten else self.written_end\n"
         "        for append"
     ),
-    replacement=("        self.pending = None\n        for append"),
+    replacement=("        self.open_append = None\n        for append"),
     scenario="cluster",
     seed=31,
     test=(

@@ -12,9 +12,9 @@ import pytest
 from kraftlog.simulator.run import CLUSTER, simulate
 from tests.mutants.mutant import Mutant, load_mutant
 from tests.mutants.score import NAMES, PAGE, ROW
-from tests.patience import LIMIT_S
 from tests.simulator.cluster.test_cluster import RUNS as CLUSTERS
 from tests.simulator.test_random_runs import MIXTURE_RUNS, SEEDS_OF_EACH_SCENARIO
+from tests.time_limit import LIMIT_S
 
 #: The time limit for all seeds of clusters.
 SEARCH_LIMIT_S = 10 * LIMIT_S

@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.raft.core",
-    source="self.effect(Reply(slot, body, self.durable_election()))",
-    replacement="self.effect(Reply(slot, body, ()))",
+    source="self.effect(Reply(pending, body, self.durable_election()))",
+    replacement="self.effect(Reply(pending, body, ()))",
     scenario="leader-failure",
     seed=1,
 )

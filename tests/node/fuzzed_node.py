@@ -24,7 +24,7 @@ from kraftlog.node.quorum.batches import METADATA_LOG, end_of, records_in
 from kraftlog.node.quorum.snapshots import check_snapshot, snapshot_pieces
 from kraftlog.runner.recovered_log import newest_snapshot, read_batches
 from kraftlog.simulator.files import MemoryFiles
-from kraftlog.simulator.host import CLUSTER_ID, SETTINGS, VirtualHost, directory_of
+from kraftlog.simulator.host import CLUSTER_ID, SETTINGS, VirtualHost, directory_id_of
 from kraftlog.storage.format import DirectoryFormat, format_directory
 from kraftlog.wire.apis import APIS, BROKER, CONTROLLER
 from tests.node.frame_client import FrameClient, create_topics
@@ -182,7 +182,7 @@ class Peers:
 class FuzzedNode:
     """One node on one disk, through several starts."""
 
-    directory_ids: tuple[bytes, ...] = (directory_of(1), bytes(16))
+    directory_ids: tuple[bytes, ...] = (directory_id_of(1), bytes(16))
     sampler_type = InformedSampler
     #: The client of the last request, if any, its listener, and the version.
     client: FrameClient | None = None
@@ -275,8 +275,8 @@ class FuzzedNode:
             if member_id:
                 self.member_ids = [*self.member_ids[-5:], member_id]
         if self.random.random() < 0.3:
-            for slot in client.connection.slots:
-                slot.abandon()
+            for pending in client.connection.responses:
+                pending.abandon()
 
     def check_response(self, answer: Any) -> None:
         """Check that a response reports no internal error."""
@@ -424,10 +424,10 @@ class FuzzedDynamicNode(FuzzedNode):
             node_id=1,
             features=first_levels(),
             metadata_directory="data",
-            voters=[FirstVoter(1, "127.0.0.1", 9093, directory_id=directory_of(1))],
+            voters=[FirstVoter(1, "127.0.0.1", 9093, directory_id=directory_id_of(1))],
             listener="CONTROLLER",
         )
-        format_directory(self.files, "data", directory_of(1), formatting, 0)
+        format_directory(self.files, "data", directory_id_of(1), formatting, 0)
         super().begin()
 
     def start(self, files: MemoryFiles, peers: Peers) -> VirtualHost:

@@ -9,7 +9,7 @@ import pytest
 
 from kraftlog.errors import ErrorCode
 from kraftlog.node.handlers import api_versions
-from kraftlog.simulator.host import CLUSTER_ID, directory_of, host_of
+from kraftlog.simulator.host import CLUSTER_ID, directory_id_of, host_of
 from kraftlog.wire.apis import CONTROLLER, ApiKey
 from kraftlog.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from kraftlog.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
@@ -36,7 +36,7 @@ def three_nodes_with_removed_voter() -> tuple[ThreeNodes, VirtualHost, int]:
     leader = cluster._leader()
     removed = next(i for i in NODES if cluster.hosts[i] is not leader)
     request = RemoveRaftVoterRequest(
-        cluster_id=CLUSTER_ID, voter_id=removed, voter_directory_id=directory_of(removed)
+        cluster_id=CLUSTER_ID, voter_id=removed, voter_directory_id=directory_id_of(removed)
     )
     assert ask(cluster, leader, ApiKey.REMOVE_RAFT_VOTER, request).error_code == 0
     cluster.settle(5000)
@@ -48,7 +48,7 @@ def add_request(voter_id: int, host: str) -> AddRaftVoterRequest:
         cluster_id=CLUSTER_ID,
         timeout_ms=1000,
         voter_id=voter_id,
-        voter_directory_id=directory_of(voter_id),
+        voter_directory_id=directory_id_of(voter_id),
         listeners=[Listener(name="CONTROLLER", host=host, port=9093)],
     )
 

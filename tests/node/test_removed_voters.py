@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from kraftlog.errors import ErrorCode
-from kraftlog.simulator.host import CLUSTER_ID, VirtualHost, directory_of
+from kraftlog.simulator.host import CLUSTER_ID, VirtualHost, directory_id_of
 from kraftlog.types import METADATA_TOPIC_ID
 from kraftlog.wire.apis import CONTROLLER, ApiKey
 from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
@@ -58,7 +58,7 @@ def test_r7_a_removed_leader_refuses_a_fetch_and_names_the_next_leader() -> None
     former = cluster._leader()
     former_id = former.node.config.node_id
     request = RemoveRaftVoterRequest(
-        cluster_id=CLUSTER_ID, voter_id=former_id, voter_directory_id=directory_of(former_id)
+        cluster_id=CLUSTER_ID, voter_id=former_id, voter_directory_id=directory_id_of(former_id)
     )
     epoch = former.node.quorum.epoch
     assert ask(cluster, former, ApiKey.REMOVE_RAFT_VOTER, request).error_code == ErrorCode.NONE

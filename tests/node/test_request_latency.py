@@ -53,9 +53,9 @@ def test_responses_in_a_quick_turn_are_not_recorded(
     latency = RequestLatency()
     latency.turn_ends(1000, took_ms)
     assert (received_ms == latency.quick_ms) == is_quick
-    slot = PendingResponse(None)
-    slot.api, slot.received_ms = APIS[FETCH], received_ms
-    latency.sent(slot)
+    pending = PendingResponse(None)
+    pending.api, pending.received_ms = APIS[FETCH], received_ms
+    latency.sent(pending)
     buckets = [bucket for bucket, count in enumerate(latency.slow.get(FETCH, [])) if count]
     assert buckets == ([] if recorded_ms is None else [bucket_of(recorded_ms)])
 

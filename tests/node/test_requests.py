@@ -281,7 +281,7 @@ def test_abandoned_fetches_are_dropped_before_their_deadline() -> None:
     for _ in range(5000):
         reader = FrameClient(host)
         reader.send(ApiKey.FETCH, 12, fetch(0, max_wait_ms=2**31 - 1))
-        reader.connection.slots.pop().abandon()
+        reader.connection.responses.pop().abandon()
     assert len(host.node.delayed_operations) <= MIN_CLEANUP_SIZE
     assert host.node.replica_manager.by_log["demo", 0].fetches == {}
 

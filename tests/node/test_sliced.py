@@ -86,72 +86,72 @@ def new_sliced() -> SlicedRequests:
     return SlicedRequests(node)
 
 
-def new_slot() -> PendingResponse:
-    slot = PendingResponse(VirtualConnection())
-    slot.api = APIS[ApiKey.METADATA]
-    return slot
+def new_response() -> PendingResponse:
+    pending = PendingResponse(VirtualConnection())
+    pending.api = APIS[ApiKey.METADATA]
+    return pending
 
 
 def test_small_work_completes_in_its_turn() -> None:
     sliced, done = new_sliced(), list[int]()
-    slot = new_slot()
-    sliced.run(slot, steps(10, 10, done))
+    pending = new_response()
+    sliced.run(pending, steps(10, 10, done))
     assert len(done) == 10
     assert not sliced.has_work
-    assert not slot.connection.holds
+    assert not pending.connection.mutes
 
 
 def test_a_turn_spends_its_budget_and_no_more() -> None:
     sliced, done = new_sliced(), list[int]()
-    slot = new_slot()
-    sliced.run(slot, steps(10_000, 10, done))
+    pending = new_response()
+    sliced.run(pending, steps(10_000, 10, done))
     assert len(done) == TURN_BUDGET // 10
     sliced.finish_turn()
     assert len(done) == TURN_BUDGET // 10 + 1, "each turn runs at least one step"
-    assert slot.connection.holds
+    assert pending.connection.mutes
     sliced.finish_turn()
     assert len(done) == 2 * TURN_BUDGET // 10 + 1
 
 
 def test_connection_is_held_until_all_its_sliced_requests_are_done() -> None:
     sliced, done = new_sliced(), list[int]()
-    first, second = new_slot(), new_slot()
+    first, second = new_response(), new_response()
     second.connection = first.connection
     sliced.run(first, steps(2, TURN_BUDGET, done))
     sliced.run(second, steps(20, TURN_BUDGET, done))
     while first.waiter is not None:
         sliced.finish_turn()
     assert second.waiter is not None
-    assert first.connection.holds
+    assert first.connection.mutes
     for _ in range(30):
         sliced.finish_turn()
-    assert not first.connection.holds
+    assert not first.connection.mutes
 
 
 def test_connection_is_held_when_a_sliced_request_begins_another() -> None:
     sliced, done = new_sliced(), list[int]()
-    slot = new_slot()
+    pending = new_response()
 
     def run_another() -> Iterator[int]:
         yield TURN_BUDGET
         yield TURN_BUDGET
-        sliced.run(slot, steps(20, TURN_BUDGET, done))
+        sliced.run(pending, steps(20, TURN_BUDGET, done))
 
-    sliced.run(slot, run_another())
+    sliced.run(pending, run_another())
     while not done:
         sliced.finish_turn()
     sliced.finish_turn()
     assert sliced.has_work
-    assert slot.connection.holds
+    assert pending.connection.mutes
     for _ in range(30):
         sliced.finish_turn()
-    assert not slot.connection.holds
+    assert not pending.connection.mutes
 
 
 def test_requests_rotate_with_equal_shares_of_a_turn() -> None:
     sliced, done = new_sliced(), list[int]()
     for client in (1, 2, 3):
-        sliced.run(new_slot(), steps(10_000, 10, done, client))
+        sliced.run(new_response(), steps(10_000, 10, done, client))
     sliced.finish_turn()
     done.clear()
     sliced.finish_turn()
@@ -161,10 +161,10 @@ def test_requests_rotate_with_equal_shares_of_a_turn() -> None:
 
 def test_a_request_is_dropped_when_its_connection_is_gone() -> None:
     sliced, done = new_sliced(), list[int]()
-    slot = new_slot()
-    sliced.run(slot, steps(10_000, 10, done))
+    pending = new_response()
+    sliced.run(pending, steps(10_000, 10, done))
     done.clear()
-    slot.abandon()
+    pending.abandon()
     sliced.finish_turn()
     assert not done
     assert not sliced.has_work
@@ -181,11 +181,11 @@ def test_a_dropped_request_releases_its_resources_at_once() -> None:
             ended.append("released")
 
     sliced = new_sliced()
-    slot = new_slot()
-    sliced.run(slot, holding())
+    pending = new_response()
+    sliced.run(pending, holding())
     gc.disable()
     try:
-        slot.abandon()
+        pending.abandon()
         sliced.finish_turn()
     finally:
         gc.enable()
@@ -198,8 +198,8 @@ def test_an_exception_in_a_later_slice_closes_the_connection() -> None:
         raise ValueError("a mistake")
 
     sliced = new_sliced()
-    slot = new_slot()
-    sliced.run(slot, failing())
+    pending = new_response()
+    sliced.run(pending, failing())
     with pytest.raises(InternalError, match="serving Metadata"):
         sliced.finish_turn()  # a virtual connection raises the error that would close it
 
@@ -236,20 +236,20 @@ def test_a_giant_frame_is_not_copied() -> None:
 
 
 def test_a_response_of_many_items_is_encoded_and_freed_in_steps() -> None:
-    slot = new_slot()
-    slot.version = 12
+    pending = new_response()
+    pending.version = 12
     topics = [
         MetadataResponseTopic(error_code=3, name=f"unknown-{number}", partitions=())
         for number in range(2_500)
     ]
     response = MetadataResponse(brokers=(), topics=topics)
     encoded = encode(response, 12)
-    for _ in slot.respond_in_steps(response, len(topics)):
+    for _ in pending.respond_in_steps(response, len(topics)):
         pass
     assert topics == []
-    assert slot.pieces is not None
-    assert len(slot.pieces) >= 3
-    assert b"".join(slot.pieces)[9:] == encoded
+    assert pending.pieces is not None
+    assert len(pending.pieces) >= 3
+    assert b"".join(pending.pieces)[9:] == encoded
 
 
 def test_items_of_a_response_are_counted_up_to_the_limit() -> None:
@@ -276,7 +276,7 @@ def test_requests_of_one_client_keep_their_order() -> None:
     client.send(ApiKey.METADATA, 12, request)
     client.send(ApiKey.METADATA, 12, MetadataRequest(topics=()))
     host.one_turn()
-    assert len(client.connection.slots) == 1, "the second request waits"
+    assert len(client.connection.responses) == 1, "the second request waits"
     host.settle()
     assert [number for number, _ in client.take()] == [1, 2]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from kraftlog.effects import RequestFailed, ResponseReceived
 from kraftlog.node.api_table import SERVED
 from kraftlog.simulator.files import MemoryFiles
-from kraftlog.simulator.host import VirtualHost, directory_of, host_of, voters_named
+from kraftlog.simulator.host import VirtualHost, directory_id_of, host_of, voters_named
 from kraftlog.wire.apis import CONTROLLER, ApiKey
 from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.node.frame_client import FrameClient
@@ -126,8 +126,8 @@ class Network:
 
     @staticmethod
     def _abandon(client: FrameClient) -> None:
-        for slot in client.connection.slots:
-            slot.abandon()
+        for pending in client.connection.responses:
+            pending.abandon()
 
 
 class NodePeers:
@@ -144,7 +144,7 @@ class NodePeers:
 class ThreeNodes(FuzzedNode):
     """Three nodes; `host` is the one that gets the next random request."""
 
-    directory_ids = tuple([directory_of(i) for i in NODES])
+    directory_ids = tuple([directory_id_of(i) for i in NODES])
     replication_factor = 1
     more_settings = ""
 

@@ -87,7 +87,7 @@ class Host:
             self.net.note_channel(core.me.id, effect)
             self.net.wire.append((core.me.id, effect.peer, effect))
         elif isinstance(effect, Reply):
-            self.net.replies.append((effect.slot, self.with_data(effect.body)))
+            self.net.replies.append((effect.pending, self.with_data(effect.body)))
         elif isinstance(effect, DropPrefix):
             self.batches = [b for b in self.batches if b.last_offset >= effect.offset]
         elif isinstance(effect, WriteSnapshot):
@@ -172,13 +172,13 @@ class CoreNetwork:
         if (source, target) in self.cut or target not in self.hosts:
             self.core(source).handle(NoResponse(target, send.number), self.now)
             return
-        slot = (source, target, send.number)
+        pending = (source, target, send.number)
         self.core(target).handle(
-            Request(slot, send.body, self.channels[source, send.number], send.number), self.now
+            Request(pending, send.body, self.channels[source, send.number], send.number), self.now
         )
 
-    def deliver_reply(self, slot: Any, body: Any) -> None:
-        source, target, number = slot
+    def deliver_reply(self, pending: Any, body: Any) -> None:
+        source, target, number = pending
         if source not in self.hosts:
             return
         if (target, source) in self.cut:

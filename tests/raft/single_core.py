@@ -12,10 +12,10 @@ from kraftlog.raft.log import RaftLog
 from kraftlog.raft.messages import (
     Append,
     Batch,
-    Begin,
+    BeginEpoch,
     ElectionPersisted,
     ElectionState,
-    End,
+    EndEpoch,
     Fetch,
     FetchResult,
     Flushed,
@@ -116,7 +116,7 @@ class SingleCore:
         return self.step(Flushed(self.core.log.end if offset < 0 else offset))
 
     def ask(self, body: Any, channel: Any = 2, number: int = 0) -> list[Any]:
-        """Handle a request of a peer, whose slot is its number; return the effects."""
+        """Handle a request of a peer, whose pending response is its number; return the effects."""
         self.last_number = max(self.last_number + 1, number)
         return self.step(Request(self.last_number, body, channel, self.last_number))
 
@@ -135,8 +135,8 @@ class SingleCore:
     def lose_peer(self, peer: int) -> list[Any]:
         return self.step(PeerDown(peer))
 
-    def propose(self, slot: Any, count: int = 1) -> int:
-        return self.core.propose(slot, count, 70, "payload", self.now)
+    def propose(self, pending: Any, count: int = 1) -> int:
+        return self.core.propose(pending, count, 70, "payload", self.now)
 
     def shut_down(self) -> list[Any]:
         self.core.shut_down(self.now)
@@ -208,8 +208,8 @@ class SingleCore:
         )
         return vote.replace(**changes)
 
-    def begin(self, leader: int = 2, epoch: int = 5, **changes: Any) -> Begin:
-        return Begin("cluster", self.core.me, leader, epoch).replace(**changes)
+    def begin(self, leader: int = 2, epoch: int = 5, **changes: Any) -> BeginEpoch:
+        return BeginEpoch("cluster", self.core.me, leader, epoch).replace(**changes)
 
     def fetch_result(self, *batches: Batch, **changes: Any) -> FetchResult:
         """A successful response of the followed leader."""
@@ -325,8 +325,10 @@ def batch(base: int, epoch: int, last: int = -1, voters: VoterSet | None = None)
     return Batch(base, last if last >= 0 else base, epoch, 70, voters)
 
 
-def end_of(leader_id: int, epoch: int, *successors: int) -> End:
-    return End("cluster", leader_id, epoch, tuple([key(successor) for successor in successors]))
+def end_of(leader_id: int, epoch: int, *successors: int) -> EndEpoch:
+    return EndEpoch(
+        "cluster", leader_id, epoch, tuple([key(successor) for successor in successors])
+    )
 
 
 def read(cluster_id: str | None = "cluster", replica: int = 0, epoch: int = -1) -> ReadOffset:

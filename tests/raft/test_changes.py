@@ -21,10 +21,10 @@ def elected_network(*ids: int, voters: tuple[int, ...]) -> CoreNetwork:
     return net
 
 
-def outcome(net: CoreNetwork, slot: str) -> list[int]:
+def outcome(net: CoreNetwork, pending: str) -> list[int]:
     """The error codes that any replica has reported for a proposal."""
     effects = [effect for host in net.hosts.values() for effect in host.other_effects]
-    return [e.error for e in effects if isinstance(e, Proposed) and e.slot == slot]
+    return [e.error for e in effects if isinstance(e, Proposed) and e.pending == pending]
 
 
 def voter_sets_in_log(core: RaftCore) -> list[tuple[int, ...]]:

@@ -129,10 +129,10 @@ def test_d4_a_lagging_replica_is_described_with_the_reason() -> None:
     fetcher = net.core(others[1]).me
     election, log = leader.election, leader.log
     fetch = Fetch(None, fetcher, election.epoch - 1, log.end, log.last_epoch - 1, 0, 0, 100)
-    leader.handle(Request("slot", fetch), net.now)
+    leader.handle(Request("pending", fetch), net.now)
     assert lag_reasons(net)[others[1]] == ("refused", ErrorCode.FENCED_LEADER_EPOCH)
     beyond = fetch.replace(epoch=election.epoch, offset=log.end + 9, last_epoch=log.last_epoch)
-    leader.handle(Request("slot", beyond), net.now)
+    leader.handle(Request("pending", beyond), net.now)
     leader.take_effects()
     assert lag_reasons(net)[others[1]] == ("diverged", 0)
     net.pass_time(1000)

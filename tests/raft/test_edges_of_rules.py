@@ -10,8 +10,8 @@ from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import Voter
 from kraftlog.raft.messages import (
     Append,
-    Begin,
-    BeginResult,
+    BeginEpoch,
+    BeginEpochResult,
     ClusterIdKnown,
     ElectionDurable,
     ElectionPersisted,
@@ -156,13 +156,13 @@ def test_q15_a_voter_that_answered_gets_no_second_announcement() -> None:
     """3 has responded but not fetched when a voter change makes the leader notify voters again."""
     context = leader()
     for peer in (2, 3):
-        context.respond(peer, BeginResult(0, 1, 5))
+        context.respond(peer, BeginEpochResult(0, 1, 5))
     acknowledge(context, 2)
     for _ in range(2):
         acknowledge(context, 4)
     assert context.core.add_voter("add", Voter(key(4)), context.now) == ErrorCode.NONE
     sent = {peer: type(body) for peer, body in sends(context.step()).items()}
-    assert sent == {4: Begin}
+    assert sent == {4: BeginEpoch}
 
 
 def test_q15_a_removed_voter_gets_no_further_announcement() -> None:
@@ -247,10 +247,10 @@ def test_r1_truncating_its_own_addition_makes_a_voter_an_observer() -> None:
 
 def test_r2_a_repeated_target_completes_with_its_record() -> None:
     context = committed_leader()
-    for slot in ("once", "again"):
-        assert context.core.reassign(slot, (1, 2), context.now) == ErrorCode.NONE
+    for pending in ("once", "again"):
+        assert context.core.reassign(pending, (1, 2), context.now) == ErrorCode.NONE
         assert of_kind(Proposed, context.step()) == []
-    completed = [proposal.slot for proposal in of_kind(Proposed, acknowledge(context, 2))]
+    completed = [proposal.pending for proposal in of_kind(Proposed, acknowledge(context, 2))]
     assert completed == ["once", "again"]
 
 
@@ -263,7 +263,7 @@ def test_r2_the_last_voter_is_not_removed() -> None:
 def test_r2_only_a_leader_changes_the_voters(change: str) -> None:
     context = follower()
     argument: Any = {"reassign": (1, 2), "remove_voter": key(3)}.get(change, Voter(key(4)))
-    error = getattr(context.core, change)("slot", argument, context.now)
+    error = getattr(context.core, change)("pending", argument, context.now)
     assert error == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
@@ -272,7 +272,7 @@ def test_r3_the_leader_announces_itself_to_an_added_voter() -> None:
     for _ in range(2):
         acknowledge(context, 4)
     assert context.core.add_voter("add", Voter(key(4)), context.now) == ErrorCode.NONE
-    assert isinstance(sends(context.step())[4], Begin)
+    assert isinstance(sends(context.step())[4], BeginEpoch)
 
 
 def test_r5_a_leader_that_removed_itself_leads_until_that_is_committed() -> None:

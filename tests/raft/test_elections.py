@@ -10,7 +10,7 @@ from kraftlog.errors import ErrorCode
 from kraftlog.raft.config import RaftConfig
 from kraftlog.raft.messages import (
     MAX_EPOCH,
-    Begin,
+    BeginEpoch,
     Committed,
     ElectionDurable,
     ElectionState,
@@ -328,7 +328,7 @@ def test_q13_the_loser_of_two_candidates_follows_the_winner() -> None:
     context = candidate()
     context.respond(2, context.voted(False, leader_id=2))
     assert context.state == ("follower", 5, 2, 1)
-    assert Begin not in map(type, sends(context.step()).values())
+    assert BeginEpoch not in map(type, sends(context.step()).values())
 
 
 def test_q13_a_refused_candidate_retries_in_the_next_epoch() -> None:

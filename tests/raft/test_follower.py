@@ -10,7 +10,7 @@ from kraftlog.errors import ErrorCode
 from kraftlog.raft.fetching import IGNORE_HIGH_WATERMARK
 from kraftlog.raft.messages import (
     Append,
-    BeginResult,
+    BeginEpochResult,
     Committed,
     ElectionDurable,
     Fetch,
@@ -79,7 +79,7 @@ def test_q16_begin_quorum_epoch_is_adopted_without_a_known_leader(make: Any) -> 
     """C20."""
     context = make()
     vote = context.core.election.voted
-    assert context.response_to(context.begin(3, 5)) == BeginResult(0, 3, 5)
+    assert context.response_to(context.begin(3, 5)) == BeginEpochResult(0, 3, 5)
     assert (context.core.election.leader_id, context.core.election.voted) == (3, vote)
     assert context.role in {"follower", "observer"}
 
@@ -108,7 +108,7 @@ def test_q16_a_repeated_begin_quorum_epoch_changes_nothing() -> None:
     context = follower_after_fetch()
     context.wait(100)
     effects = context.ask(context.begin(2, 5))
-    assert [effect.body for effect in effects] == [BeginResult(0, 2, 5)]
+    assert [effect.body for effect in effects] == [BeginEpochResult(0, 2, 5)]
     assert context.ms_until("fetch timeout") == FETCH_TIMEOUT_MS - 100
 
 
@@ -293,7 +293,7 @@ def test_q6_records_appended_after_a_truncation_are_flushed_again() -> None:
 def test_r5_a_non_voter_leader_may_be_followed(make: Any) -> None:
     """C73: it was removed, and commits its removal."""
     context = make()
-    assert context.response_to(context.begin(9, 5)) == BeginResult(0, 9, 5)
+    assert context.response_to(context.begin(9, 5)) == BeginEpochResult(0, 9, 5)
     effects = context.respond(9, context.fetch_result(batch(10, 5), high_watermark=11))
     assert of_kind(Committed, effects) == [Committed(11)]
     assert context.role == "follower"

@@ -51,14 +51,14 @@ def follower_ids(net: FaultyNetwork) -> list[int]:
     return [replica_id for replica_id in net.hosts if replica_id != net.leader().me.id]
 
 
-def propose(net: FaultyNetwork, slot: str, replica_id: int = -1) -> None:
+def propose(net: FaultyNetwork, pending: str, replica_id: int = -1) -> None:
     core = net.core(replica_id) if replica_id >= 0 else net.leader()
-    assert core.propose(slot, 1, 70, slot, net.now) == 0
+    assert core.propose(pending, 1, 70, pending, net.now) == 0
 
 
-def outcome(net: FaultyNetwork, slot: str) -> list[int]:
+def outcome(net: FaultyNetwork, pending: str) -> list[int]:
     effects = [effect for host in net.hosts.values() for effect in host.other_effects]
-    return [e.error for e in effects if isinstance(e, Proposed) and e.slot == slot]
+    return [e.error for e in effects if isinstance(e, Proposed) and e.pending == pending]
 
 
 def payloads(net: FaultyNetwork, replica_id: int) -> list[Any]:
@@ -87,8 +87,8 @@ def test_q21_a_diverging_fetch_moves_no_high_watermark() -> None:
     net = elected_network(1, 2, 3)
     old = net.leader()
     net.isolate(old.me.id)
-    for slot in "abcdefgh":
-        propose(net, slot, old.me.id)
+    for pending in "abcdefgh":
+        propose(net, pending, old.me.id)
     net.pass_time(10_000)
     new = net.leader()
     assert old.log.end > new.log.end
@@ -190,10 +190,10 @@ def test_q3_a_vote_lost_in_a_crash_was_never_sent() -> None:
     net.crash(3)
     assert net.core(3).election == ElectionState()
     request_vote(2)
-    assert [(slot[0], body.granted) for slot, body in net.replies] == [(2, True)]
+    assert [(pending[0], body.granted) for pending, body in net.replies] == [(2, True)]
     net.crash(3)
     request_vote(1)
-    assert [(slot[0], body.granted) for slot, body in net.replies][-1] == (1, False)
+    assert [(pending[0], body.granted) for pending, body in net.replies][-1] == (1, False)
 
 
 def test_q6_a_sole_voter_reports_no_commit_that_a_crash_could_lose() -> None:
@@ -230,10 +230,10 @@ def test_r3_no_voter_change_before_the_first_commit_of_the_epoch(
         context.ask(context.fetch(9, max_wait_ms=0), channel=9)
         context.wait(10)
 
-    def attempt(slot: str) -> int:
+    def attempt(pending: str) -> int:
         if change == "remove":
-            return context.core.remove_voter(slot, key(4), context.now)
-        return context.core.add_voter(slot, Voter(key(9)), context.now)
+            return context.core.remove_voter(pending, key(4), context.now)
+        return context.core.add_voter(pending, Voter(key(9)), context.now)
 
     assert attempt("early") != 0
     assert context.core.log.end == 11
@@ -410,12 +410,12 @@ def test_p5_reads_after_a_failover_are_not_older_than_before() -> None:
     net.pass_time(1000)
 
     def read_at_the_leader(number: int) -> int:
-        slot = ("client", net.leader().me.id, number)
-        net.leader().handle(Request(slot, ReadOffset("cluster"), "client", number), net.now)
+        pending = ("client", net.leader().me.id, number)
+        net.leader().handle(Request(pending, ReadOffset("cluster"), "client", number), net.now)
         answers = []
         for _ in range(100):
             net.settle()
-            answers = [b for s, b in net.replies if s == slot]
+            answers = [b for s, b in net.replies if s == pending]
             if answers:
                 break
             if net.wire:
@@ -424,7 +424,7 @@ def test_p5_reads_after_a_failover_are_not_older_than_before() -> None:
                 net.deliver_reply(*net.replies.pop(0))
             else:
                 net.pass_time(50)
-        net.replies = [(s, b) for s, b in net.replies if s != slot]
+        net.replies = [(s, b) for s, b in net.replies if s != pending]
         (answer,) = answers
         assert answer.error == 0
         return int(answer.offset)

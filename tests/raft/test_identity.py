@@ -9,11 +9,11 @@ import pytest
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import Voter, VoterSet
 from kraftlog.raft.messages import (
-    Begin,
-    BeginResult,
+    BeginEpoch,
+    BeginEpochResult,
     ClusterIdKnown,
     ElectionState,
-    End,
+    EndEpoch,
     FetchResult,
     ReadOffset,
     Send,
@@ -66,7 +66,7 @@ def test_q30_candidates_and_leaders_send_the_cluster_id_or_null(cluster_id: str 
     context = prospective(cluster_id=cluster_id)
     sent = of_kind(Send, context.respond(2, context.voted()))
     sent += of_kind(Send, context.respond(2, context.voted())) + of_kind(Send, context.shut_down())
-    assert {type(send.body) for send in sent} == {Vote, Begin, End}
+    assert {type(send.body) for send in sent} == {Vote, BeginEpoch, EndEpoch}
     assert {send.body.cluster_id for send in sent} == {cluster_id}
 
 
@@ -200,11 +200,11 @@ def test_q31_a_vote_refused_for_the_cluster_id_is_no_vote(make: Any) -> None:
 
 
 def test_q31_a_refused_end_quorum_epoch_stops_no_node() -> None:
-    from kraftlog.raft.messages import EndResult
+    from kraftlog.raft.messages import EndEpochResult
 
     context = leader()
     context.shut_down()
-    assert context.respond(2, EndResult(MISMATCH, -1, 5)) == []
+    assert context.respond(2, EndEpochResult(MISMATCH, -1, 5)) == []
     assert context.role == resigned().role
 
 
@@ -254,7 +254,7 @@ def test_cluster_authorization_failed_stops_the_node(kind: str) -> None:
         effects = context.respond(2, context.voted(False, error=unauthorized))
     else:
         context = leader()
-        effects = context.respond(2, BeginResult(unauthorized, -1, 5))
+        effects = context.respond(2, BeginEpochResult(unauthorized, -1, 5))
     (stop,) = of_kind(Stop, effects)
     assert "not authorized" in stop.reason
 

@@ -10,8 +10,8 @@ from kraftlog.errors import ErrorCode
 from kraftlog.raft.fetching import IGNORE_HIGH_WATERMARK
 from kraftlog.raft.messages import (
     Append,
-    Begin,
-    BeginResult,
+    BeginEpoch,
+    BeginEpochResult,
     Committed,
     LeaderChange,
     LeaderChanged,
@@ -57,7 +57,7 @@ def test_q15_a_new_leader_announces_itself_to_every_voter() -> None:
     context = candidate(voters=voters_of(1, 2, 3, 4))
     context.respond(2, context.voted())
     announcements = sends(context.respond(4, context.voted()))
-    assert announcements == {peer: Begin("cluster", key(peer), 1, 5) for peer in (2, 3, 4)}
+    assert announcements == {peer: BeginEpoch("cluster", key(peer), 1, 5) for peer in (2, 3, 4)}
 
 
 def test_q15_begin_quorum_epoch_is_repeated_until_answered() -> None:
@@ -67,9 +67,9 @@ def test_q15_begin_quorum_epoch_is_repeated_until_answered() -> None:
     for _ in range(5):
         context.no_response(3)
         pauses.append(context.ms_until("begin-epoch 3"))
-        assert sends(context.wait_for("begin-epoch 3")) == {3: Begin("cluster", key(3), 1, 5)}
+        assert sends(context.wait_for("begin-epoch 3")) == {3: BeginEpoch("cluster", key(3), 1, 5)}
     assert pauses[-1] > 4 * pauses[0]
-    context.respond(3, BeginResult(0, 1, 5))
+    context.respond(3, BeginEpochResult(0, 1, 5))
     assert "begin-epoch 3" not in context.core.timers
 
 
@@ -83,10 +83,10 @@ def test_q15_a_fetch_in_the_epoch_acknowledges_the_leader() -> None:
 
 @pytest.mark.parametrize(
     "answer",
-    [BeginResult(ErrorCode.INVALID_REQUEST, -1, 5), BeginResult(0, -1, 4)],
+    [BeginEpochResult(ErrorCode.INVALID_REQUEST, -1, 5), BeginEpochResult(0, -1, 4)],
     ids=["refused", "older epoch"],
 )
-def test_q15_an_error_does_not_acknowledge_the_leader(answer: BeginResult) -> None:
+def test_q15_an_error_does_not_acknowledge_the_leader(answer: BeginEpochResult) -> None:
     context = leader()
     context.respond(3, answer)
     assert "begin-epoch 3" in context.core.timers
@@ -132,8 +132,8 @@ def test_q21_the_high_watermark_moves_with_a_majority_of_the_epoch(
 ) -> None:
     """C43, C46, C94."""
     context = leader(voters=voters)
-    for slot in "ab":
-        context.propose(slot)
+    for pending in "ab":
+        context.propose(pending)
     context.step()
     assert context.core.log.end == 13
     assert high_watermark_after(context, ends) == expected
@@ -210,7 +210,7 @@ def test_q21_refused_diverging_or_unchecked_fetches_count_for_nothing(
 def test_q25_a_proposal_is_one_batch_and_completes_on_commit() -> None:
     """C58."""
     context = committed_leader()
-    assert context.propose("slot", count=3) == 0
+    assert context.propose("pending", count=3) == 0
     effects = context.step()
     (append,) = of_kind(Append, effects)
     assert (append.batch.base_offset, append.batch.last_offset, append.batch.epoch) == (11, 13, 5)
@@ -219,7 +219,7 @@ def test_q25_a_proposal_is_one_batch_and_completes_on_commit() -> None:
     effects = context.ask(context.fetch(2))
     assert of_kind(Committed, effects) + of_kind(Proposed, effects) == [
         Committed(14),
-        Proposed("slot", 0, 14),
+        Proposed("pending", 0, 14),
     ]
 
 
@@ -229,14 +229,14 @@ def test_q25_only_a_leader_accepts_proposals(name: str) -> None:
     from tests.raft.single_core import EVERY_ROLE
 
     for context in (EVERY_ROLE[name](), EVERY_ROLE["resigned"](), EVERY_ROLE["observer"]()):
-        assert context.propose("slot") == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert context.propose("pending") == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert context.step() == []
 
 
 def test_q25_proposals_complete_in_order_and_once() -> None:
     context = committed_leader()
-    for slot in "abc":
-        context.propose(slot)
+    for pending in "abc":
+        context.propose(pending)
     context.step()
     assert of_kind(Proposed, context.ask(context.fetch(2, offset=13))) == [
         Proposed("a", 0, 12),
@@ -361,7 +361,7 @@ def test_q2_a_leader_steps_down_for_any_newer_epoch(how: str) -> None:
         context.ask(context.begin(2, 7))
         assert context.state == ("follower", 7, 2, -1)
     else:
-        context.respond(3, BeginResult(ErrorCode.FENCED_LEADER_EPOCH, 2, 7))
+        context.respond(3, BeginEpochResult(ErrorCode.FENCED_LEADER_EPOCH, 2, 7))
         assert context.state == ("follower", 7, 2, -1)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import Voter
-from kraftlog.raft.messages import Append, End, Proposed, SnapshotFetch
+from kraftlog.raft.messages import Append, EndEpoch, Proposed, SnapshotFetch
 from kraftlog.types import OffsetAndEpoch
 from tests.raft.faulty_core_network import FaultyNetwork
 from tests.raft.single_core import (
@@ -138,7 +138,7 @@ def test_q26_a_failed_state_machine_resigns_its_epoch() -> None:
     effects = context.step()
     assert context.role == "resigned"
     assert of_kind(Proposed, effects) == [Proposed("a", ErrorCode.REQUEST_TIMED_OUT)]
-    assert all(isinstance(body, End) for body in sends(effects).values())
+    assert all(isinstance(body, EndEpoch) for body in sends(effects).values())
     assert context.core.resign(5, context.now) == 0, "that epoch has ended already"
     assert context.step() == []
 
@@ -171,7 +171,7 @@ def test_q25_refused_proposals_return_distinct_error_codes() -> None:
     limit = CONFIG.max_batch_bytes
 
     def attempt(size_bytes: int, epoch: int) -> int:
-        return context.core.propose("slot", 1, size_bytes, None, context.now, epoch)
+        return context.core.propose("pending", 1, size_bytes, None, context.now, epoch)
 
     assert attempt(limit + 1, 5) == ErrorCode.MESSAGE_TOO_LARGE
     assert attempt(10, 4) == attempt(10, 6) == ErrorCode.FENCED_LEADER_EPOCH
@@ -190,7 +190,8 @@ def test_q26_proposals_of_an_old_epoch_are_not_appended() -> None:
     context.wait_for("election")
     assert (context.role, context.core.election.epoch) == ("leader", old + 1)
     assert (
-        context.core.propose("slot", 1, 10, None, context.now, old) == ErrorCode.FENCED_LEADER_EPOCH
+        context.core.propose("pending", 1, 10, None, context.now, old)
+        == ErrorCode.FENCED_LEADER_EPOCH
     )
 
 

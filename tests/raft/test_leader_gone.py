@@ -174,5 +174,5 @@ def deliver_rounds(net: CoreNetwork, count: int) -> None:
             net.deliver(request)
         net.settle()
         replies, net.replies = net.replies, []
-        for slot, body in replies:
-            net.deliver_reply(slot, body)
+        for pending, body in replies:
+            net.deliver_reply(pending, body)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import ReplicaKey, Voter
-from kraftlog.raft.messages import ElectionState, End, Vote
+from kraftlog.raft.messages import ElectionState, EndEpoch, Vote
 from kraftlog.raft.roles.follower import STAGGER_MS
 from tests.raft.core_network import CoreNetwork
 from tests.raft.single_core import (
@@ -106,7 +106,7 @@ def test_r5_a_leader_resigns_once_a_voter_has_the_whole_log() -> None:
     assert context.propose("another") == ErrorCode.NOT_LEADER_OR_FOLLOWER
     sent = sends(context.ask(context.fetch(2, offset=13)))
     assert context.role == "resigned"
-    assert isinstance(sent[2], End)
+    assert isinstance(sent[2], EndEpoch)
 
 
 def test_r5_a_removed_leader_resigns_after_an_election_timeout() -> None:

@@ -41,8 +41,8 @@ class Reader:
         self.context = context
         self.reads = Reads(context.core, applied)
 
-    def read(self, slot: str) -> list[Any]:
-        self.reads.read(slot, self.context.now)
+    def read(self, pending: str) -> list[Any]:
+        self.reads.read(pending, self.context.now)
         return self.reads.take_effects()
 
     def handle(self, message: Any) -> list[Any]:
@@ -165,7 +165,7 @@ def test_p6_reads_are_retried_at_a_new_leader() -> None:
     (leader_change,) = of_kind(LeaderChanged, context.ask(context.begin(3, 6)))
     assert asked_peers(reader.handle(leader_change)) == [3]
     assert reader.respond(4, number=earlier_request) == []
-    assert [done.slot for done in reader.respond(9)] == ["a", "b"]
+    assert [done.pending for done in reader.respond(9)] == ["a", "b"]
 
 
 def test_p6_inconsistent_cluster_id_is_not_retried() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from kraftlog.errors import ErrorCode
 from kraftlog.raft.config import RaftConfig
-from kraftlog.raft.messages import End, EndResult, Proposed, Response, Send
+from kraftlog.raft.messages import EndEpoch, EndEpochResult, Proposed, Response, Send
 from tests.raft.core_network import CoreNetwork
 from tests.raft.single_core import (
     CONFIG,
@@ -42,14 +42,14 @@ def test_q17_a_leader_shutting_down_names_the_most_caught_up_first() -> None:
     for replica, offset in ((2, 4), (3, 10)):
         context.ask(context.fetch(replica, offset=offset, last_epoch=1), channel=replica)
     effects = context.shut_down()
-    end = End("cluster", 1, 5, (key(3), key(2), key(4)))
+    end = EndEpoch("cluster", 1, 5, (key(3), key(2), key(4)))
     assert sends(effects) == {2: end, 3: end, 4: end}
     assert (context.role, context.core.election.epoch) == ("resigned", 5)
 
 
 def test_q17_a_candidate_that_shuts_down_announces_no_leader() -> None:
     context = candidate()
-    assert sends(context.shut_down()) == {peer: End("cluster", -1, 5, ()) for peer in (2, 3)}
+    assert sends(context.shut_down()) == {peer: EndEpoch("cluster", -1, 5, ()) for peer in (2, 3)}
 
 
 def test_q17_a_resigned_leader_fails_pending_requests() -> None:
@@ -69,7 +69,7 @@ def test_q17_end_quorum_epoch_is_repeated_until_answered() -> None:
     """C62."""
     context = leader()
     context.shut_down()
-    context.respond(2, EndResult(0, -1, 5))
+    context.respond(2, EndEpochResult(0, -1, 5))
     pauses = []
     for _ in range(4):
         context.no_response(3)
@@ -153,7 +153,7 @@ def test_q17_another_directory_under_the_same_id_is_not_named() -> None:
     from kraftlog.logstate.voters import ReplicaKey
 
     context = follower_after_fetch()
-    context.ask(End("cluster", 2, 5, (ReplicaKey(1, bytes(15) + b"\x77"),)))
+    context.ask(EndEpoch("cluster", 2, 5, (ReplicaKey(1, bytes(15) + b"\x77"),)))
     assert context.role == "follower"
 
 
@@ -173,11 +173,11 @@ def test_q17_an_observer_never_campaigns_even_as_successor() -> None:
         (end_of(-7, 6, 1), ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_q17_an_invalid_end_quorum_epoch_changes_nothing(end: End, error: int) -> None:
+def test_q17_an_invalid_end_quorum_epoch_changes_nothing(end: EndEpoch, error: int) -> None:
     """Q28: each with its error code."""
     context = follower_after_fetch()
     answer = context.response_to(end)
-    assert answer == EndResult(error, 2, 5)
+    assert answer == EndEpochResult(error, 2, 5)
     assert context.state == ("follower", 5, 2, -1)
 
 
@@ -201,7 +201,7 @@ def test_q17_end_quorum_epoch_of_a_newer_epoch_is_adopted() -> None:
 def test_q17_a_candidates_end_quorum_epoch_names_no_leader() -> None:
     """A receiver without a leader does not change."""
     context = unattached()
-    assert context.response_to(end_of(-1, 5)) == EndResult(0, -1, 5)
+    assert context.response_to(end_of(-1, 5)) == EndEpochResult(0, -1, 5)
     assert context.state == ("unattached", 5, -1, -1)
 
 
@@ -224,8 +224,8 @@ def test_q17_an_unexpected_end_response_changes_nothing() -> None:
     context = leader()
     context.shut_down()
     before = context.core.role.key()
-    context.step(Response(9, 77, EndResult(0, -1, 5)))
-    context.step(Response(2, 77, EndResult(0, -1, 5)))
+    context.step(Response(9, 77, EndEpochResult(0, -1, 5)))
+    context.step(Response(2, 77, EndEpochResult(0, -1, 5)))
     assert (context.role, context.core.role.key()) == ("resigned", before)
 
 

@@ -100,7 +100,7 @@ def test_q38_a_fetch_that_needs_the_snapshot_gets_its_id(
     fetch = Fetch("cluster", ReplicaKey(9), 1, offset, last_epoch, -1, 0, 1000)
     leader.handle(Request("fetch", fetch), net.now)
     net.settle()
-    (answer,) = [body for slot, body in net.replies if slot == "fetch"]
+    (answer,) = [body for pending, body in net.replies if pending == "fetch"]
     assert isinstance(answer, FetchResult)
     assert answer.snapshot == (leader.log.snapshot if needs_snapshot else None)
 
@@ -144,7 +144,7 @@ def test_q38_a_chunk_is_refused_with_kafkas_codes(change: dict[str, object], err
     valid = SnapshotFetch("cluster", ReplicaKey(9), 1, OffsetAndEpoch(23, 1), 0, 100)
     net.leader().handle(Request("fetch", valid.replace(**change)), net.now)
     net.settle()
-    (answer,) = [body for slot, body in net.replies if slot == "fetch"]
+    (answer,) = [body for pending, body in net.replies if pending == "fetch"]
     assert isinstance(answer, SnapshotChunk)
     assert answer.error == error
 

@@ -8,7 +8,7 @@ from kraftlog.logstate.voters import ReplicaKey, VoterHistory
 from kraftlog.raft.config import RaftConfig
 from kraftlog.raft.core import RaftCore
 from kraftlog.raft.log import RaftLog
-from kraftlog.raft.messages import ElectionState, End, Fetch, Send, Vote
+from kraftlog.raft.messages import ElectionState, EndEpoch, Fetch, Send, Vote
 from kraftlog.types import Now
 from tests.raft.single_core import (
     ELECTION_TIMEOUT_MS,
@@ -45,7 +45,7 @@ def test_q8_a_restarted_leader_is_resigned() -> None:
     """Q8, Q17: it no longer knows what it sent, so it does not lead in that epoch. C7."""
     context = SingleCore(ElectionState(5, 1, key(1)))
     assert context.role == "resigned"
-    assert context.propose("slot") != 0
+    assert context.propose("pending") != 0
     assert not context.response_to(context.vote(2)).granted
     context.wait_for("election")
     assert (context.role, context.core.election.epoch) == ("prospective", 5)
@@ -148,7 +148,7 @@ def test_q17_a_restarted_leader_sends_end_quorum_epoch() -> None:
     """C7, C8: the other voters need not wait; it names successors without knowing their logs."""
     context = SingleCore(ElectionState(5, 1, key(1)))
     assert sends(context.start_effects) == dict.fromkeys(
-        (2, 3), End("cluster", 1, 5, (key(2), key(3)))
+        (2, 3), EndEpoch("cluster", 1, 5, (key(2), key(3)))
     )
     successor = follower(1, me=key(2))
     successor.ask(sends(context.start_effects)[2])

@@ -65,7 +65,7 @@ def test_r11_static_voters_are_recorded_by_id_alone() -> None:
     outcomes = [
         effect for effect in net.hosts[leader.me.id].other_effects if isinstance(effect, Proposed)
     ]
-    assert [(done.slot, done.error) for done in outcomes] == [(f"reported {i}", 0) for i in IDS]
+    assert [(done.pending, done.error) for done in outcomes] == [(f"reported {i}", 0) for i in IDS]
 
 
 def test_r11_raising_kraft_version_records_all_directories() -> None:
@@ -195,7 +195,7 @@ def test_r11_a_wiped_voter_elects_no_leader_without_committed_records() -> None:
     assert not leader.propose("topic", 1, 10, None, net.now)
     net.pass_time(500)
     effects = net.hosts[leader.me.id].other_effects
-    assert [e.error for e in effects if isinstance(e, Proposed) and e.slot == "topic"] == [0]
+    assert [e.error for e in effects if isinstance(e, Proposed) and e.pending == "topic"] == [0]
     committed = leader.log.end
     net.isolate(leader.me.id)
     wipe(net, wiped)

@@ -69,7 +69,7 @@ class PendingProduce:
 class PendingFetch:
     """In place of a Fetch request's connection and of its pending response."""
 
-    listener = 0
+    serves = 0
     listener_name = LISTENER
     takes_encoded = False
 
@@ -101,7 +101,7 @@ class FetchInFlight:
 
     def __init__(self, follower: Broker, effect: SendRequest) -> None:
         self.follower, self.effect = follower, effect
-        self.slot: PendingFetch | None = None
+        self.pending: PendingFetch | None = None
 
     @property
     def request(self) -> Any:
@@ -109,7 +109,7 @@ class FetchInFlight:
 
     @property
     def response(self) -> Any:
-        return None if self.slot is None else self.slot.response
+        return None if self.pending is None else self.pending.response
 
 
 class Broker:
@@ -248,21 +248,21 @@ class Broker:
         partition: Partition | None = None,
     ) -> PendingProduce:
         """Append a batch for each letter, as Produce with acks=all does."""
-        slot = PendingProduce()
+        pending = PendingProduce()
         partition = partition or self.partition
         code = partition.error_for_request(-1)
         if not code and partition.lacks_replicas:
             code = ErrorCode.NOT_ENOUGH_REPLICAS
         if code:
-            slot.error_code, slot.is_answered = code, True
-            return slot
-        slot.base_offset = partition.end
+            pending.error_code, pending.is_answered = code, True
+            return pending
+        pending.base_offset = partition.end
         for letter in letters:
             batch = make_batch(letter, producer=producer)
             partition.append(read_header(batch), memoryview(batch), self.replica_manager.turn)
             producer = None if producer is None else (*producer[:2], producer[2] + 1)
-        self.replica_manager.wait_for(partition, partition.end, slot, slot, timeout_ms)
-        return slot
+        self.replica_manager.wait_for(partition, partition.end, pending, pending, timeout_ms)
+        return pending
 
     def consume(self, offset: int, leader_epoch: int = -1) -> tuple[int, str, int]:
         """Fetch as a consumer: error code, records and high watermark."""
@@ -278,7 +278,7 @@ class Broker:
         version: int = LATEST_FETCH_VERSION,
     ) -> PendingFetch:
         """A Fetch request of a consumer, and its response unless it waits."""
-        slot = PendingFetch(version)
+        pending = PendingFetch(version)
         part = FetchPartition(
             partition=0,
             fetch_offset=offset,
@@ -287,14 +287,14 @@ class Broker:
         )
         topic = FetchTopic(topic="t", topic_id=self.partition.topic_id, partitions=[part])
         request = FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, rack_id=rack, topics=[topic])
-        fetch.handle(cast("Any", self), cast("Any", slot), request, self.now)
-        return slot
+        fetch.handle(cast("Any", self), cast("Any", pending), request, self.now)
+        return pending
 
     def delete_records(self, offset: int, timeout_ms: int = TIMEOUT_MS) -> PendingProduce:
-        slot = PendingProduce()
+        pending = PendingProduce()
         manager = self.replica_manager
-        manager.delete_records(self.partition, offset, slot, slot, timeout_ms)
-        return slot
+        manager.delete_records(self.partition, offset, pending, pending, timeout_ms)
+        return pending
 
     # The host ------------------------------------------------------------------------------------
 

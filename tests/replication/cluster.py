@@ -259,20 +259,20 @@ class Cluster:
         if leader is None or frozenset((leader.id, flight.follower.id)) in self.broken_links:
             self.lose(flight)
             return
-        slot = flight.slot = PendingFetch(flight.effect.version)
+        pending = flight.pending = PendingFetch(flight.effect.version)
         assert flight.effect.api_key == ApiKey.FETCH
         node = cast("Any", leader)
-        steps = fetch.handle(node, cast("Any", slot), flight.request, self.now)
+        steps = fetch.handle(node, cast("Any", pending), flight.request, self.now)
         if steps is not None:
-            node.sliced.run(slot, steps)
+            node.sliced.run(pending, steps)
 
     def serve_late(self, effect: SendRequest) -> int:
         """Let a request of a killed broker arrive; return the error code of its partition."""
-        slot = PendingFetch(effect.version)
+        pending = PendingFetch(effect.version)
         leader = cast("Any", self[effect.peer])
         effect.request.max_wait_ms = 0
-        fetch.handle(leader, cast("Any", slot), effect.request, self.now)
-        response = slot.response
+        fetch.handle(leader, cast("Any", pending), effect.request, self.now)
+        response = pending.response
         if response.error_code or not response.responses:
             return int(response.error_code)
         return int(response.responses[0].partitions[0].error_code)
@@ -287,8 +287,8 @@ class Cluster:
     def lose(self, flight: FetchInFlight) -> None:
         """Break the connection: the request fails at the follower, and the leader forgets it."""
         self.flights.remove(flight)
-        if flight.slot is not None and flight.slot.waiter is not None:
-            flight.slot.waiter.cancel()
+        if flight.pending is not None and flight.pending.waiter is not None:
+            flight.pending.waiter.cancel()
         if self.brokers.get(flight.follower.id) is flight.follower:
             sent = flight.effect
             flight.follower.receive(RequestFailed(sent.channel, sent.peer, sent.number))
@@ -304,7 +304,7 @@ class Cluster:
         for _ in range(1000):
             had_work = self.run_turns()
             for flight in self.flights[:]:
-                if flight.slot is None:
+                if flight.pending is None:
                     self.serve(flight)
                     had_work = True
                 elif flight.response is not None:

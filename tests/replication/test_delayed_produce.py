@@ -115,9 +115,9 @@ def test_a_duplicate_batch_waits_like_the_first_one(host: VirtualHost) -> None:
 def test_v7_batches_below_the_high_watermark_are_taken_in_order(host: VirtualHost) -> None:
     """Also a duplicate, which waits for less than the batches of other producers before it."""
     partition = host.node.replica_manager.by_log["demo", 0]
-    slot: Any = None
+    pending: Any = None
     for name, offset in (("a", 1), ("b", 3), ("c", 5), ("duplicate of a", 1), ("d", 6)):
-        DelayedProduce(partition, offset, slot, name)
+        DelayedProduce(partition, offset, pending, name)
     taken = []
     for high_watermark in (0, 1, 4, 5):
         partition.high_watermark = high_watermark

@@ -369,9 +369,9 @@ def test_v13_full_disk_of_one_partition_does_not_stop_others() -> None:
     cluster.settle()
     cluster[2].is_full = False
     other = cluster[1].replica_manager.partitions[TOPIC_ID, 1]
-    slot = cluster[1].produce("x", partition=other)
+    pending = cluster[1].produce("x", partition=other)
     cluster.settle()
-    assert slot.outcome == 0, "while the first partition is left out"
+    assert pending.outcome == 0, "while the first partition is left out"
 
 
 def test_v6_next_fetch_waits_for_the_write() -> None:

@@ -215,7 +215,7 @@ class ReplicationMachine(RuleBasedStateMachine):
 
     @rule(index=ANY_INDEX)
     def serve(self, index: int) -> None:
-        waiting = [flight for flight in self.cluster.flights if flight.slot is None]
+        waiting = [flight for flight in self.cluster.flights if flight.pending is None]
         if waiting:
             self.cluster.serve(waiting[index % len(waiting)])
 
@@ -300,9 +300,9 @@ class ReplicationMachine(RuleBasedStateMachine):
     @invariant()
     def acknowledged_records_are_committed(self) -> None:
         self.committed_records_never_change()
-        for slot, letters in self.produced:
-            if slot.outcome == ErrorCode.NONE:
-                for offset, letter in enumerate(letters, slot.base_offset):
+        for pending, letters in self.produced:
+            if pending.outcome == ErrorCode.NONE:
+                for offset, letter in enumerate(letters, pending.base_offset):
                     if offset >= self.deleted:
                         assert self.committed[offset][1] == letter.encode()
 
@@ -336,10 +336,10 @@ class ReplicationMachine(RuleBasedStateMachine):
             self.committed_records_never_change()
             self.in_sync_replicas_have_all_committed_records()
         assert sorted(controller.partition.isr) == list(BROKERS)
-        slot = cluster[controller.partition.leader].produce("z")
+        pending = cluster[controller.partition.leader].produce("z")
         cluster.settle()
         cluster.pass_ms(MAX_WAIT_MS)
-        assert slot.outcome == ErrorCode.NONE
+        assert pending.outcome == ErrorCode.NONE
         logs = [disk.by_name[LOG] for disk in cluster.disks.values()]
         for log in logs:  # a killed leader may not have announced its log start
             log.move_start(max(other.start for other in logs))

@@ -26,14 +26,14 @@ def three_replicas(text: str = "1:abc", racks: dict[int, str] | None = None) -> 
     return cluster
 
 
-def data_of(slot: PendingFetch) -> Any:
-    [data] = slot.response.responses[0].partitions
+def data_of(pending: PendingFetch) -> Any:
+    [data] = pending.response.responses[0].partitions
     return data
 
 
-def outcome(slot: PendingFetch) -> tuple[int, str]:
+def outcome(pending: PendingFetch) -> tuple[int, str]:
     """The preferred read replica of a response, and the records in it."""
-    data = data_of(slot)
+    data = data_of(pending)
     return data.preferred_read_replica, str(MemoryLog.of(data.records))
 
 

@@ -43,7 +43,7 @@ TIMEOUT_MS = 100
 LISTENER, MAX_LAG_MS = "PLAINTEXT", 1000
 
 
-class Slot:
+class FakeResponse:
     """In place of a pending response: keeps the result, and whether it was sent."""
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class BrokerHarness:
                 send_fetch=self.effects.append,
                 poll_by=lambda _: None,
                 schedule=lambda waiter, timeout_ms: self.scheduled.append((waiter, timeout_ms)),
-                fail=lambda slot, error: self.failures.append((slot, error)),
+                fail=lambda pending, error: self.failures.append((pending, error)),
                 clock=lambda: self.now,
                 broker_epoch=lambda: 11,
                 is_registered=lambda: True,
@@ -137,12 +137,12 @@ class BrokerHarness:
         self.manager.handle(LogOpened(LOG, ID, 0, end))
         return self.partition
 
-    def append_with_acks_all(self, timeout_ms: int = TIMEOUT_MS) -> Slot:
+    def append_with_acks_all(self, timeout_ms: int = TIMEOUT_MS) -> FakeResponse:
         """Append a record with acks=all; return its pending response."""
-        slot = Slot()
+        pending = FakeResponse()
         append(self.partition, 1, self.manager.turn)
-        self.manager.wait_for(self.partition, self.partition.end, slot, slot, timeout_ms)
-        return slot
+        self.manager.wait_for(self.partition, self.partition.end, pending, pending, timeout_ms)
+        return pending
 
 
 def records(replicas: tuple[int, ...] = (1,)) -> tuple[Any, ...]:
@@ -264,12 +264,12 @@ def test_a_request_finds_its_partition_or_gets_an_error_code() -> None:
 
 def test_appends_are_taken_once_and_complete_when_written() -> None:
     broker = online_leader()
-    slot = broker.append_with_acks_all()
+    pending = broker.append_with_acks_all()
     [write] = broker.manager.take_turn()
     assert (write.partition, broker.manager.take_turn()) == (broker.partition, [])
     later = broker.append_with_acks_all()
     broker.manager.written(broker.partition, 1)
-    assert (slot.is_answered, slot.error_code, later.is_answered) == (True, 0, False)
+    assert (pending.is_answered, pending.error_code, later.is_answered) == (True, 0, False)
 
 
 def test_a_failed_log_fails_all_that_waits_for_its_writes() -> None:
@@ -278,8 +278,8 @@ def test_a_failed_log_fails_all_that_waits_for_its_writes() -> None:
     broker.manager.take_turn()
     second = broker.append_with_acks_all()
     broker.manager.write_failed(broker.partition)
-    for slot in (first, second):
-        assert (slot.is_answered, slot.error_code) == (True, ErrorCode.KAFKA_STORAGE_ERROR)
+    for pending in (first, second):
+        assert (pending.is_answered, pending.error_code) == (True, ErrorCode.KAFKA_STORAGE_ERROR)
     assert (
         broker.manager.turn,
         broker.partition.end,
@@ -293,8 +293,8 @@ def test_a_full_disk_undoes_an_append_and_those_after_it() -> None:
     [write] = broker.manager.take_turn()
     second = broker.append_with_acks_all()
     broker.manager.undo(write)
-    for slot in (first, second):
-        assert (slot.is_answered, slot.error_code) == (True, ErrorCode.KAFKA_STORAGE_ERROR)
+    for pending in (first, second):
+        assert (pending.is_answered, pending.error_code) == (True, ErrorCode.KAFKA_STORAGE_ERROR)
     assert (
         broker.manager.turn,
         broker.partition.end,
@@ -322,9 +322,9 @@ def test_v18_appends_waiting_for_a_flush_survive_a_full_disk() -> None:
 
 def test_appends_of_a_failed_request_are_undone() -> None:
     broker = online_leader()
-    slot = broker.append_with_acks_all()
+    pending = broker.append_with_acks_all()
     broker.manager.take_back([broker.partition])
-    assert (slot.is_answered, broker.manager.turn, broker.partition.online) == (
+    assert (pending.is_answered, broker.manager.turn, broker.partition.online) == (
         True,
         [],
         True,
@@ -358,15 +358,21 @@ def test_records_are_deleted_once_the_log_start_offset_is_durable() -> None:
     append(broker.partition, 5, broker.manager.turn)
     broker.manager.take_turn()
     broker.manager.written(broker.partition, 5)
-    slots = [Slot(), Slot()]
-    for offset, slot in zip((2, 4), slots, strict=True):
-        broker.manager.delete_records(broker.partition, offset, slot, slot, 0)
+    responses = [FakeResponse(), FakeResponse()]
+    for offset, pending in zip((2, 4), responses, strict=True):
+        broker.manager.delete_records(broker.partition, offset, pending, pending, 0)
     assert broker.take_effects() == [MoveLogStart(LOG, 2), MoveLogStart(LOG, 4)]
     assert (broker.partition.start, broker.partition.stored_start) == (4, 0)
     broker.manager.handle(LogStartMoved(LOG, ID, 2, is_stored=True))
-    assert ([slot.is_answered for slot in slots], slots[0].low_watermark) == ([True, False], 2)
+    assert ([pending.is_answered for pending in responses], responses[0].low_watermark) == (
+        [True, False],
+        2,
+    )
     broker.manager.handle(LogStartNotStored(LOG, ID))
-    assert (slots[1].error_code, slots[1].low_watermark) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+    assert (responses[1].error_code, responses[1].low_watermark) == (
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        -1,
+    )
 
 
 def test_a_failed_log_is_not_served_and_listeners_are_called() -> None:
@@ -383,7 +389,7 @@ def test_an_exception_in_a_delayed_fetch_fails_only_that_fetch() -> None:
 
     class WaitingFetch:
         def __init__(self, error: Exception | None) -> None:
-            self.slot = self.error = error
+            self.pending = self.error = error
 
         def try_complete(self, partition: Partition) -> None:
             partition.unwatch(self)
@@ -403,9 +409,9 @@ def test_an_exception_in_a_delayed_fetch_fails_only_that_fetch() -> None:
 
 def test_a_snapshot_without_a_topic_deletes_its_log() -> None:
     broker = online_leader()
-    slot = broker.append_with_acks_all()
+    pending = broker.append_with_acks_all()
     broker.loader.install(Image.of([]))
-    assert (slot.error_code, slot.base_offset) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
+    assert (pending.error_code, pending.base_offset) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
     assert (
         broker.take_effects(),
         broker.manager.by_log,
@@ -429,21 +435,21 @@ def test_an_exception_in_a_publisher_names_the_publisher() -> None:
 
 
 def test_a_response_is_sent_with_its_last_result() -> None:
-    slot = Slot()
-    slot.waits = 2
-    complete_wait(slot)
-    assert not slot.is_answered
-    complete_wait(slot)
-    assert slot.is_answered
+    pending = FakeResponse()
+    pending.waits = 2
+    complete_wait(pending)
+    assert not pending.is_answered
+    complete_wait(pending)
+    assert pending.is_answered
 
 
 def test_v10_a_write_to_a_replica_that_moves_away_may_yet_be_committed() -> None:
     """C234: the other replicas may have it: the producer must not take it for refused."""
     broker = online_leader((1, 2))
-    slot = broker.append_with_acks_all()
+    pending = broker.append_with_acks_all()
     broker.manager.take_turn()
     broker.change(replicas=(2,), isr=(2,), leader=2)
-    assert (slot.is_answered, slot.error_code) == (True, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert (pending.is_answered, pending.error_code) == (True, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
 @pytest.mark.parametrize("replicas", [(1, 2), (2, 1)], ids=["leader", "follower"])

@@ -9,7 +9,7 @@ import pytest
 from kraftlog.errors import ErrorCode
 from kraftlog.runner.data_directory import FAILED_PER_TURN
 from kraftlog.simulator.files import Fault, MemoryFiles
-from kraftlog.simulator.host import VirtualHost, directory_of
+from kraftlog.simulator.host import VirtualHost, directory_id_of
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
 from kraftlog.wire.messages.describe_log_dirs import DescribeLogDirsRequest
@@ -97,7 +97,7 @@ def test_v18_the_controller_learns_the_directory_of_each_replica() -> None:
     host = start()
     create_topics(host, {"demo": 6})
     settle_with_time(host)
-    expected = {log[1]: directory_of(1, path) for log, path in paths_of_logs(host).items()}
+    expected = {log[1]: directory_id_of(1, path) for log, path in paths_of_logs(host).items()}
     assert assigned_directories(host) == expected
 
 
@@ -107,7 +107,7 @@ def test_a_broker_with_one_directory_assigns_nothing() -> None:
     create_topics(host, {"demo": 3})
     before = host.node.quorum.applied
     settle_with_time(host)
-    assert set(assigned_directories(host).values()) == {directory_of(1)}
+    assert set(assigned_directories(host).values()) == {directory_id_of(1)}
     assert host.node.quorum.applied == before
 
 
@@ -169,7 +169,7 @@ def test_v18_replicas_of_a_failed_directory_lose_their_leader() -> None:
     topic_id = image.topic_ids["demo"]
     leaders = {index: image.partitions[topic_id, index].leader for index in range(6)}
     assert leaders == {log[1]: -1 if path == "c" else 1 for log, path in before.items()}
-    assert image.brokers[1].directories == (directory_of(1), directory_of(1, "b"))
+    assert image.brokers[1].directories == (directory_id_of(1), directory_id_of(1, "b"))
 
 
 def test_many_logs_of_a_failed_directory_are_reported_in_slices() -> None:
@@ -225,7 +225,7 @@ def test_replicas_of_an_unconfigured_directory_get_a_configured_one() -> None:
     host = start(first.files, directories=("data", "b"), settled=False)
     settle_with_time(host)
     assert sorted(paths_of_logs(host).values()) == ["b"] * 3 + ["data"] * 3
-    assert set(assigned_directories(host).values()) == {directory_of(1), directory_of(1, "b")}
+    assert set(assigned_directories(host).values()) == {directory_id_of(1), directory_id_of(1, "b")}
     assert [append(host, index) for index in range(6)] == [0] * 6
 
 

@@ -36,10 +36,10 @@ def host_with_records(count: int) -> VirtualHost:
 
 def test_one_flush_releases_everything_that_it_covers() -> None:
     host = host_with_records(3)
-    slots = [hold_offset(host, offset) for offset in (1, 2, 3)]
+    responses = [hold_offset(host, offset) for offset in (1, 2, 3)]
     host.files.journal = []
     host.turn()
-    assert all(slots)
+    assert all(responses)
     assert len([line for line in host.files.journal if ".log" in line]) == 1
     assert host.runner.logs[LOG].recovery_point == 3
     durable = hold_offset(host, 2)
@@ -72,21 +72,21 @@ def test_appends_during_a_flush_are_covered_by_the_next() -> None:
 
 def test_a_log_may_be_deleted_during_its_flush() -> None:
     host = host_with_records(1)
-    slot = hold_offset(host, 1)
+    pending = hold_offset(host, 1)
     host.one_turn()  # its flush has not run yet
     host.node.emit(DeleteLog(LOG, host.node.replica_manager.by_log[LOG].topic_id))
     host.one_turn()
     host.turn()
-    assert not slot
+    assert not pending
     assert not host.log_lines
 
 
 def test_a_failed_flush_takes_the_log_offline() -> None:
     host = host_with_records(1)
-    slot = hold_offset(host, 1)
+    pending = hold_offset(host, 1)
     host.files.faults.append(Fault("sync"))
     host.turn()
-    assert not slot
+    assert not pending
     outcome = produce_result(FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"y"))))
     assert outcome.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     late = hold_offset(host, 1)

@@ -11,7 +11,7 @@ import pytest
 from kraftlog.errors import ErrorCode
 from kraftlog.runner.log_moves import RATE_LIMIT
 from kraftlog.simulator.files import Fault, MemoryFiles, PowerLost
-from kraftlog.simulator.host import VirtualHost, directory_of
+from kraftlog.simulator.host import VirtualHost, directory_id_of
 from kraftlog.storage.directory import FUTURE, MOVED
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.alter_replica_log_dirs import (
@@ -117,7 +117,7 @@ def test_the_controller_learns_the_new_directory() -> None:
         host.pass_time(100)
         host.settle()
     topic_id = host.node.image.topic_ids["demo"]
-    assert host.node.image.partitions[topic_id, 0].directory(1) == directory_of(1, "b")
+    assert host.node.image.partitions[topic_id, 0].directory(1) == directory_id_of(1, "b")
 
 
 def test_the_former_folder_is_deleted() -> None:

@@ -12,8 +12,8 @@ from kraftlog.server.loop import Server
 from kraftlog.server.turns import TurnClock
 from kraftlog.server.worker_process import WorkerProcess
 from kraftlog.wire.apis import BROKER
-from tests.patience import LIMIT_S
 from tests.server.raw import api_versions
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

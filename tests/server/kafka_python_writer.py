@@ -12,7 +12,7 @@ import sys
 
 import kafka
 
-from tests.patience import LIMIT_S
+from tests.time_limit import LIMIT_S
 
 #: Number of records to send before waiting for their acknowledgements.
 BATCH = 10

@@ -21,7 +21,7 @@ from kraftlog.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from tests.patience import LIMIT_S
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -95,8 +95,8 @@ class NodeProcess:
             self.process.stdout.close()
         return code
 
-    def complaints(self) -> list[str]:
-        """The lines that the node logged, without warnings about long turns on a slow machine."""
+    def logged_errors(self) -> list[str]:
+        """The lines on standard error, without warnings about long turns on a slow machine."""
         lines = self.output().splitlines()
         return [line for line in lines if not line.startswith("a turn of the event loop")]
 

@@ -18,8 +18,8 @@ from kraftlog.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from tests.patience import LIMIT_S
 from tests.server.clients import TOPIC
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from kraftlog.wire.schema import Message

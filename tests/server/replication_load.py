@@ -10,9 +10,9 @@ from confluent_kafka import Producer
 
 from kraftlog import Client
 from kraftlog.client.deadline import Deadline
-from tests.patience import LIMIT_S
 from tests.server.clients import TOPIC
 from tests.server.local_cluster import LocalCluster
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

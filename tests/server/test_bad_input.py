@@ -14,10 +14,10 @@ from kraftlog.wire.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from tests.patience import LIMIT_S
 from tests.server.clients import consume, produce_all
 from tests.server.node_process import NodeProcess
 from tests.server.raw import RawClient, api_versions, frame, resident_kib
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,10 +13,10 @@ import pytest
 from kraftlog.client.deadline import Deadline
 from kraftlog.server.files import OsFiles
 from kraftlog.storage.meta_properties import load
-from tests.patience import LIMIT_S
 from tests.server.quorum_of_processes import BROKER, CLUSTER_ID, CONTROLLERS, Quorum
 from tests.server.test_moved_voters import described
 from tests.server.test_quorum import admin_of, create, expect_topics
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from pathlib import Path

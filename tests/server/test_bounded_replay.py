@@ -14,8 +14,8 @@ from kraftlog.runner.quorum_io import open_quorum
 from kraftlog.server.files import OsFiles
 from kraftlog.storage.directory import LogDirectory
 from kraftlog.storage.disk import HandleCache
-from tests.patience import LIMIT_S
 from tests.server.node_process import NodeProcess
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from pathlib import Path

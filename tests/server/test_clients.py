@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Producer
 
-from tests.patience import LIMIT_S
 from tests.server import clients
 from tests.server.clients import consume, produce_all
 from tests.server.node_process import NodeProcess
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,11 +13,11 @@ import pytest
 
 from kraftlog import Client
 from kraftlog.client.deadline import Deadline
-from tests.patience import LIMIT_S
 from tests.ports import free_ports
 from tests.server.clients import consume, produce_all
 from tests.server.local_cluster import ADDRESS, DIRECTORY, ROLES, LocalCluster, await_end
 from tests.server.node_process import NodeProcess, read_line
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

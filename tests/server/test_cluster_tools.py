@@ -15,8 +15,8 @@ from kraftlog import Client
 from kraftlog.cli import main
 from tests.client.waiting import until
 from tests.interop.tool_session import CLASSES
-from tests.patience import LIMIT_S
 from tests.server.local_cluster import LocalCluster
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,8 +9,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kraftlog.client.deadline import Deadline
-from tests.patience import LIMIT_S
 from tests.server.node_process import NodeProcess
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -52,11 +52,11 @@ class ConnectionEnds:
 
     def answer(self, *sizes: int) -> None:
         """Add a response that consists of file slices, each from the start of the file."""
-        slot = PendingResponse(self.connection)
-        self.connection.slots.append(slot)
+        pending = PendingResponse(self.connection)
+        self.connection.responses.append(pending)
         slices = [FileSlice(self.files, self.handle, 0, size) for size in sizes]
-        slot.pieces = [b"head", *slices]
-        self.connection.ready(slot)
+        pending.pieces = [b"head", *slices]
+        self.connection.ready(pending)
 
     def read_all(self, count: int) -> int:
         """The bytes that the peer receives while the connection sends."""
@@ -137,7 +137,7 @@ def test_requests_wait_while_responses_are_not_received(
     pair.peer.sendall(b"".join(requests))
     connection, arena = pair.connection, Arena()
     connection.receive(arena, host.node, host.now)
-    response_bytes = connection.unsent // len(connection.slots)
+    response_bytes = connection.unsent // len(connection.responses)
     assert 100_000 <= connection.unsent < 100_000 + response_bytes
     assert connection.holds_frames
 

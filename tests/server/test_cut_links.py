@@ -9,7 +9,6 @@ import pytest
 
 from kraftlog import Client
 from kraftlog.errors import ErrorCode
-from tests.patience import LIMIT_S
 from tests.server.clients import TOPIC
 from tests.server.links import LINKS, LinkedMachines, Links
 from tests.server.raw import RawClient, produce
@@ -21,6 +20,7 @@ from tests.server.replication_load import (
     until,
     write_with_confluent,
 )
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,8 +13,8 @@ from kraftlog import Client
 from kraftlog.cli.balance import moved_away
 from tests.cli.shell import Shell
 from tests.client.waiting import until
-from tests.patience import LIMIT_S
 from tests.server.local_cluster import LocalCluster
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,8 +13,8 @@ from kraftlog import Admin
 from kraftlog.cli import main
 from kraftlog.types import METADATA_TOPIC
 from tests.client.waiting import until
-from tests.patience import LIMIT_S
 from tests.server.quorum_of_processes import BROKER, CLUSTER_ID, CONTROLLERS, Quorum
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,10 +10,10 @@ import pytest
 from kraftlog.client.deadline import Deadline
 from kraftlog.server.files import OsFiles
 from kraftlog.storage import boot_timestamp
-from tests.patience import LIMIT_S
 from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum
 from tests.server.test_moved_voters import described
 from tests.server.test_quorum import admin_of, create, expect_topics
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,8 +8,8 @@ import pytest
 
 from kraftlog import Client
 from kraftlog.client.deadline import Deadline
-from tests.patience import LIMIT_S
 from tests.server.local_cluster import LocalCluster
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -112,9 +112,9 @@ def test_a_sliced_request_blocks_later_ones_of_its_connection(
     peer, other = connect(), connect()
     serve, begun = server.node.frame, []
 
-    def begin(slot: PendingResponse, *arguments: Any) -> None:
-        slot.connection.hold()
-        begun.append((slot, arguments))
+    def begin(pending: PendingResponse, *arguments: Any) -> None:
+        pending.connection.mute()
+        begun.append((pending, arguments))
 
     monkeypatch.setattr(server.node, "frame", begin)
     peer.sock.sendall(requests(3))
@@ -122,10 +122,10 @@ def test_a_sliced_request_blocks_later_ones_of_its_connection(
     monkeypatch.setattr(server.node, "frame", serve)
     other.sock.sendall(requests(3))
     turn_until(server, lambda: len(other.answered()) == 3)
-    assert (peer.answered(), len(begun), len(peer.connection.slots)) == ([], 1, 1)
-    [(slot, arguments)] = begun
-    serve(slot, *arguments)
-    peer.connection.let_go()
+    assert (peer.answered(), len(begun), len(peer.connection.responses)) == ([], 1, 1)
+    [(pending, arguments)] = begun
+    serve(pending, *arguments)
+    peer.connection.unmute()
     turn_until(server, lambda: len(peer.answered()) == 3)
     assert peer.answered() == [0, 1, 2]
 
@@ -136,9 +136,9 @@ def test_a_socket_reported_twice_in_a_turn_is_served_once(
     """A socket that an earlier turn did not reach is read first, once."""
     peer, begun = connect(), []
 
-    def begin(slot: PendingResponse, *_: Any) -> None:
-        slot.connection.hold()
-        begun.append(slot)
+    def begin(pending: PendingResponse, *_: Any) -> None:
+        pending.connection.mute()
+        begun.append(pending)
 
     monkeypatch.setattr(server.node, "frame", begin)
     peer.sock.sendall(requests(3))
@@ -157,12 +157,12 @@ def test_a_held_connection_is_not_read_before_its_socket_is_unwatched(
     serve = server.node.frame
     begun: list[PendingResponse] = []
 
-    def begin(slot: PendingResponse, *arguments: Any) -> None:
-        if slot.connection is peer.connection:
-            slot.connection.hold()
-            begun.append(slot)
+    def begin(pending: PendingResponse, *arguments: Any) -> None:
+        if pending.connection is peer.connection:
+            pending.connection.mute()
+            begun.append(pending)
         else:
-            serve(slot, *arguments)
+            serve(pending, *arguments)
 
     monkeypatch.setattr(server.node, "frame", begin)
     monkeypatch.setattr(loop, "SENDS_NS", -(1 << 40))

@@ -19,7 +19,7 @@ from kraftlog.wire.apis import CONTROLLER, ApiKey
 from kraftlog.wire.messages.vote import PartitionData, TopicData, VoteRequest
 from tests.node.frame_client import FrameClient, creation
 from tests.node.test_requests import batch, produce, produce_result
-from tests.patience import LIMIT_S
+from tests.time_limit import LIMIT_S
 
 
 class HangingFiles(MemoryFiles):

@@ -12,11 +12,11 @@ from kraftlog.client.deadline import Deadline
 from kraftlog.node.metrics import broker_metrics, controller_metrics, registry
 from kraftlog.server.pages import HOST_FAMILIES
 from kraftlog.wire.apis import ApiKey
-from tests.patience import LIMIT_S
 from tests.server.node_process import NodeProcess
 from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum
 from tests.server.raw import RawClient, fetch, produce
 from tests.server.web import Metrics, ask, web_port
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

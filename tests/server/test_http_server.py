@@ -21,7 +21,7 @@ from kraftlog.server.http import (
     parse,
 )
 from kraftlog.types import Now
-from tests.patience import LIMIT_S
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

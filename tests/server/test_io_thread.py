@@ -10,8 +10,8 @@ import pytest
 
 from kraftlog.server.io_thread import IOThread, IOThreads
 from kraftlog.types import Now
-from tests.patience import LIMIT_S
 from tests.server.without_threads import threads_cannot_start
+from tests.time_limit import LIMIT_S
 
 NOW = Now(5, 6)
 

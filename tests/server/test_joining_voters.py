@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from kraftlog.client.deadline import Deadline
 from tests.cli.shell import Shell
 from tests.client.waiting import until
-from tests.patience import LIMIT_S
 from tests.server.quorum_of_processes import (
     BROKER,
     CONTROLLER_FILE,
@@ -18,6 +17,7 @@ from tests.server.quorum_of_processes import (
 )
 from tests.server.test_moved_voters import described
 from tests.server.test_quorum import admin_of, create, expect_topics
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,9 +14,9 @@ from kraftlog.server.listening import bind, host_of
 from kraftlog.server.loop import Server
 from kraftlog.wire.apis import CONTROLLER
 from tests.node.frame_client import make_host, set_config
-from tests.patience import LIMIT_S
 from tests.server.hosted_server import Clock, hosted, listen
 from tests.server.raw import api_versions
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -31,9 +31,9 @@ from kraftlog.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
 )
-from tests.patience import LIMIT_S
 from tests.server.local_cluster import LocalCluster
 from tests.server.replication_load import NODES, until
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

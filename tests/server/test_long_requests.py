@@ -10,8 +10,8 @@ from kraftlog.wire.codec import decode
 from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
 from kraftlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.patience import LIMIT_S
 from tests.server.raw import VERSIONS, RawClient, api_versions, frame
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from tests.server.node_process import NodeProcess

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog import Client
-from tests.patience import LIMIT_S
 from tests.ports import free_ports
 from tests.server.clients import TOPIC
 from tests.server.replication_load import (
@@ -25,6 +24,7 @@ from tests.server.replication_load import (
     write_with_confluent,
 )
 from tests.server.with_limits import FILE_BYTES
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

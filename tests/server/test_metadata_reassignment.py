@@ -16,8 +16,8 @@ from kraftlog.types import METADATA_TOPIC
 from tests.cli.shell import Shell
 from tests.client.waiting import until
 from tests.interop.tool_session import CLASSES
-from tests.patience import LIMIT_S
 from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -15,8 +15,8 @@ from kraftlog.wire.messages.metadata_records import TopicRecord
 from kraftlog.wire.record_frames import decode_metadata
 from tests.client.waiting import until
 from tests.interop.tool_session import CLASSES
-from tests.patience import LIMIT_S
 from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

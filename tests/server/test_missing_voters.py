@@ -12,8 +12,8 @@ import pytest
 from kraftlog import Client
 from kraftlog.client.deadline import Deadline
 from kraftlog.client.no_leader import NoLeaderError
-from tests.patience import LIMIT_S
 from tests.server.quorum_of_processes import CLUSTER_ID, Quorum, format_node
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from pathlib import Path

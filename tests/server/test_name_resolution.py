@@ -10,8 +10,8 @@ import pytest
 
 from kraftlog.server.name_resolution import NameResolver, numeric
 from kraftlog.types import Now
-from tests.patience import LIMIT_S
 from tests.server.without_threads import threads_cannot_start
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from kraftlog.server.name_resolution import SocketAddress

@@ -23,11 +23,11 @@ from kraftlog.cli import main
 from kraftlog.client.deadline import Deadline
 from kraftlog.errors import ClientError
 from tests.client.waiting import until
-from tests.patience import LIMIT_S
 from tests.ports import free_ports
 from tests.server.local_cluster import LocalCluster
 from tests.server.node_process import NodeProcess
 from tests.server.quorum_of_processes import BROKER_FILE, CONTROLLER_FILE, format_node
+from tests.time_limit import LIMIT_S
 
 PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
 #: A block of commands, or a comment for this test.

@@ -15,10 +15,10 @@ from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.codec import decode
 from kraftlog.wire.messages.api_versions import ApiVersionsResponse
 from tests.interop.driver import LONG_TIMEOUTS
-from tests.patience import LIMIT_S
 from tests.server import clients
 from tests.server.node_process import NodeProcess
 from tests.server.raw import api_versions
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,11 +15,11 @@ from kraftlog.wire.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from tests.patience import LIMIT_S
 from tests.server import raw
 from tests.server.clients import TOPIC
 from tests.server.local_cluster import LocalCluster
 from tests.server.replication_load import NODES, until
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -34,8 +34,8 @@ from kraftlog.wire.messages.vote import (
     VoteRequest,
     VoteResponse,
 )
-from tests.patience import LIMIT_S
 from tests.ports import free_ports
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

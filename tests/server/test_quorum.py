@@ -16,9 +16,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from kraftlog.client.deadline import Deadline
 from tests.client.waiting import until
-from tests.patience import LIMIT_S
 from tests.server.node_process import read_line
 from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum, format_node
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

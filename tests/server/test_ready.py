@@ -11,10 +11,10 @@ from kraftlog.errors import ErrorCode
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kraftlog.wire.messages.metadata import MetadataRequest
-from tests.patience import LIMIT_S
 from tests.ports import free_ports
 from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum
 from tests.server.raw import RawClient, frame
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from kraftlog.client.client import Client
 from kraftlog.client.deadline import Deadline
-from tests.patience import LIMIT_S
 from tests.server.local_cluster import LocalCluster
 from tests.server.node_process import NodeProcess
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,7 @@ def test_v15_acknowledged_records_of_a_recreated_topic_survive_kill_9(tmp_path: 
         node = NodeProcess(data, errors=errors, topics={})
         with Client(node.address) as client:
             assert values(client) == [b"new %d" % number for number in range(10)]
-        assert node.complaints() == []
+        assert node.logged_errors() == []
     finally:
         node.make_sure_it_is_gone()
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from kraftlog import Client
 from kraftlog.cli import main
 from kraftlog.client.deadline import Deadline
-from tests.patience import LIMIT_S
 from tests.server.clients import TOPIC
 from tests.server.local_cluster import LocalCluster
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable

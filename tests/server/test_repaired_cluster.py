@@ -12,7 +12,6 @@ import pytest
 from kraftlog import Client
 from kraftlog.cli import main
 from tests.client.waiting import until
-from tests.patience import LIMIT_S
 from tests.server.clients import TOPIC
 from tests.server.quorum_of_processes import (
     BROKER,
@@ -27,6 +26,7 @@ from tests.server.replication_load import (
     expect_acknowledged,
     write_with_confluent,
 )
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,7 +21,6 @@ from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.init_producer_id import InitProducerIdRequest
 from kraftlog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.interop.kafka_jars import kafka_libs
-from tests.patience import LIMIT_S
 from tests.server import raw
 from tests.server.clients import KAFKA_TOOLS, TOPIC
 from tests.server.local_cluster import LocalCluster
@@ -37,6 +36,7 @@ from tests.server.replication_load import (
     write_with_confluent,
     writing,
 )
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

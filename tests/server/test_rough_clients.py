@@ -12,7 +12,6 @@ from kraftlog.client.deadline import Deadline
 from kraftlog.errors import ErrorCode
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.metadata import MetadataRequest
-from tests.patience import LIMIT_S
 from tests.server.clients import consume, produce_all
 from tests.server.node_process import NodeProcess
 from tests.server.raw import (
@@ -26,6 +25,7 @@ from tests.server.raw import (
     resident_kib,
 )
 from tests.server.with_few_descriptors import TAKEN
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from pathlib import Path

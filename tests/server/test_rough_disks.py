@@ -26,11 +26,11 @@ from kraftlog.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from tests.patience import LIMIT_S
 from tests.server.clients import consume, produce_all
 from tests.server.node_process import NodeProcess, create_topics
 from tests.server.raw import RawClient, fetch, open_descriptors, produce
 from tests.server.with_limits import FILE_BYTES, OPEN_FILES
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,8 +14,8 @@ from kraftlog.client.deadline import Deadline
 from kraftlog.errors import ClientError, ErrorCode, RefusedError
 from tests.client.waiting import until
 from tests.interop.tool_session import CLASSES
-from tests.patience import LIMIT_S
 from tests.server.node_process import NodeProcess
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog.client.deadline import Deadline
-from tests.patience import LIMIT_S
 from tests.server.node_process import NodeProcess, create_topics
 from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum
 from tests.server.test_http import start_with_http
 from tests.server.web import Metrics
 from tests.server.with_held_metadata import HELD
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,9 +17,9 @@ import kafka.errors
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from tests.patience import LIMIT_S
 from tests.server.clients import KAFKA_TOOLS, LEAVES_SOCKETS
 from tests.server.node_process import NodeProcess
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

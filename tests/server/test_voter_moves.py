@@ -16,11 +16,11 @@ from kraftlog.cli.progress import ChangeProgress
 from kraftlog.errors import UnreachableError
 from tests.cli.shell import Shell
 from tests.client.waiting import until
-from tests.patience import LIMIT_S
 from tests.server.machines import Machines
 from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum
 from tests.server.voter_change_load import MODULE, Kills, Nodes, load_on
 from tests.server.with_kills_at_voter_changes import AT_ALL_POINTS, FOLDER
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,11 +13,11 @@ from kraftlog.server.worker_process import WorkerProcess
 from kraftlog.storage.compaction import describe_task, log_to_clean
 from kraftlog.storage.disk import Disk, HandleCache
 from kraftlog.storage.recovery import open_log, run
-from tests.patience import LIMIT_S
 from tests.server.without_threads import threads_cannot_start
 from tests.storage.compacting import COMPACTED
 from tests.storage.making import T0
 from tests.storage.test_compaction import append_keyed, end_segment
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from pathlib import Path

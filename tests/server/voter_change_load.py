@@ -14,7 +14,6 @@ from kraftlog.errors import ErrorCode, RefusedError
 from kraftlog.types import METADATA_TOPIC
 from kraftlog.wire.messages.metadata_records import ConfigRecord, TopicRecord
 from kraftlog.wire.record_frames import decode_metadata
-from tests.patience import LIMIT_S
 from tests.server.clients import TOPIC
 from tests.server.node_process import WITHOUT_RETENTION
 from tests.server.replication_load import (
@@ -24,6 +23,7 @@ from tests.server.replication_load import (
     until,
     write_with_confluent,
 )
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

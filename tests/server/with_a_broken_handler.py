@@ -20,8 +20,8 @@ def raise_error_in_a_quorum_step(node: Any, *_: Any) -> None:
     node.quorum._run_step(raise_error)
 
 
-def respond_unencodably(_: Any, slot: Any, *__: Any) -> None:
-    slot.respond(ListConfigResourcesResponse(error_code=1 << 20, config_resources=()))
+def respond_unencodably(_: Any, pending: Any, *__: Any) -> None:
+    pending.respond(ListConfigResourcesResponse(error_code=1 << 20, config_resources=()))
 
 
 if __name__ == "__main__":

@@ -9,10 +9,10 @@ import pytest
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
 from kraftlog.raft.messages import (
     Batch,
-    Begin,
-    BeginResult,
-    End,
-    EndResult,
+    BeginEpoch,
+    BeginEpochResult,
+    EndEpoch,
+    EndEpochResult,
     Fetch,
     FetchResult,
     LeaderChange,
@@ -59,8 +59,8 @@ def without_sizes(batches: tuple[Batch, ...]) -> list[Batch]:
     ("request_body", "answer"),
     [
         (Vote("cluster", OTHER, 3, ME, 2, 7, pre_vote=True), VoteResult(0, -1, 3, granted=True)),
-        (Begin(None, OTHER, 1, 3), BeginResult(74, 2, 4)),
-        (End("cluster", 1, 3, (OTHER, ME)), EndResult(0, -1, 3)),
+        (BeginEpoch(None, OTHER, 1, 3), BeginEpochResult(74, 2, 4)),
+        (EndEpoch("cluster", 1, 3, (OTHER, ME)), EndEpochResult(0, -1, 3)),
         (FETCH, FetchResult(0, 2, 3, 6, diverging=END, offset=7)),
         (FETCH, FetchResult(0, 2, 3, 6, snapshot=END, offset=7)),
         (CHUNK_FETCH, SnapshotChunk(0, 2, 3, END, 4, 0, 9, 3, b"abc")),

@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 
 from kraftlog import Client
 from kraftlog.client.deadline import Deadline
-from tests.patience import LIMIT_S
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -10,8 +10,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from tests.client.waiting import until
-from tests.patience import LIMIT_S
 from tests.server.node_process import read_line
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ from queue import Empty, Queue
 from typing import TYPE_CHECKING
 
 from kraftlog.spark.java import java_home
-from tests.patience import LIMIT_S
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

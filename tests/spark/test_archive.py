@@ -23,7 +23,6 @@ from kraftlog.spark.pipelines.progress import Progress
 from kraftlog.spark.pipelines.verify import run as verify
 from kraftlog.spark.ranges import OffsetRange
 from kraftlog.types import uuid_text
-from tests.patience import LIMIT_S
 from tests.spark.archives import (
     all_positions,
     archive,
@@ -34,6 +33,7 @@ from tests.spark.archives import (
     rows,
 )
 from tests.spark.test_decode import AVRO, ORDER, framed_avro
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -10,8 +10,8 @@ import pytest
 from kraftlog import Client
 from kraftlog.spark.lake.table import ArchiveTable
 from kraftlog.spark.pipelines import common
-from tests.patience import LIMIT_S
 from tests.spark.archives import archive, produce
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog import Client
-from tests.patience import LIMIT_S
 from tests.server.clients import TOPIC
 from tests.server.replication_load import (
     ACKNOWLEDGEMENTS,
@@ -22,6 +21,7 @@ from tests.server.replication_load import (
 )
 from tests.spark.archives import values
 from tests.spark.test_leader_changes import move_leader
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

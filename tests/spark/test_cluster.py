@@ -14,10 +14,10 @@ from kraftlog.cli import main
 from kraftlog.client.client import Client
 from kraftlog.simulator.digest import simulate_with_digest
 from tests.house_rules import ROOT
-from tests.patience import LIMIT_S
 from tests.spark import cluster_program
 from tests.spark.archives import all_positions, record_positions, values
 from tests.spark.standalone import StandaloneCluster
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ import pytest
 
 from kraftlog.cli import INTERRUPTED, demo, main
 from tests.house_rules import ROOT
-from tests.patience import LIMIT_S
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ import pytest
 
 from kraftlog.errors import ConfigError
 from kraftlog.spark import java, session
-from tests.patience import LIMIT_S
+from tests.time_limit import LIMIT_S
 
 
 def make_java(home: Path, version: str) -> Path:

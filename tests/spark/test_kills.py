@@ -16,12 +16,12 @@ from kraftlog import Client
 from kraftlog.spark.lake.table import ArchiveTable
 from kraftlog.spark.pipelines import replay
 from kraftlog.spark.pipelines.verify import run as verify
-from tests.patience import LIMIT_S
 from tests.server.local_cluster import LocalCluster
 from tests.server.replication_load import until
 from tests.spark.archives import all_positions, archive, dead_letters, produce, record_positions
 from tests.spark.killed_archive import AFTER, BEFORE, BETWEEN
 from tests.spark.pipeline_process import PipelineProcess
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog import Client
-from tests.patience import LIMIT_S
 from tests.server.local_cluster import LocalCluster
 from tests.server.replication_load import until
 from tests.spark.planning import batch_reader, write
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,8 +22,8 @@ from kraftlog.records.reader import read_records
 from kraftlog.records.walk import walk
 from kraftlog.spark.pipelines.metadata import run
 from tests.metadata.test_against_kafka import frames_of, normalized
-from tests.patience import LIMIT_S
 from tests.server.node_process import NodeProcess
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ from deltalake import write_deltalake
 from kraftlog import Client
 from kraftlog.spark.pipelines.replay import HEADER, run
 from kraftlog.spark.schema import arrow_schema
-from tests.patience import LIMIT_S
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,9 +12,9 @@ from kraftlog import Client
 from kraftlog.spark.lake.table import ArchiveTable
 from kraftlog.spark.pipelines import replay
 from kraftlog.spark.pipelines.verify import run as verify
-from tests.patience import LIMIT_S
 from tests.spark.archives import archive, record_positions
 from tests.spark.parity import OURS, ordered, read, stream, write
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

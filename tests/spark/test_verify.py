@@ -19,8 +19,8 @@ from kraftlog.spark.clusters import cluster_of
 from kraftlog.spark.pipelines.verify import run
 from kraftlog.spark.ranges import OffsetRange
 from kraftlog.spark.rows import RowMaker
-from tests.patience import LIMIT_S
 from tests.server.node_process import NodeProcess
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,7 +11,7 @@ import pyspark
 import pytest
 
 from kraftlog.spark.worker_python import choose_python
-from tests.patience import LIMIT_S
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from kraftlog import Client
 from kraftlog.errors import ClientError, ErrorCode, RefusedError
-from tests.patience import LIMIT_S
+from tests.time_limit import LIMIT_S
 from tests.torture.journal import Change, Sent
 
 if TYPE_CHECKING:

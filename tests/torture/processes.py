@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from kraftlog.cli import local_cluster
 from kraftlog.cli.start import options_of
-from tests.patience import LIMIT_S
 from tests.ports import free_ports
 from tests.server.quorum_of_processes import (
     BROKER,
@@ -22,6 +21,7 @@ from tests.server.quorum_of_processes import (
     CONTROLLERS,
     format_node,
 )
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -148,8 +148,8 @@ class Process:
         shutil.rmtree(self.data)
         format_node(self.file)
 
-    def complaints(self) -> list[str]:
-        """Forbidden lines of standard error, with the lines after each."""
+    def logged_errors(self) -> list[str]:
+        """The first traceback or internal error on standard error, with the lines after it."""
         with open(self.errors, errors="replace") as file:
             lines = file.read().splitlines()
         wrong = [

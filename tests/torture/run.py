@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kraftlog import Client
 from kraftlog.value import Value
-from tests.patience import LIMIT_S
+from tests.time_limit import LIMIT_S
 from tests.torture import checks
 from tests.torture.faults import Faults, caught_up, in_sync
 from tests.torture.journal import Journal
@@ -147,7 +147,7 @@ class Run:
             process.wait()
             if any(process.codes):
                 errors.append(f"node {process.id} ended with {process.codes}")
-            errors += [f"node {process.id} logged: {line}" for line in process.complaints()]
+            errors += [f"node {process.id} logged: {line}" for line in process.logged_errors()]
         logs = {f"node {i}": MetadataLog(process.data) for i, process in self.nodes.all.items()}
         errors += differences(logs, committed)
         log = next(iter(logs.values()))

@@ -1,4 +1,4 @@
-"""`kraftlog api-versions`: the output of `kafka-broker-api-versions`."""
+"""`kraftlog api-versions`: what `kafka-broker-api-versions` shows, as a table."""
 
 from __future__ import annotations
 

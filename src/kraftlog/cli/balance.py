@@ -1,9 +1,10 @@
 """A balanced assignment of partitions to brokers that moves few replicas.
 
-Replicas of other brokers move first. Then replicas move from brokers with many to brokers with few,
-until their numbers differ by one at most. At last the order of replicas changes, which moves no
-data, until the numbers of preferred leaders differ by one at most. No partition gets replicas in
-fewer racks than before.
+First, replicas move away from brokers that are not to be used, if possible to a rack without another
+replica of the partition. Then replicas move from brokers with many to brokers with few, until their
+numbers differ by one at most; none of these moves leaves a partition in fewer racks. Finally the
+order of replicas changes, which moves no data, until the numbers of preferred leaders differ by one
+at most, as far as the replicas allow.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class TooFewBrokersError(ValueError):
 def balanced(
     assignment: Mapping[PartitionName, Sequence[int]], racks: Mapping[int, str | None]
 ) -> dict[PartitionName, tuple[int, ...]]:
-    """The changed partitions of a balanced assignment; `racks` has the brokers to use."""
+    """The changed partitions of a balanced assignment; the keys of `racks` are the brokers to use."""
     most = max(map(len, assignment.values()), default=0)
     if most > len(racks):
         raise TooFewBrokersError(most, "brokers", len(racks))
@@ -47,10 +48,10 @@ def balanced(
 def moved_away(
     assignment: Mapping[PartitionName, Sequence[int]], racks: Mapping[int, str | None], broker: int
 ) -> dict[PartitionName, tuple[int, ...]]:
-    """The partitions of a broker with other brokers instead; nothing else moves."""
+    """The partitions of a broker, with another broker in its place; nothing else moves."""
     held = {name: replicas for name, replicas in assignment.items() if broker in replicas}
     for replicas in held.values():
-        # The other replicas stay, so also a broker that is not to be used may have one.
+        # The other replicas stay, even on brokers that are not in `racks`.
         others = racks.keys() | set(replicas) - {broker}
         if len(replicas) > len(others):
             raise TooFewBrokersError(len(replicas), "other brokers", len(others))
@@ -130,7 +131,7 @@ class _Plan:
                     if self._may_move(name, source, target)
                 ]
                 if movable:
-                    name = max(movable, key=lambda it: self._surplus(it[0], source, target))
+                    name = max(movable, key=lambda each: self._surplus(each[0], source, target))
                     self.move(name, source, target)
                     return True
         return False
@@ -139,7 +140,7 @@ class _Plan:
         return self.topic_counts[source, topic] - self.topic_counts[target, topic]
 
     def _may_move(self, name: PartitionName, source: int, target: int) -> bool:
-        """Whether the replica may move: not beside another, and not into fewer racks."""
+        """Whether the target has no replica of the partition, which stays in as many racks."""
         replicas = self.replicas[name]
         if target in replicas:
             return False

@@ -53,7 +53,7 @@ def add_connection(
     controllers: bool = False,
     config_flags: Sequence[str] = ("-c", "--command-config"),
 ) -> None:
-    """Add the connection options to a command, or to a subcommand, which accepts them as well."""
+    """Add the connection options; those of a subcommand keep what was given before its name."""
     import argparse
 
     def default(value: object) -> object:
@@ -162,7 +162,7 @@ def is_linearizable(options: argparse.Namespace) -> bool:
 
 
 def matching(names: Iterable[str], pattern: str | None) -> list[str]:
-    """Names that fully match a regular expression; all names without one."""
+    """Names that fully match a regular expression, where a comma means "or"; all without one."""
     if pattern is None:
         return sorted(names)
     import re

@@ -51,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--entity-name", metavar="NAME")
     parser.add_argument("--entity-default", action="store_true", help="the default for all brokers")
     for flag, kind in _FLAGS.items():
-        parser.add_argument(f"--{flag}", metavar="NAME", help=f"a resource of {kind}")
+        parser.add_argument(f"--{flag}", metavar="NAME", help=f"an entity of type {kind}")
     parser.add_argument(
         "--broker-defaults", action="store_true", help="the default for all brokers"
     )

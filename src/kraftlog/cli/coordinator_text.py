@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from kraftlog.client.model import ConsumedRecord
 
-#: Of each formatter: the codec of its topic's records, and the record types that it prints.
+#: For each formatter, the codec of its topic's records and the record types that it prints.
 FORMATTERS = {
     "OffsetsMessageFormatter": (OFFSETS_LOG, (0, 1)),
     "GroupMetadataMessageFormatter": (OFFSETS_LOG, (2,)),

@@ -8,7 +8,8 @@
         for record in client.consume("demo", start="beginning", until_end=True):
             print(record.value)
 
-Every call blocks until it succeeds, is refused, or `timeout_s` is over. Use a client in one thread.
+Every call blocks until it succeeds, is refused, or `timeout_s` has passed. Use a client in one
+thread.
 """
 
 from __future__ import annotations
@@ -317,7 +318,7 @@ class Client(ConnectedToCluster):
         names = arguments.partition_names("partitions", partitions)
         return groups.delete_offsets(self.cluster, arguments.text("group", group), names)
 
-    # Settings
+    # Configs
 
     def describe_configs(
         self, kind: str, name: str = "", *, linearizable: bool = False
@@ -425,7 +426,7 @@ class Client(ConnectedToCluster):
         voter_plans.add(self.cluster, voter, directory, listeners)
 
     def voter_directory(self, voter: int, directory: Uuid | None = None) -> Uuid:
-        """The directory id of a voter; raises ConfigError unless it is one with this directory."""
+        """The directory id of a voter; raises ConfigError if it is no voter with `directory`."""
         from kraftlog.client import nodes
 
         return nodes.voter_directory(self.cluster, voter, directory)
@@ -438,7 +439,8 @@ class Client(ConnectedToCluster):
     def reassign_voters(self, targets: Sequence[int] | None) -> None:
         """Move the quorum to these voters, one by one; None cancels an unfinished move.
 
-        Returns once the targets are committed: `describe_quorum` shows them until they are reached.
+        Returns once the targets are committed, not when the quorum has reached them;
+        `describe_quorum` shows them until then.
         """
         from kraftlog.client import nodes
 

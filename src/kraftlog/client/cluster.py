@@ -1,4 +1,4 @@
-"""The brokers of a cluster: finds the right one for a request and retries until the deadline.
+"""`Cluster`: finds the right broker for a request, and retries the request if it fails.
 
 Retriable errors are retried until the deadline; between attempts, cached leaders and coordinators
 are dropped. A cluster that was never reached fails at once, because the address may be wrong.
@@ -47,7 +47,7 @@ ANY = -1
 CONTROLLER = -2
 #: The pause between two attempts of a request.
 BACKOFF_S = 0.1
-#: How long a producer waits for a missing topic, which may be about to be created.
+#: How long brokers may take to apply a new topic or a change of one; then the topic is missing.
 TOPIC_WAIT_S = 10.0
 #: Endpoint types of DescribeCluster.
 BROKERS, CONTROLLERS = 1, 2
@@ -133,7 +133,7 @@ class Cluster:
         deadline: Deadline | None = None,
         check: Callable[[M, ErrorContext], None] | None = None,
     ) -> M:
-        """Send a request to a broker, ANY or the CONTROLLER; retry until `check` accepts it."""
+        """Send a request to a broker, ANY or CONTROLLER; retry until `check` raises no error."""
         limit = deadline or self.deadline()
 
         def attempt() -> M:
@@ -185,7 +185,7 @@ class Cluster:
     # Connections
 
     def connection(self, broker: int, deadline: Deadline) -> Connection:
-        """An open connection to a broker, or to ANY."""
+        """An open connection to a broker; to any broker for ANY."""
         if broker == ANY:
             return self._any_connection(deadline)
         connection = self._connections.get(broker)
@@ -197,7 +197,7 @@ class Cluster:
         return opened
 
     def open_connection(self, broker: int, deadline: Deadline) -> Connection:
-        """A separate connection, for requests that wait long."""
+        """Open a new connection to a broker; callers whose requests wait long keep their own."""
         node = self.brokers.get(broker)
         if node is None:
             raise UnreachableError(f"broker {broker} is not in the cluster")

@@ -68,7 +68,7 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
 class Setting(Value):
-    """A described config; `synonyms` are (source, key, value) in order of precedence."""
+    """A described config; `synonyms` are (source, name, value) in order of precedence."""
 
     name: str
     value: str | None
@@ -82,14 +82,14 @@ def _source(number: int) -> str:
     return SOURCES[number] if 0 <= number < len(SOURCES) else SOURCES[0]
 
 
-def is_set_dynamically(kind: int, setting: Setting) -> bool:
+def is_set_dynamically(resource_type: int, setting: Setting) -> bool:
     """Whether a config is set dynamically on this type of resource, not by default or in a file."""
-    return setting.source in _DYNAMIC[kind]
+    return setting.source in _DYNAMIC[resource_type]
 
 
-def _broker(cluster: Cluster, kind: int, name: str) -> int:
+def _broker(cluster: Cluster, resource_type: int, name: str) -> int:
     """The target of a request: a broker describes and alters its own configs."""
-    if kind not in {BROKER, BROKER_LOGGER} or not name or cluster.is_controllers:
+    if resource_type not in {BROKER, BROKER_LOGGER} or not name or cluster.is_controllers:
         return ANY
     if not name.isdecimal():
         raise ValueError(f"broker {name!r}: expected its number")
@@ -97,20 +97,20 @@ def _broker(cluster: Cluster, kind: int, name: str) -> int:
 
 
 def describe(
-    cluster: Cluster, kind: int, names: Sequence[str], *, linearizable: bool = False
+    cluster: Cluster, resource_type: int, names: Sequence[str], *, linearizable: bool = False
 ) -> dict[str, list[Setting]]:
     """All configs of these resources by name; "" names the default of all brokers."""
     settings: dict[str, list[Setting]] = {}
     for name in names:
         resource = describe_configs.DescribeConfigsResource(
-            resource_type=kind, resource_name=name, configuration_keys=None
+            resource_type=resource_type, resource_name=name, configuration_keys=None
         )
 
         def check(
             response: describe_configs.DescribeConfigsResponse, context: ErrorContext
         ) -> None:
             for result in response.results:
-                subject = f"{_kind_name(result.resource_type)} {result.resource_name}".rstrip()
+                subject = f"{_type_name(result.resource_type)} {result.resource_name}".rstrip()
                 context.check(result.error_code, subject, result.error_message)
 
         response = cluster.call(
@@ -118,7 +118,7 @@ def describe(
                 resources=[resource], include_synonyms=True, linearizable=linearizable
             ),
             describe_configs.DescribeConfigsResponse,
-            broker=_broker(cluster, kind, name),
+            broker=_broker(cluster, resource_type, name),
             check=check,
         )
         settings[name] = [_setting(each) for result in response.results for each in result.configs]
@@ -139,7 +139,7 @@ def _setting(result: describe_configs.DescribeConfigsResourceResult) -> Setting:
 
 def alter(
     cluster: Cluster,
-    kind: int,
+    resource_type: int,
     name: str,
     changes: Mapping[str, ConfigValue | None],
     *,
@@ -148,7 +148,7 @@ def alter(
 ) -> None:
     """Set configs; None deletes one. APPEND and SUBTRACT apply to lists."""
     resource = incremental_alter_configs.AlterConfigsResource(
-        resource_type=kind,
+        resource_type=resource_type,
         resource_name=name,
         configs=[
             incremental_alter_configs.AlterableConfig(
@@ -165,10 +165,12 @@ def alter(
     ) -> None:
         for result in response.responses:
             context.check(
-                result.error_code, f"{_kind_name(kind)} {name}".rstrip(), result.error_message
+                result.error_code,
+                f"{_type_name(resource_type)} {name}".rstrip(),
+                result.error_message,
             )
 
-    broker = _broker(cluster, kind, name)
+    broker = _broker(cluster, resource_type, name)
     cluster.call(
         incremental_alter_configs.IncrementalAlterConfigsRequest(
             resources=[resource], validate_only=validate_only
@@ -179,7 +181,9 @@ def alter(
     )
 
 
-def resources_with_configs(cluster: Cluster, kind: int, *, linearizable: bool = False) -> list[str]:
+def resources_with_configs(
+    cluster: Cluster, resource_type: int, *, linearizable: bool = False
+) -> list[str]:
     """The names of the resources of a type that have configs."""
 
     def check(
@@ -189,15 +193,18 @@ def resources_with_configs(cluster: Cluster, kind: int, *, linearizable: bool = 
 
     response = cluster.call(
         list_config_resources.ListConfigResourcesRequest(
-            resource_types=[kind], linearizable=linearizable
+            resource_types=[resource_type], linearizable=linearizable
         ),
         list_config_resources.ListConfigResourcesResponse,
         check=check,
     )
     return sorted(
-        each.resource_name for each in response.config_resources if each.resource_type == kind
+        each.resource_name
+        for each in response.config_resources
+        if each.resource_type == resource_type
     )
 
 
-def _kind_name(kind: int) -> str:
-    return next((name[:-1] for name, number in RESOURCE_TYPES.items() if number == kind), str(kind))
+def _type_name(resource_type: int) -> str:
+    names = {number: name[:-1] for name, number in RESOURCE_TYPES.items()}
+    return names.get(resource_type, str(resource_type))

@@ -45,12 +45,12 @@ class Connection:
             raise UnreachableError(f"{self.address}: {error.strerror or error}") from None
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
-            self.description = self._fetch_api_versions(deadline)
+            api_versions = self._fetch_api_versions(deadline)
         except BaseException:
             self.close()
             raise
         self.served = {
-            api.api_key: (api.min_version, api.max_version) for api in self.description.api_keys
+            api.api_key: (api.min_version, api.max_version) for api in api_versions.api_keys
         }
 
     def fileno(self) -> int:
@@ -94,7 +94,7 @@ class Connection:
         """Receive the response to the oldest pending request."""
         api, version, correlation_id = self._pending.popleft()
         body = self._receive_frame(correlation_id, deadline)
-        start = 4 + api.response_header_version(version)  # response headers have no tags
+        start = 4 + api.response_header_version(version)  # version 1 ends with an empty tag buffer
         return self._decoded(api, version, body, start)
 
     def _decoded(self, api: Api, version: int, body: bytearray, start: int) -> Message:
@@ -107,7 +107,7 @@ class Connection:
             ) from None
 
     def _fetch_api_versions(self, deadline: Deadline) -> ApiVersionsResponse:
-        """Fetch the API versions; old brokers need a retry with version 0."""
+        """Fetch the API versions; retry with an older version if a broker does not support ours."""
         api = APIS[ApiKey.API_VERSIONS]
         version = api.last
         request = ApiVersionsRequest(

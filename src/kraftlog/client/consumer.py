@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 #: The interval of automatic commits.
 AUTO_COMMIT_S = 5.0
-#: Longest wait of one fetch; heartbeats are sent in between.
+#: Longest wait for one fetch; heartbeats are sent between fetches.
 _POLL_S = 0.5
 #: Errors of a commit after the generation has ended. The next owner reads the records again.
 _GENERATION_ENDED = {
@@ -160,7 +160,7 @@ class Consumer:
         self._commit_processed()
 
     def close(self) -> None:
-        """Commit, leave the group, and close the connections for reading."""
+        """Commit if `auto_commit`, leave the group, and close the connections for reading."""
         try:
             if self._group_membership is not None:
                 self._finish_current()

@@ -1,4 +1,4 @@
-"""Deadlines and the wall clock; the client may read clocks, as it is a host."""
+"""Deadlines and the wall clock; unlike a node, the client may read clocks itself."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class FetchSize:
     """Estimates the bytes of the rest of a range from the newest response, up to `max_bytes`.
 
-    It may be shared by readers of one topic. Before the first response it is `max_bytes`.
+    Readers of one topic may share it. Before the first response the estimate is `max_bytes`.
     """
 
     def __init__(self, max_bytes: int) -> None:

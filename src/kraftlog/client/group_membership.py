@@ -59,11 +59,11 @@ class GroupMembership:
         self._is_joined = False
         self._next_heartbeat = Deadline(0)
         self._next_partition_check = Deadline(0)
-        #: As group leader: the partition count of each assigned topic.
+        #: As group leader: the partition count of each subscribed topic that exists.
         self._partition_counts: dict[str, int] = {}
 
     def join(self) -> list[PartitionName]:
-        """Join the group until a generation is stable; return the assigned partitions."""
+        """Join the group, again if it rebalances meanwhile; return the assigned partitions."""
         while True:
             try:
                 return self._sync(self._join())
@@ -110,7 +110,7 @@ class GroupMembership:
         self._cluster.call_coordinator(self._group, request, LeaveGroupResponse)
 
     def _must_rejoin(self, error: RefusedError) -> bool:
-        """Whether rejoining handles this error."""
+        """Record that the member has not joined; return whether rejoining handles this error."""
         self._is_joined = False
         if error.code in _REJOIN_WITH_NEW_ID:
             self.member_id, self.generation = "", -1
@@ -149,7 +149,7 @@ class GroupMembership:
                 each.member_id: read_subscription(each.metadata) for each in joined.members
             }
             self._partition_counts = self._count_partitions(
-                {t for topics in subscriptions.values() for t in topics}
+                {topic for topics in subscriptions.values() for topic in topics}
             )
             self._next_partition_check = Deadline(PARTITION_CHECK_S)
             assignments = range_assignment(subscriptions, self._partition_counts)
@@ -191,7 +191,7 @@ def range_assignment(
 ) -> dict[str, list[PartitionName]]:
     """Kafka's RangeAssignor without racks: each subscribed member gets a range of each topic.
 
-    Members are in the order of their ids; the first ones get one more if there is a remainder.
+    Members are in the order of their ids; the first ones get one partition more if there is a remainder.
     """
     assignments: dict[str, list[PartitionName]] = {member: [] for member in subscriptions}
     for topic, count in sorted(counts.items()):

@@ -1,4 +1,4 @@
-"""The metadata log of a running cluster, fetched from the quorum's leader as by an observer."""
+"""The metadata log of a running cluster, fetched from the quorum's leader, as observers do."""
 
 from __future__ import annotations
 
@@ -88,10 +88,10 @@ class MetadataQuorum:
         """The newest snapshot, and the one from which the log begins."""
         if self._newest.offset < 0:
             return []
-        oldest = self._oldest() if 0 < self.start < self._newest.offset else None
+        oldest = self._oldest_snapshot() if 0 < self.start < self._newest.offset else None
         return [self._newest] if oldest is None else [self._newest, oldest]
 
-    def _oldest(self) -> OffsetAndEpoch | None:
+    def _oldest_snapshot(self) -> OffsetAndEpoch | None:
         """The snapshot at the log start; leaders do not report its epoch, so several are tried."""
         data = self._fetch(self.start + 1).records or b""
         headers = (BatchHeader(*fields) for _, fields in walk(data, may_end_in_batch=True))
@@ -158,7 +158,11 @@ class MetadataQuorum:
             yield memoryview(data)[:size]
 
     def _fetch(self, offset: int) -> PartitionData:
-        """Fetch from an offset; as last fetched epoch, the leader's avoids a divergence."""
+        """Fetch from an offset.
+
+        The request has the leader's epoch as last fetched epoch, so that the leader sees no
+        diverging log.
+        """
 
         def attempt(connection: Connection) -> PartitionData:
             part = FetchPartition(

@@ -53,9 +53,9 @@ def explain_missing_leader(cluster: Cluster, error: ClientError) -> ClientError:
 
 
 def _responds(cluster: Cluster, error: ClientError) -> bool:
-    """Whether a broker that did not respond to this request in time responds to another one.
+    """Whether a broker that did not respond to a request in time responds to ApiVersions.
 
-    Brokers wait for a leader, possibly longer than the request's timeout.
+    Brokers hold a request for the leader until there is one, possibly longer than its timeout.
     """
     if not (isinstance(error, UnreachableError) and error.was_sent):
         return False

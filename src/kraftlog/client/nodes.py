@@ -111,8 +111,6 @@ def describe(
 
 
 def unregister(cluster: Cluster, broker: int) -> None:
-    """Unregister a broker."""
-
     def check(response: unregister_broker.UnregisterBrokerResponse, context: ErrorContext) -> None:
         context.check(response.error_code, f"broker {broker}", response.error_message)
 
@@ -292,7 +290,7 @@ def voter_directory(
     directory: Uuid | None = None,
     deadline: Deadline | None = None,
 ) -> Uuid:
-    """The directory id of a voter; raises ConfigError unless it is one with this directory."""
+    """The directory id of a voter; raises ConfigError if it is no voter with `directory`."""
     described = quorum(cluster, deadline)
     for replica in described.voters:
         if replica.id == voter and directory in {None, replica.directory_id}:
@@ -331,7 +329,10 @@ def update_voter(
     listeners: Sequence[tuple[str, str, int]],
     versions: tuple[int, int],
 ) -> Uuid:
-    """Change the record of a voter; only controllers serve this. Return its directory id."""
+    """Change listeners and kraft.version range of a voter; return its directory id.
+
+    Only controllers serve this.
+    """
     limit = cluster.deadline()
     described = quorum(cluster, limit)
     directory = voter_directory(cluster, voter, None, limit)

@@ -59,7 +59,9 @@ def find(
         request = ListOffsetsRequest(
             replica_id=-1,
             isolation_level=isolation_level,
-            topics=[ListOffsetsTopic(name=t, partitions=parts) for t, parts in topics.items()],
+            topics=[
+                ListOffsetsTopic(name=topic, partitions=parts) for topic, parts in topics.items()
+            ],
             timeout_ms=int(deadline.left_s() * 1000),
         )
         response = cluster.connection(broker, deadline).call(request, deadline)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 #: Values of `acks`: no response, the leader, all in-sync replicas.
 ACKS = {"0": 0, "1": 1, "-1": -1, "all": -1}
-#: Sequence numbers wrap around: 0 follows the one before this.
+#: How many sequence numbers there are; after the last one, the next is 0.
 SEQUENCES = 1 << 31
 
 
@@ -34,7 +34,7 @@ class BatchInFlight(Value):
 def produce_request(
     batches: Iterable[BatchInFlight], acks: int, timeout_s: float
 ) -> ProduceRequest:
-    """A request with these batches, at most one of each partition."""
+    """A request with these batches, at most one per partition."""
     topics: dict[str, list[PartitionProduceData]] = {}
     for batch in batches:
         topic, partition = batch.name

@@ -1,6 +1,6 @@
-"""The producer: collects records in one batch per partition and sends full ones.
+"""`Producer`: collects records in a batch per partition, and sends all when one is full.
 
-There is no background thread: `send` sends full batches, `flush` the others. Batches that are not
+There is no background thread: `send` calls `flush` when a record does not fit its batch. Batches that are not
 acknowledged are sent again until the deadline; an idempotent producer gives them sequence numbers,
 so that none is written twice.
 """
@@ -104,7 +104,7 @@ class Producer:
         headers = _headers(headers) if headers else ()
         name = (topic, self._partition(topic, key) if partition is None else partition)
         size = _RECORD_OVERHEAD + len(key or b"") + len(value or b"")
-        size += sum(len(h[0]) * 4 + len(h[1] or b"") + 10 for h in headers)
+        size += sum(len(header[0]) * 4 + len(header[1] or b"") + 10 for header in headers)
         builder = self._open.get(name)
         if builder is not None and builder.size + size > self._batch_size:
             self.flush()

@@ -12,7 +12,7 @@ DEFAULT_SERVER = "127.0.0.1:9092"
 
 
 def read_properties(path: str | None) -> dict[str, str]:
-    """The properties of a file; none without one."""
+    """The properties of a file; none without a path."""
     from kraftlog.config.properties import parse
 
     return {} if path is None else parse(read_text(path))
@@ -21,8 +21,8 @@ def read_properties(path: str | None) -> dict[str, str]:
 def check_security(properties: Mapping[str, str], *, prefix: str = "") -> None:
     """Refuse other security protocols than PLAINTEXT, which this client would silently ignore.
 
-    `prefix` precedes the property's name in the error. Kafka's clients ignore all other properties
-    of TLS and SASL, too, unless this one is set.
+    `prefix` precedes the property's name in the error. The other properties of TLS and SASL need no
+    check: without this one, Kafka's clients ignore them, too.
     """
     protocol = properties.get("security.protocol") or "PLAINTEXT"
     if protocol.upper() != "PLAINTEXT":

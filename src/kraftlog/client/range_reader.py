@@ -1,4 +1,4 @@
-"""Reads a range of a partition's offsets as fast as its leader sends them.
+"""Reads a range of offsets of a partition as fast as its leader sends the records.
 
 The next fetch is sent as soon as the headers of a response are read, so the broker works on it
 while the caller decodes the records.
@@ -58,8 +58,8 @@ class RangeReader:
     """Iterates over the batches of one partition from `start` to before `end`.
 
     With a topic id, a topic that was created again under the same name is never read.
-    The first batch may begin before `start`, the last may end after `end`. Waiting longer than the
-    cluster's timeout for the next batch raises `UnreachableError`.
+    The first batch may begin before `start`, the last may end after `end`. If the next batch does
+    not arrive within the cluster's timeout, an `UnreachableError` or the last refusal is raised.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class RangeReader:
                 result = self._fetch()
                 fetched = self._take_batches(result)
                 if fetched.next_offset == fetched.start:
-                    self._check_end(result)
+                    self._check_deadline(result)
                     continue
                 self._deadline = self._cluster.deadline()
                 if self.position < self._end:
@@ -186,7 +186,7 @@ class RangeReader:
         return result
 
     def _take_batches(self, result: PartitionData) -> FetchedBatches:
-        """The batches of a response with records to read; the position passes all batches."""
+        """Return the batches with records to read; advance the position past all batches."""
         start = self.position
         batches = []
         headers = []
@@ -204,8 +204,8 @@ class RangeReader:
         self._fetch_size.learn(headers)
         return FetchedBatches(result.records or b"", batches, start, self.position)
 
-    def _check_end(self, result: PartitionData) -> None:
-        """Raise if nothing arrives; a new leader may take a while to know its high watermark."""
+    def _check_deadline(self, result: PartitionData) -> None:
+        """Raise after the deadline; until then a new leader may not know its high watermark yet."""
         if self._deadline.is_over:
             raise UnreachableError(
                 f"{self._name[0]}-{self._name[1]}: no batch at offset {self.position} of "

@@ -1,4 +1,4 @@
-"""Reads partitions from given offsets, with one pending fetch per leader at all times."""
+"""Reads partitions from given offsets, with at most one pending fetch per leader."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Reader:
     ) -> None:
         self._cluster = cluster
         self._isolation_level = isolation_level
-        #: Where to continue if the next offset has been deleted.
+        #: Where to continue if an offset is out of range: at the earliest or the latest.
         self._reset = reset
         self.positions: dict[PartitionName, int] = {}
         self._connections: dict[int, Connection] = {}
@@ -71,15 +71,15 @@ class Reader:
             self._send_fetches()
             self._take_responses(wait_s)
         except (UnreachableError, RefusedError) as error:
-            self._tolerate(error)
+            self._pause_or_raise(error)
         else:
             if self._taken:
                 self._give_up_at = None
         batches, self._taken = self._taken, []
         return batches
 
-    def _tolerate(self, error: UnreachableError | RefusedError) -> None:
-        """Raise an error that is not retriable or lasts too long; otherwise retry later."""
+    def _pause_or_raise(self, error: UnreachableError | RefusedError) -> None:
+        """Raise an error that is not retriable or lasts too long; else pause before a retry."""
         if isinstance(error, RefusedError) and error.code not in FETCH_RETRIED:
             raise error
         if self._give_up_at is None:
@@ -126,7 +126,7 @@ class Reader:
     def _take_responses(self, wait_s: float) -> None:
         """Take the responses that arrive in time.
 
-        If one broker fails, the batches of the others stay, as the positions are after them.
+        If one broker fails, the batches of the others are kept, as the positions are after them.
         """
         broker_by_fd = {self._connections[broker].fileno(): broker for broker in self._in_flight}
         if not broker_by_fd:

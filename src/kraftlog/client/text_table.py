@@ -11,7 +11,7 @@ _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]], *, coloured: bool = False) -> str:
-    """Format a table; columns of numbers are right-aligned, None is a dash."""
+    """Format a table; columns of integers are right-aligned, None becomes a dash."""
     rows = [list(row) for row in rows]
     texts = [["-" if cell is None else str(cell) for cell in row] for row in rows]
     columns = []

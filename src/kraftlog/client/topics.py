@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kraftlog.client.model import PartitionName
 
 
-#: How often to look whether the broker has applied a change.
+#: How often to check whether the broker has applied a change.
 _METADATA_POLL_S = 0.02
 
 
@@ -182,7 +182,7 @@ def remove_last_partitions(cluster: Cluster, name: str, count: int) -> None:
 
 
 def _wait_for(cluster: Cluster, name: str, is_reached: Callable[[int], bool]) -> None:
-    """Wait until the broker has applied the controller's change to the topic."""
+    """Wait until the broker has applied a change to the topic, but at most `TOPIC_WAIT_S`."""
     cluster.drop_cache()
     if cluster.is_controllers:
         return

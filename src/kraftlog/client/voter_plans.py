@@ -32,7 +32,7 @@ KRAFT_VERSION = "kraft.version"
 EXPLAIN_S = 1.0
 #: Reasons of a lag (`lag_reason`) with which a replica does not fetch.
 _NOT_FETCHING = {"down", "silent", "never-fetched"}
-#: Reasons of a lag with which it fetches but gets no records, as parts of an error.
+#: Reasons of a lag with which a replica fetches but gets no records, as parts of an error.
 _LAG_OBSTACLES = {
     "snapshot": "it still has to load a snapshot",
     "diverged": "it still has to truncate its log",
@@ -41,7 +41,7 @@ _LAG_OBSTACLES = {
 
 
 class AddVoterPlan(Value):
-    """Adding a controller: `lag` is how many records it lacks, -1 if it does not fetch."""
+    """Adding a controller: `lag` is how many records it lacks, -1 if it is not an observer."""
 
     voter: int
     directory_id: Uuid
@@ -250,7 +250,7 @@ def _version_obstacles(cluster: Cluster, deadline: Deadline | None) -> Iterable[
 
 
 def reassignment_plan(quorum: Quorum, targets: Sequence[int] | None) -> ReassignVotersPlan:
-    """The plan of a move to these targets; None: of cancelling the unfinished move."""
+    """The plan of a move to these targets; for None, of cancelling the unfinished move."""
     voters = sorted([each.id for each in quorum.voters])
     new_voters = voters if targets is None else sorted(targets)
     fetching = {each.id for each in quorum.observers if each.lag_reason not in _NOT_FETCHING}
@@ -278,8 +278,9 @@ def check_reassignment(
     elif not targets or len(set(targets)) < len(targets) or min(targets) < 0:
         obstacles.append(f"expected different node ids, at least one, not {_listed(targets)}")
     if obstacles:
-        action = "moved" if targets is not None else "kept by cancelling a move"
-        raise ConfigError(f"the voters cannot be {action}: {'; '.join(obstacles)}")
+        change = "the voters" if targets is not None else "the move of the voters"
+        action = "moved" if targets is not None else "cancelled"
+        raise ConfigError(f"{change} cannot be {action}: {'; '.join(obstacles)}")
 
 
 def _listed(ids: Iterable[int]) -> str:

@@ -73,7 +73,7 @@ class Context:
         self.evidence = FailureEvidence(sessions)
         self.rng = rng
         self.new_id = new_id
-        #: The voters of the quorum, which are set by control records, not by the controller's.
+        #: The voters of the quorum: control records set them, which the controller does not replay.
         self.voters = voters
         #: These voters with what they have reported to the leader, to raise kraft.version.
         self.reported_voters = reported_voters

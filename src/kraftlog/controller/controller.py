@@ -7,7 +7,8 @@ For each request, the host of the active controller does:
                          them to the log, and send the response once the last one is committed
     otherwise:           send the response once all earlier proposals are committed
 
-A decision may take many turns. Decisions are made one at a time, so their basis does not change.
+A decision may take many steps. Decisions are made one at a time, so no decision changes the state
+that another one is based on.
 
 For each committed batch, every controller calls `replay_in_steps`. A new leader calls `activate`
 once its log is committed and applied; a former leader calls `resign`.
@@ -117,8 +118,8 @@ class Controller:
         """Replay proposed batches speculatively, before they are appended.
 
         Records that cannot be replayed raise and change nothing; closing the generator early
-        changes nothing either. The caller appends the batches from the offset that `first_offset`
-        returned at the end, before anything else happens.
+        changes nothing either. `first_offset` is called last; the caller then appends the batches
+        from the offset that it returned, before anything else happens.
         """
         self._proposed_to = yield from self.state.propose_in_steps(parts, first_offset)
 
@@ -186,7 +187,7 @@ class Controller:
     ) -> DecisionInSteps:
         """Decide on a request; `next_offset` is the expected offset of its first record."""
         self._context.begin(now, next_offset, arrived_ms)
-        decision = self._decision(api_key)(self.state, request, self._context)
+        decision = self._decision_function(api_key)(self.state, request, self._context)
         return decision if isinstance(decision, Decision) else (yield from decision)
 
     @property
@@ -194,7 +195,7 @@ class Controller:
         """Whether the last decision depends on its offset."""
         return self._context.is_offset_used
 
-    def _decision(
+    def _decision_function(
         self, api_key: int
     ) -> Callable[[ControllerState, Any, Context], Decision | DecisionInSteps]:
         decide = self._decisions.get(api_key)
@@ -205,7 +206,7 @@ class Controller:
         return decide
 
     def poll(self, now: Now, next_offset: int) -> Decision | None:
-        """The next decision of scheduled work; call it until it has no records."""
+        """The next decision of scheduled work; call it until it returns None."""
         if not self.active:
             return None
         self._context.begin(now, next_offset)
@@ -215,8 +216,9 @@ class Controller:
     def proposal_failed(self, now: Now) -> None:
         """Handle a decision that could not be proposed.
 
-        Brokers whose session it has ended (fenced, shut down, unregistered) get a new one, and
-        periodic work backs off. Otherwise both would be decided and refused again without end.
+        Brokers whose session it has ended (fenced, shut down, unregistered) get a new session, so
+        they are fenced once that times out; without a session they would never be. Periodic work
+        backs off, as it would otherwise be decided and refused again without end.
         """
         self.sessions.forget_unregistered(
             {broker.id: broker.epoch for broker in self.state.brokers.values()}
@@ -229,7 +231,7 @@ class Controller:
             self._periodic_work[name] = (max(due, soon_ms), decide, interval_ms)
 
     def _run_periodic_work(self, now: Now) -> Sequence[Message]:
-        """Run periodic work that is due, and again at once if it was cut short."""
+        """Run periodic work that is due; work that was cut short is due again at once."""
         at_most = self._context.config.elections_at_once
         for name, (due, decide, interval_ms) in self._periodic_work.items():
             if due <= now.monotonic_ms:

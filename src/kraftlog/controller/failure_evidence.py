@@ -1,6 +1,6 @@
 """Evidence that a broker's process has ended: its connection ended, and a new one was refused.
 
-It expires a session early, to shorten the wait for a failed broker. A mistake can only cost
+Such evidence expires a session early, to shorten the wait for a failed broker. A mistake only costs
 availability: a broker that was fenced by mistake is unfenced after its next heartbeat, and evidence
 is then ignored for some minutes. Evidence against most brokers at once, such as a firewall causes,
 is not believed.
@@ -53,8 +53,8 @@ class FailureEvidence:
     ) -> bool:
         """Whether to fence a broker whose connection has ended and that refuses a new one.
 
-        At least half of the brokers stay unfenced. The evidence is noted if it is believed, so it
-        is believed once per broker epoch.
+        Evidence never fences more brokers than stay unfenced. The evidence is noted if it is
+        believed, so it is believed once per broker epoch.
         """
         broker, session = brokers.get(broker_id), self._sessions.get(broker_id)
         if broker is None or broker.epoch != epoch or not broker.active or session is None:

@@ -36,7 +36,7 @@ def decide_update_features(
     """Update features; all updates succeed or none."""
     records: list[Message] = []
     for update in request.feature_updates:
-        why = _refuse(state, update, context)
+        why = _refusal_reason(state, update, context)
         if why is not None:
             text = f"Invalid update version {update.max_version_level} for feature "
             text += f"{update.feature}. {why}"
@@ -72,7 +72,7 @@ def _raised_kraft_version(request: UpdateFeaturesRequest, context: Context) -> i
 
 
 def cluster_min_isr(state: ControllerState, static_config: Mapping[str, str]) -> list[Message]:
-    """The records that set min.insync.replicas for the cluster alone, as ELR requires."""
+    """The records that leave min.insync.replicas set only cluster-wide, as ELR requires."""
     cluster = (BROKER, ALL_BROKERS)
     changes: list[tuple[str, str | None]] = [
         (name, None)
@@ -95,8 +95,10 @@ def _refused(why: str) -> UpdateFeaturesResponse:
     )
 
 
-def _refuse(state: ControllerState, update: FeatureUpdateKey, context: Context) -> str | None:
-    """Why an update is refused, in Kafka's words where it has some; None if it is not."""
+def _refusal_reason(
+    state: ControllerState, update: FeatureUpdateKey, context: Context
+) -> str | None:
+    """Why an update is refused, in Kafka's words where it has some; None if it is accepted."""
     name, level = update.feature, update.max_version_level
     upgrade_type = SAFE_DOWNGRADE if update.allow_downgrade else update.upgrade_type
     if upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
@@ -129,7 +131,7 @@ def _refuse(state: ControllerState, update: FeatureUpdateKey, context: Context) 
 def _obstacle_to_kraft_version(
     voters: VoterSet, reports: Mapping[int, str], level: int
 ) -> str | None:
-    """Why kraft.version cannot be raised with these voters; nothing undoes it later (R11)."""
+    """Why kraft.version cannot be raised with these voters; it can never be lowered (R11)."""
     unknown = [voter.key.id for voter in voters.voters if voter.key.directory_id == NULL_UUID]
     if unknown:
         why = [
@@ -148,7 +150,7 @@ def _obstacle_to_kraft_version(
 def _supported_ranges(
     state: ControllerState, feature: str
 ) -> Iterator[tuple[str, tuple[int, int]]]:
-    """The nodes, by name in errors, and the levels that each supports."""
+    """Each node, as errors name it, with the lowest and highest level that it supports."""
     local_ranges = OFFERED if feature == KRAFT_VERSION else SET_BY_RECORDS
     yield "Local controller", local_ranges.get(feature, (0, 0))
     for broker in state.brokers.values():

@@ -1,7 +1,7 @@
 """Index of partitions, so that a decision need not scan all of them.
 
-It depends only on the partitions of an image and follows every change of them, including undone
-ones.
+It depends only on the partitions of an image, and is updated when one of them is changed or when
+such a change is undone.
 """
 
 from __future__ import annotations

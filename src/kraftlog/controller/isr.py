@@ -71,12 +71,12 @@ def _alter_one(
     partition = state.partitions.get(key)
     if partition is None:
         return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    code = _refuse(requester_id, partition, requested)
+    code = _epoch_error(requester_id, partition, requested)
     if code != ErrorCode.NONE:
         return _refused(index, code)
     replicas = _requested_isr(requested)
     isr = tuple(broker for broker, _ in replicas)
-    code = _refuse_isr(requester_id, partition, requested.leader_recovery_state, isr)
+    code = _isr_error(requester_id, partition, requested.leader_recovery_state, isr)
     if code != ErrorCode.NONE:
         return _refused(index, code)
     if not all(_is_eligible(state, partition, broker, epoch) for broker, epoch in replicas):
@@ -107,8 +107,8 @@ def _requested_isr(requested: PartitionData) -> Sequence[tuple[int, int]]:
     return [(each.broker_id, each.broker_epoch) for each in requested.new_isr_with_epochs]
 
 
-def _refuse(requester_id: int, partition: PartitionImage, requested: PartitionData) -> int:
-    """The error code of a request with wrong epochs or from another broker than the leader."""
+def _epoch_error(requester_id: int, partition: PartitionImage, requested: PartitionData) -> int:
+    """The error code of a wrong epoch, requester or number of replicas, or NONE."""
     epochs = (requested.leader_epoch, requested.partition_epoch)
     known = (partition.leader_epoch, partition.partition_epoch)
     if epochs[0] > known[0] or epochs[1] > known[1]:
@@ -125,7 +125,7 @@ def _refuse(requester_id: int, partition: PartitionImage, requested: PartitionDa
     return ErrorCode.NONE
 
 
-def _refuse_isr(
+def _isr_error(
     requester_id: int, partition: PartitionImage, recovery: int, isr: tuple[int, ...]
 ) -> int:
     """The error code of a requested ISR or recovery state, or NONE."""

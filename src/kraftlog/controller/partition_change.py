@@ -3,7 +3,7 @@
 Every partition change goes through here, so the rules are in one place:
  - a leader comes from the ISR, or from the eligible leader replicas (ELR) while the ISR is empty;
    an unclean leader only where that is allowed, and it is marked as recovering (V2);
- - a new leader or a removed replica bumps the leader epoch; a growing ISR does not;
+ - a new leader or a removed replica bumps the leader epoch; a changed ISR alone does not;
  - any change bumps the partition epoch; without a change there is no record;
  - a reassignment is complete when all added replicas are in sync (V10).
 """
@@ -95,7 +95,7 @@ class _Change:
     # Eligible replicas ---------------------------------------------------------------------------
 
     def update_elr(self) -> None:
-        """Keep replicas that leave an ISR below the minimum as eligible leader replicas."""
+        """While the ISR is below the minimum, keep replicas that leave it as eligible leaders."""
         if not self.elr_enabled or len(self.isr) >= self.state.min_isr(self.before):
             self.elr = ()
             return
@@ -127,13 +127,13 @@ class _Change:
             if self._is_eligible(broker) and self.can_lead(broker):
                 return broker
         # A preferred leader election must never lose records.
-        last = None if preferred else self._last_leader()
-        if last is None and self._may_be_unclean():
-            last = next(filter(self.can_lead, self.replicas), None)
-        if last is None:
+        unclean_leader = None if preferred else self._last_leader()
+        if unclean_leader is None and self._may_be_unclean():
+            unclean_leader = next(filter(self.can_lead, self.replicas), None)
+        if unclean_leader is None:
             return NO_LEADER
         self.unclean = True
-        return last
+        return unclean_leader
 
     def _may_be_unclean(self) -> bool:
         if self.wanted.election is None:
@@ -200,14 +200,12 @@ class PartitionChanges:
     """Builds the records of one decision about many partitions.
 
     Partitions of a topic that are alike change alike, so each case is decided once: its key has all
-    that a change depends on. `can_lead` replaces the check that a broker is active.
+    that a change depends on. `alive` replaces the check that a broker is active.
     """
 
-    def __init__(
-        self, state: ControllerState, can_lead: Callable[[int], bool] | None = None
-    ) -> None:
+    def __init__(self, state: ControllerState, alive: Callable[[int], bool] | None = None) -> None:
         self._state = state
-        self._can_lead = can_lead
+        self._alive = alive
         self._decided: dict[tuple[Any, ...], dict[str, Any]] = {}
 
     def record(
@@ -229,7 +227,7 @@ class PartitionChanges:
         )
         fields = self._decided.get(alike)
         if fields is None:
-            fields = _fields(self._state, before, wanted, self._can_lead)
+            fields = _fields(self._state, before, wanted, self._alive)
             self._decided[alike] = fields
         if not fields:
             return None
@@ -240,10 +238,10 @@ def partition_change(
     state: ControllerState,
     before: PartitionImage,
     wanted: PartitionTarget,
-    can_lead: Callable[[int], bool] | None = None,
+    alive: Callable[[int], bool] | None = None,
 ) -> PartitionChangeRecord | None:
-    """The record of a change, if any; `can_lead` replaces the check that a broker is active."""
-    fields = _fields(state, before, wanted, can_lead)
+    """The record of a change, if any; `alive` replaces the check that a broker is active."""
+    fields = _fields(state, before, wanted, alive)
     if not fields:
         return None
     return PartitionChangeRecord(partition_id=before.index, topic_id=before.topic_id, **fields)
@@ -253,16 +251,16 @@ def _fields(
     state: ControllerState,
     before: PartitionImage,
     wanted: PartitionTarget,
-    can_lead: Callable[[int], bool] | None,
+    alive: Callable[[int], bool] | None,
 ) -> dict[str, Any]:
-    alive, moved = can_lead or state.active, dict(wanted.directories)
+    is_alive, moved = alive or state.active, dict(wanted.directories)
 
-    def may_lead(broker: int) -> bool:
+    def can_lead(broker: int) -> bool:
         registered = state.brokers.get(broker)
         directory = moved.get(broker) or before.directory(broker)
-        return registered is not None and alive(broker) and registered.online(directory)
+        return registered is not None and is_alive(broker) and registered.online(directory)
 
-    change = _Change(state, before, wanted, may_lead)
+    change = _Change(state, before, wanted, can_lead)
     change.complete_reassignment()
     change.update_elr()
     change.elect()

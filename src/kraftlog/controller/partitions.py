@@ -1,4 +1,4 @@
-"""CreatePartitions, and kraftlog's RemovePartitions, which removes the last ones (V11)."""
+"""CreatePartitions, and kraftlog's RemovePartitions, for the last partitions of a topic (V11)."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def _remove_partitions(
     return records
 
 
-# Both --------------------------------------------------------------------------------------------
+# Both requests -----------------------------------------------------------------------------------
 
 
 def _topic_by_topic(

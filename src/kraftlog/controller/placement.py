@@ -3,7 +3,7 @@
 The first replica of each partition comes from the next rack with an unfenced broker, the others
 from the following racks; within a rack brokers take turns. When every broker has been first once,
 racks and brokers are shuffled, so that the same combinations do not repeat. Fenced brokers are
-used only if a rack has no others, and never for the first replica.
+used only after the unfenced ones of their rack, and never for the first replica.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PARTITION_COST = 3
 
 
 class _Rotation:
-    """Brokers of a rack in rotation; each round starts one further."""
+    """Brokers of a rack in rotation; each round, for one partition, starts one broker further."""
 
     def __init__(self) -> None:
         self.brokers: list[int] = []
@@ -94,7 +94,7 @@ class _Racks:
             self._since_shuffle = 0
         if self._offset == len(self._names):
             self._offset = 0
-        first_rack, leader = self._first()
+        first_rack, leader = self._next_leader()
         placed = [leader]
         skipped = False
         rack = self._offset
@@ -111,7 +111,7 @@ class _Racks:
         self._offset += 1
         return tuple(placed)
 
-    def _first(self) -> tuple[int, int]:
+    def _next_leader(self) -> tuple[int, int]:
         """The next rack with an unfenced broker, and the broker."""
         rack = self._offset
         while True:

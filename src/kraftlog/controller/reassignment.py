@@ -141,7 +141,8 @@ def _reassign(
     old = without(partition.replicas, partition.adding)
     isr = tuple(broker for broker in partition.isr if broker in (*old, *target))
     if not isr:
-        # Only the replicas being added have the data, so they are removed last, like the old ones.
+        # Only the replicas being added have the data, so they count as old ones: they stay until
+        # the replicas of the new target are in sync.
         old, isr = partition.replicas, partition.isr
     removing = tuple(sorted(set(old) - set(target)))
     adding = tuple(sorted(set(target) - set(old)))

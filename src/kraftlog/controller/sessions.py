@@ -1,7 +1,7 @@
 """Broker sessions: times of the last heartbeats, known only to the active controller.
 
-A new controller gives every unfenced broker a whole session, because it does not know the last
-heartbeats.
+A controller that becomes active starts every session again with the full timeout, because it does
+not know when the brokers sent their last heartbeats.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ BEHIND_LIMIT_MS = 10_000
 class BrokerSession(Value):
     broker_id: int
     epoch: int
+    #: When the session began or was last renewed or extended: its timeout counts from here.
     last_contact_ms: int
     #: The metadata offset that it has applied.
     metadata_offset: int = -1

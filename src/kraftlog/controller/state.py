@@ -1,8 +1,8 @@
 """The controller's speculative state: the image plus proposed, uncommitted records.
 
 Each proposal is replayed at once, so that the next decision sees it. The former values go to an
-undo log with the offset of the proposal: a commit trims it, losing leadership applies it. No map
-is copied.
+undo log with the offset of the proposal: a commit trims it, losing leadership applies it. So a
+proposal copies no map.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ControllerState(Image):
 
     @classmethod
     def copy_of(cls, image: Image, static_config: Mapping[str, str]) -> ControllerState:
-        """The state of an image, with which it shares all values: nothing is replayed again."""
+        """Build the state from an image, whose values it shares: no record is replayed again."""
         state = cls(static_config)
         for name, mapping in image.maps().items():
             setattr(state, name, mapping.copy())
@@ -161,7 +161,7 @@ class ControllerState(Image):
         return default
 
     def min_isr(self, partition: PartitionImage) -> int:
-        """The effective min.insync.replicas, at most the number of replicas."""
+        """The effective min.insync.replicas: at most the replicas of partition 0, as in Kafka."""
         topic = self.topics[partition.topic_id]
         wanted = int(self.topic_config(topic.name, MIN_ISR, "1"))
         first = self.partitions.get((topic.id, 0), partition)

@@ -80,7 +80,7 @@ def describe(shard: Shard, context: RequestContext, group_id: str) -> DescribedG
     )
 
 
-def delete(shard: Shard, slot: object, group_ids: Sequence[str], now: Now) -> None:
+def delete(shard: Shard, pending: object, group_ids: Sequence[str], now: Now) -> None:
     """Delete groups without members and their offsets, in one batch."""
     codes: dict[str, int] = {}
     deleted: list[Group] = []
@@ -92,13 +92,13 @@ def delete(shard: Shard, slot: object, group_ids: Sequence[str], now: Now) -> No
             records += begin_deletion(shard, group, now)
             deleted.append(group)
     if not deleted:
-        shard.respond(slot, _delete_response(codes))
+        shard.respond(pending, _delete_response(codes))
         return
 
     def on_done(code: int, later: Now) -> None:  # noqa: ARG001 - an OnDone callback
         if code:
             codes.update({group.group_id: coordinator_error(code) for group in deleted})
-        shard.respond(slot, _delete_response(codes))
+        shard.respond(pending, _delete_response(codes))
 
     def undo(code: int, later: Now) -> None:  # noqa: ARG001 - an OnDone callback
         for group in deleted:

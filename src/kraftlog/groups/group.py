@@ -105,7 +105,7 @@ class Group:
 
     # Members -------------------------------------------------------------------------------------
 
-    def add(self, member: Member, protocol_type: str | None, slot: object = None) -> None:
+    def add(self, member: Member, protocol_type: str | None, pending: object = None) -> None:
         if not self.members:
             self.protocol_type = protocol_type
         if member.instance_id is not None:
@@ -116,8 +116,8 @@ class Group:
         self.members[member.member_id] = member
         self._count(member.protocols, 1)
         self.pending_joins.pop(member.member_id, None)
-        if slot is not None:
-            self.set_joining(member, slot)
+        if pending is not None:
+            self.set_joining(member, pending)
 
     def remove(self, member_id: str) -> Member | None:
         """Remove a member without pending requests; the oldest member replaces a leader."""
@@ -157,17 +157,17 @@ class Group:
         member.rebalance_timeout_ms = rebalance_ms
         member.session_timeout_ms = session_ms
 
-    def set_joining(self, member: Member, slot: object) -> Any:
-        """Store the slot of a pending JoinGroup; return that of an earlier one, if any."""
-        earlier, member.joining = member.joining, slot
+    def set_joining(self, member: Member, pending: object) -> Any:
+        """Store the response of a pending JoinGroup; return that of an earlier one, if any."""
+        earlier, member.joining = member.joining, pending
         self.joining_count += earlier is None
         return earlier
 
     def take_joining(self, member: Member) -> Any:
-        """Remove and return the slot of its pending JoinGroup, if any."""
-        slot, member.joining = member.joining, None
-        self.joining_count -= slot is not None
-        return slot
+        """Remove and return the response of its pending JoinGroup, if any."""
+        pending, member.joining = member.joining, None
+        self.joining_count -= pending is not None
+        return pending
 
     def _count(self, protocols: Protocols, by: int) -> None:
         for name, _ in protocols:

@@ -33,36 +33,36 @@ SKIP_ASSIGNMENT_SINCE = 9
 
 
 def join(
-    shard: Shard, slot: object, context: RequestContext, request: JoinGroupRequest, now: Now
+    shard: Shard, pending: object, context: RequestContext, request: JoinGroupRequest, now: Now
 ) -> None:
     config = shard.config
     member_id = request.member_id
     if not request.group_id:
-        return shard.respond(slot, error_response(member_id, ErrorCode.INVALID_GROUP_ID))
+        return shard.respond(pending, error_response(member_id, ErrorCode.INVALID_GROUP_ID))
     if not (
         config.min_session_timeout_ms <= request.session_timeout_ms <= config.max_session_timeout_ms
     ):
-        return shard.respond(slot, error_response(member_id, ErrorCode.INVALID_SESSION_TIMEOUT))
+        return shard.respond(pending, error_response(member_id, ErrorCode.INVALID_SESSION_TIMEOUT))
     group = shard.groups.get(request.group_id)
     is_new = group is None
     if group is None:
         if member_id != UNKNOWN:
-            return shard.respond(slot, error_response(member_id, ErrorCode.UNKNOWN_MEMBER_ID))
+            return shard.respond(pending, error_response(member_id, ErrorCode.UNKNOWN_MEMBER_ID))
         group = shard.new_group(request.group_id, now)
     code = _join_error(shard, group, request)
     if code == ErrorCode.GROUP_MAX_SIZE_REACHED:
         shard.remove_member(group, member_id)
-        shard.respond(slot, error_response(UNKNOWN, code))
+        shard.respond(pending, error_response(UNKNOWN, code))
         rebalance.maybe_complete(shard, group, now)
     elif code:
-        shard.respond(slot, error_response(member_id, code))
+        shard.respond(pending, error_response(member_id, code))
         shard.drop_if_unused(group)
     elif member_id != UNKNOWN:
-        _rejoin(shard, slot, context, group, request, now)
+        _rejoin(shard, pending, context, group, request, now)
     elif request.group_instance_id is not None:
-        _join_static(shard, slot, context, group, request, now)
+        _join_static(shard, pending, context, group, request, now)
     else:
-        _join_new(shard, slot, context, group, request, now)
+        _join_new(shard, pending, context, group, request, now)
     if is_new:
         _write_new_group(shard, group, now)
     return None
@@ -147,7 +147,7 @@ def _write_new_group(shard: Shard, group: Group, now: Now) -> None:
 
 def _join_new(
     shard: Shard,
-    slot: object,
+    pending: object,
     context: RequestContext,
     group: Group,
     request: JoinGroupRequest,
@@ -155,15 +155,15 @@ def _join_new(
 ) -> None:
     member_id = shard.new_member_id(context.client_id)
     if not is_writable(member_id):
-        _refuse_unwritable_id(shard, slot, group)
+        _refuse_unwritable_id(shard, pending, group)
         return
     if context.version < ID_REQUIRED_SINCE:
-        _add(shard, slot, context, group, request, member_id, now)
+        _add(shard, pending, context, group, request, member_id, now)
         return
     timer = Timer(lambda late: rebalance.pending_join_timed_out(shard, group, member_id, late))
     group.pending_joins[member_id] = timer
     shard.timers.set(timer, now.monotonic_ms + request.session_timeout_ms)
-    shard.respond(slot, error_response(member_id, ErrorCode.MEMBER_ID_REQUIRED))
+    shard.respond(pending, error_response(member_id, ErrorCode.MEMBER_ID_REQUIRED))
 
 
 def is_writable(member_id: str) -> bool:
@@ -171,14 +171,14 @@ def is_writable(member_id: str) -> bool:
     return len(member_id) <= LONGEST_STRING and len(member_id.encode()) <= LONGEST_STRING
 
 
-def _refuse_unwritable_id(shard: Shard, slot: object, group: Group) -> None:
-    shard.respond(slot, error_response(UNKNOWN, ErrorCode.INVALID_REQUEST))
+def _refuse_unwritable_id(shard: Shard, pending: object, group: Group) -> None:
+    shard.respond(pending, error_response(UNKNOWN, ErrorCode.INVALID_REQUEST))
     shard.drop_if_unused(group)
 
 
 def _add(
     shard: Shard,
-    slot: object,
+    pending: object,
     context: RequestContext,
     group: Group,
     request: JoinGroupRequest,
@@ -195,10 +195,10 @@ def _add(
         protocols_of(request),
     )
     member.is_new = True
-    pending = group.pending_joins.get(member_id)
-    if pending is not None:
-        shard.timers.cancel(pending)
-    group.add(member, request.protocol_type, slot)
+    timer = group.pending_joins.get(member_id)
+    if timer is not None:
+        shard.timers.cancel(timer)
+    group.add(member, request.protocol_type, pending)
     group.member_added = True
     # It sends no heartbeats before the response, so its disappearance would go unnoticed.
     shard.restart_session(group, member, shard.config.new_member_join_timeout_ms, now)
@@ -210,7 +210,7 @@ def _add(
 
 def _rejoin(
     shard: Shard,
-    slot: object,
+    pending: object,
     context: RequestContext,
     group: Group,
     request: JoinGroupRequest,
@@ -220,35 +220,35 @@ def _rejoin(
     if member_id in group.pending_joins:
         if request.group_instance_id is not None:
             # Static members are never asked to rejoin with an id.
-            shard.respond(slot, error_response(member_id, ErrorCode.UNKNOWN_SERVER_ERROR))
+            shard.respond(pending, error_response(member_id, ErrorCode.UNKNOWN_SERVER_ERROR))
         else:
-            _add(shard, slot, context, group, request, member_id, now)
+            _add(shard, pending, context, group, request, member_id, now)
         return
     code = group.membership_error(member_id, request.group_instance_id)
     if code or group.state == GroupState.EMPTY:
-        shard.respond(slot, error_response(member_id, code or ErrorCode.UNKNOWN_MEMBER_ID))
+        shard.respond(pending, error_response(member_id, code or ErrorCode.UNKNOWN_MEMBER_ID))
         return
     member = group.members[member_id]
     is_unchanged = member.protocols == protocols_of(request)
     leads = group.leader == member_id
     if group.state == GroupState.COMPLETING and is_unchanged:
         # The member may have missed the response, so the response is repeated.
-        shard.respond(slot, _join_response(group, member))
+        shard.respond(pending, _join_response(group, member))
     elif group.state == GroupState.STABLE and is_unchanged and not leads:
-        shard.respond(slot, _join_response(group, member))
+        shard.respond(pending, _join_response(group, member))
     else:
         # A leader rejoins to trigger a new assignment for reasons outside of the metadata.
-        _update(shard, slot, group, member, request)
+        _update(shard, pending, group, member, request)
         rebalance.prepare_or_complete(shard, group, now)
 
 
 def _update(
-    shard: Shard, slot: object, group: Group, member: Member, request: JoinGroupRequest
+    shard: Shard, pending: object, group: Group, member: Member, request: JoinGroupRequest
 ) -> None:
     group.update(
         member, protocols_of(request), rebalance_timeout_of(request), request.session_timeout_ms
     )
-    earlier = group.set_joining(member, slot)
+    earlier = group.set_joining(member, pending)
     shard.respond(earlier, error_response(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS))
 
 
@@ -257,7 +257,7 @@ def _update(
 
 def _join_static(
     shard: Shard,
-    slot: object,
+    pending: object,
     context: RequestContext,
     group: Group,
     request: JoinGroupRequest,
@@ -267,19 +267,19 @@ def _join_static(
     assert instance_id is not None
     new_id = shard.new_member_id(instance_id)
     if not is_writable(new_id):
-        _refuse_unwritable_id(shard, slot, group)
+        _refuse_unwritable_id(shard, pending, group)
         return
     old_id = group.static_members.get(instance_id)
     if old_id is None:
-        _add(shard, slot, context, group, request, new_id, now)
+        _add(shard, pending, context, group, request, new_id, now)
         return
     old_leader = group.leader
     member = group.members[old_id]
     _replace_member_id(shard, group, member, new_id)
-    _update(shard, slot, group, member, request)
+    _update(shard, pending, group, member, request)
     shard.restart_session(group, member, member.session_timeout_ms, now)
     if group.state == GroupState.STABLE and group.select_protocol() == group.protocol:
-        _rejoin_without_rebalance(shard, slot, context, group, member, old_leader, now)
+        _rejoin_without_rebalance(shard, pending, context, group, member, old_leader, now)
     else:
         # The leader may be assigning partitions to the old id, so the rebalance starts again.
         rebalance.prepare_or_complete(shard, group, now)
@@ -296,7 +296,7 @@ def _replace_member_id(shard: Shard, group: Group, member: Member, new_id: str) 
 
 def _rejoin_without_rebalance(
     shard: Shard,
-    slot: object,
+    pending: object,
     context: RequestContext,
     group: Group,
     member: Member,
@@ -309,12 +309,12 @@ def _rejoin_without_rebalance(
     assert instance_id is not None
 
     def on_done(code: int, later: Now) -> None:
-        if member.joining is not slot:
+        if member.joining is not pending:
             return  # a later request has replaced this one, or a rebalance has responded to it
         group.take_joining(member)
         if code:
             refused = error_response(UNKNOWN, coordinator_error(code))
-            shard.respond(slot, refused.replace(generation_id=group.generation))
+            shard.respond(pending, refused.replace(generation_id=group.generation))
             return
         shard.restart_session(group, member, member.session_timeout_ms, later)
         response = _join_response(group, member)
@@ -324,7 +324,7 @@ def _rejoin_without_rebalance(
             # If named as the leader, the member would assign partitions, for which no other waits.
             response.leader = old_leader or ""
             response.members = ()
-        shard.respond(slot, response)
+        shard.respond(pending, response)
 
     def undo(code: int, later: Now) -> None:  # noqa: ARG001 - an OnDone callback
         if group.static_members.get(instance_id) == new_id and group.state == GroupState.STABLE:

@@ -52,8 +52,8 @@ class Member:
         self.session_timeout_ms = session_timeout_ms
         self.protocols = protocols
         self.assignment = assignment
-        #: The slots of the requests that wait: JoinGroup for the generation to be complete,
-        #: SyncGroup for the assignment.
+        #: Pending responses: JoinGroup waits for the generation to be complete, SyncGroup for the
+        #: assignment.
         self.joining: Any = None
         self.syncing: Any = None
         #: Whether it has no generation yet; then it may not know its id, and sends no heartbeats.

@@ -31,21 +31,21 @@ SEVERAL_SINCE = 3
 # SyncGroup ------------------------------------------------------------------------------------
 
 
-def sync(shard: Shard, slot: object, request: SyncGroupRequest, now: Now) -> None:
+def sync(shard: Shard, pending: object, request: SyncGroupRequest, now: Now) -> None:
     group = shard.groups.get(request.group_id)
     code = _sync_error(group, request)
     if code or group is None:
-        shard.respond(slot, no_assignment(code))
+        shard.respond(pending, no_assignment(code))
         return
     member = group.members[request.member_id]
     group.pending_syncs.pop(member.member_id, None)
     if not group.pending_syncs:
         shard.timers.cancel(group.sync_timer)
     if group.state == GroupState.STABLE:
-        shard.respond(slot, _assignment(group, member))
+        shard.respond(pending, _assignment(group, member))
         return
     shard.respond(take_syncing(member), no_assignment(ErrorCode.REBALANCE_IN_PROGRESS))
-    member.syncing = slot
+    member.syncing = pending
     if group.leader == member.member_id:
         _assign(
             shard, group, {each.member_id: each.assignment for each in request.assignments}, now
@@ -57,9 +57,9 @@ def no_assignment(code: int) -> SyncGroupResponse:
 
 
 def take_syncing(member: Member) -> Any:
-    """Remove and return the slot of its pending SyncGroup, if any."""
-    slot, member.syncing = member.syncing, None
-    return slot
+    """Remove and return the response of its pending SyncGroup, if any."""
+    pending, member.syncing = member.syncing, None
+    return pending
 
 
 def fail_pending_syncs(shard: Shard, group: Group, code: int, now: Now) -> None:
@@ -127,7 +127,7 @@ def _assignment(group: Group, member: Member) -> SyncGroupResponse:
 # Heartbeat ------------------------------------------------------------------------------------
 
 
-def heartbeat(shard: Shard, slot: object, request: HeartbeatRequest, now: Now) -> None:
+def heartbeat(shard: Shard, pending: object, request: HeartbeatRequest, now: Now) -> None:
     group = shard.groups.get(request.group_id)
     if group is None:
         code = ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID
@@ -142,23 +142,23 @@ def heartbeat(shard: Shard, slot: object, request: HeartbeatRequest, now: Now) -
             shard.restart_session(group, member, member.session_timeout_ms, now)
             if group.state == GroupState.PREPARING:
                 code = ErrorCode.REBALANCE_IN_PROGRESS
-    shard.respond(slot, HeartbeatResponse(error_code=code))
+    shard.respond(pending, HeartbeatResponse(error_code=code))
 
 
 # LeaveGroup -----------------------------------------------------------------------------------
 
 
 def leave(
-    shard: Shard, slot: object, context: RequestContext, request: LeaveGroupRequest, now: Now
+    shard: Shard, pending: object, context: RequestContext, request: LeaveGroupRequest, now: Now
 ) -> None:
     has_several = context.version >= SEVERAL_SINCE
     leaving = request.members if has_several else (MemberIdentity(member_id=request.member_id),)
     group = shard.groups.get(request.group_id)
     if not request.group_id:
-        shard.respond(slot, LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+        shard.respond(pending, LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
         return
     if group is not None and group.state == GroupState.DEAD:
-        shard.respond(slot, LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        shard.respond(pending, LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
         return
     result = [
         MemberResponse(
@@ -168,7 +168,7 @@ def leave(
         )
         for each in leaving
     ]
-    shard.respond(slot, _leave_response(result, has_several))
+    shard.respond(pending, _leave_response(result, has_several))
     if group is not None and any(not each.error_code for each in result):
         rebalance.members_left(shard, group, now)
 

@@ -21,7 +21,7 @@ class WriteRecords(Value):
 class GroupResponse(Value):
     """The response to a request."""
 
-    slot: Any  # as passed with the request
+    pending: Any  # as passed with the request
     response: Any  # a message of the API's response class, or a part of it
 
 

@@ -60,12 +60,12 @@ GROUP_NOT_FOUND_SINCE = 9
 
 
 def commit(
-    shard: Shard, slot: object, context: RequestContext, request: OffsetCommitRequest, now: Now
+    shard: Shard, pending: object, context: RequestContext, request: OffsetCommitRequest, now: Now
 ) -> None:
     group = shard.groups.get(request.group_id)
     code = _offset_commit_error(group, context, request)
     if code:
-        shard.respond(slot, commit_response(request, lambda _: code))
+        shard.respond(pending, commit_response(request, lambda _: code))
         return
     if group is not None and group.state in {GroupState.STABLE, GroupState.PREPARING}:
         member = group.members[request.member_id]
@@ -73,7 +73,7 @@ def commit(
     check_metadata = _metadata_check(shard.config.offset_metadata_max_bytes)
     records = _commit_records(request, check_metadata, now)
     if not records:
-        shard.respond(slot, commit_response(request, check_metadata))
+        shard.respond(pending, commit_response(request, check_metadata))
         return
     # A commit alone creates a group, for a consumer without membership.
     changed = group or shard.new_group(request.group_id, now)
@@ -81,7 +81,7 @@ def commit(
     def on_done(code: int, later: Now) -> None:  # noqa: ARG001 - an OnDone callback
         failed = coordinator_error(code)
         partition_code = (lambda _: failed) if failed else check_metadata
-        shard.respond(slot, commit_response(request, partition_code))
+        shard.respond(pending, commit_response(request, partition_code))
 
     def undo(code: int, later: Now) -> None:  # noqa: ARG001 - an OnDone callback
         shard.drop_if_unused(changed)
@@ -178,20 +178,20 @@ def _commit_records(
 
 
 def fetch(
-    shard: Shard, slot: object, group_request: OffsetFetchRequestGroup, require_stable: bool
+    shard: Shard, pending: object, group_request: OffsetFetchRequestGroup, require_stable: bool
 ) -> None:
     if not require_stable or group_request.group_id not in shard.writes.offsets:
-        shard.respond(slot, _fetch_response(shard, group_request, require_stable))
+        shard.respond(pending, _fetch_response(shard, group_request, require_stable))
         return
 
     def on_done(code: int, now: Now) -> None:  # noqa: ARG001 - an OnDone callback
         if code:
             # The only code that makes every client look up the coordinator again.
             shard.respond(
-                slot, fetch_error_response(group_request.group_id, ErrorCode.NOT_COORDINATOR)
+                pending, fetch_error_response(group_request.group_id, ErrorCode.NOT_COORDINATOR)
             )
         else:
-            shard.respond(slot, _fetch_response(shard, group_request, require_stable))
+            shard.respond(pending, _fetch_response(shard, group_request, require_stable))
 
     shard.writes.after_pending(on_done)
 
@@ -259,11 +259,11 @@ def _is_of_former_topic(committed: CommittedOffset, topic_id: Uuid) -> bool:
 # OffsetDelete ---------------------------------------------------------------------------------
 
 
-def delete(shard: Shard, slot: object, request: OffsetDeleteRequest, now: Now) -> None:
+def delete(shard: Shard, pending: object, request: OffsetDeleteRequest, now: Now) -> None:
     group = shard.groups.get(request.group_id)
     code = _delete_error(group, request.group_id)
     if code or group is None:
-        shard.respond(slot, OffsetDeleteResponse(error_code=code, topics=()))
+        shard.respond(pending, OffsetDeleteResponse(error_code=code, topics=()))
         return
     response = OffsetDeleteResponse(
         error_code=ErrorCode.NONE,
@@ -292,12 +292,12 @@ def delete(shard: Shard, slot: object, request: OffsetDeleteRequest, now: Now) -
         if (topic.name, part.partition_index) in keys
     ]
     if not records:
-        shard.respond(slot, response)
+        shard.respond(pending, response)
         return
 
     def on_done(code: int, later: Now) -> None:  # noqa: ARG001 - an OnDone callback
         failed = OffsetDeleteResponse(error_code=coordinator_error(code), topics=())
-        shard.respond(slot, failed if code else response)
+        shard.respond(pending, failed if code else response)
 
     shard.writes.submit(records, now, on_done)
 

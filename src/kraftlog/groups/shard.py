@@ -4,9 +4,9 @@ Usage: a broker that becomes the leader of a partition creates a shard, feeds it
 records with `replay_batch` up to the high watermark, slice by slice, and calls `finish_loading`.
 When it loses leadership it calls `unload`, carries out the last effects and drops the shard. In
 between, a handler finds the shard by `partition_of(group_id, count)` and calls the method of its
-API with the decoded request, an opaque slot and the time. The response comes as a `GroupResponse`,
-at once or later. Without a shard the host responds NOT_COORDINATOR, and during loading
-COORDINATOR_LOAD_IN_PROGRESS.
+API with the decoded request, an opaque pending response and the time. The response comes as a
+`GroupResponse`, at once or later. Without a shard the host responds NOT_COORDINATOR, and during
+loading COORDINATOR_LOAD_IN_PROGRESS.
 
 After each call the host takes the effects. `WriteRecords` is one batch for the partition, with
 acks=all. Its outcome is `handle(Written(token, offset))` when the high watermark has passed it,
@@ -129,38 +129,38 @@ class GroupShard:
     # Requests ------------------------------------------------------------------------------------
 
     def join_group(
-        self, slot: object, context: RequestContext, request: JoinGroupRequest, now: Now
+        self, pending: object, context: RequestContext, request: JoinGroupRequest, now: Now
     ) -> None:
-        join.join(self, slot, context, request, now)
+        join.join(self, pending, context, request, now)
 
-    def sync_group(self, slot: object, request: SyncGroupRequest, now: Now) -> None:
-        members.sync(self, slot, request, now)
+    def sync_group(self, pending: object, request: SyncGroupRequest, now: Now) -> None:
+        members.sync(self, pending, request, now)
 
-    def heartbeat(self, slot: object, request: HeartbeatRequest, now: Now) -> None:
-        members.heartbeat(self, slot, request, now)
+    def heartbeat(self, pending: object, request: HeartbeatRequest, now: Now) -> None:
+        members.heartbeat(self, pending, request, now)
 
     def leave_group(
-        self, slot: object, context: RequestContext, request: LeaveGroupRequest, now: Now
+        self, pending: object, context: RequestContext, request: LeaveGroupRequest, now: Now
     ) -> None:
-        members.leave(self, slot, context, request, now)
+        members.leave(self, pending, context, request, now)
 
     def offset_commit(
-        self, slot: object, context: RequestContext, request: OffsetCommitRequest, now: Now
+        self, pending: object, context: RequestContext, request: OffsetCommitRequest, now: Now
     ) -> None:
         """Commit offsets; topics have names, and ids if the request has them."""
-        offsets.commit(self, slot, context, request, now)
+        offsets.commit(self, pending, context, request, now)
 
     def offset_fetch(
-        self, slot: object, group_request: OffsetFetchRequestGroup, require_stable: bool
+        self, pending: object, group_request: OffsetFetchRequestGroup, require_stable: bool
     ) -> None:
         """Fetch the offsets of one group; the response is an OffsetFetchResponseGroup.
 
         Topics have names, and ids if the request has them.
         """
-        offsets.fetch(self, slot, group_request, require_stable)
+        offsets.fetch(self, pending, group_request, require_stable)
 
-    def offset_delete(self, slot: object, request: OffsetDeleteRequest, now: Now) -> None:
-        offsets.delete(self, slot, request, now)
+    def offset_delete(self, pending: object, request: OffsetDeleteRequest, now: Now) -> None:
+        offsets.delete(self, pending, request, now)
 
     def has_offsets_of(self, topic: str) -> bool:
         """Whether a group has a committed offset of the topic."""
@@ -172,9 +172,9 @@ class GroupShard:
         """Delete the offsets of a topic's partitions from `first` on, which are deleted."""
         offsets.delete_offsets_of_partitions(self, topic, topic_id, first, now)
 
-    def delete_groups(self, slot: object, group_ids: Sequence[str], now: Now) -> None:
+    def delete_groups(self, pending: object, group_ids: Sequence[str], now: Now) -> None:
         """Delete the groups of a request that belong to this shard."""
-        admin.delete(self, slot, group_ids, now)
+        admin.delete(self, pending, group_ids, now)
 
     def describe_groups(
         self, context: RequestContext, group_ids: Sequence[str]
@@ -208,10 +208,10 @@ class GroupShard:
 
     # For the other modules -----------------------------------------------------------------------
 
-    def respond(self, slot: object, response: Any) -> None:
-        """Respond to a request; nothing happens without a slot."""
-        if slot is not None:
-            self._effects.append(GroupResponse(slot, response))
+    def respond(self, pending: object, response: Any) -> None:
+        """Respond to a request; nothing happens without a pending response."""
+        if pending is not None:
+            self._effects.append(GroupResponse(pending, response))
 
     def new_group(self, group_id: str, now: Now) -> Group:
         return self._add_group(Group(group_id, now))
@@ -226,9 +226,9 @@ class GroupShard:
 
     def remove_member(self, group: Group, member_id: str) -> Member | None:
         """Remove a member and its timer; its pending requests get an error."""
-        pending = group.pending_joins.get(member_id)
-        if pending is not None:
-            self.timers.cancel(pending)
+        timer = group.pending_joins.get(member_id)
+        if timer is not None:
+            self.timers.cancel(timer)
         member = group.members.get(member_id)
         if member is not None:
             self._fail_pending_requests_of(group, member, ErrorCode.UNKNOWN_MEMBER_ID)

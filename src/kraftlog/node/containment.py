@@ -36,19 +36,19 @@ LOG_AGAIN_MS = 60_000
 
 
 def contain(
-    node: ServingNode, slot: PendingResponse, error: Exception, request: Any = None
+    node: ServingNode, pending: PendingResponse, error: Exception, request: Any = None
 ) -> InternalError:
     """Undo a half-done request; raises `error` if that is not possible."""
     _raise_within_a_step(node, error)
-    slot.abandon()
-    assert slot.api is not None, "the API of a served request is known"
-    if slot.api.key == ApiKey.PRODUCE and request is not None:
+    pending.abandon()
+    assert pending.api is not None, "the API of a served request is known"
+    if pending.api.key == ApiKey.PRODUCE and request is not None:
         node.replica_manager.take_back(_partitions_of(node, request))
-    elif slot.api.key == ApiKey.FETCH and request is not None:
+    elif pending.api.key == ApiKey.FETCH and request is not None:
         node.fetch_sessions.drop(request.session_id)
     if node.group_coordinators is not None:
         node.group_coordinators.reload_used_shards(node.now)
-    return InternalError(f"serving {slot.api.name} version {slot.version}", error)
+    return InternalError(f"serving {pending.api.name} version {pending.version}", error)
 
 
 def contain_repeated(
@@ -61,9 +61,9 @@ def contain_repeated(
     return InternalError("serving a request by its template", error)
 
 
-def fail(node: ServingNode, slot: PendingResponse, error: Exception) -> None:
+def fail(node: ServingNode, pending: PendingResponse, error: Exception) -> None:
     """Close the connection of a delayed request that raised."""
-    slot.connection.fail(contain(node, slot, error))
+    pending.connection.fail(contain(node, pending, error))
 
 
 class Attempts:

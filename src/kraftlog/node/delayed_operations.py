@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         """A request that waits: `done` before its deadline, or expired at it."""
 
         @property
-        def slot(self) -> Any: ...
+        def pending(self) -> Any: ...
         @property
         def done(self) -> bool: ...
         def expire(self, now: Now) -> None: ...
@@ -27,7 +27,7 @@ MIN_CLEANUP_SIZE = 1024
 
 
 class DelayedOperations:
-    """Calls `fail(slot, error)` for an operation whose `expire` raises."""
+    """Calls `fail(pending, error)` for an operation whose `expire` raises."""
 
     def __init__(self, fail: Callable[[Any, Exception], None]) -> None:
         self._fail = fail
@@ -56,7 +56,7 @@ class DelayedOperations:
             try:
                 operation.expire(now)
             except Exception as error:
-                self._fail(operation.slot, error)
+                self._fail(operation.pending, error)
 
     def deadline(self) -> int | None:
         """The next deadline, in monotonic milliseconds."""

@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     class SlicedWork(Protocol):
         """Runs a request that takes many turns."""
 
-        def run(self, slot: PendingResponse, steps: Iterator[int], request: Any = None) -> None: ...
+        def run(
+            self, pending: PendingResponse, steps: Iterator[int], request: Any = None
+        ) -> None: ...
 
     class ServingNode(Protocol):
         """A node that serves requests."""

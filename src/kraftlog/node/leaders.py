@@ -33,7 +33,7 @@ def leader_of(image: Image, topic: str, topic_id: Uuid, index: int) -> tuple[int
 
 
 def add_leader_endpoint(
-    node: ServingNode, slot: PendingResponse, leader: int, response: Any, endpoint_type: Any
+    node: ServingNode, pending: PendingResponse, leader: int, response: Any, endpoint_type: Any
 ) -> None:
     """Add a leader's endpoint to a response once; `endpoint_type` is the struct for it.
 
@@ -44,7 +44,7 @@ def add_leader_endpoint(
     broker = node.image.brokers.get(leader)
     if broker is None or broker.fenced:
         return
-    endpoint = broker.endpoint(slot.connection.listener_name)
+    endpoint = broker.endpoint(pending.connection.listener_name)
     if endpoint is None:
         return
     response.node_endpoints = [
@@ -54,7 +54,7 @@ def add_leader_endpoint(
 
 
 def add_current_leaders(
-    node: ServingNode, slot: PendingResponse, response: FetchResponse
+    node: ServingNode, pending: PendingResponse, response: FetchResponse
 ) -> Iterator[int]:
     """Add the current leaders for a client with outdated metadata (KIP-951); yields the costs."""
     from kraftlog.wire.messages.fetch import LeaderIdAndEpoch, NodeEndpoint
@@ -67,7 +67,7 @@ def add_current_leaders(
                     node.image, topic.topic, topic.topic_id, data.partition_index
                 )
                 data.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
-                add_leader_endpoint(node, slot, leader, response, NodeEndpoint)
+                add_leader_endpoint(node, pending, leader, response, NodeEndpoint)
             if not number % PARTITIONS_PER_STEP:
                 yield PARTITIONS_PER_STEP
         yield 1

@@ -468,27 +468,27 @@ class Node:
 
     # Requests ------------------------------------------------------------------------------------
 
-    def frame(self, slot: PendingResponse, buffer: Buffer, pos: int, end: int, now: Now) -> None:
+    def frame(self, pending: PendingResponse, buffer: Buffer, pos: int, end: int, now: Now) -> None:
         """Serve an encoded request. Raises ProtocolError if it is malformed or not supported.
 
         A giant frame has its own buffer, which the host does not reuse.
         """
         head = read_request_head(buffer, pos, end)
-        slot.correlation_id = head.correlation_id
-        slot.client_id = head.client_id
-        slot.received_ms = now.monotonic_ms
-        slot.version = head.version
+        pending.correlation_id = head.correlation_id
+        pending.client_id = head.client_id
+        pending.received_ms = now.monotonic_ms
+        pending.version = head.version
         served = SERVED.get(head.api_key)
-        if served is None or not APIS[head.api_key].listeners & slot.connection.listener:
+        if served is None or not APIS[head.api_key].listeners & pending.connection.serves:
             raise ProtocolError(f"API {head.api_key} is not served", position=0)
-        slot.api = api = APIS[head.api_key]
+        pending.api = api = APIS[head.api_key]
         if head.api_key not in _WITHOUT_DEADLINES:
             self.needs_poll = True
         if not api.first <= head.version <= served.last:
             if api.key == ApiKey.API_VERSIONS:
                 # Respond in version 0 with the supported versions, as Kafka does.
-                slot.version = 0
-                handler(api.key)(self, slot, None, now)
+                pending.version = 0
+                handler(api.key)(self, pending, None, now)
                 return
             raise ProtocolError(f"{api.name} version {head.version} is not served", position=2)
         self.counts.count_request(head.api_key, head.version)
@@ -499,25 +499,25 @@ class Node:
         try:
             if is_large:
                 kept = kept_body(buffer, head.body, end)
-                steps: Iterator[int] | None = read_and_serve(self, slot, *kept)
+                steps: Iterator[int] | None = read_and_serve(self, pending, *kept)
             else:
-                steps = handler(api.key)(self, slot, request, now)
+                steps = handler(api.key)(self, pending, request, now)
             if steps is not None:
-                self.sliced.run(slot, steps, request if head.api_key in _DATA else None)
+                self.sliced.run(pending, steps, request if head.api_key in _DATA else None)
         except ProtocolError:
             raise
         except Exception as error:
-            raise contain(self, slot, error, request) from error
+            raise contain(self, pending, error, request) from error
         if api.key in _DATA and not is_large:
-            learn(self, slot, request, buffer, pos, end)
+            learn(self, pending, request, buffer, pos, end)
 
     def request(
-        self, slot: PendingResponse, api_key: int, version: int, request: Message, now: Now
+        self, pending: PendingResponse, api_key: int, version: int, request: Message, now: Now
     ) -> None:
         """Serve a decoded request, as the simulator sends it."""
         self.needs_poll = True
-        slot.api = APIS[api_key]
-        slot.version = version
-        steps = handler(api_key)(self, slot, request, now)
+        pending.api = APIS[api_key]
+        pending.version = version
+        steps = handler(api_key)(self, pending, request, now)
         if steps is not None:
-            self.sliced.run(slot, steps)
+            self.sliced.run(pending, steps)

@@ -70,10 +70,10 @@ class RequestLatency:
         self._ends_ms = began_ms + took_ms
         self.quick_ms = -1 if took_ms else began_ms
 
-    def sent(self, slot: SentResponse) -> None:
+    def sent(self, pending: SentResponse) -> None:
         """Count a response by its `received_ms`."""
-        if slot.api is not None:
-            self.add(slot.api.key, self._ends_ms - slot.received_ms, slot.count)
+        if pending.api is not None:
+            self.add(pending.api.key, self._ends_ms - pending.received_ms, pending.count)
 
     def add(self, key: int, ms: int, count: int = 1) -> None:
         bucket = bucket_of(ms)

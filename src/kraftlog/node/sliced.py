@@ -34,11 +34,11 @@ GIANT_FRAME_BYTES = 2 << 20
 class SlicedRequest(Work):
     """An unfinished request; its pending response cancels it when the connection closes."""
 
-    __slots__ = ("request", "slot")
+    __slots__ = ("pending", "request")
 
-    def __init__(self, slot: PendingResponse, steps: Iterator[int], request: Any = None) -> None:
+    def __init__(self, pending: PendingResponse, steps: Iterator[int], request: Any = None) -> None:
         super().__init__(steps)
-        self.slot = slot
+        self.pending = pending
         #: The request, for `contain`.
         self.request = request
 
@@ -50,20 +50,20 @@ class SlicedRequests(Slices):
         super().__init__()
         self._node = node
 
-    def run(self, slot: PendingResponse, steps: Iterator[int], request: Any = None) -> None:
+    def run(self, pending: PendingResponse, steps: Iterator[int], request: Any = None) -> None:
         """Begin a request within the turn's budget. Raises what its first slice raises.
 
         `request`: a Produce or Fetch request; `contain` undoes it if a later slice raises.
         """
-        sliced = SlicedRequest(slot, steps, request)
+        sliced = SlicedRequest(pending, steps, request)
         budget = self._budget_left
         if budget > 0:
             self._budget_left -= sliced.advance(
                 min(budget, self.slice_budget) if self.has_work else budget
             )
         if not sliced.done:
-            slot.waiter = sliced
-            slot.connection.hold()
+            pending.waiter = sliced
+            pending.connection.mute()
             self._waiting.append(sliced)
             self._request_poll()
 
@@ -81,22 +81,22 @@ class SlicedRequests(Slices):
             self._waiting.append(request)
 
     def _advance(self, request: SlicedRequest, budget: int) -> int:
-        slot = request.slot
+        pending = request.pending
         try:
             return request.advance(budget)
         except ProtocolError as error:
-            slot.connection.fail(error)
+            pending.connection.fail(error)
         except Exception as error:
-            slot.connection.fail(contain(self._node, slot, error, request.request))
+            pending.connection.fail(contain(self._node, pending, error, request.request))
         request.done = True
         return budget
 
     @staticmethod
     def _finished(request: SlicedRequest) -> None:
-        slot = request.slot
-        if slot.waiter is request:
-            slot.waiter = None
-        slot.connection.let_go()
+        pending = request.pending
+        if pending.waiter is request:
+            pending.waiter = None
+        pending.connection.unmute()
 
 
 def kept_body(buffer: Buffer, pos: int, end: int) -> tuple[Buffer, int]:
@@ -107,14 +107,14 @@ def kept_body(buffer: Buffer, pos: int, end: int) -> tuple[Buffer, int]:
 
 
 def read_and_serve(
-    node: ServingNode, slot: PendingResponse, body: Buffer, pos: int
+    node: ServingNode, pending: PendingResponse, body: Buffer, pos: int
 ) -> Iterator[int]:
     """Decode a large request in steps, then serve it."""
-    api = slot.api
+    api = pending.api
     assert api is not None, "the API of a served request is known"
-    request = yield from decode_request_in_steps(api.request(), slot.version, body, pos)
+    request = yield from decode_request_in_steps(api.request(), pending.version, body, pos)
     del body
-    steps = handler(api.key)(node, slot, request, node.now)
+    steps = handler(api.key)(node, pending, request, node.now)
     del request  # handlers free the parts that they have processed
     if steps is not None:
         yield from steps

@@ -22,7 +22,9 @@ VOTERS_SIZE_BYTES = 200
 HAND_OVER = "hand over"
 
 
-def reassign(core: Core, leader: LeaderRole, slot: object, targets: tuple[int, ...] | None) -> int:
+def reassign(
+    core: Core, leader: LeaderRole, pending: object, targets: tuple[int, ...] | None
+) -> int:
     """Set, replace or (with None) cancel the target voters (R2); return an error code."""
     latest = core.log.voter_set
     if targets is None:
@@ -35,17 +37,17 @@ def reassign(core: Core, leader: LeaderRole, slot: object, targets: tuple[int, .
         if targets == (latest.ids if latest.targets is None else latest.targets):
             # If the record is only in a snapshot, the snapshot's end stands for its offset.
             end = max(core.log.voters.latest_offset + 1, core.log.start)
-            leader.complete_when_committed(core, slot, end)
+            leader.complete_when_committed(core, pending, end)
             return ErrorCode.NONE
     append_voters(core, leader, latest.replace(targets=targets))
-    leader.complete_when_committed(core, slot, core.log.end)
+    leader.complete_when_committed(core, pending, core.log.end)
     return ErrorCode.NONE
 
 
-def add_voter(core: Core, leader: LeaderRole, slot: object, added: Voter) -> int:
+def add_voter(core: Core, leader: LeaderRole, pending: object, added: Voter) -> int:
     """Add a voter, which must have caught up as an observer (R4)."""
     error = add_voter_error(core, leader, added.key)
-    return error or _change(core, leader, slot, core.log.voter_set.with_voter(added))
+    return error or _change(core, leader, pending, core.log.voter_set.with_voter(added))
 
 
 def add_voter_error(core: Core, leader: LeaderRole, key: ReplicaKey) -> int:
@@ -60,7 +62,7 @@ def add_voter_error(core: Core, leader: LeaderRole, key: ReplicaKey) -> int:
     return ErrorCode.NONE
 
 
-def remove_voter(core: Core, leader: LeaderRole, slot: object, removed: ReplicaKey) -> int:
+def remove_voter(core: Core, leader: LeaderRole, pending: object, removed: ReplicaKey) -> int:
     """Remove a voter; a leader that removes itself resigns once the removal is committed."""
     error = _change_error(core, leader)
     if error:
@@ -70,10 +72,10 @@ def remove_voter(core: Core, leader: LeaderRole, slot: object, removed: ReplicaK
         return ErrorCode.VOTER_NOT_FOUND
     if len(voters.voters) == 1:
         return ErrorCode.INVALID_REQUEST
-    return _change(core, leader, slot, voters.without_voter(removed.id))
+    return _change(core, leader, pending, voters.without_voter(removed.id))
 
 
-def update_voter(core: Core, leader: LeaderRole, slot: object, updated: Voter) -> int:
+def update_voter(core: Core, leader: LeaderRole, pending: object, updated: Voter) -> int:
     """Update a voter's endpoints, versions and, if still unknown, its directory id (R11).
 
     At kraft.version 0 the leader only keeps the update in memory, for `raise_kraft_version`, as in
@@ -88,9 +90,9 @@ def update_voter(core: Core, leader: LeaderRole, slot: object, updated: Voter) -
         return ErrorCode.VOTER_NOT_FOUND
     if not voters.kraft_version:
         leader.reported = {**leader.reported, updated.key.id: updated}
-        leader.complete_when_committed(core, slot, core.log.high_watermark)
+        leader.complete_when_committed(core, pending, core.log.high_watermark)
         return ErrorCode.NONE
-    return _change(core, leader, slot, voters.with_voter(updated))
+    return _change(core, leader, pending, voters.with_voter(updated))
 
 
 def reported_voters(core: Core, leader: LeaderRole) -> VoterSet:
@@ -131,7 +133,7 @@ def report_obstacles(core: Core, leader: LeaderRole) -> dict[int, str]:
     return obstacles
 
 
-def raise_kraft_version(core: Core, leader: LeaderRole, slot: object, level: int) -> int:
+def raise_kraft_version(core: Core, leader: LeaderRole, pending: object, level: int) -> int:
     """Record the directory ids of all voters, and so raise kraft.version for good (R11)."""
     error = _change_error(core, leader)
     if error:
@@ -139,7 +141,7 @@ def raise_kraft_version(core: Core, leader: LeaderRole, slot: object, level: int
     voters = reported_voters(core, leader)
     if level > voters.kraft_version:
         return ErrorCode.INVALID_UPDATE_VERSION
-    return _change(core, leader, slot, voters)
+    return _change(core, leader, pending, voters)
 
 
 def _change_error(core: Core, leader: LeaderRole) -> int:
@@ -157,9 +159,9 @@ def may_change(core: Core, leader: LeaderRole) -> bool:
     return committed > leader.epoch_start and core.log.voters.latest_offset < committed
 
 
-def _change(core: Core, leader: LeaderRole, slot: object, voters: VoterSet) -> int:
+def _change(core: Core, leader: LeaderRole, pending: object, voters: VoterSet) -> int:
     append_voters(core, leader, voters)
-    leader.complete_when_committed(core, slot, core.log.end)
+    leader.complete_when_committed(core, pending, core.log.end)
     return ErrorCode.NONE
 
 

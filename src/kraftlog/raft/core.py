@@ -262,8 +262,8 @@ class RaftCore:
         points = self.durable_election() + after
         self.effect(Send(peer, self._numbers, body, points, needs_new_connection))
 
-    def reply(self, slot: object, body: Any) -> None:
-        self.effect(Reply(slot, body, self.durable_election()))
+    def reply(self, pending: object, body: Any) -> None:
+        self.effect(Reply(pending, body, self.durable_election()))
 
     def peer(self, replica_id: int) -> Peer:
         known = self.peers.get(replica_id)
@@ -343,16 +343,16 @@ class RaftCore:
             self.note_alive(body.replica.id)
             self.role.on_fetch(self, message, body)
         elif isinstance(body, messages.Vote):
-            elections.on_vote(self, message.slot, body)
-        elif isinstance(body, messages.Begin):
-            elections.on_begin(self, message.slot, body)
-        elif isinstance(body, messages.End):
-            elections.on_end(self, message.slot, body)
+            elections.on_vote(self, message.pending, body)
+        elif isinstance(body, messages.BeginEpoch):
+            elections.on_begin(self, message.pending, body)
+        elif isinstance(body, messages.EndEpoch):
+            elections.on_end(self, message.pending, body)
         elif isinstance(body, messages.SnapshotFetch):
             self.note_alive(body.replica.id)
             self.role.on_snapshot_fetch(self, message, body)
         elif isinstance(body, messages.ReadOffset):
-            self.role.on_read(self, message.slot, body)
+            self.role.on_read(self, message.pending, body)
         else:
             raise TypeError(f"not a request between the replicas of a quorum: {body!r}")
 
@@ -431,11 +431,11 @@ class RaftCore:
     # Proposals -----------------------------------------------------------------------------------
 
     def propose(
-        self, slot: object, count: int, size_bytes: int, payload: Any, now: Now, epoch: int = -1
+        self, pending: object, count: int, size_bytes: int, payload: Any, now: Now, epoch: int = -1
     ) -> int:
         """Append `count` records as one atomic batch; return an error code.
 
-        A `Proposed` effect completes `slot` once the batch is committed or its outcome is unknown.
+        A `Proposed` effect completes `pending` once the batch is committed or its outcome unknown.
         With an `epoch`, only the leader of that epoch accepts the proposal: the caller may have
         decided as a leader that has since lost its epoch.
         """
@@ -446,7 +446,7 @@ class RaftCore:
         if size_bytes > self.config.max_batch_bytes:
             return ErrorCode.MESSAGE_TOO_LARGE
         assert isinstance(self.role, Leader), "only the leader accepts proposals"
-        self.role.propose(self, slot, count, size_bytes, payload)
+        self.role.propose(self, pending, count, size_bytes, payload)
         return ErrorCode.NONE
 
     def proposal_error(self, epoch: int = -1) -> int:
@@ -457,9 +457,9 @@ class RaftCore:
             return ErrorCode.FENCED_LEADER_EPOCH
         return ErrorCode.NONE
 
-    def reassign(self, slot: object, targets: tuple[int, ...] | None, now: Now) -> int:
+    def reassign(self, pending: object, targets: tuple[int, ...] | None, now: Now) -> int:
         """Start to move to these voters, or cancel with None (R2); return an error code."""
-        return self._change(changes.reassign, slot, targets, now)
+        return self._change(changes.reassign, pending, targets, now)
 
     def add_voter_error(self, key: ReplicaKey, now: Now) -> int:
         """The error code that `add_voter` would return for this voter now, or NONE."""
@@ -468,17 +468,17 @@ class RaftCore:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return changes.add_voter_error(self, self.role, key)
 
-    def add_voter(self, slot: object, voter: Voter, now: Now) -> int:
-        return self._change(changes.add_voter, slot, voter, now)
+    def add_voter(self, pending: object, voter: Voter, now: Now) -> int:
+        return self._change(changes.add_voter, pending, voter, now)
 
-    def remove_voter(self, slot: object, key: ReplicaKey, now: Now) -> int:
-        return self._change(changes.remove_voter, slot, key, now)
+    def remove_voter(self, pending: object, key: ReplicaKey, now: Now) -> int:
+        return self._change(changes.remove_voter, pending, key, now)
 
-    def update_voter(self, slot: object, voter: Voter, now: Now) -> int:
-        return self._change(changes.update_voter, slot, voter, now)
+    def update_voter(self, pending: object, voter: Voter, now: Now) -> int:
+        return self._change(changes.update_voter, pending, voter, now)
 
-    def raise_kraft_version(self, slot: object, level: int, now: Now) -> int:
-        return self._change(changes.raise_kraft_version, slot, level, now)
+    def raise_kraft_version(self, pending: object, level: int, now: Now) -> int:
+        return self._change(changes.raise_kraft_version, pending, level, now)
 
     @property
     def reported_voters(self) -> VoterSet:
@@ -492,11 +492,11 @@ class RaftCore:
         """Why the directory ids of voters are unknown, by voter id; only a leader knows."""
         return changes.report_obstacles(self, self.role) if isinstance(self.role, Leader) else {}
 
-    def _change(self, change: Callable[..., int], slot: object, what: Any, now: Now) -> int:
+    def _change(self, change: Callable[..., int], pending: object, what: Any, now: Now) -> int:
         self.now = now
         if not isinstance(self.role, Leader):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return change(self, self.role, slot, what)
+        return change(self, self.role, pending, what)
 
     def resign(self, epoch: int, now: Now) -> int:
         """Stop leading this epoch because the state machine cannot continue; return an error code.
@@ -537,7 +537,7 @@ class RaftCore:
             self.role.resign(self)
         elif self.role.name == quorum.CANDIDATE:
             for peer in self.others:
-                self.send(peer, messages.End(self.cluster_id, -1, self.election.epoch, ()))
+                self.send(peer, messages.EndEpoch(self.cluster_id, -1, self.election.epoch, ()))
 
 
 _HANDLERS: dict[type, Any] = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from kraftlog.errors import ErrorCode
 from kraftlog.raft import quorum
 from kraftlog.raft.messages import (
-    BeginResult,
+    BeginEpochResult,
     ElectionState,
-    EndResult,
+    EndEpochResult,
     Fetch,
     SnapshotFetch,
     Stop,
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.raft.interfaces import Core
-    from kraftlog.raft.messages import Begin, End, Vote
+    from kraftlog.raft.messages import BeginEpoch, EndEpoch, Vote
 
 
 def role_at_start(core: Core) -> str:
@@ -111,17 +111,17 @@ def known_controllers(core: Core) -> list[int]:
 # Requests ----------------------------------------------------------------------------------------
 
 
-def on_vote(core: Core, slot: object, vote: Vote) -> None:
+def on_vote(core: Core, pending: object, vote: Vote) -> None:
     """Check, decide and answer a vote request (Q12, P2, R8, in this order)."""
     error = _vote_error(core, vote)
     if error or _is_disruptive(core, vote):
-        core.reply(slot, VoteResult(error=error, granted=False, **core.leader_and_epoch))
+        core.reply(pending, VoteResult(error=error, granted=False, **core.leader_and_epoch))
         return
     adopt(core, vote.epoch, -1)
     granted = _grants(core, vote)
     if granted and not vote.pre_vote and core.election.voted is None:
         core.vote_for(vote.candidate)
-    core.reply(slot, VoteResult(error=ErrorCode.NONE, granted=granted, **core.leader_and_epoch))
+    core.reply(pending, VoteResult(error=ErrorCode.NONE, granted=granted, **core.leader_and_epoch))
 
 
 def _vote_error(core: Core, vote: Vote) -> int:
@@ -159,7 +159,7 @@ def _grants(core: Core, vote: Vote) -> bool:
     return core.election.voted in {None, vote.candidate}
 
 
-def on_begin(core: Core, slot: object, begin: Begin) -> None:
+def on_begin(core: Core, pending: object, begin: BeginEpoch) -> None:
     """A leader announces itself (Q16)."""
     error = _leader_error(core, begin.cluster_id, begin.leader_id, begin.epoch)
     if error == ErrorCode.INCONSISTENT_CLUSTER_ID:
@@ -172,15 +172,15 @@ def on_begin(core: Core, slot: object, begin: Begin) -> None:
         changed = adopt(core, begin.epoch, begin.leader_id)
         if not changed and core.role.name == quorum.PROSPECTIVE:
             enter_election_state(core, core.election)  # the leader is alive after all
-    core.reply(slot, BeginResult(error=error, **core.leader_and_epoch))
+    core.reply(pending, BeginEpochResult(error=error, **core.leader_and_epoch))
 
 
-def on_end(core: Core, slot: object, end: End) -> None:
+def on_end(core: Core, pending: object, end: EndEpoch) -> None:
     """A leader resigns and names its successors (Q17)."""
     error = _leader_error(core, end.cluster_id, end.leader_id, end.epoch)
     if not error:
         adopt(core, end.epoch, end.leader_id)
-    core.reply(slot, EndResult(error=error, **core.leader_and_epoch))
+    core.reply(pending, EndEpochResult(error=error, **core.leader_and_epoch))
     if error or not core.is_voter:
         return
     position = [key.id for key in end.successors].index(core.me.id) if _names_me(core, end) else -1
@@ -188,7 +188,7 @@ def on_end(core: Core, slot: object, end: End) -> None:
         core.role.on_succession(core, position)
 
 
-def _names_me(core: Core, end: End) -> bool:
+def _names_me(core: Core, end: EndEpoch) -> bool:
     return any(_is_me(core, key) for key in end.successors)
 
 

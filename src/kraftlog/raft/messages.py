@@ -4,7 +4,7 @@ The quorum driver (`node/quorum`) carries these effects out, most of them as eff
 (`effects.py`). An effect's `after` lists what must be durable before it happens.
 
 The host converts the messages to their wire format (Kafka's Vote, BeginQuorumEpoch,
-EndQuorumEpoch, Fetch and FetchSnapshot, and our ReadOffset). A `slot` is the host's name for a
+EndQuorumEpoch, Fetch and FetchSnapshot, and our ReadOffset). A `pending` is the host's name for a
 request or a proposal that awaits its outcome; the core only returns it. The core never sees the
 bytes of records: a follower's host passes it summaries of the batches it received, and a leader
 responds with a range of offsets that its host reads from the log.
@@ -43,7 +43,7 @@ class VoteResult(Value):
     granted: bool
 
 
-class Begin(Value):
+class BeginEpoch(Value):
     """A new leader announces itself to a voter (Q15)."""
 
     cluster_id: str | None
@@ -52,13 +52,13 @@ class Begin(Value):
     epoch: int
 
 
-class BeginResult(Value):
+class BeginEpochResult(Value):
     error: int
     leader_id: int
     epoch: int
 
 
-class End(Value):
+class EndEpoch(Value):
     """A resigning leader names its successors, the preferred one first (Q17)."""
 
     cluster_id: str | None
@@ -67,7 +67,7 @@ class End(Value):
     successors: tuple[ReplicaKey, ...]
 
 
-class EndResult(Value):
+class EndEpochResult(Value):
     error: int
     leader_id: int
     epoch: int
@@ -187,7 +187,7 @@ class Request(Value):
     arrives once and in order on its own channel.
     """
 
-    slot: Any
+    pending: Any
     body: Any
     channel: Any = None
     number: int = 0
@@ -329,7 +329,7 @@ class Send(Value):
 class Reply(Value):
     """Respond to a Request."""
 
-    slot: Any
+    pending: Any
     body: Any
     after: tuple[ElectionDurable | LogDurable, ...] = ()
 
@@ -374,6 +374,6 @@ class Stop(Value):
 class Proposed(Value):
     """The outcome of a proposal (Q25); after REQUEST_TIMED_OUT it may still be committed."""
 
-    slot: Any
+    pending: Any
     error: int
     offset: int = -1

@@ -34,7 +34,7 @@ class Applied(Value):
 class ReadDone(Value):
     """Everything before `offset` is applied, so the read may run; or it failed with `error`."""
 
-    slot: Any
+    pending: Any
     error: int
     offset: int
 
@@ -42,7 +42,7 @@ class ReadDone(Value):
 class PendingRead(Value):
     """A read with its deadline and, once the leader has responded, the offset to wait for."""
 
-    slot: Any
+    pending: Any
     deadline: int
     offset: int = -1
 
@@ -73,12 +73,12 @@ class Reads:
         self._numbers = 0
         self._effects: list[Any] = []
 
-    def read(self, slot: object, now: Now) -> None:
-        """Complete `slot` with ReadDone once a linearizable read may use the applied state."""
+    def read(self, pending: object, now: Now) -> None:
+        """Complete `pending` with ReadDone once a linearizable read may use the applied state."""
         deadline = now.monotonic_ms + self.core.config.read_timeout_ms
         if not self.queued and self.expected and self.in_flight == NOT_IN_FLIGHT:
             self.gather_until = now.monotonic_ms + GATHER_MS
-        self.queued.append(PendingRead(slot, deadline))
+        self.queued.append(PendingRead(pending, deadline))
 
     def handle(self, message: Any, now: Now) -> None:
         if isinstance(message, Applied):
@@ -181,7 +181,7 @@ class Reads:
 
     def _complete(self, read: PendingRead, error: int) -> None:
         offset = -1 if error else self.applied
-        self._effects.append(ReadDone(read.slot, error, offset))
+        self._effects.append(ReadDone(read.pending, error, offset))
 
 
 #: Errors that a retry cannot change; Apache Kafka's leaders do not know ReadOffset.

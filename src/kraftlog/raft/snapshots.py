@@ -81,7 +81,7 @@ def on_fetch(core: Core, leader: LeaderRole, request: Request, fetch: SnapshotFe
             error = ErrorCode.SNAPSHOT_NOT_FOUND
         elif fetch.position < 0:
             error = ErrorCode.POSITION_OUT_OF_RANGE
-    core.reply(request.slot, chunk_response(core, fetch, error))
+    core.reply(request.pending, chunk_response(core, fetch, error))
 
 
 def chunk_response(core: Core, fetch: SnapshotFetch, error: int) -> SnapshotChunk:

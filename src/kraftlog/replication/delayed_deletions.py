@@ -31,8 +31,8 @@ class DelayedDeletion:
         "has_timeout",
         "offset",
         "partition",
+        "pending",
         "result",
-        "slot",
         "timeout_ms",
     )
 
@@ -41,7 +41,7 @@ class DelayedDeletion:
         deletions: DelayedDeletions,
         partition: Partition,
         offset: int,
-        slot: DelayedResponse,
+        pending: DelayedResponse,
         result: Any,
         timeout_ms: int,
     ) -> None:
@@ -49,7 +49,7 @@ class DelayedDeletion:
         self.partition = partition
         #: The log start that completes it.
         self.offset = offset
-        self.slot = slot
+        self.pending = pending
         self.result = result
         self.timeout_ms = timeout_ms
         #: Whether it waits for followers only, and so no longer than its timeout.
@@ -60,7 +60,7 @@ class DelayedDeletion:
         self.done = True
         self.result.low_watermark = low_watermark
         self.result.error_code = error_code
-        complete_wait(self.slot)
+        complete_wait(self.pending)
 
     def expire(self, now: Now) -> None:  # noqa: ARG002 - interface of delayed operations
         self.deletions.expire(self)
@@ -81,10 +81,15 @@ class DelayedDeletions:
         return partition in self._waiting
 
     def add(
-        self, partition: Partition, offset: int, slot: DelayedResponse, result: Any, timeout_ms: int
+        self,
+        partition: Partition,
+        offset: int,
+        pending: DelayedResponse,
+        result: Any,
+        timeout_ms: int,
     ) -> None:
-        slot.waits += 1
-        waiting = DelayedDeletion(self, partition, offset, slot, result, timeout_ms)
+        pending.waits += 1
+        waiting = DelayedDeletion(self, partition, offset, pending, result, timeout_ms)
         self._waiting.setdefault(partition, []).append(waiting)
 
     def low_watermark(self, partition: Partition) -> int:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class DelayedFetches:
-    """`fail(slot, error)` fails a pending response after an internal error.
+    """`fail(pending, error)` fails a pending response after an internal error.
 
     `wakes_followers`: a new high watermark alone completes the fetch of a follower, because
     consumers that read from the follower read up to it.
@@ -98,7 +98,7 @@ class DelayedFetches:
             try:
                 fetch.try_complete(partition)
             except Exception as error:
-                self._fail(fetch.slot, error)
+                self._fail(fetch.pending, error)
 
     # Sessions ------------------------------------------------------------------------------------
 
@@ -114,7 +114,7 @@ class DelayedFetches:
                 try:
                     fetch.partitions_changed(partitions)
                 except Exception as error:
-                    self._fail(fetch.slot, error)
+                    self._fail(fetch.pending, error)
 
     # Followers -----------------------------------------------------------------------------------
 
@@ -136,4 +136,4 @@ class DelayedFetches:
                 try:
                     fetch.expire(self._clock())
                 except Exception as error:
-                    self._fail(fetch.slot, error)
+                    self._fail(fetch.pending, error)

@@ -18,23 +18,23 @@ if TYPE_CHECKING:
     from kraftlog.types import DelayedResponse, Now
 
 
-def complete_wait(slot: DelayedResponse) -> None:
+def complete_wait(pending: DelayedResponse) -> None:
     """Complete one of the waits of a response; send it after the last."""
-    slot.waits -= 1
-    if not slot.waits:
-        slot.respond(slot.response)
+    pending.waits -= 1
+    if not pending.waits:
+        pending.respond(pending.response)
 
 
 class DelayedProduce:
     """One batch with acks=all that the leader has written, but not every in-sync replica has."""
 
-    __slots__ = ("done", "may_fail", "offset", "partition", "result", "slot")
+    __slots__ = ("done", "may_fail", "offset", "partition", "pending", "result")
 
     def __init__(
         self,
         partition: Partition,
         offset: int,
-        slot: DelayedResponse,
+        pending: DelayedResponse,
         result: Any,
         *,
         may_fail: bool = True,
@@ -42,7 +42,7 @@ class DelayedProduce:
         self.partition = partition
         #: The high watermark that completes it.
         self.offset = offset
-        self.slot = slot
+        self.pending = pending
         self.result = result
         self.done = False
         #: Whether its timeout or a small ISR ends the wait.
@@ -54,4 +54,4 @@ class DelayedProduce:
             self.done = True
             self.partition.stop_waiting(self)
             self.result.error_code = ErrorCode.REQUEST_TIMED_OUT
-            complete_wait(self.slot)
+            complete_wait(self.pending)

@@ -126,8 +126,8 @@ class Partition:
         "leads",
         "log",
         "online",
+        "open_append",
         "partition_epoch",
-        "pending",
         "producers",
         "proposed",
         "replicas",
@@ -183,7 +183,7 @@ class Partition:
         #: The leader's high watermark and log start, as of the last fetch of this follower.
         self.leader_high_watermark = self.leader_start = 0
         #: The append of this turn, not yet passed to the host.
-        self.pending: Append | None = None
+        self.open_append: Append | None = None
         #: Appends that the host has not reported as written, oldest first.
         self.unwritten: list[Append] = []
         #: Producer state as of `end`; None until the first idempotent batch.
@@ -236,7 +236,7 @@ class Partition:
         """Become leader; requests are served once the log is open and written."""
         self.leader_epoch = leader_epoch
         self.leads = True
-        self.pending = None  # an append has batches of one epoch
+        self.open_append = None  # an append has batches of one epoch
         self.proposed = None
         self.commits_at_once = len(self.replicas) <= 1
         self.serve()
@@ -278,7 +278,7 @@ class Partition:
         own = [append for append in turn if append.partition is self] if self.unwritten else []
         if own:
             turn[:] = [append for append in turn if append.partition is not self]
-        self.pending = None
+        self.open_append = None
         return own
 
     # In-sync replicas ----------------------------------------------------------------------------
@@ -375,32 +375,32 @@ class Partition:
         header.leader_epoch = self.leader_epoch
         self.add(batch, header.last_offset_delta, header.max_timestamp, turn)
         if header.producer_id >= 0:
-            assert self.pending is not None, "the batch has just been added to it"
-            self._note_producer(header, self.pending)
+            assert self.open_append is not None, "the batch has just been added to it"
+            self._note_producer(header, self.open_append)
         return base
 
     def add(self, batch: memoryview, delta: int, max_timestamp: int, turn: list[Append]) -> None:
         """`append` for a batch without producer id, which needs no parsed header."""
         base = self.end
         stamp_whole(batch, base, self.leader_epoch)
-        pending = self.pending
-        if pending is None:
-            pending = self.pending = Append(self)
-            turn.append(pending)
-            self.unwritten.append(pending)
-        pending.buffers.append(batch)
-        pending.size += len(batch)
-        if max_timestamp > pending.max_timestamp:
-            pending.max_timestamp, pending.max_timestamp_offset = max_timestamp, base + delta
-        self.end = pending.end = base + delta + 1
+        append = self.open_append
+        if append is None:
+            append = self.open_append = Append(self)
+            turn.append(append)
+            self.unwritten.append(append)
+        append.buffers.append(batch)
+        append.size += len(batch)
+        if max_timestamp > append.max_timestamp:
+            append.max_timestamp, append.max_timestamp_offset = max_timestamp, base + delta
+        self.end = append.end = base + delta + 1
 
-    def _note_producer(self, header: BatchHeader, pending: Append) -> None:
+    def _note_producer(self, header: BatchHeader, append: Append) -> None:
         producers = self.producers
         if producers is None:
             producers = self.producers = ProducerState()
         producer_id = header.producer_id
-        pending.idempotent.append(header)
-        pending.producers_before.setdefault(producer_id, producers.entries.get(producer_id))
+        append.idempotent.append(header)
+        append.producers_before.setdefault(producer_id, producers.entries.get(producer_id))
         producers.apply(header)
 
     def check_producer(self, header: BatchHeader) -> int:
@@ -433,15 +433,15 @@ class Partition:
             return offset <= self.written_end
         return offset <= self.high_watermark
 
-    def wait_for(self, offset: int, slot: DelayedResponse, result: Any, timeout_ms: int) -> None:
+    def wait_for(self, offset: int, pending: DelayedResponse, result: Any, timeout_ms: int) -> None:
         """Add a response that waits for an offset, in the order of offsets."""
         if offset <= self.written_end:
-            self.just_written.append((offset, slot, result, timeout_ms))
+            self.just_written.append((offset, pending, result, timeout_ms))
             return
         index = len(self.acks)
         while index and self.acks[index - 1][0] > offset:
             index -= 1
-        self.acks.insert(index, (offset, slot, result, timeout_ms))
+        self.acks.insert(index, (offset, pending, result, timeout_ms))
 
     def take_just_written(self) -> list[Ack]:
         """Take the written batches with acks=all that have no timeout yet."""
@@ -508,7 +508,7 @@ class Partition:
 
     def passed_to_host(self) -> None:
         """The host has received this turn's append."""
-        self.pending = None
+        self.open_append = None
 
     def written(self, end: int) -> list[Ack]:
         """The host has written up to `end`; returns the responses that no longer wait.
@@ -545,14 +545,14 @@ class Partition:
         self._discard(self.unwritten.index(append))
         waiting = []
         while self.acks and self.acks[-1][0] > self.end:
-            _, slot, result, _ = self.acks.pop()
-            waiting.append((slot, result))
+            _, pending, result, _ = self.acks.pop()
+            waiting.append((pending, result))
         return waiting[::-1]
 
     def _discard(self, first: int) -> None:
         """Discard the unwritten appends from number `first` on."""
         discarded, self.unwritten = self.unwritten[first:], self.unwritten[:first]
-        self.pending = None
+        self.open_append = None
         self.end = self.unwritten[-1].end if self.unwritten else self.written_end
         for append in reversed(discarded):
             if self.producers is not None:
@@ -560,10 +560,10 @@ class Partition:
 
     def take_waiting(self) -> list[tuple[DelayedResponse, Any]]:
         """Take all responses that wait for a write or for replicas, with their results."""
-        waiting = [(slot, result) for _, slot, result, _ in (*self.acks, *self.just_written)]
+        waiting = [(pending, result) for _, pending, result, _ in (*self.acks, *self.just_written)]
         for delayed in self.awaiting_isr:
             delayed.done = True
-            waiting.append((delayed.slot, delayed.result))
+            waiting.append((delayed.pending, delayed.result))
         self.acks.clear()
         self.just_written.clear()
         self.awaiting_isr.clear()

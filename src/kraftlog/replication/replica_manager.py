@@ -4,10 +4,9 @@ It follows the metadata image: it opens and deletes logs, and partitions become 
 Appends of requests go to the flat list `turn`. The host writes and empties it once per turn of its
 loop and reports `written` or `write_failed`, which completes the waiting requests.
 
-A starting broker replays old metadata: a topic may since have been deleted and created again, and
-the disk has the log of the new one. So it touches no log before it has replayed its own
-registration (`open_logs`), which follows all metadata that its earlier processes replayed. Logs
-that the image then does not name are strays.
+A starting broker replays old metadata, but its disk may have the log of a topic created since. So
+it touches no log before it has replayed its own registration (`open_logs`), which follows all
+metadata that its earlier processes replayed. Logs that the image then lacks are strays.
 """
 
 from __future__ import annotations
@@ -188,8 +187,8 @@ class ReplicaManager(MetadataPublisher):
 
     def written(self, partition: Partition, end: int) -> None:
         former_end, former_bytes = partition.written_end, partition.written_bytes
-        for _, slot, _, _ in partition.written(end):
-            complete_wait(slot)
+        for _, pending, _, _ in partition.written(end):
+            complete_wait(pending)
         if not partition.leads:
             self.high_watermark_moves += 1
             self.fetchers.written(partition)
@@ -217,42 +216,52 @@ class ReplicaManager(MetadataPublisher):
         """
         partition = append.partition
         partition.leave_turn(self.turn)
-        for slot, result in partition.undo(append):
-            self._fail_produce(slot, result, ErrorCode.KAFKA_STORAGE_ERROR)
+        for pending, result in partition.undo(append):
+            self._fail_produce(pending, result, ErrorCode.KAFKA_STORAGE_ERROR)
         self.fetchers.write_failed(partition, self._services.clock())
 
     def take_back(self, partitions: Iterable[Partition]) -> None:
         """Discard this turn's appends to the partitions; fail the requests that wait for them."""
         for partition in partitions:
-            if partition.pending is not None:
-                self.undo(partition.pending)
+            if partition.open_append is not None:
+                self.undo(partition.open_append)
 
     # Delayed operations --------------------------------------------------------------------------
 
     def wait_for(
-        self, partition: Partition, offset: int, slot: DelayedResponse, result: Any, timeout_ms: int
+        self,
+        partition: Partition,
+        offset: int,
+        pending: DelayedResponse,
+        result: Any,
+        timeout_ms: int,
     ) -> None:
         """Have the response wait until everything before the offset is written or committed."""
-        slot.waits += 1
-        partition.wait_for(offset, slot, result, timeout_ms)
+        pending.waits += 1
+        partition.wait_for(offset, pending, result, timeout_ms)
         if partition.just_written:
             self._wait_for_replicas(partition)
 
     def _wait_for_replicas(self, partition: Partition) -> None:
         """Start the timeouts of written batches that wait for the other in-sync replicas."""
-        for offset, slot, result, timeout_ms in partition.take_just_written():
+        for offset, pending, result, timeout_ms in partition.take_just_written():
             may_fail = timeout_ms != UNTIL_COMMITTED
-            waiting = DelayedProduce(partition, offset, slot, result, may_fail=may_fail)
+            waiting = DelayedProduce(partition, offset, pending, result, may_fail=may_fail)
             if may_fail:
                 self._services.schedule(waiting, timeout_ms)
         if partition.lacks_replicas:
             self._high_watermark_moved(partition)
 
     def delete_records(
-        self, partition: Partition, offset: int, slot: DelayedResponse, result: Any, timeout_ms: int
+        self,
+        partition: Partition,
+        offset: int,
+        pending: DelayedResponse,
+        result: Any,
+        timeout_ms: int,
     ) -> None:
         """Advance the log start; the response waits until all unfenced replicas have it."""
-        self.deletions.add(partition, offset, slot, result, timeout_ms)
+        self.deletions.add(partition, offset, pending, result, timeout_ms)
         if offset > partition.stored_start:
             partition.start_moved(offset)
             self._emit(MoveLogStart(partition.log, offset))
@@ -261,16 +270,16 @@ class ReplicaManager(MetadataPublisher):
 
     def _drop_waiting(self, partition: Partition, code: int) -> None:
         """Fail everything that waits for this partition."""
-        for slot, result in partition.take_waiting():
-            self._fail_produce(slot, result, code)
+        for pending, result in partition.take_waiting():
+            self._fail_produce(pending, result, code)
         self.deletions.fail(partition, code)
         self.delayed_fetches.role_changed(partition)
 
     @staticmethod
-    def _fail_produce(slot: DelayedResponse, result: Any, code: int) -> None:
+    def _fail_produce(pending: DelayedResponse, result: Any, code: int) -> None:
         result.error_code = code
         result.base_offset = -1
-        complete_wait(slot)
+        complete_wait(pending)
 
     # Replication ---------------------------------------------------------------------------------
 
@@ -543,11 +552,11 @@ class ReplicaManager(MetadataPublisher):
         self.high_watermark_moves += 1
         if partition.awaiting_isr:
             for delayed in partition.take_replicated():
-                complete_wait(delayed.slot)
+                complete_wait(delayed.pending)
             if partition.lacks_replicas:
                 for delayed in partition.take_unreplicated():
                     delayed.result.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-                    complete_wait(delayed.slot)
+                    complete_wait(delayed.pending)
         self.delayed_fetches.committed(partition)
 
     def forget(self, partition: Partition) -> None:

@@ -46,9 +46,9 @@ class ReplicationConfig(Value):
 class ReplicationServices(Value):
     """The services of the node that the replica manager uses.
 
-    `schedule(operation, timeout_ms)` calls `operation.expire` at the timeout; `fail(slot, error)`
-    fails a pending response after an internal error; `send_to_controller` is
-    `ControllerChannel.send`.
+    `schedule(operation, timeout_ms)` calls `operation.expire` at the timeout;
+    `fail(pending, error)` fails a pending response after an internal error;
+    `send_to_controller` is `ControllerChannel.send`.
     `send_fetch(effect)` is `emit` for the requests of followers, which change no deadline;
     `poll_by(due_ms)` makes the node poll the replica manager at that time at the latest.
     """

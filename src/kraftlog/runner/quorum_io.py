@@ -284,7 +284,7 @@ class QuorumIO:
             data = read_batches(self._log, *requested)
             if len(data) <= MAX_CACHED_BYTES:
                 self._cached_read = requested, data
-        effect.slot.respond(response_to_wire(response, data))
+        effect.pending.respond(response_to_wire(response, data))
 
     # Snapshots -----------------------------------------------------------------------------------
 
@@ -300,7 +300,7 @@ class QuorumIO:
         if response.position > size:
             response.error = ErrorCode.POSITION_OUT_OF_RANGE
         response.size = size
-        effect.slot.respond(response_to_wire(response, data))
+        effect.pending.respond(response_to_wire(response, data))
 
     def _store_snapshot(self, effect: effects.StoreSnapshot, _: Now) -> None:
         self._snapshot_write = _SnapshotWrite(effect.id, iter(effect.pieces))

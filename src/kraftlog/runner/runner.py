@@ -269,7 +269,7 @@ class Runner:
             self.node.handle(report, now)
 
     def _reply(self, effect: Reply, now: Now) -> None:  # noqa: ARG002 - effects are carried out alike
-        effect.slot.respond(effect.response)
+        effect.pending.respond(effect.response)
 
     def _flushed(self, log: LogName, offset: int, now: Now) -> None:
         self.node.handle(LogFlushed(log, offset), now)

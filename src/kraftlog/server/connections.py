@@ -155,7 +155,7 @@ class Connection:
         #: Time of the last receive or send, by the clock of the turns.
         self.active_ns = turns.began_ns
         #: The APIs of this listener: those of brokers, of controllers, or both.
-        self.listener = BROKER
+        self.serves = BROKER
         #: The name of the listener that accepted the connection.
         self.listener_name = ""
         self.closed = False
@@ -169,12 +169,12 @@ class Connection:
         #: Whether the loop has queued this connection for service.
         self.is_queued = False
         #: Number of requests in progress in the node; later requests wait for all of them.
-        self.holds = 0
+        self.mutes = 0
         #: The large frame being received, its size, and the bytes received so far.
         self.large: bytearray | None = None
         self.large_size = 0
         self.large_filled = 0
-        self.slots: deque[PendingResponse | PendingResponses | ReadyResponse] = deque()
+        self.responses: deque[PendingResponse | PendingResponses | ReadyResponse] = deque()
         #: What is to be sent: bytes, and slices of files; part of the first may be sent.
         self.out: deque[Any] = deque()
         self.slice_sent = 0
@@ -192,14 +192,14 @@ class Connection:
         #: The request templates of this connection, owned by the node.
         self.request_templates: RequestTemplates | None = None
 
-    def ready(self, slot: PendingResponse | PendingResponses | ReadyResponse) -> None:
+    def ready(self, pending: PendingResponse | PendingResponses | ReadyResponse) -> None:
         """Accept a response of the node.
 
         Its files stay open until it is sent; if too many are open, small slices are read at once.
         """
         if self.closed:
             return
-        pieces: Any = slot.pieces or ()
+        pieces: Any = pending.pieces or ()
         try:
             for index, piece in enumerate(pieces):
                 self.unsent += len(piece)
@@ -213,14 +213,14 @@ class Connection:
             self.failure = error
         self.mark_dirty()
 
-    def hold(self) -> None:
-        """Pass no more requests to the node until `let_go`."""
-        self.holds += 1
+    def mute(self) -> None:
+        """Pass no more requests to the node until `unmute`."""
+        self.mutes += 1
         self.mark_dirty()  # so that it is not read before
 
-    def let_go(self) -> None:
-        """Take back one `hold`."""
-        self.holds -= 1
+    def unmute(self) -> None:
+        """Take back one `mute`."""
+        self.mutes -= 1
         self.mark_dirty()
 
     def fail(self, error: InternalError | ProtocolError | UnansweredError) -> None:
@@ -293,7 +293,7 @@ class Connection:
         self, buffer: bytearray, view: memoryview, pos: int, end: int, node: Node, now: Now
     ) -> int:
         """Pass complete frames of `buffer[pos:end]` to the node; return where the rest starts."""
-        slots = self.slots
+        responses = self.responses
         requests_left = REQUESTS_PER_CLOCK_READ
         while end - pos >= 4:
             size = _LENGTH.unpack_from(buffer, pos)[0]
@@ -312,15 +312,17 @@ class Connection:
                 if requests_left:
                     continue
                 requests_left = REQUESTS_PER_CLOCK_READ
-                cause = _api_name(slots[-1]) if slots else PRODUCE  # without a response if acks=0
+                cause = (
+                    _api_name(responses[-1]) if responses else PRODUCE
+                )  # without a response if acks=0
             else:
-                slot = PendingResponse(self)
-                slot.size = size
+                pending = PendingResponse(self)
+                pending.size = size
                 self.unanswered += size
-                slots.append(slot)
-                node.frame(slot, buffer, pos + 4, after, now)
+                responses.append(pending)
+                node.frame(pending, buffer, pos + 4, after, now)
                 pos = after
-                cause = _api_name(slot)
+                cause = _api_name(pending)
             if self._ends_slice(cause) and pos < end:
                 self.holds_frames = True
                 return pos
@@ -389,11 +391,11 @@ class Connection:
             self.memory.served(self)
             templates = self.request_templates
             if templates is None or not templates.serve(buffer, memoryview(buffer), 0, size, now):
-                slot = PendingResponse(self)
-                slot.size = size
+                pending = PendingResponse(self)
+                pending.size = size
                 self.unanswered += size
-                self.slots.append(slot)
-                node.frame(slot, buffer, 0, size, now)
+                self.responses.append(pending)
+                node.frame(pending, buffer, 0, size, now)
             self.charge()
             return after_large
         return -1
@@ -404,13 +406,13 @@ class Connection:
         """Send completed responses up to the first pending one, as far as the socket accepts."""
         if self.failure is not None:
             raise self.failure
-        slots, out, quick_ms = self.slots, self.out, self.times.quick_ms
-        while slots and slots[0].pieces is not None:
-            slot = slots.popleft()
-            out.extend(slot.pieces or ())
-            self.unanswered -= slot.size
-            if slot.received_ms != quick_ms:
-                self.times.sent(slot)
+        responses, out, quick_ms = self.responses, self.out, self.times.quick_ms
+        while responses and responses[0].pieces is not None:
+            pending = responses.popleft()
+            out.extend(pending.pieces or ())
+            self.unanswered -= pending.size
+            if pending.received_ms != quick_ms:
+                self.times.sent(pending)
         before = self.unsent
         while out:
             pieces = self._gather()
@@ -491,8 +493,8 @@ class Connection:
         """Whether reading is paused: a request is in progress, responses are received too slowly,
         or the memory limit of all connections is reached."""
         return (
-            self.holds > 0
-            or len(self.slots) >= MAX_UNANSWERED
+            self.mutes > 0
+            or len(self.responses) >= MAX_UNANSWERED
             or self.unsent >= MAX_UNSENT
             or self.unsent - self.in_files + self.unanswered >= MAX_HELD
             or (
@@ -505,7 +507,7 @@ class Connection:
     @property
     def owes_nothing(self) -> bool:
         """Whether there is nothing to send, to answer or to account for."""
-        return not (self.slots or self.out or self.charged or self.holds)
+        return not (self.responses or self.out or self.charged or self.mutes)
 
     def charge(self) -> None:
         """Update the memory account."""
@@ -517,7 +519,8 @@ class Connection:
             self.charged = held
         memory = self.memory
         if memory.exempt is self and (
-            held <= ALWAYS_READ_BYTES or (memory.is_exempt_served and not (self.slots or self.out))
+            held <= ALWAYS_READ_BYTES
+            or (memory.is_exempt_served and not (self.responses or self.out))
         ):
             memory.end_exemption()
 
@@ -543,11 +546,11 @@ class Connection:
         """Release all resources, including requests in progress in the node."""
         self.closed = True
         _release(self.out)
-        for slot in self.slots:
-            _release(slot.pieces or ())
-            slot.abandon()
+        for pending in self.responses:
+            _release(pending.pieces or ())
+            pending.abandon()
         self.out.clear()
-        self.slots.clear()
+        self.responses.clear()
         self.memory.waiting.pop(self, None)
         self.memory.change(-self.charged)
         self.charged = 0
@@ -561,8 +564,8 @@ class Connection:
 _TOO_SHORT = "a file is shorter than the length that was sent to the client"
 
 
-def _api_name(slot: PendingResponse | PendingResponses | ReadyResponse) -> str:
-    return slot.api.name if slot.api is not None else ""
+def _api_name(pending: PendingResponse | PendingResponses | ReadyResponse) -> str:
+    return pending.api.name if pending.api is not None else ""
 
 
 def _copy(piece: Any) -> bytes:

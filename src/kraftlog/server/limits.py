@@ -51,7 +51,7 @@ class ConnectionLimits:
         return f"{host} has reached max.connections.per.ip ({limit})"
 
     def opened(self, connection: Connection) -> None:
-        if connection.listener & BROKER:
+        if connection.serves & BROKER:
             host = connection.host
             self._by_host[host] = self._by_host.get(host, 0) + 1
             self._count += 1
@@ -60,7 +60,7 @@ class ConnectionLimits:
             self._check_at(connection, connection.active_ns + idle_ns)
 
     def closed(self, connection: Connection) -> None:
-        if not connection.listener & BROKER:
+        if not connection.serves & BROKER:
             return
         self._count -= 1
         left = self._by_host.get(connection.host, 0) - 1

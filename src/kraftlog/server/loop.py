@@ -386,7 +386,7 @@ class Server:
                 sock, f"{host}:{address[1]}", self.max_frame, times, self.turns, self.memory
             )
             connection.dirty = self.dirty
-            connection.listener = listener.serves
+            connection.serves = listener.serves
             connection.listener_name = listener.name
             connection.events = EPOLLIN
             self.connections[connection.fd] = connection
@@ -465,8 +465,8 @@ class Server:
     def _serve(self, connection: Connection, now: Now) -> None:
         """Serve requests of a connection for a slice of the turn."""
         turns = self.turns
-        # The event is from before the hold, or `_send` has not stopped watching the socket yet.
-        if connection.holds:
+        # The event is from before it was muted, or `_send` has not stopped watching the socket yet.
+        if connection.mutes:
             return
         turns.slice_until_ns = turns.step_ended_ns + SLICE_NS
         try:

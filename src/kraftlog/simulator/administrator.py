@@ -42,7 +42,7 @@ class ChangeRequest:
 
 
 class ChangeAttempt:
-    """One attempt at one replica; the core holds it as the slot of the request."""
+    """One attempt at one replica; the core holds it as the pending response of the request."""
 
     def __init__(self, request: ChangeRequest, number: int) -> None:
         self.request = request

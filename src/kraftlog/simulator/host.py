@@ -40,25 +40,25 @@ if TYPE_CHECKING:
 class VirtualConnection:
     """Collects responses in the order of the requests."""
 
-    def __init__(self, listener: int = BROKER, name: str = "PLAINTEXT") -> None:
-        self.slots: deque[PendingResponse | PendingResponses | ReadyResponse] = deque()
-        self.listener = listener
+    def __init__(self, serves: int = BROKER, name: str = "PLAINTEXT") -> None:
+        self.responses: deque[PendingResponse | PendingResponses | ReadyResponse] = deque()
+        self.serves = serves
         self.listener_name = name
         self.host = "127.0.0.1"
         self.request_templates: RequestTemplates | None = None
         self.failure: UnansweredError | None = None
         #: How many requests the node processes before the next may begin; the frames that wait.
-        self.holds = 0
+        self.mutes = 0
         self.held: deque[bytes] = deque()
 
-    def hold(self) -> None:
-        self.holds += 1
+    def mute(self) -> None:
+        self.mutes += 1
 
-    def let_go(self) -> None:
-        self.holds -= 1
+    def unmute(self) -> None:
+        self.mutes -= 1
 
-    def ready(self, slot: PendingResponse | PendingResponses | ReadyResponse) -> None:
-        for piece in slot.pieces or ():
+    def ready(self, pending: PendingResponse | PendingResponses | ReadyResponse) -> None:
+        for piece in pending.pieces or ():
             if not isinstance(piece, bytes):
                 piece.pin()
 
@@ -70,8 +70,8 @@ class VirtualConnection:
     def take(self) -> bytes:
         """The finished response frames, up to the first request in progress."""
         out = b""
-        while self.slots and self.slots[0].pieces is not None:
-            for piece in self.slots.popleft().pieces or ():
+        while self.responses and self.responses[0].pieces is not None:
+            for piece in self.responses.popleft().pieces or ():
                 if isinstance(piece, bytes):
                     out += piece
                 else:
@@ -156,7 +156,7 @@ def host_of(node_id: int) -> str:
     return f"127.0.0.{node_id}"
 
 
-def directory_of(node_id: int, path: str = "data") -> bytes:
+def directory_id_of(node_id: int, path: str = "data") -> bytes:
     """The id of a log directory of a node."""
     last = b"" if path == "data" else path[-1:].encode()
     return bytes([node_id]) * (16 - len(last)) + last
@@ -167,7 +167,9 @@ def voters_named(*node_ids: int) -> VoterSet:
     return VoterSet(
         tuple(
             [
-                Voter(ReplicaKey(i, directory_of(i)), (Endpoint("CONTROLLER", host_of(i), 9093),))
+                Voter(
+                    ReplicaKey(i, directory_id_of(i)), (Endpoint("CONTROLLER", host_of(i), 9093),)
+                )
                 for i in node_ids
             ]
         )
@@ -246,7 +248,7 @@ class VirtualHost:
         metadata = open_quorum(directory, voters, self.log_lines.append)
         config = NodeConfig(
             cluster_id=cluster_id,
-            directory_id=directory_of(node_id),
+            directory_id=directory_id_of(node_id),
             settings=node_settings,
             raft=RaftConfig(
                 fresh_cluster_id=fresh_cluster_id,
@@ -269,7 +271,7 @@ class VirtualHost:
     def _open_directory(self, path: str, node_id: int) -> LogDirectory:
         if not self.files.exists(path):
             self.files.make_directory(path)
-        return LogDirectory(self.files, path, directory_id=directory_of(node_id, path))
+        return LogDirectory(self.files, path, directory_id=directory_id_of(node_id, path))
 
     def _new_id(self) -> bytes:
         self._ids += 1
@@ -285,12 +287,12 @@ class VirtualHost:
                 return
         raise AssertionError("the node never becomes idle")
 
-    def connect(self, listener: int = BROKER, name: str = "PLAINTEXT") -> VirtualConnection:
-        return VirtualConnection(listener, name)
+    def connect(self, serves: int = BROKER, name: str = "PLAINTEXT") -> VirtualConnection:
+        return VirtualConnection(serves, name)
 
     def send(self, connection: VirtualConnection, frame: bytes) -> None:
         """Send one request as a client does, with its length in front."""
-        if connection.holds:
+        if connection.mutes:
             connection.held.append(frame)
             if connection not in self._held:
                 self._held.append(connection)
@@ -301,9 +303,9 @@ class VirtualHost:
             buffer, memoryview(buffer), 4, len(buffer), self.now
         ):
             return
-        slot = PendingResponse(connection)
-        connection.slots.append(slot)
-        self.node.frame(slot, buffer, 4, len(buffer), self.now)
+        pending = PendingResponse(connection)
+        connection.responses.append(pending)
+        self.node.frame(pending, buffer, 4, len(buffer), self.now)
 
     def turn(self) -> None:
         """Run turns until the I/O threads have no results."""
@@ -314,7 +316,7 @@ class VirtualHost:
     def one_turn(self) -> None:
         """One turn, as in the server's loop."""
         for connection in self._held[:]:
-            while connection.held and not connection.holds:
+            while connection.held and not connection.mutes:
                 self.send(connection, connection.held.popleft())
         self._held = [connection for connection in self._held if connection.held]
         self.node.poll(self.now)

@@ -56,24 +56,24 @@ class Network:
         number, peer = send.number, send.peer
         channel = source.channel_for(peer, number, is_new=send.needs_new_connection)
         target = self.world.replicas[peer]
-        slot = (source, source.incarnation, number)
+        pending = (source, source.incarnation, number)
         body = send.body
         self.world.sent(source, target, body)
         if self.wire is not None:
             body = self.wire.request((source.id, source.incarnation, number), body)
-        self._carry(source.id, peer, self._arrive, (target, slot, channel, body))
+        self._carry(source.id, peer, self._arrive, (target, pending, channel, body))
 
-    def respond(self, source: Replica, slot: PendingResponse, body: Any) -> None:
-        requester = slot[0]
+    def respond(self, source: Replica, pending: PendingResponse, body: Any) -> None:
+        requester = pending[0]
         self.world.sent(source, requester, body)
         kind = type(body)
         if kind is VoteResult:
-            self._note_vote(source, slot, body)
+            self._note_vote(source, pending, body)
         elif kind is FetchResult and body.diverging is not None:
             self.world.saw("log diverges")
         if self.wire is not None or self.corrupt_permille:
-            body = self._cross(slot, body)
-        delivery = source.id, requester.id, self._deliver_response, (slot, source.id, body)
+            body = self._cross(pending, body)
+        delivery = source.id, requester.id, self._deliver_response, (pending, source.id, body)
         if self.late_responses and self.rng.permille(self.late_responses):
             self.world.saw("response after the request timeout")
             late = self.world.setting.request_timeout_ms + self.rng.between(*self.late_by_ms)
@@ -81,7 +81,7 @@ class Network:
         else:
             self._carry(*delivery)
 
-    def _cross(self, slot: PendingResponse, body: Any) -> Any:
+    def _cross(self, pending: PendingResponse, body: Any) -> Any:
         """A response as it arrives: through bytes if the setting says so, and possibly corrupt."""
         damage = None
         if type(body) is FetchResult and body.batches and self.rng.permille(self.corrupt_permille):
@@ -92,10 +92,10 @@ class Network:
                 body = corrupted(body, self.rng)
         if self.wire is None:
             return body
-        return self.wire.response((slot[0].id, *slot[1:]), body, damage)
+        return self.wire.response((pending[0].id, *pending[1:]), body, damage)
 
-    def _note_vote(self, source: Replica, slot: PendingResponse, result: VoteResult) -> None:
-        candidate, voter = slot[0].core, source.core
+    def _note_vote(self, source: Replica, pending: PendingResponse, result: VoteResult) -> None:
+        candidate, voter = pending[0].core, source.core
         if candidate is None or voter is None:
             return
         if not result.granted:
@@ -131,9 +131,9 @@ class Network:
     # Arriving --------------------------------------------------------------------------------
 
     def _arrive(
-        self, target: Replica, slot: PendingResponse, channel: tuple[int, int, int], body: Any
+        self, target: Replica, pending: PendingResponse, channel: tuple[int, int, int], body: Any
     ) -> None:
-        source, incarnation, number = slot
+        source, incarnation, number = pending
         if (source.id, target.id) in self.cuts:
             return
         if target.core is None:
@@ -141,17 +141,19 @@ class Network:
                 self._refuse(target, source, incarnation)
             return
         if target.paused:
-            target.waiting.append((self._arrive, (target, slot, channel, body)))
+            target.waiting.append((self._arrive, (target, pending, channel, body)))
             return
-        target.handle(Request(slot, body, channel, incarnation * REQUESTS_PER_INCARNATION + number))
+        target.handle(
+            Request(pending, body, channel, incarnation * REQUESTS_PER_INCARNATION + number)
+        )
         self.world.received(target, source, body)
 
-    def _deliver_response(self, slot: PendingResponse, peer: int, body: Any) -> None:
-        source, incarnation, number = slot
+    def _deliver_response(self, pending: PendingResponse, peer: int, body: Any) -> None:
+        source, incarnation, number = pending
         if incarnation != source.incarnation or (peer, source.id) in self.cuts:
             return
         if source.paused:
-            source.waiting.append((self._deliver_response, (slot, peer, body)))
+            source.waiting.append((self._deliver_response, (pending, peer, body)))
             return
         in_flight = source.in_flight.get(peer)
         if in_flight is not None and in_flight[0] == number:

@@ -112,10 +112,10 @@ class Replica:
         """Pass a message to the core; a client's request is a `Request`."""
         raise NotImplementedError
 
-    def propose(self, slot: Any, value: int) -> int:
+    def propose(self, pending: Any, value: int) -> int:
         raise NotImplementedError
 
-    def change(self, kind: str, slot: Any, what: Any) -> int:
+    def change(self, kind: str, pending: Any, what: Any) -> int:
         """Call one of the core's voter changes by name; return an error code."""
         raise NotImplementedError
 

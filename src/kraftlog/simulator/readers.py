@@ -35,7 +35,7 @@ class ReplicaReader:
 
 
 class PendingReadOffset:
-    """The slot of a ReadOffset request at the leader: setting `answer` sends the response."""
+    """A pending response of the leader to ReadOffset: setting `answer` sends the response."""
 
     def __init__(
         self, readers: Readers, requester: ReplicaReader, number: int, leader: int
@@ -119,7 +119,7 @@ class Readers:
                 self._send(reader, effect)
             elif isinstance(effect, ReadDone):
                 self.world.saw("read at any replica" if not effect.error else "read given up")
-                self.world.workload.read_done(effect.slot, effect.error, effect.offset)
+                self.world.workload.read_done(effect.pending, effect.error, effect.offset)
         deadline = reader.reads.deadline()
         if deadline is not None:
             wait = max(deadline - reader.replica.read_clock().monotonic_ms, 1)
@@ -146,8 +146,8 @@ class Readers:
 
     def _send(self, reader: ReplicaReader, send: Send) -> None:
         requester, leader = reader.replica.id, send.peer
-        slot = PendingReadOffset(self, reader, send.number, leader)
-        self.carry(requester, leader, self._arrive, leader, slot, send.body)
+        pending = PendingReadOffset(self, reader, send.number, leader)
+        self.carry(requester, leader, self._arrive, leader, pending, send.body)
         timeout_at = self.world.time + self.world.setting.request_timeout_ms
         no_response = NoResponse(leader, send.number)
         self.world.schedule(timeout_at, self._when_awake, reader, self._notify, reader, no_response)
@@ -167,12 +167,12 @@ class Readers:
         if self._rng.permille(network.duplicates):
             world.schedule(when + self._rng.long_tail(network.delay_ms or 20), act, *arguments)
 
-    def _arrive(self, leader: int, slot: PendingReadOffset, body: Any) -> None:
+    def _arrive(self, leader: int, pending: PendingReadOffset, body: Any) -> None:
         target = self.world.replicas[leader]
         if target.paused:
-            target.waiting.append((self._arrive, (leader, slot, body)))
+            target.waiting.append((self._arrive, (leader, pending, body)))
         elif target.core is not None:
-            target.handle(Request(slot, body))
+            target.handle(Request(pending, body))
 
     def on_response(self, reader: ReplicaReader, leader: int, number: int, body: Any) -> None:
         self._when_awake(reader, self._notify, reader, Response(leader, number, body))

@@ -140,18 +140,18 @@ class CoreReplica(Replica):
         self.core.poll(self.now)
         self.settle()
 
-    def propose(self, slot: Any, value: int) -> int:
+    def propose(self, pending: Any, value: int) -> int:
         core = self.core
         assert core is not None, "only a running process gets requests"
-        error = core.propose(slot, 1, 100, value, self.read_clock())
+        error = core.propose(pending, 1, 100, value, self.read_clock())
         self.settle()
         return error
 
-    def change(self, kind: str, slot: Any, what: Any) -> int:
+    def change(self, kind: str, pending: Any, what: Any) -> int:
         """Call one of the core's voter changes by name; return an error code."""
         core = self.core
         assert core is not None, "only a running process gets requests"
-        error: int = getattr(core, kind)(slot, what, self.read_clock())
+        error: int = getattr(core, kind)(pending, what, self.read_clock())
         self.settle()
         return error
 
@@ -289,13 +289,13 @@ class CoreReplica(Replica):
         if effect.after and not self.core.is_durable(effect.after):
             self.held.append(effect)
             return
-        slot = effect.slot
-        if isinstance(slot, tuple):
-            self.world.network.respond(self, slot, body)
-        elif isinstance(slot, int):
-            self.world.workload.read_response(slot, body)
+        pending = effect.pending
+        if isinstance(pending, tuple):
+            self.world.network.respond(self, pending, body)
+        elif isinstance(pending, int):
+            self.world.workload.read_response(pending, body)
         else:
-            slot.answer = body  # the slot of a foreign sender or of a reader
+            pending.answer = body  # of a foreign sender or of a reader
 
     def _append(self, effect: Append) -> None:
         world = self.world
@@ -336,11 +336,11 @@ class CoreReplica(Replica):
         self.world.saw("cluster id learned")
 
     def _proposed(self, effect: Proposed) -> None:
-        slot = effect.slot
-        if isinstance(slot, int):
-            self.world.workload.proposed(slot, effect.error, effect.offset)
+        pending = effect.pending
+        if isinstance(pending, int):
+            self.world.workload.proposed(pending, effect.error, effect.offset)
         else:
-            slot.decided(effect.error, effect.offset)  # the slot of an administrator
+            pending.decided(effect.error, effect.offset)  # of an administrator
 
     def _leader_changed(self, effect: LeaderChanged) -> None:
         self.world.note(self, "sees leader", effect)

@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
 )
 
 from tests.interop.everyday.work import CODECS, COMPRESSIBLE, COUNT, RETENTION_MS, main, until
-from tests.patience import LIMIT_S
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,7 @@ from kraftlog.client.deadline import Deadline
 from kraftlog.records.header import BatchHeader
 from kraftlog.records.walk import walk
 from tests.interop.cache import ROOT
-from tests.patience import LIMIT_S
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

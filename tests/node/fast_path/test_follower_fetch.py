@@ -188,7 +188,7 @@ def _without_quick_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     """The side without templates reads all partitions by the ordinary code."""
 
     def read(fetch: Any, node: Any) -> bool:
-        is_ordinary = isinstance(fetch.slot.connection, ConnectionWithoutTemplates)
+        is_ordinary = isinstance(fetch.pending.connection, ConnectionWithoutTemplates)
         return not is_ordinary and read_changed(fetch, node)
 
     monkeypatch.setattr(handler, "read_changed", read)

@@ -120,9 +120,9 @@ def test_closed_connection_ends_the_waiting_request() -> None:
     client = FrameClient(host, CONTROLLER)
     data = embedded(ApiKey.CREATE_TOPICS, VERSION, creation({"demo": 1}))
     client.send(ApiKey.ENVELOPE, 0, envelope_of(data))
-    slot: Any = client.connection.slots[0]
-    waiting = slot.waiter.waiter
-    slot.abandon()
+    pending: Any = client.connection.responses[0]
+    waiting = pending.waiter.waiter
+    pending.abandon()
     assert waiting.done
 
 

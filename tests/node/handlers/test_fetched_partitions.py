@@ -61,9 +61,9 @@ def test_encoded_partition_is_what_the_writer_writes(
     records: bytes | None,
     lists_aborted: bool,
 ) -> None:
-    slot = PendingResponse(None)
-    slot.version = version
-    encode_partition = partition_encoder(slot, lists_aborted)
+    pending = PendingResponse(None)
+    pending.version = version
+    encode_partition = partition_encoder(pending, lists_aborted)
     assert encode_partition is not None
     data = PartitionData(
         partition_index=index,

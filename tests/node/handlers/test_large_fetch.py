@@ -117,7 +117,7 @@ def test_a_large_fetch_is_released_when_the_connection_closes(turns: int) -> Non
     for _ in range(turns):
         host.one_turn()
     assert host.node.sliced.has_work == (not turns)
-    client.connection.slots[0].abandon()
+    client.connection.responses[0].abandon()
     host.settle()
     assert not any(partition.fetches for partition in host.node.replica_manager.partitions.values())
     handles = host.runner.directory.disk.handles
@@ -170,10 +170,10 @@ def test_files_of_the_second_read_stay_open(monkeypatch: pytest.MonkeyPatch) -> 
     host = make_host(many=3 * MANY)
     client = FrameClient(host)
     client.send(ApiKey.FETCH, 12, fetch(0, 3 * MANY, max_wait_ms=5000, min_bytes=2))
-    slot: Any = client.connection.slots[0]
-    first_read = slot.waiter
+    pending: Any = client.connection.responses[0]
+    first_read = pending.waiter
     produce_at_once(host, *range(100))
-    while slot.waiter is first_read:
+    while pending.waiter is first_read:
         host.one_turn()
     deletion = DeleteTopicsRequest(topic_names=["many"], timeout_ms=1000)
     ask_settled(host, ApiKey.DELETE_TOPICS, 5, deletion)
@@ -185,7 +185,7 @@ def test_partitions_that_changed_meanwhile_are_read_in_slices(is_abandoned: bool
     host = make_host(many=MANY)
     client = FrameClient(host)
     client.send(ApiKey.FETCH, 12, fetch(0, max_wait_ms=5000, min_bytes=MANY * SIZE))
-    slot: Any = client.connection.slots[0]
+    pending: Any = client.connection.responses[0]
     produce_at_once(host, *range(1, MANY))
     while not host.node.replica_manager.partitions[
         host.node.image.topic_ids["many"], MANY - 1
@@ -193,13 +193,13 @@ def test_partitions_that_changed_meanwhile_are_read_in_slices(is_abandoned: bool
         host.one_turn()
     assert host.node.sliced.has_work
     if is_abandoned:
-        slot.abandon()
+        pending.abandon()
     host.settle()
     waiting = [
         bool(partition.fetches) for partition in host.node.replica_manager.partitions.values()
     ]
     assert waiting == [not is_abandoned] * len(waiting)
-    slot.abandon()
+    pending.abandon()
     assert not any(partition.fetches for partition in host.node.replica_manager.partitions.values())
 
 

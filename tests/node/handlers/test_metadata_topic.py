@@ -76,8 +76,8 @@ def test_q27_without_a_commit_a_fetch_completes_after_max_wait(client: FrameClie
 
 def test_q27_a_closed_connection_ends_the_wait(client: FrameClient) -> None:
     assert fetched_partitions(client) == []
-    [slot] = client.connection.slots
-    slot.abandon()
+    [pending] = client.connection.responses
+    pending.abandon()
     create_topics(client.host, {"later": 1})
     assert fetched_partitions(client) == []
 

@@ -14,7 +14,7 @@ from tests.node.quorum.test_driver import NOW, driver_with_voters
 def test_c70_a_false_endpoint_of_the_leader_costs_one_attempt() -> None:
     """C70: a false BeginQuorumEpoch names another address; the leader is still at the old one."""
     machine, emitted = driver_with_voters(1, 2, election=ElectionState(5, 2))
-    driver, begin = machine.driver, raft.Begin("cluster", ReplicaKey(1), 2, 5)
+    driver, begin = machine.driver, raft.BeginEpoch("cluster", ReplicaKey(1), 2, 5)
     assert driver is not None
     driver.begin_epoch_received(PendingResponse(None), begin, ("127.0.0.1", 0), NOW)
     ports = []

@@ -376,7 +376,7 @@ def begin_epoch(host: VirtualHost, epoch: int, port: int) -> None:
     """Node 2 sends BeginQuorumEpoch, with its endpoint unless `port` is 0."""
     me = host.node.quorum.core.me
     endpoints = [LeaderEndpoint(name="CONTROLLER", host="10.0.0.9", port=port)] if port else []
-    api_key, request = request_to_wire(raft.Begin(CLUSTER_ID, me, 2, epoch), endpoints)
+    api_key, request = request_to_wire(raft.BeginEpoch(CLUSTER_ID, me, 2, epoch), endpoints)
     FrameClient(host, CONTROLLER).ask(api_key, 1, request)
 
 
@@ -407,7 +407,7 @@ def test_the_leaders_endpoint_of_this_nodes_listener_is_used(names: list[str], p
     endpoints = [
         LeaderEndpoint(name=name, host="h", port=number) for number, name in enumerate(names, 1)
     ]
-    api_key, request = request_to_wire(raft.Begin(CLUSTER_ID, driver.core.me, 2, 5), endpoints)
+    api_key, request = request_to_wire(raft.BeginEpoch(CLUSTER_ID, driver.core.me, 2, 5), endpoints)
     FrameClient(host, CONTROLLER).ask(api_key, 1, request)
     assert driver.address_of(2) == ("h", port)
     voter = Voter(ReplicaKey(3), tuple(Endpoint(it.name, it.host, it.port) for it in endpoints))
@@ -420,13 +420,17 @@ def test_the_leaders_endpoint_of_this_nodes_listener_is_used(names: list[str], p
 def test_endpoints_of_another_clusters_leader_are_ignored(epoch: int, follows_leader: bool) -> None:
     """C70: a cloned machine has the same ids; its request is refused, its endpoint not used."""
     machine, _ = driver_with_voters(1, 2, election=ElectionState(5, 2))
-    driver, slot, me = machine.driver, PendingResponse(None), ReplicaKey(1)
+    driver, pending, me = machine.driver, PendingResponse(None), ReplicaKey(1)
     assert driver is not None
     if follows_leader:
-        driver.begin_epoch_received(slot, raft.Begin("cluster", me, 2, 5), ("10.0.0.9", 1), NOW)
+        driver.begin_epoch_received(
+            pending, raft.BeginEpoch("cluster", me, 2, 5), ("10.0.0.9", 1), NOW
+        )
     before = driver.address_of(2)
     assert before == (("10.0.0.9", 1) if follows_leader else ("127.0.0.1", 9092))
-    driver.begin_epoch_received(slot, raft.Begin("another", me, 2, epoch), ("10.0.0.8", 1), NOW)
+    driver.begin_epoch_received(
+        pending, raft.BeginEpoch("another", me, 2, epoch), ("10.0.0.8", 1), NOW
+    )
     assert driver.address_of(2) == before
 
 
@@ -435,7 +439,7 @@ def test_peers_do_not_replace_a_leaders_working_address() -> None:
     host = VirtualHost()
     driver = host.node.quorum
     before = driver.address_of(1)
-    begin = raft.Begin(CLUSTER_ID, driver.core.me, 1, driver.epoch)
+    begin = raft.BeginEpoch(CLUSTER_ID, driver.core.me, 1, driver.epoch)
     driver.begin_epoch_received(PendingResponse(None), begin, ("10.0.0.8", 1), host.now)
     assert driver.is_leader
     assert driver.address_of(1) == before
@@ -560,9 +564,9 @@ def test_completed_waits_for_a_leader_are_dropped(end: str) -> None:
     host.turn()
     assert host.node.controller_channel._waiting_for_leader
     if end == "disconnected":
-        slot = client.connection.slots[0]
-        assert isinstance(slot, PendingResponse)
-        slot.abandon()
+        pending = client.connection.responses[0]
+        assert isinstance(pending, PendingResponse)
+        pending.abandon()
     else:
         host.pass_time(RETRY_MS)
         number = take_forwarded(peers)
@@ -589,7 +593,7 @@ def test_q31_a_leader_of_another_cluster_is_logged_and_the_node_goes_on() -> Non
     assert driver is not None
     driver.handle(effects.ElectionWritten(1), NOW)
     emitted.clear()
-    begin = raft.Begin("another", ReplicaKey(1), 7, 9)
+    begin = raft.BeginEpoch("another", ReplicaKey(1), 7, 9)
     driver.begin_epoch_received(PendingResponse(None), begin, ("127.0.0.1", 1), NOW)
     lines = [it.line for it in emitted if isinstance(it, effects.LogLine)]
     assert ["node 7 of another cluster" in line for line in lines] == [True]

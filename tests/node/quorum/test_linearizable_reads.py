@@ -265,8 +265,8 @@ def test_p7_a_leader_without_read_offset_fails_the_read(follower: Follower) -> N
 
 def test_p6_a_closed_connection_cancels_its_read(follower: Follower) -> None:
     follower.read()
-    [slot] = follower.client.connection.slots
-    slot.abandon()
+    [pending] = follower.client.connection.responses
+    pending.abandon()
     follower.respond(follower.peers.requests[-1], 0)
     assert follower.codes() == []
 

@@ -150,8 +150,8 @@ def test_r11_update_features_raises_kraft_version() -> None:
 
 REQUESTS = [
     raft.Vote(None, OTHER, 5, OTHER, 4, 100, pre_vote=True),
-    raft.Begin(None, OTHER, 1, 5),
-    raft.End(None, 1, 5, ()),
+    raft.BeginEpoch(None, OTHER, 1, 5),
+    raft.EndEpoch(None, 1, 5, ()),
     raft.SnapshotFetch(None, OTHER, 5, OffsetAndEpoch(0, 0), 0, 100),
     raft.ReadOffset(None),
 ]

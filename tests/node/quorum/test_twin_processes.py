@@ -28,15 +28,15 @@ def refusals(fetches: str) -> list[bool]:
     """
     twins = TwinProcesses()
     connections = {letter: object() for letter in fetches}
-    slots: list[PendingResponse] = []
+    responses: list[PendingResponse] = []
     refused = []
     for letter in fetches:
         if letter == ".":
-            for slot in slots:
-                slot.pieces = []
+            for pending in responses:
+                pending.pieces = []
             continue
-        slots.append(PendingResponse(connections[letter]))
-        refused.append(twins.refuses(THREE, slots[-1]))
+        responses.append(PendingResponse(connections[letter]))
+        refused.append(twins.refuses(THREE, responses[-1]))
     return refused
 
 

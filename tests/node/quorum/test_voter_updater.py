@@ -442,8 +442,8 @@ def test_r9_a_vote_response_names_the_leaders_address() -> None:
     receive_response(driver, emitted)
     vote = raft.Vote("cluster", ME, 5, ReplicaKey(3), 0, 0, pre_vote=True)
     for version in (0, 1):
-        slot = PeerResponse(version)
-        driver.handle_request(slot, vote, None, NOW)
+        pending = PeerResponse(version)
+        driver.handle_request(pending, vote, None, NOW)
         [reply] = take(emitted, effects.Reply)
         endpoints = [(it.node_id, it.host, it.port) for it in reply.response.node_endpoints]
         assert endpoints == ([(2, "127.0.0.1", 9092)] if version else [])

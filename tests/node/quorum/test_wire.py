@@ -26,9 +26,9 @@ POINT = OffsetAndEpoch(77, 3)
 REQUESTS = [
     raft.Vote("c", OTHER, 5, ME, 4, 100, pre_vote=True),
     raft.Vote(None, OTHER, 5, ME, 4, 100, pre_vote=False),
-    raft.Begin("c", OTHER, 1, 5),
-    raft.End("c", 1, 5, (OTHER, ReplicaKey(3, b"c" * 16))),
-    raft.End(None, -1, 5, ()),
+    raft.BeginEpoch("c", OTHER, 1, 5),
+    raft.EndEpoch("c", 1, 5, (OTHER, ReplicaKey(3, b"c" * 16))),
+    raft.EndEpoch(None, -1, 5, ()),
     raft.Fetch("c", ME, 5, 100, 4, 90, 500, 1 << 20),
     raft.Fetch(None, ME, -1, 0, -1, -1, 0, 1),
     raft.SnapshotFetch("c", ME, 5, POINT, 4096, 1 << 20),
@@ -39,8 +39,8 @@ FETCH = REQUESTS[5]
 REQUESTS_AND_RESPONSES = [
     (REQUESTS[0], raft.VoteResult(0, 1, 5, granted=True)),
     (REQUESTS[0], raft.VoteResult(ErrorCode.FENCED_LEADER_EPOCH, 3, 9, granted=False)),
-    (REQUESTS[2], raft.BeginResult(0, 1, 5)),
-    (REQUESTS[3], raft.EndResult(ErrorCode.INVALID_REQUEST, 1, 5)),
+    (REQUESTS[2], raft.BeginEpochResult(0, 1, 5)),
+    (REQUESTS[3], raft.EndEpochResult(ErrorCode.INVALID_REQUEST, 1, 5)),
     (FETCH, raft.FetchResult(0, 1, 5, 99, offset=100)),
     (FETCH, raft.FetchResult(0, 1, 5, 99, diverging=POINT, offset=100)),
     (FETCH, raft.FetchResult(0, 1, 5, 99, snapshot=POINT, offset=100)),

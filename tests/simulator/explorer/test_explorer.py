@@ -218,7 +218,7 @@ def test_a_follower_has_heard_from_no_leader(quorum: Quorum) -> None:
     for move in (
         ("persist", 0, None),
         ("flush", 0, None),
-        deliver(0, 2, REQUEST),  # the vote request from before it won, or its Begin
+        deliver(0, 2, REQUEST),  # the vote request from before it won, or its BeginEpoch
     ):
         state = quorum.after(state, move)
     while quorum.nodes[state[2]].pending:

@@ -21,7 +21,7 @@ from kraftlog.simulator.run import simulate
 from kraftlog.simulator.scenarios.catalog import SCENARIOS
 from kraftlog.simulator.scenarios.goals import begin
 from kraftlog.simulator.world import Goal, World
-from tests.patience import LIMIT_S
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,7 +83,7 @@ def test_counts_agree_with_the_trace(scenario: str, seed: int) -> None:
         line.split()[3] == "starts" for line in lines
     )
     arrived = [message for message in data["messages"] if message[6] == "arrived"]
-    from_peers = [line for line in lines if "slot=(replica" in line or " Response(" in line]
+    from_peers = [line for line in lines if "pending=(replica" in line or " Response(" in line]
     # A paused process, or a later incarnation, does not handle the message.
     handled = len(from_peers)
     if scenario == "mixture":

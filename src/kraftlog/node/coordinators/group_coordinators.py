@@ -88,7 +88,7 @@ class DelayedLoad:
     """Calls `done` when the high watermark has reached an offset, or the partition is removed."""
 
     #: It has no response: interface of delayed fetches.
-    slot = None
+    pending = None
 
     def __init__(self, partition: Partition, offset: int, done: Callable[[], None]) -> None:
         self._offset = offset
@@ -328,7 +328,7 @@ class GroupCoordinators(MetadataPublisher):
             return
         for effect in context.shard.take_effects():
             if isinstance(effect, GroupResponse):
-                effect.slot.respond(effect.response)
+                effect.pending.respond(effect.response)
         self._unload(context, now)
         reloaded = ShardContext(partition, GroupShard(self._config, self._new_member_id))
         self._shards[partition.index] = reloaded
@@ -366,7 +366,7 @@ class GroupCoordinators(MetadataPublisher):
         while shard_effects := context.shard.take_effects():
             for effect in shard_effects:
                 if isinstance(effect, GroupResponse):
-                    effect.slot.respond(effect.response)
+                    effect.pending.respond(effect.response)
                 else:
                     self._write(context, effect, now)
         due_ms = context.shard.deadline()

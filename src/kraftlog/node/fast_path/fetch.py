@@ -85,14 +85,14 @@ class FetchTemplate:
     def __init__(
         self,
         node: ServingNode,
-        slot: PendingResponse,
+        pending: PendingResponse,
         request: FetchRequest,
         partition: Partition,
         session: FetchSession | None,
         parts: tuple[bytes, bytes, bytes],
     ) -> None:
         """`parts`: the constant bytes of a request, see `_split_frame`."""
-        version = slot.version
+        version = pending.version
         front, middle, self._suffix = parts
         self.head = _API.key << 16 | version
         self._epoch_at = 8 + len(front)
@@ -102,7 +102,7 @@ class FetchTemplate:
         self.prefix, self._middle = front, middle
         self._size = self._offset_at + _INT64.size + len(self._suffix)
         self.node = node
-        self._connection = slot.connection
+        self._connection = pending.connection
         self._request = request
         self._topic = request.topics[0]
         self._partition_request = self._topic.partitions[0]
@@ -174,7 +174,7 @@ class FetchTemplate:
         if self._session is not None:
             self._continue_session(self._session, offset, now)
         response = ReadyResponse(self._response_pieces(correlation_id, records), now)
-        self._connection.slots.append(response)
+        self._connection.responses.append(response)
         self._connection.ready(response)
         return True
 
@@ -256,11 +256,11 @@ class FetchTemplate:
 
 
 def target_of_request(
-    node: ServingNode, slot: PendingResponse, request: FetchRequest
+    node: ServingNode, pending: PendingResponse, request: FetchRequest
 ) -> tuple[Partition, FetchSession | None] | None:
     """Partition and session of a served request; None if the fast path does not support it."""
     if (
-        slot.version < SESSIONS_SINCE
+        pending.version < SESSIONS_SINCE
         or len(request.topics) != 1
         or len(request.topics[0].partitions) != 1
         or request.forgotten_topics_data
@@ -269,14 +269,14 @@ def target_of_request(
         return None
     topic = request.topics[0]
     part = topic.partitions[0]
-    by_id = slot.version >= BY_ID_SINCE
+    by_id = pending.version >= BY_ID_SINCE
     partition = node.replica_manager.partition(topic.topic, topic.topic_id, part.partition, by_id)
     session = node.fetch_sessions.get(request.session_id)
     ends_session = request.session_epoch == FINAL_EPOCH and request.session_id != NO_SESSION
     if (
         isinstance(partition, int)
         or partition.error_for_request(
-            part.current_leader_epoch, reads_followers=slot.version >= RACKS_SINCE
+            part.current_leader_epoch, reads_followers=pending.version >= RACKS_SINCE
         )
         # Another replica may be nearer.
         or (partition.leads and request.rack_id and node.replica_manager.selects_by_rack)
@@ -290,7 +290,7 @@ def target_of_request(
 
 def template_of(
     node: ServingNode,
-    slot: PendingResponse,
+    pending: PendingResponse,
     request: FetchRequest,
     target: tuple[Partition, FetchSession | None],
     buffer: Buffer,
@@ -300,20 +300,24 @@ def template_of(
     """The template of a request; None if the client's encoding differs from this codec's."""
     if (
         end - pos > LONGEST_PREFIX  # the template keeps the whole request
-        or memoryview(buffer)[pos:end] != encoded_request(slot, request)
+        or memoryview(buffer)[pos:end] != encoded_request(pending, request)
     ):
         return None
-    parts = _split_frame(slot, request)
-    return None if parts is None else FetchTemplate(node, slot, request, *target, parts)
+    parts = _split_frame(pending, request)
+    return None if parts is None else FetchTemplate(node, pending, request, *target, parts)
 
 
-def encoded_request(slot: PendingResponse, request: FetchRequest) -> bytes:
+def encoded_request(pending: PendingResponse, request: FetchRequest) -> bytes:
     """The request as this node's codec encodes it, without its length."""
-    pieces = request_frame(_API, slot.version, slot.correlation_id, slot.client_id, request)
+    pieces = request_frame(
+        _API, pending.version, pending.correlation_id, pending.client_id, request
+    )
     return b"".join(pieces)[LENGTH_SIZE:]
 
 
-def _split_frame(slot: PendingResponse, request: FetchRequest) -> tuple[bytes, bytes, bytes] | None:
+def _split_frame(
+    pending: PendingResponse, request: FetchRequest
+) -> tuple[bytes, bytes, bytes] | None:
     """The bytes before the session epoch, between it and the offset, and after the offset.
 
     None if these numbers change other bytes, too.
@@ -323,7 +327,7 @@ def _split_frame(slot: PendingResponse, request: FetchRequest) -> tuple[bytes, b
         topic = request.topics[0]
         part = topic.partitions[0].replace(fetch_offset=number)
         changed = request.replace(session_epoch=number, topics=[topic.replace(partitions=[part])])
-        frames.append(encoded_request(slot, changed))
+        frames.append(encoded_request(pending, changed))
     differ = [i for i, (a, b) in enumerate(zip(*frames, strict=True)) if a != b]
     if len(differ) != _INT32.size + _INT64.size:
         return None

@@ -48,8 +48,8 @@ class FollowerFetchTemplate:
         "_epoch_at",
         "_follower",
         "_request",
+        "_request_fields",
         "_session",
-        "_slot_fields",
         "_suffix",
         "head",
         "node",
@@ -60,25 +60,25 @@ class FollowerFetchTemplate:
     def __init__(
         self,
         node: ServingNode,
-        slot: PendingResponse,
+        pending: PendingResponse,
         request: FetchRequest,
         session: FetchSession,
         parts: tuple[bytes, bytes],
     ) -> None:
         """`parts`: the constant bytes before the session epoch, and after the partitions."""
-        self.head = _API.key << 16 | slot.version
+        self.head = _API.key << 16 | pending.version
         self.prefix, self._suffix = parts
         self._epoch_at = 8 + len(self.prefix)
         self.node = node
         #: A fetch appends nothing that would have to be taken back.
         self.partition = None
-        self._connection = slot.connection
-        self._slot_fields = slot.version, slot.client_id
+        self._connection = pending.connection
+        self._request_fields = pending.version, pending.client_id
         self._session = session
         #: The request without partitions: its session has them.
         self._request = request.replace(topics=())
         self._follower = request.replica_state.replica_id, request.replica_state.replica_epoch
-        self._count_key = node.counts.key_of(_API.key, slot.version)
+        self._count_key = node.counts.key_of(_API.key, pending.version)
 
     @property
     def is_stale(self) -> bool:
@@ -107,14 +107,18 @@ class FollowerFetchTemplate:
         if positions is None or self._has_many(positions):
             return False
         node.counts.requests[self._count_key] += 1
-        slot = PendingResponse(self._connection)
-        slot.api, slot.correlation_id, slot.received_ms = _API, correlation_id, now.monotonic_ms
-        slot.version, slot.client_id = self._slot_fields
-        self._connection.slots.append(slot)
+        pending = PendingResponse(self._connection)
+        pending.api, pending.correlation_id, pending.received_ms = (
+            _API,
+            correlation_id,
+            now.monotonic_ms,
+        )
+        pending.version, pending.client_id = self._request_fields
+        self._connection.responses.append(pending)
         try:
             self._move(positions)
             node.fetch_sessions.advance(session, now)
-            DelayedFetch(slot, self._request, session).respond_or_wait(node, now)
+            DelayedFetch(pending, self._request, session).respond_or_wait(node, now)
         except Exception:
             node.fetch_sessions.drop(session.id)
             raise
@@ -191,11 +195,11 @@ class FollowerFetchTemplate:
 
 
 def target_of_request(
-    node: ServingNode, slot: PendingResponse, request: FetchRequest
+    node: ServingNode, pending: PendingResponse, request: FetchRequest
 ) -> FetchSession | None:
     """The session of a served request; None if the fast path does not support it."""
     if (
-        slot.version < REPLICA_STATE_SINCE
+        pending.version < REPLICA_STATE_SINCE
         or request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH)
         or request.forgotten_topics_data
     ):
@@ -205,7 +209,7 @@ def target_of_request(
 
 def template_of(
     node: ServingNode,
-    slot: PendingResponse,
+    pending: PendingResponse,
     request: FetchRequest,
     session: FetchSession,
     buffer: Buffer,
@@ -213,10 +217,10 @@ def template_of(
     end: int,
 ) -> FollowerFetchTemplate | None:
     """The template of a request; None if the follower's encoding differs from this codec's."""
-    if memoryview(buffer)[pos:end] != encoded_request(slot, request):
+    if memoryview(buffer)[pos:end] != encoded_request(pending, request):
         return None
-    first = encoded_request(slot, request.replace(session_epoch=0, topics=()))
-    other = encoded_request(slot, request.replace(session_epoch=-1, topics=()))
+    first = encoded_request(pending, request.replace(session_epoch=0, topics=()))
+    other = encoded_request(pending, request.replace(session_epoch=-1, topics=()))
     epoch_at = next(i for i, (a, b) in enumerate(zip(first, other, strict=True)) if a != b)
     parts = first[8:epoch_at], first[epoch_at + _INT32.size + 1 :]
-    return FollowerFetchTemplate(node, slot, request, session, parts)
+    return FollowerFetchTemplate(node, pending, request, session, parts)

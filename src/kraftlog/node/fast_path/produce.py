@@ -128,12 +128,12 @@ class ProduceTemplate:
         "_count_key",
         "_front",
         "_is_flexible",
+        "_latest",
         "_least_size",
         "_max_codec",
         "_max_size",
         "_name",
         "_pack",
-        "_pending",
         "_records_at",
         "_replica_manager",
         "_requests",
@@ -153,16 +153,16 @@ class ProduceTemplate:
     def __init__(
         self,
         node: ServingNode,
-        slot: PendingResponse,
+        pending: PendingResponse,
         partition: Partition,
         request: ProduceRequest,
         prefix: bytes,
         suffix: bytes,
     ) -> None:
-        version = slot.version
+        version = pending.version
         self.head = _API.key << 16 | version
         self.prefix = prefix
-        self.connection = slot.connection
+        self.connection = pending.connection
         self._suffix = suffix
         self._version = version
         self._is_flexible = version >= _API.flexible
@@ -184,8 +184,8 @@ class ProduceTemplate:
         self._max_size = min(rules.max_batch_size, rules.segment_size)
         self._before_max_ms, self._after_max_ms = rules.before_max_ms, rules.after_max_ms
         self._max_codec = ZSTD if version >= ZSTD_SINCE else ZSTD - 1
-        #: The last pending responses, if others may still join them.
-        self._pending: PendingResponses | None = None
+        #: The latest pending responses, if others may still join them.
+        self._latest: PendingResponses | None = None
         self._encode_template(partition.start)
 
     @property
@@ -274,33 +274,33 @@ class ProduceTemplate:
 
     def _respond_later(self, correlation_id: int, base: int, now: Now) -> None:
         """Respond after the write, if possible together with the connection's last response."""
-        partition, pending = self.partition, self._pending
-        acks, slots, start = partition.acks, self.connection.slots, partition.start
+        partition, latest = self.partition, self._latest
+        acks, responses, start = partition.acks, self.connection.responses, partition.start
         if start != self._start:
             self._encode_template(start)
         if (
-            pending is not None
+            latest is not None
             and acks
-            and acks[-1][1] is pending
-            and slots[-1] is pending
-            and pending.write is partition.pending
-            and pending.start == start
-            and len(pending.packed) < MAX_JOINED
+            and acks[-1][1] is latest
+            and responses[-1] is latest
+            and latest.write is partition.open_append
+            and latest.start == start
+            and len(latest.packed) < MAX_JOINED
         ):
-            acks[-1] = partition.end, pending, pending, self._timeout_ms
+            acks[-1] = partition.end, latest, latest, self._timeout_ms
         else:
-            pending = self._pending = PendingResponses(self, start, partition.pending, now)
-            slots.append(pending)
-            acks.append((partition.end, pending, pending, self._timeout_ms))
-        pending.packed.append(
+            latest = self._latest = PendingResponses(self, start, partition.open_append, now)
+            responses.append(latest)
+            acks.append((partition.end, latest, latest, self._timeout_ms))
+        latest.packed.append(
             self._pack(self._response_size, correlation_id, self._front, base, self._back)
         )
 
-    def complete(self, pending: PendingResponses) -> None:
+    def complete(self, responses: PendingResponses) -> None:
         """Send the responses; no others join them."""
-        if self._pending is pending:
-            self._pending = None
-        self.connection.ready(pending)
+        if self._latest is responses:
+            self._latest = None
+        self.connection.ready(responses)
 
     def base_offset_in(self, encoded: bytes) -> int:
         """The base offset in an encoded response of the current template."""
@@ -338,7 +338,7 @@ class ProduceTemplate:
 
 
 def target_of_request(
-    node: ServingNode, slot: PendingResponse, request: ProduceRequest
+    node: ServingNode, pending: PendingResponse, request: ProduceRequest
 ) -> Partition | None:
     """The partition of a served request; None if the fast path does not support it."""
     if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1:
@@ -346,7 +346,7 @@ def target_of_request(
     topic = request.topic_data[0]
     part = topic.partition_data[0]
     partition = node.replica_manager.partition(
-        topic.name, topic.topic_id, part.index, slot.version >= BY_ID_SINCE
+        topic.name, topic.topic_id, part.index, pending.version >= BY_ID_SINCE
     )
     if isinstance(partition, int) or not partition.online or part.records is None:
         return None
@@ -362,7 +362,7 @@ def target_of_request(
 
 def template_of(
     node: ServingNode,
-    slot: PendingResponse,
+    pending: PendingResponse,
     request: ProduceRequest,
     partition: Partition,
     buffer: Buffer,
@@ -373,9 +373,9 @@ def template_of(
     records = request.topic_data[0].partition_data[0].records
     assert records is not None, "target_of_request has checked it"
     size = len(records)
-    pieces = request_frame(_API, slot.version, 0, slot.client_id, request)
+    pieces = request_frame(_API, pending.version, 0, pending.client_id, request)
     index = next(i for i, piece in enumerate(pieces) if piece is records)
-    length_size = len(uvarint(size + 1)) if slot.version >= _API.flexible else _INT32.size
+    length_size = len(uvarint(size + 1)) if pending.version >= _API.flexible else _INT32.size
     prefix = b"".join(pieces[:index])[LENGTH_SIZE + 8 : -length_size]
     suffix = b"".join(pieces[index + 1 :])
     view = memoryview(buffer)
@@ -385,7 +385,7 @@ def template_of(
         or view[end - len(suffix) : end] != suffix
     ):
         return None
-    return ProduceTemplate(node, slot, partition, request, prefix, suffix)
+    return ProduceTemplate(node, pending, partition, request, prefix, suffix)
 
 
 _unpack_header = HEADER.unpack_from

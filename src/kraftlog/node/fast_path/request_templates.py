@@ -147,20 +147,20 @@ class RequestTemplates:
 
 
 def learn(
-    node: ServingNode, slot: PendingResponse, request: Any, buffer: Buffer, pos: int, end: int
+    node: ServingNode, pending: PendingResponse, request: Any, buffer: Buffer, pos: int, end: int
 ) -> None:
     """Make a template of a request that the handler has served, if the fast path supports it."""
-    connection = slot.connection
+    connection = pending.connection
     templates: RequestTemplates | None = connection.request_templates
     if templates is None:
         templates = connection.request_templates = RequestTemplates()
     if not templates.may_learn(buffer, pos, end):
         return
-    assert slot.api is not None, "the request has been served"
-    module = _module_of(slot.api.key, request)
-    target = module.target_of_request(node, slot, request)
+    assert pending.api is not None, "the request has been served"
+    module = _module_of(pending.api.key, request)
+    target = module.target_of_request(node, pending, request)
     if target is not None:
-        templates.learn(module.template_of(node, slot, request, target, buffer, pos, end))
+        templates.learn(module.template_of(node, pending, request, target, buffer, pos, end))
 
 
 def _module_of(api_key: int, request: Any) -> Any:

@@ -28,7 +28,7 @@ LONGEST_NAME, SUFFIX_LENGTH = 255, len("." + 32 * "0" + "-future")
 
 def handle(
     node: ServingNode,
-    slot: PendingResponse,
+    pending: PendingResponse,
     request: AlterReplicaLogDirsRequest,
     now: Now,  # noqa: ARG001 - interface of handlers
 ) -> Iterator[int]:
@@ -51,7 +51,7 @@ def handle(
             for name, partitions in results.items()
         ]
     )
-    yield from slot.respond_in_steps(response, count)
+    yield from pending.respond_in_steps(response, count)
 
 
 def _begin(node: ServingNode, directory: Directory | None, log: LogName) -> int:

@@ -32,29 +32,31 @@ HIDDEN_FROM = FIRST_OWN
 
 def handle(
     node: ServingNode,
-    slot: PendingResponse,
+    pending: PendingResponse,
     request: ApiVersionsRequest | None,
     now: Now,  # noqa: ARG001 - interface of handlers
 ) -> None:
     if request is None:
         served, code = [SERVED[ApiKey.API_VERSIONS]], ErrorCode.UNSUPPORTED_VERSION
     else:
-        served, code = served_on(slot.connection.listener), ErrorCode.NONE
+        served, code = served_on(pending.connection.serves), ErrorCode.NONE
         if request.client_software_name != OWN_CLIENT:
             served = [api for api in served if api.key < HIDDEN_FROM]
     keys = [ApiVersion(api_key=s.key, min_version=s.first, max_version=s.last) for s in served]
     response = ApiVersionsResponse(error_code=code, api_keys=keys)
     if request is not None:
-        _add_features(node, slot, response)
-    slot.respond(response)
+        _add_features(node, pending, response)
+    pending.respond(response)
 
 
-def _add_features(node: ServingNode, slot: PendingResponse, response: ApiVersionsResponse) -> None:
+def _add_features(
+    node: ServingNode, pending: PendingResponse, response: ApiVersionsResponse
+) -> None:
     """Add the supported and the finalized features."""
     response.supported_features = [
         SupportedFeatureKey(name=name, min_version=low, max_version=high)
         for name, (low, high) in OFFERED.items()
-        if low > 0 or slot.version >= ZERO_SINCE
+        if low > 0 or pending.version >= ZERO_SINCE
     ]
     response.finalized_features_epoch = node.quorum.applied - 1
     # kraft.version is in the quorum's control records, not in the image.

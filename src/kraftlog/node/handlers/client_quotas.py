@@ -32,13 +32,13 @@ ANY = object()
 NOT_ENFORCED = "Brokers of this version do not enforce quotas."
 
 
-def handle(node: ServingNode, slot: PendingResponse, request: Any, now: Now) -> None:  # noqa: ARG001 - interface of handlers
-    assert slot.api is not None
-    if slot.api.key == ApiKey.DESCRIBE_CLIENT_QUOTAS:
-        slot.respond(_describe(node.image, request))
+def handle(node: ServingNode, pending: PendingResponse, request: Any, now: Now) -> None:  # noqa: ARG001 - interface of handlers
+    assert pending.api is not None
+    if pending.api.key == ApiKey.DESCRIBE_CLIENT_QUOTAS:
+        pending.respond(_describe(node.image, request))
     else:
         entries = [_alter(node.image, entry) for entry in request.entries]
-        slot.respond(alter.AlterClientQuotasResponse(entries=entries))
+        pending.respond(alter.AlterClientQuotasResponse(entries=entries))
 
 
 def _describe(

@@ -30,11 +30,11 @@ def linearizable_on_request(handle: Handler) -> Handler:
 
     @wraps(handle)
     def handle_when_readable(
-        node: ServingNode, slot: PendingResponse, request: Any, now: Now
+        node: ServingNode, pending: PendingResponse, request: Any, now: Now
     ) -> Iterator[int] | None:
         if not request.linearizable:
-            return handle(node, slot, request, now)
-        slot.waiter = waiting = LinearizableRead(node, slot, request, handle)
+            return handle(node, pending, request, now)
+        pending.waiter = waiting = LinearizableRead(node, pending, request, handle)
         node.linearizable_reads.read(waiting.on_readable, now)
         return None
 
@@ -44,13 +44,13 @@ def linearizable_on_request(handle: Handler) -> Handler:
 class LinearizableRead:
     """A request that waits until this node's metadata may be read."""
 
-    __slots__ = ("_handle", "_node", "_request", "_slot", "done")
+    __slots__ = ("_handle", "_node", "_pending", "_request", "done")
 
     def __init__(
-        self, node: ServingNode, slot: PendingResponse, request: Any, handle: Handler
+        self, node: ServingNode, pending: PendingResponse, request: Any, handle: Handler
     ) -> None:
         self._node = node
-        self._slot = slot
+        self._pending = pending
         self._request = request
         self._handle = handle
         self.done = False
@@ -63,20 +63,20 @@ class LinearizableRead:
         if self.done:
             return
         self.done = True
-        slot = self._slot
-        slot.waiter = None
+        pending = self._pending
+        pending.waiter = None
         try:
-            self._respond(slot, code)
+            self._respond(pending, code)
         except ProtocolError as error:
-            slot.connection.fail(error)
+            pending.connection.fail(error)
         except Exception as error:
-            fail(self._node, slot, error)
+            fail(self._node, pending, error)
 
-    def _respond(self, slot: PendingResponse, code: int) -> None:
-        assert slot.api is not None, "the API of a served request is known"
+    def _respond(self, pending: PendingResponse, code: int) -> None:
+        assert pending.api is not None, "the API of a served request is known"
         if code != ErrorCode.NONE:
-            slot.respond(error_response(slot.api.key, slot.version, self._request, code))
+            pending.respond(error_response(pending.api.key, pending.version, self._request, code))
             return
-        steps = self._handle(self._node, slot, self._request, self._node.now)
+        steps = self._handle(self._node, pending, self._request, self._node.now)
         if steps is not None:
-            self._node.sliced.run(slot, steps)
+            self._node.sliced.run(pending, steps)

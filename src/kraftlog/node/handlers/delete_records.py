@@ -39,11 +39,11 @@ INTERNAL = ("__consumer_offsets", "__transaction_state")
 class DelayedDeleteRecords:
     """A request that waits until the new log start offsets have reached disk and replicas."""
 
-    __slots__ = ("_node", "_size", "_slot", "_timeout_ms", "response", "waits")
+    __slots__ = ("_node", "_pending", "_size", "_timeout_ms", "response", "waits")
 
-    def __init__(self, node: ServingNode, slot: PendingResponse) -> None:
+    def __init__(self, node: ServingNode, pending: PendingResponse) -> None:
         self._node = node
-        self._slot = slot
+        self._pending = pending
         #: The number of partitions to wait for, plus 1 until the whole request is processed.
         self.waits = 1
         self._timeout_ms = 0
@@ -51,7 +51,7 @@ class DelayedDeleteRecords:
         self.response = DeleteRecordsResponse(topics=())
 
     def respond(self, response: DeleteRecordsResponse) -> None:
-        self._node.sliced.run(self._slot, self._slot.respond_in_steps(response, self._size))
+        self._node.sliced.run(self._pending, self._pending.respond_in_steps(response, self._size))
 
     def delete_in_steps(self, request: DeleteRecordsRequest) -> Iterator[int]:
         """Begin to delete; the response is sent when nothing is left to wait for."""
@@ -89,11 +89,11 @@ class DelayedDeleteRecords:
 
 def handle(
     node: ServingNode,
-    slot: PendingResponse,
+    pending: PendingResponse,
     request: DeleteRecordsRequest,
     now: Now,  # noqa: ARG001 - interface of handlers
 ) -> Iterator[int]:
-    return DelayedDeleteRecords(node, slot).delete_in_steps(request)
+    return DelayedDeleteRecords(node, pending).delete_in_steps(request)
 
 
 def _error_code(node: ServingNode, partition: Partition, offset: int) -> int:

@@ -28,24 +28,24 @@ NOT_REQUESTED = -(2**31)
 @linearizable_on_request
 def handle(
     node: ServingNode,
-    slot: PendingResponse,
+    pending: PendingResponse,
     request: DescribeClusterRequest,
     now: Now,  # noqa: ARG001 - interface of handlers
 ) -> None:
-    own_type = CONTROLLERS if slot.connection.listener == CONTROLLER else BROKERS
+    own_type = CONTROLLERS if pending.connection.serves == CONTROLLER else BROKERS
     if request.endpoint_type not in {BROKERS, CONTROLLERS}:
         why = f"Unsupported endpoint type {request.endpoint_type}"
-        slot.respond(_refused(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, why))
+        pending.respond(_refused(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, why))
         return
     if request.endpoint_type != own_type:
         why = (
             f"The request was sent to an endpoint of type {_TYPES[own_type]}, but we wanted an "
             f"endpoint of type {_TYPES[request.endpoint_type]}"
         )
-        slot.respond(_refused(ErrorCode.MISMATCHED_ENDPOINT_TYPE, why))
+        pending.respond(_refused(ErrorCode.MISMATCHED_ENDPOINT_TYPE, why))
         return
-    listener = slot.connection.listener_name
-    slot.respond(
+    listener = pending.connection.listener_name
+    pending.respond(
         DescribeClusterResponse(
             error_code=ErrorCode.NONE,
             endpoint_type=own_type,

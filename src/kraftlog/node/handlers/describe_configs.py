@@ -26,7 +26,7 @@ ENTRY_COST = 8
 @linearizable_on_request
 def handle(
     node: ServingNode,
-    slot: PendingResponse,
+    pending: PendingResponse,
     request: api.DescribeConfigsRequest,
     now: Now,  # noqa: ARG001 - interface of handlers
 ) -> Iterator[int]:
@@ -48,7 +48,7 @@ def handle(
         results.append(result)
         entries += 1 + len(result.configs)
         yield RESOURCE_COST + ENTRY_COST * len(result.configs)
-    yield from slot.respond_in_steps(api.DescribeConfigsResponse(results=results), entries)
+    yield from pending.respond_in_steps(api.DescribeConfigsResponse(results=results), entries)
 
 
 def _resource(

@@ -28,7 +28,7 @@ PARTITION_COST = 3
 
 def handle(
     node: ServingNode,
-    slot: PendingResponse,
+    pending: PendingResponse,
     request: DescribeLogDirsRequest,
     now: Now,  # noqa: ARG001 - interface of handlers
 ) -> Iterator[int]:
@@ -63,7 +63,7 @@ def handle(
                 is_cordoned=directory.id in cordoned,
             )
         )
-    yield from slot.respond_in_steps(DescribeLogDirsResponse(results=results), count)
+    yield from pending.respond_in_steps(DescribeLogDirsResponse(results=results), count)
 
 
 def _requested(node: ServingNode, request: DescribeLogDirsRequest) -> list[Partition]:

@@ -27,7 +27,7 @@ PRODUCERS_PER_SLICE = 200
 
 def handle(
     node: ServingNode,
-    slot: PendingResponse,
+    pending: PendingResponse,
     request: DescribeProducersRequest,
     now: Now,  # noqa: ARG001 - interface of handlers
 ) -> Iterator[int]:
@@ -45,7 +45,7 @@ def handle(
             count += 1 + len(result.active_producers)
         topics.append(TopicResponse(name=topic.name, partitions=results))
         yield PARTITION_COST
-    yield from slot.respond_in_steps(DescribeProducersResponse(topics=topics), count)
+    yield from pending.respond_in_steps(DescribeProducersResponse(topics=topics), count)
 
 
 def _described(

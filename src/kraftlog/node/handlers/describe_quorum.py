@@ -24,12 +24,12 @@ NODES_SINCE = 2
 
 
 def handle(
-    node: ServingNode, slot: PendingResponse, request: api.DescribeQuorumRequest, now: Now
+    node: ServingNode, pending: PendingResponse, request: api.DescribeQuorumRequest, now: Now
 ) -> None:
-    if node.quorum.is_leader or slot.connection.listener == CONTROLLER:
-        slot.respond(response_of(node, request, slot.version, now))
+    if node.quorum.is_leader or pending.connection.serves == CONTROLLER:
+        pending.respond(response_of(node, request, pending.version, now))
         return
-    LeaderOnly(node, slot, request, now.monotonic_ms + DEFAULT_TIMEOUT_MS).start(now)
+    LeaderOnly(node, pending, request, now.monotonic_ms + DEFAULT_TIMEOUT_MS).start(now)
 
 
 def response_of(

@@ -34,7 +34,7 @@ MOST_PARTITIONS = 2000
 @linearizable_on_request
 def handle(
     node: ServingNode,
-    slot: PendingResponse,
+    pending: PendingResponse,
     request: api.DescribeTopicPartitionsRequest,
     now: Now,  # noqa: ARG001 - interface of handlers
 ) -> None:
@@ -42,7 +42,7 @@ def handle(
     names = {topic.name for topic in request.topics} or set(node.image.topic_ids)
     remaining_names = sorted(name for name in names if cursor is None or name >= cursor.topic_name)
     limit = min(max(request.response_partition_limit, 1), MOST_PARTITIONS)
-    listener = slot.connection.listener_name
+    listener = pending.connection.listener_name
     unreachable = node.image.brokers_without(listener)
     topics, next_cursor = [], None
     for name in remaining_names:
@@ -62,7 +62,7 @@ def handle(
                 topic_name=name, partition_index=first + len(result.partitions)
             )
             break
-    slot.respond(api.DescribeTopicPartitionsResponse(topics=topics, next_cursor=next_cursor))
+    pending.respond(api.DescribeTopicPartitionsResponse(topics=topics, next_cursor=next_cursor))
 
 
 def _topic(

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def handle(
-    node: ServingNode, slot: PendingResponse, request: DiscoverBrokersRequest, now: Now
+    node: ServingNode, pending: PendingResponse, request: DiscoverBrokersRequest, now: Now
 ) -> None:
     """Ignore addresses reported on a broker's listener, to which any client may connect."""
-    may_report = slot.connection.listener == CONTROLLER
-    slot.respond(node.discovery.respond_to(request, now, may_report=may_report))
+    may_report = pending.connection.serves == CONTROLLER
+    pending.respond(node.discovery.respond_to(request, now, may_report=may_report))

@@ -54,15 +54,15 @@ FORWARDABLE = frozenset(
 )
 
 
-def handle(node: ServingNode, slot: PendingResponse, request: EnvelopeRequest, now: Now) -> None:
+def handle(node: ServingNode, pending: PendingResponse, request: EnvelopeRequest, now: Now) -> None:
     data = request.request_data
     try:
         head = read_request_head(data, 0, len(data))
-        code = _error_for(head, slot)
+        code = _error_for(head, pending)
         if code != ErrorCode.NONE:
-            slot.respond(EnvelopeResponse(error_code=code))
+            pending.respond(EnvelopeResponse(error_code=code))
             return
-        enveloped = EnvelopedResponse(slot, head)
+        enveloped = EnvelopedResponse(pending, head)
         if len(data) > LARGE_REQUEST_BYTES:
             node.sliced.run(enveloped, read_and_serve(node, enveloped, data, head.body))
             return
@@ -70,20 +70,20 @@ def handle(node: ServingNode, slot: PendingResponse, request: EnvelopeRequest, n
         inner = codec.decode_request(cls, head.version, data, head.body, len(data))
     except ProtocolError:
         # Kafka, too, answers an unreadable embedded request with this code.
-        slot.respond(EnvelopeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION))
+        pending.respond(EnvelopeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION))
         return
     steps = handler(head.api_key)(node, enveloped, inner, now)
     if steps is not None:
         node.sliced.run(enveloped, steps)
 
 
-def _error_for(head: RequestHead, slot: PendingResponse) -> int:
+def _error_for(head: RequestHead, pending: PendingResponse) -> int:
     """The error code if the embedded request is not served."""
     if head.api_key not in FORWARDABLE:
         return ErrorCode.INVALID_REQUEST
     api, served = APIS[head.api_key], SERVED.get(head.api_key)
     is_served = served is not None and head.version in served.versions
-    if not is_served or not api.listeners & slot.connection.listener:
+    if not is_served or not api.listeners & pending.connection.serves:
         return ErrorCode.UNSUPPORTED_VERSION
     return ErrorCode.NONE
 

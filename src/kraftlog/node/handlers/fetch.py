@@ -57,22 +57,22 @@ READ_COMMITTED = 1
 
 
 def handle(
-    node: ServingNode, slot: PendingResponse, request: FetchRequest, now: Now
+    node: ServingNode, pending: PendingResponse, request: FetchRequest, now: Now
 ) -> Iterator[int] | None:
-    if request.topics and metadata_topic.try_serve(node, slot, request, now):
+    if request.topics and metadata_topic.try_serve(node, pending, request, now):
         return None
     session: FetchSession | None = None
     if request.session_epoch != FINAL_EPOCH or request.session_id != NO_SESSION:
-        resumed = node.fetch_sessions.resume(request, slot.version, now)
+        resumed = node.fetch_sessions.resume(request, pending.version, now)
         if isinstance(resumed, int):
-            slot.respond(FetchResponse(error_code=resumed, session_id=NO_SESSION, responses=()))
+            pending.respond(FetchResponse(error_code=resumed, session_id=NO_SESSION, responses=()))
             return None
         session = resumed
     if _partition_count(request, session) > FEW_PARTITIONS:
         from kraftlog.node.handlers.large_fetch import LargeFetch
 
-        return LargeFetch(slot, request, session).serve(node, now)
-    DelayedFetch(slot, request, session).respond_or_wait(node, now)
+        return LargeFetch(pending, request, session).serve(node, now)
+    DelayedFetch(pending, request, session).respond_or_wait(node, now)
     return None
 
 
@@ -101,6 +101,7 @@ class DelayedFetch:
         "is_soon",
         "node",
         "partitions",
+        "pending",
         "pending_positions",
         "read_bytes",
         "reads_followers",
@@ -109,7 +110,6 @@ class DelayedFetch:
         "sent_bytes",
         "session",
         "size",
-        "slot",
         "throttle",
         "throttled_bytes",
     )
@@ -119,15 +119,15 @@ class DelayedFetch:
     deadline_ms: int
 
     def __init__(
-        self, slot: PendingResponse, request: FetchRequest, session: FetchSession | None
+        self, pending: PendingResponse, request: FetchRequest, session: FetchSession | None
     ) -> None:
-        self.slot = slot
+        self.pending = pending
         self.request = request
         state = request.replica_state
         #: The broker that fetches as a follower, and its epoch; -1 for a consumer.
         self.follower = max(request.replica_id, state.replica_id), state.replica_epoch
         self.is_by_follower = self.follower[0] >= 0
-        self.reads_followers = slot.version >= RACKS_SINCE and not self.is_by_follower
+        self.reads_followers = pending.version >= RACKS_SINCE and not self.is_by_follower
         #: The `id()`s of a follower's `FetchPartition`s that are not noted yet: each is noted once.
         self.pending_positions: set[int] = set()
         if self.is_by_follower:
@@ -157,7 +157,8 @@ class DelayedFetch:
         #: the first response of a session, which is made from it.
         begins_session = session is None and request.session_epoch == INITIAL_EPOCH
         lists_aborted = request.isolation_level == READ_COMMITTED
-        self.encode_partition = None if begins_session else partition_encoder(slot, lists_aborted)
+        encoder = None if begins_session else partition_encoder(pending, lists_aborted)
+        self.encode_partition = encoder
         #: The session's partitions encoded so: high watermark, log start, whether with records.
         self.encoded: list[tuple[SessionPartition, int, int, bool]] = []
 
@@ -214,8 +215,8 @@ class DelayedFetch:
             session_id=NO_SESSION if session is None else session.id,
             responses=responses,
         )
-        if self.failed and self.slot.version >= LEADERS_SINCE:
-            yield from add_current_leaders(node, self.slot, self.response)
+        if self.failed and self.pending.version >= LEADERS_SINCE:
+            yield from add_current_leaders(node, self.pending, self.response)
 
     def _read_topics(
         self, node: ServingNode, responses: list[FetchableTopicResponse]
@@ -293,7 +294,7 @@ class DelayedFetch:
             and self.reads_followers
             and node.replica_manager.selects_by_rack
         ):
-            response = nearer_replica(node, self.slot, self.request, partition, part)
+            response = nearer_replica(node, self.pending, self.request, partition, part)
             self.is_immediate |= response is not None
         if response is not None:
             return response
@@ -385,7 +386,7 @@ class DelayedFetch:
         if session_partition is not None and session_partition.partition is not None:
             return session_partition.partition
         partition = node.replica_manager.partition(
-            topic.topic, topic.topic_id, part.partition, self.slot.version >= BY_ID_SINCE
+            topic.topic, topic.topic_id, part.partition, self.pending.version >= BY_ID_SINCE
         )
         if session_partition is not None and not isinstance(partition, int):
             session_partition.follow(partition)
@@ -421,7 +422,7 @@ class DelayedFetch:
     ) -> PartitionData:
         """The error for an offset out of range; a follower also gets the log start and end."""
         refused = self._refused(part.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
-        if self.is_by_follower and self.slot.version >= DIVERGING_SINCE:
+        if self.is_by_follower and self.pending.version >= DIVERGING_SINCE:
             refused.log_start_offset = partition.start
             refused.diverging_epoch = EpochEndOffset(
                 epoch=node.logs.latest_epoch(partition.log), end_offset=partition.written_end
@@ -461,7 +462,7 @@ class DelayedFetch:
         """Wait for data until the deadline."""
         self.node, self.deadline_ms = node, deadline_ms
         node.wait(self, deadline_ms)
-        self.slot.waiter = self
+        self.pending.waiter = self
         if self.session is not None:
             self.session.delayed = self
         else:
@@ -547,21 +548,21 @@ class DelayedFetch:
         from kraftlog.node.handlers.large_fetch import LargeFetch
 
         self.cancel()
-        large = LargeFetch(self.slot, self.request, self.session)
+        large = LargeFetch(self.pending, self.request, self.session)
         large.epoch, large.pending_positions = self.epoch, self.pending_positions
-        self.node.sliced.run(self.slot, large.serve_until(self.node, deadline_ms), self.request)
+        self.node.sliced.run(self.pending, large.serve_until(self.node, deadline_ms), self.request)
 
     def respond(self, node: ServingNode, now: Now) -> None:
         self.done = True
         session = self.session
         if session is None and self.request.session_epoch == INITIAL_EPOCH:
-            session = node.fetch_sessions.open(self.request, self.slot.version, now)
+            session = node.fetch_sessions.open(self.request, self.pending.version, now)
         response = self._response_in(session)
         if session is not None:
             session.sent(response.responses)
             session.sent_encoded(self.encoded)
         self._count(node)
-        self.slot.respond(self.response)
+        self.pending.respond(self.response)
 
     def _response_in(self, session: FetchSession | None) -> FetchResponse:
         """The response, or an error if the session has since served another request."""

@@ -35,10 +35,10 @@ _NUMBERS = Struct(">ihqqq")
 _encoders: dict[tuple[int, bool], EncodePartition] = {}
 
 
-def partition_encoder(slot: PendingResponse, lists_aborted: bool) -> EncodePartition | None:
+def partition_encoder(pending: PendingResponse, lists_aborted: bool) -> EncodePartition | None:
     """The encoder for a response; `lists_aborted`: with an empty list of aborted transactions."""
-    version = slot.version
-    if version < STARTS_SINCE or not slot.takes_encoded:
+    version = pending.version
+    if version < STARTS_SINCE or not pending.takes_encoded:
         return None
     encoder = _encoders.get((version, lists_aborted))
     if encoder is None:

@@ -30,39 +30,39 @@ KEY_COST = 5
 
 
 def handle(
-    node: ServingNode, slot: PendingResponse, request: FindCoordinatorRequest, now: Now
+    node: ServingNode, pending: PendingResponse, request: FindCoordinatorRequest, now: Now
 ) -> Iterator[int] | None:
     assert node.group_coordinators is not None
     if request.key_type != GROUP or node.group_coordinators.partition_count:
-        return _respond_in_steps(node, slot, request)
+        return _respond_in_steps(node, pending, request)
     from kraftlog.node.broker.auto_topic_creation import create_topics
 
     def on_created(_: object, __: object) -> None:
-        node.sliced.run(slot, _respond_in_steps(node, slot, request))
+        node.sliced.run(pending, _respond_in_steps(node, pending, request))
 
     create_topics(node, [TOPIC], on_created, now)
     return None
 
 
 def _respond_in_steps(
-    node: ServingNode, slot: PendingResponse, request: FindCoordinatorRequest
+    node: ServingNode, pending: PendingResponse, request: FindCoordinatorRequest
 ) -> Iterator[int]:
-    several = slot.version >= SEVERAL_SINCE
+    several = pending.version >= SEVERAL_SINCE
     keys = request.coordinator_keys if several else [request.key]
     coordinators = []
     for number, key in enumerate(keys, 1):
         if request.key_type == TRANSACTION:
             coordinators.append(_without_transactions(key, several=several))
         else:
-            coordinators.append(_find(node, slot, request.key_type, key))
+            coordinators.append(_find(node, pending, request.key_type, key))
         if not number % KEYS_PER_SLICE:
             yield KEYS_PER_SLICE * KEY_COST
     if several:
         response = FindCoordinatorResponse(coordinators=coordinators)
-        yield from slot.respond_in_steps(response, len(coordinators))
+        yield from pending.respond_in_steps(response, len(coordinators))
         return
     coordinator = coordinators[0]
-    slot.respond(
+    pending.respond(
         FindCoordinatorResponse(
             error_code=coordinator.error_code,
             # For a single key Kafka sets the message to the name of the code, also on success.
@@ -74,7 +74,7 @@ def _respond_in_steps(
     )
 
 
-def _find(node: ServingNode, slot: PendingResponse, key_type: int, key: str) -> Coordinator:
+def _find(node: ServingNode, pending: PendingResponse, key_type: int, key: str) -> Coordinator:
     if key_type != GROUP:
         return _no_coordinator(
             key, ErrorCode.INVALID_REQUEST, f"unsupported coordinator type {key_type}"
@@ -88,7 +88,7 @@ def _find(node: ServingNode, slot: PendingResponse, key_type: int, key: str) -> 
     broker = node.image.brokers.get(partition.leader) if partition is not None else None
     if broker is None or broker.fenced:
         return _no_coordinator(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    endpoint = broker.endpoint(slot.connection.listener_name)
+    endpoint = broker.endpoint(pending.connection.listener_name)
     if endpoint is None:
         return _no_coordinator(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return Coordinator(

@@ -31,39 +31,39 @@ RETRY_MS = 50
 DEFAULT_TIMEOUT_MS = 30_000
 
 
-def handle(node: ServingNode, slot: PendingResponse, request: Message, now: Now) -> None:
+def handle(node: ServingNode, pending: PendingResponse, request: Message, now: Now) -> None:
     timeout_ms = getattr(request, "timeout_ms", DEFAULT_TIMEOUT_MS)
-    kind = ControllerOnly if slot.connection.listener == CONTROLLER else Forwarded
-    kind(node, slot, request, now.monotonic_ms + max(timeout_ms, 0)).start(now)
+    kind = ControllerOnly if pending.connection.serves == CONTROLLER else Forwarded
+    kind(node, pending, request, now.monotonic_ms + max(timeout_ms, 0)).start(now)
 
 
-def refuse(slot: PendingResponse, request: Message, code: int) -> None:
+def refuse(pending: PendingResponse, request: Message, code: int) -> None:
     """Respond with an error code."""
-    assert slot.api is not None
-    slot.respond(error_response(slot.api.key, slot.version, request, code))
+    assert pending.api is not None
+    pending.respond(error_response(pending.api.key, pending.version, request, code))
 
 
 class Forwarded:
     """One request that is forwarded to the active controller."""
 
-    __slots__ = ("deadline_ms", "done", "is_waiting", "node", "request", "slot")
+    __slots__ = ("deadline_ms", "done", "is_waiting", "node", "pending", "request")
 
     def __init__(
-        self, node: ServingNode, slot: PendingResponse, request: Message, deadline_ms: int
+        self, node: ServingNode, pending: PendingResponse, request: Message, deadline_ms: int
     ) -> None:
         self.node = node
-        self.slot = slot
+        self.pending = pending
         self.request = request
         self.deadline_ms = deadline_ms
         self.done = False
         self.is_waiting = False
-        slot.waiter = self
+        pending.waiter = self
 
     def start(self, now: Now) -> None:
-        slot = self.slot
-        assert slot.api is not None
+        pending = self.pending
+        assert pending.api is not None
         self.node.controller_channel.send(
-            slot.api.key, slot.version, self.request, self.on_done, now
+            pending.api.key, pending.version, self.request, self.on_done, now
         )
 
     def on_done(self, response: Any, now: Now) -> None:
@@ -94,17 +94,17 @@ class Forwarded:
         self._finish()
         items = items_of(response)
         if items > FEW_ITEMS:
-            self.node.sliced.run(self.slot, self._respond_in_steps(response, items))
+            self.node.sliced.run(self.pending, self._respond_in_steps(response, items))
         else:
-            self.slot.respond(response)
+            self.pending.respond(response)
 
     def _respond_in_steps(self, response: Any, items: int) -> Iterator[int]:
-        yield from self.slot.respond_in_steps(response, items)
+        yield from self.pending.respond_in_steps(response, items)
         yield from free_message_in_steps(self.request)
 
     def _refuse(self, code: int) -> None:
         self._finish()
-        refuse(self.slot, self.request, code)
+        refuse(self.pending, self.request, code)
 
     def _finish(self) -> None:
         """Stop waiting, whatever the outcome."""
@@ -139,9 +139,9 @@ class LeaderOnly(Forwarded):
         if active_controller is None or not active_controller.is_active:
             super().start(now)
             return
-        assert self.slot.api is not None
+        assert self.pending.api is not None
         self._finish()
-        handler(self.slot.api.key)(self.node, self.slot, self.request, now)
+        handler(self.pending.api.key)(self.node, self.pending, self.request, now)
 
 
 def has_no_controller(response: Any) -> bool:

@@ -31,17 +31,17 @@ SLICE_COST = 200
 
 
 def handle(
-    node: ServingNode, slot: PendingResponse, request: Any, now: Now
+    node: ServingNode, pending: PendingResponse, request: Any, now: Now
 ) -> Iterator[int] | None:
-    assert slot.api is not None
+    assert pending.api is not None
     coordinators = node.group_coordinators
     assert coordinators is not None
-    if slot.api.key == ApiKey.DESCRIBE_GROUPS:
-        return _describe_in_steps(node, coordinators, slot, request)
-    if slot.api.key == ApiKey.LIST_GROUPS:
-        slot.respond(_listed(coordinators, request))
+    if pending.api.key == ApiKey.DESCRIBE_GROUPS:
+        return _describe_in_steps(node, coordinators, pending, request)
+    if pending.api.key == ApiKey.LIST_GROUPS:
+        pending.respond(_listed(coordinators, request))
     else:
-        _delete(coordinators, slot, list(dict.fromkeys(request.groups_names)), now)
+        _delete(coordinators, pending, list(dict.fromkeys(request.groups_names)), now)
     coordinators.settle(now)
     return None
 
@@ -68,7 +68,7 @@ def _existing(names: Sequence[str], existing: Sequence[str]) -> tuple[str, ...]:
 
 
 def _describe_in_steps(
-    node: ServingNode, coordinators: GroupCoordinators, slot: PendingResponse, request: Any
+    node: ServingNode, coordinators: GroupCoordinators, pending: PendingResponse, request: Any
 ) -> Iterator[int]:
     """One result for each requested group: some clients crash without it."""
     groups = []
@@ -92,20 +92,20 @@ def _describe_in_steps(
                 )
             )
             continue
-        [described] = shard.describe_groups(context_of(slot), [group_id])
+        [described] = shard.describe_groups(context_of(pending), [group_id])
         if request.include_authorized_operations and not described.error_code:
             described.authorized_operations = ALL_OPERATIONS
         groups.append(described)
         work += len(described.members)
     coordinators.settle(node.now)
     yield work
-    yield from slot.respond_in_steps(DescribeGroupsResponse(groups=groups), len(groups))
+    yield from pending.respond_in_steps(DescribeGroupsResponse(groups=groups), len(groups))
 
 
 def _delete(
-    coordinators: GroupCoordinators, slot: PendingResponse, group_ids: list[str], now: Now
+    coordinators: GroupCoordinators, pending: PendingResponse, group_ids: list[str], now: Now
 ) -> None:
-    collector = _DeleteCollector(slot, len(group_ids))
+    collector = _DeleteCollector(pending, len(group_ids))
     for group_id in group_ids:
         shard = coordinators.shard_of(group_id)
         if isinstance(shard, int):
@@ -118,15 +118,15 @@ def _delete(
 class _DeleteCollector:
     """Collects the results of shards and responds when they are complete."""
 
-    def __init__(self, slot: PendingResponse, count: int) -> None:
-        self._slot = slot
+    def __init__(self, pending: PendingResponse, count: int) -> None:
+        self._pending = pending
         self._missing = count
         self._results: list[DeletableGroupResult] = []
         if not count:
-            slot.respond(DeleteGroupsResponse(results=()))
+            pending.respond(DeleteGroupsResponse(results=()))
 
     def respond(self, response: DeleteGroupsResponse) -> None:
         self._results += response.results
         self._missing -= len(response.results)
         if not self._missing:
-            self._slot.respond(DeleteGroupsResponse(results=self._results))
+            self._pending.respond(DeleteGroupsResponse(results=self._results))

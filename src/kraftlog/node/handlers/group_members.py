@@ -24,54 +24,56 @@ JOIN_WITHOUT_PROTOCOL_SINCE = 7
 SYNC_BY_PROTOCOL_SINCE = 5
 
 
-def handle(node: ServingNode, slot: PendingResponse, request: Any, now: Now) -> None:
-    assert slot.api is not None
+def handle(node: ServingNode, pending: PendingResponse, request: Any, now: Now) -> None:
+    assert pending.api is not None
     assert node.group_coordinators is not None
     shard = node.group_coordinators.shard_of(request.group_id)
-    if not request.group_id and slot.api.key != ApiKey.OFFSET_COMMIT:
+    if not request.group_id and pending.api.key != ApiKey.OFFSET_COMMIT:
         # The oldest clients commit offsets with an empty group id.
         shard = ErrorCode.INVALID_GROUP_ID
-    elif slot.api.key == ApiKey.SYNC_GROUP and _lacks_protocol(slot, request):
+    elif pending.api.key == ApiKey.SYNC_GROUP and _lacks_protocol(pending, request):
         shard = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if isinstance(shard, int):
-        slot.respond(_error_response(slot, request, shard))
+        pending.respond(_error_response(pending, request, shard))
         return
-    _dispatch(node, shard, slot, request, now)
+    _dispatch(node, shard, pending, request, now)
     node.group_coordinators.settle(now)
 
 
-def _lacks_protocol(slot: PendingResponse, request: Any) -> bool:
+def _lacks_protocol(pending: PendingResponse, request: Any) -> bool:
     """Whether a SyncGroup lacks the protocol that its version requires."""
     is_named = request.protocol_type is not None and request.protocol_name is not None
-    return slot.version >= SYNC_BY_PROTOCOL_SINCE and not is_named
+    return pending.version >= SYNC_BY_PROTOCOL_SINCE and not is_named
 
 
-def context_of(slot: PendingResponse) -> RequestContext:
-    return RequestContext(slot.version, slot.client_id or "", f"/{slot.connection.host}")
+def context_of(pending: PendingResponse) -> RequestContext:
+    return RequestContext(pending.version, pending.client_id or "", f"/{pending.connection.host}")
 
 
 def _dispatch(
-    node: ServingNode, shard: GroupShard, slot: PendingResponse, request: Any, now: Now
+    node: ServingNode, shard: GroupShard, pending: PendingResponse, request: Any, now: Now
 ) -> None:
-    assert slot.api is not None
-    key = slot.api.key
+    assert pending.api is not None
+    key = pending.api.key
     if key == ApiKey.JOIN_GROUP:
-        is_old = slot.version < JOIN_WITHOUT_PROTOCOL_SINCE
-        shard.join_group(_NonNullProtocol(slot) if is_old else slot, context_of(slot), request, now)
+        is_old = pending.version < JOIN_WITHOUT_PROTOCOL_SINCE
+        shard.join_group(
+            _NonNullProtocol(pending) if is_old else pending, context_of(pending), request, now
+        )
     elif key == ApiKey.SYNC_GROUP:
-        shard.sync_group(slot, request, now)
+        shard.sync_group(pending, request, now)
     elif key == ApiKey.HEARTBEAT:
-        shard.heartbeat(slot, request, now)
+        shard.heartbeat(pending, request, now)
     elif key == ApiKey.LEAVE_GROUP:
-        shard.leave_group(slot, context_of(slot), request, now)
+        shard.leave_group(pending, context_of(pending), request, now)
     elif key == ApiKey.OFFSET_DELETE:
-        _delete(node, shard, slot, request, now)
+        _delete(node, shard, pending, request, now)
     else:
-        _commit(node, shard, slot, request, now)
+        _commit(node, shard, pending, request, now)
 
 
 def _commit(
-    node: ServingNode, shard: GroupShard, slot: PendingResponse, request: Any, now: Now
+    node: ServingNode, shard: GroupShard, pending: PendingResponse, request: Any, now: Now
 ) -> None:
     """Commit the offsets of existing topics, with name and id; unknown topics get an error."""
     from kraftlog.wire.messages.offset_commit import (
@@ -79,7 +81,7 @@ def _commit(
         OffsetCommitResponseTopic,
     )
 
-    by_id = slot.version >= COMMIT_BY_ID_SINCE
+    by_id = pending.version >= COMMIT_BY_ID_SINCE
     image = node.image
     refused, existing = [], []
     for topic in request.topics:
@@ -114,11 +116,11 @@ def _commit(
             topic.partitions = kept
             existing.append(topic)
     request.topics = existing
-    shard.offset_commit(_WithRefusedTopics(slot, refused), context_of(slot), request, now)
+    shard.offset_commit(_WithRefusedTopics(pending, refused), context_of(pending), request, now)
 
 
 def _delete(
-    node: ServingNode, shard: GroupShard, slot: PendingResponse, request: Any, now: Now
+    node: ServingNode, shard: GroupShard, pending: PendingResponse, request: Any, now: Now
 ) -> None:
     """Delete the offsets of existing topics; unknown topics get an error."""
     from kraftlog.wire.messages.offset_delete import (
@@ -142,40 +144,40 @@ def _delete(
         if topic.name not in ids
     ]
     request.topics = [topic for topic in request.topics if topic.name in ids]
-    shard.offset_delete(_WithRefusedTopics(slot, refused), request, now)
+    shard.offset_delete(_WithRefusedTopics(pending, refused), request, now)
 
 
 class _WithRefusedTopics:
     """A response to which the errors of unknown topics are added."""
 
-    __slots__ = ("_refused", "_slot")
+    __slots__ = ("_pending", "_refused")
 
-    def __init__(self, slot: PendingResponse, refused: list[Any]) -> None:
-        self._slot = slot
+    def __init__(self, pending: PendingResponse, refused: list[Any]) -> None:
+        self._pending = pending
         self._refused = refused
 
     def respond(self, response: Any) -> None:
         response.topics = [*response.topics, *self._refused]
-        self._slot.respond(response)
+        self._pending.respond(response)
 
 
 class _NonNullProtocol:
     """A response whose version has no null protocol: an empty one takes its place."""
 
-    __slots__ = ("_slot",)
+    __slots__ = ("_pending",)
 
-    def __init__(self, slot: PendingResponse) -> None:
-        self._slot = slot
+    def __init__(self, pending: PendingResponse) -> None:
+        self._pending = pending
 
     def respond(self, response: Any) -> None:
         response.protocol_name = response.protocol_name or ""
-        self._slot.respond(response)
+        self._pending.respond(response)
 
 
-def _error_response(slot: PendingResponse, request: Any, code: int) -> Any:
-    assert slot.api is not None
-    response: Any = slot.api.response()
-    key = slot.api.key
+def _error_response(pending: PendingResponse, request: Any, code: int) -> Any:
+    assert pending.api is not None
+    response: Any = pending.api.response()
+    key = pending.api.key
     if key == ApiKey.OFFSET_COMMIT:
         from kraftlog.groups.offsets import commit_response
 
@@ -184,7 +186,7 @@ def _error_response(slot: PendingResponse, request: Any, code: int) -> Any:
         return response(
             error_code=code,
             generation_id=-1,
-            protocol_name="" if slot.version < JOIN_WITHOUT_PROTOCOL_SINCE else None,
+            protocol_name="" if pending.version < JOIN_WITHOUT_PROTOCOL_SINCE else None,
             leader="",
             member_id=request.member_id,
             members=(),

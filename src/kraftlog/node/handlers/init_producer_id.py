@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 def handle(
-    node: ServingNode, slot: PendingResponse, request: InitProducerIdRequest, now: Now
+    node: ServingNode, pending: PendingResponse, request: InitProducerIdRequest, now: Now
 ) -> None:
     if request.transactional_id is not None:
-        slot.respond(_refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+        pending.respond(_refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
         return
 
     def on_done(producer_id: int) -> None:
         if producer_id < 0:
-            slot.respond(_refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+            pending.respond(_refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
         else:
-            slot.respond(
+            pending.respond(
                 InitProducerIdResponse(error_code=0, producer_id=producer_id, producer_epoch=0)
             )
 

@@ -40,9 +40,9 @@ class LargeFetch(DelayedFetch):
     __slots__ = ("last_reads", "open_slices")
 
     def __init__(
-        self, slot: PendingResponse, request: FetchRequest, session: FetchSession | None
+        self, pending: PendingResponse, request: FetchRequest, session: FetchSession | None
     ) -> None:
-        super().__init__(slot, request, session)
+        super().__init__(pending, request, session)
         self.encode_partition = None  # the response is encoded in steps
         #: By partition: its part of the request, and its last read: bytes found and readable end.
         self.last_reads: dict[Partition, tuple[FetchPartition, int, int]] = {}
@@ -69,7 +69,7 @@ class LargeFetch(DelayedFetch):
             self.cancel()
             raise
         if not self.done:
-            self.slot.waiter = self
+            self.pending.waiter = self
 
     def _recheck(self) -> Iterator[int]:
         """Check the partitions that changed between their read and `park`."""
@@ -202,7 +202,7 @@ class LargeFetch(DelayedFetch):
         self.done = True
         self._stop_watching(self.partitions)
         node = self.node
-        node.sliced.run(self.slot, self._read_and_respond(node), self.request)
+        node.sliced.run(self.pending, self._read_and_respond(node), self.request)
 
     def _read_and_respond(self, node: ServingNode) -> Iterator[int]:
         try:
@@ -216,13 +216,13 @@ class LargeFetch(DelayedFetch):
         session = self.session
         if session is None and self.request.session_epoch == INITIAL_EPOCH:
             session = yield from node.fetch_sessions.open_in_steps(
-                self.request, self.slot.version, node.now
+                self.request, self.pending.version, node.now
             )
         response = self._response_in(session)
         if session is not None:
             yield from session.sent_in_steps(response.responses)
         self._count(node)
-        yield from self.slot.respond_in_steps(response, len(self.last_reads) + 1)
+        yield from self.pending.respond_in_steps(response, len(self.last_reads) + 1)
 
     def cancel(self) -> None:
         super().cancel()

@@ -23,21 +23,21 @@ ALL = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
 @linearizable_on_request
 def handle(
     node: ServingNode,
-    slot: PendingResponse,
+    pending: PendingResponse,
     request: api.ListConfigResourcesRequest,
     now: Now,  # noqa: ARG001 - interface of handlers
 ) -> None:
-    kinds = [CLIENT_METRICS] if slot.version == 0 else list(request.resource_types) or list(ALL)
+    kinds = [CLIENT_METRICS] if pending.version == 0 else list(request.resource_types) or list(ALL)
     if not set(kinds) <= set(ALL):
         code = ErrorCode.UNSUPPORTED_VERSION
-        slot.respond(api.ListConfigResourcesResponse(error_code=code, config_resources=()))
+        pending.respond(api.ListConfigResourcesResponse(error_code=code, config_resources=()))
         return
     resources = [
         api.ConfigResource(resource_name=name, resource_type=kind)
         for kind in kinds
         for name in _names(node, kind)
     ]
-    slot.respond(
+    pending.respond(
         api.ListConfigResourcesResponse(error_code=ErrorCode.NONE, config_resources=resources)
     )
 

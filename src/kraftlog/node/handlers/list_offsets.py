@@ -47,11 +47,11 @@ EPOCH_SINCE = 4
 
 def handle(
     node: ServingNode,
-    slot: PendingResponse,
+    pending: PendingResponse,
     request: ListOffsetsRequest,
     now: Now,  # noqa: ARG001 - interface of handlers
 ) -> Iterator[int]:
-    version, topics, count = slot.version, [], 0
+    version, topics, count = pending.version, [], 0
     for topic in drained(request.topics):
         partitions = []
         for number, part in enumerate(topic.partitions, 1):
@@ -61,7 +61,7 @@ def handle(
         yield (len(partitions) % PARTITIONS_PER_SLICE) * PARTITION_COST
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
         count += len(partitions)
-    yield from slot.respond_in_steps(ListOffsetsResponse(topics=topics), count)
+    yield from pending.respond_in_steps(ListOffsetsResponse(topics=topics), count)
 
 
 def _partition(

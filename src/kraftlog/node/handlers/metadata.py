@@ -70,30 +70,30 @@ def offline_replicas(
 @linearizable_on_request
 def handle(
     node: ServingNode,
-    slot: PendingResponse,
+    pending: PendingResponse,
     request: MetadataRequest,
     now: Now,  # noqa: ARG001 - interface of handlers
 ) -> Iterator[int]:
-    missing = yield from _to_create(node, slot, request)
+    missing = yield from _to_create(node, pending, request)
     if not missing:
-        yield from _respond(node, slot, request, {})
+        yield from _respond(node, pending, request, {})
         return
     from kraftlog.node.broker.auto_topic_creation import create_topics
 
     def on_created(codes: dict[str, int], _: Now) -> None:
-        node.sliced.run(slot, _respond(node, slot, request, codes))
+        node.sliced.run(pending, _respond(node, pending, request, codes))
 
     create_topics(node, missing, on_created, node.now)
 
 
 def _to_create(
-    node: ServingNode, slot: PendingResponse, request: MetadataRequest
+    node: ServingNode, pending: PendingResponse, request: MetadataRequest
 ) -> Generator[int, None, Collection[str]]:
     """The names of missing topics to create, without duplicates.
 
     Empty if they are too many: the controller refuses such a request as a whole.
     """
-    is_allowed = request.allow_auto_topic_creation or slot.version <= ALWAYS_CREATES_UNTIL
+    is_allowed = request.allow_auto_topic_creation or pending.version <= ALWAYS_CREATES_UNTIL
     if not is_allowed or not request.topics or not node.config.settings.auto_create_topics_enable:
         return ()
     missing: dict[str, None] = {}
@@ -111,16 +111,16 @@ def _to_create(
 
 
 def _respond(
-    node: ServingNode, slot: PendingResponse, request: MetadataRequest, codes: dict[str, int]
+    node: ServingNode, pending: PendingResponse, request: MetadataRequest, codes: dict[str, int]
 ) -> Iterator[int]:
     named = request.topics
     operations = NOT_REQUESTED
     if request.include_topic_authorized_operations:
         operations = ALL_TOPIC_OPERATIONS
-    listener = slot.connection.listener_name
-    form = slot.version, operations, node.image.brokers_without(listener)
+    listener = pending.connection.listener_name
+    form = pending.version, operations, node.image.brokers_without(listener)
     requested_topics: Iterator[TopicImage | MetadataRequestTopic]
-    if named is None or (not named and slot.version == 0):
+    if named is None or (not named and pending.version == 0):
         requested_topics = iter(list(node.image.topics.values()))
     else:
         requested_topics = drained(named)
@@ -140,11 +140,11 @@ def _respond(
         topic = (
             requested
             if isinstance(requested, TopicImage)
-            else _find(node.image, requested, slot.version)
+            else _find(node.image, requested, pending.version)
         )
         if topic is None:
             assert not isinstance(requested, TopicImage), "an existing topic is found"
-            topics.append(_refused(requested, slot.version, codes))
+            topics.append(_refused(requested, pending.version, codes))
             work += UNKNOWN_COST
         elif topic.id in reported:
             work += 1  # as in Kafka, a topic that is named twice is returned once
@@ -155,13 +155,13 @@ def _respond(
             if encoded is not None:
                 topics.append(encoded)
             elif not isinstance(requested, TopicImage):
-                topics.append(_refused(requested, slot.version, codes))
+                topics.append(_refused(requested, pending.version, codes))
             work += 1
         if work >= NAMES_PER_SLICE:
             yield work
             work = 0
     yield work
-    yield from slot.respond_in_steps(_response(node, request, listener, topics), len(topics))
+    yield from pending.respond_in_steps(_response(node, request, listener, topics), len(topics))
 
 
 def _response(

@@ -103,13 +103,13 @@ def offset_of(node: ServingNode, timestamp: int) -> int:
     return log.start if timestamp in {EARLIEST, EARLIEST_LOCAL} else -1
 
 
-def try_serve(node: ServingNode, slot: PendingResponse, request: FetchRequest, now: Now) -> bool:
+def try_serve(node: ServingNode, pending: PendingResponse, request: FetchRequest, now: Now) -> bool:
     """Serve a fetch of the metadata partition; False if it is a fetch of topic partitions."""
-    if slot.connection.listener & CONTROLLER and _is_of_metadata_alone(request):
-        fetch_metadata(node, slot, request, now)
+    if pending.connection.serves & CONTROLLER and _is_of_metadata_alone(request):
+        fetch_metadata(node, pending, request, now)
         return True
-    if _is_by_consumer(slot, request):
-        MetadataFetch(node, slot, request).respond_or_wait(now)
+    if _is_by_consumer(pending, request):
+        MetadataFetch(node, pending, request).respond_or_wait(now)
         return True
     return False
 
@@ -120,9 +120,9 @@ def _is_of_metadata_alone(request: FetchRequest) -> bool:
     return topic.topic_id == METADATA_TOPIC_ID and all(it.partition == 0 for it in topic.partitions)
 
 
-def _is_by_consumer(slot: PendingResponse, request: FetchRequest) -> bool:
+def _is_by_consumer(pending: PendingResponse, request: FetchRequest) -> bool:
     """Whether a consumer fetches the metadata partition alone, from a broker, without a session."""
-    if slot.connection.listener & CONTROLLER or request.session_id or len(request.topics) != 1:
+    if pending.connection.serves & CONTROLLER or request.session_id or len(request.topics) != 1:
         return False
     topic = request.topics[0]
     is_alone = len(topic.partitions) == 1 and topic.partitions[0].partition == 0
@@ -133,11 +133,11 @@ def _is_by_consumer(slot: PendingResponse, request: FetchRequest) -> bool:
 class MetadataFetch:
     """A consumer's fetch of the metadata partition; `respond` gets the response of the quorum."""
 
-    __slots__ = ("done", "node", "request", "slot")
+    __slots__ = ("done", "node", "pending", "request")
 
-    def __init__(self, node: ServingNode, slot: PendingResponse, request: FetchRequest) -> None:
+    def __init__(self, node: ServingNode, pending: PendingResponse, request: FetchRequest) -> None:
         self.node = node
-        self.slot = slot
+        self.pending = pending
         self.request = request
         self.done = False
 
@@ -149,7 +149,7 @@ class MetadataFetch:
     def respond_or_wait(self, now: Now) -> None:
         wait_ms = self.request.max_wait_ms
         if self.offset == self.node.quorum.core.log.high_watermark and wait_ms > 0:
-            self.slot.waiter = self
+            self.pending.waiter = self
             self.node.metadata_fetches.add(self)
             self.node.wait(self, now.monotonic_ms + wait_ms)
         else:
@@ -204,4 +204,4 @@ class MetadataFetch:
         response = FetchableTopicResponse(
             topic=topic.topic, topic_id=topic.topic_id, partitions=[partition]
         )
-        self.slot.respond(FetchResponse(error_code=ErrorCode.NONE, responses=[response]))
+        self.pending.respond(FetchResponse(error_code=ErrorCode.NONE, responses=[response]))

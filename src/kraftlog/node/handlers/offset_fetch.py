@@ -29,19 +29,19 @@ SLICE_COST = 200
 
 def handle(
     node: ServingNode,
-    slot: PendingResponse,
+    pending: PendingResponse,
     request: api.OffsetFetchRequest,
     now: Now,  # noqa: ARG001 - interface of handlers
 ) -> Iterator[int]:
     assert node.group_coordinators is not None
     groups = _without_repeats(request.groups)
-    if slot.version < SEVERAL_SINCE:
+    if pending.version < SEVERAL_SINCE:
         groups = [_as_group(request)]
-    collector = _Collector(node, slot, groups)
+    collector = _Collector(node, pending, groups)
     work = 0
     for position, group in enumerate(groups):
         shard = node.group_coordinators.shard_of(group.group_id)
-        unknown = _name_topics(node.image, group, slot.version)
+        unknown = _name_topics(node.image, group, pending.version)
         work += GROUP_COST + sum(len(topic.partition_indexes) for topic in group.topics or ())
         if isinstance(shard, int):
             collector.put(
@@ -121,15 +121,15 @@ class _Collector:
     """Collects the responses of all groups, then responds."""
 
     def __init__(
-        self, node: ServingNode, slot: PendingResponse, groups: list[api.OffsetFetchRequestGroup]
+        self, node: ServingNode, pending: PendingResponse, groups: list[api.OffsetFetchRequestGroup]
     ) -> None:
         self._node = node
-        self._slot = slot
+        self._pending = pending
         self._groups = groups
         self._responses: list[Any] = [None] * len(groups)
         self._missing = len(groups)
         if not groups:
-            slot.respond(api.OffsetFetchResponse(groups=()))
+            pending.respond(api.OffsetFetchResponse(groups=()))
 
     def put(self, position: int, response: api.OffsetFetchResponseGroup) -> None:
         assert self._responses[position] is None, "each group has one response"
@@ -139,13 +139,15 @@ class _Collector:
             self._respond(self._responses)
 
     def _respond(self, groups: list[api.OffsetFetchResponseGroup]) -> None:
-        version = self._slot.version
+        version = self._pending.version
         if version >= BY_ID_SINCE:
             for group in groups:
                 group.topics = [topic for topic in group.topics if self._set_id(topic)]
         if version >= SEVERAL_SINCE:
             response = api.OffsetFetchResponse(groups=groups)
-            self._node.sliced.run(self._slot, self._slot.respond_in_steps(response, len(groups)))
+            self._node.sliced.run(
+                self._pending, self._pending.respond_in_steps(response, len(groups))
+            )
             return
         [group] = groups
         code = group.error_code
@@ -153,7 +155,7 @@ class _Collector:
         if code and version < ERROR_SINCE:
             topics = [_refused(topic, code) for topic in self._groups[0].topics or ()]
             code = ErrorCode.NONE
-        self._slot.respond(
+        self._pending.respond(
             api.OffsetFetchResponse(
                 topics=[_topic_before_groups(topic) for topic in topics], error_code=code
             )

@@ -31,7 +31,7 @@ PARTITION_COST = 4
 
 def handle(
     node: ServingNode,
-    slot: PendingResponse,
+    pending: PendingResponse,
     request: OffsetForLeaderEpochRequest,
     now: Now,  # noqa: ARG001 - interface of handlers
 ) -> Iterator[int]:
@@ -46,7 +46,7 @@ def handle(
         topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions))
         count += 1 + len(partitions)
         yield (1 + len(partitions) % PARTITIONS_PER_SLICE) * PARTITION_COST
-    yield from slot.respond_in_steps(OffsetForLeaderEpochResponse(topics=topics), count)
+    yield from pending.respond_in_steps(OffsetForLeaderEpochResponse(topics=topics), count)
 
 
 def _end_offset(node: ServingNode, topic: str, part: OffsetForLeaderPartition) -> EpochEndOffset:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def nearer_replica(
     node: ServingNode,
-    slot: PendingResponse,
+    pending: PendingResponse,
     request: FetchRequest,
     partition: Partition,
     part: FetchPartition,
@@ -29,7 +29,7 @@ def nearer_replica(
         part.fetch_offset,
         request.rack_id,
         node.image,
-        slot.connection.listener_name,
+        pending.connection.listener_name,
     )
     if nearest == NO_FOLLOWER:
         return None

@@ -83,25 +83,25 @@ ACKS = frozenset((ACKS_NONE, ACKS_LEADER, ACKS_ALL))
 
 
 def handle(
-    node: ServingNode, slot: PendingResponse, request: ProduceRequest, now: Now
+    node: ServingNode, pending: PendingResponse, request: ProduceRequest, now: Now
 ) -> Iterator[int] | None:
-    if _needs_slices(node, slot, request):
+    if _needs_slices(node, pending, request):
         for topic in request.topic_data:
             for part in topic.partition_data:
                 if part.records is not None:  # copy: the receive buffer is reused
                     part.records = memoryview(bytearray(part.records))
-        return _check_and_append(node, slot, request)
-    _append(node, slot, request, {}, now)
+        return _check_and_append(node, pending, request)
+    _append(node, pending, request, {}, now)
     return None
 
 
-def _needs_slices(node: ServingNode, slot: PendingResponse, request: ProduceRequest) -> bool:
+def _needs_slices(node: ServingNode, pending: PendingResponse, request: ProduceRequest) -> bool:
     """Whether a batch with many records has to be decompressed and checked."""
     return any(
         part.records is not None
         and len(part.records) >= HEADER_SIZE
         and _COUNT.unpack_from(part.records, HEADER_SIZE - _COUNT.size)[0] > MANY_RECORDS
-        and (rules := _rules_of(node, slot, topic, part)) is not None
+        and (rules := _rules_of(node, pending, topic, part)) is not None
         and rules.needs_record_checks
         for topic in request.topic_data
         for part in topic.partition_data
@@ -109,25 +109,25 @@ def _needs_slices(node: ServingNode, slot: PendingResponse, request: ProduceRequ
 
 
 def _rules_of(
-    node: ServingNode, slot: PendingResponse, topic: TopicProduceData, part: PartitionProduceData
+    node: ServingNode, pending: PendingResponse, topic: TopicProduceData, part: PartitionProduceData
 ) -> ProduceRules | None:
     partition = node.replica_manager.partition(
-        topic.name, topic.topic_id, part.index, slot.version >= BY_ID_SINCE
+        topic.name, topic.topic_id, part.index, pending.version >= BY_ID_SINCE
     )
     if isinstance(partition, int):
         return None
     append_config = partition.append_config
-    return append_config.rules if slot.version >= ZSTD_SINCE else append_config.rules_before_zstd
+    return append_config.rules if pending.version >= ZSTD_SINCE else append_config.rules_before_zstd
 
 
 def _check_and_append(
-    node: ServingNode, slot: PendingResponse, request: ProduceRequest
+    node: ServingNode, pending: PendingResponse, request: ProduceRequest
 ) -> Iterator[int]:
     """Check the records in slices, then append all batches at once."""
     checked: Checked = {}
     for topic in request.topic_data:
         for part in topic.partition_data:
-            rules = _rules_of(node, slot, topic, part)
+            rules = _rules_of(node, pending, topic, part)
             if part.records is None or rules is None or not rules.needs_record_checks:
                 continue
             now_ms = node.now.wall_ms
@@ -137,34 +137,34 @@ def _check_and_append(
                 checked[id(part)] = yield from checking
             except CorruptBatchError as error:
                 checked[id(part)] = error
-    _append(node, slot, request, checked, node.now)
+    _append(node, pending, request, checked, node.now)
 
 
 def _append(
-    node: ServingNode, slot: PendingResponse, request: ProduceRequest, checked: Checked, now: Now
+    node: ServingNode, pending: PendingResponse, request: ProduceRequest, checked: Checked, now: Now
 ) -> None:
-    slot.waits = 1  # this handler: the response must be complete before it is sent
-    slot.response = response = ProduceResponse(responses=())
+    pending.waits = 1  # this handler: the response must be complete before it is sent
+    pending.response = response = ProduceResponse(responses=())
     response.responses = [
         TopicProduceResponse(
             name=topic.name,
             topic_id=topic.topic_id,
             partition_responses=[
-                _produce(node, slot, request, topic, part, checked, now)
+                _produce(node, pending, request, topic, part, checked, now)
                 for part in topic.partition_data
             ],
         )
         for topic in request.topic_data
     ]
-    slot.waits -= 1
+    pending.waits -= 1
     if request.acks == ACKS_NONE:
-        _close_if_refused(slot, response)
-        slot.respond_nothing()
-    elif not slot.waits:
-        slot.respond(slot.response)
+        _close_if_refused(pending, response)
+        pending.respond_nothing()
+    elif not pending.waits:
+        pending.respond(pending.response)
 
 
-def _close_if_refused(slot: PendingResponse, response: ProduceResponse) -> None:
+def _close_if_refused(pending: PendingResponse, response: ProduceResponse) -> None:
     """With acks=0 a closed connection is the only way to make the producer refresh metadata."""
     refused = [
         f"{topic.name or uuid_text(topic.topic_id)}-{part.index} {error_name(part.error_code)}"
@@ -174,12 +174,12 @@ def _close_if_refused(slot: PendingResponse, response: ProduceResponse) -> None:
     ]
     if refused:
         errors = ", ".join(refused[:MAX_LOGGED_ERRORS])
-        slot.connection.fail(UnansweredError(f"Produce with acks=0 is refused: {errors}"))
+        pending.connection.fail(UnansweredError(f"Produce with acks=0 is refused: {errors}"))
 
 
 def _produce(
     node: ServingNode,
-    slot: PendingResponse,
+    pending: PendingResponse,
     request: ProduceRequest,
     topic: TopicProduceData,
     part: PartitionProduceData,
@@ -187,33 +187,35 @@ def _produce(
     now: Now,
 ) -> PartitionProduceResponse:
     partition = node.replica_manager.partition(
-        topic.name, topic.topic_id, part.index, slot.version >= BY_ID_SINCE
+        topic.name, topic.topic_id, part.index, pending.version >= BY_ID_SINCE
     )
     if isinstance(partition, int):
-        return _refused_by_broker(node, slot, topic, part.index, partition)
+        return _refused_by_broker(node, pending, topic, part.index, partition)
     acks = request.acks
     counts = partition.counts
     counts.produces += 1
     code = _error_code(partition, acks)
     if code:
         counts.failed_produces += 1
-        return _refused_by_broker(node, slot, topic, part.index, code)
+        return _refused_by_broker(node, pending, topic, part.index, code)
     if part.records is None:
         return _refused(part.index, ErrorCode.INVALID_RECORD, "no records")
     append_config = partition.append_config
-    rules = append_config.rules if slot.version >= ZSTD_SINCE else append_config.rules_before_zstd
+    rules = (
+        append_config.rules if pending.version >= ZSTD_SINCE else append_config.rules_before_zstd
+    )
     batch = memoryview(part.records)
     if append_config.stores_as_produced:
         base = _append_plain(node, partition, batch, rules, now)
         if base != NOT_APPENDED:
-            return _appended(slot, request, partition, base, NO_TIMESTAMP)
+            return _appended(pending, request, partition, base, NO_TIMESTAMP)
     check_result = checked.get(id(part))
-    return _append_checked(node, slot, request, partition, batch, rules, check_result, now)
+    return _append_checked(node, pending, request, partition, batch, rules, check_result, now)
 
 
 def _append_checked(
     node: ServingNode,
-    slot: PendingResponse,
+    pending: PendingResponse,
     request: ProduceRequest,
     partition: Partition,
     batch: memoryview,
@@ -242,7 +244,7 @@ def _append_checked(
         if header.producer_id >= 0:
             code = _producer_error(partition, header)
             if code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
-                return _duplicate(node, slot, request, partition, header)
+                return _duplicate(node, pending, request, partition, header)
             if code:
                 return _refused(partition.index, code)
         if rules.has_log_append_time or append_config.must_repack(header.codec):
@@ -252,7 +254,7 @@ def _append_checked(
         return _invalid_batch(partition.index, error)
     base = partition.append(header, batch, node.replica_manager.turn)
     append_time_ms = now.wall_ms if rules.has_log_append_time else NO_TIMESTAMP
-    return _appended(slot, request, partition, base, append_time_ms)
+    return _appended(pending, request, partition, base, append_time_ms)
 
 
 def _append_plain(
@@ -276,7 +278,7 @@ def _append_plain(
 
 
 def _appended(
-    slot: PendingResponse,
+    pending: PendingResponse,
     request: ProduceRequest,
     partition: Partition,
     base: int,
@@ -292,8 +294,8 @@ def _appended(
     )
     if request.acks != ACKS_NONE:
         # As `ReplicaManager.wait_for`, but the last offset needs no search for its place.
-        slot.waits += 1
-        partition.acks.append((partition.end, slot, result, timeout_ms(request)))
+        pending.waits += 1
+        partition.acks.append((partition.end, pending, result, timeout_ms(request)))
     return result
 
 
@@ -318,7 +320,7 @@ def _producer_error(partition: Partition, header: BatchHeader) -> int:
 
 def _duplicate(
     node: ServingNode,
-    slot: PendingResponse,
+    pending: PendingResponse,
     request: ProduceRequest,
     partition: Partition,
     header: BatchHeader,
@@ -337,7 +339,7 @@ def _duplicate(
     needed = first.last_offset + 1
     wait_ms = timeout_ms(request)
     if request.acks != ACKS_NONE and not partition.is_reached(needed, wait_ms):
-        node.replica_manager.wait_for(partition, needed, slot, result, wait_ms)
+        node.replica_manager.wait_for(partition, needed, pending, result, wait_ms)
     return result
 
 
@@ -365,14 +367,14 @@ def timeout_ms(request: ProduceRequest) -> int:
 
 
 def _refused_by_broker(
-    node: ServingNode, slot: PendingResponse, topic: TopicProduceData, index: int, code: int
+    node: ServingNode, pending: PendingResponse, topic: TopicProduceData, index: int, code: int
 ) -> PartitionProduceResponse:
     """An error response; NOT_LEADER_OR_FOLLOWER names the current leader (KIP-951)."""
     result = _refused(index, code)
-    if code == ErrorCode.NOT_LEADER_OR_FOLLOWER and slot.version >= LEADERS_SINCE:
+    if code == ErrorCode.NOT_LEADER_OR_FOLLOWER and pending.version >= LEADERS_SINCE:
         leader, epoch = leader_of(node.image, topic.name, topic.topic_id, index)
         result.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
-        add_leader_endpoint(node, slot, leader, slot.response, NodeEndpoint)
+        add_leader_endpoint(node, pending, leader, pending.response, NodeEndpoint)
     return result
 
 

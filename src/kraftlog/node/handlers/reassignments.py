@@ -41,26 +41,26 @@ MESSAGES = {
 
 def handle(
     node: ServingNode,
-    slot: PendingResponse,
+    pending: PendingResponse,
     request: AlterPartitionReassignmentsRequest,
     now: Now,
 ) -> None:
     if all(topic.name != METADATA_TOPIC for topic in request.topics):
-        forwarding.handle(node, slot, request, now)
-    elif node.quorum.is_leader or slot.connection.listener == CONTROLLER:
-        _change_voters(node, slot, request, now)
+        forwarding.handle(node, pending, request, now)
+    elif node.quorum.is_leader or pending.connection.serves == CONTROLLER:
+        _change_voters(node, pending, request, now)
     else:
-        LeaderOnly(node, slot, request, now.monotonic_ms + max(request.timeout_ms, 0)).start(now)
+        LeaderOnly(node, pending, request, now.monotonic_ms + max(request.timeout_ms, 0)).start(now)
 
 
 def _change_voters(
     node: ServingNode,
-    slot: PendingResponse,
+    pending: PendingResponse,
     request: AlterPartitionReassignmentsRequest,
     now: Now,
 ) -> None:
     def on_done(error: int, _: Now) -> None:
-        slot.respond(_response(request, error))
+        pending.respond(_response(request, error))
 
     error = _error_code(node, request)
     if not error:
@@ -68,7 +68,7 @@ def _change_voters(
         targets = None if partition.replicas is None else tuple(partition.replicas)
         error = node.quorum.change_voters(node.quorum.core.reassign, targets, on_done, now)
     if error:
-        slot.respond(_response(request, error))
+        pending.respond(_response(request, error))
 
 
 def _error_code(node: ServingNode, request: AlterPartitionReassignmentsRequest) -> int:

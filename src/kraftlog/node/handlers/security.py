@@ -39,9 +39,9 @@ PRINCIPAL_TYPE, PRINCIPAL_NAME = "User", "ANONYMOUS"
 NO_TIMESTAMP = -1
 
 
-def handle(node: ServingNode, slot: PendingResponse, request: Any, now: Now) -> None:  # noqa: ARG001 - interface of handlers
-    assert slot.api is not None
-    slot.respond(_RESPONSES[slot.api.key](node.image, request, slot.version))
+def handle(node: ServingNode, pending: PendingResponse, request: Any, now: Now) -> None:  # noqa: ARG001 - interface of handlers
+    assert pending.api is not None
+    pending.respond(_RESPONSES[pending.api.key](node.image, request, pending.version))
 
 
 def _describe_acls(_: Image, __: Any, ___: int) -> DescribeAclsResponse:

@@ -45,30 +45,30 @@ MESSAGES = {
 }
 
 
-def handle(node: ServingNode, slot: PendingResponse, request: Any, now: Now) -> None:
-    assert slot.api is not None
-    if not node.quorum.is_leader and slot.connection.listener != CONTROLLER:
+def handle(node: ServingNode, pending: PendingResponse, request: Any, now: Now) -> None:
+    assert pending.api is not None
+    if not node.quorum.is_leader and pending.connection.serves != CONTROLLER:
         timeout_ms = getattr(request, "timeout_ms", DEFAULT_TIMEOUT_MS)
-        LeaderOnly(node, slot, request, now.monotonic_ms + max(timeout_ms, 0)).start(now)
+        LeaderOnly(node, pending, request, now.monotonic_ms + max(timeout_ms, 0)).start(now)
         return
-    error = _error_code(node, slot.api.key, request)
+    error = _error_code(node, pending.api.key, request)
     if error:
-        _respond(node, slot, error)
+        _respond(node, pending, error)
         return
     acks_when_committed = getattr(request, "ack_when_committed", True)
 
     def on_done(error: int, _: Now) -> None:
         if acks_when_committed:
-            _respond(node, slot, error)
+            _respond(node, pending, error)
 
     def on_appended(error: int) -> None:
         if error or not acks_when_committed:
-            _respond(node, slot, error)
+            _respond(node, pending, error)
 
-    if slot.api.key == ApiKey.ADD_RAFT_VOTER:
+    if pending.api.key == ApiKey.ADD_RAFT_VOTER:
         _AddVoter(node, request, on_done, on_appended).start(now)
     else:
-        on_appended(_change(node, slot.api.key, request, on_done, now))
+        on_appended(_change(node, pending.api.key, request, on_done, now))
 
 
 def _error_code(node: ServingNode, api_key: int, request: Any) -> int:
@@ -168,11 +168,11 @@ class _AddVoter:
         self.on_appended(quorum.change_voters(quorum.core.add_voter, added, self.on_done, now))
 
 
-def _respond(node: ServingNode, slot: PendingResponse, error: int) -> None:
-    assert slot.api is not None
-    response: Any = slot.api.response()
-    if slot.api.key != ApiKey.UPDATE_RAFT_VOTER:
-        slot.respond(response(error_code=error, error_message=MESSAGES.get(error)))
+def _respond(node: ServingNode, pending: PendingResponse, error: int) -> None:
+    assert pending.api is not None
+    response: Any = pending.api.response()
+    if pending.api.key != ApiKey.UPDATE_RAFT_VOTER:
+        pending.respond(response(error_code=error, error_message=MESSAGES.get(error)))
         return
     from kraftlog.wire.messages.update_raft_voter import CurrentLeader
 
@@ -184,4 +184,4 @@ def _respond(node: ServingNode, slot: PendingResponse, error: int) -> None:
         host="" if endpoint is None else endpoint.host,
         port=-1 if endpoint is None else endpoint.port,
     )
-    slot.respond(response(error_code=error, current_leader=current))
+    pending.respond(response(error_code=error, current_leader=current))

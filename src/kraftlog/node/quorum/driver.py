@@ -202,7 +202,7 @@ class QuorumDriver:
     def is_resigning(self) -> bool:
         """Whether EndQuorumEpoch requests to peers are pending; other requests do not count."""
         held = [effect.body for effect in self._waiting_for_disk if isinstance(effect, raft.Send)]
-        return any(isinstance(body, raft.End) for body in (*self._pending.values(), *held))
+        return any(isinstance(body, raft.EndEpoch) for body in (*self._pending.values(), *held))
 
     # Input ---------------------------------------------------------------------------------------
 
@@ -213,20 +213,20 @@ class QuorumDriver:
         self._settle(now)
 
     def handle_request(
-        self, slot: Responder, body: Any, channel: Any, now: Now, max_bytes: int = 0
+        self, pending: Responder, body: Any, channel: Any, now: Now, max_bytes: int = 0
     ) -> None:
-        """Take the request of a peer; `slot` gets the response as a wire message."""
-        self._pass_to_core(slot, body, channel, now, max_bytes)
+        """Take the request of a peer; `pending` gets the response as a wire message."""
+        self._pass_to_core(pending, body, channel, now, max_bytes)
         self._settle(now)
 
     def begin_epoch_received(
-        self, slot: PendingResponse, body: raft.Begin, address: tuple[str, int], now: Now
+        self, pending: PendingResponse, body: raft.BeginEpoch, address: tuple[str, int], now: Now
     ) -> None:
         """Take a BeginQuorumEpoch with the leader's address, which may be newer than the log's.
 
         Only the address of the leader that the core follows is kept.
         """
-        self._pass_to_core(slot, body, slot.connection, now)
+        self._pass_to_core(pending, body, pending.connection, now)
         core = self.core
         is_followed = body.epoch == self.epoch and body.leader_id == self.leader_id != core.me.id
         if is_followed and not core.cluster_id_differs(body.cluster_id):
@@ -234,14 +234,13 @@ class QuorumDriver:
         self._settle(now)
 
     def _pass_to_core(
-        self, slot: Responder, body: Any, channel: Any, now: Now, max_bytes: int = 0
+        self, pending: Responder, body: Any, channel: Any, now: Now, max_bytes: int = 0
     ) -> None:
         """Pass a request to the core; `_settle` carries out its effects."""
         self.append_batched(now)
         self._last_number += 1
-        self._run_step(
-            self.core.handle, raft.Request((slot, max_bytes), body, channel, self._last_number), now
-        )
+        request = raft.Request((pending, max_bytes), body, channel, self._last_number)
+        self._run_step(self.core.handle, request, now)
 
     def _run_step(self, step: Callable[..., Any], *arguments: Any) -> Any:
         """Run one step of the core, counted in `steps`: if it raises, the node stops."""
@@ -432,18 +431,18 @@ class QuorumDriver:
         if not self.core.is_durable(effect.after):
             self._waiting_for_disk.append(effect)
             return
-        slot, max_bytes = effect.slot
+        pending, max_bytes = effect.pending
         body = effect.body
         if isinstance(body, raft.FetchResult) and body.limit > body.offset >= 0:
-            self._emit(effects.SendRecords(slot, body, METADATA_LOG, max_bytes))
+            self._emit(effects.SendRecords(pending, body, METADATA_LOG, max_bytes))
         elif isinstance(body, raft.SnapshotChunk) and not body.error:
-            self._emit(effects.SendSnapshot(slot, body))
+            self._emit(effects.SendSnapshot(pending, body))
         else:
             response = response_to_wire(body)
             endpoints = ENDPOINTS_SINCE.get(type(body))
-            if endpoints is not None and slot.version >= endpoints[0]:
+            if endpoints is not None and pending.version >= endpoints[0]:
                 self._add_endpoints(body.leader_id, endpoints[1], response)
-            self._emit(effects.Reply(slot, response))
+            self._emit(effects.Reply(pending, response))
 
     def _add_endpoints(self, leader: int, endpoint_type: Any, response: Any) -> None:
         """Add the leader's endpoint to a response."""
@@ -540,9 +539,9 @@ class QuorumDriver:
 
     def _proposed(self, effect: raft.Proposed, now: Now) -> None:
         if effect.error:
-            self._notify(effect.slot, effect.error, now)
+            self._notify(effect.pending, effect.error, now)
         else:
-            self._committed.append((effect.offset, effect.slot))
+            self._committed.append((effect.offset, effect.pending))
             self._notify_applied(now)
 
     def _notify_applied(self, now: Now) -> None:

@@ -17,8 +17,8 @@ _UNKNOWN_PARTITION = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 _REFUSALS: dict[int, Any] = {
     ApiKey.VOTE: raft.VoteResult(_UNKNOWN_PARTITION, NONE, NONE, granted=False),
-    ApiKey.BEGIN_QUORUM_EPOCH: raft.BeginResult(_UNKNOWN_PARTITION, NONE, NONE),
-    ApiKey.END_QUORUM_EPOCH: raft.EndResult(_UNKNOWN_PARTITION, NONE, NONE),
+    ApiKey.BEGIN_QUORUM_EPOCH: raft.BeginEpochResult(_UNKNOWN_PARTITION, NONE, NONE),
+    ApiKey.END_QUORUM_EPOCH: raft.EndEpochResult(_UNKNOWN_PARTITION, NONE, NONE),
     ApiKey.FETCH_SNAPSHOT: raft.SnapshotChunk(
         _UNKNOWN_PARTITION, NONE, NONE, OffsetAndEpoch(0, 0), 0
     ),

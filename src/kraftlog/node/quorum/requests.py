@@ -79,7 +79,7 @@ def _vote(body: raft.Vote) -> Message:
     )
 
 
-def _begin(body: raft.Begin) -> Message:
+def _begin(body: raft.BeginEpoch) -> Message:
     partition = begins.PartitionData(
         partition_index=0,
         voter_directory_id=body.receiver.directory_id,
@@ -93,7 +93,7 @@ def _begin(body: raft.Begin) -> Message:
     )
 
 
-def _end(body: raft.End) -> Message:
+def _end(body: raft.EndEpoch) -> Message:
     candidates = [
         ends.ReplicaInfo(candidate_id=key.id, candidate_directory_id=key.directory_id)
         for key in body.successors
@@ -162,8 +162,8 @@ def _read(body: raft.ReadOffset) -> Message:
 
 _TO_WIRE: dict[type, tuple[int, Callable[[Any], Message]]] = {
     raft.Vote: (ApiKey.VOTE, _vote),
-    raft.Begin: (ApiKey.BEGIN_QUORUM_EPOCH, _begin),
-    raft.End: (ApiKey.END_QUORUM_EPOCH, _end),
+    raft.BeginEpoch: (ApiKey.BEGIN_QUORUM_EPOCH, _begin),
+    raft.EndEpoch: (ApiKey.END_QUORUM_EPOCH, _end),
     raft.Fetch: (ApiKey.FETCH, _fetch),
     raft.SnapshotFetch: (ApiKey.FETCH_SNAPSHOT, _snapshot_fetch),
     raft.ReadOffset: (ApiKey.READ_OFFSET, _read),
@@ -185,9 +185,9 @@ def _vote_message(request: votes.VoteRequest) -> raft.Vote:
     )
 
 
-def _begin_message(request: begins.BeginQuorumEpochRequest) -> raft.Begin:
+def _begin_message(request: begins.BeginQuorumEpochRequest) -> raft.BeginEpoch:
     partition = only_partition(request.topics)
-    return raft.Begin(
+    return raft.BeginEpoch(
         cluster_id=request.cluster_id,
         receiver=ReplicaKey(request.voter_id, partition.voter_directory_id),
         leader_id=partition.leader_id,
@@ -195,7 +195,7 @@ def _begin_message(request: begins.BeginQuorumEpochRequest) -> raft.Begin:
     )
 
 
-def _end_message(request: ends.EndQuorumEpochRequest) -> raft.End:
+def _end_message(request: ends.EndQuorumEpochRequest) -> raft.EndEpoch:
     partition = only_partition(request.topics)
     successors = [
         ReplicaKey(candidate.candidate_id, candidate.candidate_directory_id)
@@ -204,7 +204,7 @@ def _end_message(request: ends.EndQuorumEpochRequest) -> raft.End:
     successors = successors or [
         ReplicaKey(replica_id) for replica_id in partition.preferred_successors
     ]
-    return raft.End(
+    return raft.EndEpoch(
         cluster_id=request.cluster_id,
         leader_id=partition.leader_id,
         epoch=partition.leader_epoch,

@@ -63,19 +63,19 @@ def _vote(body: raft.VoteResult, _: Buffer) -> Message:
     return votes.VoteResponse(error_code=_request_error(body), topics=_topics(body, topic))
 
 
-def _begin(body: raft.BeginResult, _: Buffer) -> Message:
+def _begin(body: raft.BeginEpochResult, _: Buffer) -> Message:
     return begins.BeginQuorumEpochResponse(
         error_code=_request_error(body), topics=_leader_topics(body, begins)
     )
 
 
-def _end(body: raft.EndResult, _: Buffer) -> Message:
+def _end(body: raft.EndEpochResult, _: Buffer) -> Message:
     return ends.EndQuorumEpochResponse(
         error_code=_request_error(body), topics=_leader_topics(body, ends)
     )
 
 
-def _leader_topics(body: raft.BeginResult | raft.EndResult, schema: Any) -> list[Any]:
+def _leader_topics(body: raft.BeginEpochResult | raft.EndEpochResult, schema: Any) -> list[Any]:
     """The topics of a response with only error, leader and epoch, in the structs of its API."""
     partition = schema.PartitionResult(
         partition_index=0,
@@ -144,8 +144,8 @@ def _read(body: raft.ReadOffsetResult, _: Buffer) -> Message:
 
 _TO_WIRE: dict[type, Callable[[Any, Buffer], Message]] = {
     raft.VoteResult: _vote,
-    raft.BeginResult: _begin,
-    raft.EndResult: _end,
+    raft.BeginEpochResult: _begin,
+    raft.EndEpochResult: _end,
     raft.FetchResult: _fetch,
     raft.SnapshotChunk: _snapshot,
     raft.ReadOffsetResult: _read,
@@ -167,19 +167,21 @@ def _vote_result(response: votes.VoteResponse, request: raft.Vote) -> raft.VoteR
 
 
 def _begin_result(
-    response: begins.BeginQuorumEpochResponse, request: raft.Begin
-) -> raft.BeginResult:
+    response: begins.BeginQuorumEpochResponse, request: raft.BeginEpoch
+) -> raft.BeginEpochResult:
     if response.error_code:
-        return raft.BeginResult(response.error_code, NONE, request.epoch)
+        return raft.BeginEpochResult(response.error_code, NONE, request.epoch)
     partition = only_partition(response.topics)
-    return raft.BeginResult(partition.error_code, partition.leader_id, partition.leader_epoch)
+    return raft.BeginEpochResult(partition.error_code, partition.leader_id, partition.leader_epoch)
 
 
-def _end_result(response: ends.EndQuorumEpochResponse, request: raft.End) -> raft.EndResult:
+def _end_result(
+    response: ends.EndQuorumEpochResponse, request: raft.EndEpoch
+) -> raft.EndEpochResult:
     if response.error_code:
-        return raft.EndResult(response.error_code, NONE, request.epoch)
+        return raft.EndEpochResult(response.error_code, NONE, request.epoch)
     partition = only_partition(response.topics)
-    return raft.EndResult(partition.error_code, partition.leader_id, partition.leader_epoch)
+    return raft.EndEpochResult(partition.error_code, partition.leader_id, partition.leader_epoch)
 
 
 def _fetch_result(response: fetches.FetchResponse, request: raft.Fetch) -> raft.FetchResult:
@@ -241,8 +243,8 @@ def _read_result(response: reads.ReadOffsetResponse, _: raft.ReadOffset) -> raft
 
 _FROM_WIRE: dict[type, Callable[[Any, Any], Any]] = {
     raft.Vote: _vote_result,
-    raft.Begin: _begin_result,
-    raft.End: _end_result,
+    raft.BeginEpoch: _begin_result,
+    raft.EndEpoch: _end_result,
     raft.Fetch: _fetch_result,
     raft.SnapshotFetch: _snapshot_chunk,
     raft.ReadOffset: _read_result,

@@ -44,16 +44,16 @@ class TwinProcesses:
     def __init__(self) -> None:
         self._by_replica: dict[ReplicaKey, _Fetches] = {}
 
-    def refuses(self, replica: ReplicaKey, slot: PendingResponse) -> bool:
+    def refuses(self, replica: ReplicaKey, pending: PendingResponse) -> bool:
         """Whether a fetch comes from the newer one of two processes."""
-        connection = slot.connection
+        connection = pending.connection
         fetches = self._by_replica.get(replica)
         if fetches is None:
             if len(self._by_replica) >= MAX_REPLICAS:
                 del self._by_replica[next(iter(self._by_replica))]
-            self._by_replica[replica] = _Fetches(slot, connection, connection)
+            self._by_replica[replica] = _Fetches(pending, connection, connection)
             return False
-        former, fetches.last = fetches.last, slot
+        former, fetches.last = fetches.last, pending
         if connection is not fetches.older and connection is not fetches.newer:
             fetches.older, fetches.newer, fetches.alternations = former.connection, connection, 0
             fetches.in_a_row = 1

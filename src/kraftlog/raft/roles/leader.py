@@ -13,7 +13,7 @@ from kraftlog.raft import changes, fetching, quorum, snapshots
 from kraftlog.raft.messages import (
     Append,
     Batch,
-    Begin,
+    BeginEpoch,
     FetchResult,
     LeaderChange,
     Proposed,
@@ -52,7 +52,7 @@ class ParkedFetch(Value):
 class PendingProof(Value):
     """A linearizable read that waits for proof that this replica still leads (P5)."""
 
-    slot: Any
+    pending: Any
     arrived: int
     #: The replica that sent it, if that replica is in this epoch.
     replica: ReplicaKey | None
@@ -82,7 +82,7 @@ class Leader(Role):
         #: Voters that have acknowledged this leader (Q15).
         self.acknowledged_by: tuple[int, ...] = ()
         self.parked: tuple[ParkedFetch, ...] = ()
-        #: (end offset, slot), oldest first.
+        #: (end offset, pending), oldest first.
         self.proposals: deque[tuple[int, Any]] = deque()
         self.reads: tuple[PendingProof, ...] = ()
         #: At kraft.version 0: what voters have reported of themselves (R11), by their ids.
@@ -129,16 +129,18 @@ class Leader(Role):
 
     # Appending -----------------------------------------------------------------------------------
 
-    def propose(self, core: Core, slot: object, count: int, size_bytes: int, payload: Any) -> None:
+    def propose(
+        self, core: Core, pending: object, count: int, size_bytes: int, payload: Any
+    ) -> None:
         self.append(core, count, size_bytes, payload, None)
-        self.complete_when_committed(core, slot, core.log.end)
+        self.complete_when_committed(core, pending, core.log.end)
 
-    def complete_when_committed(self, core: Core, slot: object, offset: int) -> None:
-        """Complete `slot` once everything before `offset` is committed."""
+    def complete_when_committed(self, core: Core, pending: object, offset: int) -> None:
+        """Complete `pending` once everything before `offset` is committed."""
         if offset <= core.log.high_watermark:
-            core.effect(Proposed(slot, ErrorCode.NONE, offset))
+            core.effect(Proposed(pending, ErrorCode.NONE, offset))
         else:
-            self.proposals.append((offset, slot))
+            self.proposals.append((offset, pending))
 
     def append(
         self,
@@ -173,8 +175,8 @@ class Leader(Role):
             return
         fetching.advance(core, end)
         while self.proposals and self.proposals[0][0] <= end:
-            offset, slot = self.proposals.popleft()
-            core.effect(Proposed(slot, ErrorCode.NONE, offset))
+            offset, pending = self.proposals.popleft()
+            core.effect(Proposed(pending, ErrorCode.NONE, offset))
         self.complete_parked(core)
         self.complete_reads(core)
         changes.resign_if_removed(core, self)
@@ -278,7 +280,7 @@ class Leader(Role):
         election = core.election
         high_watermark = self.reported_high_watermark(core)
         core.reply(
-            request.slot,
+            request.pending,
             FetchResult(error, election.leader_id, election.epoch, high_watermark, **fields),
         )
 
@@ -317,21 +319,21 @@ class Leader(Role):
 
     # Reads ---------------------------------------------------------------------------------------
 
-    def on_read(self, core: Core, slot: object, read: ReadOffset) -> None:
+    def on_read(self, core: Core, pending: object, read: ReadOffset) -> None:
         """Serve a read once a majority has shown that it still followed when the read began (P5).
 
         A voter shows it by sending the read; the other voters show it with their next fetches.
         """
         if core.cluster_id_differs(read.cluster_id):
-            self.complete_read(core, slot, ErrorCode.INCONSISTENT_CLUSTER_ID, -1)
+            self.complete_read(core, pending, ErrorCode.INCONSISTENT_CLUSTER_ID, -1)
             return
         self.events += 1
         replica = read.replica if read.replica_epoch == core.election.epoch else None
-        pending = PendingProof(slot, self.events, replica)
-        if core.log.high_watermark > self.epoch_start and self.is_proved(core, pending):
-            self.complete_read(core, slot, ErrorCode.NONE, core.log.high_watermark)
+        proof = PendingProof(pending, self.events, replica)
+        if core.log.high_watermark > self.epoch_start and self.is_proved(core, proof):
+            self.complete_read(core, pending, ErrorCode.NONE, core.log.high_watermark)
             return
-        self.reads = (*self.reads, pending)
+        self.reads = (*self.reads, proof)
         self.complete_parked(core, of_voters=True)
         self.complete_reads(core)
 
@@ -355,7 +357,7 @@ class Leader(Role):
         done = 0
         for read in self.reads:
             if self.is_proved(core, read):
-                self.complete_read(core, read.slot, ErrorCode.NONE, core.log.high_watermark)
+                self.complete_read(core, read.pending, ErrorCode.NONE, core.log.high_watermark)
                 done += 1
             else:
                 break  # a fetch that proves a later read proves this one, too
@@ -378,8 +380,8 @@ class Leader(Role):
         return progress is not None and progress.confirmed_at > read.arrived
 
     @staticmethod
-    def complete_read(core: Core, slot: object, error: int, offset: int) -> None:
-        core.reply(slot, ReadOffsetResult(error=error, offset=offset, **core.leader_and_epoch))
+    def complete_read(core: Core, pending: object, error: int, offset: int) -> None:
+        core.reply(pending, ReadOffsetResult(error=error, offset=offset, **core.leader_and_epoch))
 
     # Leading -------------------------------------------------------------------------------------
 
@@ -387,7 +389,7 @@ class Leader(Role):
         """Announce this leader to a voter (Q15)."""
         voter = core.log.voter_set.voter(peer)
         if voter is not None and peer not in self.acknowledged_by:
-            core.send(peer, Begin(core.cluster_id, voter.key, core.me.id, core.election.epoch))
+            core.send(peer, BeginEpoch(core.cluster_id, voter.key, core.me.id, core.election.epoch))
 
     def note_acknowledged(self, core: Core, key: ReplicaKey) -> None:
         if key.id not in self.acknowledged_by and core.log.voter_set.holds(key):
@@ -395,7 +397,7 @@ class Leader(Role):
             core.timers.pop(f"begin-epoch {key.id}", None)
 
     def on_response(self, core: Core, peer: int, request: Any, body: Any) -> None:
-        if isinstance(request, Begin) and not body.error:
+        if isinstance(request, BeginEpoch) and not body.error:
             voter = core.log.voter_set.voter(peer)
             if voter is not None:
                 self.note_acknowledged(core, voter.key)
@@ -435,12 +437,12 @@ class Leader(Role):
 
         A proposal may still be committed, by the next leader.
         """
-        for _, slot in self.proposals:
-            core.effect(Proposed(slot, ErrorCode.REQUEST_TIMED_OUT))
+        for _, pending in self.proposals:
+            core.effect(Proposed(pending, ErrorCode.REQUEST_TIMED_OUT))
         for waiting in self.parked:
             Role.on_fetch(self, core, waiting.request, waiting.fetch)
         for read in self.reads:
-            self.complete_read(core, read.slot, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+            self.complete_read(core, read.pending, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
 
     def voters_changed(self, core: Core) -> None:
         """Another voter set is in force: announce this leader to new voters, recount majorities."""

@@ -7,7 +7,7 @@ each has responded (Q17); after losing its majority it sends nothing.
 from __future__ import annotations
 
 from kraftlog.raft import jitter_purposes, quorum
-from kraftlog.raft.messages import End
+from kraftlog.raft.messages import EndEpoch
 from kraftlog.raft.roles.role import Role
 from kraftlog.value import TYPE_CHECKING
 
@@ -42,7 +42,7 @@ class Resigned(Role):
             self.send_end(core, peer)
 
     def send_end(self, core: Core, peer: int) -> None:
-        core.send(peer, End(core.cluster_id, core.me.id, core.election.epoch, self.successors))
+        core.send(peer, EndEpoch(core.cluster_id, core.me.id, core.election.epoch, self.successors))
 
     def on_response(self, core: Core, peer: int, request: Any, body: Any) -> None:  # noqa: ARG002 - one interface for all roles
         self.unnotified = tuple([voter_id for voter_id in self.unnotified if voter_id != peer])

@@ -58,7 +58,7 @@ class Role:
     def on_fetch(self, core: Core, request: Request, fetch: Fetch) -> None:  # noqa: ARG002 - as above
         """Q18: a replica that does not lead names the leader, and checks nothing."""
         core.reply(
-            request.slot,
+            request.pending,
             FetchResult(
                 error=ErrorCode.NOT_LEADER_OR_FOLLOWER,
                 high_watermark=-1,
@@ -68,7 +68,7 @@ class Role:
 
     def on_snapshot_fetch(self, core: Core, request: Request, fetch: SnapshotFetch) -> None:
         core.reply(
-            request.slot, snapshots.chunk_response(core, fetch, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            request.pending, snapshots.chunk_response(core, fetch, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         )
 
     def on_snapshot_installed(self, core: Core) -> None:
@@ -77,11 +77,11 @@ class Role:
     def on_snapshot_damaged(self, core: Core) -> None:
         """A snapshot that this role fetched is corrupt."""
 
-    def on_read(self, core: Core, slot: object, read: ReadOffset) -> None:  # noqa: ARG002 - as above
+    def on_read(self, core: Core, pending: object, read: ReadOffset) -> None:  # noqa: ARG002 - as above
         answer = ReadOffsetResult(
             error=ErrorCode.NOT_LEADER_OR_FOLLOWER, offset=-1, **core.leader_and_epoch
         )
-        core.reply(slot, answer)
+        core.reply(pending, answer)
 
     def key(self) -> tuple[Any, ...]:
         """The state for comparison, without times."""

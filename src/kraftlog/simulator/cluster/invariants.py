@@ -54,7 +54,7 @@ class ClusterInvariant:
     def implements(cls, hook: str) -> bool:
         return getattr(cls, hook) is not getattr(ClusterInvariant, hook)
 
-    def fails(self, detail: str) -> NoReturn:
+    def fail(self, detail: str) -> NoReturn:
         raise Violation(self.name, detail)
 
     def on_image(self, image: Image) -> None:
@@ -109,18 +109,18 @@ class CommittedIsKept(ClusterInvariant):
         # A newer leader may have committed more already, in its own epoch.
         missing = committed.missing_in(log, 0, partition.leader_epoch) if is_new_leader else None
         if missing is not None:
-            self.fails(
+            self.fail(
                 f"{node} leads {_name(key)} in epoch {partition.leader_epoch} without the "
                 f"committed batch {missing.base} to {missing.end} of epoch {missing.epoch}"
             )
         if partition.high_watermark > committed.high_watermark:
             if log.end < partition.high_watermark:
-                self.fails(f"{node}: {_name(key)} ends at {log.end}, before its high watermark")
+                self.fail(f"{node}: {_name(key)} ends at {log.end}, before its high watermark")
             committed.extend(log, partition.high_watermark, partition.leader_epoch)
         elif before is not None and partition.high_watermark > before.high_watermark:
             missing = committed.missing_in(log, before.high_watermark)
             if missing is not None and missing.end <= partition.high_watermark:
-                self.fails(
+                self.fail(
                     f"{node} commits {_name(key)} up to {partition.high_watermark} without the "
                     f"committed batch {missing.base} to {missing.end} of epoch {missing.epoch}"
                 )
@@ -133,7 +133,7 @@ class CommittedIsKept(ClusterInvariant):
         """
         node, key, partition, before = change
         if before is None or not (before.online or before.leader_epoch < partition.leader_epoch):
-            self.fails(
+            self.fail(
                 f"{node} follows {_name(key)} with the high watermark {partition.high_watermark}, "
                 f"which no leader had"
             )
@@ -145,7 +145,7 @@ class CommittedIsKept(ClusterInvariant):
     ) -> None:
         committed = self.world.committed(key, self.world.acknowledged_in(key, value, offset))
         if producer.acks == ACKS_ALL and offset >= 0 and committed.values.get(offset) != value:
-            self.fails(
+            self.fail(
                 f"{producer}: {value} is acknowledged at {offset} of {_name(key)}, where "
                 f"{committed.values.get(offset)} is committed, up to {committed.high_watermark}"
             )
@@ -160,7 +160,7 @@ class CommittedIsKept(ClusterInvariant):
     ) -> None:
         committed = self.world.committed(key, first_epoch).high_watermark
         if max(following, high_watermark) > committed:
-            self.fails(
+            self.fail(
                 f"{consumer} read {_name(key)} up to {following}, high watermark "
                 f"{high_watermark}, but {committed} is committed"
             )
@@ -215,7 +215,7 @@ class StrongIsr(ClusterInvariant):
             return  # it does not know yet that the partition was removed and added again
         missing = self.world.committed(key).missing_in(log, start)
         if missing is not None:
-            self.fails(
+            self.fail(
                 f"{node} is in the ISR or ELR of {_name(key)} without the committed batch "
                 f"{missing.base} to {missing.end} of epoch {missing.epoch}; it ends at {log.end}"
             )
@@ -239,7 +239,7 @@ class CountsTheIsr(ClusterInvariant):
             return
         uncounted = {*newest.isr} - {*partition.maximal_isr}
         if newest.leader_epoch == partition.leader_epoch and uncounted:
-            self.fails(
+            self.fail(
                 f"{node} moves the high watermark of {_name(key)} to {partition.high_watermark} "
                 f"without {uncounted} of the ISR {newest.isr}"
             )
@@ -274,15 +274,15 @@ class SoundIsr(ClusterInvariant):
         leader, isr, elr = partition.leader, partition.isr, partition.elr
         what = f"{_name(key)}: leader {leader}, ISR {isr}, ELR {elr}"
         if leader >= 0 and leader not in isr:
-            self.fails(f"{what}: the leader is not in the ISR")
+            self.fail(f"{what}: the leader is not in the ISR")
         if {*isr, *elr} - {*partition.replicas} or {*isr} & {*elr}:
-            self.fails(f"{what}: the replicas are {partition.replicas}")
+            self.fail(f"{what}: the replicas are {partition.replicas}")
         fenced = [broker for broker in isr if image.brokers[broker].fenced]
         may_be_fenced = leader < 0 or partition.replicas == (leader,)
         if fenced and not (may_be_fenced and isr == (fenced[0],)):
-            self.fails(f"{what}: {fenced} are fenced")
+            self.fail(f"{what}: {fenced} are fenced")
         if not isr and (leader >= 0 or not (elr or partition.last_known_elr)):
-            self.fails(f"{what}: the ISR is empty")
+            self.fail(f"{what}: the ISR is empty")
 
 
 class ReassignmentIsSafe(ClusterInvariant):
@@ -307,7 +307,7 @@ class ReassignmentIsSafe(ClusterInvariant):
                 continue  # it was cancelled, or added no replicas
             min_isr = min(self.world.setting.min_insync, len(before.isr))
             if len(after.isr) < min_isr and after.leader >= 0:
-                self.fails(f"{_name(key)}: {before} became {after}")
+                self.fail(f"{_name(key)}: {before} became {after}")
 
 
 class EpochsGrow(ClusterInvariant):
@@ -323,7 +323,7 @@ class EpochsGrow(ClusterInvariant):
     def on_image(self, image: Image) -> None:
         for broker in image.brokers.values():
             if broker.epoch < self._brokers.get(broker.id, -1):
-                self.fails(f"broker {broker.id} had a higher epoch than {broker.epoch}")
+                self.fail(f"broker {broker.id} had a higher epoch than {broker.epoch}")
             self._brokers[broker.id] = broker.epoch
         for key, after in image.partitions.items():
             before = self._partitions.get(key)
@@ -339,26 +339,26 @@ class EpochsGrow(ClusterInvariant):
             after.first_leader_epoch != before.first_leader_epoch
         ):  # the partition was removed and added again (V11)
             if after.first_leader_epoch <= before.leader_epoch:
-                self.fails(f"{what}: the leader epoch of the removed partition is used again")
+                self.fail(f"{what}: the leader epoch of the removed partition is used again")
             return
         if after.partition_epoch <= before.partition_epoch:
-            self.fails(f"{what}: the partition epoch does not grow")
+            self.fail(f"{what}: the partition epoch does not grow")
         if after.leader_epoch < before.leader_epoch:
-            self.fails(f"{what}: the leader epoch falls")
+            self.fail(f"{what}: the leader epoch falls")
         if after.leader != before.leader and after.leader_epoch == before.leader_epoch:
-            self.fails(f"{what}: another leader in the same epoch")
+            self.fail(f"{what}: another leader in the same epoch")
         if before.leader in after.isr and before.leader != after.leader == after.replicas[0]:
             self.world.saw("preferred leader elected")
 
     def on_replica(self, change: ReplicaChange) -> None:
         node, key, partition, before = change
         if before is not None and partition.leader_epoch < before.leader_epoch:
-            self.fails(f"{node}: {_name(key)} went back from epoch {before.leader_epoch}")
+            self.fail(f"{node}: {_name(key)} went back from epoch {before.leader_epoch}")
         if partition.leads:
             me = node.id, node.incarnation
             first = change.committed.leaders.setdefault(partition.leader_epoch, me)
             if first != me:
-                self.fails(
+                self.fail(
                     f"{node} leads {_name(key)} in epoch {partition.leader_epoch}, in which "
                     f"node {first[0]} led before"
                 )
@@ -373,7 +373,7 @@ class HighWatermarkGrows(ClusterInvariant):
         node, key, partition, before = change
         high_watermark = partition.high_watermark
         if partition.is_open and high_watermark > partition.written_end:
-            self.fails(
+            self.fail(
                 f"{node}: the high watermark of {_name(key)} is {high_watermark}, "
                 f"its log ends at {partition.written_end}"
             )
@@ -384,7 +384,7 @@ class HighWatermarkGrows(ClusterInvariant):
             and before.online
             and high_watermark < before.high_watermark
         ):
-            self.fails(
+            self.fail(
                 f"{node}: the high watermark of {_name(key)} fell from "
                 f"{before.high_watermark} to {high_watermark}"
             )
@@ -402,7 +402,7 @@ class EpochsMatchLog(ClusterInvariant):
         cached = view.log.epochs.entries()
         expected = [(epoch, max(first, view.start)) for epoch, first in view.epoch_starts]
         if cached[-len(expected) :] != expected:
-            self.fails(
+            self.fail(
                 f"{change.node}: {_name(change.key)} has epochs {cached}, its batches {expected}"
             )
 
@@ -415,7 +415,7 @@ class RemovedRecordsAreGone(ClusterInvariant):
     def on_replica(self, change: ReplicaChange) -> None:
         log = change.log
         if log is not None and log.batches and log.batches[0].epoch < log.first_epoch:
-            self.fails(
+            self.fail(
                 f"{change.node}: {_name(change.key)} begins with epoch {log.batches[0].epoch}, "
                 f"but its first leader epoch is {log.first_epoch}"
             )
@@ -430,7 +430,7 @@ class DeletesOnlyRequested(ClusterInvariant):
         partition = change.partition
         requested = self.world.deleter.requested.get((partition.topic, partition.index), 0)
         if partition.start > requested:
-            self.fails(
+            self.fail(
                 f"{change.node}: {_name(change.key)} starts at {partition.start}, but records were "
                 f"to be deleted before {requested}"
             )

@@ -7,8 +7,8 @@ differ only by the names of the nodes there are names under which they have the 
 from __future__ import annotations
 
 from kraftlog.raft.messages import (
-    Begin,
-    BeginResult,
+    BeginEpoch,
+    BeginEpochResult,
     ElectionDurable,
     Fetch,
     FetchResult,
@@ -88,7 +88,7 @@ def _role(role: Any, names: Names) -> tuple[Any, ...]:
             (names[key.id], progress.end_offset) for key, progress in role.progress.replicas.items()
         ]
         parked = [
-            (names[parked.request.slot.id], _body(parked.fetch, names)) for parked in role.parked
+            (names[parked.request.pending.id], _body(parked.fetch, names)) for parked in role.parked
         ]
         return (
             role.epoch_start,
@@ -115,7 +115,7 @@ def _held(node: Node, names: Names) -> tuple[Any, ...]:
             is_awaited = node.in_flight(effect.peer) == effect.number
             held.append((names[effect.peer], 0, _body(effect.body, names), waits, is_awaited))
         else:
-            requester = effect.slot
+            requester = effect.pending
             body = _body(effect.body, names)
             held.append((names[requester.id], 1, body, waits, requester.is_pre_vote))
     held.sort(key=lambda message: message[:2])
@@ -154,8 +154,8 @@ def _body(body: Any, names: Names) -> tuple[Any, ...]:
         return 3, body.error, body.epoch, names[body.leader_id], body.granted
     if isinstance(body, Vote):
         return 4, body.epoch, body.pre_vote, body.last_epoch, body.end_offset
-    if isinstance(body, BeginResult):
+    if isinstance(body, BeginEpochResult):
         return 5, body.error, body.epoch, names[body.leader_id]
-    if isinstance(body, Begin):
+    if isinstance(body, BeginEpoch):
         return 6, body.epoch
     raise TypeError(f"not explored: {body!r}")

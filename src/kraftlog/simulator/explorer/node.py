@@ -45,7 +45,7 @@ class Message(Value):
 
 
 class RequestContext(Value):
-    """Where a response goes; the core holds it as the request's slot."""
+    """Where a response goes; the core holds it as the request's pending response."""
 
     id: int
     is_awaited: bool

@@ -9,7 +9,7 @@ compares random walks with real nodes beside the tables.
 from __future__ import annotations
 
 from kraftlog.raft import quorum
-from kraftlog.raft.messages import BeginResult, Send
+from kraftlog.raft.messages import BeginEpochResult, Send
 from kraftlog.simulator.explorer.bounds import NODES
 from kraftlog.simulator.explorer.invariants import History, check_state, check_step
 from kraftlog.simulator.explorer.keys import history_key, message_key, node_key
@@ -252,8 +252,8 @@ class Quorum:
             for effect in node.held
             if isinstance(effect, Send) and _is_awaited(node, effect)
         }
-        unanswered = {effect.slot.id for effect in node.held if not isinstance(effect, Send)}
-        unanswered |= {parked.request.slot.id for parked in node.parked}
+        unanswered = {effect.pending.id for effect in node.held if not isinstance(effect, Send)}
+        unanswered |= {parked.request.pending.id for parked in node.parked}
         return NodeFacts(
             moves=tuple(_moves_of_node(node, self.bound)),
             epoch=node.core.election.epoch,
@@ -267,7 +267,7 @@ class Quorum:
         number = self.messages.number(message)
         if number == len(self.message_facts):
             body = message.body
-            ends_announcements = isinstance(body, BeginResult) and not body.error
+            ends_announcements = isinstance(body, BeginEpochResult) and not body.error
             facts = MessageFacts(message.is_awaited, body.epoch, number, ends_announcements)
             self.message_facts.append(facts)
             if message.is_awaited:

@@ -99,12 +99,16 @@ def _lose_response(node: Node, peer: int) -> None:
 def _forget(node: Node, requester: int) -> None:
     """`requester` no longer waits for the responses to its requests."""
     node.held = tuple(
-        [effect for effect in node.held if isinstance(effect, Send) or effect.slot.id != requester]
+        [
+            effect
+            for effect in node.held
+            if isinstance(effect, Send) or effect.pending.id != requester
+        ]
     )
     role = node.core.role
     if isinstance(role, Leader):
         role.parked = tuple(
-            [parked for parked in role.parked if parked.request.slot.id != requester]
+            [parked for parked in role.parked if parked.request.pending.id != requester]
         )
 
 
@@ -190,7 +194,7 @@ def _carry_out_effects(node: Node) -> tuple[Message, ...]:
     if isinstance(role, Fetcher):
         role.heard_at = NEVER
     elif isinstance(role, Leader):
-        role.parked = tuple([parked for parked in role.parked if parked.request.slot.is_awaited])
+        role.parked = tuple([parked for parked in role.parked if parked.request.pending.is_awaited])
     messages = [_message(node, effect) for effect in sent]
     for message in messages:
         check_vote(node, message)
@@ -207,7 +211,7 @@ def _carry_out(node: Node, effect: Any) -> None:
     elif isinstance(effect, Send):
         node.held = (*node.held, effect)
     elif isinstance(effect, Reply):
-        if effect.slot.is_awaited:
+        if effect.pending.is_awaited:
             node.held = (*node.held, effect.replace(body=_with_batches(node, effect.body)))
     elif isinstance(effect, Stop):
         raise Broken("a replica never stops by itself", effect.reason)
@@ -249,7 +253,7 @@ def _message(node: Node, effect: Send | Reply) -> Message:
     if isinstance(effect, Send):
         is_awaited = node.in_flight(effect.peer) == effect.number
         return Message(node.id, effect.peer, False, is_awaited, effect.body)
-    requester = effect.slot
+    requester = effect.pending
     return Message(node.id, requester.id, True, True, effect.body, requester.is_pre_vote)
 
 

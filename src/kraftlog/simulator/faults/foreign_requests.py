@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import ReplicaKey
-from kraftlog.raft.messages import Begin, End, Fetch, ReadOffset, Request, Vote
+from kraftlog.raft.messages import BeginEpoch, EndEpoch, Fetch, ReadOffset, Request, Vote
 from kraftlog.simulator.process import CLUSTER_ID
 from kraftlog.simulator.violation import Violation
 from kraftlog.value import TYPE_CHECKING
@@ -24,7 +24,7 @@ NAME = "identity"
 
 
 class ForeignSender:
-    """Takes the place of a slot and keeps the response."""
+    """Takes the place of a pending response and keeps the response."""
 
     def __init__(self) -> None:
         self.answer: Any = None
@@ -50,31 +50,31 @@ def foreign_request(replica: Replica, rng: Rng) -> Any:
     foreign = [
         Vote(OTHER_CLUSTER, replica.key, epoch, sender, epoch, HIGH_OFFSET, rng.below(2) == 0),
         Vote(CLUSTER_ID, other_directory, epoch, sender, epoch, HIGH_OFFSET, rng.below(2) == 0),
-        Begin(CLUSTER_ID, other_directory, 0, epoch),
-        End(OTHER_CLUSTER, 0, epoch, (replica.key,)),
+        BeginEpoch(CLUSTER_ID, other_directory, 0, epoch),
+        EndEpoch(OTHER_CLUSTER, 0, epoch, (replica.key,)),
         Fetch(OTHER_CLUSTER, sender, epoch, 0, 0, 0, 0, 1000),
         ReadOffset(OTHER_CLUSTER),
     ]
     if (
         replica.core.is_cluster_id_confirmed
     ):  # before that, a leader of another cluster ends the process (Q31)
-        foreign.append(Begin(OTHER_CLUSTER, replica.key, 0, epoch))
+        foreign.append(BeginEpoch(OTHER_CLUSTER, replica.key, 0, epoch))
     return rng.pick(foreign)
 
 
 def check_refusal(world: SimulatedWorld, replica: Replica, body: Any) -> None:
     """Send a request and check that it is refused. Source: Q12, Q18, Q30, P5; Kafka's tests."""
     replica.run_due_work()
-    core, slot = replica.core, ForeignSender()
+    core, pending = replica.core, ForeignSender()
     if core is None:
         return  # it crashed
     before = (core.role, core.election, core.log.end, core.log.high_watermark, core.timers.copy())
-    replica.handle(Request(slot, body, "foreign sender", 1))
+    replica.handle(Request(pending, body, "foreign sender", 1))
     world.saw("foreign request refused")
     if replica.core is not core:
         return  # it crashed
     after = (core.role, core.election, core.log.end, core.log.high_watermark, core.timers)
     if before != after:
         raise Violation(NAME, f"replica {replica.id} changed from {before} to {after} by {body}")
-    if slot.answer is not None and slot.answer.error == ErrorCode.NONE:
-        raise Violation(NAME, f"replica {replica.id} responded to {body} with {slot.answer}")
+    if pending.answer is not None and pending.answer.error == ErrorCode.NONE:
+        raise Violation(NAME, f"replica {replica.id} responded to {body} with {pending.answer}")

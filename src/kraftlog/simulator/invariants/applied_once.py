@@ -21,7 +21,7 @@ class AppliedOnce(Invariant):
         assert replica.core is not None
         high_watermark = replica.core.log.high_watermark
         if not (replica.applied < offset <= high_watermark):
-            self.fails(
+            self.fail(
                 f"replica {replica.id} applied up to {replica.applied}, then {offset}; "
                 f"high watermark {high_watermark}"
             )
@@ -29,15 +29,15 @@ class AppliedOnce(Invariant):
         position = disk.position_before(offset)
         before = disk.position_before(replica.applied)
         if replica.state != (disk.chains[before] if before >= 0 else NO_CHAIN):
-            self.fails(f"replica {replica.id} applies records to a state that is not its log's")
+            self.fail(f"replica {replica.id} applies records to a state that is not its log's")
         compared = min(position, len(committed) - 1)
         if not (position >= 0 and disk.batches[position].last_offset + 1 == offset):
-            self.fails(f"replica {replica.id} applied part of a batch up to {offset}")
+            self.fail(f"replica {replica.id} applied part of a batch up to {offset}")
         if not (compared < 0 or disk.chains[compared] == committed[compared]):
-            self.fails(
+            self.fail(
                 f"replica {replica.id} applied records that were never committed, below {offset}"
             )
 
     def on_load(self, replica: Replica, snapshot: Snapshot) -> None:
         if snapshot.id.offset <= replica.applied:
-            self.fails(f"replica {replica.id} went back from {replica.applied} to {snapshot.id}")
+            self.fail(f"replica {replica.id} went back from {replica.applied} to {snapshot.id}")

@@ -42,11 +42,11 @@ class ChangesReported(Invariant):
             sets = recorded if change.kind == "update_voter" else recorded[-1:]
             if not any(is_result_of(voters, change) for voters in sets):
                 newest = recorded[-1:]
-                self.fails(f"reported that “{change}” is committed before {end_offset}: {newest}")
+                self.fail(f"reported that “{change}” is committed before {end_offset}: {newest}")
 
     def on_end(self) -> None:
         if self.reported:
-            self.fails(f"reported as committed, but is not: {self.reported}")
+            self.fail(f"reported as committed, but is not: {self.reported}")
 
 
 def is_result_of(voters: VoterSet, change: VoterChange) -> bool:

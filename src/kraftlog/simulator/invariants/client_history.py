@@ -15,4 +15,4 @@ class ClientHistory(Invariant):
     def on_end(self) -> None:
         violations = self.world.workload.judge()
         if violations:
-            self.fails(violations[0])
+            self.fail(violations[0])

@@ -26,9 +26,9 @@ class CommittedKept(Invariant):
         what = f"replica {replica.id} truncates its log to {offset}"
         committed = self.oracle.committed
         if first < len(committed) and disk.chains[first] == committed[first]:
-            self.fails(f"{what}, but it is committed up to {self.oracle.committed_end}")
+            self.fail(f"{what}, but it is committed up to {self.oracle.committed_end}")
         if disk.batches[-1].epoch == core.election.epoch:
-            self.fails(f"{what}: it has records of its current epoch, {core.election.epoch}")
+            self.fail(f"{what}: it has records of its current epoch, {core.election.epoch}")
         epoch = -1
         for position in range(first, len(disk.batches)):
             batch = disk.batches[position]
@@ -37,7 +37,7 @@ class CommittedKept(Invariant):
             epoch = batch.epoch
             holders = self._holders(replica, position)
             if is_majority(holders, [], self._voters_at(replica, position)):
-                self.fails(f"{what}: {sorted(holders)} hold its end, from the leader of that epoch")
+                self.fail(f"{what}: {sorted(holders)} hold its end, from the leader of that epoch")
 
     def _holders(self, replica: Replica, position: int) -> dict[int, ReplicaKey]:
         """The replicas with a batch on disk that they received during its epoch.

@@ -23,10 +23,10 @@ class CommittedPrefix(Invariant):
             return
         last = disk.batches[position]
         if last.last_offset + 1 != high_watermark:
-            self.fails(f"replica {replica.id}: high watermark {high_watermark} is inside {last}")
+            self.fail(f"replica {replica.id}: high watermark {high_watermark} is inside {last}")
         common = min(position, len(committed) - 1)
         if common >= 0 and disk.chains[common] != committed[common]:
-            self.fails(
+            self.fail(
                 f"replica {replica.id} and others committed different logs below "
                 f"{disk.batches[common].last_offset + 1}"
             )
@@ -41,4 +41,4 @@ class CommittedPrefix(Invariant):
             assert replica.core is not None
             count = replica.disk.position_before(replica.core.log.high_watermark) + 1
             if replica.disk.chains[:count] != committed[:count]:
-                self.fails(f"replica {replica.id} holds records other than the committed ones")
+                self.fail(f"replica {replica.id} holds records other than the committed ones")

@@ -28,7 +28,7 @@ class CountsOnlyOwnEpoch(Invariant):
             return
         progress = core.role.progress.replicas.get(body.replica)
         if progress is not None and progress.end_offset >= 0 and sender.key == body.replica:
-            self.fails(
+            self.fail(
                 f"leader {replica.id} of epoch {core.election.epoch} counts {sender.id}, which "
                 f"is in epoch {sender.disk.election.epoch}"
             )

@@ -41,7 +41,7 @@ class DurableMajority(Invariant):
         # A snapshot may have removed the entry of the newest set.
         in_force.append(core.log.voter_set)
         if not any(is_majority(holders, lost, voters) for voters in in_force):
-            self.fails(
+            self.fail(
                 f"{replica.id} commits up to {high_watermark}, which only {list(holders)} hold"
             )
 

@@ -5,7 +5,7 @@ Source: P1, P3, Q9, Q17; KIP-996: a disconnected replica returns with the epoch 
 
 from __future__ import annotations
 
-from kraftlog.raft.messages import End
+from kraftlog.raft.messages import EndEpoch
 from kraftlog.simulator.invariants.invariant import Invariant
 from kraftlog.value import TYPE_CHECKING
 
@@ -28,7 +28,7 @@ class EarnedEpochs(Invariant):
         self.epochs: dict[int, int] = {}
 
     def on_send(self, replica: Replica, to: Replica, body: Any) -> None:  # noqa: ARG002 - one interface for all invariants
-        if type(body) is End and any(key.id == to.id for key in body.successors):
+        if type(body) is EndEpoch and any(key.id == to.id for key in body.successors):
             self.successors.add((to.id, body.epoch))
 
     def on_role(self, replica: Replica, core: RaftCore) -> None:
@@ -44,7 +44,7 @@ class EarnedEpochs(Invariant):
             and len(granted) < majority
             and (replica.id, epoch - 1) not in self.successors
         ):
-            self.fails(
+            self.fail(
                 f"replica {replica.id} made epoch {epoch} after "
                 f"{before.name if before else 'a restart'}, with pre-votes of {granted}"
             )

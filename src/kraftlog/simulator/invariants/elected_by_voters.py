@@ -39,7 +39,7 @@ class ElectedByVoters(Invariant):
         granted = {*self.granted.get((epoch, replica.id), ()), core.me}
         electors = {key.id for key in granted if voters.holds(key)} & set(core.granted)
         if len(electors) < voters.majority:
-            self.fails(
+            self.fail(
                 f"replica {replica.id} leads epoch {epoch} by the votes of {core.granted}; "
                 f"of the voters of its log, {voters.ids}, only {sorted(electors)} voted for it"
             )

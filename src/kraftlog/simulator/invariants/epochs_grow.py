@@ -27,26 +27,24 @@ class EpochsGrow(Invariant):
         disk = (replica.id, replica.disk_losses)
         before = self.persisted.get(disk, 0)
         if state.epoch < before:
-            self.fails(f"replica {replica.id} wrote epoch {state.epoch} after {before}")
+            self.fail(f"replica {replica.id} wrote epoch {state.epoch} after {before}")
         self.persisted[disk] = state.epoch
 
     def on_start(self, replica: Replica) -> None:
         assert replica.core is not None
         before = self.persisted.get((replica.id, replica.disk_losses), 0)
         if replica.core.election.epoch < before:
-            self.fails(
+            self.fail(
                 f"replica {replica.id} starts in epoch {replica.core.election.epoch} after {before}"
             )
 
     def on_role(self, replica: Replica, core: RaftCore) -> None:
         before, after = replica.seen_election, core.election
         if before is not None and after.epoch < before.epoch:
-            self.fails(f"replica {replica.id} went from {before} to {after}")
+            self.fail(f"replica {replica.id} went from {before} to {after}")
         if core.durable_election_version >= core.election_version:
             written = replica.disk.election
             # A restarted leader has resigned, and need not write that.
             has_resigned = after.leader_id == -1 and written.leader_id == replica.id
             if not (written == after or (has_resigned and written.replace(leader_id=-1) == after)):
-                self.fails(
-                    f"replica {replica.id} treats {after} as durable, the disk has {written}"
-                )
+                self.fail(f"replica {replica.id} treats {after} as durable, the disk has {written}")

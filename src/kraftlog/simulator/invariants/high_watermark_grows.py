@@ -24,16 +24,16 @@ class HighWatermarkGrows(Invariant):
     def on_commit(self, replica: Replica, core: RaftCore, high_watermark: int) -> None:
         seen = replica.seen_high_watermark
         if high_watermark < seen:
-            self.fails(f"replica {replica.id}: high watermark {high_watermark} after {seen}")
+            self.fail(f"replica {replica.id}: high watermark {high_watermark} after {seen}")
         if high_watermark > core.log.end:
-            self.fails(
+            self.fail(
                 f"replica {replica.id}: high watermark {high_watermark}, log end {core.log.end}"
             )
         epoch = core.election.epoch
         if core.role.name == "leader" and epoch >= self.newest_epoch:
             self.newest_epoch = epoch
             if high_watermark < self.oracle.committed_end:
-                self.fails(
+                self.fail(
                     f"leader {replica.id} of epoch {epoch} has high watermark {high_watermark}, "
                     f"but {self.oracle.committed_end} was committed before"
                 )

@@ -29,7 +29,7 @@ class Invariant:
     def implements(cls, hook: str) -> bool:
         return getattr(cls, hook) is not getattr(Invariant, hook)
 
-    def fails(self, detail: str) -> NoReturn:
+    def fail(self, detail: str) -> NoReturn:
         raise Violation(self.name, detail)
 
     def on_start(self, replica: Replica) -> None:

@@ -31,7 +31,7 @@ class LeaderCompleteness(Invariant):
         if not (
             position < 0 or (position < len(chains) and chains[position] == committed[position])
         ):
-            self.fails(
+            self.fail(
                 f"leader {replica.id} of epoch {epoch} lacks committed records: it ends at "
                 f"{replica.disk.end}, committed is {self.oracle.committed_end}"
             )

@@ -52,22 +52,22 @@ class LegalRoles(Invariant):
         name, log = core.role.name, core.log
         if core.may_campaign == (name == "observer") and name not in {"leader", "resigned"}:
             right = "may campaign" if core.may_campaign else "may not campaign"
-            self.fails(f"replica {replica.id} is {name}, and {right}")
+            self.fail(f"replica {replica.id} is {name}, and {right}")
         if name == "leader" and not core.is_voter and log.voters.latest_offset < log.high_watermark:
-            self.fails(f"replica {replica.id} leads although its removal is committed")
+            self.fail(f"replica {replica.id} leads although its removal is committed")
 
     def on_role(self, replica: Replica, core: RaftCore) -> None:
         state, name, me = core.election, core.role.name, replica.id
         if not is_legal_state(name, state, core.me):
-            self.fails(f"replica {me} is {name} with {state}")
+            self.fail(f"replica {me} is {name} with {state}")
         self._check_voters(replica, core)
         seen = replica.seen_role
         if seen is None or replica.seen_election.epoch != state.epoch:
             return
         if name in NEVER_AFTER.get(seen.name, ()):
-            self.fails(f"replica {me} became {name} after {seen.name} in epoch {state.epoch}")
+            self.fail(f"replica {me} became {name} after {seen.name} in epoch {state.epoch}")
         if not (
             replica.seen_election.leader_id in {-1, state.leader_id}
             or name in {"observer", "resigned"}
         ):
-            self.fails(f"replica {me} knew a leader of epoch {state.epoch} and forgot: {state}")
+            self.fail(f"replica {me} knew a leader of epoch {state.epoch} and forgot: {state}")

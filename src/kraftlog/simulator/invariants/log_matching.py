@@ -26,7 +26,7 @@ class LogMatching(Invariant):
         chain = replica.disk.chains[-1]
         point = (batch.base_offset, batch.epoch)
         if self.chains.setdefault(point, chain) != chain:
-            self.fails(
+            self.fail(
                 f"replica {replica.id}: another log with offset {batch.base_offset} of epoch "
                 f"{batch.epoch} has other records up to there"
             )

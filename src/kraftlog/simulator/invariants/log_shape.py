@@ -35,12 +35,12 @@ class LogShape(Invariant):
         if len(batches) > 1:
             end, epoch = batches[-2].last_offset + 1, batches[-2].epoch
         if not (batch.base_offset == end and batch.last_offset >= end and batch.epoch >= epoch):
-            self.fails(f"replica {replica.id} appended {batch} after offset {end} of epoch {epoch}")
+            self.fail(f"replica {replica.id} appended {batch} after offset {end} of epoch {epoch}")
 
     def on_truncate(self, replica: Replica, offset: int) -> None:
         committed = max(replica.seen_high_watermark, replica.applied)
         if offset < committed:
-            self.fails(f"replica {replica.id} truncated its log to {offset}, below {committed}")
+            self.fail(f"replica {replica.id} truncated its log to {offset}, below {committed}")
 
     def on_full_check(self) -> None:
         for replica in self.world.running:
@@ -48,16 +48,16 @@ class LogShape(Invariant):
             assert core is not None
             log = core.log
             if log.end != disk.end:
-                self.fails(
+                self.fail(
                     f"replica {replica.id} has log end {log.end} in memory, {disk.end} on the disk"
                 )
             if log.flushed > disk.durable_end:
-                self.fails(
+                self.fail(
                     f"replica {replica.id} counts {log.flushed} as flushed, "
                     f"durable is {disk.durable_end}"
                 )
             scan = epochs_in(disk, log.start)
             if log.epochs.entries() != scan:
-                self.fails(
+                self.fail(
                     f"replica {replica.id} has epochs {log.epochs.entries()}, a scan gives {scan}"
                 )

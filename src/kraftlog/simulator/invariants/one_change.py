@@ -31,10 +31,10 @@ class OneChange(Invariant):
             members = members_changed(before, after)
             # A replica that was formatted with the current voters fetches older voters records.
             if members > 1 and offset > 0:
-                self.fails(f"replica {replica.id}: {members} members changed at {offset}")
+                self.fail(f"replica {replica.id}: {members} members changed at {offset}")
             changes += offset >= committed
         if changes > 1:
-            self.fails(
+            self.fail(
                 f"replica {replica.id} has {changes} changes of voters after {committed}: "
                 f"{[(offset, entry.ids) for offset, entry in voters.entries]}"
             )
@@ -47,13 +47,13 @@ class OneChange(Invariant):
         entries = [(-1, log.voters.base), *log.voters.entries]
         changed = len(entries) > 1 and entries[-1][1].voters != entries[-2][1].voters
         if changed and log.high_watermark <= role.epoch_start:
-            self.fails(
+            self.fail(
                 f"leader {replica.id} changed the voters before it had committed a record of epoch "
                 f"{core.election.epoch}"
             )
         before = entries[-2][1] if len(entries) > 1 else log.voter_set
         if before.targets is not None and before.holds(core.me) and not core.is_voter:
-            self.fails(
+            self.fail(
                 f"leader {replica.id} removed itself before it reached the targets {before.targets}"
             )
 

@@ -33,4 +33,4 @@ class OneLeader(Invariant):
         if state.leader_id >= 0:
             leader = self.leaders.setdefault(state.epoch, state.leader_id)
             if leader != state.leader_id:
-                self.fails(f"epoch {state.epoch} is led by {leader} and by {state.leader_id}")
+                self.fail(f"epoch {state.epoch} is led by {leader} and by {state.leader_id}")

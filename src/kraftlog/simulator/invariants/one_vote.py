@@ -35,7 +35,7 @@ class OneVote(Invariant):
     def _check_vote(self, replica: Replica, epoch: int, candidate: Any) -> None:
         first = self.votes.setdefault((replica.id, replica.disk_losses, epoch), candidate)
         if first != candidate:
-            self.fails(
+            self.fail(
                 f"replica {replica.id} voted in epoch {epoch} for {first} and for {candidate}"
             )
 

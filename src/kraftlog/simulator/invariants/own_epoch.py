@@ -23,7 +23,7 @@ class OwnEpoch(Invariant):
         batches = replica.disk.batches
         begins_epoch = len(batches) > 1 and batches[-2].epoch != batch.epoch
         if begins_epoch and not isinstance(batch.payload, LeaderChange):
-            self.fails(f"epoch {batch.epoch} begins with {batch}, on replica {replica.id}")
+            self.fail(f"epoch {batch.epoch} begins with {batch}, on replica {replica.id}")
 
     def on_commit(self, replica: Replica, core: RaftCore, high_watermark: int) -> None:
         role = core.role
@@ -31,7 +31,7 @@ class OwnEpoch(Invariant):
             epoch = core.election.epoch
             last = replica.disk.batches[replica.disk.position_before(high_watermark)]
             if last.epoch != epoch:
-                self.fails(
+                self.fail(
                     f"leader {replica.id} of epoch {epoch} committed up to {high_watermark}, "
                     f"a record of epoch {last.epoch}"
                 )

@@ -23,7 +23,7 @@ class SentAfterDurable(Invariant):
         written = replica.disk.election
         epoch = getattr(body, "epoch", -1)
         if epoch > written.epoch:
-            self.fails(f"replica {replica.id} sends epoch {epoch}, the disk has {written}")
+            self.fail(f"replica {replica.id} sends epoch {epoch}, the disk has {written}")
         if type(body) is VoteResult and body.granted:
             requester = to.core
             if (
@@ -31,10 +31,10 @@ class SentAfterDurable(Invariant):
                 and requester.role.name == "candidate"
                 and requester.election.epoch == epoch == written.epoch
             ) and not (written.voted is not None and written.voted.id == to.id):
-                self.fails(f"replica {replica.id} votes for {to.id}, the disk has {written}")
+                self.fail(f"replica {replica.id} votes for {to.id}, the disk has {written}")
 
     def on_role(self, replica: Replica, core: RaftCore) -> None:
         if core.role.name == "leader":
             written = replica.disk.election
             if not (written.epoch == core.election.epoch and written.voted == core.me):
-                self.fails(f"replica {replica.id} leads by {core.election}, the disk has {written}")
+                self.fail(f"replica {replica.id} leads by {core.election}, the disk has {written}")

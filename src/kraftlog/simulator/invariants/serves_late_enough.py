@@ -22,11 +22,11 @@ class ServesLateEnough(Invariant):
         assert core is not None
         # It may have resigned by the end of the step.
         if core.election.epoch == epoch and core.election.leader_id not in {-1, replica.id}:
-            self.fails(
+            self.fail(
                 f"replica {replica.id} serves epoch {epoch}, but another leads: {core.election}"
             )
         first = bisect_left(batches, epoch, key=lambda batch: batch.epoch)
         if first == len(batches) or replica.applied <= batches[first].last_offset:
-            self.fails(
+            self.fail(
                 f"replica {replica.id} serves epoch {epoch}, has applied up to {replica.applied}"
             )

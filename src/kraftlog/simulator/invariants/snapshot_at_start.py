@@ -20,20 +20,20 @@ class SnapshotAtStart(Invariant):
     def on_snapshot(self, replica: Replica, core: RaftCore) -> None:
         log, kept = core.log, replica.disk.snapshot
         if log.snapshot is None or log.start != log.snapshot.offset:
-            self.fails(f"replica {replica.id}: the log starts at {log.start}, not {log.snapshot}")
+            self.fail(f"replica {replica.id}: the log starts at {log.start}, not {log.snapshot}")
         if log.start > log.high_watermark:
-            self.fails(
+            self.fail(
                 f"replica {replica.id}: log start {log.start}, high watermark {log.high_watermark}"
             )
         if kept is None or kept.id.offset < log.start:
-            self.fails(f"replica {replica.id} needs {log.snapshot}, the disk has {kept}")
+            self.fail(f"replica {replica.id} needs {log.snapshot}, the disk has {kept}")
         self._check_committed(replica, kept)
 
     def on_load(self, replica: Replica, snapshot: Snapshot) -> None:
         core = replica.core
         assert core is not None
         if core.role.name == "leader":
-            self.fails(f"replica {replica.id} loads {snapshot.id} and leads")
+            self.fail(f"replica {replica.id} loads {snapshot.id} and leads")
         self._check_committed(replica, snapshot)
 
     def _check_committed(self, replica: Replica, snapshot: Snapshot) -> None:
@@ -41,11 +41,11 @@ class SnapshotAtStart(Invariant):
         batches, chains = self.oracle.log_of(snapshot.state)
         end = batches[-1].last_offset + 1, batches[-1].epoch
         if end != (snapshot.id.offset, snapshot.id.epoch):
-            self.fails(f"replica {replica.id}: {snapshot.id} has the records up to {end}")
+            self.fail(f"replica {replica.id}: {snapshot.id} has the records up to {end}")
         position = len(chains) - 1
         committed = self.oracle.committed
         if position >= len(committed) or committed[position] != snapshot.state:
-            self.fails(f"replica {replica.id}: {snapshot.id} has records that were never committed")
+            self.fail(f"replica {replica.id}: {snapshot.id} has records that were never committed")
 
     def on_full_check(self) -> None:
         for replica in self.world.running:

@@ -29,7 +29,7 @@ class StableLeader(Invariant):
         if not (
             core.election.epoch <= epoch and (replica.id != leader or core.role.name == "leader")
         ):
-            self.fails(
+            self.fail(
                 f"replica {replica.id} is {core.role.name} in epoch {core.election.epoch}, "
                 f"while {leader} led epoch {epoch} without faults"
             )

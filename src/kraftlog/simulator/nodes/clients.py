@@ -105,16 +105,16 @@ class Proposals:
         self._replica = replica
         self._pending: dict[Any, Request] = {}
 
-    def propose(self, slot: Any, value: int) -> int:
+    def propose(self, pending: Any, value: int) -> int:
         """Send an append; return an error code, or 0 if the response follows later."""
         errors: list[int] = []
         is_sent = False
 
         def on_response(response: Any) -> None:
             error = response.responses[0].error_code
-            self._pending.pop(slot, None)
+            self._pending.pop(pending, None)
             if is_sent:
-                self._notify(slot, value, error)
+                self._notify(pending, value, error)
             else:
                 errors.append(error)
 
@@ -125,10 +125,10 @@ class Proposals:
         is_sent = True
         if errors:
             if not errors[0]:
-                self._notify(slot, value, errors[0])
+                self._notify(pending, value, errors[0])
             return errors[0]
         if client.is_open:
-            self._pending[slot] = client
+            self._pending[pending] = client
         self.drop_if_resigned()
         return 0
 
@@ -136,15 +136,15 @@ class Proposals:
         core = self._replica.core
         if self._pending and (core is None or core.role.name != "leader"):
             waiting, self._pending = self._pending, {}
-            for slot, client in waiting.items():
+            for pending, client in waiting.items():
                 client.close()
-                self._replica.world.workload.proposed(slot, ErrorCode.REQUEST_TIMED_OUT, -1)
+                self._replica.world.workload.proposed(pending, ErrorCode.REQUEST_TIMED_OUT, -1)
 
-    def _notify(self, slot: Any, value: int, error: int) -> None:
+    def _notify(self, pending: Any, value: int, error: int) -> None:
         end = -1
         if not error:
             end = self._offset_of(value) + 1
-        self._replica.world.workload.proposed(slot, error, end)
+        self._replica.world.workload.proposed(pending, error, end)
 
     def _offset_of(self, value: int) -> int:
         values = self._replica.world.values

@@ -114,12 +114,12 @@ class ServerEnd(VirtualConnection):
         #: The requests of this turn, for the invariants.
         self.received_requests: list[Any] = []
 
-    def ready(self, slot: Any) -> None:
-        super().ready(slot)
+    def ready(self, pending: Any) -> None:
+        super().ready(pending)
         self.replica.ready_connections[self] = None
 
-    def watch(self, slot: WatchedResponse, response: Any) -> None:
-        request = slot.request
+    def watch(self, pending: WatchedResponse, response: Any) -> None:
+        request = pending.request
         if isinstance(request, SnapshotFetch):
             request = request.replace(epoch=0)  # the response leaves out the epoch if it is 0
         body = response_from_wire(response, request)
@@ -136,7 +136,7 @@ class ServerEnd(VirtualConnection):
 
     def serve_held(self, now: Now) -> None:
         """Pass the requests that were held back while the node processed an earlier one."""
-        while self.held and not self.holds:
+        while self.held and not self.mutes:
             self._serve(self.held.popleft(), now)
         if self.held:
             self.replica.held_connections[self] = None
@@ -147,16 +147,16 @@ class ServerEnd(VirtualConnection):
         buffer: bytes | bytearray = frame
         if body is not None:
             self.received_requests.append(body)
-        elif self.listener == BROKER:
+        elif self.serves == BROKER:
             buffer = bytearray(frame)  # batches are stamped in place
             templates = self.request_templates
             if templates is not None and templates.serve(
                 buffer, memoryview(buffer), 4, len(buffer), now
             ):
                 return
-        slot = WatchedResponse(self, body)
-        self.slots.append(slot)
-        self.replica.node.frame(slot, buffer, 4, len(buffer), now)
+        pending = WatchedResponse(self, body)
+        self.responses.append(pending)
+        self.replica.node.frame(pending, buffer, 4, len(buffer), now)
 
     def send_finished(self) -> None:
         """Send the finished responses; a request that cannot get a response ends the connection."""
@@ -169,10 +169,10 @@ class ServerEnd(VirtualConnection):
             self.connection.reset_client()
 
     def close(self) -> None:
-        for slot in self.slots:
-            if isinstance(slot, PendingResponse):
-                slot.abandon()
-        self.slots.clear()
+        for pending in self.responses:
+            if isinstance(pending, PendingResponse):
+                pending.abandon()
+        self.responses.clear()
         self.held.clear()
         self.request_templates = None
 
@@ -186,14 +186,14 @@ class ClientEnd(VirtualConnection):
         self.on_response = on_response
         self.is_open = True
 
-    def ready(self, slot: Any) -> None:
-        super().ready(slot)
+    def ready(self, pending: Any) -> None:
+        super().ready(pending)
         self.replica.ready_connections[self] = None
 
     def receive(self, data: bytes, now: Now) -> None:
-        slot = PendingResponse(self)
-        self.slots.append(slot)
-        self.replica.node.frame(slot, data, 4, len(data), now)
+        pending = PendingResponse(self)
+        self.responses.append(pending)
+        self.replica.node.frame(pending, data, 4, len(data), now)
 
     def send_finished(self) -> None:
         data = self.take()
@@ -203,7 +203,7 @@ class ClientEnd(VirtualConnection):
 
     def close(self) -> None:
         self.is_open = False
-        for slot in self.slots:
-            if isinstance(slot, PendingResponse):
-                slot.abandon()
-        self.slots.clear()
+        for pending in self.responses:
+            if isinstance(pending, PendingResponse):
+                pending.abandon()
+        self.responses.clear()

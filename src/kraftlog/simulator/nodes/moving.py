@@ -40,7 +40,7 @@ class NewestAddresses(Invariant):
         after = {node.node_id: node.recency for node in nodes}
         for node_id, recency in after.items():
             if recency < before.get(node_id, recency):
-                self.fails(
+                self.fail(
                     f"replica {replica.id} takes a report of {node_id} from {recency} (epoch, boot "
                     f"timestamp) after one from {before[node_id]}"
                 )
@@ -50,7 +50,7 @@ class NewestAddresses(Invariant):
         """A boot timestamp has reached the disk."""
         key = (replica.id, replica.wipes)
         if boot_timestamp_ms <= self._boots.get(key, -1):
-            self.fails(
+            self.fail(
                 f"replica {replica.id} starts at {boot_timestamp_ms}, "
                 f"and started at {self._boots[key]} before"
             )

@@ -50,12 +50,12 @@ class StateMatchesLog(Invariant):
         try:
             check_snapshot(snapshot.data)
         except CorruptBatchError as error:
-            self.fails(f"replica {replica.id}: {snapshot.id} is damaged: {error}")
+            self.fail(f"replica {replica.id}: {snapshot.id} is damaged: {error}")
         if encoded(records_in(snapshot.data)) != state:
-            self.fails(f"replica {replica.id}: {snapshot.id} does not result from its log")
+            self.fail(f"replica {replica.id}: {snapshot.id} does not result from its log")
         recorded = snapshot_voters(snapshot.data)
         if voters.voters and recorded != voters:
-            self.fails(f"replica {replica.id}: {snapshot.id} has {recorded}, the log {voters}")
+            self.fail(f"replica {replica.id}: {snapshot.id} has {recorded}, the log {voters}")
 
     def on_full_check(self) -> None:
         nodes = [(replica, replica.node) for replica in self.world.running]  # type: ignore[attr-defined]  # they are whole nodes
@@ -66,7 +66,7 @@ class StateMatchesLog(Invariant):
             position = replica.disk.position_before(node.quorum.applied)
             chain = replica.disk.chains[position] if position >= 0 else NO_CHAIN
             if encoded(node.image.records()) != self._state_of(chain)[0]:
-                self.fails(f"replica {replica.id}: its image does not result from its log")
+                self.fail(f"replica {replica.id}: its image does not result from its log")
 
     def _state_of(self, chain: int) -> tuple[list[bytes], VoterSet]:
         """The sorted records of the image that results from a log, and the voters at its end."""

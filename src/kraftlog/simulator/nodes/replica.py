@@ -318,7 +318,7 @@ class NodeReplica(NodeProcess):
 
     def _schedule_turn(self) -> None:
         has_work = self.runner.has_work or self.node.has_work
-        has_work = has_work or not all(connection.holds for connection in self.held_connections)
+        has_work = has_work or not all(connection.mutes for connection in self.held_connections)
         if has_work and not self._is_turn_scheduled:
             self._is_turn_scheduled = True
             delay_ms = self.world.slice_ms if self.node.sliced.has_work else 0
@@ -363,18 +363,18 @@ class NodeReplica(NodeProcess):
 
         def on_response(response: Any) -> None:
             body = response_from_wire(response, message.body)
-            if isinstance(message.slot, int):
-                self.world.workload.read_response(message.slot, body)
+            if isinstance(message.pending, int):
+                self.world.workload.read_response(message.pending, body)
             else:
-                message.slot.answer = body
+                message.pending.answer = body
 
         self.send_as_client(api_key, VERSIONS[api_key], request, on_response)
 
-    def propose(self, slot: Any, value: int) -> int:
-        return self.proposals.propose(slot, value)
+    def propose(self, pending: Any, value: int) -> int:
+        return self.proposals.propose(pending, value)
 
-    def change(self, kind: str, slot: Any, what: Any) -> int:
-        return change_voters(self, kind, slot, what)
+    def change(self, kind: str, pending: Any, what: Any) -> int:
+        return change_voters(self, kind, pending, what)
 
     @property
     def is_controller(self) -> bool:

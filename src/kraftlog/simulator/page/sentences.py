@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
 from kraftlog.raft.messages import (
-    Begin,
-    BeginResult,
-    End,
-    EndResult,
+    BeginEpoch,
+    BeginEpochResult,
+    EndEpoch,
+    EndEpochResult,
     Fetch,
     FetchResult,
     SnapshotChunk,
@@ -69,8 +69,8 @@ def kind_of(body: Any, request: Any = None) -> str:
     if isinstance(request, Vote):
         return "pre-vote" if request.pre_vote else "vote"
     kinds: dict[Any, str] = {
-        Begin: "begin",
-        End: "end",
+        BeginEpoch: "begin",
+        EndEpoch: "end",
         Fetch: "fetch",
         SnapshotFetch: "snapshot",
     }
@@ -83,9 +83,9 @@ def request(source: int, target: int, body: Any) -> str:
         if body.pre_vote:
             return f"{source} requests a pre-vote from {target}, still in epoch {body.epoch}"
         return f"{source} requests the vote of {target} in epoch {body.epoch}"
-    if isinstance(body, Begin):
+    if isinstance(body, BeginEpoch):
         return f"{source} notifies {target} that it leads epoch {body.epoch}"
-    if isinstance(body, End):
+    if isinstance(body, EndEpoch):
         order = ", ".join([str(key.id) for key in body.successors])
         return f"{source} notifies {target} that it resigns; successors, preferred first: {order}"
     if isinstance(body, SnapshotFetch):
@@ -119,9 +119,9 @@ def response(source: int, target: int, body: Any, request: Any, core: RaftCore |
         return f"{source} sends {target} {piece} of {_snapshot(body.id.offset)}."
     if body.error:
         return f"{source} refuses the request of {target}: {_error(body)}."
-    if isinstance(body, BeginResult):
+    if isinstance(body, BeginEpochResult):
         return f"{source} acknowledges {target} as the leader of epoch {body.epoch}."
-    assert isinstance(body, EndResult)
+    assert isinstance(body, EndEpochResult)
     return f"{source} acknowledges the resignation of {target}."
 
 

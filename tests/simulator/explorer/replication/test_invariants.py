@@ -23,7 +23,7 @@ from kraftlog.simulator.explorer.replication.metadata import (
     Metadata,
     check_reassignment,
 )
-from kraftlog.simulator.explorer.replication.process import ProduceSlot, record_of
+from kraftlog.simulator.explorer.replication.process import PendingProduce, record_of
 
 if TYPE_CHECKING:
     from kraftlog.replication.partition import Partition
@@ -202,11 +202,11 @@ def test_s5_an_acknowledged_uncommitted_record_is_detected(handmade: Handmade) -
     process = handmade.brokers[A].process
     assert process is not None
     process.produce()
-    slot: Any = ProduceSlot(process, 0)
+    pending: Any = PendingProduce(process, 0)
     [waiting] = process.replica.acks
-    slot.response = waiting[1].response
+    pending.response = waiting[1].response
     with pytest.raises(Broken, match="only committed records are acknowledged: offset 0"):
-        slot.respond(slot.response)
+        pending.respond(pending.response)
 
 
 def test_a_leader_that_truncates_its_log_is_detected(handmade: Handmade) -> None:

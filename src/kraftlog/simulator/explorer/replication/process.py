@@ -90,10 +90,10 @@ class FetchResponseMessage(Value):
     response: FetchResponse
 
 
-class Slot:
+class Pending:
     """A pending response, and the connection that it belongs to."""
 
-    listener = 0
+    serves = 0
     listener_name = LISTENER
 
     def __init__(self, process: Process, version: int) -> None:
@@ -105,12 +105,12 @@ class Slot:
         self.response: Any = None
 
 
-class ProduceSlot(Slot):
+class PendingProduce(Pending):
     def respond(self, response: Any) -> None:
         self.process.produced(response.responses[0].partition_responses[0])
 
 
-class FetchSlot(Slot):
+class PendingFetch(Pending):
     def __init__(self, process: Process, sent: FetchMessage) -> None:
         super().__init__(process, FETCH_VERSION)
         self.sent = sent
@@ -131,7 +131,7 @@ class Process:
         self.logs = logs
         self.effects: list[Any] = []
         #: The fetches that wait for data, by follower.
-        self.parked: dict[int, FetchSlot] = {}
+        self.parked: dict[int, PendingFetch] = {}
         #: The leaders whose response it waits for, with the position of its fetch.
         self.waits_for: dict[int, tuple[Uuid, int, int]] = {}
         #: The channels and numbers of those fetches.
@@ -238,25 +238,25 @@ class Process:
         data = PartitionProduceData(index=0, records=records)
         topic = TopicProduceData(topic_id=topic_id, partition_data=[data])
         request = ProduceRequest(acks=ACKS_ALL, timeout_ms=1, topic_data=[topic])
-        slot: Any = ProduceSlot(self, PRODUCE_VERSION)
-        produce.handle(self, slot, request, NOW)  # type: ignore[arg-type]  # see the class
+        pending: Any = PendingProduce(self, PRODUCE_VERSION)
+        produce.handle(self, pending, request, NOW)  # type: ignore[arg-type]  # see the class
 
     def receive_fetch(self, sent: FetchMessage) -> None:
         """A Fetch arrives."""
-        slot: Any = FetchSlot(self, sent)
-        fetch.handle(self, slot, sent.request, NOW)  # type: ignore[arg-type]  # see the class
-        if slot.waiter is None:
+        pending: Any = PendingFetch(self, sent)
+        fetch.handle(self, pending, sent.request, NOW)  # type: ignore[arg-type]  # see the class
+        if pending.waiter is None:
             return
         if sent.is_awaited:
-            self.parked[sent.follower] = slot
+            self.parked[sent.follower] = pending
         else:
-            slot.waiter.cancel()
+            pending.waiter.cancel()
 
     def forget(self, follower: int) -> None:
         """A follower no longer waits for the response to its fetch."""
-        slot = self.parked.pop(follower, None)
-        if slot is not None:
-            slot.waiter.cancel()
+        pending = self.parked.pop(follower, None)
+        if pending is not None:
+            pending.waiter.cancel()
 
     def expire(self, follower: int) -> None:
         """A fetch has waited for its max.wait.ms."""
