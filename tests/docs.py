@@ -1,4 +1,4 @@
-"""Writes the tables of the Markdown files that are generated from the code and the tests.
+"""Writes the generated tables in Markdown files, from the code and the tests.
 
     python -m tests.docs            write them
     python -m tests.docs --check    write nothing; fail if one is out of date
@@ -138,7 +138,7 @@ TABLES: dict[str, Callable[[dict[str, str]], str]] = {
 
 
 def with_new_tables(text: str, files: dict[str, str]) -> str:
-    """The text with new tables."""
+    """The text of a Markdown file with its tables generated again."""
 
     def make(place: re.Match[str]) -> str:
         if place["name"] not in TABLES:

@@ -19,17 +19,22 @@ from tests.node.fuzzed_node import FuzzedDynamicNode, FuzzedNode
 from tests.node.replicating_nodes import ReplicatingNodes
 from tests.node.three_nodes import ThreeNodes
 
-KINDS: tuple[type[FuzzedNode], ...] = (FuzzedNode, FuzzedDynamicNode, ThreeNodes, ReplicatingNodes)
+NODE_TYPES: tuple[type[FuzzedNode], ...] = (
+    FuzzedNode,
+    FuzzedDynamicNode,
+    ThreeNodes,
+    ReplicatingNodes,
+)
 STEPS = 150
 #: How many requests before a failure are printed, and how many characters of each.
 LAST_REQUESTS, WIDTH = 5, 1500
 
 
 def run_seed(seed: int, steps: int) -> tuple[BaseException, list[str]] | None:
-    """The failure of a run, and its steps until then."""
+    """Run a seed; return its failure and the steps until then, or None."""
     fuzzed = None
     try:
-        fuzzed = KINDS[seed % len(KINDS)](Random(seed))
+        fuzzed = NODE_TYPES[seed % len(NODE_TYPES)](Random(seed))
         fuzzed.run_steps(steps)
     except Exception as error:
         return error, fuzzed.done if fuzzed is not None else []

@@ -1,6 +1,6 @@
-"""Our own linter, for rules that no other has. Each rule takes text and returns complaints.
+"""Our own linter, for rules that no other linter has. Each rule takes text and returns complaints.
 
-`tests/test_house_rules.py` checks the repository by every rule, and that each rule detects a
+`tests/test_house_rules.py` checks the repository against every rule, and that each rule detects a
 violation. A list of exceptions may only shrink: an unneeded entry is a complaint, too.
 """
 
@@ -120,7 +120,7 @@ def repository() -> dict[str, str]:
 
 
 def banned(pattern: re.Pattern[str], files: dict[str, str]) -> Iterator[str]:
-    """The lines that match the pattern."""
+    """Where the pattern matches, once per line: path, line number and text."""
     for path, text in files.items():
         if path in RULE_FILES or not pattern.search(text):
             continue
@@ -170,7 +170,7 @@ def long_summaries(files: dict[str, str]) -> Iterator[str]:
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
                 summary = (ast.get_docstring(node) or "").partition("\n")[0]
                 if len(summary) > MAX_SUMMARY:
-                    yield f"{path}: {summary!r} has {len(summary)} letters"
+                    yield f"{path}: {summary!r} has {len(summary)} characters"
 
 
 def long_test_names(files: dict[str, str]) -> Iterator[str]:
@@ -179,13 +179,13 @@ def long_test_names(files: dict[str, str]) -> Iterator[str]:
             if not isinstance(node, ast.FunctionDef) or not node.name.startswith("test_"):
                 continue
             if len(node.name) > MAX_TEST_NAME:
-                yield f"{path}: {node.name} has {len(node.name)} letters"
+                yield f"{path}: {node.name} has {len(node.name)} characters"
 
 
 def partition_writes(files: dict[str, str]) -> Iterator[str]:
     """Assignments to fields of a `Partition` outside `replication`."""
-    place = "src/kraftlog/replication/"
-    fields = _slots(ast.parse(files[f"{place}partition.py"]), "Partition")
+    own_folder = "src/kraftlog/replication/"
+    fields = _slots(ast.parse(files[f"{own_folder}partition.py"]), "Partition")
     for path, tree in _trees(files, "src/"):
         for node in ast.walk(tree):
             if (
@@ -193,7 +193,7 @@ def partition_writes(files: dict[str, str]) -> Iterator[str]:
                 and isinstance(node.ctx, ast.Store | ast.Del)
                 and node.attr in fields
                 and re.search(r"\bpartition$", ast.unparse(node.value))
-                and not path.startswith(place)
+                and not path.startswith(own_folder)
             ):
                 yield f"{path}:{node.lineno}: {ast.unparse(node)}"
 

@@ -49,7 +49,7 @@ class Notes:
     ) -> None:
         assert call.excinfo is not None, "pytest calls this hook only with an exception"
         error = call.excinfo.value
-        # A simulated world raises a violation from the assertion of a script.
+        # If a script's assertion fails, a simulated world raises a Violation `from` it.
         error = error.__cause__ or error
         name = type(error).__name__
         is_from_test = traceback.extract_tb(error.__traceback__)[-1].filename.startswith(HERE)
@@ -62,7 +62,8 @@ def killers(
 ) -> list[Killer]:
     """The tests that fail with the changed `module`; with `first`, at most one.
 
-    They run in a child process. Neither it nor this process may have loaded the module yet.
+    They run in a forked child process, which must import the changed module for the first time; so
+    this process must not have imported kraftlog.
     """
     assert "kraftlog" not in sys.modules, "the child would inherit the loaded module"
     reading, writing = os.pipe()
@@ -76,7 +77,7 @@ def killers(
     with os.fdopen(reading) as pipe:
         outcome = pipe.read()
     os.waitpid(child, 0)
-    assert outcome, f"the process that tested {module} changed has ended"
+    assert outcome, f"the process that tested the changed {module} ended without a result"
     result = json.loads(outcome)
     if isinstance(result, str):
         raise ValueError(result)

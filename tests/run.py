@@ -4,8 +4,8 @@
 
 Tests marked `long` run only with `-m long` (`make long`).
 
-Tests of the JVM share one worker (`--dist loadgroup`), so that there is one JVM. A run in which
-no test passed or failed is a failure.
+Tests that need the JVM share one worker (`--dist loadgroup`), so that only one JVM runs. A run in
+which no test passed or failed is a failure.
 """
 
 from __future__ import annotations

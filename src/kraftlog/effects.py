@@ -2,7 +2,8 @@
 
 The node emits effects. Its host (the server or the simulator) carries them out in order and reports
 outcomes as messages. The raft core has its own effects in `raft/messages.py`, which the quorum
-driver translates into these. Produced records are not effects: see `ReplicaManager.turn`.
+driver translates into these. Appends to partitions are not effects: the host gets them from
+`ReplicaManager.take_turn`.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ if TYPE_CHECKING:
 
 
 class OpenLog(Value):
-    """Open or create a log; reported by LogOpened or LogFailed.
+    """Open or create a log; reported by LogOpened or LogFailed, maybe after LogPostponed.
 
     If the log has records of an epoch before `first_leader_epoch`, it belongs to a removed
     partition of the same number: it is deleted, and a new one is created.
-    A log that does not exist is created in the directory that the metadata assigns, if it has one.
+    A new log is created in `directory`, if the metadata assigns one.
     """
 
     log: LogName
@@ -48,7 +49,7 @@ class DeleteLog(Value):
 
 
 class MarkStrays(Value):
-    """Rename logs found at start that are not among `logs`: no partition of this broker has them.
+    """Rename logs found at start that are not among `logs`, those of this broker's partitions.
 
     They are deleted only if the metadata log has their topic id among the `deleted` topics, or
     their topic id and index among the `removed` partitions.
@@ -84,7 +85,7 @@ MAX_SHOWN = 100
 def printable(text: str) -> str:
     """A peer's string as part of one line: cut, and control characters replaced."""
     shown = text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
-    return "".join([it if it.isprintable() else "?" for it in shown])
+    return "".join([character if character.isprintable() else "?" for character in shown])
 
 
 class LogLine(Value):
@@ -96,7 +97,7 @@ class LogLine(Value):
 class AppendBatch(Value):
     """Append whole batches to a log and flush them soon; reported by LogFlushed.
 
-    Without `flush`, they are flushed with a later append or at the stop of the node.
+    Without `flush`, they are flushed with a later append or when the node stops.
     """
 
     log: LogName
@@ -217,9 +218,10 @@ class InstallSnapshot(Value):
 class SendRequest(Value):
     """Send a request to another node.
 
-    ResponseReceived, RequestFailed or VersionUnsupported reports its `number`. `version` is the
-    newest version to use; an older peer gets its own newest version. Requests of one `channel` to
-    one peer share a connection; `needs_new_connection` asks for a new one.
+    ResponseReceived, RequestFailed or VersionUnsupported reports the outcome under the same
+    `number`. `version` is the newest version to use; an older peer gets its own newest version.
+    Requests of one `channel` to one peer share a connection; `needs_new_connection` asks for a new
+    one.
     """
 
     channel: str

@@ -40,7 +40,7 @@ def drained(items: Iterable[T]) -> Iterator[T]:
 
 
 def free_message_in_steps(message: Any) -> Iterator[int]:
-    """Empty the lists of a message, which must not be shared."""
+    """Empty a message's lists in steps; nothing else may use these lists."""
     for name in message._fields:
         items = getattr(message, name)
         if isinstance(items, list):
@@ -54,7 +54,7 @@ def free_if_empty(items: MutableSet[Any]) -> None:
 
 
 def free_in_steps(items: MutableSequence[Any]) -> Iterator[int]:
-    """Empty a list in steps, as freeing many objects takes long; it must not be shared."""
+    """Empty a list in steps, as freeing many objects takes long; nothing else may use the list."""
     while items:
         count = min(len(items), ITEMS_FREED_PER_STEP)
         del items[-count:]

@@ -57,7 +57,7 @@ _URL_UNSAFE = bytes.maketrans(b"-_", b"+/")
 
 
 class ControlType:
-    """Types of control records. From LEADER_CHANGE on the value begins with its version."""
+    """Types of control records. From LEADER_CHANGE on, the value's version is a message field."""
 
     ABORT = 0
     COMMIT = 1

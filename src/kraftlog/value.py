@@ -47,7 +47,8 @@ class ValueMeta(type):
     _defaults: dict[str, Any]
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> ValueMeta:
-        own = [f for f in namespace.get("__annotations__", ()) if not f.startswith("_")]
+        annotations = namespace.get("__annotations__", ())
+        own = [field for field in annotations if not field.startswith("_")]
         fields: tuple[str, ...] = ()
         defaults: dict[str, Any] = {}
         for base in bases:
@@ -91,7 +92,7 @@ class Value(metaclass=ValueMeta):
         return hash(tuple([getattr(self, field) for field in self._fields]))
 
     def __repr__(self) -> str:
-        shown = ", ".join([f"{f}={getattr(self, f, '?')!r}" for f in self._fields])
+        shown = ", ".join([f"{field}={getattr(self, field, '?')!r}" for field in self._fields])
         return f"{type(self).__name__}({shown})"
 
     def replace(self, **changes: Any) -> Self:
@@ -114,11 +115,11 @@ class Value(metaclass=ValueMeta):
 
 def compile_init(cls: ValueMeta) -> Callable[..., None]:
     """Compile the constructor: one assignment per field, as one would write it by hand."""
-    required = [f for f in cls._fields if f not in cls._defaults]
-    optional = [f for f in cls._fields if f in cls._defaults]
-    parameters = ["self", *required, *[f"{f}=_d[{f!r}]" for f in optional]]
-    body = "\n".join([f"    self.{f} = {f}" for f in cls._fields]) or "    pass"
-    scope: dict[str, Any] = {"_d": cls._defaults}
+    required = [field for field in cls._fields if field not in cls._defaults]
+    optional = [field for field in cls._fields if field in cls._defaults]
+    parameters = ["self", *required, *[f"{field}=_defaults[{field!r}]" for field in optional]]
+    body = "\n".join([f"    self.{field} = {field}" for field in cls._fields]) or "    pass"
+    scope: dict[str, Any] = {"_defaults": cls._defaults}
     exec(f"def __init__({', '.join(parameters)}):\n{body}\n", scope)  # noqa: S102 - our own text
     init: Callable[..., None] = scope["__init__"]
     init.__qualname__ = f"{cls.__qualname__}.__init__"

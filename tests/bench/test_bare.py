@@ -136,7 +136,8 @@ def test_a_fetch_at_the_log_end_waits_for_a_batch(connection: Connection, port: 
         assert [offset for offset, _ in batches] == [1]
 
 
-def test_a_new_topic_is_empty(connection: Connection, port: int) -> None:
+def test_creating_any_topic_empties_the_only_log(connection: Connection, port: int) -> None:
+    """All topics of the bare server are the same log."""
     produce(connection)
     produce(connection)
     assert [offset_of(connection, each) for each in (EARLIEST, LATEST)] == [0, 2]
@@ -175,7 +176,7 @@ def test_a_partial_batch_is_discarded(connection: Connection, port: int) -> None
     assert [offset for offset, _ in fetch(connection, 0)] == [0, 1]
 
 
-def test_followers_have_what_is_acknowledged(replicated: BareCluster, tmp_path: Path) -> None:
+def test_followers_have_the_acknowledged_records(replicated: BareCluster, tmp_path: Path) -> None:
     with closing(frame_client.connect(replicated.first.port)) as producer:
         offsets = [produce(producer, size) for size in (1, LARGE, 100)]
     [leader] = [path.read_bytes() for path in tmp_path.glob("*/leader")]
@@ -185,21 +186,21 @@ def test_followers_have_what_is_acknowledged(replicated: BareCluster, tmp_path: 
 
 
 def test_a_batch_waits_for_all_followers(replicated: BareCluster) -> None:
-    slow = replicated.followers[0].pid
+    stopped = replicated.followers[0].pid
     port = replicated.first.port
     with (
         closing(frame_client.connect(port)) as producer,
         closing(frame_client.connect(port)) as consumer,
         closing(frame_client.connect(port)) as observer,
     ):
-        os.kill(slow, signal.SIGSTOP)
+        os.kill(stopped, signal.SIGSTOP)
         producer.send(frame_client.produce_request(TOPIC, 100), frame_client.deadline())
         consumer.send(frame_client.fetch_request(TOPIC, 0), frame_client.deadline())
         end = Deadline(LIMIT_S)
         while offset_of(observer, LATEST) == 0:
             assert not end.is_over
         assert select.select([producer, consumer], [], [], 0)[0] == []
-        os.kill(slow, signal.SIGCONT)
+        os.kill(stopped, signal.SIGCONT)
         assert isinstance(producer.receive(frame_client.deadline()), ProduceResponse)
         batches = batches_of(consumer.receive(frame_client.deadline()))
         assert [offset for offset, _ in batches] == [0]

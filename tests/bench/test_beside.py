@@ -88,7 +88,7 @@ def test_the_output_of_the_probe_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "kafka", "enough", "too_little"),
+    ("row", "kafka", "reached", "missed"),
     [
         (Row("a", "a", "1/s", times(1.4), more_is_better=True), 100, 140, 139),
         (Row("a", "a", "s/GB", times(2.5)), 100, 40, 41),
@@ -96,17 +96,17 @@ def test_the_output_of_the_probe_is_read() -> None:
         (Row("a", "a", "1/s", at_least(6500), more_is_better=True), 20, 6500, 6499),
     ],
 )
-def test_a_goal_is_reached_or_not(row: Row, kafka: float, enough: float, too_little: float) -> None:
-    assert page.verdict(row, kafka, row.times_better(kafka, enough)) == "reached"
-    assert "missing" in page.verdict(row, kafka, row.times_better(kafka, too_little))
+def test_a_goal_is_reached_or_not(row: Row, kafka: float, reached: float, missed: float) -> None:
+    assert page.verdict(row, kafka, row.times_better(kafka, reached)) == "reached"
+    assert "missing" in page.verdict(row, kafka, row.times_better(kafka, missed))
     assert page.verdict(Row("a", "a", "ms"), kafka, 0.1) == ""
 
 
 def test_a_missed_goal_is_shown_with_the_bare_servers_figure() -> None:
     row = Row("a", "a", "1/s", times(3), more_is_better=True)
     assert page.verdict(row, 100, 2, bare=2.5) == "**missing 1.5×**; the bare server: 2.5×"
-    room = "**missing 1.5×**; the bare server: 3.25×, so there is room"
-    assert page.verdict(row, 100, 2, bare=3.25) == room
+    expected = "**missing 1.5×**; the bare server: 3.25×, so there is room"
+    assert page.verdict(row, 100, 2, bare=3.25) == expected
     assert page.verdict(row, 100, 3, bare=2.5) == "reached"
 
 
@@ -118,10 +118,12 @@ def test_the_bare_server_has_a_column_if_it_was_measured() -> None:
     first = "| one synchronous produce, p50 | ms | 6 | 2 | 1.5 | 3× | 0.6 of Kafka's | reached |"
     assert first in lines
     assert "| create topic, p50 | ms | 6 | 2 |  | 3× | ≤ 3 | reached |" in lines
-    assert "| create topic, p50 | ms | 6 | 2 | 3× |  |  |" in lines  # of the section without it
+    assert (
+        "| create topic, p50 | ms | 6 | 2 | 3× |  |  |" in lines
+    )  # in a section without its figures
 
 
-def test_the_clients_cpu_time_is_below_the_table() -> None:
+def test_the_clients_cpu_time_is_shown_below_the_table() -> None:
     result = result_of("consume", 6, 2)
     assert not [line for line in page.tables(result) if "CPU of the clients" in line]
     for peer, figure in ((BARE, 0.3), (KRAFTLOG, 0.4), (KAFKA, 0.5)):
@@ -138,7 +140,7 @@ def test_every_row_has_one_key_and_every_section_a_case() -> None:
     assert set(SECTIONS) == set(command.CASES)
 
 
-def test_a_section_replaces_only_its_old_one() -> None:
+def test_a_section_replaces_only_the_section_of_its_title() -> None:
     section = page.section_text({"start": result_of("start", 6, 2)})
     assert "| SIGTERM to exit | ms | 6 | 2 | 3× | ≤ 150 | reached |" in section
     assert "2026-01-01 10:00:00 to 2026-01-01 10:05:00 UTC, 3 rounds" in section
@@ -225,7 +227,7 @@ def test_kraftlog_is_measured_from_start_to_stop(tmp_path: Path) -> None:
         assert rss_mb(node.pid) > 1
 
 
-def test_an_ended_clients_cpu_time_is_known() -> None:
+def test_the_cpu_time_of_ended_clients_is_counted() -> None:
     before = ended_cpu_seconds()
     code = "import time\nwhile time.process_time() < 0.05: pass"
     subprocess.run([sys.executable, "-c", code], check=True)

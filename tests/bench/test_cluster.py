@@ -102,7 +102,7 @@ def test_a_row_without_kafka_is_compared_with_its_goal_alone() -> None:
     ]
 
 
-def test_a_task_that_takes_kafka_minutes_runs_only_if_named() -> None:
+def test_kafka_runs_its_slowest_tasks_only_if_they_are_named() -> None:
     assert "node" in command.tasks_of(KRAFTLOG, [])
     assert "node" not in command.tasks_of(KAFKA, [])
     assert command.tasks_of(KAFKA, ["node", "kill"]) == ["node", "kill"]
@@ -110,7 +110,7 @@ def test_a_task_that_takes_kafka_minutes_runs_only_if_named() -> None:
     assert set(command.tasks_of(KRAFTLOG, [])) == set(TASKS)
 
 
-def test_tasks_run_in_their_order() -> None:
+def test_tasks_run_in_their_own_order_whatever_the_arguments() -> None:
     assert command.parse_arguments(["failover", "produce"]).tasks == ["produce", "failover"]
 
 
@@ -154,9 +154,9 @@ def test_after_a_failed_task_the_others_have_another_cluster(
     monkeypatch.setitem(TASKS, "create", Task(works))
     task_results = [Result(task) for task in ("latency", "consume", "create")]
     assert not command.run_tasks(KRAFTLOG, command.QUICK, task_results, str(tmp_path))
-    of_latency, of_consume, of_create = used
-    assert of_latency is not of_consume
-    assert of_consume is of_create
+    latency_cluster, consume_cluster, create_cluster = used
+    assert latency_cluster is not consume_cluster
+    assert consume_cluster is create_cluster
     assert task_results[0].notes == ["**kraftlog: `latency` failed: TimeoutError.**"]
     assert [each.notes for each in task_results[1:]] == [[], []]
     printed = capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The bench of Spark fills its topic, and shows the figures of both formats in a row."""
+"""The Spark benchmark fills its topic, and shows the figures of both data sources in a row."""
 
 from __future__ import annotations
 

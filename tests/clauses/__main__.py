@@ -28,7 +28,7 @@ RAFT_TESTS = "tests/raft"
 
 
 class Verdicts:
-    """The result of each clause, printed at once."""
+    """Chooses the tests of each clause, and prints its verdict as soon as they have run."""
 
     def __init__(self, *, pins: bool, shows_all: bool) -> None:
         self.pins = pins
@@ -36,18 +36,23 @@ class Verdicts:
         self.survivors = 0
 
     def choose(self, clause: Clause, tests: list[str]) -> Iterator[list[str]]:
-        """The named test; otherwise those that cite the rule, then all."""
-        if clause.test and not self.shows_all:
-            yield [test for test in tests if test.partition("[")[0] == clause.test]
-            return
+        """The clause's test; without one, the Raft tests that cite the rule, then all Raft tests.
+
+        To print all failing tests: the clause's test and all Raft tests.
+        """
+        own = [test for test in tests if test.partition("[")[0] == clause.test]
         raft = [test for test in tests if test.startswith(RAFT_TESTS)]
-        if not self.shows_all:
+        if self.shows_all:
+            yield list(dict.fromkeys([*own, *raft]))
+        elif clause.test:
+            yield own
+        else:
             cites = re.compile(rf"::test_(\w+_)?{clause.rule.lower()}[a-f]?_")
             yield [test for test in raft if cites.search(test)]
-        yield raft
+            yield raft
 
     def judge(self, clause: Clause, killers: list[Killer]) -> bool:
-        # A failure within the product counts, too: its own assertion found the bug.
+        # An exception of the product's own code counts, too: its assertion may have found the bug.
         counted = sorted([killer for killer in killers if killer.bare != NO_END], key=_is_bare)
         if not counted:
             self.survivors += 1
@@ -88,7 +93,11 @@ def main(arguments: list[str]) -> int:
         and (not options.rules or clause.rule in options.rules)
         and not (options.pin and clause.test)
     ]
-    errors = [line for line in entry_errors(chosen) if not options.pin or "has no test" not in line]
+    errors = [
+        line
+        for line in entry_errors(chosen)
+        if not options.pin or "has no failing test" not in line
+    ]
     if errors:
         print(*errors, sep="\n")
         return 1

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 #: The time limit of a clause's tests; a deleted clause may leave an endless loop.
 LIMIT_S = 120
-#: How a child ends that the time limit has killed.
+#: Stands for the exception in a `Killer` if the time limit has ended the child process.
 NO_END = "no end"
 #: The types of module and class attributes that are replaced besides functions.
 VALUE_TYPES = (int, str, bytes, tuple, dict, frozenset, set)
@@ -91,7 +91,7 @@ def _run_in_child(
 
 
 def delete(clause: Clause) -> None:
-    """Replace the code of the loaded functions by that of the altered text."""
+    """Replace the code of the loaded functions with that of the altered text."""
     module = import_module(clause.module)
     with open(os.path.join(ROOT, clause.path), encoding="utf-8") as file:
         altered = clause.altered(file.read())

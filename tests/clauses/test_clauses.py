@@ -15,7 +15,7 @@ def test_every_clause_has_its_code_and_its_test() -> None:
     assert list(entry_errors(load())) == []
 
 
-def test_every_rule_of_the_quorum_has_clauses_or_a_reference() -> None:
+def test_every_rule_of_the_quorum_has_an_entry() -> None:
     rules = {rule for rule in RULES if rule[0] in "QPRD"}
     assert {clause.rule for clause in load()} == rules
 

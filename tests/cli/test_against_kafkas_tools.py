@@ -63,9 +63,9 @@ def test_topics_are_described_and_listed_alike(
     configs = theirs[0].partition("Configs: ")[2]
     assert dict([pair.split("=") for pair in configs.split(",")]) == ours["configs"]
     lines = [
-        f"\tTopic: {topic}\tPartition: {p['partition']}\tLeader: {p['leader']}\t"
-        f"Replicas: {p['replicas'][0]}\tIsr: {p['isr'][0]}\tElr: \tLastKnownElr: "
-        for p in ours["partitions"]
+        f"\tTopic: {topic}\tPartition: {each['partition']}\tLeader: {each['leader']}\t"
+        f"Replicas: {each['replicas'][0]}\tIsr: {each['isr'][0]}\tElr: \tLastKnownElr: "
+        for each in ours["partitions"]
     ]
     assert theirs[1:] == lines
     listed = tools.run(TOOLS + "TopicCommand", "--list").split()
@@ -109,7 +109,7 @@ def test_q34_the_cluster_id_and_the_quorum_are_printed_alike(
 def test_groups_are_described_reset_and_listed_alike(
     tools: KafkaTools, kafka_shell: Shell, named: Named, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Tools are slow, and no heartbeats are sent meanwhile.
+    # Kafka's tools are slow, and the consumer sends no heartbeats while they run.
     monkeypatch.setattr(group_membership, "SESSION_TIMEOUT_S", 600)
     topic, group = named("t"), named("g")
     kafka_shell.run(f"topics --create --topic {topic} --partitions 2")
@@ -155,8 +155,8 @@ def test_configs_are_described_alike(tools: KafkaTools, kafka_shell: Shell, name
         assert len(settings) >= least_count
         assert {each["key"]: str(each["value"] or "") for each in settings} == theirs
         for each in settings:
-            source = "".join([f"{s['source']}:{s['key']}=" for s in each["synonyms"][:1]])
-            assert source in described
+            for synonym in each["synonyms"][:1]:
+                assert f"{synonym['source']}:{synonym['key']}=" in described
 
 
 def test_records_are_produced_and_consumed_alike(

@@ -46,8 +46,8 @@ def test_v10_leaders_are_spread_without_moving_replicas() -> None:
     assert counts(changed) == ([6, 6, 6], [2, 2, 2])
 
 
-def test_v10_leadership_moves_along_a_path() -> None:
-    """Broker 1 leads too many and shares no partition with 3, so it gives to 2, and 2 to 3."""
+def test_v10_leadership_moves_by_way_of_another_broker() -> None:
+    """Broker 1 leads too many but shares no partition with 3: 2 takes from 1, and 3 from 2."""
     assignment = {("a", 0): (1, 2), ("a", 1): (1, 2), ("a", 2): (2, 3), ("b", 0): (3,)}
     assignment |= {("a", 3): (1, 2), ("a", 4): (2, 3)}
     racks = {1: "x", 2: "y", 3: "x"}
@@ -55,7 +55,7 @@ def test_v10_leadership_moves_along_a_path() -> None:
     assert counts(changed)[1] == [2, 2, 2]
 
 
-def test_v10_racks_are_kept_apart() -> None:
+def test_v10_replicas_of_a_partition_stay_in_different_racks() -> None:
     assignment = {("a", index): (1, 3) for index in range(4)}
     racks = {1: "x", 2: "x", 3: "y", 4: "y"}
     changed = {**assignment, **balanced(assignment, racks)}

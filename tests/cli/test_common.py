@@ -40,7 +40,7 @@ def test_a_topic_is_created_described_altered_and_deleted(shell: Shell, named: N
         "  1               1  1         1\n"
     )
     (described,) = shell.json(f"topics --describe --topic {topic}")
-    assert [p["isr"] for p in described["partitions"]] == [[1], [1]]
+    assert [each["isr"] for each in described["partitions"]] == [[1], [1]]
     for flag in ("under-replicated", "unavailable", "under-min-isr"):
         assert shell.run(f"topics --describe --topic {topic} --{flag}-partitions") == ""
     assert "1  1" in shell.run(f"topics --describe --topic {topic} --at-min-isr-partitions")
@@ -294,8 +294,8 @@ def test_the_cluster_its_features_and_apis_are_described(shell: Shell) -> None:
     assert shell.run("features upgrade --feature eligible.leader.replicas.version=1 --dry-run") == (
         "eligible.leader.replicas.version would go to 1\n"
     )
-    level = shell.json("features describe --node-id 1")["features"]
-    assert [each["level"] for each in level if each["feature"] == "kraft.version"] in ([0], [1])
+    of_node = shell.json("features describe --node-id 1")["features"]
+    assert [each["level"] for each in of_node if each["feature"] == "kraft.version"] in ([0], [1])
     assert "metadata.version" in shell.run("features upgrade --metadata 4.3 --dry-run")
     assert shell.json(
         "features downgrade --feature eligible.leader.replicas.version=1 --dry-run"

@@ -27,22 +27,23 @@ OPTIONS = Namespace(node=3, disable_rack_aware=False)
 
 
 class ClusterOfFour:
-    """A client of brokers 1 to 4 and a partition; broker 2 is fenced for the first few looks."""
+    """A client of a cluster of brokers 1 to 4 with one partition; broker 2 is fenced at first."""
 
     def __init__(
         self,
         *replicas: int,
-        fenced_looks: int = 0,
+        fenced_descriptions: int = 0,
         refusals: int = 0,
-        patience_s: float = LIMIT_S,
+        timeout_s: float = LIMIT_S,
         ongoing: Reassignment | None = None,
     ) -> None:
-        self.replicas, self.fenced_looks, self.refusals = replicas, fenced_looks, refusals
-        self.cluster, self.patience_s, self.ongoing = self, patience_s, ongoing
+        self.replicas, self.refusals = replicas, refusals
+        self.fenced_descriptions = fenced_descriptions
+        self.cluster, self.timeout_s, self.ongoing = self, timeout_s, ongoing
         self.may_change_factor: list[bool] = []
 
     def deadline(self) -> Deadline:
-        return Deadline(self.patience_s)
+        return Deadline(self.timeout_s)
 
     def reassignments(self) -> dict[PartitionName, Reassignment]:
         return {} if self.ongoing is None else {("a", 0): self.ongoing}
@@ -52,8 +53,8 @@ class ClusterOfFour:
 
     def describe_cluster(self, *, fenced: bool) -> ClusterDescription:
         assert fenced
-        self.fenced_looks -= 1
-        is_fenced = self.fenced_looks >= 0
+        self.fenced_descriptions -= 1
+        is_fenced = self.fenced_descriptions >= 0
         brokers = [Broker(i, "127.0.0.1", 1, None, is_fenced and i == 2) for i in (1, 2, 3, 4)]
         return ClusterDescription("cluster", 1, tuple(brokers))
 
@@ -84,8 +85,8 @@ def test_r14_impossible_removals_are_refused_before_any_change(shell: Shell) -> 
     assert plan == {"node": 9, "removeVoter": False, "move": [], "unregister": False}
 
 
-def test_r14_a_plan_that_fenced_brokers_prevent_names_them() -> None:
-    client: Any = ClusterOfFour(1, 3, 4, fenced_looks=1)
+def test_r14_an_error_for_lack_of_brokers_names_the_fenced_ones() -> None:
+    client: Any = ClusterOfFour(1, 3, 4, fenced_descriptions=1)
     expected = "3 replicas need 3 other brokers; there are 2 .fenced, not counted: 2."
     with pytest.raises(ClientError, match=expected):
         decommission._moves(client, OPTIONS)
@@ -94,7 +95,7 @@ def test_r14_a_plan_that_fenced_brokers_prevent_names_them() -> None:
 def test_r14_moves_wait_until_enough_brokers_are_unfenced(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cluster = ClusterOfFour(1, 3, 4, fenced_looks=3, patience_s=0)
+    cluster = ClusterOfFour(1, 3, 4, fenced_descriptions=3, timeout_s=0)
     move(cluster, monkeypatch)
     assert sorted(cluster.replicas) == [1, 2, 4]
     assert capsys.readouterr().err == (
@@ -104,7 +105,7 @@ def test_r14_moves_wait_until_enough_brokers_are_unfenced(
 
 
 def test_r14_a_fenced_broker_keeps_its_own_replica(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = ClusterOfFour(2, 3, 4, fenced_looks=100)
+    cluster = ClusterOfFour(2, 3, 4, fenced_descriptions=100)
     move(cluster, monkeypatch)
     assert cluster.replicas == (2, 1, 4)
 
@@ -118,7 +119,7 @@ def test_r14_a_refused_plan_is_made_again(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_r14_a_plan_that_stays_refused_ends_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = ClusterOfFour(1, 3, 4, refusals=2, patience_s=0)
+    cluster = ClusterOfFour(1, 3, 4, refusals=2, timeout_s=0)
     with pytest.raises(RefusedError, match="INVALID_REPLICATION_FACTOR"):
         move(cluster, monkeypatch)
     assert cluster.refusals == 1
@@ -128,7 +129,7 @@ def test_r14_more_replicas_than_other_brokers_end_the_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with pytest.raises(TooFewBrokersError, match="4 replicas need 4 other brokers; there are 3"):
-        move(ClusterOfFour(1, 2, 3, 4, patience_s=0), monkeypatch)
+        move(ClusterOfFour(1, 2, 3, 4, timeout_s=0), monkeypatch)
 
 
 def test_r14_an_ongoing_reassignment_keeps_its_own_factor(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from tests.time_limit import LIMIT_S
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ENDED_BY_CTRL_C = 130
+INTERRUPTED = 130
 
 
 def start_command(*words: str) -> subprocess.Popen[bytes]:
@@ -52,13 +52,13 @@ def test_ctrl_c_ends_a_command_quietly() -> None:
     # If the signal comes while Python runs generated code, the process ends by the signal itself.
     # A shell reports both as 130.
     code = process.returncode
-    assert (code if code >= 0 else 128 - code) == ENDED_BY_CTRL_C
+    assert (code if code >= 0 else 128 - code) == INTERRUPTED
 
 
-def test_sigterm_has_a_consumer_commit_and_leave_its_group(
+def test_sigterm_makes_a_consumer_commit_and_leave_its_group(
     our_node: str, named: Callable[[str], str]
 ) -> None:
-    """So does Kafka's console consumer. `timeout 60 kraftlog consume` sends SIGTERM."""
+    """Kafka's console consumer does the same. `timeout 60 kraftlog consume` sends SIGTERM."""
     topic, group = named("topic"), named("group")
     with Client(our_node, timeout_s=LIMIT_S) as client:
         client.create_topic(topic, partitions=1)
@@ -76,7 +76,7 @@ def test_sigterm_has_a_consumer_commit_and_leave_its_group(
             process.kill()
             process.communicate()
         assert lines == [b"first\n", b"second\n"]
-        assert process.returncode == ENDED_BY_CTRL_C
+        assert process.returncode == INTERRUPTED
         # The signal may come before the consumer has taken note that the last line is written.
         assert client.committed(group)[topic, 0].offset in {1, 2}
         assert client.describe_group(group).members == ()

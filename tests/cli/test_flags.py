@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tests.interop.driver import Driver
 
-#: Our command -> the class of Kafka's tool, and its sub-commands.
+#: Our command -> the class of Kafka's tool, and the sub-commands of that tool.
 TOOLS = {
     "topics": (CLASSES["kafka-topics"], ()),
     "reassign": (CLASSES["kafka-reassign-partitions"], ()),
@@ -53,8 +53,8 @@ UNSUPPORTED = {
     ("configs", "--ip-defaults"): QUOTAS,
     ("consume", "--enable-systest-events"): "for the tests of Kafka itself",
     ("groups", "--validate-regex"): "for subscriptions of the new group protocol",
-    ("dump-log", "--key-decoder-class"): "a class of Java",
-    ("dump-log", "--value-decoder-class"): "a class of Java",
+    ("dump-log", "--key-decoder-class"): "a Java class",
+    ("dump-log", "--value-decoder-class"): "a Java class",
     ("dump-log", "--remote-log-metadata-decoder"): "there is no tiered storage",
     ("dump-log", "--share-group-state-decoder"): "there are no share groups",
 }
@@ -73,12 +73,12 @@ def supported_flags(command: str) -> set[str]:
     return set(flags_of(module._parser()))
 
 
-def kafkas_flags(jvm: Driver, tool: str, words: tuple[str, ...]) -> set[str]:
+def kafkas_flags(jvm: Driver, tool: str, subcommands: tuple[str, ...]) -> set[str]:
     """The flags in the help of a Kafka tool, at the start of a line or in the usage."""
     pages = ""
-    for word in words or ("",):
-        done = jvm.tool(tool, *([word] if word else []), "--help")
-        pages += done.stdout + done.stderr
+    for subcommand in subcommands or ("",):
+        result = jvm.tool(tool, *([subcommand] if subcommand else []), "--help")
+        pages += result.stdout + result.stderr
     listed = re.findall(r"(?m)^ *(?:-\w, )?(--[a-z][\w.-]*\w)", pages)
     return {*listed, *re.findall(r"\[(--[a-z][\w-]*\w)", pages)}
 
@@ -86,8 +86,8 @@ def kafkas_flags(jvm: Driver, tool: str, words: tuple[str, ...]) -> set[str]:
 def test_every_flag_of_kafkas_tools_is_supported_or_listed(jvm: Driver) -> None:
     missing = {
         (command, flag)
-        for command, (tool, words) in TOOLS.items()
-        for flag in kafkas_flags(jvm, tool, words) - supported_flags(command)
+        for command, (tool, subcommands) in TOOLS.items()
+        for flag in kafkas_flags(jvm, tool, subcommands) - supported_flags(command)
     }
     assert missing == UNSUPPORTED.keys()
 

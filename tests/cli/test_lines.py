@@ -10,7 +10,7 @@ from kraftlog.cli.common import UsageError, matching, parse_pairs
 from kraftlog.cli.produce import READER, LineReader, lines
 
 
-def test_only_complete_lines_are_read_and_a_pause_is_none() -> None:
+def test_lines_are_read_when_complete_or_last_and_a_pause_is_none() -> None:
     reading, writing = os.pipe()
     os.write(writing, b"a\r\nb")
     read_lines = lines(reading, 0)

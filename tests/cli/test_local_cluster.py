@@ -74,8 +74,8 @@ def test_replication_defaults_let_one_node_be_down(
 
 def test_an_override_takes_precedence_on_every_node(tmp_path: Path) -> None:
     """It also replaces the defaults of --nodes, and its value may have any characters."""
-    words = ["min.insync.replicas=7", "broker.rack=a\\b", "controller.quorum.election.timeout.ms=5"]
-    cluster = plan_of(tmp_path, 3, *[word for key in words for word in ("--override", key)])
+    pairs = ["min.insync.replicas=7", "broker.rack=a\\b", "controller.quorum.election.timeout.ms=5"]
+    cluster = plan_of(tmp_path, 3, *[word for pair in pairs for word in ("--override", pair)])
     for text in cluster.texts:
         config, _ = read_config(text, {})
         assert config["min.insync.replicas"] == 7
@@ -137,7 +137,7 @@ def test_free_ports_are_found_once_and_kept(tmp_path: Path) -> None:
         sock.close()
 
 
-def test_a_port_moves_brokers_and_no_controllers(tmp_path: Path) -> None:
+def test_another_port_moves_the_brokers_but_no_controllers(tmp_path: Path) -> None:
     """Voters that have all changed their addresses would not find each other."""
     cluster = plan_of(tmp_path, 3, "--port", "19092")
     prepare(cluster)
@@ -158,7 +158,7 @@ def test_a_cluster_grows_by_brokers_of_the_same_cluster(tmp_path: Path) -> None:
 
 
 def test_a_lost_directory_is_formatted_with_another_directory_id(tmp_path: Path) -> None:
-    """It must not vote under the directory id that it has lost."""
+    """The node must not vote under the directory id that it has lost."""
     cluster = plan_of(tmp_path, 3)
     prepare(cluster)
     lost = cluster.nodes[1].directory
@@ -172,14 +172,14 @@ def test_a_lost_directory_is_formatted_with_another_directory_id(tmp_path: Path)
     assert "__cluster_metadata-0" not in os.listdir(lost), "it has no voters' checkpoint"
 
 
-def test_a_second_start_changes_no_file_of_running_nodes(tmp_path: Path) -> None:
-    found = plan_of(tmp_path, 3)
-    prepare(found)
+def test_a_second_start_changes_no_file_while_a_node_runs(tmp_path: Path) -> None:
+    cluster = plan_of(tmp_path, 3)
+    prepare(cluster)
     file = tmp_path / "data" / "node-1.properties"
     before = file.read_text()
     # POSIX locks exclude other processes only.
     with subprocess.Popen(
-        [sys.executable, "-c", HOLD_LOCK, f"{found.nodes[1].directory}/.lock"],
+        [sys.executable, "-c", HOLD_LOCK, f"{cluster.nodes[1].directory}/.lock"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     ) as running:
@@ -202,7 +202,7 @@ def test_an_interrupted_format_is_done_again(tmp_path: Path) -> None:
     assert len(cluster_ids(cluster)) == 1
 
 
-def test_data_without_its_files_is_left_alone(tmp_path: Path) -> None:
+def test_data_without_a_properties_file_is_left_alone(tmp_path: Path) -> None:
     cluster = plan_of(tmp_path, 3)
     prepare(cluster)
     with open(f"{cluster.nodes[2].directory}/__cluster_metadata-0/{0:020d}.log", "w"):

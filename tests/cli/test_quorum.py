@@ -1,4 +1,4 @@
-"""`kraftlog quorum repair`: output, refusals and results."""
+"""`kraftlog quorum repair`: output, refusals and results; what `quorum describe` shows."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_repair_refuses_invalid_options(
     assert expected in capsys.readouterr().err
 
 
-def test_an_unformatted_directory_explains_how_to_format(
+def test_repair_explains_how_to_start_other_new_voters(
     data: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     voters = "3@h:9093, 7@i:9093:BBBBBBBBBBBBBBBBBBBBBB"
@@ -109,12 +109,12 @@ def test_a_running_node_cannot_be_repaired(data: str) -> None:
     """Another process has locked the directory."""
     held = OsFiles().lock(f"{data}/.lock")
     words = ["quorum", "repair", "--data", data, "--voters", "3@h:9093", "--accept-loss", "4@7"]
-    refused = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "kraftlog", *words], capture_output=True, text=True, check=False
     )
     OsFiles.close(held)
-    assert refused.returncode == 1
-    assert "is in use: stop the node" in refused.stderr
+    assert result.returncode == 1
+    assert "is in use: stop the node" in result.stderr
 
 
 def test_help_exits_with_0_and_missing_arguments_with_2(capsys: pytest.CaptureFixture[str]) -> None:

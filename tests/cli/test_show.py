@@ -30,7 +30,7 @@ def test_a_table_aligns_numbers_to_the_right() -> None:
     assert table(("A",), [(1,)], coloured=True) == "\x1b[1mA\x1b[0m\n1"
 
 
-def test_colours_need_a_terminal_and_no_no_color(
+def test_colours_need_a_terminal_and_can_be_switched_off(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)

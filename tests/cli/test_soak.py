@@ -28,7 +28,7 @@ def record_ten_seeds(soak: Soak, first: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
 def test_a_soak_stops_cleanly_and_resumes(tmp_path: Path, signal_number: signal.Signals) -> None:
-    """Q37: tasks in progress are completed; the next soak begins after them."""
+    """Q37: the tasks in progress are completed, and the next soak begins after their seeds."""
     command = [sys.executable, "-m", "kraftlog", "simulate", "--soak", str(tmp_path / "soak")]
     first = 2
     for arguments in ([*command, "--seed", "2"], command):

@@ -71,7 +71,7 @@ def storage_command(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[in
 
 
 def files_in(folder: Path) -> list[str]:
-    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
 def test_standalone_formats_the_only_voter(
@@ -161,7 +161,7 @@ def test_a_broker_needs_no_voters(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_several_directories_have_their_own_ids(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A second run formats only the missing ones."""
+    """A second run formats only the directories that are not formatted yet."""
     path = properties(tmp_path, f"metadata.log.dir={tmp_path}/deep/meta")
     assert storage_command(capsys, "format", "-c", path, "-s")[0] == 0
     first, second = (load(OsFiles(), f"{tmp_path}/{name}") for name in ("data", "deep/meta"))
@@ -189,7 +189,7 @@ def test_several_directories_have_their_own_ids(
 @pytest.mark.parametrize(
     ("changes", "flags", "why"),
     [
-        ("", [], "say with --standalone, --initial-controllers or --no-initial-controllers"),
+        ("", [], "give --standalone, --initial-controllers or --no-initial-controllers"),
         (STATIC, ["-s"], "controller.quorum.voters names voters that never change"),
         (STATIC, ["-I", VOTERS], "controller.quorum.voters names voters that never change"),
         (STATIC, ["-f", "kraft.version=1"], "--feature kraft.version=1: expected 1 for a quorum"),
@@ -210,7 +210,7 @@ def test_several_directories_have_their_own_ids(
         ("node.id=x", ["-s"], "node.id=x: expected a whole number"),
     ],
 )  # fmt: skip
-def test_invalid_formats_are_refused(
+def test_invalid_options_of_format_are_refused(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     changes: str,

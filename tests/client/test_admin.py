@@ -35,7 +35,7 @@ def test_d5_r12_admin_describes_adds_updates_and_removes_voters(tmp_path: Path) 
         quorum.start(FIRST, SECOND, BROKER)
         with Admin(quorum.address) as brokers, controllers_of(quorum) as controllers:
             change_voters(quorum, controllers)
-            assert [it.id for it in brokers.describe_cluster().brokers] == [BROKER]
+            assert [each.id for each in brokers.describe_cluster().brokers] == [BROKER]
             run_documented_example(quorum.address)
             brokers.reassign_voters([FIRST])
             until(lambda: voters(brokers), [FIRST])
@@ -85,12 +85,12 @@ def change_voters(quorum: Quorum, admin: Admin) -> None:
     until(lambda: voters(admin), [FIRST])
 
 
-def add_caught_up_voter(quorum: Quorum, admin: Admin, new: int) -> None:
+def add_caught_up_voter(quorum: Quorum, admin: Admin, node_id: int) -> None:
     """Add a controller to the voters, once it fetches as an observer."""
-    until(lambda: new in [it.id for it in admin.describe_quorum().observers], True)
-    observer = next(it for it in admin.describe_quorum().observers if it.id == new)
-    admin.add_voter(new, observer.directory_id, [listener(quorum, new)])
-    until(lambda: sorted(voters(admin)), [FIRST, new])
+    until(lambda: node_id in [each.id for each in admin.describe_quorum().observers], True)
+    observer = next(each for each in admin.describe_quorum().observers if each.id == node_id)
+    admin.add_voter(node_id, observer.directory_id, [listener(quorum, node_id)])
+    until(lambda: sorted(voters(admin)), [FIRST, node_id])
 
 
 def controllers_of(quorum: Quorum) -> Admin:

@@ -1,6 +1,6 @@
 """Invalid arguments: the error has the argument's name, its value and what is expected.
 
-No request is sent, as there is no broker at this address.
+No broker listens at the client's address: a request would raise another error.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 A_DICT = 'expected a dict such as {("a-topic", 0): 42}'
 A_NUMBER = "expected a whole number"
-LONG = "9223372036854775807"
-TO = "expected 0 to "
+MAX_INT64 = "9223372036854775807"
+AN_OFFSET = f"expected 0 to {MAX_INT64}"
 A_PAIR = 'expected a topic and a partition: ("a-topic", 0)'
-SEVERAL = 'expected several, such as [("a-topic", 0)]'
+A_COLLECTION = 'expected a collection such as [("a-topic", 0)]'
 
 #: Untyped, so that mypy accepts wrong arguments.
 untyped: Any = Client
@@ -32,7 +32,7 @@ INVALID_CALLS: list[tuple[Callable[[Any], object], str]] = [
     (lambda c: c.create_topic("t", True), "partitions True: expected a whole number"),
     (lambda c: c.create_topic("t", -5), "partitions -5: expected -1 to 2147483647"),
     (lambda c: c.create_topic("t", 1, "1"), "replication_factor '1': expected a whole number"),
-    (lambda c: c.create_topic(None), "topic None: expected a text"),
+    (lambda c: c.create_topic(None), "topic None: expected a str"),
     (
         lambda c: c.create_topic("t", configs=["retention.ms=5"]),
         "configs ['retention.ms=5']: expected a dict such as {\"retention.ms\": 60_000}",
@@ -41,39 +41,42 @@ INVALID_CALLS: list[tuple[Callable[[Any], object], str]] = [
         lambda c: c.create_topic("t", assignment=[[1]]),
         "assignment [[1]]: expected a dict such as {0: [1, 2]}",
     ),
-    (lambda c: c.delete_topic(["t"]), "topic ['t']: expected a text"),
-    (lambda c: c.describe_topics("t"), "names 't': expected several, such as [\"a-topic\"]"),
+    (lambda c: c.delete_topic(["t"]), "topic ['t']: expected a str"),
+    (lambda c: c.describe_topics("t"), "names 't': expected a collection such as [\"a-topic\"]"),
     (lambda c: c.create_partitions("t", "5"), "count '5': expected a whole number"),
     (lambda c: c.create_partitions("t", 0), "count 0: expected 1 to 2147483647"),
     (lambda c: c.remove_partitions("t", 0), "count 0: expected 1 to 2147483647"),
-    (lambda c: c.produce(b"t", "x"), "topic b't': expected a text"),
+    (lambda c: c.produce(b"t", "x"), "topic b't': expected a str"),
     (lambda c: c.produce("t", "x", partition="0"), "partition '0': expected a whole number"),
     (lambda c: c.produce("t", "x", timestamp_ms="now"), f"timestamp_ms 'now': {A_NUMBER}"),
     (lambda c: c.producer(batch_size="big"), "batch_size 'big': expected a whole number"),
-    (lambda c: c.consume(None), "topics None: expected several, such as [\"a-topic\"]"),
-    (lambda c: c.consume("t", partitions=0), "partitions 0: expected several, such as [0, 1]"),
-    (lambda c: c.consume("t", group=5), "group 5: expected a text"),
+    (lambda c: c.consume(None), "topics None: expected a collection such as [\"a-topic\"]"),
+    (lambda c: c.consume("t", partitions=0), "partitions 0: expected a collection such as [0, 1]"),
+    (lambda c: c.consume("t", group=5), "group 5: expected a str"),
     (lambda c: c.consume("t", at_ms="today"), "at_ms 'today': expected a whole number"),
     (lambda c: c.consume("t", timeout_s="5"), "timeout_s '5': expected a number of seconds"),
     (lambda c: c.offsets("t", partitions=["0"]), "partitions '0': expected a whole number"),
     (lambda c: c.delete_records([("t", 0)]), f"offsets [('t', 0)]: {A_DICT}"),
-    (lambda c: c.delete_records({("t", 0): -2}), f"offsets of ('t', 0) -2: expected -1 to {LONG}"),
-    (lambda c: c.describe_group(None), "group None: expected a text"),
-    (lambda c: c.committed("g", "t"), f"partitions 't': {SEVERAL}"),
+    (
+        lambda c: c.delete_records({("t", 0): -2}),
+        f"offsets of ('t', 0) -2: expected -1 to {MAX_INT64}",
+    ),
+    (lambda c: c.describe_group(None), "group None: expected a str"),
+    (lambda c: c.committed("g", "t"), f"partitions 't': {A_COLLECTION}"),
     (lambda c: c.committed("g", ["t"]), f"partitions: 't': {A_PAIR}"),
     (lambda c: c.reset_offsets("g", "t"), f"offsets 't': {A_DICT}"),
     (lambda c: c.reset_offsets("g", {"t": 0}), f"offsets: 't': {A_PAIR}"),
     (lambda c: c.reset_offsets("g", [("t", 0, 5)]), f"offsets [('t', 0, 5)]: {A_DICT}"),
     (lambda c: c.reset_offsets("g", {("t", 0): "5"}), f"offsets of ('t', 0) '5': {A_NUMBER}"),
-    (lambda c: c.reset_offsets("g", {("t", 0): -5}), f"offsets of ('t', 0) -5: {TO}{LONG}"),
-    (lambda c: c.delete_offsets("g", "t"), f"partitions 't': {SEVERAL}"),
+    (lambda c: c.reset_offsets("g", {("t", 0): -5}), f"offsets of ('t', 0) -5: {AN_OFFSET}"),
+    (lambda c: c.delete_offsets("g", "t"), f"partitions 't': {A_COLLECTION}"),
     (
         lambda c: c.alter_configs("topics", "t", ["retention.ms=5"]),
         "changes ['retention.ms=5']: expected a dict such as {\"retention.ms\": 60_000}",
     ),
     (lambda c: c.describe_configs("brokers", "x"), "broker 'x': expected its number"),
     (lambda c: c.unregister_broker("1"), "broker '1': expected a whole number"),
-    (lambda c: c.log_dirs(1), "brokers 1: expected several, such as [0, 1]"),
+    (lambda c: c.log_dirs(1), "brokers 1: expected a collection such as [0, 1]"),
     (
         lambda c: c.update_features(["metadata.version"]),
         "levels ['metadata.version']: expected a dict such as {\"metadata.version\": 30}",
@@ -82,11 +85,11 @@ INVALID_CALLS: list[tuple[Callable[[Any], object], str]] = [
         lambda c: c.request("Metadata", None, "t"),
         "message 't': expected a MetadataRequest of kraftlog.wire.messages",
     ),
-    (lambda _: untyped(None), "servers None: expected a text such as 'localhost:9092'"),
-    (lambda _: untyped(["a:1"]), "servers ['a:1']: expected a text such as 'localhost:9092'"),
+    (lambda _: untyped(None), "servers None: expected a str such as 'localhost:9092'"),
+    (lambda _: untyped(["a:1"]), "servers ['a:1']: expected a str such as 'localhost:9092'"),
     (lambda _: untyped("http://localhost:9092"), "'http://localhost:9092': expected host:port"),
     (lambda _: untyped("localhost:99999"), "'localhost:99999': expected host:port"),
-    (lambda _: untyped(client_id=5), "client_id 5: expected a text"),
+    (lambda _: untyped(client_id=5), "client_id 5: expected a str"),
     (lambda _: untyped(timeout_s="5"), "timeout_s '5': expected a number of seconds"),
     (lambda _: untyped(timeout_s=-1), "timeout_s -1: expected at least 0"),
 ]  # fmt: skip

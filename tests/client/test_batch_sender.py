@@ -52,7 +52,7 @@ def test_batches_arrive_in_order_in_each_partition(
 
     for start in (0, 60):
         numbers = [str(number) for number in range(start, start + 60)]
-        sender.send(((topic, p), batch) for p in (0, 1) for batch in _batches(numbers))
+        sender.send(((topic, index), batch) for index in (0, 1) for batch in _batches(numbers))
     sender.flush()
     sender.close()
 
@@ -97,7 +97,7 @@ def test_a_refused_batch_raises_and_the_sender_stays_usable(
 
 
 @pytest.mark.parametrize("acks", ["0", "1"])
-def test_other_acks_are_sent_without_sequence_numbers(
+def test_batches_with_acks_0_and_1_arrive_in_order(
     client: Client, named: Callable[[str], str], acks: str
 ) -> None:
     topic = named("t")

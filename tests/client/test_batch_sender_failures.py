@@ -33,7 +33,7 @@ NAME = ("t", 0)
 
 
 class ScriptedCluster(Cluster):
-    """Responds to batches with these error codes in order, and then without an error."""
+    """Responds to batches with the error codes in order, and without an error after the last."""
 
     def __init__(self, codes: list[int]) -> None:
         super().__init__("localhost:1", client_id="test", timeout_s=60)

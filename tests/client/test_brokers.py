@@ -108,7 +108,7 @@ def test_producing_and_consuming_continue_after_a_restart(tmp_path: Path) -> Non
 def test_r12_quorum_command_adds_and_removes_a_voter(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """R12: the command takes the flags of Kafka's tool."""
+    """The command takes the flags of Kafka's tool."""
     quorum = Quorum(tmp_path, dynamic=True)
     try:
         quorum.start(*CONTROLLERS[:2], BROKER)

@@ -55,7 +55,7 @@ NEWEST_OF_KAFKA_2_1 = {
 }
 
 
-def read_until(records: Consumer, partitions: int) -> None:
+def poll_until_assigned(records: Consumer, partitions: int) -> None:
     """Poll, which sends heartbeats, until the consumer has this many partitions."""
 
     def assigned() -> int:
@@ -86,7 +86,8 @@ def test_consume_returns_produced_records(client: Client, named: Named, codec: s
         records = sorted(consumed, key=lambda record: record.timestamp_ms)
     assert [record.value for record in records] == [b"v%d" % n for n in range(300)]
     assert records[7].headers == (("number", b"7"), ("none", None))
-    assert {r.partition for r in records if r.key == b"k7"} == {partition_of(b"k7", 3)}
+    [keyed] = [record for record in records if record.key == b"k7"]
+    assert keyed.partition == partition_of(b"k7", 3)
     for partition in range(3):
         offsets = [record.offset for record in records if record.partition == partition]
         assert offsets == list(range(len(offsets)))
@@ -192,14 +193,14 @@ def test_members_share_partitions_and_rebalance(
         thread = threading.Thread(target=second)
         thread.start()
         try:
-            read_until(records, 2)
+            poll_until_assigned(records, 2)
             until(lambda: len(share), 2)
             mine = [index for _, index in records.assignment]
             assert sorted(mine + share) == [0, 1, 2, 3]
             assert mine in ([0, 1], [2, 3])
         finally:
             may_stop.set()
-        read_until(records, 4)
+        poll_until_assigned(records, 4)
         thread.join(LIMIT_S)
         assert not thread.is_alive()
 
@@ -210,7 +211,8 @@ def test_groups_can_be_listed_reset_and_deleted(client: Client, named: Named) ->
     client.reset_offsets(group, {(topic, 0): 5, (topic, 1): 6})
     listed = {each.id: each for each in client.groups()}[group]
     assert (listed.state, listed.type) == ("Empty", "classic")
-    assert {n[1]: c.offset for n, c in client.committed(group).items()} == {0: 5, 1: 6}
+    committed = client.committed(group)
+    assert {index: each.offset for (_, index), each in committed.items()} == {0: 5, 1: 6}
     assert client.committed(group, [(topic, 1)])[topic, 1].offset == 6
     assert client.delete_offsets(group, [(topic, 1)]) == {(topic, 1): 0}
     assert client.describe_group(group).state == "Empty"
@@ -226,7 +228,8 @@ def test_topics_can_be_created_described_extended_and_deleted(client: Client, na
     assert topic not in {each.name for each in client.topics()}
     client.create_topic(topic, assignment={0: [1], 1: [1]}, configs={"retention.ms": "1000"})
     described = client.describe_topic(topic)
-    assert [(p.index, p.leader, p.replicas, p.isr) for p in described.partitions] == [
+    partitions = described.partitions
+    assert [(each.index, each.leader, each.replicas, each.isr) for each in partitions] == [
         (0, 1, (1,), (1,)),
         (1, 1, (1,), (1,)),
     ]
@@ -241,8 +244,11 @@ def test_configs_can_be_described_and_altered(client: Client, named: Named) -> N
     client.create_topic(topic, configs={"retention.ms": "1000"})
 
     def own_configs() -> dict[str, str | None]:
-        described = client.describe_configs("topics", topic)
-        return {s.name: s.value for s in described if configs.is_set_dynamically(configs.TOPIC, s)}
+        return {
+            setting.name: setting.value
+            for setting in client.describe_configs("topics", topic)
+            if configs.is_set_dynamically(configs.TOPIC, setting)
+        }
 
     until(own_configs, {"retention.ms": "1000"})
     client.alter_configs("topics", topic, {"retention.ms": None, "cleanup.policy": "compact"})
@@ -373,7 +379,7 @@ def test_new_partitions_cause_a_rebalance(
     client.create_topic(topic, partitions=1)
     with client.consume(topic, "beginning", group=group, timeout_s=0.1) as records:
         client.create_partitions(topic, 2)
-        read_until(records, 2)
+        poll_until_assigned(records, 2)
         client.produce(topic, "new", partition=1)
 
         def next_value() -> object:
@@ -502,7 +508,7 @@ def test_plain_values_are_converted(client: Client, named: Named) -> None:
     client.alter_configs("topic", topic, {"min.cleanable.dirty.ratio": 0.25})
 
     def topic_configs() -> dict[str, str | None]:
-        return {it.name: it.value for it in client.describe_configs("topics", topic)}
+        return {each.name: each.value for each in client.describe_configs("topics", topic)}
 
     until(lambda: topic_configs()["min.cleanable.dirty.ratio"], "0.25")
     assert topic_configs()["retention.ms"] == "3600000"

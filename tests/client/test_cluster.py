@@ -1,4 +1,4 @@
-"""Which error codes are retried: brokers apply metadata at different times."""
+"""Which errors the client retries, and which one it raises at the deadline."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 class Broker(socketserver.ThreadingTCPServer):
-    """Responds to each API with its prepared responses in order, and then with the last one."""
+    """Sends the prepared responses of each API in order, and then repeats the last one."""
 
     daemon_threads = True
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Connection)
+        super().__init__(("127.0.0.1", 0), _RequestHandler)
         self.port = self.socket.getsockname()[1]
         served = [
             ApiVersion(api_key=key, min_version=APIS[key].first, max_version=APIS[key].last)
@@ -72,7 +72,7 @@ class Broker(socketserver.ThreadingTCPServer):
         return MetadataResponse(brokers=[this_broker], controller_id=1, topics=[topic])
 
 
-class _Connection(socketserver.StreamRequestHandler):
+class _RequestHandler(socketserver.StreamRequestHandler):
     def handle(self) -> None:
         assert isinstance(self.server, Broker)
         while size := self.rfile.read(4):
@@ -115,6 +115,7 @@ def produce_response(code: int, offset: int = -1) -> ProduceResponse:
 def test_a_leader_that_does_not_know_its_topic_yet_is_retried(
     broker: Broker, client: Client
 ) -> None:
+    """A broker may be elected before it has applied the metadata of the topic."""
     broker.responses[ApiKey.LIST_OFFSETS] = [
         list_offsets_response(UNKNOWN),
         list_offsets_response(UNKNOWN),
@@ -128,7 +129,7 @@ def test_a_leader_that_does_not_know_its_topic_yet_is_retried(
     ]
     with client.producer(idempotent=False) as producer:
         producer.send("t", "a")
-    assert producer.last_offsets == {("t", 0): 7}
+    assert producer.last_base_offsets == {("t", 0): 7}
 
 
 def test_a_deleted_topic_is_not_retried(broker: Broker, client: Client) -> None:
@@ -140,7 +141,7 @@ def test_a_deleted_topic_is_not_retried(broker: Broker, client: Client) -> None:
 
 
 class FailingRequest:
-    """A request that fails with one error per attempt; the last one uses up the deadline."""
+    """A request that fails with one error per attempt; its last attempt ends at the deadline."""
 
     def __init__(self, deadline: Deadline, *errors: ClientError) -> None:
         self._deadline = deadline
@@ -165,7 +166,7 @@ NOT_CONTROLLER = RefusedError(ErrorCode.NOT_CONTROLLER, api="CreateTopics", brok
 
 @pytest.mark.parametrize("was_sent", [True, False])
 def test_a_refusal_is_not_the_outcome_of_a_later_request(*, was_sent: bool) -> None:
-    """If the second request was sent, it may have been carried out."""
+    """If the second request was sent, it may have been carried out, so its timeout is raised."""
     cluster = Cluster("127.0.0.1:1", client_id="", timeout_s=0)
     cluster.was_reached = True
     deadline = Deadline(3 * BACKOFF_S)
@@ -190,6 +191,7 @@ def test_no_request_is_sent_after_the_deadline() -> None:
 
 def test_a_lost_connection_leaves_the_outcome_of_a_request_open(broker: Broker) -> None:
     connection = Connection("127.0.0.1", broker.port, "", Deadline(LIMIT_S))
+    # The broker fails to encode this response, and so closes the connection.
     broker.responses[ApiKey.METADATA] = [ListOffsetsResponse(topics=[])]
     with pytest.raises(UnreachableError) as lost:
         connection.call(MetadataRequest(topics=None), Deadline(LIMIT_S))

@@ -1,4 +1,4 @@
-"""P7: linearizable reads go only to nodes that know the field that asks for them."""
+"""P7: linearizable reads go only to nodes of kraftlog, as Kafka ignores the field for them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.list_config_resources import ListConfigResourcesRequest
 
 KAFKAS_APIS = {ApiKey.METADATA: (0, 13), ApiKey.UPDATE_RAFT_VOTER: (0, 0)}
+#: An API that only kraftlog has, by which the client recognizes its nodes.
 KRAFTLOGS_APIS = KAFKAS_APIS | {ApiKey.REMOVE_PARTITIONS: (0, 0)}
 
 

@@ -66,7 +66,7 @@ def leader() -> Iterator[Leader]:
         yield Leader(client.cluster)
 
 
-def test_every_offset_since_the_oldest_snapshot_is_shown(leader: Leader) -> None:
+def test_the_state_at_each_offset_since_the_oldest_snapshot_is_shown(leader: Leader) -> None:
     for offset in range(OLDEST - 1, len(LOG) - 1):
         assert leader.state_at(Moment(offset=offset)).image == image_at(LOG, offset)
 

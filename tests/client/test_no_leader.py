@@ -21,7 +21,7 @@ def timeout_error(*, was_sent: bool = True) -> UnreachableError:
     ("was_sent", "responds", "expected"),
     [(True, True, NoLeaderError), (True, False, UnreachableError), (False, True, UnreachableError)],
 )
-def test_a_timeout_means_no_leader_if_the_broker_answers_other_requests(
+def test_a_timeout_means_no_leader_if_the_broker_is_responsive(
     *,
     was_sent: bool,
     responds: bool,

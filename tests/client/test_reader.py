@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kraftlog.client.cluster import Cluster
     from kraftlog.wire.messages.fetch import FetchRequest
 
-NAMES = [("demo", 0), ("demo", 1)]
+PARTITIONS = [("demo", 0), ("demo", 1)]
 
 
 class LeaderConnection:
@@ -90,14 +90,14 @@ def response_of_first_leader() -> FetchResponse:
 def test_batches_of_a_broker_are_returned_although_another_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its position is after them: they would never be fetched again."""
+    """The reader's position is after these batches: it would never fetch them again."""
     monkeypatch.setattr("kraftlog.client.reader.BACKOFF_S", 0)
     failure = UnreachableError("broker 2 was killed")
     connections = LeaderConnection(response_of_first_leader()), LeaderConnection(failure)
     reader = Reader(cast("Cluster", TwoLeaders(*connections)))
-    reader.assign(dict.fromkeys(NAMES, 0))
+    reader.assign(dict.fromkeys(PARTITIONS, 0))
     batches = reader.poll(LIMIT_S)
-    assert [each.name for each in batches] == [NAMES[0]]
+    assert [each.name for each in batches] == [PARTITIONS[0]]
     assert [record.offset for each in batches for record in each.records()] == [0, 1, 2]
-    assert reader.positions == {NAMES[0]: 3, NAMES[1]: 0}
+    assert reader.positions == {PARTITIONS[0]: 3, PARTITIONS[1]: 0}
     reader.close()

@@ -83,7 +83,7 @@ def dry_run_error(monkeypatch: pytest.MonkeyPatch, quorum: Quorum, level: int = 
 def test_r4_reasons_of_the_leader_to_refuse_are_named(
     quorum: Quorum, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error of a dry run names the reason, and so does the error of a timeout."""
+    """The errors of a dry run and of a timeout both name the reason."""
     error = dry_run_error(monkeypatch, quorum)
     assert error.startswith("controller 4 cannot be added: ")
     assert expected in error
@@ -92,7 +92,7 @@ def test_r4_reasons_of_the_leader_to_refuse_are_named(
 
 def timeout_cause(monkeypatch: pytest.MonkeyPatch, quorum: Quorum) -> str:
     monkeypatch.setattr(nodes, "quorum", lambda *_: quorum)
-    return voter_plans._why_timed_out(None, NEW_ID, NEW_DIRECTORY, "h:9093", Deadline(0))  # type: ignore[arg-type]  # as above
+    return voter_plans._why_timed_out(None, NEW_ID, NEW_DIRECTORY, "h:9093", Deadline(0))  # type: ignore[arg-type]  # unused
 
 
 def test_r4_a_caught_up_observer_may_be_added(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,13 +104,16 @@ def test_r4_a_caught_up_observer_may_be_added(monkeypatch: pytest.MonkeyPatch) -
     assert voter_plans.addition_plan(quorum, NEW_ID, NEW_DIRECTORY).lag == 3
     assert timeout_cause(monkeypatch, quorum).startswith("it lags by 3 records: wait until")
     assert "no response from it at h:9093" in timeout_cause(monkeypatch, quorum_with())
+
+
+def test_r11_no_voter_is_added_at_kraft_version_0(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = dry_run_error(monkeypatch, quorum_with(), level=0)
     assert "kraft.version is 0" in refused
     assert REMEDY in refused
 
 
-def test_all_requests_of_a_voter_change_have_one_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Finding the cause of a timeout gets a second, or what is left of the deadline if longer."""
+def test_the_requests_that_add_a_voter_share_one_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a timeout, describing the quorum to find the cause gets a second of its own."""
     partition = PartitionResult(
         partition_index=0,
         error_code=0,
@@ -135,14 +138,14 @@ def test_all_requests_of_a_voter_change_have_one_deadline(monkeypatch: pytest.Mo
     with Admin("h:1", timeout_s=TIMEOUT_S) as admin:
         with pytest.raises(RefusedError, match="it is not fetching"):
             admin.add_voter(NEW_ID, NEW_DIRECTORY, [("C", "h", 9093)])
-        first, added, explained = limits
-        assert first is added
-        assert explained.left_s() <= voter_plans.EXPLAIN_S
+        described_before, added, described_after = limits
+        assert described_before is added
+        assert described_after.left_s() <= voter_plans.EXPLAIN_S
 
 
 def test_a_dry_run_refuses_invalid_listeners() -> None:
     with Admin("h:1") as admin, pytest.raises(TypeError):
-        admin.add_voter(NEW_ID, NEW_DIRECTORY, 9093, dry_run=True)  # type: ignore[arg-type]  # what is tested
+        admin.add_voter(NEW_ID, NEW_DIRECTORY, 9093, dry_run=True)  # type: ignore[arg-type]  # invalid
 
 
 def test_r11_a_voter_without_directory_id_is_refused_with_the_remedy(
@@ -151,4 +154,4 @@ def test_r11_a_voter_without_directory_id_is_refused_with_the_remedy(
     voter = replica(2).replace(directory_id=NULL_UUID)
     monkeypatch.setattr(nodes, "quorum", lambda *_, **__: quorum_with(voters=(replica(1), voter)))
     with pytest.raises(ConfigError, match=REMEDY):
-        nodes.voter_directory(None, 2)  # type: ignore[arg-type]  # as above
+        nodes.voter_directory(None, 2)  # type: ignore[arg-type]  # unused

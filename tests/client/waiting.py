@@ -1,4 +1,4 @@
-"""Waits for brokers to apply a change of the controller."""
+"""Waits until brokers have applied what the controller has changed."""
 
 from __future__ import annotations
 

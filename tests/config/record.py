@@ -2,7 +2,8 @@
 
     python -m tests.config.record
 
-It formats and starts a broker, sets the configs under "given" there, and describes each resource.
+It formats and starts a broker, sets the configs under "given" in that file, and describes each
+resource.
 """
 
 from __future__ import annotations
@@ -83,8 +84,8 @@ class Connection:
         """Describe a resource until the broker has applied the configs; return the rows."""
         while True:
             rows = self.describe(resource)
-            own = {row[5][0][0] for row in rows if row[5]}
-            if own >= set(values):
+            first_synonyms = {row[5][0][0] for row in rows if row[5]}
+            if first_synonyms >= set(values):
                 return rows
 
     def describe(self, resource: tuple[int, str]) -> list[list[Any]]:
@@ -105,10 +106,10 @@ def _row(entry: describe_configs.DescribeConfigsResourceResult) -> list[Any]:
 
 
 def record(inputs: dict[str, dict[str, str]]) -> dict[str, list[list[Any]]]:
-    """Start a broker with the inputs' file, set the dynamic configs, describe all resources."""
+    """Start a broker with the static configs, set the dynamic ones, describe all resources."""
     client, quorum = free_ports(2)
     with tempfile.TemporaryDirectory() as folder:
-        # Ports and directories of this machine are replaced by those of the file.
+        # The ports and the directory in `described.json` stand for those of this machine.
         local = {"9092": str(client), "9093": str(quorum), "/data": f"{folder}/data"}
         path = f"{folder}/server.properties"
         with open(path, "w", encoding="utf-8") as file:

@@ -1,6 +1,6 @@
 """Files with which a Kafka broker starts, and files with which it fails.
 
-Each case is the difference to a plain file: `key=value` sets a key, `-key` removes one.
+Each case is the difference from the `PLAIN` file: `key=value` sets a key, `-key` removes one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compares the tables of keys, values and files with Kafka's own classes."""
+"""Kafka's own classes have the same keys, and accept the same values and files."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ TABLES = {
         "client-metrics": CLIENT_METRICS_KEYS,
     }.items()
 }
-CHANGES = {
+#: `update_mode` of a broker key -> the update mode that Kafka documents.
+KAFKAS_UPDATE_MODES = {
     "cluster": "cluster-wide",
     "dynamic": "cluster-wide",
     "broker": "per-broker",
@@ -55,7 +56,7 @@ def ask(jvm: Driver, questions: Iterable[list[Any]]) -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def theirs(jvm: Driver) -> dict[str, dict[str, Any]]:
+def kafkas_keys(jvm: Driver) -> dict[str, dict[str, Any]]:
     [keys] = ask(jvm, [["keys"]])
     keys["broker"].update(keys.pop("quota"))
     return dict(keys)
@@ -63,7 +64,7 @@ def theirs(jvm: Driver) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.parametrize("kind", TABLES)
 def test_every_key_has_kafkas_type_default_and_documentation(
-    theirs: dict[str, dict[str, Any]], kind: str
+    kafkas_keys: dict[str, dict[str, Any]], kind: str
 ) -> None:
     ours = {
         key.name: {
@@ -71,18 +72,18 @@ def test_every_key_has_kafkas_type_default_and_documentation(
             "required": key.required,
             "default": key.default,
             "internal": key.internal,
-            "change": CHANGES.get(key.update_mode, "") if kind == "broker" else "",
+            "change": KAFKAS_UPDATE_MODES.get(key.update_mode, "") if kind == "broker" else "",
             "synonyms": [[name, str(factor)] for name, factor in key.synonyms],
         }
         for key in TABLES[kind]
     }
-    for facts in theirs[kind].values():
+    for facts in kafkas_keys[kind].values():
         if kind != "broker":
             facts["change"] = ""
     for name, (own, kafkas) in OWN_DEFAULTS.items() if kind == "broker" else ():
-        assert (ours[name]["default"], theirs[kind][name]["default"]) == (own, kafkas)
+        assert (ours[name]["default"], kafkas_keys[kind][name]["default"]) == (own, kafkas)
         ours[name]["default"] = kafkas
-    assert ours == theirs[kind]
+    assert ours == kafkas_keys[kind]
 
 
 #: Values that are valid for some keys and invalid for others.
@@ -139,14 +140,14 @@ def is_same(key: Key, text: str, answer: Any) -> bool:
 
 
 def test_the_same_files_start_a_broker(jvm: Driver) -> None:
-    """Both refuse the same files, though messages differ."""
+    """Kafka refuses exactly REFUSED; `test_read_config` shows the same of kraftlog."""
     texts = {case: properties_of_case(case) for case in (*ACCEPTED, *REFUSED)}
     answers = ask(jvm, [["start", text] for text in texts.values()])
     assert {case for case, answer in zip(texts, answers, strict=True) if answer} == set(REFUSED)
 
 
-#: Intended differences (docs/configuration.md), and files on which Kafka fails by accident.
-DIFFERENT = {
+#: Keys that differ by intention (docs/configuration.md), or on which Kafka fails by accident.
+DIFFERENT_KEYS = {
     "controller.listener.names",
     "early.start.listeners",
     "log.cleaner.threads",
@@ -163,7 +164,7 @@ def test_random_files_start_a_broker_alike(jvm: Driver) -> None:
     valid = {
         key.name: [text for text in texts if value_error(key, text) is None]
         for key in TABLES["broker"]
-        if key.type != "class" and key.update_mode != "dynamic" and key.name not in DIFFERENT
+        if key.type != "class" and key.update_mode != "dynamic" and key.name not in DIFFERENT_KEYS
     }
     cases = []
     for _ in range(1000):
@@ -237,7 +238,7 @@ def test_the_same_group_configs_are_accepted(jvm: Driver) -> None:
 
 @pytest.mark.parametrize("name", ["1", ""])
 def test_the_same_dynamic_broker_configs_are_accepted(jvm: Driver, name: str) -> None:
-    """For one broker and for all; by the plain name and for one listener."""
+    """Each key is set for one broker or for all, by its plain name and for one listener."""
     cases = []
     for key in TABLES["broker"]:
         if key.type != "class" and not key.required:

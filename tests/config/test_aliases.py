@@ -12,22 +12,22 @@ from kraftlog.errors import ConfigError
 from kraftlog.server.start import MAX_BROKER_BACKOFF_MS, raft_config
 from tests.config.starts import properties_of_case
 
-NAMES = """\
+ALIASES_IN_FILE = """\
 quorum.voters=1@a:1, 2@[::1]:2 ; -controller.quorum.voters ; quorum.fetch.timeout.ms=71 ; \
 quorum.election.timeout.ms=72 ; quorum.election.backoff.max.ms=73 ; quorum.request.timeout.ms=74 ; \
 quorum.retry.backoff.ms=75 ; quorum.retry.backoff.max.ms=76"""
 
 
 def test_q33_aliases_take_effect_and_are_logged() -> None:
-    config, warnings = read_config(properties_of_case(NAMES), {})
+    config, warnings = read_config(properties_of_case(ALIASES_IN_FILE), {})
     assert config.voters == [Voter(1, "a", 1), Voter(2, "::1", 2)]
     raft = raft_config(config, 0)
     assert (raft.fetch_timeout_ms, raft.election_timeout_ms) == (71, 72)
     assert (raft.election_backoff_max_ms, raft.retry_backoff_ms) == (73, 75)
     assert raft.retry_backoff_max_ms == 76
     assert config.controller_quorum_request_timeout_ms == 74
-    given = {alias: name for alias, name in ALIASES.items() if f"{alias}=" in NAMES}
-    assert len(given) == len(ALIASES) - 2
+    given = {alias: name for alias, name in ALIASES.items() if f"{alias}=" in ALIASES_IN_FILE}
+    assert len(given) == len(ALIASES) - 2  # two are alternatives to quorum.voters
     assert warnings == [f"{alias}: taken as {name}" for alias, name in given.items()]
 
 

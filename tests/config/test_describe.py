@@ -1,6 +1,6 @@
 """Compares DescribeConfigs with the responses of a Kafka 4.3.1 broker (see `record`).
 
-A row there is name, value, read only, source, sensitive, synonyms, type.
+A row in `described.json` is name, value, read only, source, sensitive, synonyms, type.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ def our_descriptions(kind: str) -> list[DescribedConfig]:
     return describe_all_brokers(GIVEN["all brokers"])
 
 
-#: Kafka shows the default as the value, with the 100 of the file as its synonym.
-DIFFERENT = {"log.retention.hours"}
+#: Of this key, Kafka shows the default as the value, and the 100 of the file as a synonym.
+DIFFERENT_KEYS = {"log.retention.hours"}
 
 
 @pytest.mark.parametrize("kind", RECORDED["responses"])
 def test_descriptions_equal_kafkas(kind: str) -> None:
-    ours = {it.name: row(it) for it in our_descriptions(kind) if it.name not in DIFFERENT}
-    theirs = {row[0]: row for row in RECORDED["responses"][kind] if row[0] not in DIFFERENT}
+    ours = {it.name: row(it) for it in our_descriptions(kind) if it.name not in DIFFERENT_KEYS}
+    theirs = {it[0]: it for it in RECORDED["responses"][kind] if it[0] not in DIFFERENT_KEYS}
     own = [ours.pop(name) for name in OWN_NAMES & set(ours)]
     assert len(own) == {"topic": 1, "broker": 2}.get(kind, 0)
     assert sorted(ours) == sorted(theirs)
@@ -76,7 +76,7 @@ def with_own_default(theirs: list[Any]) -> list[Any]:
     return [name, value, read_only, source, sensitive, synonyms, config_type]
 
 
-def test_a_larger_unit_in_the_file_is_the_source() -> None:
+def test_a_value_in_a_larger_unit_has_the_file_as_its_source() -> None:
     """An intended difference: Kafka reports the value of the file as a default."""
     [hours] = describe_broker(LAYERS, ["log.retention.hours"])
     assert (hours.value, hours.config_source) == ("100", STATIC_BROKER_CONFIG)

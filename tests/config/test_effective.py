@@ -67,7 +67,7 @@ def property_bodies() -> Iterator[tuple[str, ast.AST]]:
             yield node.name, node
 
 
-#: Methods of BrokerConfig that take the name of a key.
+#: Methods of BrokerConfig that read no particular key.
 NO_SETTINGS = frozenset({"__init__", "__getitem__", "is_given"})
 
 
@@ -91,7 +91,7 @@ def attributes_read() -> set[str]:
 
 
 def keys_read() -> set[str]:
-    """Keys that are read outside `kraftlog.config`, by name or by attribute."""
+    """Keys that are read outside `kraftlog.config`, by name or attribute, among other words."""
     uses = attributes()
     read = attributes_read()
     unexpanded = [name for name in uses if name in read]

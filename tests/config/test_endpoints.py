@@ -47,7 +47,7 @@ def test_invalid_voters_are_not_parsed(text: str) -> None:
         *[(host, False) for host in ("::1", "10.0.0.0", "a")],
     ],
 )
-def test_an_address_of_zeros_means_all_addresses(host: str, *, is_wildcard: bool) -> None:
+def test_empty_hosts_and_addresses_of_zeros_are_wildcards(host: str, *, is_wildcard: bool) -> None:
     assert Listener("C", host, 1).is_wildcard == is_wildcard
 
 

@@ -68,8 +68,8 @@ def test_units_directories_and_overrides_take_effect() -> None:
     assert config.log_retention_ms == 300_000
     assert config.log_roll_ms == 7_200_000
     assert config.log_roll_jitter_ms == 3
-    idle = "log.flush.scheduler.interval.ms, log.roll.jitter.ms"
-    assert warnings == [f"accepted, no effect: {idle}"]
+    without_effect = "log.flush.scheduler.interval.ms, log.roll.jitter.ms"
+    assert warnings == [f"accepted, no effect: {without_effect}"]
 
 
 def test_the_smallest_unit_wins() -> None:
@@ -83,7 +83,7 @@ def test_the_smallest_unit_wins() -> None:
     assert retention(log_retention_minutes="-5") == -1
 
 
-def test_unknown_keys_cause_warnings() -> None:
+def test_unknown_removed_and_unused_keys_cause_warnings() -> None:
     text = properties_of_case(
         "num.partition=3 ; zookeeper.connect=a ; log.message.format.version=1 ; qwertz=1 ; "
         "config.providers.file.class=x ; listener.name.plaintext.max.connections=5 ; "
@@ -156,7 +156,7 @@ def test_an_invalid_escape_is_refused() -> None:
 
 
 def test_reading_a_file_imports_little() -> None:
-    """A start imports the tables, and no slow modules of Python."""
+    """A start imports the tables of broker keys, but not those of resources or slow modules."""
     text = properties_of_case("log.dirs=/a")
     reading = f"from kraftlog.config.read_config import read_config; read_config({text!r}, {{}})"
     imported = modules_after(reading) - modules_after("pass")
@@ -167,5 +167,5 @@ def test_reading_a_file_imports_little() -> None:
 
 def modules_after(program: str) -> set[str]:
     command = [sys.executable, "-c", f"{program}\nimport sys; print(*sys.modules)"]
-    shown = subprocess.run(command, capture_output=True, check=True, text=True).stdout
-    return set(shown.split())
+    output = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+    return set(output.split())

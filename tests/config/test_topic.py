@@ -27,7 +27,7 @@ def test_the_internal_key_allows_tiny_segments() -> None:
     assert TopicConfig({"internal.segment.bytes": "50"}, ConfigLayers({})).segment_bytes == 50
 
 
-def test_a_cleanup_policy_with_compact_is_compacted() -> None:
+def test_a_topic_whose_cleanup_policy_has_compact_is_compacted() -> None:
     assert TopicConfig({"cleanup.policy": "compact,delete"}, ConfigLayers({})).is_compacted
     assert TopicConfig({}, ConfigLayers({"log.cleanup.policy": "compact"})).is_compacted
     assert not TopicConfig({}, ConfigLayers({})).is_compacted

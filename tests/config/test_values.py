@@ -17,7 +17,7 @@ from kraftlog.config.values import default_of, expected, parse_value, to_text, v
 
 @pytest.mark.parametrize("kind", TABLES)
 def test_every_default_is_a_valid_value(kind: int) -> None:
-    """Every default could also be set, except -1 for an id that is not given."""
+    """Every default could also be set, except "" for a key that must not be empty."""
     for key in TABLES[kind]:
         if key.default is not None and not (key.default == "" and key.valid == "+"):
             value = parse_value(key, key.default)

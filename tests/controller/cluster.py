@@ -44,7 +44,7 @@ def numbered_id(number: int) -> bytes:
 
 
 class Cluster:
-    """Two images: `committed` is what brokers have; `controller.state` is the base of decisions."""
+    """A log and two images: brokers have `committed`, and the controller decides on `state`."""
 
     def __init__(
         self, brokers: int = 0, *, elr: bool = False, voters: VoterSet = VOTERS, **config: Any

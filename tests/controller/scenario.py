@@ -17,7 +17,7 @@ from tests.controller.test_reassignment import reassign
 
 
 def eventful_cluster() -> Cluster:
-    """Its log holds every kind of record that a controller writes."""
+    """A cluster whose log holds every kind of record that a controller writes."""
     cluster = Cluster(brokers=3, elr=True)
     register_controller(cluster)
     cluster.create("t", (1, 2, 3), (2, 3, 1), (1, 3, 2))
@@ -35,8 +35,8 @@ def eventful_cluster() -> Cluster:
     cluster.heartbeat(2, want_shut_down=True)
     cluster.heartbeat(1)
     cluster.create("short-lived", (1,))
-    request_deletion = DeleteTopicsRequest(topic_names=["short-lived"], timeout_ms=0)
-    cluster.ask(ApiKey.DELETE_TOPICS, request_deletion)
+    deletion = DeleteTopicsRequest(topic_names=["short-lived"], timeout_ms=0)
+    cluster.ask(ApiKey.DELETE_TOPICS, deletion)
     cluster.ask(ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest(broker_id=3))
     cluster.controller.resign()
     cluster.log += [BeginTransactionRecord(name="n")]

@@ -138,11 +138,11 @@ class Case:
 
     def change_record(self) -> records.PartitionChangeRecord | None:
         state = ControllerState({})
-        for record in self.cluster():
+        for record in self.cluster_records():
             state.replay(record)
         return partition_change(state, state.partitions[TOPIC, 0], self.wanted)
 
-    def cluster(self) -> list[Any]:
+    def cluster_records(self) -> list[Any]:
         all_records: list[Any] = [
             records.RegisterBrokerRecord(
                 broker_id=broker,
@@ -174,7 +174,7 @@ class Case:
         """The documented difference that explains why the records differ; None if none does."""
         last = self.before.last_known_elr
         if theirs and theirs.last_known_elr == (-1,):
-            return "no leader is not a last known leader"
+            return "-1, for no leader, is not a last known leader"
         if self.wanted.election == Election.PREFERRED and theirs and (theirs.leader,) == last:
             return "a preferred election elects no last known leader"
         replicas = (

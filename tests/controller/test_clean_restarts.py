@@ -88,7 +88,7 @@ def test_v2_a_broker_that_fails_while_it_starts_leads_no_longer() -> None:
     assert cluster.pass_time(SESSION_MS + 1) == []
 
 
-def test_v2_v14_another_controller_also_ends_its_leadership() -> None:
+def test_v2_v14_the_next_controller_ends_the_leadership_of_a_failed_broker() -> None:
     cluster, topic = cluster_with_starting_leader()
     cluster.controller.resign()
     cluster.append(cluster.controller.activate(cluster.bootstrap, cluster.now))

@@ -65,7 +65,7 @@ def test_list_values_are_appended_and_subtracted() -> None:
 
 
 def test_setting_the_same_broker_config_writes_a_record() -> None:
-    """It may name a file whose content has changed."""
+    """Its value may name a file whose content has changed, such as a keystore."""
     cluster = cluster_with_topic()
     for name in ("1", ""):
         change = ("log.retention.ms", SET, "77")
@@ -91,7 +91,7 @@ def test_setting_the_same_broker_config_writes_a_record() -> None:
         (7, "t", ("retention.ms", SET, "1"), ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_invalid_configs_are_refused(
+def test_only_valid_configs_are_recorded(
     kind: int, name: str, config: tuple[str, int, str | None], code: int
 ) -> None:
     error_code, records = alter(cluster_with_topic(), config, kind=kind, name=name)
@@ -100,7 +100,7 @@ def test_invalid_configs_are_refused(
 
 
 def test_r2_deleting_throttles_of_the_metadata_topic_changes_nothing() -> None:
-    """As Kafka's tool does after a reassignment. Q27: the topic has no configs."""
+    """Kafka's tool deletes them after a reassignment. Q27: the topic has no configs."""
     throttles = [f"{role}.replication.throttled.replicas" for role in ("leader", "follower")]
     deleted = [(key, DELETE, None) for key in throttles]
     cluster = cluster_with_topic()
@@ -138,7 +138,7 @@ def test_validate_only_writes_nothing() -> None:
     assert (decision.records, decision.response.responses[0].error_code) == ([], 0)
 
 
-def test_more_configs_than_a_batch_are_refused() -> None:
+def test_more_configs_than_a_batch_holds_are_refused() -> None:
     cluster = cluster_with_topic()
     many = [(f"plugin.{number}", SET, "1") for number in range(10_001)]
     assert alter(cluster, *many, kind=BROKER, name="1")[0] == ErrorCode.POLICY_VIOLATION
@@ -177,7 +177,7 @@ def test_elr_a_changed_min_isr_clears_the_elr() -> None:
     assert changed[-1] == ClearElrRecord(topic_name="")
 
 
-def test_elr_min_isr_is_cluster_wide() -> None:
+def test_elr_min_isr_is_cluster_wide_and_is_not_deleted() -> None:
     cluster = cluster_with_topic(elr=True)
     key = "min.insync.replicas"
     assert alter(cluster, (key, SET, "2"), kind=BROKER, name="1")[0] == ErrorCode.INVALID_CONFIG

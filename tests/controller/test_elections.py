@@ -61,7 +61,7 @@ def test_v2_a_preferred_election_moves_leadership() -> None:
     assert records == [PartitionChangeRecord(partition_id=0, topic_id=topic, leader=1)]
 
 
-def test_electing_all_returns_only_partitions_that_needed_it() -> None:
+def test_electing_all_returns_only_partitions_that_needed_an_election() -> None:
     """C206."""
     cluster, topic = cluster_after_a_restart()
     request = ElectLeadersRequest(election_type=PREFERRED, topic_partitions=None)
@@ -81,7 +81,7 @@ def test_preferred_leaders_are_elected_periodically() -> None:
 
 
 def cluster_that_elects_one_at_a_time() -> Cluster:
-    """Two partitions without leader may get one; each periodic check elects one leader."""
+    """Two partitions lack a leader, and each decision of a periodic election elects one leader."""
     cluster = Cluster(brokers=2, elections_at_once=1, session_timeout_ms=10**9)
     cluster.create("t", (1, 2), (1, 2))
     stop_brokers(cluster, 1, 2)
@@ -215,7 +215,7 @@ def test_elr_a_replica_outside_the_elr_does_not_lead() -> None:
     assert cluster.committed.partitions[topic, 0].leader == -1
 
 
-def test_elr_an_unclean_shutdown_leaves_the_elr() -> None:
+def test_elr_a_broker_that_stopped_uncleanly_leaves_the_elr() -> None:
     """C203."""
     cluster, topic = cluster_with_min_isr_two()
     stop_brokers(cluster, 1, 2, 3)
@@ -224,7 +224,7 @@ def test_elr_an_unclean_shutdown_leaves_the_elr() -> None:
     assert (after.elr, after.last_known_elr) == ((3,), (3,))
 
 
-def test_elr_a_clean_shutdown_stays_in_the_elr() -> None:
+def test_elr_a_broker_that_stopped_cleanly_stays_in_the_elr() -> None:
     """C203."""
     cluster, topic = cluster_with_min_isr_two()
     stop_brokers(cluster, 1, 2, 3)
@@ -242,7 +242,7 @@ def test_elr_v18_a_broker_that_lacks_a_directory_has_not_kept_its_records() -> N
 
 
 def test_elr_the_last_leader_does_not_lead_while_another_is_eligible() -> None:
-    """C199: it stopped uncleanly, and broker 2 has all committed records."""
+    """C199: the last leader stopped uncleanly, and broker 2 has all committed records."""
     cluster, topic = cluster_with_min_isr_two()
     stop_brokers(cluster, 1, 2, 3)
     cluster.register(3, incarnation=2)

@@ -125,7 +125,7 @@ def test_r11_kraft_version_is_the_level_of_the_quorum(
 def test_r11_a_refused_kraft_version_names_each_voter_and_its_reason() -> None:
     cluster = Cluster(voters=voters_by_id(1, 2))
     reasons = {1: "is not fetching: start it", 2: "has not reported"}
-    cluster.controller._context.report_obstacles = lambda: reasons
+    cluster.controller._context.missing_report_reasons = lambda: reasons
     decision = update(cluster, "kraft.version", 1)
     message = decision.response.error_message or ""
     assert "voter 1 is not fetching: start it; voter 2 has not reported." in message
@@ -173,8 +173,8 @@ def test_blocks_of_producer_ids_do_not_overlap() -> None:
         ProducerIdsRecord(broker_id=1, broker_epoch=epoch, next_producer_id=1000)
     ]
     second = cluster.ask(ApiKey.ALLOCATE_PRODUCER_IDS, request)
-    answers = [(d.response.producer_id_start, d.response.producer_id_len) for d in (first, second)]
-    assert answers == [(0, 1000), (1000, 1000)]
+    blocks = [(d.response.producer_id_start, d.response.producer_id_len) for d in (first, second)]
+    assert blocks == [(0, 1000), (1000, 1000)]
 
 
 def test_v14_an_uncommitted_block_is_allocated_again() -> None:
@@ -286,9 +286,8 @@ def test_v2_an_incomplete_transaction_is_undone() -> None:
     cluster.commit(before + len(first))
     assert cluster.committed.topics == {}
     cluster.controller.resign()
-    assert (
-        cluster.state == cluster.committed
-    )  # half of the transaction is committed; the next controller aborts it
+    # Half of the transaction is committed; the next controller aborts it.
+    assert cluster.state == cluster.committed
     assert cluster.state.held_back != {}
 
 
@@ -304,7 +303,7 @@ def test_v14_a_snapshot_replaces_the_state() -> None:
     assert not lagging.controller.active
 
 
-def test_v14_a_state_shares_a_snapshots_values_but_changes_alone() -> None:
+def test_v14_a_change_of_the_state_does_not_change_its_snapshot() -> None:
     lagging, leading = Cluster(brokers=1), Cluster(brokers=2)
     topic = leading.create("there", (1, 2))
     lagging.controller.install_snapshot(leading.committed)
@@ -362,7 +361,7 @@ def test_v18_a_replica_in_a_failed_directory_does_not_lead() -> None:
     assert (after.leader, after.isr, after.directories[0]) == (2, (2,), Directory.LOST)
 
 
-def test_v18_a_replica_that_is_in_another_directory_now_leads_again() -> None:
+def test_v18_a_replica_assigned_to_another_directory_leads_again() -> None:
     """Its former directory was removed from `log.dirs`."""
     cluster = Cluster(brokers=1)
     topic = cluster.create("t", (1,))

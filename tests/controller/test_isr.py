@@ -27,8 +27,8 @@ from tests.controller.cluster import Cluster, directory, numbered_id
 TOPIC = numbered_id(1)
 
 
-def three_replicas() -> Cluster:
-    """A cluster whose partition has leader 1, ISR 1 and 2, and partition epoch 1."""
+def cluster_with_three_replicas() -> Cluster:
+    """A cluster whose partition has replicas 1 to 3, leader 1, ISR 1 and 2, partition epoch 1."""
     cluster = Cluster(brokers=3)
     cluster.create("t", (1, 2, 3))
     alter_isr(cluster, (1, 2), partition_epoch=0)
@@ -58,7 +58,7 @@ def alter_isr(
 
 def test_v1_shrinking_the_isr_keeps_the_leader_epoch() -> None:
     """C205."""
-    cluster = three_replicas()
+    cluster = cluster_with_three_replicas()
     result, records = alter_isr(cluster, (1,))
     assert records == [PartitionChangeRecord(partition_id=0, topic_id=TOPIC, isr=(1,))]
     assert result == PartitionResult(
@@ -73,7 +73,7 @@ def test_v1_shrinking_the_isr_keeps_the_leader_epoch() -> None:
 
 def test_v1_a_follower_joins_the_isr_and_a_repeat_has_no_record() -> None:
     """C176, C205."""
-    cluster = three_replicas()
+    cluster = cluster_with_three_replicas()
     joined, records = alter_isr(cluster, (1, 2, 3))
     assert (joined.isr, len(records)) == ((1, 2, 3), 1)
     repeated, records = alter_isr(cluster, (1, 2, 3), partition_epoch=2)
@@ -81,7 +81,9 @@ def test_v1_a_follower_joins_the_isr_and_a_repeat_has_no_record() -> None:
 
 
 def test_before_version_3_the_isr_comes_without_epochs() -> None:
-    result, _ = alter_isr(three_replicas(), (), new_isr=(1, 2, 3), new_isr_with_epochs=())
+    result, _ = alter_isr(
+        cluster_with_three_replicas(), (), new_isr=(1, 2, 3), new_isr_with_epochs=()
+    )
     assert result.isr == (1, 2, 3)
 
 
@@ -108,7 +110,7 @@ def test_v9_an_outdated_or_invalid_isr_change_is_refused(
     isr: tuple[int, ...], fields: dict[str, Any], code: int
 ) -> None:
     """C165, C174, C175."""
-    cluster = three_replicas()
+    cluster = cluster_with_three_replicas()
     before = cluster.committed.partitions[TOPIC, 0]
     result, records = alter_isr(cluster, isr, **fields)
     assert (result.error_code, records) == (code, [])
@@ -118,7 +120,7 @@ def test_v9_an_outdated_or_invalid_isr_change_is_refused(
 @pytest.mark.parametrize("is_stopping", [False, True])
 def test_a_fenced_or_stopping_broker_does_not_join_the_isr(is_stopping: bool) -> None:
     """C162, C163."""
-    cluster = three_replicas()
+    cluster = cluster_with_three_replicas()
     cluster.create("led", (3,))
     if is_stopping:
         cluster.heartbeat(3, want_shut_down=True)
@@ -136,7 +138,7 @@ def test_v18_a_replica_in_an_offline_directory_does_not_join_the_isr() -> None:
     cluster.register(3, incarnation=2, log_dirs=[directory(3), directory(3, 2)])
     cluster.heartbeat(3)
     cluster.create("t", (1, 2, 3))
-    moved = AssignReplicasToDirsRequest(
+    assignment = AssignReplicasToDirsRequest(
         broker_id=3,
         broker_epoch=cluster.state.brokers[3].epoch,
         directories=[
@@ -150,7 +152,7 @@ def test_v18_a_replica_in_an_offline_directory_does_not_join_the_isr() -> None:
             )
         ],
     )
-    cluster.ask(ApiKey.ASSIGN_REPLICAS_TO_DIRS, moved)
+    cluster.ask(ApiKey.ASSIGN_REPLICAS_TO_DIRS, assignment)
     cluster.heartbeat(3, offline_log_dirs=[directory(3, 2)])
     before = cluster.committed.partitions[TOPIC, 0]
     assert before.isr == (1, 2)
@@ -160,14 +162,14 @@ def test_v18_a_replica_in_an_offline_directory_does_not_join_the_isr() -> None:
 
 def test_a_previous_incarnation_of_the_leader_is_refused() -> None:
     """C165."""
-    cluster = three_replicas()
+    cluster = cluster_with_three_replicas()
     request = AlterPartitionRequest(broker_id=1, broker_epoch=0, topics=())
     decision = cluster.ask(ApiKey.ALTER_PARTITION, request)
     assert decision.response.error_code == ErrorCode.STALE_BROKER_EPOCH
 
 
 def test_an_isr_change_of_an_unknown_topic_is_refused() -> None:
-    cluster = three_replicas()
+    cluster = cluster_with_three_replicas()
     data = PartitionData(partition_index=0, leader_epoch=0, partition_epoch=0)
     request = AlterPartitionRequest(
         broker_id=1,
@@ -181,7 +183,7 @@ def test_an_isr_change_of_an_unknown_topic_is_refused() -> None:
 
 def test_a_partition_named_twice_changes_once() -> None:
     """S8: two changes of one request would both be decided on the state before it."""
-    cluster = three_replicas()
+    cluster = cluster_with_three_replicas()
     data = [
         PartitionData(
             partition_index=0,

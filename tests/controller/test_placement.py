@@ -56,8 +56,8 @@ def test_v4_replicas_differ_and_an_unfenced_one_comes_first(
 
 
 @given(st.integers(1, 5), st.integers(1, 5), st.integers(0, 99))
-def test_v4_racks_are_used_evenly(racks: int, in_rack: int, seed: int) -> None:
-    brokers = [broker(n, f"rack {n % racks}") for n in range(racks * in_rack)]
+def test_v4_racks_are_used_evenly(racks: int, per_rack: int, seed: int) -> None:
+    brokers = [broker(n, f"rack {n % racks}") for n in range(racks * per_rack)]
     for partition in placement_of(brokers, 7, min(racks, 3), seed):
         assert len({n % racks for n in partition}) == len(partition)
 
@@ -75,7 +75,7 @@ def test_v4_fenced_brokers_are_the_last_resort() -> None:
     assert all(partition[-1] == 2 for partition in placement_of(brokers, 6, 3))
 
 
-def test_v4_stopping_brokers_get_no_replicas() -> None:
+def test_v4_stopping_and_cordoned_brokers_get_no_replicas() -> None:
     brokers = [broker(1), broker(2, in_controlled_shutdown=True)]
     assert placement_of(brokers, 3, 1) == [(1,)] * 3
     first, second = numbered_id(1), numbered_id(2)

@@ -193,7 +193,7 @@ def test_v10_a_replaced_reassignment_removes_only_its_additions() -> None:
     assert cluster.committed.partitions[TOPIC, 0].replicas == (1, 2)
 
 
-def test_v10_a_reassignment_is_replaced_if_only_new_ones_are_in_sync() -> None:
+def test_v10_a_reassignment_with_only_new_replicas_in_sync_is_replaced() -> None:
     cluster = reassigning_cluster((3, 4))
     set_isr(cluster, 1, 3)
     cluster.controller.note_broker_down(1)
@@ -203,7 +203,7 @@ def test_v10_a_reassignment_is_replaced_if_only_new_ones_are_in_sync() -> None:
     assert (replaced.replicas, replaced.isr, replaced.leader) == ((4, 5, 1, 2, 3), (3,), 3)
 
 
-def test_v10_reassigning_to_the_old_replicas_ends_it() -> None:
+def test_v10_reassigning_to_the_old_replicas_ends_the_reassignment() -> None:
     cluster = reassigning_cluster()
     reassign(cluster, (1, 2))
     after = cluster.committed.partitions[TOPIC, 0]
@@ -241,7 +241,7 @@ def test_duplicate_partitions_are_refused() -> None:
     assert decision.records == []
 
 
-def test_more_reassignments_than_a_batch_are_refused_as_a_whole() -> None:
+def test_more_reassignments_than_a_batch_holds_are_refused_together() -> None:
     cluster = Cluster(brokers=2)
     for name in ("t", "u", "v"):
         cluster.create(name, *[(1,)] * 4000)

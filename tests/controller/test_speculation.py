@@ -59,12 +59,12 @@ class Speculation(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.cluster = Cluster(brokers=3, elr=True)
-        #: The log ends after each batch.
+        #: The log end offset after each batch.
         self.ends = [len(self.cluster.log)]
         self.incarnations = dict.fromkeys(range(1, 5), 1)
 
     def ask(self, api: int, request: object) -> Decision:
-        decision = self.cluster.ask(api, request, commit=False)  # type: ignore[arg-type]  # many
+        decision = self.cluster.ask(api, request, commit=False)  # type: ignore[arg-type]  # any
         self.note_batch_end()
         return decision
 
@@ -177,7 +177,7 @@ class Speculation(RuleBasedStateMachine):
 
     @rule(others_commit=st.booleans())
     def lose_leadership(self, others_commit: bool) -> None:
-        """Resign and lead again; the leader in between commits the other records, or drops them."""
+        """Resign and lead again; a leader in between commits or drops the uncommitted records."""
         cluster = self.cluster
         cluster.controller.resign()
         assert cluster.state.maps() == cluster.committed.maps()

@@ -1,4 +1,4 @@
-"""V4, V11: topics are created, grow and are deleted, with Kafka's checks and records."""
+"""V4: topics are created with Kafka's checks and records."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_v4_fenced_brokers_neither_lead_nor_are_in_sync() -> None:
     assert refusal_of(cluster, new_topic("u", (1,)))[0] == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
-def test_more_records_than_a_batch_are_refused() -> None:
+def test_more_records_than_a_batch_holds_are_refused() -> None:
     cluster = Cluster(brokers=1)
     topics = [new_topic(f"t{number}", (1,)) for number in range(5001)]
     decision = cluster.ask(ApiKey.CREATE_TOPICS, creation(*topics))

@@ -1,7 +1,7 @@
-"""Mutants for the explorer: each breaks a rule, and an invariant must detect it.
+"""Mutants for the explorer: each breaks a rule, and its `detected_by` invariant must detect it.
 
-Each file here names a module, a piece of its text, and the replacement. The text is replaced in a
-fresh copy of the modules, so the product has no switches; a piece that does not occur exactly once
+Each file here names a module, a piece of its text, and the replacement. The piece is replaced in a
+fresh copy of the module, so the product has no switches; a piece that does not occur exactly once
 is an error.
 """
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
     from kraftlog.simulator.explorer.search import Outcome
 
-#: The modules that are loaded again: what may be changed, and the explorer that runs it.
-FRESH = (
+#: The packages that are loaded again: those that mutants change, and the explorer that runs them.
+RELOADED_PACKAGES = (
     "kraftlog.raft",
     "kraftlog.replication",
     "kraftlog.controller",
     "kraftlog.node",
     "kraftlog.simulator.explorer",
 )
-#: What is explored: the modules of its Bound and of its space of states, and the space's class.
+#: An explorer: the module of its Bound, the module of its state space, and the class of that space.
 QUORUM = "bounds", "quorum_space", "QuorumSpace"
 REPLICATION = "replication.bounds", "replication.space", "ReplicationSpace"
 
@@ -49,8 +49,8 @@ class Edit(Value):
 class Mutant(Value):
     """`rule` describes the bug, `detected_by` is the invariant that detects it.
 
-    `bound` has the fields of the smallest explorer's Bound in which it is found. If no invariant
-    detects it, `detected_by` is empty, and the search must exhaust the bound.
+    `bound` has the fields of the smallest Bound within which the explorer finds the bug. If no
+    invariant detects it, `detected_by` is empty, and the search must exhaust the bound.
     """
 
     rule: str
@@ -60,9 +60,9 @@ class Mutant(Value):
     replacement: str
     bound: dict[str, Any]
     explores: tuple[str, str, str] = QUORUM
-    #: Edits of the other modules, if several keep the rule.
+    #: Further edits, if a single one does not make the bug.
     more_edits: tuple[Edit, ...] = ()
-    #: The name of the function of an invariant that is not checked.
+    #: The name of an invariant's function, if that invariant is not checked.
     unchecked_invariant: str = ""
     #: Whether its search takes tens of seconds.
     is_slow: bool = False
@@ -87,7 +87,7 @@ def all_mutants() -> dict[str, Mutant]:
 
 
 def explore_mutant(name: str, mutant: Mutant) -> Outcome:
-    """Explore modules with this bug; return the outcome."""
+    """Explore the modules with the mutant's bug; return the outcome."""
     with loaded_mutant(mutant):
         *modules, space_class = mutant.explores
         bounds, spaces, invariants, search = [
@@ -110,11 +110,13 @@ def is_as_expected(mutant: Mutant, outcome: Outcome) -> bool:
 
 @contextmanager
 def loaded_mutant(mutant: Mutant) -> Iterator[None]:
-    """Within this context, importing the modules of FRESH loads the mutant."""
+    """Within this context, importing the modules of RELOADED_PACKAGES loads the mutant."""
     edited_modules = {edit.module: None for edit in mutant.edits}
     finders = [AlteredFinder(module, partial(mutant.edited, module)) for module in edited_modules]
     original_modules = {
-        name: sys.modules.pop(name) for name in list(sys.modules) if name.startswith(FRESH)
+        name: sys.modules.pop(name)
+        for name in list(sys.modules)
+        if name.startswith(RELOADED_PACKAGES)
     }
     parents = {
         name: sys.modules[name]
@@ -128,7 +130,7 @@ def loaded_mutant(mutant: Mutant) -> Iterator[None]:
     finally:
         del sys.meta_path[: len(finders)]
         for name in list(sys.modules):
-            if name.startswith(FRESH):
+            if name.startswith(RELOADED_PACKAGES):
                 del sys.modules[name]
         sys.modules.update(original_modules)
         for name, parent in parents.items():

@@ -1,4 +1,4 @@
-"""V6, KIP-101 before KIP-279: the end of the follower's epoch is compared, not the epoch."""
+"""V6, KIP-101 before KIP-279: a leader without the follower's epoch compares only epoch ends."""
 
 from __future__ import annotations
 

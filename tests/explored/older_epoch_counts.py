@@ -1,4 +1,4 @@
-"""V7, the first design of KIP-320: a leader counts the fetch of a follower of an older epoch."""
+"""V7, the first design of KIP-320: a leader counts the fetch of a follower in an older epoch."""
 
 from __future__ import annotations
 

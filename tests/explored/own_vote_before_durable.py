@@ -1,7 +1,7 @@
 """Q13: a candidate counts its own vote before it is durable.
 
-With three voters no invariant detects it: it requests the other votes only once its own is durable
-(Q3), and one vote is no majority.
+With three voters no invariant detects it: the candidate requests the other votes only once its own
+is durable (Q3), and one vote is no majority.
 """
 
 from __future__ import annotations

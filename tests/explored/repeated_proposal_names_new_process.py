@@ -1,4 +1,4 @@
-"""V8 (KAFKA-14139): a proposal names the newest process of a broker when it is sent."""
+"""V8 (KAFKA-14139): a proposal that is sent again names the newest process of a broker."""
 
 from __future__ import annotations
 

@@ -27,8 +27,8 @@ MUTANT = Mutant(
     more_edits=(
         Edit(
             module="kraftlog.replication.replica_fetchers",
-            original="        partition.fetched_from(",
-            replacement="        followed.agrees = True\n        partition.fetched_from(",
+            original="        partition.note_leader_offsets(",
+            replacement="        followed.agrees = True\n        partition.note_leader_offsets(",
         ),
         Edit(
             module=FETCHER,

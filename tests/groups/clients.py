@@ -10,8 +10,8 @@ from tests.groups.shard_harness import OK, subscription
 if TYPE_CHECKING:
     from tests.groups.shard_harness import ShardHarness
 
-#: Errors after which a client retries with the member id it has.
-RETRY = {
+#: Errors after which a client joins again with its member id.
+REJOIN = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.REBALANCE_IN_PROGRESS,
@@ -94,27 +94,27 @@ class Client:
         elif code == ErrorCode.FENCED_INSTANCE_ID:
             self.is_fenced = True
         else:
-            assert code in RETRY, f"unexpected error {code}"
+            assert code in REJOIN, f"unexpected error {code}"
 
     def leave(self) -> None:
         if self.member_id:
             self.harness.leave((self.member_id, self.instance) if self.instance else self.member_id)
 
     def commit(self, offset: int) -> None:
-        """Commit an offset; the error code must be one that a client of its kind can get."""
+        """Commit an offset; an error code that returns at once must be one of a correct client."""
         pending = self.harness.commit_offsets(
             {("t", 0): offset}, self.member_id, self.generation, instance=self.instance
         )
         if pending in self.harness.responses:
             [code] = [
                 part.error_code
-                for t in self.harness.outcome(pending).topics
-                for part in t.partitions
+                for topic in self.harness.outcome(pending).topics
+                for part in topic.partitions
             ]
             assert code in {
                 OK,
                 ErrorCode.FENCED_INSTANCE_ID,
-                *RETRY,
+                *REJOIN,
                 *REJOIN_AS_NEW,
                 ErrorCode.GROUP_ID_NOT_FOUND,
             }

@@ -1,8 +1,7 @@
 """One shard of a group coordinator, with its log and a clock that tests set.
 
 Batches wait in `pending_writes` until a test commits or fails them; with `commits_at_once` they are
-committed at once. `responses` has the responses by the number that the method of the request
-returned as its pending response.
+committed at once. `responses` has each response by the number that the request's method returned.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ LATEST: dict[str, int] = {"join": 9, "leave": 5, "commit": 9, "describe": 6}
 
 
 class ShardHarness:
-    """A shard, its log and its clock; a request's method returns its number or the response."""
+    """A shard, its log and its clock; a request's method returns its number or its response."""
 
     def __init__(self, *, commits_at_once: bool = True, **config: int) -> None:
         self.config = GroupConfig(**config)
@@ -137,7 +136,7 @@ class ShardHarness:
         return shard
 
     def move(self) -> None:
-        """Unload the shard, and replace it by another that is loaded from the log."""
+        """Unload the shard, and replace it with another that is loaded from the log."""
         self.shard.unload(self.now)
         self.settle()
         self.pending_writes.clear()
@@ -297,7 +296,7 @@ class ShardHarness:
         stable: bool = False,
         topic_id: Uuid = NULL_UUID,
     ) -> int:
-        """Send OffsetFetch for these partitions, or for all; return its pending response."""
+        """Send OffsetFetch for these partitions, or for all; return its number."""
         pending = self._next_number()
         topics = [
             OffsetFetchRequestTopics(name=topic, topic_id=topic_id, partition_indexes=(index,))
@@ -347,17 +346,17 @@ class ShardHarness:
         self, count: int = 1, *, group: str = "g", **join_fields: Any
     ) -> list[str]:
         """Send the first JoinGroup of new members, and return the member ids that they get."""
-        responses = [self.join(group=group, **join_fields) for _ in range(count)]
-        return [str(self.outcome(pending).member_id) for pending in responses]
+        joins = [self.join(group=group, **join_fields) for _ in range(count)]
+        return [str(self.outcome(pending).member_id) for pending in joins]
 
     def join_generation(self, ids: Sequence[str], *, group: str = "g", **join_fields: Any) -> Any:
         """Let all these members join one generation; return the leader's response."""
-        responses = [self.join(member_id, group=group, **join_fields) for member_id in ids]
+        joins = [self.join(member_id, group=group, **join_fields) for member_id in ids]
         self.poll()
-        outcome = [self.outcome(pending) for pending in responses]
-        assert {each.error_code for each in outcome} == {OK}
-        assert len({each.generation_id for each in outcome}) == 1
-        [leader] = [each for each in outcome if each.members]
+        responses = [self.outcome(pending) for pending in joins]
+        assert {each.error_code for each in responses} == {OK}
+        assert len({each.generation_id for each in responses}) == 1
+        [leader] = [each for each in responses if each.members]
         return leader
 
     def make_stable_group(

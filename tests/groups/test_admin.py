@@ -10,7 +10,7 @@ T0 = ("t", 0)
 
 
 def results(response: object) -> dict[str, int]:
-    return {each.group_id: each.error_code for each in response.results}  # type: ignore[attr-defined]  # an answer
+    return {each.group_id: each.error_code for each in response.results}  # type: ignore[attr-defined]  # any response
 
 
 # ListGroups ----------------------------------------------------------------------------------

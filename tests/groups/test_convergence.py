@@ -1,9 +1,9 @@
 """After any joins, leaves and failures, the remaining members share the group.
 
 Members join, leave, fail and return as static members; batches are committed late or fail; the
-partition moves. At every step the counts of a group match its members, and its durable state is
-that of a replay of the log. At the end the group is Stable, with one leader, and all remaining
-members are in the same generation.
+group's partition moves. At every step the counts of a group match its members, and its durable
+state is that of a replay of the log. At the end the group is Stable, with one leader, and all
+remaining members are in the same generation.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kraftlog.groups.states import GroupState
 from tests.groups.clients import Client
 from tests.groups.shard_harness import ShardHarness
 
-#: More clients would make runs longer without other situations.
+#: More clients would make runs longer, and lead to no new situations.
 MAX_CLIENTS = 6
 #: Within this many seconds all sessions, rebalances and joins of new members have timed out.
 SETTLING_S = 120
@@ -146,7 +146,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.harness.commit()
         instances = {client.instance for client in self.clients} - {None}
         self.clients = [client for client in self.clients if client.instance is None]
-        # Clients with one instance id would fence each other without end: only one of them goes on.
+        # Clients with the same instance id would fence each other endlessly: one of them goes on.
         self.clients += [Client(self.harness, each, ("t",)) for each in sorted(instances, key=str)]
         for _ in range(SETTLING_S):
             for client in self.clients:

@@ -6,7 +6,7 @@ import pytest
 
 from kraftlog.errors import ErrorCode
 from kraftlog.groups.messages import GroupResponse, RequestContext, WriteRecords
-from kraftlog.groups.states import MAY_FOLLOW, GroupState
+from kraftlog.groups.states import VALID_PREVIOUS_STATES, GroupState
 from kraftlog.wire.messages.join_group import JoinGroupResponse
 from kraftlog.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from tests.groups.shard_harness import (
@@ -46,7 +46,7 @@ def test_before_version_4_a_new_member_joins_at_once() -> None:
     assert [(each.member_id, each.metadata) for each in outcome.members] == [("c-1", RANGE[0][1])]
 
 
-def test_version_0_has_no_rebalance_timeout_and_takes_that_of_the_session() -> None:
+def test_version_0_uses_the_session_timeout_as_rebalance_timeout() -> None:
     harness = ShardHarness()
     harness.join(version=0)
     assert harness.shard.groups["g"].rebalance_timeout_ms == SESSION_MS
@@ -92,16 +92,19 @@ def test_a_joining_member_needs_a_common_protocol() -> None:
 
 def test_the_most_preferred_common_protocol_is_chosen() -> None:
     harness = ShardHarness()
-    both = (ROUND_ROBIN, *RANGE)
-    responses = [harness.join(version=3, protocols=p) for p in ((*RANGE, ROUND_ROBIN), both, both)]
-    harness.poll()
-    assert {harness.outcome(pending).protocol_name for pending in responses} == {"roundrobin"}
-    responses = [
-        harness.join("c-1"),
-        harness.join("c-2", protocols=both),
-        harness.join("c-3", protocols=both),
+    round_robin_first = (ROUND_ROBIN, *RANGE)
+    joins = [
+        harness.join(version=3, protocols=p)
+        for p in ((*RANGE, ROUND_ROBIN), round_robin_first, round_robin_first)
     ]
-    assert {harness.outcome(pending).protocol_name for pending in responses} == {"range"}
+    harness.poll()
+    assert {harness.outcome(pending).protocol_name for pending in joins} == {"roundrobin"}
+    joins = [
+        harness.join("c-1"),
+        harness.join("c-2", protocols=round_robin_first),
+        harness.join("c-3", protocols=round_robin_first),
+    ]
+    assert {harness.outcome(pending).protocol_name for pending in joins} == {"range"}
 
 
 def test_the_first_of_duplicate_protocols_counts() -> None:
@@ -147,26 +150,26 @@ def test_a_new_member_makes_all_rejoin() -> None:
     harness = ShardHarness()
     [old] = harness.make_stable_group(1)
     [new] = harness.request_member_ids(1)
-    late = harness.join(new)
+    first_join = harness.join(new)
     assert harness.state() == GroupState.PREPARING
-    assert late not in harness.responses
+    assert first_join not in harness.responses
     assert harness.heartbeat(old, 1) == ErrorCode.REBALANCE_IN_PROGRESS
-    again = harness.join(old)
-    assert harness.outcome(again).generation_id == harness.outcome(late).generation_id == 2
-    assert [each.member_id for each in harness.outcome(again).members] == [old, new]
-    assert harness.outcome(late).members == ()
+    rejoin = harness.join(old)
+    assert harness.outcome(rejoin).generation_id == harness.outcome(first_join).generation_id == 2
+    assert [each.member_id for each in harness.outcome(rejoin).members] == [old, new]
+    assert harness.outcome(first_join).members == ()
 
 
 def test_a_member_that_does_not_rejoin_in_time_is_removed() -> None:
     harness = ShardHarness()
     old, other = harness.make_stable_group(2)
     [new] = harness.request_member_ids(1)
-    responses = [harness.join(new), harness.join(other)]
+    joins = [harness.join(new), harness.join(other)]
     for _ in range(REBALANCE_MS // 5000 - 1):
         harness.advance(5000)
         assert harness.heartbeat(old, 1) == ErrorCode.REBALANCE_IN_PROGRESS
     harness.advance(5000)
-    assert {harness.outcome(pending).leader for pending in responses} == {other}
+    assert {harness.outcome(pending).leader for pending in joins} == {other}
     assert harness.heartbeat(old, 1) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
@@ -174,10 +177,10 @@ def test_a_pending_member_is_awaited_until_its_session_timeout() -> None:
     harness = ShardHarness()
     [old] = harness.make_stable_group(1)
     harness.request_member_ids(1)
-    again = harness.join(old)  # the leader asks for a rebalance
-    assert again not in harness.responses
+    rejoin = harness.join(old)  # the leader asks for a rebalance
+    assert rejoin not in harness.responses
     harness.advance(SESSION_MS)
-    assert harness.outcome(again).generation_id == 2
+    assert harness.outcome(rejoin).generation_id == 2
 
 
 def test_an_unchanged_follower_rejoins_the_current_generation() -> None:
@@ -234,7 +237,7 @@ def test_a_static_member_with_a_pending_id_is_an_error() -> None:
     assert outcome.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def test_a_new_member_that_disappears_is_removed_at_last() -> None:
+def test_a_new_member_that_disappears_is_removed_after_its_timeout() -> None:
     harness = ShardHarness(new_member_join_timeout_ms=15_000)
     [old] = harness.make_stable_group(1)
     vanished = harness.join(version=3)  # waits for the old member, which does not rejoin
@@ -287,10 +290,10 @@ def test_a_full_group_admits_only_its_members() -> None:
 def test_a_member_that_joins_beyond_the_limit_is_refused() -> None:
     harness = ShardHarness(max_size=2)
     ids = harness.request_member_ids(3)
-    responses = [harness.join(each) for each in ids]
-    assert harness.outcome(responses[2]).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    joins = [harness.join(each) for each in ids]
+    assert harness.outcome(joins[2]).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
     harness.poll()
-    assert {harness.outcome(pending).error_code for pending in responses[:2]} == {OK}
+    assert {harness.outcome(pending).error_code for pending in joins[:2]} == {OK}
 
 
 def test_a_lowered_limit_is_enforced_by_a_rebalance() -> None:
@@ -299,8 +302,8 @@ def test_a_lowered_limit_is_enforced_by_a_rebalance() -> None:
     harness.config = harness.config.replace(max_size=2)
     harness.move()
     assert harness.state() == GroupState.PREPARING
-    responses = [harness.join(each) for each in ids]
-    assert [harness.outcome(pending).error_code for pending in responses] == [
+    joins = [harness.join(each) for each in ids]
+    assert [harness.outcome(pending).error_code for pending in joins] == [
         OK,
         OK,
         ErrorCode.GROUP_MAX_SIZE_REACHED,
@@ -311,8 +314,8 @@ def test_illegal_state_transitions_are_refused() -> None:
     harness = ShardHarness()
     harness.request_member_ids(1)
     group = harness.shard.groups["g"]
-    for state in MAY_FOLLOW:
-        for target, sources in MAY_FOLLOW.items():
+    for state in VALID_PREVIOUS_STATES:
+        for target, sources in VALID_PREVIOUS_STATES.items():
             group.state = state
             if state in sources:
                 group.enter(target, harness.now)

@@ -22,7 +22,7 @@ T0, T1 = ("t", 0), ("t", 1)
 
 
 def offset_record(record_offset: int, offset: int, index: int = 0) -> tuple[int, bytes, bytes]:
-    """A record of an offset that group g has committed for t."""
+    """The offset, key and value of a record: group g has committed an offset for t."""
     key = OFFSETS_LOG.encode_key(OffsetCommitKey(group="g", topic="t", partition=index))
     value = OffsetCommitValue(offset=offset, metadata="", commit_timestamp=5)
     return record_offset, key, encode_versioned(value, 4)
@@ -45,7 +45,8 @@ def test_members_survive_a_coordinator_change() -> None:
     assert harness.heartbeat(ids[1], 2) == OK
     assert harness.heartbeat(harness.outcome(static).member_id, 2, instance="i") == OK
     assert harness.offsets() == {T0: 7}
-    assert harness.outcome(harness.join(ids[1])).generation_id == 2  # nothing has changed for it
+    rejoined = harness.outcome(harness.join(ids[1]))
+    assert rejoined.generation_id == 2, "no rebalance is needed"
 
 
 def test_sessions_restart_on_a_new_coordinator() -> None:
@@ -70,7 +71,7 @@ def test_an_unfinished_rebalance_starts_again() -> None:
     assert harness.state() == GroupState.PREPARING
 
 
-def test_members_of_old_records_take_their_session_as_rebalance_timeout() -> None:
+def test_a_record_without_rebalance_timeout_uses_the_session_timeout() -> None:
     from kraftlog.groups.group import group_from_record
     from kraftlog.wire.messages.group_records import GroupMetadataValue, MemberMetadata
 
@@ -101,7 +102,7 @@ def test_unknown_record_types_are_skipped() -> None:
     shard.replay_batch(
         [
             (0, b"\x7f\x00new", b"whatever"),
-            (1, b"\x00\x03\x00\x01g", None),  # of a group of the newer protocol
+            (1, b"\x00\x03\x00\x01g", None),  # ConsumerGroupMetadata, of KIP-848
             (2, offset_record(0, 1)[1], b"\x00\x63from the future"),
             offset_record(3, 9),
         ]
@@ -154,6 +155,7 @@ def test_offsets_of_an_aborted_transaction_have_no_effect() -> None:
 
 def test_a_later_ordinary_commit_wins_over_a_transaction() -> None:
     harness = harness_with_open_transaction()
+    # Fills the log up to the loaded offsets, so that the next record comes after them.
     harness.log += [(each, b"", None) for each in range(3)]
     harness.commit_offsets({T0: 3})
     harness.shard.end_transaction(5, committed=True, now=harness.now)
@@ -174,6 +176,7 @@ def test_a_fetch_of_stable_offsets_reports_open_transactions() -> None:
 
 def test_a_deletion_includes_transactional_offsets() -> None:
     harness = harness_with_open_transaction()
+    # Fills the log up to the loaded offsets, so that the next record comes after them.
     harness.log += [(each, b"", None) for each in range(3)]
     harness.delete_offsets(T1)
     harness.shard.end_transaction(5, committed=True, now=harness.now)
@@ -205,20 +208,21 @@ def test_offsets_with_an_open_transaction_do_not_expire() -> None:
 
 
 @pytest.mark.parametrize(
-    ("group", "hash_code"),
+    ("group", "absolute_hash"),
     [
         ("", 0),
         ("g", 103),
         ("my-group", 1906497762),
-        ("polygenelubricants", 0),  # its hash is the smallest number there is
+        # Its hash is the smallest int, whose absolute value is 0 to Kafka.
+        ("polygenelubricants", 0),
         ("console-consumer-12345", 158455506),
         ("\N{GRINNING FACE}", 1772899),
         ("é漢", 35673),
     ],
 )
-def test_groups_are_partitioned_by_javas_string_hash(group: str, hash_code: int) -> None:
+def test_groups_are_partitioned_by_javas_string_hash(group: str, absolute_hash: int) -> None:
     assert [partition_of(group, count) for count in (1, 50, 2**31)] == [
         0,
-        hash_code % 50,
-        hash_code,
+        absolute_hash % 50,
+        absolute_hash,
     ]

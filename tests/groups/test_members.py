@@ -33,7 +33,7 @@ def test_assignments_are_sent_once_they_are_committed() -> None:
     assert leader.generation_id == 1
 
 
-def test_missing_assignments_are_empty_and_late_syncs_immediate() -> None:
+def test_missing_assignments_are_empty_and_late_syncs_do_not_wait() -> None:
     harness = ShardHarness()
     ids = harness.request_member_ids(2)
     harness.join_generation(ids)
@@ -48,8 +48,8 @@ def test_an_invalid_sync_is_refused() -> None:
     harness.join_generation(ids)
 
     def code(*args: object, **kwargs: str) -> int:
-        refused: int = harness.outcome(harness.sync(*args, **kwargs)).error_code  # type: ignore[arg-type]  # as given
-        return refused
+        error: int = harness.outcome(harness.sync(*args, **kwargs)).error_code  # type: ignore[arg-type]  # passed on
+        return error
 
     assert code(ids[0], 1, group="") == ErrorCode.INVALID_GROUP_ID
     assert code(ids[0], 1, group="other") == UNKNOWN

@@ -1,4 +1,4 @@
-"""Offsets expire, and an empty group ends with its last one."""
+"""Offsets expire, and an empty group is deleted with its last offset."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def keep_member_alive(harness: ShardHarness, member_id: str, ms: int) -> None:
         harness.advance(min(1_000_000, end - harness.ms))
 
 
-def test_offsets_without_members_expire_from_their_commit() -> None:
+def test_retention_starts_at_the_commit_if_there_never_was_a_member() -> None:
     harness = one_day_retention()
     harness.commit_offsets({T0: 1})
     harness.advance(2 * HOUR_MS)
@@ -38,7 +38,7 @@ def test_offsets_without_members_expire_from_their_commit() -> None:
     assert harness.reloaded().groups == {}
 
 
-def test_offsets_of_an_empty_group_expire_from_when_it_is_empty() -> None:
+def test_retention_starts_when_the_group_becomes_empty() -> None:
     harness = one_day_retention()
     [member_id] = harness.make_stable_group(1, session_ms=1_800_000)
     harness.commit_offsets({T0: 1}, member_id, 1)
@@ -70,7 +70,7 @@ def test_only_unsubscribed_offsets_of_active_consumers_expire() -> None:
     assert harness.state() == GroupState.STABLE
 
 
-def test_no_offsets_expire_during_a_rebalance_or_of_other_protocols() -> None:
+def test_no_offset_expires_during_a_rebalance_or_in_a_connect_group() -> None:
     harness = one_day_retention()
     [member_id] = harness.make_stable_group(1, session_ms=1_800_000, protocol_type="connect")
     harness.commit_offsets({U0: 1}, member_id, 1)
@@ -92,7 +92,7 @@ def test_a_commit_with_retention_time_expires_by_it() -> None:
     assert (harness.offsets(), harness.state()) == ({}, "none")
 
 
-def test_an_offset_committed_meanwhile_does_not_expire() -> None:
+def test_an_offset_with_a_pending_commit_does_not_expire() -> None:
     harness = one_day_retention()
     harness.commit_offsets({T0: 1, U0: 1})
     harness.advance(DAY_MS - 1)
@@ -145,7 +145,7 @@ def test_many_offsets_are_checked_in_slices() -> None:
     assert harness.shard.groups == {}
 
 
-def test_without_a_recorded_time_an_offset_expires_from_its_commit() -> None:
+def test_retention_starts_at_the_commit_if_the_record_has_no_time() -> None:
     from kraftlog.groups.records import GroupRecord
     from kraftlog.groups.stored_state import StoredGroups
     from kraftlog.wire.messages.group_records import GroupMetadataKey, GroupMetadataValue

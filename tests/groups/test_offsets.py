@@ -15,7 +15,7 @@ ID_A, ID_B = b"a" * 16, b"b" * 16
 
 def commit_code(harness: ShardHarness, *args: object, **kwargs: object) -> int:
     """Commit an offset of t-0; return the error code."""
-    [code] = codes(harness.outcome(harness.commit_offsets({T0: 7}, *args, **kwargs)))  # type: ignore[arg-type]  # as given
+    [code] = codes(harness.outcome(harness.commit_offsets({T0: 7}, *args, **kwargs)))  # type: ignore[arg-type]  # passed on
     return code
 
 
@@ -152,18 +152,18 @@ def test_an_uncommitted_offset_is_minus_one() -> None:
 def test_a_fetch_of_stable_offsets_waits_for_pending_commits() -> None:
     harness = ShardHarness(commits_at_once=False)
     harness.commit_offsets({T0: 7})
-    now, stable, other = (
+    unstable, stable, other_group = (
         harness.fetch(T0),
         harness.fetch(T0, stable=True),
         harness.fetch(T0, group="h", stable=True),
     )
-    assert {now, other} <= harness.responses.keys()
+    assert {unstable, other_group} <= harness.responses.keys()
     assert stable not in harness.responses
     harness.commit()
     assert harness.outcome(stable).topics[0].partitions[0].committed_offset == 7
 
 
-def test_a_fetch_that_waits_for_a_failed_write_is_not_coordinator() -> None:
+def test_a_fetch_that_waits_for_a_failed_write_gets_not_coordinator() -> None:
     harness = ShardHarness(commits_at_once=False)
     harness.commit_offsets({T0: 7})
     stable = harness.fetch(T0, stable=True)
@@ -267,7 +267,7 @@ def test_v11_offsets_of_removed_partitions_are_deleted() -> None:
     assert harness.offsets() == {T0: 1, ("u", 1): 4}
 
 
-def test_a_deleted_topic_leaves_groups_of_other_topics_alone() -> None:
+def test_deleting_a_topic_visits_no_group_without_offsets_of_it() -> None:
     harness = ShardHarness()
     for number in range(500):
         harness.commit_offsets({U0: 1}, group=f"group-{number}")
@@ -311,6 +311,6 @@ def test_the_default_versions_of_the_harness_are_the_latest() -> None:
         "join": JoinGroupRequest._versions[1],
         "leave": LeaveGroupRequest._versions[1],
         "describe": DescribeGroupsRequest._versions[1],
-        "commit": 9,  # the last by name; 10 is by id
+        "commit": 9,  # the last with topic names; 10 has topic ids
     }
     assert latest == LATEST

@@ -1,4 +1,4 @@
-"""The tombstones of a deleted group are split into batches that any topic accepts."""
+"""The tombstones of a deleted group are split into batches below the usual max.message.bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def parts_of(name: str, count: int) -> list[list[GroupRecord]]:
     return parts
 
 
-def test_short_names_are_bounded_by_their_number() -> None:
+def test_batches_of_short_names_are_limited_by_record_count() -> None:
     assert [len(part) for part in parts_of("g", 2 * MAX_BATCH_RECORDS)] == [
         MAX_BATCH_RECORDS,
         MAX_BATCH_RECORDS,
@@ -22,8 +22,8 @@ def test_short_names_are_bounded_by_their_number() -> None:
     ]
 
 
-def test_long_names_are_bounded_by_their_bytes() -> None:
-    """A name with letters of two bytes each."""
+def test_batches_of_long_names_are_limited_by_bytes() -> None:
+    """The limit is in bytes: each letter of this name has two."""
     for part in parts_of("ä" * 16_000, 100):
         size = sum(len(key) for record in part for key in record.encoded() if key is not None)
         assert size <= MAX_BATCH_BYTES

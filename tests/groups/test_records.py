@@ -12,7 +12,7 @@ from tests.groups.shard_harness import WALL_MS, ShardHarness
 if TYPE_CHECKING:
     from tests.interop.driver import Driver
 
-#: Key types of `__consumer_offsets`.
+#: Names of the records of `__consumer_offsets`, by the type in their keys.
 NAMES = {1: "OffsetCommit", 2: "GroupMetadata"}
 TOPIC_ID = bytes(range(16))
 

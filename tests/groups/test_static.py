@@ -135,7 +135,7 @@ def test_a_missing_static_leader_stays_and_another_leads() -> None:
     assert (outcome.leader, [each.member_id for each in outcome.members]) == ("b-2", ["a-1", "b-2"])
 
 
-def test_a_member_that_rejoins_before_its_assignment_is_awaited() -> None:
+def test_a_member_that_rejoins_before_it_syncs_must_still_sync() -> None:
     harness = ShardHarness()
     responses = [harness.join(instance=each, session_ms=60_000) for each in ("a", "b")]
     harness.poll()
@@ -147,7 +147,7 @@ def test_a_member_that_rejoins_before_its_assignment_is_awaited() -> None:
     assert list(harness.shard.groups["g"].members) == ["a-1"]
 
 
-def test_a_rebalance_of_missing_static_members_waits() -> None:
+def test_a_rebalance_that_no_member_joins_lasts_until_sessions_expire() -> None:
     harness = ShardHarness()
     stable_static_group(harness)
     [new] = harness.request_member_ids(1)
@@ -163,7 +163,7 @@ def test_a_rebalance_of_missing_static_members_waits() -> None:
     assert harness.state() == GroupState.EMPTY
 
 
-def test_a_rebalance_without_members_waits_for_another_timeout() -> None:
+def test_a_rebalance_that_no_member_joins_waits_for_another_timeout() -> None:
     harness = ShardHarness()
     stable_static_group(harness)
     harness.leave(("", "a"))

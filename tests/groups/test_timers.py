@@ -1,4 +1,4 @@
-"""Timers: rescheduling costs nothing, and each fires once, in order."""
+"""Timers: postponing one adds no heap entry, and each fires once, in order."""
 
 from __future__ import annotations
 
@@ -41,17 +41,19 @@ def test_a_timer_set_to_now_by_another_fires_in_the_same_poll() -> None:
         st.tuples(st.integers(0, 3), st.sampled_from(["set", "cancel", "poll"]), st.integers(0, 20))
     )
 )
-def test_timers_fire_at_the_times_of_a_plain_table(steps: list[tuple[int, str, int]]) -> None:
+def test_timers_fire_at_the_same_times_as_those_of_a_plain_table(
+    steps: list[tuple[int, str, int]],
+) -> None:
     timers = Timers()
     fired: list[int] = []
     timers_by_number = [_timer_that_appends(number, fired) for number in range(4)]
     table: dict[int, int] = {}
     time = 0
-    for number, what, ms in steps:
-        if what == "set":
+    for number, action, ms in steps:
+        if action == "set":
             timers.set(timers_by_number[number], time + ms)
             table[number] = time + ms
-        elif what == "cancel":
+        elif action == "cancel":
             timers.cancel(timers_by_number[number])
             table.pop(number, None)
         else:

@@ -42,8 +42,8 @@ def run(command: Sequence[str], seconds: int, complaint: str, cwd: str | None = 
     except subprocess.TimeoutExpired as e:
         raise UnavailableError(f"{complaint}: not finished after {seconds} s") from e
     if done.returncode != 0:
-        last_words = " | ".join(done.stdout.strip().splitlines()[-5:])
-        raise UnavailableError(f"{complaint}: {last_words}")
+        last_lines = " | ".join(done.stdout.strip().splitlines()[-5:])
+        raise UnavailableError(f"{complaint}: {last_lines}")
 
 
 def made_once(name: str, make: Callable[[str], None]) -> str:

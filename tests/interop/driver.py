@@ -101,7 +101,7 @@ class RunningTool:
 
 @dataclass(frozen=True)
 class DecodedMessage:
-    """A message decoded by Kafka, or its `error`."""
+    """A message decoded by Kafka, or the `error` of decoding it."""
 
     json: Any = None
     encoded_again: bytes = b""  # the message, encoded again by Kafka
@@ -213,22 +213,22 @@ class Driver:
         """
         wire = [(name, version, b64encode(data).decode()) for name, version, data in items]
         return [
-            DecodedMessage(error=a["error"])
-            if "error" in a
-            else DecodedMessage(a["json"], b64decode(a["bytes"]), a["left"])
-            for a in self.call("decode", items=wire)
+            DecodedMessage(error=result["error"])
+            if "error" in result
+            else DecodedMessage(result["json"], b64decode(result["bytes"]), result["left"])
+            for result in self.call("decode", items=wire)
         ]
 
     def encode(self, items: Iterable[tuple[str, int, Any]]) -> list[bytes]:
         """Encode (class, version, JSON). Kafka reads no record sets from JSON."""
-        responses = self.call("encode", items=list(items))
-        errors = [a["error"] for a in responses if "error" in a]
+        results = self.call("encode", items=list(items))
+        errors = [result["error"] for result in results if "error" in result]
         if errors:
-            raise DriverError(f"{len(errors)} of {len(responses)} not encoded; first: {errors[0]}")
-        return [b64decode(a["bytes"]) for a in responses]
+            raise DriverError(f"{len(errors)} of {len(results)} not encoded; first: {errors[0]}")
+        return [b64decode(result["bytes"]) for result in results]
 
     def build(self, batches: Iterable[Batch]) -> list[bytes]:
-        """Record batches as Kafka's MemoryRecordsBuilder writes them."""
+        """Encode record batches with Kafka's MemoryRecordsBuilder."""
         responses = self.call("build", items=[asdict(batch) for batch in batches])
         return [b64decode(response) for response in responses]
 

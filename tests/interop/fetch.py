@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def reason_unavailable(download: Callable[[], object]) -> str:
-    """Download it; return why it is not available, or an empty string."""
+    """Run `download`; return why its software is not available, or an empty string."""
     try:
         download()
     except UnavailableError as error:

@@ -1,4 +1,4 @@
-"""Fixtures for third-party software. Tests of missing software are skipped, a line per reason."""
+"""Fixtures for third-party software; a test whose software is missing is skipped."""
 
 from __future__ import annotations
 
@@ -30,18 +30,26 @@ def jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
 
 @pytest.fixture(scope="session")
 def kafka_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The folder of the broker of `kafka`; its log directory is `data` in it."""
+    """The folder of the broker that `kafka` starts; `data` in it is the log directory."""
     return str(tmp_path_factory.mktemp("kafka"))
 
 
 @pytest.fixture(scope="session")
-def kafka(kafka_folder: str) -> Iterator[str]:
-    """The address of a Kafka broker, one per test run."""
+def kafka_jars() -> str:
+    """The folder with the jars of Kafka, for tests that start nodes of Kafka of their own."""
     try:
         require_java()
-        kafka_libs()
+        return kafka_libs()
     except UnavailableError as e:
         pytest.skip(f"Kafka's own code: {e}")
+
+
+@pytest.fixture(scope="session")
+def kafka(
+    kafka_folder: str,
+    kafka_jars: str,
+) -> Iterator[str]:
+    """The address of a Kafka broker, one per test run."""
     with standalone_kafka(kafka_folder) as address:
         yield address
 
@@ -69,7 +77,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests that use these fixtures; tests of the JVM share one worker and one JVM."""
     for item in items:
         used = getattr(item, "fixturenames", ())
-        if {"jvm", "kafka", "kcat", "chromium"} & set(used):
+        if {"jvm", "kafka", "kafka_jars", "kcat", "chromium"} & set(used):
             item.add_marker(pytest.mark.interop)
         if {"jvm", "kafka"} & set(used):
             item.add_marker(pytest.mark.xdist_group("jvm"))

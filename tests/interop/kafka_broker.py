@@ -43,22 +43,22 @@ def start_kafka(properties: str, folder: str) -> Iterator[subprocess.Popen[bytes
     logging = f"-Dlog4j2.configurationFile={logging}"
     jars = os.path.join(kafka_libs(), "*")
     output_path = f"{folder}/output.txt"
-    with open(output_path, "wb") as output:  # a full pipe would block it
-        broker = subprocess.Popen(
+    with open(output_path, "wb") as output:  # a full pipe would block the node
+        process = subprocess.Popen(
             ["java", *_OPTIONS, logging, "-cp", jars, "kafka.Kafka", properties],
             stdout=output,
             stderr=subprocess.STDOUT,
         )
     try:
-        _wait_until_ready(broker, output_path)
-        yield broker
+        _wait_until_ready(process, output_path)
+        yield process
     finally:
-        broker.kill()
-        broker.wait()
+        process.kill()
+        process.wait()
 
 
 class KafkaNodes:
-    """Nodes of Kafka with the files `folder/{id}.properties`; `closing` kills them at its end."""
+    """Nodes of Kafka with the files `folder/{id}.properties`; the end of `closing` kills them."""
 
     def __init__(self, folder: Path, closing: ExitStack) -> None:
         self._folder, self._closing = folder, closing
@@ -93,9 +93,9 @@ class KafkaNodes:
 _STANDALONE = """\
 process.roles=broker,controller
 node.id=1
-listeners=PLAINTEXT://127.0.0.1:{client},CONTROLLER://127.0.0.1:{quorum}
+listeners=PLAINTEXT://127.0.0.1:{client_port},CONTROLLER://127.0.0.1:{controller_port}
 controller.listener.names=CONTROLLER
-controller.quorum.bootstrap.servers=127.0.0.1:{quorum}
+controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}
 log.dirs={folder}/data
 offsets.topic.replication.factor=1
 offsets.topic.num.partitions=2
@@ -115,15 +115,16 @@ def standalone_kafka(folder: str) -> Iterator[str]:
     client_port, controller_port = free_ports(2)
     path = f"{folder}/server.properties"
     with open(path, "w", encoding="utf-8") as file:
-        file.write(_STANDALONE.format(client=client_port, quorum=controller_port, folder=folder))
+        ports = {"client_port": client_port, "controller_port": controller_port}
+        file.write(_STANDALONE.format(folder=folder, **ports))
     assert main(["format", "-c", path, "--standalone"]) == 0
     with start_kafka(path, folder):
         yield f"127.0.0.1:{client_port}"
 
 
-def _wait_until_ready(broker: subprocess.Popen[bytes], output_path: str) -> None:
+def _wait_until_ready(process: subprocess.Popen[bytes], output_path: str) -> None:
     deadline = Deadline(LIMIT_S)
     while b"Kafka Server started" not in (output := read(output_path)):
-        assert broker.poll() is None, output.decode()
+        assert process.poll() is None, output.decode()
         assert not deadline.is_over, output.decode()
         deadline.pause(0.02)

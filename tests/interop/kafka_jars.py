@@ -42,15 +42,15 @@ def require_java() -> None:
         raise UnavailableError(
             "no java and javac on PATH (install a JDK, e.g. openjdk-17-jdk-headless)"
         )
-    shown = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr
-    version = java_version(shown)
+    done = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False)
+    version = java_version(done.stderr)
     if version < OLDEST_JAVA:
         raise UnavailableError(f"Kafka 4 needs Java {OLDEST_JAVA} or newer; this is {version}")
 
 
-def java_version(shown: str) -> int:
+def java_version(output: str) -> int:
     """The major version in the output of `java -version`; 0 if there is none."""
-    match = re.search(r'version "(\d+)', shown)
+    match = re.search(r'version "(\d+)', output)
     return int(match[1]) if match else 0
 
 

@@ -13,16 +13,17 @@ from tests.interop.cache import HERE, ROOT, UnavailableError, digest, made_once,
 JS = os.path.join(HERE, "js")
 GO = os.path.join(HERE, "go")
 NODE = os.path.join(ROOT, "requirements", "node.txt")
+#: The time limit of each command.
 SECONDS = 300
 
 
 def js_program(name: str) -> list[str]:
     """The command that does everyday work with this client."""
     node, npm = _node()
-    packages = [os.path.join(JS, file) for file in ("package.json", "npm-shrinkwrap.json")]
+    package_files = [os.path.join(JS, file) for file in ("package.json", "npm-shrinkwrap.json")]
     modules = made_once(
-        f"js-modules-{digest(read(NODE), *map(read, packages))}",
-        partial(_install, node, npm, packages),
+        f"js-modules-{digest(read(NODE), *map(read, package_files))}",
+        partial(_install, node, npm, package_files),
     )
     sources = sorted(os.path.join(JS, file) for file in os.listdir(JS) if file.endswith(".mjs"))
 
@@ -47,8 +48,8 @@ def _node() -> tuple[str, str]:
     return f"{folder}/bin/node", f"{folder}/lib/node_modules/npm/bin/npm-cli.js"
 
 
-def _install(node: str, npm: str, packages: list[str], folder: str) -> None:
-    for path in packages:
+def _install(node: str, npm: str, package_files: list[str], folder: str) -> None:
+    for path in package_files:
         shutil.copy(path, folder)
     command = [node, npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
     run(command, SECONDS, "npm can't install the clients", cwd=folder)
@@ -64,7 +65,7 @@ def go_program() -> list[str]:
     sources = [os.path.join(GO, file) for file in ("go.mod", "go.sum", "main.go")]
 
     def build(folder: str) -> None:
-        # Only the machine's toolchain; another would be downloaded.
+        # With this machine's toolchain: without the setting Go may download another one.
         command = [
             "env",
             "GOTOOLCHAIN=local",
@@ -74,7 +75,7 @@ def go_program() -> list[str]:
             os.path.join(folder, "work"),
             ".",
         ]
-        run(command, SECONDS, "the driver in Go can't be built", cwd=GO)
+        run(command, SECONDS, "the program in Go can't be built", cwd=GO)
 
     folder = made_once(f"go-program-{digest(*map(read, sources))}", build)
     return [os.path.join(folder, "work")]

@@ -1,7 +1,7 @@
 """Reports skipped interop tests in one line per reason, and forbids them in CI.
 
 With CI=true a skip of a test marked `interop` or `spark` is a failure, unless `allowed-skips.txt`
-names the test (a pattern of node ids) and the reason.
+has a pattern that matches its node id, and a reason.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def _fetch(pom: str, folder: str) -> None:
 
 
 def _tokenless_jar() -> str:
-    """The folder with the stand-in for delegation tokens, compiled."""
+    """The folder with a jar of stand-ins for the connector's token classes."""
     folder = os.path.join(SOURCES, "tokenless")
     sources = sorted(os.path.join(folder, name) for name in os.listdir(folder))
     name = f"spark-tokenless-{digest(*map(read, sources))}"
@@ -49,5 +49,5 @@ def _compile(sources: list[str], folder: str) -> None:
     command = ["javac", "-nowarn", "-Xlint:none", "-cp", path, "-d", classes, *sources]
     run(command, COMPILE_SECONDS, "the stand-in for delegation tokens won't compile")
     jar = os.path.join(folder, "tokenless.jar")
-    run(["jar", "cf", jar, "-C", classes, "."], COMPILE_SECONDS, "jar can't pack it")
+    run(["jar", "cf", jar, "-C", classes, "."], COMPILE_SECONDS, "jar can't pack the stand-in")
     shutil.rmtree(classes)

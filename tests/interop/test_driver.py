@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.interop.driver import Driver
 
 TOOLS = "org.apache.kafka.tools."
-#: Tools that other tests use, each with its exit code and a word of its help.
+#: Tools that other tests use, each with the exit code and a word of its `--help`.
 HELP = {
     "kafka.admin.ConfigCommand": (1, "--entity-type"),
     "kafka.tools.StorageTool": (0, "random-uuid"),
@@ -68,7 +68,7 @@ def test_a_running_tool_can_be_stopped(jvm: Driver) -> None:
     assert (result.exit_code, result.timed_out, result.leaked) == (130, False, ())
 
 
-def test_a_tool_that_hangs_is_killed(jvm: Driver) -> None:
+def test_a_tool_that_hangs_is_stopped_at_its_time_limit(jvm: Driver) -> None:
     result = jvm.tool(
         TOOLS + "TopicCommand", "--list", "--bootstrap-server", "127.0.0.1:1", seconds=0.5
     )
@@ -96,11 +96,11 @@ def test_a_request_is_decoded_and_written_again(jvm: Driver) -> None:
     assert jvm.encode([("request:18", 3, by_name.json)]) == [data]
 
 
-TOPIC = bytes(range(16))
+TOPIC_ID = bytes(range(16))
 
 
 def test_a_metadata_record_is_decoded_with_and_without_its_frame(jvm: Driver) -> None:
-    body = b"\x02t" + TOPIC + b"\x00"
+    body = b"\x02t" + TOPIC_ID + b"\x00"
     frame = b"\x01\x02\x00"  # frame version, API key of TopicRecord, its version
     bare, framed = jvm.decode([("TopicRecord", 0, body), ("metadata", 0, frame + body)])
     assert bare.json == {"name": "t", "topicId": "AAECAwQFBgcICQoLDA0ODw"}
@@ -126,24 +126,24 @@ def test_a_metadata_record_is_decoded_with_and_without_its_frame(jvm: Driver) ->
     ],
 )
 def test_classes_from_every_jar_are_found(jvm: Driver, name: str, version: int) -> None:
-    refused, unknown = jvm.decode([(name, version, b""), (name + "s", version, b"")])
-    assert "BufferUnderflowException" in refused.error
+    empty, unknown = jvm.decode([(name, version, b""), (name + "s", version, b"")])
+    assert "BufferUnderflowException" in empty.error
     assert "no message class" in unknown.error
 
 
 def test_an_error_affects_only_its_own_item(jvm: Driver) -> None:
     valid = ("ApiVersionsRequest", 0, b"")
     decoded = jvm.decode([valid, ("ApiVersionsRequest", 99, b""), valid])
-    assert [bool(a.error) for a in decoded] == [False, True, False]
+    assert [bool(each.error) for each in decoded] == [False, True, False]
     with pytest.raises(DriverError, match="1 of 1 not encoded"):
         jvm.encode([("ApiVersionsRequest", 3, {})])
 
 
 def test_twenty_thousand_messages_are_decoded_in_one_call(jvm: Driver) -> None:
-    data = b"\x02t" + TOPIC + b"\x00"
+    data = b"\x02t" + TOPIC_ID + b"\x00"
     decoded = jvm.decode([("TopicRecord", 0, data)] * 20_000)
     assert len(decoded) == 20_000
-    assert {a.encoded_again for a in decoded} == {data}
+    assert {each.encoded_again for each in decoded} == {data}
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
@@ -172,7 +172,7 @@ def test_a_batch_is_built_and_parsed(jvm: Driver, codec: str) -> None:
 @pytest.mark.parametrize(
     "codec", ["none", "gzip"]
 )  # codecs that kafka-python supports without packages
-def test_python_reads_a_batch_of_java(jvm: Driver, codec: str) -> None:
+def test_kafka_python_reads_a_batch_that_kafka_built(jvm: Driver, codec: str) -> None:
     sent = [Record(b"a" * 100, key=b"k", timestamp=5, headers=[("h", b"x")]), Record(None)]
     [data] = jvm.build([Batch(sent, codec, base_offset=10)])
     read = list(MemoryRecords(data).next_batch())

@@ -37,7 +37,8 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> str:
     return write_sample(str(tmp_path_factory.mktemp("sample")))
 
 
-def files(folder: str, ending: str) -> str:
+def comma_separated_paths(folder: str, ending: str) -> str:
+    """The paths of the files with this ending, as the tool expects several files."""
     paths = [f"{folder}/{name}" for name in sorted(os.listdir(folder)) if name.endswith(ending)]
     assert len(paths) > 1
     return ",".join(paths)
@@ -55,7 +56,7 @@ def complaints(result: ToolResult) -> list[str]:
 
 
 def test_kafkas_dump_tool_reads_segments(jvm: Driver, sample: str) -> None:
-    output = dump_output(jvm, "--deep-iteration", "--files", files(sample, ".log"))
+    output = dump_output(jvm, "--deep-iteration", "--files", comma_separated_paths(sample, ".log"))
     assert output.count("baseOffset: ") == 613
     assert "partitionLeaderEpoch: 2" in output
     assert "endTxnMarker: ABORT coordinatorEpoch: 7" in output
@@ -65,7 +66,7 @@ def test_kafkas_dump_tool_reads_segments(jvm: Driver, sample: str) -> None:
 def test_kafkas_dump_tool_reads_indexes_and_snapshots(
     jvm: Driver, sample: str, ending: str
 ) -> None:
-    output = dump_output(jvm, "--files", files(sample, ending))
+    output = dump_output(jvm, "--files", comma_separated_paths(sample, ending))
     if ending == ".snapshot":
         assert "currentTxnFirstOffset: OptionalLong[1512]" in output
     if ending == ".txnindex":
@@ -73,12 +74,14 @@ def test_kafkas_dump_tool_reads_indexes_and_snapshots(
 
 
 def test_indexes_pass_kafkas_sanity_check(jvm: Driver, sample: str) -> None:
-    output = dump_output(jvm, "--index-sanity-check", "--files", files(sample, ".index"))
+    output = dump_output(
+        jvm, "--index-sanity-check", "--files", comma_separated_paths(sample, ".index")
+    )
     assert output.count("passed sanity check") == 4
 
 
 def test_a_wrong_index_is_reported(jvm: Driver, tmp_path: Path) -> None:
-    """The other tests would fail: the tool does detect a wrong index."""
+    """So the tests above would fail, too: the tool reports a wrong index in its output."""
     folder = Path(write_sample(str(tmp_path)))
     index = next(iter(sorted(folder.glob("*.index"))))
     index.write_bytes(bytes.fromhex("00000005 00000000") + index.read_bytes()[8:])

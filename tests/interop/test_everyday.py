@@ -40,7 +40,9 @@ def address(tmp_path: Path, data: str) -> Iterator[str]:
 
 @pytest.mark.interop
 @pytest.mark.parametrize("client", [pytest.param(c, id=c.name.split()[0]) for c in CLIENTS])
-def test_clients_do_everyday_work(client: Client, address: str, data: str) -> None:
+def test_clients_report_the_same_facts_of_everyday_work(
+    client: Client, address: str, data: str
+) -> None:
     try:
         facts = client.work(address)
     except UnavailableError as error:
@@ -49,7 +51,9 @@ def test_clients_do_everyday_work(client: Client, address: str, data: str) -> No
     check_stored_batches(data)
 
 
-def test_kafkas_clients_do_everyday_work(jvm: Driver, address: str, data: str) -> None:
+def test_kafkas_clients_report_the_same_facts_of_everyday_work(
+    jvm: Driver, address: str, data: str
+) -> None:
     shown = jvm.tool("EverydayWork", address, str(LIMIT_S), seconds=2 * LIMIT_S).ok().stdout
     facts = dict(json.loads(line) for line in shown.splitlines())
     assert facts == JAVA.expected()

@@ -41,7 +41,7 @@ OUR_BROKER = 5
 COMMON = """\
 node.id={node_id}
 controller.listener.names=CONTROLLER
-controller.quorum.bootstrap.servers=127.0.0.1:{quorum}
+controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}
 log.dirs={folder}/data-{node_id}
 broker.session.timeout.ms=3000
 """
@@ -61,7 +61,7 @@ AUTHORIZER = """\
 authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 super.users=User:ANONYMOUS
 """
-#: Our nodes take snapshots often: one test compares each with Kafka's image.
+#: Our nodes take snapshots often: the test compares each with Kafka's image.
 SNAPSHOTS = "metadata.log.max.record.bytes.between.snapshots=1000\n"
 
 #: Types of the records that the changes below write.
@@ -103,13 +103,15 @@ class Cluster:
         self.start_ours(OUR_CONTROLLER)
         self.kafka.start(*BROKERS)
 
-    def _format(self, node_id: int, text: str, *how: str) -> None:
-        port, quorum = self.ports[node_id], self.ports[KAFKAS_CONTROLLER]
-        text = (COMMON + text).format(
-            node_id=node_id, port=port, quorum=quorum, folder=self._folder
+    def _format(self, node_id: int, template: str, *flags: str) -> None:
+        properties = (COMMON + template).format(
+            node_id=node_id,
+            port=self.ports[node_id],
+            controller_port=self.ports[KAFKAS_CONTROLLER],
+            folder=self._folder,
         )
-        (self._folder / f"{node_id}.properties").write_text(text)
-        format_node(self.file(node_id), *how)
+        (self._folder / f"{node_id}.properties").write_text(properties)
+        format_node(self.file(node_id), *flags)
 
     def start_ours(self, node_id: int) -> None:
         errors = str(self._folder / f"errors-{node_id}.txt")
@@ -141,7 +143,7 @@ class Cluster:
 
 @pytest.mark.long
 def test_our_image_is_kafkas_at_every_offset(tmp_path: Path, jvm: Driver) -> None:
-    """So are the snapshots that our voter and our broker write."""
+    """The snapshots that our voter and our broker write equal Kafka's image, too."""
     with ExitStack() as closing:
         cluster = Cluster(tmp_path, jvm, closing)
         client = closing.enter_context(Client(cluster.servers, timeout_s=LIMIT_S))
@@ -175,8 +177,8 @@ def lagging_nodes(client: Client, offset: int) -> set[int]:
 
 
 def add_our_voter(cluster: Cluster) -> None:
-    own = ("--command-config", cluster.file(OUR_CONTROLLER))
-    cluster.run("kafka-metadata-quorum", *own, "add-controller")
+    config = ("--command-config", cluster.file(OUR_CONTROLLER))
+    cluster.run("kafka-metadata-quorum", *config, "add-controller")
 
 
 def change_topics(cluster: Cluster) -> None:
@@ -233,7 +235,7 @@ def change_security(cluster: Cluster) -> None:
 
 
 def add_our_broker(cluster: Cluster) -> None:
-    """Our broker registers once it supports the levels of all features."""
+    """Start our broker after lowering the features whose levels it does not support."""
     for feature in ("group.version", "transaction.version", ELR_FEATURE):
         cluster.run(f"kafka-features downgrade --feature {feature}=0")
     cluster.start_ours(OUR_BROKER)
@@ -254,19 +256,19 @@ def move_replica(cluster: Cluster, client: Client, folder: Path) -> None:
 
 def fail_broker(cluster: Cluster, client: Client) -> None:
     """Kill, restart, stop and unregister a broker of Kafka."""
-    stays, leaves = BROKERS
+    other, failing = BROKERS
 
     def isr() -> set[int]:
         return {broker for it in partitions_of(client, "orders") for broker in it.isr}
 
     until(isr, set(BROKERS))
-    cluster.kafka.kill(leaves)
-    until(isr, {stays})
-    cluster.kafka.start(leaves)
+    cluster.kafka.kill(failing)
+    until(isr, {other})
+    cluster.kafka.start(failing)
     until(isr, set(BROKERS))
-    cluster.kafka.stop(leaves)
-    until(isr, {stays})
-    cluster.run(f"kafka-cluster unregister --id {leaves}")
+    cluster.kafka.stop(failing)
+    until(isr, {other})
+    cluster.run(f"kafka-cluster unregister --id {failing}")
 
 
 @cache
@@ -310,7 +312,7 @@ def check_images(folder: str, theirs: dict[int, list[tuple[bytes, str]] | None])
     for offset, expected in theirs.items():
         state.replay(batches, Moment(offset=offset))
         if state.offset < offset:
-            break  # not committed, or behind our log start
+            break  # not committed, or before the start of our log
         if expected is not None:
             assert records_of(state.image) == expected, f"at offset {offset}"
             compared += 1

@@ -1,4 +1,4 @@
-"""Formatting writes the files of `kafka-storage`, and each side accepts the other's."""
+"""Formatting writes the files of `kafka-storage`, and each side reads the other's directories."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_kraftlog_reads_directories_formatted_by_kafka(jvm: Driver, tmp_path: Pa
 
 
 @pytest.mark.parametrize("release", ["3.3", "3.9", "4.0", "4.1-IV0", "4.2", "4.3"])
-def test_releases_begin_with_the_same_features(
+def test_releases_map_to_the_same_feature_levels_as_in_kafka(
     jvm: Driver, capsys: pytest.CaptureFixture[str], release: str
 ) -> None:
     assert main(["storage", "version-mapping", "-r", release]) == 0

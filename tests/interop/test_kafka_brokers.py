@@ -31,7 +31,7 @@ RECORDS = 200
 COMMON = """\
 node.id={node_id}
 controller.listener.names=CONTROLLER
-controller.quorum.bootstrap.servers=127.0.0.1:{quorum}
+controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}
 log.dirs={folder}/data-{node_id}
 """
 CONTROLLER_FILE = """\
@@ -69,16 +69,16 @@ class KafkaBrokers:
         self.client = Client(self.servers, timeout_s=LIMIT_S)
         closing.callback(self.client.close)
 
-    def _format(self, node_id: int, text: str, *how: str) -> None:
-        text = (COMMON + text).format(
+    def _format(self, node_id: int, template: str, *flags: str) -> None:
+        properties = (COMMON + template).format(
             node_id=node_id,
             port=self.ports[node_id],
-            quorum=self.ports[CONTROLLER],
+            controller_port=self.ports[CONTROLLER],
             folder=self._folder,
             brokers=len(self.brokers),
         )
-        (self._folder / f"{node_id}.properties").write_text(text)
-        format_node(self.file(node_id), *how)
+        (self._folder / f"{node_id}.properties").write_text(properties)
+        format_node(self.file(node_id), *flags)
 
     def file(self, node_id: int) -> str:
         return str(self._folder / f"{node_id}.properties")
@@ -99,7 +99,7 @@ class KafkaBrokers:
     def leaders(self) -> set[int]:
         return {it.leader for it in self.partitions()}
 
-    def until_full(self) -> None:
+    def wait_for_full_isrs(self) -> None:
         """Wait until Kafka's leaders have proposed full ISRs to our controller."""
         until(lambda: {len(it.isr) for it in self.partitions()}, {len(self.brokers)})
 
@@ -119,7 +119,7 @@ def test_v1_v2_v3_our_controller_serves_brokers_of_kafka(tmp_path: Path, jvm: Dr
         until(lambda: killed in cluster.leaders(), expected=False)
         produce_records(cluster, RECORDS)
         cluster.kafka.start(killed)
-        cluster.until_full()
+        cluster.wait_for_full_isrs()
         cluster.run(
             "kafka-leader-election", "--election-type", "preferred", "--all-topic-partitions"
         )
@@ -131,13 +131,13 @@ def test_v1_v2_v3_our_controller_serves_brokers_of_kafka(tmp_path: Path, jvm: Dr
 
 @pytest.mark.long
 def test_v2_brokers_of_kafka_follow_unclean_elections(tmp_path: Path, jvm: Driver) -> None:
-    """A tool or unclean.leader.election.enable elects; otherwise the partition has no leader."""
+    """Only a tool or unclean.leader.election.enable gives a partition a stale leader."""
     stale, newest = BROKERS[:2]
     with ExitStack() as closing:
         cluster = KafkaBrokers(tmp_path, jvm, closing, (stale, newest))
         placed = ",".join([f"{stale}:{newest}"] * 2)
         cluster.run("kafka-topics", "--create", "--topic", TOPIC, "--replica-assignment", placed)
-        cluster.until_full()
+        cluster.wait_for_full_isrs()
         produce_records(cluster, 0)
         cluster.kafka.kill(stale)
         until(cluster.leaders, {newest})
@@ -159,7 +159,7 @@ def test_v2_brokers_of_kafka_follow_unclean_elections(tmp_path: Path, jvm: Drive
         assert consume_records(cluster, len(surviving)) == surviving
         # The broker that has the lost records truncates its log to that of the leader.
         cluster.kafka.start(newest)
-        cluster.until_full()
+        cluster.wait_for_full_isrs()
         cluster.kafka.kill(stale)
         until(cluster.leaders, {newest})
         assert consume_records(cluster, len(surviving), "others") == surviving
@@ -171,10 +171,10 @@ def administer_topics(cluster: KafkaBrokers, folder: Path) -> None:
     topic = ("--topic", TOPIC)
     created = cluster.run("kafka-topics", "--create", *topic, "--replica-assignment", placed)
     assert f"Created topic {TOPIC}." in created
-    cluster.until_full()
+    cluster.wait_for_full_isrs()
     entity = ("--entity-type", "topics", "--entity-name", TOPIC)
     cluster.run("kafka-configs", "--alter", *entity, "--add-config", "min.insync.replicas=2")
-    until(lambda: has_two_in_sync_replicas(cluster, *entity), True)
+    until(lambda: shows_min_isr_of_two(cluster, *entity), True)
     cluster.run("kafka-topics", "--create", "--topic", "moved", "--replica-assignment", "2")
     target = {"version": 1, "partitions": [{"topic": "moved", "partition": 0, "replicas": [3]}]}
     plan = folder / "plan.json"
@@ -187,7 +187,7 @@ def administer_topics(cluster: KafkaBrokers, folder: Path) -> None:
     assert "LeaderId:" in status
 
 
-def has_two_in_sync_replicas(cluster: KafkaBrokers, *entity: str) -> bool:
+def shows_min_isr_of_two(cluster: KafkaBrokers, *entity: str) -> bool:
     """Whether Kafka's tool shows the config; the asked broker may not have applied it yet."""
     return "min.insync.replicas=2" in cluster.run("kafka-configs", "--describe", *entity)
 

@@ -1,4 +1,4 @@
-"""kcat of the system, a command-line client with an old librdkafka, against a node."""
+"""The system's kcat, a command-line client with an old librdkafka, against a node."""
 
 from __future__ import annotations
 
@@ -63,7 +63,9 @@ def test_kcat_produces_and_consumes_with_every_codec(run_on_node: Kcat, tmp_path
     assert list(dict.fromkeys(codes)) == [0, 1, 2, 3, 4]
 
 
-def test_kcat_is_idempotent_and_finds_timestamps(run_on_node: Kcat, tmp_path: Path) -> None:
+def test_kcat_produces_idempotently_and_finds_offsets_by_timestamp(
+    run_on_node: Kcat, tmp_path: Path
+) -> None:
     idempotent = ("-P", "-t", "lines", "-p", "1", "-X", "enable.idempotence=true")
     run_on_node(*idempotent, stdin="one\ntwo\n")
     assert all(b.producer_id >= 0 for b in batches(str(tmp_path / "data"), "lines-1"))

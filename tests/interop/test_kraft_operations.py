@@ -75,12 +75,12 @@ def test_kafkas_documentation_for_kraft_can_be_followed(
 
 
 def provision(operator: Operator, capsys: pytest.CaptureFixture[str]) -> None:
-    """A random cluster id, a standalone controller, brokers and new controllers without voters."""
+    """Format two controllers, only one of them a voter, and a broker; start voter and broker."""
     assert main(["storage", "random-uuid"]) == 0
     cluster_id = capsys.readouterr().out.strip()
     quorum = operator.quorum
-    for node_id, how in ((FIRST, "--standalone"), (SECOND, "--no-initial-controllers")):
-        words = ["--cluster-id", cluster_id, how, "--config", quorum.file(node_id)]
+    for node_id, flag in ((FIRST, "--standalone"), (SECOND, "--no-initial-controllers")):
+        words = ["--cluster-id", cluster_id, flag, "--config", quorum.file(node_id)]
         assert main(["storage", "format", *words]) == 0
     words = ["--cluster-id", cluster_id, "--config", quorum.file(BROKER)]
     assert main(["storage", "format", *words, "--no-initial-controllers"]) == 0
@@ -103,10 +103,10 @@ def add_and_remove_a_controller(operator: Operator) -> None:
     quorum.start(SECOND)
     until(lambda: operator.lag_of(SECOND), "0")
     assert operator.status_of(SECOND) == "Observer"
-    own = ("--command-config", quorum.file(SECOND))
+    config = ("--command-config", quorum.file(SECOND))
     operator.tool(
         "kafka-metadata-quorum",
-        *own,
+        *config,
         *("--bootstrap-controller", f"127.0.0.1:{quorum.ports[FIRST]}", "add-controller"),
     )
     until(lambda: operator.status_of(SECOND), "Follower")
@@ -117,9 +117,9 @@ def add_and_remove_a_controller(operator: Operator) -> None:
 
 
 def inspect_metadata(operator: Operator) -> None:
-    """The dump tool on the log and a snapshot, and the shell on the log.
+    """Read the log and a snapshot with the dump tool, and the log with the shell.
 
-    The shell does not read a snapshot here: it sometimes waits for ever for the records after it.
+    The shell is given no snapshot: it sometimes waits for ever for the records that follow one.
     """
     for number in range(12):
         words = ("--create", "--topic", f"t-{number}", "--partitions", "3")

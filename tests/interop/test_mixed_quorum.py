@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from kraftlog.client.client import Client
 from kraftlog.client.deadline import Deadline
 from kraftlog.errors import ErrorCode, RefusedError
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 KAFKAS_CONTROLLER = CONTROLLERS[2]
 
 
+@pytest.mark.usefixtures("kafka_jars")
 def test_r11_the_directory_of_kafkas_voter_is_recorded(tmp_path: Path) -> None:
     """Kafka's voter sends UpdateRaftVoter to our leader at kraft.version 0, and keeps voting at 1.
 

@@ -1,6 +1,6 @@
 """Compares responses with those of Apache Kafka field by field: codes, nulls, empty values.
 
-Each request is sent to a broker of Kafka's and to a node, in several versions.
+Each request is sent to a broker of Kafka and to a node of ours, in several versions.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 #: An empty topic of both brokers, a topic that neither has, and an invalid topic name.
 TOPIC, ABSENT, INVALID = "answers", "absent", "in valid"
-GROUP_KIND, SHA_256, ANY, ANY_NAME = 0, 1, 1, None
+GROUP_KEY_TYPE, SHA_256, ANY, ANY_NAME = 0, 1, 1, None
 
 
 def fetch_request(isolation: int, topic: str, index: int, offset: int) -> Message:
@@ -159,12 +159,12 @@ REQUESTS: dict[str, tuple[int, tuple[int, ...], Message]] = {
     "find one coordinator": (
         ApiKey.FIND_COORDINATOR,
         (1, 3),
-        coordinators.FindCoordinatorRequest(key="g", key_type=GROUP_KIND),
+        coordinators.FindCoordinatorRequest(key="g", key_type=GROUP_KEY_TYPE),
     ),
     "find coordinators": (
         ApiKey.FIND_COORDINATOR,
         (4, 6),
-        coordinators.FindCoordinatorRequest(coordinator_keys=["g", ""], key_type=GROUP_KIND),
+        coordinators.FindCoordinatorRequest(coordinator_keys=["g", ""], key_type=GROUP_KEY_TYPE),
     ),
     "join": (ApiKey.JOIN_GROUP, (0, 5, 7, 9), join_request(member_id="unknown")),
     "join without a group": (ApiKey.JOIN_GROUP, (0, 5, 7, 9), join_request(group_id="")),
@@ -323,7 +323,7 @@ def _wait_for_coordinators(address: str) -> None:
     from kraftlog.client.deadline import Deadline
 
     deadline = Deadline(LIMIT_S)
-    request = coordinators.FindCoordinatorRequest(coordinator_keys=["g"], key_type=GROUP_KIND)
+    request = coordinators.FindCoordinatorRequest(coordinator_keys=["g"], key_type=GROUP_KEY_TYPE)
     while response_of(address, ApiKey.FIND_COORDINATOR, 4, request)["coordinators"][0][
         "error_code"
     ]:

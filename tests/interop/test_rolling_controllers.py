@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
 
 TOPIC = "orders"
-#: The minimum of records acknowledged between two changes.
+#: How many records must be acknowledged between two changes, at least.
 MIN_RECORDS = 50
 BROKERS = (BROKER, 5, 6)
 SETTINGS = "default.replication.factor=3\nmin.insync.replicas=2\n"
@@ -36,8 +36,8 @@ class Load:
         self.acknowledged: list[int] = []
         self.errors: list[str] = []
         self._stopping = threading.Event()
-        # As Kafka's own producer does by default; librdkafka would send any number of requests,
-        # which a broker of Kafka answers one after the other.
+        # Five requests in flight are the default of Kafka's own producer, and the most that
+        # librdkafka sends if it is idempotent.
         settings = {"enable.idempotence": True, "max.in.flight.requests.per.connection": 5}
         self._producer = Producer({"bootstrap.servers": servers, "acks": "all", **settings})
         self._thread = threading.Thread(target=self._run)
@@ -66,7 +66,7 @@ class Load:
             self.acknowledged.append(int(message.value() or b""))
 
     def await_more(self) -> None:
-        """Wait until more records are acknowledged."""
+        """Wait until MIN_RECORDS more records are acknowledged."""
         deadline, awaited = Deadline(LIMIT_S), len(self.acknowledged) + MIN_RECORDS
         while len(self.acknowledged) < awaited:
             assert not deadline.is_over, self.errors
@@ -114,14 +114,14 @@ class Cluster:
         self._await(active)
 
     def _await(self, controller: int) -> None:
-        """Wait until the voter has fetched from the leader, or leads."""
+        """Wait until the voter's log end has reached the high watermark."""
 
-        def follows() -> bool:
+        def has_caught_up() -> bool:
             quorum = self.client.describe_quorum()
             ends = {voter.id: voter.log_end_offset for voter in quorum.voters}
             return ends[controller] >= quorum.high_watermark > 0
 
-        until(follows, expected=True)
+        until(has_caught_up, expected=True)
 
     def create_topic(self, name: str | None = None) -> None:
         self._created.append(name or f"topic-{len(self._created)}")
@@ -142,6 +142,7 @@ class Cluster:
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("kafka_jars")
 def test_r12_controllers_of_kafka_are_replaced_one_by_one_and_back(tmp_path: Path) -> None:
     """No acknowledged record is lost on three brokers; topics can be created at every step.
 

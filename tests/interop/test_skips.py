@@ -1,4 +1,4 @@
-"""Skips are reported once per reason; in CI a skip is a failure."""
+"""Skips are reported once per reason; in CI a skip that is not allowed is a failure."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def run(project: pytest.Pytester) -> pytest.RunResult:
     return project.runpytest("-p", "tests.interop.skips", "-p", "no:cacheprovider")
 
 
-def test_skips_are_reported_in_one_line(
+def test_skips_are_reported_in_one_line_per_reason(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("CI", raising=False)

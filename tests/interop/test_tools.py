@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.interop.driver import Driver
 
 APIS = "kafka-broker-api-versions"
-#: How often a tool runs that may read before all records have arrived.
+#: How many times a tool is run that may have read before all records arrived.
 ATTEMPTS = 20
 #: APIs of 4.3 that nodes do not support; an entry that is supported is an error.
 NOT_SERVED = """
@@ -89,18 +89,18 @@ def test_tools_print_the_same_as_with_kafka(jvm: Driver, node: NodeProcess, tmp_
     assert {line: lines for line, lines in changed.items() if lines} == {}
 
 
-def numbered(session: list[CommandOutput] | Iterator[CommandOutput]) -> Iterator[CommandOutput]:
+def numbered(outputs: list[CommandOutput] | Iterator[CommandOutput]) -> Iterator[CommandOutput]:
     """Each command with the number of its occurrence, as some are repeated."""
     counts: dict[str, int] = {}
-    for done in session:
+    for done in outputs:
         counts[done.line] = counts.get(done.line, 0) + 1
         yield CommandOutput(f"{done.line} ({counts[done.line]})", done.shown)
 
 
-def unexpected_changes(line: str, kafkas: str, ours: str) -> list[str]:
+def unexpected_changes(line: str, theirs: str, ours: str) -> list[str]:
     """Unexpected differences, and expected ones that are missing."""
     changes = [
-        change for change in ndiff(kafkas.split("\n"), ours.split("\n")) if change[0] in "+-"
+        change for change in ndiff(theirs.split("\n"), ours.split("\n")) if change[0] in "+-"
     ]
     pattern, _ = DIFFERENCES.get(line.rpartition(" (")[0], (None, ""))
     if pattern is None:
@@ -113,17 +113,17 @@ def unexpected_changes(line: str, kafkas: str, ours: str) -> list[str]:
 def test_differences_are_found() -> None:
     """Unexpected differences are found, and expected ones that are missing."""
     may_differ = "kafka-features describe (1)"
-    kafkas, ours = "Feature: share.version a", "Feature: share.version b"
+    theirs, ours = "Feature: share.version a", "Feature: share.version b"
     assert unexpected_changes("kafka-topics --list (1)", "a\nb", "a\nc") == ["- b", "+ c"]
-    assert unexpected_changes(may_differ, kafkas, ours) == []
-    assert unexpected_changes(may_differ, kafkas, kafkas) == ["nothing differs"]
-    assert unexpected_changes(may_differ, kafkas, f"{ours}\nx") == ["+ x"]
+    assert unexpected_changes(may_differ, theirs, ours) == []
+    assert unexpected_changes(may_differ, theirs, theirs) == ["nothing differs"]
+    assert unexpected_changes(may_differ, theirs, f"{ours}\nx") == ["+ x"]
 
 
 def test_kafkas_tools_read_the_metadata_log_of_a_running_node(
     jvm: Driver, node: NodeProcess, tmp_path: Path
 ) -> None:
-    """Kafka's dump tool reads the log and the snapshot, its shell a copy."""
+    """Kafka's dump tool reads the log and the snapshot, and its shell a copy of the log."""
     create_topics(node.port, {"orders": 3, "audit": 1})
     folder = f"{tmp_path}/data/__cluster_metadata-0"
     [log], [snapshot] = glob.glob(f"{folder}/*.log"), glob.glob(f"{folder}/*.checkpoint")
@@ -135,7 +135,7 @@ def test_kafkas_tools_read_the_metadata_log_of_a_running_node(
     copied = shutil.copy(log, f"{tmp_path}/{os.path.basename(log)}")
 
     def shell(*words: str, wanted: str) -> str:
-        """The output of Kafka's shell, repeated if it has not read everything yet."""
+        """The output of Kafka's shell, which is run again until the output has `wanted`."""
         shown = ""
         for _ in range(ATTEMPTS):
             tool = "org.apache.kafka.shell.MetadataShell"

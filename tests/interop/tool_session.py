@@ -1,9 +1,9 @@
 """A session of Kafka's command-line tools, as an operator types them.
 
-`facts.txt` has the commands, each after a `$`, and the output of the tools with Kafka's broker.
+`facts.txt` has the commands, each after a `$`, and the output of the tools with a Kafka broker.
 Ids, times, addresses and directories, which differ between runs, are replaced by words. Text after
 `<` is typed into the tool, with / between lines; the address of the broker is added. To add a
-command, write it there and run all of them again:
+command, write it in `facts.txt` and run all commands again:
 
     python -m tests.interop.tool_session
 """
@@ -50,7 +50,7 @@ ADDED_ARGUMENTS = {
 }
 DELETIONS = {"version": 1, "partitions": [{"topic": "lines", "partition": 0, "offset": 2}]}
 
-#: Patterns that differ between runs, and their replacements.
+#: Patterns of text that differs between runs, and its replacements.
 REPLACEMENTS = [
     (r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\]", "[TIME]"),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d:\d{3}", "TIME"),
@@ -109,12 +109,12 @@ def normalized(stdout: str, stderr: str, code: int) -> str:
     return text + (f"\nexit {code}" if code else "")
 
 
-def write(sessions: Iterator[CommandOutput]) -> str:
-    return "".join(f"$ {done.line}\n{done.shown}\n\n" for done in sessions)
+def write(outputs: Iterator[CommandOutput]) -> str:
+    return "".join(f"$ {done.line}\n{done.shown}\n\n" for done in outputs)
 
 
 def read(text: str) -> list[CommandOutput]:
-    """Read the file of `write`."""
+    """Parse a text that `write` has returned."""
     outputs = []
     for part in ("\n" + text).split("\n$ ")[1:]:
         line, _, shown = part.partition("\n")

@@ -162,10 +162,10 @@ def test_idle_producers_expire_unless_in_a_transaction() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 4), st.booleans()), max_size=20))
-def test_a_refused_batch_changes_nothing(
+def test_a_check_changes_nothing_and_finds_gaps_and_duplicates(
     steps: list[tuple[int, int, bool]],
 ) -> None:
-    """A gap is refused, and the retry of an accepted batch is recognized as a duplicate."""
+    """The retry of an accepted batch is a duplicate."""
     state, offset = ProducerState(), 0
     next_sequences: dict[int, int] = {}
     for producer_id, count, repeat in steps:

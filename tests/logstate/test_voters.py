@@ -1,4 +1,4 @@
-"""The voter sets of a log: since which offset the members are in force, and who was removed."""
+"""The voter sets of a log: since which offset the members are in force, and which were removed."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_r12_a_removal_is_known_from_the_record_or_from_earlier_sets() -> None:
 def test_r12_removals_that_kafka_left_out_are_recorded_again() -> None:
     """A kraftlog leader removed A, Kafka's leader removed B; kraftlog's next record has both.
 
-    A record that adds one of them again has only the other.
+    A record that adds one of them again lists only the other as removed.
     """
     ours = OTHERS.with_voter(Voter(A)).without_voter(5)
     by_kafka = OTHERS.with_voter(Voter(B))

@@ -1,4 +1,4 @@
-"""Records of every kind that a metadata log of Kafka 4.3 may hold."""
+"""Sample records for every kind of state that a metadata log of Kafka 4.3 may hold."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
     from tests.interop.driver import Driver
 
-#: Logs of random clusters, besides the sample.
-LOGS = 60
+#: How many random clusters' logs are replayed, besides the sample.
+RANDOM_LOGS = 60
 
 
 def frames_of(records: Iterable[Message]) -> list[bytes]:
@@ -47,11 +47,15 @@ def normalized(record: bytes) -> tuple[bytes, str]:
 
 def test_kafka_replays_the_same_image(jvm: Driver) -> None:
     logs: list[list[Message]] = [list(SNAPSHOT)]
-    # In Kafka the loader handles transactions: its image never gets these records.
-    of_transactions = (BeginTransactionRecord, EndTransactionRecord)
+    # In Kafka the metadata loader handles transactions; the image never gets these records.
+    transaction_records = (BeginTransactionRecord, EndTransactionRecord)
     logs += [
-        [record for record in random_cluster(seed).log if not isinstance(record, of_transactions)]
-        for seed in range(LOGS)
+        [
+            record
+            for record in random_cluster(seed).log
+            if not isinstance(record, transaction_records)
+        ]
+        for seed in range(RANDOM_LOGS)
     ]
     encoded_logs = [[b64encode(record).decode() for record in frames_of(log)] for log in logs]
     result = jvm.tool("ImageOracle", stdin=json.dumps(encoded_logs).encode()).ok()

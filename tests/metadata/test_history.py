@@ -98,13 +98,13 @@ def image_at(log: Sequence[Message], offset: int) -> Image:
 
 @given(seed=st.integers(0, 10_000), data=st.data())
 def test_the_state_read_at_any_offset_equals_the_image(seed: int, data: st.DataObject) -> None:
-    """Snapshot(O) and the records from O to N are the records from 0 to N, for all O and N."""
+    """A snapshot at O and the records from O to N give the same state as those from 0 to N."""
     log = random_cluster(seed, steps=25).log
     sizes = data.draw(st.lists(st.integers(1, 9), max_size=40))
     source = LogInMemory(log, sizes)
     for end in data.draw(st.sets(st.integers(1, len(log)), max_size=3)):
         image = image_at(log, end - 1)
-        if not image.transaction:  # nodes take no snapshot within one
+        if not image.transaction:  # nodes take no snapshot within a transaction
             source.snapshot_data[end] = snapshot_of(image, end, time_of(end - 1), VoterSet())
     is_truncated: bool = data.draw(st.booleans())
     if source.snapshot_data and is_truncated:
@@ -149,7 +149,7 @@ def apply_differences(
     return tables
 
 
-def test_a_moment_by_time_has_what_was_appended_until_then() -> None:
+def test_a_moment_by_time_includes_records_appended_until_then() -> None:
     log = [samples.topic(number, f"t{number}") for number in range(1, 7)]
     source = LogInMemory(log, [1] * 6)
     for end in (2, 4):
@@ -211,8 +211,8 @@ def test_passwords_are_hidden() -> None:
     ]
 
 
-def test_acls_have_the_names_of_other_clients() -> None:
-    """As `kafka-acls` prints them; kafka-python has the same enumerations as Kafka."""
+def test_acls_have_the_names_that_kafka_acls_prints() -> None:
+    """The enumerations of kafka-python have the same names."""
     state = MetadataState()
     acls = [
         records.AccessControlEntryRecord(

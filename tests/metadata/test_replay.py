@@ -118,7 +118,7 @@ def test_images_that_replay_the_same_records_share_their_partitions() -> None:
 
 
 def test_a_changed_partition_keeps_the_key_that_maps_have() -> None:
-    """Otherwise each of a hundred thousand partitions has several tuples."""
+    """Otherwise each of a hundred thousand partitions would keep a second tuple in memory."""
     image = image_of(TOPIC, samples.partition(1, 0))
     before = image.partitions[uuid(1), 0]
     image.replay(change(leader=-1))
@@ -145,7 +145,7 @@ def test_a_change_with_the_same_leader_bumps_the_epoch() -> None:
     assert (after.leader, after.leader_epoch, after.partition_epoch) == (-1, 5, 6)
 
 
-def test_a_partition_change_with_all_fields() -> None:
+def test_a_partition_change_sets_each_field_that_it_has() -> None:
     image = image_of(TOPIC, samples.partition(1, 0))
     image.replay(
         change(
@@ -170,7 +170,7 @@ def test_replicas_without_directories_have_the_legacy_id() -> None:
 
 
 @pytest.mark.parametrize("order", [(1, 2), (2, 1)])
-def test_v11_removed_partitions_in_any_order(order: tuple[int, int]) -> None:
+def test_v11_partitions_may_be_removed_in_any_order(order: tuple[int, int]) -> None:
     image = image_of(TOPIC, *(samples.partition(1, index) for index in range(3)))
     for index in order:
         (changed,) = image.replay(change(index, removed=True))
@@ -220,7 +220,7 @@ def test_a_broker_is_fenced_by_old_and_new_records() -> None:
         assert image.brokers[1].fenced == (fenced == 1)
 
 
-def test_a_registration_change_with_all_fields() -> None:
+def test_a_registration_change_sets_its_fields_and_keeps_the_others() -> None:
     image = image_of(samples.register_broker(1, epoch=10))
     image.replay(
         records.BrokerRegistrationChangeRecord(
@@ -261,7 +261,7 @@ def test_an_unregistered_broker_leaves_the_image() -> None:
 # Other records -----------------------------------------------------------------------------------
 
 
-def test_changes_of_topics_configs_and_features() -> None:
+def test_replay_returns_changes_of_topics_configs_and_features() -> None:
     image = Image()
     assert [*image.replay(TOPIC)] == [TopicCreated(image.topics[uuid(1)])]
     assert [*image.replay(samples.config("a", "k", "v"))] == [ConfigChanged(2, "a", "k", "v")]

@@ -1,4 +1,4 @@
-"""An image as records and back, in Kafka's order, also while the image changes."""
+"""An image is written as records in Kafka's order, even while it changes, and restored."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_v11_a_snapshot_keeps_removed_partitions() -> None:
 
 
 def test_v11_a_snapshot_keeps_the_first_epoch_of_a_partition() -> None:
-    """V11: also after other changes of the partition."""
+    """Also after other changes of the partition."""
     added_again = samples.partition(1, 0).replace(leader_epoch=5, first_leader_epoch=5)
     change = records.PartitionChangeRecord(partition_id=0, topic_id=uuid(1), leader=1)
     image = image_of([samples.topic(1, "a"), added_again, change])
@@ -78,8 +78,8 @@ def test_a_snapshot_has_the_image_as_of_its_start() -> None:
     assert [*first_records, *remaining] == list(SNAPSHOT)
 
 
-def test_other_records_than_registration_changes_have_their_newest_version() -> None:
-    """A version that is missing in `metadata/versions.py` is 0, which may lack fields."""
+def test_all_records_but_registration_changes_have_the_newest_version() -> None:
+    """A type that is missing in `metadata/versions.py` gets version 0, which may lack fields."""
     newest = {
         metadata_class(number): metadata_class(number)._versions[1] for number in METADATA_TYPES
     }

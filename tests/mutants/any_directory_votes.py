@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.logstate.voters",
-    source="        return known == theirs or known == NULL_UUID",
-    replacement="        return known != theirs or known == theirs or known == NULL_UUID",
+    source="        return known == given or known == NULL_UUID",
+    replacement="        return known != given or known == given or known == NULL_UUID",
     scenario="returned-empty",
     seed=1,
 )

@@ -1,4 +1,4 @@
-"""After a restart the boot timestamp is that of the clock, even if it was set back (R9)."""
+"""After a restart the boot timestamp is the clock's time, even if the clock was set back (R9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a restarted node reports of itself is not remembered (R9)."""
+"""The endpoint that a member reports of itself is not remembered (R9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logs diverge only at an end of one of them (Q19)."""
+"""A fetch diverges only beyond the leader's log end, whatever its last fetched epoch is (Q19)."""
 
 from __future__ import annotations
 

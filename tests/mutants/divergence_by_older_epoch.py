@@ -1,4 +1,4 @@
-"""A fetch of an epoch that the leader lacks is compared with an older one (Q19)."""
+"""The leader checks the fetch offset, but not whether it has the last fetched epoch (Q19)."""
 
 from __future__ import annotations
 

@@ -13,5 +13,5 @@ MUTANT = Mutant(
         _truncate(core, response.diverging)
         advance(core, response.high_watermark)
 """,
-    test="tests/raft/test_follower.py::test_q21_a_diverging_response_moves_no_high_watermark",
+    test="tests/raft/test_follower.py::test_q22_a_diverging_response_moves_no_high_watermark",
 )

@@ -1,4 +1,4 @@
-"""A late duplicate of a fetch replaces a newer response (P5)."""
+"""The response to a late duplicate of a fetch is recorded in place of a newer response (P5)."""
 
 from __future__ import annotations
 

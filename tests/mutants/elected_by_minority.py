@@ -1,4 +1,4 @@
-"""One vote fewer than a majority elects (Q13)."""
+"""A candidate wins with one vote fewer than a majority (Q13)."""
 
 from __future__ import annotations
 

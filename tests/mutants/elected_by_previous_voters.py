@@ -1,4 +1,4 @@
-"""The voters before an uncommitted change elect (R1, Q13)."""
+"""A candidate needs a majority of the last committed voters, not of those in force (R1, Q13)."""
 
 from __future__ import annotations
 

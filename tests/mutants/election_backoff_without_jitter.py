@@ -1,4 +1,4 @@
-"""Candidates that lost back off for the same time (Q10)."""
+"""The backoff after a failed election is its upper bound, not a random time up to it (Q10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A log that is truncated to its snapshot seems older than it is (Q12, Q38)."""
+"""A log without records does not get its snapshot's epoch, so it seems older (Q12, Q38)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""EndQuorumEpoch of an older epoch is obeyed (Q17)."""
+"""BeginQuorumEpoch and EndQuorumEpoch of an older epoch are not fenced (Q16, Q17)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ MUTANT = Mutant(
     source="""\
     if epoch < mine.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
-    known""",
-    replacement="    known",
+    leader_of_epoch""",
+    replacement="    leader_of_epoch",
     scenario="late-farewell",
     seed=1,
 )

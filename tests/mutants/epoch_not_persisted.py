@@ -1,4 +1,4 @@
-"""A vote is persisted, an adopted epoch is not (Q3)."""
+"""An election state without a vote, as after a newer epoch, is not adopted or persisted (Q3)."""
 
 from __future__ import annotations
 

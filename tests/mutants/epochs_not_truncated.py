@@ -1,4 +1,4 @@
-"""The epoch checkpoint keeps epochs that were truncated (Q7)."""
+"""Truncation keeps the epochs of the records that it removes (Q7)."""
 
 from __future__ import annotations
 

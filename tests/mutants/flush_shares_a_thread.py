@@ -1,4 +1,4 @@
-"""A flush of the metadata log waits for the disk of a data log (Q6)."""
+"""The metadata log is flushed in the data logs' I/O thread, so it waits for their disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Truncated records stay flushed (Q6)."""
+"""Truncation does not lower the flushed offset, so later records count as durable (Q6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A follower's high watermark exceeds its own log (Q22)."""
+"""A follower's high watermark may exceed its log end (Q22)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A leader removes itself while other voters can be removed (R3, R5)."""
+"""A leader that is not in the target removes itself, and does so first (R3, R5)."""
 
 from __future__ import annotations
 

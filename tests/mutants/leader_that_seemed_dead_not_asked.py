@@ -1,4 +1,4 @@
-"""A leader that seemed dead, and is no voter in the own log, is not asked again (Q24)."""
+"""A leader that seemed dead, and is not a voter in this replica's log, is not asked again (Q24)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.raft.roles.unattached",
-    source="    candidates += [i for i in lost if i not in candidates]\n",
+    source="    controllers += [i for i in lost if i not in controllers]\n",
     replacement="",
     test="tests/raft/test_leader_gone.py"
     "::test_q24_a_leader_that_seemed_dead_and_is_no_known_voter_is_asked",

@@ -1,10 +1,12 @@
-"""A mutant: a module with one snippet replaced, loaded instead of the real one.
+"""Runs a mutant: a module with one snippet replaced, which is loaded instead of the real one.
 
     python -m tests.mutants.mutant NAME             its pinned run or test; see `main`
     python -m tests.mutants.mutant NAME 1 500 10    500 seeds from 1 on, until 10 kills
 
-Each failing run is a line: scenario, seed, invariant; for a test its id, 0, and how it failed. A
-bare exception is no kill, as it may have any cause. The last line has the number of runs.
+Each failing run is printed as a line, whose fields are separated by tabs: scenario, seed,
+invariant and outcome. For a test they are its id, 0, how it failed, and the exception. A run that
+ends with a bare exception is no kill, as that may have any cause. The last line has the number of
+runs.
 """
 
 from __future__ import annotations
@@ -15,20 +17,21 @@ from typing import NamedTuple
 
 from tests.altered import AlteredFinder, replaced_once
 
-#: The invariant in the line of a run or a test that ended with an unexpected exception.
+#: Stands for the invariant in the line of a run or test that an unexpected exception ended.
 BARE = "exception"
-#: The most clusters that it may take to find a mutant.
+#: The most seeds that `make mutants` runs for a mutant in clusters: its scenario is `cluster`.
 CLUSTER_SEEDS = 500
-#: The most seeds that `make test` plays for a mutant; one that they miss has a test of its own.
+#: The most seeds that `make test` runs for a mutant in clusters, after its pinned one; a mutant
+#: that they miss has a test of its own.
 TESTED_SEEDS = 100
 
 
 class Mutant(NamedTuple):
     """`source` occurs once in `module`; the run of `scenario` and `seed`, or `test`, must fail.
 
-    A mutant has a test if no run shows the bug, or only few do; if it also has a scenario,
-    `make mutants` counts the runs that find it. `equivalent` argues why nothing can show the bug:
-    such a mutant has no run, and does not count in the score.
+    A mutant has a test if no run, or only few, show the bug. If it also has a scenario,
+    `make mutants` still counts the runs that find it. `equivalent` argues why nothing can show the
+    bug: such a mutant has no run, and does not count in the score.
     """
 
     module: str
@@ -53,8 +56,8 @@ def load_mutant(name: str) -> Mutant:
 def main(arguments: list[str]) -> int:
     """Return 0 if the mutant was killed.
 
-    Any change of the product changes the runs of clusters. If the pinned run of a cluster passes
-    now, the seeds from 1 on are played until one fails, at most TESTED_SEEDS.
+    Any change of the product changes the runs of clusters, so the pinned seed may no longer fail.
+    Then the seeds from 1 on are run until one fails, at most TESTED_SEEDS of them.
     """
     mutant = load_mutant(arguments[0])
     if mutant.test and not (mutant.scenario and arguments[1:]):

@@ -1,4 +1,4 @@
-"""Q6: records fetched as an observer, flushed or not, count as soon as it is a voter."""
+"""Q6: what a replica fetched as an observer, flushed or not, counts once it is a voter."""
 
 from __future__ import annotations
 

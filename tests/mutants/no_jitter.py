@@ -1,4 +1,4 @@
-"""All voters wait equally long (Q10)."""
+"""Every jitter is 0, so all voters wait equally long (Q10)."""
 
 from __future__ import annotations
 

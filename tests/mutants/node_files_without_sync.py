@@ -1,4 +1,4 @@
-"""A replaced file gets its name before its content is synced (Q3)."""
+"""A replaced file is renamed into place without a sync of its content (Q3)."""
 
 from __future__ import annotations
 

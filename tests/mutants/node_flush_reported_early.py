@@ -1,4 +1,4 @@
-"""A node reports its log as flushed before a sync (Q6)."""
+"""A node reports its log as flushed without a sync (Q6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node moves its log away before the snapshot that replaces it has its name (Q38)."""
+"""A node empties its log before the snapshot that replaces it is renamed into place (Q38)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A parked fetch counts, when it is answered, as having received what it is sent (Q21)."""
+"""A replica counts as having the whole log once its parked fetch is answered (Q21)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node serves a read as soon as the leader answers, before it has applied that offset (P6)."""
+"""On whole nodes, a read completes before its replica has applied the leader's offset (P6)."""
 
 from __future__ import annotations
 

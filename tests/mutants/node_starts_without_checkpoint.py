@@ -1,4 +1,4 @@
-"""A node starts although no checkpoint has the prefix before its log start (Q38)."""
+"""A node starts although no snapshot covers the records before its log start (Q38)."""
 
 from __future__ import annotations
 

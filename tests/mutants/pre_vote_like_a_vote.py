@@ -1,4 +1,4 @@
-"""A replica that has voted in the epoch refuses pre-votes (P2)."""
+"""A replica that voted for another one or knows the epoch's leader refuses pre-votes (P2)."""
 
 from __future__ import annotations
 

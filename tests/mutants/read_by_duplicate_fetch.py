@@ -1,4 +1,4 @@
-"""A duplicate fetch proves that this leader still leads (P5)."""
+"""A duplicate of the fetch that was answered last counts as proof for a read (P5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fetch sent before the read proves it (P5)."""
+"""A fetch that was sent before the read arrived counts as proof for the read (P5)."""
 
 from __future__ import annotations
 

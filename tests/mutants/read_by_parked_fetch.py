@@ -1,4 +1,4 @@
-"""A fetch that is parked when the read arrives proves it (P5)."""
+"""A fetch that was parked when the read arrived counts as proof once it is answered (P5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A voter's request proves reads that others have asked for before it arrived (P5)."""
+"""A voter's ReadOffset request counts as proof for the reads that already wait (P5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A read uses the response to a request that was sent before it (P6)."""
+"""A read uses the response to a request that was sent before the read (P6)."""
 
 from __future__ import annotations
 

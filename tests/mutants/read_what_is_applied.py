@@ -1,4 +1,4 @@
-"""A replica answers a linearizable read from its applied state, without the leader (P6)."""
+"""A read completes before its replica has applied the offset in the leader's response (P6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""R5: a replica with an uncommitted removal never campaigns, though no other can win."""
+"""R5: a replica with an uncommitted removal never campaigns, even if no other can win."""
 
 from __future__ import annotations
 

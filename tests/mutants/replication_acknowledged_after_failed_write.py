@@ -1,4 +1,4 @@
-"""Requests whose write has failed wait for the next one."""
+"""A produce whose write failed is acknowledged once later writes reach its offset."""
 
 from __future__ import annotations
 

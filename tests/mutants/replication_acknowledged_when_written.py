@@ -1,4 +1,4 @@
-"""acks=all is acknowledged when the leader has written (V7)."""
+"""A produce with acks=all is acknowledged once the leader has written it (V7)."""
 
 from __future__ import annotations
 

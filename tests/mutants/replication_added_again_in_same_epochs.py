@@ -1,4 +1,4 @@
-"""A partition that is added again starts in the first leader epoch (V11)."""
+"""A partition that is added again starts in leader epoch 0 again (V11)."""
 
 from __future__ import annotations
 

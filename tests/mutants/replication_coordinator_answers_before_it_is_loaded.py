@@ -1,4 +1,4 @@
-"""A coordinator answers before it has read its partition."""
+"""A coordinator answers without having loaded its partition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A coordinator reads its partition up to the high watermark that it knew as a follower."""
+"""A new coordinator loads its partition to the high watermark, not to the log end."""
 
 from __future__ import annotations
 

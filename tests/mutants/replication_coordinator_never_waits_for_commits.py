@@ -1,4 +1,4 @@
-"""A coordinator answers with records of its log that may not be committed."""
+"""A coordinator answers from records of its log that may not be committed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeleteRecords deletes all that is committed, whatever the offset."""
+"""DeleteRecords to any offset but 0 deletes up to the high watermark."""
 
 from __future__ import annotations
 

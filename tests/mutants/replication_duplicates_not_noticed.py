@@ -1,4 +1,4 @@
-"""A leader appends a batch of an idempotent producer again."""
+"""A leader checks no producer epoch or sequence, so it appends duplicate batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An elected leader gets no epoch of its own (V1)."""
+"""A partition keeps its leader epoch when it gets another leader (V1)."""
 
 from __future__ import annotations
 

@@ -10,5 +10,5 @@ MUTANT = Mutant(
     replacement="if broker not in ()",
     scenario="cluster",
     seed=191,
-    test="tests/controller/test_elections.py::test_elr_an_unclean_shutdown_leaves_the_elr",
+    test="tests/controller/test_elections.py::test_elr_a_broker_that_stopped_uncleanly_leaves_the_elr",
 )

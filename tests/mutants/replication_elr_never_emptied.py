@@ -1,4 +1,4 @@
-"""Eligible leaders stay eligible when the ISR has the minimum again (KIP-966)."""
+"""The ELR is kept when the ISR has min.insync.replicas again (KIP-966)."""
 
 from __future__ import annotations
 

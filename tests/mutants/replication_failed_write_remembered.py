@@ -1,4 +1,4 @@
-"""A leader remembers the producers of a write that has failed."""
+"""A leader keeps the producer state of a write that failed."""
 
 from __future__ import annotations
 

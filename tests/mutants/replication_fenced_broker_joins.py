@@ -1,4 +1,4 @@
-"""A fenced broker may join the ISR (V2, V9)."""
+"""A fenced or stopping broker may join the ISR (V2, KIP-841)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A leader counts the fetch of a follower of an older epoch (KIP-320)."""
+"""A leader does not fence requests with an older leader epoch (KIP-320)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ MUTANT = Mutant(
     replacement="if leader_epoch < 0:",
     test=(
         "tests/replication/test_fetching.py::"
-        "test_v16_leader_of_an_older_epoch_answers_unknown_leader_epoch"
+        "test_v16_leader_of_an_older_epoch_returns_unknown_leader_epoch"
     ),
 )

@@ -1,4 +1,4 @@
-"""A follower's fetch names an end that it has not written (V7)."""
+"""A follower fetches past batches that it has not written yet (V7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A coordinator that takes a group over begins with its first generation again."""
+"""A coordinator that loads a group starts its generation at 0 again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The high watermark leaves out one follower that counts (V7)."""
+"""The high watermark does not wait for one of the followers that count (V7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A leader proposes no larger ISR (V8)."""
+"""A leader never proposes a larger ISR (V8)."""
 
 from __future__ import annotations
 

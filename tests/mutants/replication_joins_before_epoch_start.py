@@ -1,4 +1,4 @@
-"""A follower joins the ISR at a new leader's high watermark (KAFKA-7128, V8)."""
+"""A follower joins the ISR before it reaches the leader epoch's start (KAFKA-7128, V8)."""
 
 from __future__ import annotations
 

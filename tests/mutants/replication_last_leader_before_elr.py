@@ -1,4 +1,4 @@
-"""The last known leader is elected although others are eligible (KIP-966)."""
+"""The last known leader is elected although the ELR is not empty (KIP-966)."""
 
 from __future__ import annotations
 

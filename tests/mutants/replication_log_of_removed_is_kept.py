@@ -1,4 +1,4 @@
-"""The log of a removed partition serves the next one of its number (V11)."""
+"""A partition that is added again gets the log of the removed one of its number (V11)."""
 
 from __future__ import annotations
 

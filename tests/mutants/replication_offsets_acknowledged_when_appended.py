@@ -1,4 +1,4 @@
-"""A coordinator acknowledges offsets before the in-sync replicas have them."""
+"""A coordinator acknowledges offset commits before the in-sync replicas have them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A leader serves a follower that knows of a newer one (KIP-320)."""
+"""A leader serves requests with a newer leader epoch than its own (KIP-320)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ MUTANT = Mutant(
     replacement="if leader_epoch >= 1 << 31:",
     test=(
         "tests/replication/test_fetching.py::"
-        "test_v16_leader_of_an_older_epoch_answers_unknown_leader_epoch"
+        "test_v16_leader_of_an_older_epoch_returns_unknown_leader_epoch"
     ),
 )

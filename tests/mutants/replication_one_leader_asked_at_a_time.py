@@ -1,4 +1,4 @@
-"""A leader that does not respond holds back the fetches from all others (V13)."""
+"""A leader that does not respond holds back the fetches from the other leaders (V13)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A proposed ISR ends with the response, before the leader has replayed it (S3)."""
+"""A proposed ISR stops counting with the response, before its record is replayed (S3)."""
 
 from __future__ import annotations
 

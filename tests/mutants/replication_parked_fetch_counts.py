@@ -1,4 +1,4 @@
-"""A follower's delayed fetch counts, when answered, as having received what it is sent (V7)."""
+"""A follower counts as having the log end once its delayed fetch is answered (V7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A leader never lowers what it knows a follower to have."""
+"""A leader keeps a follower's position when the follower fetches from a lower offset."""
 
 from __future__ import annotations
 

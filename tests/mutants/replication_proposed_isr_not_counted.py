@@ -1,4 +1,4 @@
-"""A leader counts the ISR that it has proposed instead of both (V7, S3)."""
+"""A leader counts only the ISR that it has proposed, not also the committed one (V7, S3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker that registers again stays in its ISRs (V5)."""
+"""A broker that registers again after an unclean stop stays in its ISRs (V5)."""
 
 from __future__ import annotations
 

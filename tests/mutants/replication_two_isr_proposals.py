@@ -1,4 +1,4 @@
-"""A proposed ISR counts although newer metadata has another (V1)."""
+"""A proposed ISR still counts when the metadata has a newer partition epoch (V1)."""
 
 from __future__ import annotations
 

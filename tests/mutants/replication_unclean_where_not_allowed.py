@@ -1,4 +1,4 @@
-"""The controller elects unclean leaders of any topic (V2)."""
+"""The controller elects unclean leaders even where that is not configured (V2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A next leadership completes what waits since the last one (KAFKA-20634)."""
+"""A resigning leader does not fail the requests that wait for it (KAFKA-20634)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A controller that returns with an empty disk, and has forgotten its vote, votes again."""
+"""Directory ids are ignored, so a voter that lost its disk and its vote votes again (Q12)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.logstate.voters",
-    source="        return known == theirs or known == NULL_UUID",
-    replacement="        return known != theirs or known == theirs or known == NULL_UUID",
+    source="        return known == given or known == NULL_UUID",
+    replacement="        return known != given or known == given or known == NULL_UUID",
     scenario="cluster",
     seed=114,
 )

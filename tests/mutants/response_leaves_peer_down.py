@@ -1,4 +1,4 @@
-"""A peer that was reported dead stays so although it responds (Q9a, P2)."""
+"""A peer that was found down still counts as down after it has responded (Q9a, P2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The response to an abandoned fetch is taken for that to the newest one."""
+"""The response to an abandoned fetch is taken for the response to the current one."""
 
 from __future__ import annotations
 

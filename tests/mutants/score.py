@@ -1,4 +1,4 @@
-"""Counts the mutants that the simulator finds: `make mutants`.
+"""Counts the mutants that the simulator or a test kills: `make mutants`.
 
     python -m tests.mutants.score [--seeds N] [--kills N] [--pin] [NAME ...]
 
@@ -61,8 +61,8 @@ class Score(NamedTuple):
         )
         first = "none"
         if self.kills:
-            where, seed, _ = self.kills[0]
-            first = test_link(where) if mutant.test else f"{where} {seed}"
+            scenario_or_test, seed, _ = self.kills[0]
+            first = test_link(scenario_or_test) if mutant.test else f"{scenario_or_test} {seed}"
         if mutant.equivalent and not self.kills:
             first = "equivalent"
         killed = f"{len(self.kills)} of {self.runs}"
@@ -110,7 +110,7 @@ def pin(score: Score) -> None:
 
 
 def table(rows: Iterable[str], seeds: int, kills: int) -> str:
-    """The score, a row for each mutant, and the arguments of the equivalent ones."""
+    """The score, a row for each mutant, and why the equivalent ones are equivalent."""
     rows = sorted(rows)
     equivalent = [name for name in NAMES if load_mutant(name).equivalent]
     counted = [row for row in rows if ROW.match(row)[1] not in equivalent]  # type: ignore[index]  # all match
@@ -142,7 +142,7 @@ def write(scores: Iterable[Score], seeds: int, kills: int) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Return 0 if all were killed except the equivalent ones."""
+    """Return 0 if all mutants were killed, and no equivalent one."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants.score")
     parser.add_argument("--seeds", type=int, default=2000)
     parser.add_argument("--kills", type=int, default=10)
@@ -150,21 +150,21 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME")
     options = parser.parse_args(arguments)
 
-    def play(name: str) -> Score:
+    def hunt_and_print(name: str) -> Score:
         score = hunt(name, options.seeds, options.kills)
         print(score.row, flush=True)
         return score
 
     with ThreadPoolExecutor(os.cpu_count()) as threads:
-        scores = list(threads.map(play, options.names or NAMES))
+        scores = list(threads.map(hunt_and_print, options.names or NAMES))
     for score in scores:
         if options.pin and score.kills:
             pin(score)
     print("", write(scores, options.seeds, options.kills).partition("\n\n")[0], sep="\n")
-    wrong = [s.name for s in scores if bool(s.kills) == bool(load_mutant(s.name).equivalent)]
-    if wrong:
-        print(f"unexpected: {', '.join(wrong)}")
-    return 1 if wrong else 0
+    unexpected = [s.name for s in scores if bool(s.kills) == bool(load_mutant(s.name).equivalent)]
+    if unexpected:
+        print(f"unexpected: {', '.join(unexpected)}")
+    return 1 if unexpected else 0
 
 
 if __name__ == "__main__":

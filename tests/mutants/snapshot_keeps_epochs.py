@@ -1,4 +1,4 @@
-"""An installed snapshot leaves earlier epochs in the leader-epoch checkpoint (Q7, Q38)."""
+"""Installing a snapshot keeps the epochs of the log that it replaces (Q7, Q38)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A snapshot does not replace the log (Q38)."""
+"""Installing a snapshot moves the log start, but not the log end (Q38)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A log with the snapshot's end offset but another epoch continues (Q38)."""
+"""A fetch at the snapshot's end offset, but with another last epoch, gets no snapshot (Q38)."""
 
 from __future__ import annotations
 

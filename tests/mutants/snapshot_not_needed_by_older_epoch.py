@@ -1,4 +1,4 @@
-"""A log that diverges before the snapshot's last epoch continues (Q38)."""
+"""A fetch whose last epoch is older than the snapshot's gets no snapshot (Q38)."""
 
 from __future__ import annotations
 

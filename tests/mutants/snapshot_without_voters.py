@@ -1,4 +1,4 @@
-"""The voters of a snapshot are dropped (R1)."""
+"""The voters of an installed snapshot are ignored (R1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job of a deleted log, which finds it by path, changes the next log of that name (V15)."""
+"""The folder name of a deleted log is free while a flush of the log still runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The simulator, or a test, finds every bug that is made on purpose, by its pinned run."""
+"""Every mutant is killed by its pinned run in the simulator, or by its test."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.simulator.cluster.test_cluster import RUNS as CLUSTERS
 from tests.simulator.test_random_runs import MIXTURE_RUNS, SEEDS_OF_EACH_SCENARIO
 from tests.time_limit import LIMIT_S
 
-#: The time limit for all seeds of clusters.
+#: The time limit for all the seeds that are run for a mutant in clusters.
 SEARCH_LIMIT_S = 10 * LIMIT_S
 ROOT = os.path.join(os.path.dirname(__file__), os.pardir, os.pardir)
 KILLABLE = [name for name in NAMES if not load_mutant(name).equivalent]
@@ -40,7 +40,7 @@ def test_mutant_is_killed(name: str) -> None:
     """Q37: in its own process, as it loads the changed module.
 
     After a change of the simulator, `python -m tests.mutants.score --pin NAME` finds another run.
-    A mutant in clusters is searched for here, if its pinned run passes: see `mutant.main`.
+    For a mutant in clusters whose pinned run passes, other seeds are tried: see `mutant.main`.
     """
     in_cluster = load_mutant(name).scenario == CLUSTER and not load_mutant(name).test
     process = subprocess.run(

@@ -1,4 +1,4 @@
-"""A follower truncates to the leader's offset, whatever its own epoch's end (Q19)."""
+"""A follower truncates to the leader's offset, even if its own epoch ends before it (Q19)."""
 
 from __future__ import annotations
 

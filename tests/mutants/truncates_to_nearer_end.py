@@ -1,4 +1,4 @@
-"""A follower that diverges ignores its own end of that epoch (Q19)."""
+"""A follower truncates to the leader's offset or its log end, not its own epoch's end (Q19)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of a deleted log are unlinked before its folder's new name is durable (V15)."""
+"""Files of a deleted log are unlinked before its folder's new name is durable."""
 
 from __future__ import annotations
 

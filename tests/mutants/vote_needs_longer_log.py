@@ -1,4 +1,4 @@
-"""A candidate needs a longer log than the voter (Q12)."""
+"""A candidate gets no vote if its log ends exactly as the voter's does (Q12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A vote waits for the disk of a data log (Q13)."""
+"""A vote is written in the data logs' I/O thread, so it waits for their disk (Q13)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A leader without a majority resigns too late (Q11)."""
+"""A leader without a majority resigns after 3 fetch timeouts instead of 1.5 (Q11)."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def ask_settled(host: VirtualHost, api_key: int, version: int, request: Message)
 
 
 class FrameClient:
-    """One connection. `ask` runs one turn, and returns None if there is no response by then."""
+    """One connection to a virtual host."""
 
     def __init__(self, host: VirtualHost, listener: int = BROKER, name: str = "PLAINTEXT") -> None:
         self.host = host
@@ -160,6 +160,7 @@ class FrameClient:
         return answers
 
     def ask(self, api_key: int, version: int, request: Message) -> Any:
+        """Send a request, run turns until the I/O is done, and return the response, or None."""
         self.send(api_key, version, request)
         self.host.turn()
         answers = self.take()

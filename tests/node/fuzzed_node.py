@@ -210,7 +210,7 @@ class FuzzedNode:
 
     @property
     def is_over(self) -> bool:
-        """Whether the node no longer leads a quorum, so that requests have no effect."""
+        """Whether the node, ten seconds later, no longer leads, so that requests have no effect."""
         self.settle(10_000)
         active_controller = self.host.node.active_controller
         return active_controller is None or not active_controller.is_active
@@ -308,7 +308,7 @@ class FuzzedNode:
             self.host.turn()
 
     def settle(self, ms: int = 0) -> None:
-        """Let time pass in steps, so that timers run at their time."""
+        """Let time pass in ten steps, so that timers run about when they are due."""
         for _ in range(10):
             self.host.pass_time(ms // 10)
             self.host.settle()
@@ -411,7 +411,7 @@ def codes_in(message: Any) -> Iterator[int]:
                 yield from codes_in(each)
 
 
-#: Without static voters.
+#: The settings of a node without static voters.
 DYNAMIC = SETTINGS.replace("controller.quorum.voters=1@", "controller.quorum.bootstrap.servers=")
 
 

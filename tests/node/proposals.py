@@ -1,4 +1,4 @@
-"""Proposals that are made without slices."""
+"""Proposals for tests, made at once instead of in steps."""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 As in `three_nodes`, but every partition has three replicas, and requests between brokers and to
 the controller name existing epochs, or extreme ones. A Fetch may be sent in the name of a follower,
 so the leader may count records as replicated that are not. No node fails, no response has
-UNKNOWN_SERVER_ERROR, and in the end all nodes have the same image and all replicas the same log.
+UNKNOWN_SERVER_ERROR, and in the end all nodes have the same image, and the logs of a partition's
+in-sync replicas have the same end.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 #: The probability that a request is one of `BETWEEN_NODES`.
-SHARE = 0.5
+BETWEEN_NODES_RATE = 0.5
 BETWEEN_NODES = (
     ApiKey.FETCH,
     ApiKey.FETCH,
@@ -43,7 +44,7 @@ BETWEEN_NODES = (
     ApiKey.UNREGISTER_BROKER,
 )
 #: The first version of Fetch in which a follower is named by its id and its broker epoch.
-NEW_REPLICA_STATE = 15
+FIRST_WITH_REPLICA_STATE = 15
 
 
 class ClusterSampler(InformedSampler):
@@ -84,7 +85,7 @@ class ReplicatingNodes(ThreeNodes):
     sampler_type = ClusterSampler
 
     def next_case(self) -> tuple[int, int]:
-        if self.random.random() < SHARE:
+        if self.random.random() < BETWEEN_NODES_RATE:
             key = self.random.choice(BETWEEN_NODES)
             return key, self.random.choice(SERVED[key].versions)
         return super().next_case()
@@ -100,15 +101,15 @@ class ReplicatingNodes(ThreeNodes):
             return request
         broker = self.random.choice(brokers)
         epoch = self.random.choice((broker.epoch, broker.epoch, broker.epoch - 1, -1, 2**63 - 1))
-        if self.version < NEW_REPLICA_STATE:
+        if self.version < FIRST_WITH_REPLICA_STATE:
             return request.replace(replica_id=broker.id)
         state = request.replica_state.replace(replica_id=broker.id, replica_epoch=epoch)
         return request.replace(replica_state=state)
 
     def deliver_reports(self) -> None:
         super().deliver_reports()
-        for _, answer in self.client.take() if self.client is not None else ():
-            self.check_response(answer)
+        for _, response in self.client.take() if self.client is not None else ():
+            self.check_response(response)
 
     def check(self) -> None:
         super().check()

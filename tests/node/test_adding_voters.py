@@ -1,4 +1,4 @@
-"""R4: a voter is added once it has caught up and reported endpoint and kraft.version."""
+"""R4: a voter is added once it has caught up and reported its endpoint and kraft.version."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def ask(cluster: ThreeNodes, host: VirtualHost, api_key: int, request: Message) 
     client = FrameClient(host, CONTROLLER, "CONTROLLER")
     client.send(api_key, 0, request)
     cluster.settle(5000)
-    [(_, answer)] = client.take()
-    return answer
+    [(_, response)] = client.take()
+    return response
 
 
 def three_nodes_with_removed_voter() -> tuple[ThreeNodes, VirtualHost, int]:
@@ -60,8 +60,8 @@ def voters(host: VirtualHost) -> tuple[int, ...]:
 def test_r4_a_node_that_responds_at_its_endpoint_is_added() -> None:
     cluster, leader, removed = three_nodes_with_removed_voter()
     assert removed not in voters(leader)
-    answer = ask(cluster, leader, ApiKey.ADD_RAFT_VOTER, add_request(removed, host_of(removed)))
-    assert answer.error_code == 0
+    response = ask(cluster, leader, ApiKey.ADD_RAFT_VOTER, add_request(removed, host_of(removed)))
+    assert response.error_code == 0
     assert voters(leader) == NODES
     cluster.check()
 
@@ -70,8 +70,8 @@ def test_r4_a_node_that_does_not_respond_is_not_added() -> None:
     """An example is a broker that has caught up but has no listener for controllers."""
     cluster, leader, removed = three_nodes_with_removed_voter()
     before = leader.node.quorum.end
-    answer = ask(cluster, leader, ApiKey.ADD_RAFT_VOTER, add_request(removed, "nowhere"))
-    assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
+    response = ask(cluster, leader, ApiKey.ADD_RAFT_VOTER, add_request(removed, "nowhere"))
+    assert response.error_code == ErrorCode.REQUEST_TIMED_OUT
     assert (removed in voters(leader), leader.node.quorum.end) == (False, before)
 
 
@@ -81,8 +81,8 @@ def test_r4_a_node_without_the_kraft_version_is_not_added(
 ) -> None:
     cluster, leader, removed = three_nodes_with_removed_voter()
     monkeypatch.setattr(api_versions, "OFFERED", offered)
-    answer = ask(cluster, leader, ApiKey.ADD_RAFT_VOTER, add_request(removed, host_of(removed)))
-    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    response = ask(cluster, leader, ApiKey.ADD_RAFT_VOTER, add_request(removed, host_of(removed)))
+    assert response.error_code == ErrorCode.INVALID_REQUEST
     assert removed not in voters(leader)
 
 
@@ -90,9 +90,9 @@ def test_r12_an_auto_join_of_a_removed_voter_is_refused() -> None:
     """The request may have been sent before the removal. An operator can still add the voter."""
     cluster, leader, removed = three_nodes_with_removed_voter()
     request = add_request(removed, host_of(removed))
-    answer = ask(cluster, leader, ApiKey.ADD_RAFT_VOTER, request.replace(is_auto_join=True))
-    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    response = ask(cluster, leader, ApiKey.ADD_RAFT_VOTER, request.replace(is_auto_join=True))
+    assert response.error_code == ErrorCode.INVALID_REQUEST
     assert removed not in voters(leader)
-    answer = ask(cluster, leader, ApiKey.ADD_RAFT_VOTER, request)
-    assert answer.error_code == 0
+    response = ask(cluster, leader, ApiKey.ADD_RAFT_VOTER, request)
+    assert response.error_code == 0
     assert leader.node.quorum.core.log.voter_set.removed == ()

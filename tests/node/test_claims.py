@@ -23,7 +23,7 @@ PLAIN_CASES = [case for case in cases() if case.topic == "plain"]
 
 @pytest.mark.parametrize("codec", range(5))
 def test_false_record_counts_are_refused(codec: int) -> None:
-    """Two such batches once failed the next roll; recovery then truncated acknowledged records."""
+    """Stored, they would make the next roll fail, and recovery truncate acknowledged records."""
     host = make_host()
     writer = Writer(host)
     for _ in range(2):  # by the ordinary path, then by the fast path

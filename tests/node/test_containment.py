@@ -1,4 +1,4 @@
-"""An internal error in serving a request costs only its client, and is undone."""
+"""An internal error in a request closes only its client's connection; its changes are undone."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def raise_error(*_: Any, **__: Any) -> Any:
 def expect_next_offset(host: VirtualHost, offset: int) -> None:
     """Write a record, which must get this offset."""
     host.settle()
-    answer = FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"next")))
-    [result] = answer.responses[0].partition_responses
+    response = FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"next")))
+    [result] = response.responses[0].partition_responses
     assert (result.error_code, result.base_offset) == (0, offset)
 
 
@@ -111,7 +111,7 @@ class RecordingConnection(VirtualConnection):
 # Data --------------------------------------------------------------------------------------------
 
 
-def numbered(sequence: int) -> bytes:
+def idempotent_batch(sequence: int) -> bytes:
     builder = BatchBuilder(producer_id=5, producer_epoch=0, base_sequence=sequence)
     builder.append(0, None, b"x")
     return builder.build()
@@ -123,21 +123,21 @@ def test_a_produce_that_raises_is_undone(repeats: int, monkeypatch: pytest.Monke
     host = make_host(demo=1)
     client = FrameClient(host)
     for number in range(repeats):
-        assert client.ask(ApiKey.PRODUCE, 9, produce(numbered(number))) is not None
+        assert client.ask(ApiKey.PRODUCE, 9, produce(idempotent_batch(number))) is not None
     partition = host.node.replica_manager.by_log["demo", 0]
     other = FrameClient(host)
     other.send(ApiKey.PRODUCE, 9, produce(batch(b"in the same turn")))
     monkeypatch.setattr(ProducerState, "apply", raise_error)
     with pytest.raises(InternalError):
-        client.send(ApiKey.PRODUCE, 9, produce(numbered(repeats)))
+        client.send(ApiKey.PRODUCE, 9, produce(idempotent_batch(repeats)))
     monkeypatch.undo()
     host.turn()
-    [(_, answer)] = other.take()
-    result = answer.responses[0].partition_responses[0]
+    [(_, response)] = other.take()
+    result = response.responses[0].partition_responses[0]
     assert result.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert (partition.online, partition.end, partition.written_end) == (True, repeats, repeats)
-    answer = FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(numbered(repeats)))
-    result = answer.responses[0].partition_responses[0]
+    response = FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(idempotent_batch(repeats)))
+    result = response.responses[0].partition_responses[0]
     assert (result.error_code, result.base_offset) == (0, repeats)
     expect_next_offset(host, repeats + 1)
 
@@ -161,8 +161,8 @@ def test_a_sliced_produce_that_raises_is_undone(
     monkeypatch.undo()
     assert isinstance(connection.failure, InternalError)
     assert (partition.online, partition.end, partition.written_end) == (True, 0, 0)
-    answer = ask_settled(host, ApiKey.PRODUCE, 9, produce_to("compacted", 0, builder.build()))
-    result = answer.responses[0].partition_responses[0]
+    response = ask_settled(host, ApiKey.PRODUCE, 9, produce_to("compacted", 0, builder.build()))
+    result = response.responses[0].partition_responses[0]
     assert (result.error_code, result.base_offset) == (0, 0)
 
 
@@ -237,10 +237,10 @@ def check_group_works(host: VirtualHost, member_id: str) -> None:
         ask_settled(host, ApiKey.HEARTBEAT, 3, heartbeat).error_code
         == ErrorCode.REBALANCE_IN_PROGRESS
     )
-    answer = ask_settled(host, ApiKey.JOIN_GROUP, 3, join(member_id))
-    assert (answer.error_code, answer.generation_id) == (ErrorCode.NONE, 2)
-    [(_, answer)] = client.take()
-    assert (answer.error_code, answer.generation_id) == (ErrorCode.NONE, 2)
+    response = ask_settled(host, ApiKey.JOIN_GROUP, 3, join(member_id))
+    assert (response.error_code, response.generation_id) == (ErrorCode.NONE, 2)
+    [(_, response)] = client.take()
+    assert (response.error_code, response.generation_id) == (ErrorCode.NONE, 2)
 
 
 def break_prepare(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,8 +275,8 @@ def test_pending_writes_survive_a_request_that_raises(
         FrameClient(host).send(ApiKey.JOIN_GROUP, 3, join())
     monkeypatch.undo()
     host.settle()
-    [(_, answer)] = client.take()
-    code = answer.topics[0].partitions[0].error_code
+    [(_, response)] = client.take()
+    code = response.topics[0].partitions[0].error_code
     assert code == ErrorCode.NOT_COORDINATOR, "the client retries"
     assert host.node.group_coordinators is not None
     [shard] = host.node.group_coordinators.shards()
@@ -295,8 +295,8 @@ def test_a_group_timer_that_raises_is_contained(monkeypatch: pytest.MonkeyPatch)
     assert [line for line in host.log_lines if "internal error, running group timers" in line]
     host.pass_time(11_000)
     host.settle()
-    answer = ask_settled(host, ApiKey.JOIN_GROUP, 3, join())
-    assert answer.error_code == ErrorCode.NONE
+    response = ask_settled(host, ApiKey.JOIN_GROUP, 3, join())
+    assert response.error_code == ErrorCode.NONE
 
 
 def test_a_group_write_callback_that_raises_is_contained(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,7 +314,7 @@ def test_a_group_write_callback_that_raises_is_contained(monkeypatch: pytest.Mon
 
 
 def test_a_periodic_decision_that_raises_is_retried_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The decision is not retried at once, and requests are decided meanwhile."""
+    """Requests are decided meanwhile."""
     host = make_host(demo=1)
     assert host.node.active_controller is not None
     controller = host.node.active_controller.controller
@@ -432,8 +432,8 @@ def test_a_routine_that_interrupts_a_quorum_step_ends_the_node(
         host.pass_time(5000)
 
 
-def test_a_response_callback_that_raises_gets_no_response_next() -> None:
-    """The callback is called again without a response, as after a failed request."""
+def test_a_response_callback_that_raises_is_called_without_a_response() -> None:
+    """The second call is the same as after a failed request."""
     received: list[Any] = []
 
     def on_done(response: Any, _: Now) -> None:

@@ -1,4 +1,4 @@
-"""V1, V14: the controller makes one decision at a time, in slices if large, and can undo it."""
+"""V14: the controller makes one decision at a time, in slices if it is large, and can undo it."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ def test_many_topics_are_created_and_deleted_in_slices() -> None:
 def test_too_many_topics_are_refused_in_slices() -> None:
     host = make_host()
     names = [f"t{number}" for number in range(12_000)]
-    answer = check_turns(host, ApiKey.CREATE_TOPICS, 7, creation(dict.fromkeys(names, 1)))
-    assert [topic.name for topic in answer.topics] == names
-    assert {topic.error_code for topic in answer.topics} == {ErrorCode.POLICY_VIOLATION}
+    response = check_turns(host, ApiKey.CREATE_TOPICS, 7, creation(dict.fromkeys(names, 1)))
+    assert [topic.name for topic in response.topics] == names
+    assert {topic.error_code for topic in response.topics} == {ErrorCode.POLICY_VIOLATION}
 
 
 def test_many_resources_are_configured_in_slices() -> None:
@@ -86,8 +86,8 @@ def test_many_resources_are_configured_in_slices() -> None:
         for number in range(500)
     ]
     request = IncrementalAlterConfigsRequest(resources=resources, validate_only=False)
-    answer = check_turns(host, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)
-    assert {it.error_code for it in answer.responses} == {0}
+    response = check_turns(host, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)
+    assert {it.error_code for it in response.responses} == {0}
     settings = host.node.topic_configs.of("t499")
     assert settings.config["retention.ms"] == 77
 
@@ -104,8 +104,8 @@ def test_many_leaders_are_elected_in_slices() -> None:
     host = make_host(many=MANY)
     topics = [TopicPartitions(topic="many", partitions=range(MANY))]
     request = ElectLeadersRequest(election_type=0, topic_partitions=topics, timeout_ms=1000)
-    answer = check_turns(host, ApiKey.ELECT_LEADERS, 2, request)
-    results = answer.replica_election_results[0].partition_result
+    response = check_turns(host, ApiKey.ELECT_LEADERS, 2, request)
+    results = response.replica_election_results[0].partition_result
     assert {it.error_code for it in results} == {ErrorCode.ELECTION_NOT_NEEDED}
 
 
@@ -177,7 +177,7 @@ def test_requests_during_a_decision_are_decided_after_it() -> None:
 
 
 def test_v14_a_leader_that_resigns_undoes_a_half_made_decision() -> None:
-    """C237, C239: its state and its log end are what they were before the decision."""
+    """C237, C239: the controller's state and the log end are as they were before the decision."""
     host, active_controller = slow_host()
     requests = Requests(host, active_controller)
     requests.create(many=20)
@@ -217,14 +217,14 @@ def test_an_exception_in_a_later_slice_fails_only_that_request(
     requests = Requests(host, active_controller)
     count = 0
 
-    def raise_error(*_: object) -> bytes:
+    def fail_at_the_tenth_call(*_: object) -> bytes:
         nonlocal count
         count += 1
         if count == 10:
             raise ZeroDivisionError("of ours")
         return bytes(16)
 
-    monkeypatch.setattr("kraftlog.controller.topics.default_directory", raise_error)
+    monkeypatch.setattr("kraftlog.controller.topics.default_directory", fail_at_the_tenth_call)
     requests.create(many=20)
     requests.ask("later", ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest(broker_id=7))
     before = active_controller.controller.state.maps()
@@ -260,7 +260,7 @@ def test_v5_no_broker_is_fenced_while_its_heartbeat_waits() -> None:
     assert not host.node.image.brokers[1].fenced
 
 
-def test_v5_a_broker_epoch_is_its_offset_if_the_log_has_grown() -> None:
+def test_v5_the_broker_epoch_is_the_registrations_offset_in_a_grown_log() -> None:
     host, active_controller = slow_host()
     host.node.sliced.limit(1)
     requests = Requests(host, active_controller)

@@ -23,8 +23,8 @@ MANY = 5000
 
 def topics_by_name(host: VirtualHost, version: int = 12, **fields: Any) -> dict[str, Any]:
     request = MetadataRequest(topics=None, **fields)
-    answer = ask_settled(host, ApiKey.METADATA, version, request)
-    return {topic.name: topic for topic in answer.topics}
+    response = ask_settled(host, ApiKey.METADATA, version, request)
+    return {topic.name: topic for topic in response.topics}
 
 
 def test_thousands_of_partitions_are_encoded_once_for_all_requests() -> None:

@@ -119,7 +119,7 @@ def test_v7_the_high_watermark_is_sent_again_after_a_divergence() -> None:
     assert partition.high_watermark == UNKNOWN
 
 
-def test_a_session_fetch_waits_for_all_its_partitions() -> None:
+def test_a_session_fetch_waits_for_data_in_any_of_its_partitions() -> None:
     host = make_host(demo=2)
     reader = Reader(host)
     session = reader.begin({0: 0, 1: 0})
@@ -167,7 +167,7 @@ def test_a_pipelined_session_fetch_gets_an_epoch_error() -> None:
     assert codes == [ErrorCode.INVALID_FETCH_SESSION_EPOCH, ErrorCode.NONE]
 
 
-def test_a_session_ends_on_request_and_on_a_restart() -> None:
+def test_a_session_ends_on_request_and_when_its_client_opens_another() -> None:
     reader = Reader(make_host())
     first = reader.begin({0: 0})
     error, second, _ = reader.read(first, 0, {0: 0})

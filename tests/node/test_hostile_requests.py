@@ -98,6 +98,6 @@ def test_hostile_values_do_not_stop_a_node(key: int, version: int) -> None:
             host.turn()
             host.pass_time(10)
     host.settle()
-    answer = FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"still here")))
-    assert answer is not None, "other clients are served"
+    response = FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"still here")))
+    assert response is not None, "other clients are served"
     assert not [line for line in host.log_lines if "internal error" in line]

@@ -13,7 +13,7 @@ SESSION_MS = 9_000
 SNAPSHOT_ALWAYS = SETTINGS + "metadata.log.max.record.bytes.between.snapshots=1\n"
 
 
-def crashed_and_restarted(settings: str = SETTINGS) -> VirtualHost:
+def host_after_a_crash(settings: str = SETTINGS) -> VirtualHost:
     """A node restarted after a crash, before its first turn."""
     first = make_host(many=PARTITIONS)
     first.files.kill()
@@ -35,7 +35,7 @@ def leader_epochs(host: VirtualHost) -> set[int]:
 
 def test_v5_a_start_longer_than_a_session_does_not_fence_the_broker() -> None:
     """The broker's heartbeat waits until a decision about all its partitions is committed."""
-    host = crashed_and_restarted()
+    host = host_after_a_crash()
     host.node.sliced.limit(5)  # a turn of the loop decides on a few partitions only
     assert turns_until_ready(host, 1_000) * 1_000 > 2 * SESSION_MS
     host.settle()
@@ -62,7 +62,7 @@ def snapshot_count(host: VirtualHost) -> int:
 
 
 def test_q38_a_snapshot_waits_until_the_broker_is_unfenced() -> None:
-    host = crashed_and_restarted(SNAPSHOT_ALWAYS)
+    host = host_after_a_crash(SNAPSHOT_ALWAYS)
     host.node.sliced.limit(5)
     while not host.node.is_ready:
         assert snapshot_count(host) == 0
@@ -73,7 +73,7 @@ def test_q38_a_snapshot_waits_until_the_broker_is_unfenced() -> None:
 
 
 def test_q38_a_snapshot_does_not_wait_for_a_broker_that_stays_fenced() -> None:
-    host = crashed_and_restarted(SNAPSHOT_ALWAYS)
+    host = host_after_a_crash(SNAPSHOT_ALWAYS)
     lifecycle = host.node.broker_lifecycle
     assert lifecycle is not None
     lifecycle._has_opened_logs = lambda: False

@@ -120,9 +120,9 @@ def test_describe_cluster_has_the_endpoints_of_its_listener(host: VirtualHost) -
 def test_describe_topic_partitions_hides_leaders_without_the_listener(host: VirtualHost) -> None:
     topics = [TopicRequest(name=name) for name in ("here", "there")]
     request = DescribeTopicPartitionsRequest(topics=topics, cursor=None)
-    answer = ask(host, "OUTSIDE", ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, request)
+    response = ask(host, "OUTSIDE", ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, request)
     assert [
-        (it.partitions[0].leader_id, it.partitions[0].offline_replicas) for it in answer.topics
+        (it.partitions[0].leader_id, it.partitions[0].offline_replicas) for it in response.topics
     ] == [(-1, (1,)), (OTHER, (1,))]
 
 
@@ -153,11 +153,11 @@ def test_leader_hints_have_the_endpoint_of_the_listener(
 ) -> None:
     topic_id = host.node.image.topic_ids["there"]
     request = produce(batch(b"a"), topic_id=topic_id)
-    answer = ask(host, listener, ApiKey.PRODUCE, 13, request)
-    assert produce_result(answer).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert produce_result(answer).current_leader.leader_id == OTHER
-    assert endpoints_of(answer.node_endpoints) == hint
+    response = ask(host, listener, ApiKey.PRODUCE, 13, request)
+    assert produce_result(response).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert produce_result(response).current_leader.leader_id == OTHER
+    assert endpoints_of(response.node_endpoints) == hint
     fetch_request = fetch(0, current_leader_epoch=0)  # the epoch of the previous leader
     fetch_request.topics[0].topic_id = topic_id
-    answer = ask(host, listener, ApiKey.FETCH, 16, fetch_request)
-    assert endpoints_of(answer.node_endpoints) == hint
+    response = ask(host, listener, ApiKey.FETCH, 16, fetch_request)
+    assert endpoints_of(response.node_endpoints) == hint

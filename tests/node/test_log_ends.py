@@ -58,8 +58,8 @@ def delete_request(offset: int, topic: str = "demo", index: int = 0) -> DeleteRe
 
 def delete(host: VirtualHost, offset: int, topic: str = "demo", index: int = 0) -> tuple[int, int]:
     """Delete the records before an offset; return the error code and the low watermark."""
-    answer = FrameClient(host).ask(ApiKey.DELETE_RECORDS, 2, delete_request(offset, topic, index))
-    [result] = answer.topics[0].partitions
+    response = FrameClient(host).ask(ApiKey.DELETE_RECORDS, 2, delete_request(offset, topic, index))
+    [result] = response.topics[0].partitions
     return result.error_code, result.low_watermark
 
 
@@ -87,7 +87,7 @@ def test_deleted_records_are_gone_and_the_others_stay() -> None:
     response = fetch_from(host, 3)
     assert values_in(response) == [b"3", b"4"]
     assert fetched_partition(response).log_start_offset == 3
-    assert delete(host, 1) == (0, 3), "the log already starts there"
+    assert delete(host, 1) == (0, 3), "the log already starts at 3"
     assert delete(host, -1) == (0, 5)
     assert Writer(host).write(batch(b"5")) == (0, 5)
     assert values_in(fetch_from(host, 5)) == [b"5"]
@@ -116,7 +116,9 @@ def test_delete_records_responds_once_the_new_log_start_is_durable() -> None:
     host.one_turn()
     assert client.take() == []
     host.turn()
-    low_watermarks = [answer.topics[0].partitions[0].low_watermark for _, answer in client.take()]
+    low_watermarks = [
+        response.topics[0].partitions[0].low_watermark for _, response in client.take()
+    ]
     assert low_watermarks == [2, 4]
 
 
@@ -133,8 +135,8 @@ def test_a_timeout_of_0_does_not_limit_the_disk_write() -> None:
     assert client.take() == []
     assert offset_at(host, -2)[0] == 2, "readers see the new start at once"
     host.turn()
-    [(_, answer)] = client.take()
-    [result] = answer.topics[0].partitions
+    [(_, response)] = client.take()
+    [result] = response.topics[0].partitions
     assert (result.error_code, result.low_watermark) == (ErrorCode.NONE, 2)
 
 
@@ -171,18 +173,18 @@ def test_a_deletion_on_a_full_disk_is_an_error_that_can_be_retried() -> None:
     host.pass_time(1)
     no_room = Fault("pwritev", errno.ENOSPC, "log-start-offset", times=2)
     host.files.faults.append(no_room)
-    count = len(host.log_lines)
+    lines_before = len(host.log_lines)
     for _ in range(2):
         assert delete(host, 3) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
         assert not host.runner.has_work
-    assert len(host.log_lines) == count + 2
+    assert len(host.log_lines) == lines_before + 2
     assert delete(host, 3) == (0, 3)
     assert values_in(fetch_from(host, 3)) == [b"3", b"4"]
 
 
 @pytest.mark.parametrize("other", ["demo", "other"])
 def test_a_deletion_that_fails_on_disk_is_reported_to_all_waiters(other: str) -> None:
-    """A request that arrived during the write fails, too, for the same log or another result."""
+    """A request that arrived during the write fails, too, whether for the same log or another."""
     host = write_values(make_host(demo=1, other=1), 5)
     FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(*[b"x"] * 5), topic="other"))
     host.pass_time(1)
@@ -192,7 +194,7 @@ def test_a_deletion_that_fails_on_disk_is_reported_to_all_waiters(other: str) ->
         client.send(ApiKey.DELETE_RECORDS, 2, delete_request(offset, topic))
         host.one_turn()
     host.turn()
-    results = [answer.topics[0].partitions[0] for _, answer in client.take()]
+    results = [response.topics[0].partitions[0] for _, response in client.take()]
     expected = (ErrorCode.KAFKA_STORAGE_ERROR, -1)
     assert [(result.error_code, result.low_watermark) for result in results] == [expected] * 2
 
@@ -207,8 +209,8 @@ def test_a_waiting_deletion_fails_when_topic_or_leader_is_lost() -> None:
             replay_leader(host, 3, leader=NO_LEADER)
         else:
             remove_topic(host)
-        [(_, answer)] = client.take()
-        [result] = answer.topics[0].partitions
+        [(_, response)] = client.take()
+        [result] = response.topics[0].partitions
         assert (result.error_code, result.low_watermark) == (code, -1)
 
 
@@ -265,7 +267,10 @@ def epoch_end(host: VirtualHost, epoch: int, current: int = -1) -> tuple[int, in
 
 
 def test_epochs_end_where_the_next_one_begins() -> None:
-    """C147, C148, C151, C155: so do epochs without records; future epochs have no end."""
+    """C147, C148, C151, C155: an epoch without records gets the end of the last one before it.
+
+    Future epochs have no end.
+    """
     host = write_values(make_host(), 2)
     for epoch in (3, 5, 9):
         lead_in(host, epoch)
@@ -354,10 +359,10 @@ def log_dirs(host: VirtualHost, partitions: dict[str, list[int]] | None = None) 
             for name, indexes in partitions.items()
         ]
     )
-    answer = FrameClient(host).ask(
+    response = FrameClient(host).ask(
         ApiKey.DESCRIBE_LOG_DIRS, 4, DescribeLogDirsRequest(topics=topics)
     )
-    [result] = answer.results
+    [result] = response.results
     return result
 
 
@@ -385,7 +390,7 @@ def test_the_lag_of_a_follower_is_described() -> None:
     host = make_host()
     Writer(host).write(batch(b"x"))
     lead_in(host, 4, leader=NO_LEADER)
-    host.node.replica_manager.by_log["demo", 0].fetched_from(5, 0)
+    host.node.replica_manager.by_log["demo", 0].note_leader_offsets(5, 0)
     [topic] = log_dirs(host).topics
     assert [part.offset_lag for part in topic.partitions] == [4]
 

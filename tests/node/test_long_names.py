@@ -22,17 +22,17 @@ def test_describe_configs_of_the_longest_name_responds(version: int, kind: int) 
         resource_type=kind, resource_name="x" * LONGEST, configuration_keys=None
     )
     request = DescribeConfigsRequest(resources=[resource])
-    answer = ask_settled(make_host(), ApiKey.DESCRIBE_CONFIGS, version, request)
-    assert answer.results[0].error_code != ErrorCode.NONE
-    assert answer.results[0].error_message.endswith("x...")
+    response = ask_settled(make_host(), ApiKey.DESCRIBE_CONFIGS, version, request)
+    assert response.results[0].error_code != ErrorCode.NONE
+    assert response.results[0].error_message.endswith("x...")
 
 
 def test_describe_groups_of_the_longest_name_responds() -> None:
     host = make_host(None, __consumer_offsets=1)
     request = DescribeGroupsRequest(groups=["g" * LONGEST])
-    answer = ask_settled(host, ApiKey.DESCRIBE_GROUPS, 6, request)
-    assert answer.groups[0].error_code == ErrorCode.GROUP_ID_NOT_FOUND
-    assert answer.groups[0].error_message.endswith("g...")
+    response = ask_settled(host, ApiKey.DESCRIBE_GROUPS, 6, request)
+    assert response.groups[0].error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert response.groups[0].error_message.endswith("g...")
 
 
 @pytest.mark.parametrize("version", [1, 12])

@@ -64,10 +64,10 @@ def test_requests_about_many_items_leave_room_for_others(
     assert turns.others_answered > 5
 
 
-def test_state_and_type_filters_are_reduced_before_the_shards() -> None:
+def test_list_groups_drops_unknown_filters_once_for_all_shards() -> None:
     host = make_host(None, **{TOPIC: 50})
     request = ListGroupsRequest(states_filter=NAMES, types_filter=NAMES)
-    answers = []
-    calls = count_calls(lambda: answers.append(ask_settled(host, ApiKey.LIST_GROUPS, 5, request)))
-    assert not answers[0].groups
+    responses = []
+    calls = count_calls(lambda: responses.append(ask_settled(host, ApiKey.LIST_GROUPS, 5, request)))
+    assert not responses[0].groups
     assert calls < 40 * COUNT

@@ -10,7 +10,7 @@ from kraftlog.types import Now
 LEADER = 7
 
 
-def test_v13_fetches_from_a_leader_that_is_down_wait_for_long() -> None:
+def test_v13_fetches_from_a_leader_that_is_down_wait_for_the_backoff() -> None:
     host = VirtualHost()
     fetchers = host.node.replica_manager.fetchers
     fetchers.follow(Partition("demo", b"t" * 16, 0, ("demo", 0)), LEADER)

@@ -52,7 +52,7 @@ class Writer(FrameClient):
 
 
 @pytest.mark.parametrize("acks", [-1, 1])
-def test_each_of_the_last_five_batches_is_a_duplicate_with_its_offset(acks: int) -> None:
+def test_a_repeat_of_one_of_the_last_five_batches_gets_its_offset(acks: int) -> None:
     writer = Writer(make_host())
     for number in range(6):
         assert writer.write(numbered(2 * number, 2), acks) == (0, 2 * number)
@@ -75,25 +75,36 @@ def test_each_of_the_last_five_batches_is_a_duplicate_with_its_offset(acks: int)
         (numbered(3, producer=8), ErrorCode.NONE),
         (numbered(3, epoch=2, is_transactional=True), ErrorCode.INVALID_TXN_STATE),
     ],
-    ids=["gap", "overlap", "old epoch", "new", "next", "new at 0", "unknown", "transaction"],
+    ids=[
+        "gap",
+        "overlap",
+        "old epoch",
+        "new epoch at 3",
+        "next",
+        "new epoch at 0",
+        "unknown producer",
+        "transaction",
+    ],
 )
-def test_sequence_checks_after_three_records_of_epoch_2(raw: bytes, code: int) -> None:
-    """An unknown producer may begin at any sequence: its state may have expired."""
+def test_only_the_next_sequence_or_a_new_epoch_or_producer_is_accepted(
+    raw: bytes, code: int
+) -> None:
+    """A new epoch begins at 0, an unknown producer anywhere, as its state may have expired."""
     writer = Writer(make_host())
     assert writer.write(numbered(0, 3, epoch=2)) == (0, 0)
     assert writer.write(raw) == (code, -1 if code else 3)
 
 
 def test_a_duplicate_within_a_turn_is_written_once() -> None:
-    """Both wait for the same write."""
+    """All three requests wait for the same write."""
     host = make_host()
     first, second = Writer(host), Writer(host)
     for writer in (first, second, first):
         writer.send(ApiKey.PRODUCE, 9, produce(numbered(0, 2), -1))
     assert first.take() == []
     host.turn()
-    answers = [answer for writer in (first, second) for _, answer in writer.take()]
-    assert [produce_result(answer).base_offset for answer in answers] == [0, 0, 0]
+    responses = [response for writer in (first, second) for _, response in writer.take()]
+    assert [produce_result(response).base_offset for response in responses] == [0, 0, 0]
     assert len(first.values()) == 2
 
 
@@ -107,7 +118,7 @@ def test_a_failed_write_restores_the_producer_state() -> None:
         writer.send(ApiKey.PRODUCE, 9, produce(numbered(sequence)))
     writer.send(ApiKey.PRODUCE, 9, produce(numbered(0, producer=8)))
     host.turn()
-    codes = [produce_result(answer).error_code for _, answer in writer.take()]
+    codes = [produce_result(response).error_code for _, response in writer.take()]
     assert codes == [ErrorCode.KAFKA_STORAGE_ERROR] * 3
     host.files.capacity_bytes = None
     assert writer.write(numbered(2)) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
@@ -115,14 +126,14 @@ def test_a_failed_write_restores_the_producer_state() -> None:
     assert [entry.producer_id for entry in describe_producers(host)] == [7]
 
 
-def test_appends_after_a_failed_write_are_not_written() -> None:
-    """Their offsets follow those of the failed write."""
+def test_an_append_that_is_undone_is_not_written() -> None:
+    """The next append has its offset."""
     host = make_host()
     writer = Writer(host)
     writer.send(ApiKey.PRODUCE, 9, produce(numbered(0)))
     host.node.replica_manager.undo(host.node.replica_manager.turn[0])
-    [(_, answer)] = writer.take()
-    assert produce_result(answer).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    [(_, response)] = writer.take()
+    assert produce_result(response).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     host.turn()
     assert writer.values() == []
     assert writer.write(numbered(0)) == (0, 0)
@@ -135,7 +146,7 @@ def test_a_duplicate_batch_fails_with_the_first_one() -> None:
     for _ in range(2):
         writer.send(ApiKey.PRODUCE, 9, produce(numbered(0)))
     host.turn()
-    codes = [produce_result(answer).error_code for _, answer in writer.take()]
+    codes = [produce_result(response).error_code for _, response in writer.take()]
     assert codes == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
 
 
@@ -170,8 +181,8 @@ def test_an_idle_producer_expires() -> None:
 
 def describe_producers(host: VirtualHost, topic: str = "demo") -> Any:
     request = DescribeProducersRequest(topics=[TopicRequest(name=topic, partition_indexes=[0])])
-    answer = FrameClient(host).ask(ApiKey.DESCRIBE_PRODUCERS, 0, request)
-    [part] = answer.topics[0].partitions
+    response = FrameClient(host).ask(ApiKey.DESCRIBE_PRODUCERS, 0, request)
+    [part] = response.topics[0].partitions
     return part.active_producers if not part.error_code else part.error_code
 
 

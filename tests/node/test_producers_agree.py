@@ -55,9 +55,9 @@ class Model:
             client.send(ApiKey.PRODUCE, 9, produce(raw, -1))
         host.turn()
         host.files.capacity_bytes = None
-        answers = [produce_result(answer) for _, answer in client.take()]
-        assert len(answers) == len(batches), "every request is answered within the turn"
-        for (producer, first, count), result in zip(batches, answers, strict=True):
+        results = [produce_result(response) for _, response in client.take()]
+        assert len(results) == len(batches), "every request is answered within the turn"
+        for (producer, first, count), result in zip(batches, results, strict=True):
             if result.error_code == ErrorCode.NONE:
                 self.check_response(producer, first, count, result.base_offset)
 

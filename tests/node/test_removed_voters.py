@@ -15,8 +15,6 @@ from tests.node.frame_client import FrameClient
 from tests.node.test_adding_voters import ask, three_nodes_with_removed_voter
 from tests.node.three_nodes import NODES, ThreeNodes
 
-NOT_FOLLOWER = ErrorCode.NOT_LEADER_OR_FOLLOWER
-
 
 def fetch_as_replica(cluster: ThreeNodes, host: VirtualHost, node_id: int, epoch: int) -> Any:
     """Fetch from a node as a replica; return the partition of the response."""
@@ -33,8 +31,8 @@ def fetch_as_replica(cluster: ThreeNodes, host: VirtualHost, node_id: int, epoch
     client = FrameClient(host, CONTROLLER, "CONTROLLER")
     client.send(ApiKey.FETCH, 17, request)
     cluster.settle(1000)
-    [(_, answer)] = client.take()
-    [topic] = answer.responses
+    [(_, response)] = client.take()
+    [topic] = response.responses
     return topic.partitions[0]
 
 
@@ -67,11 +65,11 @@ def test_r7_a_removed_leader_refuses_a_fetch_and_names_the_next_leader() -> None
     leader = former.node.quorum.leader_id
     assert leader in others
     assert former.node.quorum.core.role.name == "observer"
-    answer = fetch_as_replica(
+    partition = fetch_as_replica(
         cluster, former, next(each for each in others if each != leader), epoch
     )
-    assert answer.error_code == NOT_FOLLOWER
-    assert answer.current_leader.leader_id == leader
-    assert answer.current_leader.leader_epoch == former.node.quorum.epoch > epoch
-    assert not answer.records
+    assert partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert partition.current_leader.leader_id == leader
+    assert partition.current_leader.leader_epoch == former.node.quorum.epoch > epoch
+    assert not partition.records
     cluster.check()

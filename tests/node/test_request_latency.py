@@ -1,4 +1,4 @@
-"""Request latency: which requests are measured, in which buckets, and the metrics."""
+"""Request latency: which requests are measured, in which buckets, and the quantiles."""
 
 from __future__ import annotations
 

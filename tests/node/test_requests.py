@@ -114,8 +114,8 @@ def test_topics_are_named_by_id_from_version_13_on() -> None:
     request = produce(batch(b"a"), topic="", topic_id=topic_id)
     assert produce_result(client.ask(ApiKey.PRODUCE, 13, request)).error_code == ErrorCode.NONE
     unknown = produce(batch(b"a"), topic="", topic_id=b"x" * 16)
-    answer = produce_result(client.ask(ApiKey.PRODUCE, 13, unknown))
-    assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    result = produce_result(client.ask(ApiKey.PRODUCE, 13, unknown))
+    assert result.error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
 def test_acks_0_is_written_without_a_response() -> None:
@@ -150,8 +150,8 @@ def test_acks_0_that_is_refused_closes_the_connection(version: int) -> None:
 )
 def test_a_bad_produce_is_refused_and_leaves_nothing(request_: Any, code: int) -> None:
     client = FrameClient(make_host())
-    answer = produce_result(client.ask(ApiKey.PRODUCE, 9, request_))
-    assert (answer.error_code, answer.base_offset) == (code, -1)
+    result = produce_result(client.ask(ApiKey.PRODUCE, 9, request_))
+    assert (result.error_code, result.base_offset) == (code, -1)
     assert fetched_partition(client.ask(ApiKey.FETCH, 12, fetch(0))).high_watermark == 0
 
 
@@ -176,9 +176,9 @@ def test_requests_after_a_waiting_fetch_are_answered_after_it() -> None:
     assert reader.ask(ApiKey.FETCH, 12, fetch(0, max_wait_ms=500)) is None
     assert reader.ask(ApiKey.METADATA, 9, MetadataRequest(topics=None)) is None
     assert produce_result(writer.ask(ApiKey.PRODUCE, 9, produce(batch(b"late")))).base_offset == 0
-    answers = reader.take()
-    assert [number for number, _ in answers] == [1, 2]
-    assert values_in(answers[0][1]) == [b"late"]
+    responses = reader.take()
+    assert [number for number, _ in responses] == [1, 2]
+    assert values_in(responses[0][1]) == [b"late"]
 
 
 def test_a_fetch_waits_for_min_bytes() -> None:
@@ -206,8 +206,8 @@ def test_a_fetch_without_enough_bytes_completes_after_max_wait() -> None:
 
 def test_an_offset_outside_the_log_is_refused_at_once() -> None:
     client = FrameClient(make_host())
-    answer = fetched_partition(client.ask(ApiKey.FETCH, 12, fetch(1, max_wait_ms=500)))
-    assert answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    result = fetched_partition(client.ask(ApiKey.FETCH, 12, fetch(1, max_wait_ms=500)))
+    assert result.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 @pytest.mark.parametrize(
@@ -217,8 +217,8 @@ def test_an_offset_outside_the_log_is_refused_at_once() -> None:
 def test_a_fetch_in_a_newer_epoch_is_refused(epoch: int, code: int) -> None:
     """C153: the leader does not know an epoch that is newer than its own; -1 means any epoch."""
     client = FrameClient(make_host())
-    answer = client.ask(ApiKey.FETCH, 12, fetch(0, current_leader_epoch=epoch))
-    assert fetched_partition(answer).error_code == code
+    response = client.ask(ApiKey.FETCH, 12, fetch(0, current_leader_epoch=epoch))
+    assert fetched_partition(response).error_code == code
 
 
 def test_a_failed_write_is_not_acknowledged() -> None:
@@ -227,8 +227,8 @@ def test_a_failed_write_is_not_acknowledged() -> None:
     client.ask(ApiKey.PRODUCE, 9, produce(batch(b"kept")))
     reader.send(ApiKey.FETCH, 12, fetch(1, max_wait_ms=1000))
     host.files.faults.append(Fault("pwritev"))
-    answer = produce_result(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"lost"))))
-    assert (answer.error_code, answer.base_offset) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+    result = produce_result(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"lost"))))
+    assert (result.error_code, result.base_offset) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
     refused = produce_result(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"later"))))
     assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert fetched_partition(reader.take()[0][1]).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -267,8 +267,8 @@ def test_an_unreadable_disk_is_an_error_and_logged_once() -> None:
     part = ListOffsetsPartition(partition_index=0, timestamp=1000)
     topics = [ListOffsetsTopic(name="demo", partitions=[part])]
     request = ListOffsetsRequest(replica_id=-1, topics=topics)
-    answer = client.ask(ApiKey.LIST_OFFSETS, 4, request).topics[0].partitions[0]
-    assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    result = client.ask(ApiKey.LIST_OFFSETS, 4, request).topics[0].partitions[0]
+    assert result.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     refused = produce_result(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"d"))))
     assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert (
@@ -304,7 +304,7 @@ def test_a_restarted_node_continues_at_its_log_end() -> None:
     assert produce_result(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"c")))).base_offset == 2
 
 
-def test_zstd_is_refused_in_versions_before_it() -> None:
+def test_zstd_is_refused_before_produce_version_7() -> None:
     builder = BatchBuilder(codec=ZSTD)
     builder.append(1000, None, b"a")
     raw = builder.build()
@@ -357,8 +357,8 @@ def test_a_partition_without_leader_is_leader_not_available() -> None:
         leader_epoch=1,
     )
     host.node.replay([leaderless], 0)
-    answer = FrameClient(host).ask(ApiKey.METADATA, 13, MetadataRequest(topics=None))
-    [partition] = answer.topics[0].partitions
+    response = FrameClient(host).ask(ApiKey.METADATA, 13, MetadataRequest(topics=None))
+    [partition] = response.topics[0].partitions
     assert (partition.error_code, partition.leader_id) == (
         ErrorCode.LEADER_NOT_AVAILABLE,
         NO_LEADER,
@@ -367,10 +367,10 @@ def test_a_partition_without_leader_is_leader_not_available() -> None:
 
 def test_metadata_has_the_cluster_its_broker_and_its_topics() -> None:
     client = FrameClient(make_host(demo=2))
-    answer = client.ask(ApiKey.METADATA, 13, MetadataRequest(topics=None))
-    assert answer.cluster_id == CLUSTER_ID
-    assert [(b.node_id, b.host, b.port) for b in answer.brokers] == [(1, "127.0.0.1", 9092)]
-    assert [(p.partition_index, p.leader_id) for p in answer.topics[0].partitions] == [
+    response = client.ask(ApiKey.METADATA, 13, MetadataRequest(topics=None))
+    assert response.cluster_id == CLUSTER_ID
+    assert [(b.node_id, b.host, b.port) for b in response.brokers] == [(1, "127.0.0.1", 9092)]
+    assert [(p.partition_index, p.leader_id) for p in response.topics[0].partitions] == [
         (0, 1),
         (1, 1),
     ]
@@ -388,8 +388,8 @@ def test_a_missing_topic_is_created_if_the_client_allows_it() -> None:
     request = MetadataRequest(topics=[MetadataRequestTopic(name="new")])
     client.send(ApiKey.METADATA, 13, request)
     client.host.settle()
-    ((_, answer),) = client.take()
-    assert [(t.name, t.error_code, len(t.partitions)) for t in answer.topics] == [("new", 0, 1)]
+    ((_, response),) = client.take()
+    assert [(t.name, t.error_code, len(t.partitions)) for t in response.topics] == [("new", 0, 1)]
     bad = MetadataRequest(topics=[MetadataRequestTopic(name="a/b")])
     [topic] = client.ask(ApiKey.METADATA, 13, bad).topics
     assert topic.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -402,14 +402,14 @@ def test_bytes_after_a_request_are_ignored() -> None:
     head = struct.pack(">ihhihb", 11 + len(body), ApiKey.METADATA, 13, 1, -1, 0)
     client.requests.append((ApiKey.METADATA, 13))
     client.host.send(client.connection, head + body)
-    [(_, answer)] = client.take()
-    assert [topic.name for topic in answer.topics] == ["demo"]
+    [(_, response)] = client.take()
+    assert [topic.name for topic in response.topics] == ["demo"]
 
 
 def test_a_search_by_timestamp_in_corrupt_records_returns_an_error() -> None:
     client = FrameClient(make_host())
-    answer = produce_result(client.ask(ApiKey.PRODUCE, 9, produce(unreadable_batch())))
-    assert answer.error_code == ErrorCode.NONE
+    result = produce_result(client.ask(ApiKey.PRODUCE, 9, produce(unreadable_batch())))
+    assert result.error_code == ErrorCode.NONE
     for timestamp in (1001, -3):
         part = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
         topics = [ListOffsetsTopic(name="demo", partitions=[part])]
@@ -429,9 +429,9 @@ def test_list_offsets_finds_ends_and_timestamps(version: int) -> None:
         part = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
         topics = [ListOffsetsTopic(name="demo", partitions=[part])]
         request = ListOffsetsRequest(replica_id=-1, topics=topics)
-        answer = client.ask(ApiKey.LIST_OFFSETS, version, request).topics[0].partitions[0]
-        assert answer.error_code == ErrorCode.NONE
-        return answer.offset, answer.timestamp
+        result = client.ask(ApiKey.LIST_OFFSETS, version, request).topics[0].partitions[0]
+        assert result.error_code == ErrorCode.NONE
+        return result.offset, result.timestamp
 
     assert ask(-1) == (3, -1)
     assert ask(-2) == (0, -1)
@@ -488,8 +488,8 @@ def test_q27_consumers_of_the_metadata_log_do_not_count_as_its_replicas() -> Non
     )
     host = make_host()
     replica = request.replace(replica_state=ReplicaState(replica_id=7))
-    answer = FrameClient(host).ask(ApiKey.FETCH, 17, replica)
-    assert fetched_partition(answer).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    response = FrameClient(host).ask(ApiKey.FETCH, 17, replica)
+    assert fetched_partition(response).error_code == ErrorCode.UNKNOWN_TOPIC_ID
     fetched = fetched_partition(FrameClient(host).ask(ApiKey.FETCH, 17, request))
     assert fetched.high_watermark == host.node.quorum.core.log.high_watermark > 0
     *_, (position, _) = walk(fetched.records)
@@ -497,8 +497,8 @@ def test_q27_consumers_of_the_metadata_log_do_not_count_as_its_replicas() -> Non
     description = describe(host.node.quorum.core, host.now)
     assert description is not None
     assert description.observers == ()
-    answer = FrameClient(host, CONTROLLER).ask(ApiKey.FETCH, 17, request)
-    assert fetched_partition(answer).error_code == ErrorCode.NONE
+    response = FrameClient(host, CONTROLLER).ask(ApiKey.FETCH, 17, request)
+    assert fetched_partition(response).error_code == ErrorCode.NONE
 
 
 def test_v4_an_unsupported_replication_factor_is_refused() -> None:
@@ -532,7 +532,7 @@ def test_v5_a_broker_is_ready_once_it_has_replayed_its_unfencing() -> None:
 
 
 def test_v5_a_new_active_controller_does_not_fence_its_own_broker() -> None:
-    """Only an earlier incarnation is fenced, because fencing leaves its partitions leaderless."""
+    """Fencing would leave its partitions leaderless. Only an earlier incarnation is fenced."""
     for is_restarted in (False, True):
         host = make_host(demo=1)
         node = host.node

@@ -313,8 +313,8 @@ def metadata_during(*changes: Message) -> tuple[int, int]:
     host.node.replay([change.replace(topic_id=topic_id) for change in changes], 0)
     assert not client.take()
     host.settle()
-    [(_, answer)] = client.take()
-    return answer.topics[0].error_code, len(answer.topics[0].partitions)
+    [(_, response)] = client.take()
+    return response.topics[0].error_code, len(response.topics[0].partitions)
 
 
 def test_metadata_of_a_topic_deleted_meanwhile_is_not_partial() -> None:
@@ -359,8 +359,8 @@ def test_a_topic_may_be_deleted_during_a_search_by_time() -> None:
     deletion = DeleteTopicsRequest(topic_names=["many"], timeout_ms=1000)
     ask_settled(host, ApiKey.DELETE_TOPICS, 5, deletion)
     host.settle()
-    ((_, answer),) = client.take()
-    codes = [part.error_code for part in answer.topics[0].partitions]
+    ((_, response),) = client.take()
+    codes = [part.error_code for part in response.topics[0].partitions]
     assert (codes[0], codes[-1]) == (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     assert set(codes) <= {
         ErrorCode.NONE,
@@ -435,5 +435,5 @@ def test_batches_of_a_client_keep_their_order_beside_a_sliced_one() -> None:
             builder.append(1000, b"key", None)
         client.send(ApiKey.PRODUCE, 9, produce_to("compacted", 0, builder.build()))
     host.settle()
-    results = [answer.responses[0].partition_responses[0] for _, answer in client.take()]
+    results = [response.responses[0].partition_responses[0] for _, response in client.take()]
     assert [result.base_offset for result in results] == [0, 10_000]

@@ -46,7 +46,7 @@ def test_topic_settings_survive_a_restart() -> None:
     assert writer.write(batch(b"x" * 200)) == (ErrorCode.MESSAGE_TOO_LARGE, -1)
 
 
-def test_timestamps_are_within_bounds() -> None:
+def test_timestamps_outside_the_bounds_are_refused() -> None:
     host = configured_host(
         message_timestamp_before_max_ms=10_000, message_timestamp_after_max_ms=5_000
     )
@@ -139,12 +139,12 @@ def test_the_response_lists_the_records_without_keys() -> None:
 
 
 def test_acks_all_needs_min_insync_replicas() -> None:
-    """More in-sync replicas than there are replicas are not required."""
+    """A partition with fewer replicas than min.insync.replicas needs all of its replicas."""
     host = configured_host(min_insync_replicas=2)
     writer = Writer(host)
     assert writer.write(batch(b"alone")) == (0, 0)
     [key] = host.node.image.partitions
-    outside_isr = PartitionRecord(
+    replica_2_outside_isr = PartitionRecord(
         partition_id=0,
         topic_id=key[0],
         replicas=(1, 2),
@@ -154,7 +154,7 @@ def test_acks_all_needs_min_insync_replicas() -> None:
         leader=1,
         leader_epoch=1,
     )
-    host.node.replay([outside_isr], 0)
+    host.node.replay([replica_2_outside_isr], 0)
     assert writer.write(batch(b"x")) == (ErrorCode.NOT_ENOUGH_REPLICAS, -1)
     assert writer.write(batch(b"x"), acks=1) == (0, 1)
     set_config(host, TOPIC, "demo", "min.insync.replicas", 1)

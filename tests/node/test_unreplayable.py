@@ -1,6 +1,6 @@
 """A committed record that cannot be replayed stops the node at every start, and names its offset.
 
-`kraftlog quorum repair --drop-from` removes it (docs/decisions/0013).
+`kraftlog quorum repair --drop-from` removes it and all later records (docs/decisions/0013).
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from kraftlog.simulator.files import MemoryFiles
 
 
-def too_long_value(monkeypatch: pytest.MonkeyPatch) -> bytes:
-    """A record with a string beyond the limit of what is read."""
+def value_with_too_long_string(monkeypatch: pytest.MonkeyPatch) -> bytes:
+    """An encoded record with a string that exceeds the limit for reading strings."""
     with monkeypatch.context() as patch:
         patch.setattr(primitives, "LONGEST_STRING", 1 << 20)
         record = ConfigRecord(resource_type=2, resource_name="demo", name="x", value="x" * 40_000)
@@ -44,13 +44,15 @@ def too_long_value(monkeypatch: pytest.MonkeyPatch) -> bytes:
 
 
 #: A record of an unknown type.
-UNKNOWN = b"\x01\x7f\x00\x00"
+UNKNOWN_TYPE = b"\x01\x7f\x00\x00"
 #: A change of a partition that does not exist.
-ABSENT = encode_metadata(PartitionChangeRecord(partition_id=7, topic_id=b"?" * 16, leader=1), 2)
+ABSENT_PARTITION = encode_metadata(
+    PartitionChangeRecord(partition_id=7, topic_id=b"?" * 16, leader=1), 2
+)
 
 
 def disk_with_bad_record(value: bytes) -> tuple[MemoryFiles, int]:
-    """A disk on which this record is committed between others, and its offset."""
+    """A disk with this encoded record committed between others, and the record's offset."""
     host = make_host(demo=1)
     first = host.node.quorum.end
     for values in ([None, value], [None]):
@@ -75,7 +77,9 @@ def check_every_start(files: MemoryFiles, offset: int) -> None:
         files.kill()
 
 
-@pytest.mark.parametrize("value", [UNKNOWN, ABSENT, b"\x01"], ids=["unknown", "absent", "cut"])
+@pytest.mark.parametrize(
+    "value", [UNKNOWN_TYPE, ABSENT_PARTITION, b"\x01"], ids=["unknown", "absent", "cut"]
+)
 def test_an_unreplayable_record_ends_every_start_with_its_offset(value: bytes) -> None:
     """C241: an unknown type, a change of an absent partition, a truncated record."""
     check_every_start(*disk_with_bad_record(value))
@@ -84,7 +88,7 @@ def test_an_unreplayable_record_ends_every_start_with_its_offset(value: bytes) -
 def test_a_string_beyond_its_limit_ends_every_start_with_its_offset(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    check_every_start(*disk_with_bad_record(too_long_value(monkeypatch)))
+    check_every_start(*disk_with_bad_record(value_with_too_long_string(monkeypatch)))
 
 
 def test_an_exception_in_a_publisher_names_the_record_offset(
@@ -109,13 +113,12 @@ def test_an_unreplayable_snapshot_is_reported_with_its_id(monkeypatch: pytest.Mo
     message = str(unreplayable_snapshot(OffsetAndEpoch(7, 2), ZeroDivisionError("of ours")))
     assert "the snapshot at offset 7, epoch 2, can't be replayed" in message
     assert "internal error" in message
-    stray = TopicRecord(name="demo", topic_id=b"?" * 16)
 
-    def records(_: object) -> list[TopicRecord]:
-        return [stray, TopicRecord(name="demo", topic_id=b"!" * 16)]
+    def two_topics_with_one_name(_: object) -> list[TopicRecord]:
+        return [TopicRecord(name="demo", topic_id=topic_id * 16) for topic_id in (b"?", b"!")]
 
     host = VirtualHost(settings=SNAPSHOT_ALWAYS)
-    monkeypatch.setattr("kraftlog.metadata.image.Image.records", records)
+    monkeypatch.setattr("kraftlog.metadata.image.Image.records", two_topics_with_one_name)
     create_topics(host, {"demo": 1})
     host.pass_time(10)
     host.settle()
@@ -141,8 +144,8 @@ metadata.log.max.record.bytes.between.snapshots=1
 def survivor_of(files: MemoryFiles) -> SurvivingDirectory:
     """Open the directory for a repair; write its meta.properties if it has none."""
     directory_id = uuid_text(bytes([1] * 16))
-    named = f"cluster.id={CLUSTER_ID}\nnode.id=1\ndirectory.id={directory_id}\n"
-    properties = f"version=1\n{named}"
+    ids = f"cluster.id={CLUSTER_ID}\nnode.id=1\ndirectory.id={directory_id}\n"
+    properties = f"version=1\n{ids}"
     if not files.exists(f"data/{meta_properties.NAME}"):
         write_atomically(files, f"data/{meta_properties.NAME}", properties.encode())
     return SurvivingDirectory(files, "data")
@@ -150,16 +153,16 @@ def survivor_of(files: MemoryFiles) -> SurvivingDirectory:
 
 def test_repair_drops_a_record_and_all_that_follow() -> None:
     """Earlier records stay, and the node leads in a later epoch."""
-    files, offset = disk_with_bad_record(UNKNOWN)
+    files, offset = disk_with_bad_record(UNKNOWN_TYPE)
     survivor = survivor_of(files)
     survivor.drop_from(offset)
-    remains = survivor.state
-    assert remains.end == offset - 1, "the start of its batch"
-    [lost] = possible_losses(remains)
-    assert lost.startswith(f"{remains.dropped} records from offset {offset - 1} on")
+    state = survivor.state
+    assert state.end == offset - 1, "the start of its batch"
+    [lost] = possible_losses(state)
+    assert lost.startswith(f"{state.dropped} records from offset {offset - 1} on")
     with pytest.raises(RepairRefusedError, match="records may be lost"):
         survivor.repair(voters_by_id(1), None, 0)
-    survivor.repair(voters_by_id(1), remains.point, 0)
+    survivor.repair(voters_by_id(1), state.point, 0)
     survivor.close()
     files.kill()
     host = VirtualHost(files)
@@ -171,7 +174,7 @@ def test_repair_drops_a_record_and_all_that_follow() -> None:
 
 @pytest.mark.parametrize("offset", [-1, 10**6])
 def test_repair_refuses_offsets_outside_the_log(offset: int) -> None:
-    files, _ = disk_with_bad_record(UNKNOWN)
+    files, _ = disk_with_bad_record(UNKNOWN_TYPE)
     survivor = survivor_of(files)
     end = survivor.state.end
     with pytest.raises(RepairRefusedError, match=f"the log has offsets 0 to {end - 1}"):
@@ -180,8 +183,8 @@ def test_repair_refuses_offsets_outside_the_log(offset: int) -> None:
     survivor.close()
 
 
-def test_repair_resumes_after_a_crash_before_the_new_voters() -> None:
-    files, offset = disk_with_bad_record(UNKNOWN)
+def test_repair_resumes_after_a_crash_before_it_writes_the_voters() -> None:
+    files, offset = disk_with_bad_record(UNKNOWN_TYPE)
     survivor = survivor_of(files)
     survivor.drop_from(offset)
     point = survivor.state.point

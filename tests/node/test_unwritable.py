@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from kraftlog.controller.controller import Controller
 
 GROUPS = "__consumer_offsets"
-#: The number of bytes of the longest string with a 16-bit length.
-LONGEST = 32_767
+#: The most bytes of a string in Kafka's protocol.
+LONGEST_STRING_BYTES = 32_767
 
 
 def restarted(host: VirtualHost) -> VirtualHost:
@@ -69,17 +69,17 @@ def decide_one_request(host: VirtualHost) -> Any:
     )
     while not responses:
         host.one_turn()
-    [answer] = responses
-    return answer
+    [response] = responses
+    return response
 
 
 def decide_in_steps(decision: Decision, *_: object) -> Generator[int, None, Decision]:
-    """Replaces a decision of the controller by this one."""
+    """Stands in for `Controller.decide_in_steps`, and returns this decision."""
     yield 1
     return decision
 
 
-def test_a_value_that_grows_beyond_a_string_by_append_is_refused() -> None:
+def test_appending_to_a_config_value_beyond_the_limit_is_refused() -> None:
     """The limit counts bytes: a record with a longer string could never be read."""
     host = make_host(demo=1)
     codes = []
@@ -99,18 +99,20 @@ def test_a_value_that_grows_beyond_a_string_by_append_is_refused() -> None:
 
 
 UNWRITABLE = {
-    "a string that is too long": TopicRecord(name="x" * (LONGEST + 1), topic_id=b"x" * 16),
-    "half of a surrogate": TopicRecord(name="\ud800", topic_id=b"x" * 16),
+    "a string that is too long": TopicRecord(
+        name="x" * (LONGEST_STRING_BYTES + 1), topic_id=b"x" * 16
+    ),
+    "a lone surrogate": TopicRecord(name="\ud800", topic_id=b"x" * 16),
     "a number out of range": PartitionChangeRecord(
         partition_id=2**31, topic_id=b"x" * 16, leader=1
     ),
-    "null where there is none": ConfigRecord(
+    "null in a non-nullable field": ConfigRecord(
         resource_type=2,
         resource_name=None,  # type: ignore[arg-type]  # an invalid value
         name="n",
         value="v",
     ),
-    "an id of another size": TopicRecord(name="x", topic_id=b"x" * 17),
+    "an id of 17 bytes": TopicRecord(name="x", topic_id=b"x" * 17),
 }
 
 
@@ -137,14 +139,14 @@ def test_a_decision_that_cannot_be_encoded_changes_nothing(
 
 
 def test_records_that_cannot_be_replayed_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """C242: the records before it, in the same batch or an earlier one, change nothing either."""
+    """C242: valid records before an unreplayable one, also in an earlier batch, change nothing."""
     host = make_host(demo=1)
     controller = controller_of(host)
-    stray = PartitionChangeRecord(partition_id=7, topic_id=b"x" * 16, leader=1)
+    unreplayable = PartitionChangeRecord(partition_id=7, topic_id=b"x" * 16, leader=1)
     names = [TopicRecord(name=f"t{n}", topic_id=n.to_bytes(16, "big")) for n in range(10_001)]
     before = {name: dict(entries) for name, entries in controller.state.maps().items()}
     end = host.node.quorum.end
-    for records in ([*names[:3], stray], [*names, stray]):
+    for records in ([*names[:3], unreplayable], [*names, unreplayable]):
         decision = Decision(records, None)
         monkeypatch.setattr(controller, "decide_in_steps", partial(decide_in_steps, decision))
         assert decide_one_request(host).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
@@ -183,7 +185,7 @@ def commit_request(group: str, topic: str, retention_ms: int = -1) -> OffsetComm
 
 
 @pytest.mark.parametrize("version", [2, 3, 4])
-def test_an_endless_retention_has_the_last_timestamp(version: int) -> None:
+def test_endless_retention_is_stored_as_the_highest_timestamp(version: int) -> None:
     host = group_host()
     host.pass_time(1000)
     request = commit_request("g", "t", 2**63 - 1)
@@ -219,7 +221,7 @@ def groups_of(host: VirtualHost) -> dict[str, Any]:
 def test_an_id_that_leaves_no_room_for_a_member_id_is_refused(version: int, letter: str) -> None:
     """A member id is the client id or instance id and a suffix."""
     host = group_host()
-    longest = letter * (LONGEST // len(letter.encode()))
+    longest = letter * (LONGEST_STRING_BYTES // len(letter.encode()))
     client = FrameClient(host)
     if version >= 5:
         client.send(ApiKey.JOIN_GROUP, version, join(longest))
@@ -235,7 +237,7 @@ def test_an_id_that_leaves_no_room_for_a_member_id_is_refused(version: int, lett
 
 def test_the_longest_possible_instance_id_is_accepted() -> None:
     host = group_host()
-    answer = ask_settled(host, ApiKey.JOIN_GROUP, 5, join("x" * (LONGEST - 40)))
+    answer = ask_settled(host, ApiKey.JOIN_GROUP, 5, join("x" * (LONGEST_STRING_BYTES - 40)))
     assert answer.error_code == ErrorCode.NONE
     assert len(groups_of(host)["g"].members) == 1
 

@@ -1,4 +1,4 @@
-"""A small write costs little per delayed fetch that waits for many bytes."""
+"""Delayed fetches: what each of them adds to the cost of a write, and when they complete."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.node.turn_cost import count_calls
 if TYPE_CHECKING:
     from kraftlog.simulator.host import VirtualHost
 
-SIZE = len(batch(b"x"))
+BATCH_SIZE = len(batch(b"x"))
 
 
 def produce(host: VirtualHost, index: int) -> None:
@@ -52,20 +52,20 @@ def test_a_fetch_completes_with_the_write_that_reaches_min_bytes(indexes: tuple[
     host = make_host(demo=2)
     produce(host, 0)
     client = FrameClient(host)
-    client.send(ApiKey.FETCH, 12, fetch_of(4 * SIZE, *indexes))
+    client.send(ApiKey.FETCH, 12, fetch_of(4 * BATCH_SIZE, *indexes))
     for _ in range(2):
         produce(host, indexes[-1])
         assert client.take() == []
     produce(host, indexes[0])
     [(_, answer)] = client.take()
     [topic] = answer.responses
-    assert sum([len(part.records) for part in topic.partitions]) == 4 * SIZE
+    assert sum([len(part.records) for part in topic.partitions]) == 4 * BATCH_SIZE
 
 
 def test_a_fetch_completes_when_its_partition_is_deleted() -> None:
     host = make_host(demo=1)
     client = FrameClient(host)
-    client.send(ApiKey.FETCH, 12, fetch_of(4 * SIZE, 0))
+    client.send(ApiKey.FETCH, 12, fetch_of(4 * BATCH_SIZE, 0))
     request = DeleteTopicsRequest(topic_names=["demo"], timeout_ms=1000)
     ask_settled(host, ApiKey.DELETE_TOPICS, 5, request)
     [(_, answer)] = client.take()

@@ -156,9 +156,9 @@ class ThreeNodes(FuzzedNode):
         self.disks = {i: MemoryFiles() for i in NODES}
         self.network = Network(self)
         self.hosts: dict[int, VirtualHost] = {}
-        #: Settings of some nodes beyond those of all, from their next start on.
+        #: Additional settings of single nodes, which take effect at a node's next start.
         self.own_settings: dict[int, str] = {}
-        #: The probability that a message between nodes is lost.
+        #: The probability that a request between nodes is lost.
         self.loss = 0.0
         self.time_ms = 0
         for node_id in NODES:

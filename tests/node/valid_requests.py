@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
     from tests.node.fuzzed_node import FuzzedNode, InformedSampler
 
-#: Probabilities that a field of a valid request gets another value; one per request.
+#: Probabilities that a field of a valid request gets another value; each request draws one.
 CHANGE_RATES = (0.0, 0.05, 0.2)
 
 
@@ -112,14 +112,14 @@ def _join(target: FuzzedNode) -> Message:
 
 def _sync(target: FuzzedNode) -> Message:
     group, member_id, generation = _member(target)
-    share = sync_group.SyncGroupRequestAssignment(member_id=member_id, assignment=b"a")
+    assignment = sync_group.SyncGroupRequestAssignment(member_id=member_id, assignment=b"a")
     return sync_group.SyncGroupRequest(
         group_id=group,
         generation_id=generation,
         member_id=member_id,
         protocol_type="consumer",
         protocol_name="range",
-        assignments=[share],
+        assignments=[assignment],
     )
 
 
@@ -154,7 +154,7 @@ def _register(target: FuzzedNode) -> Message:
         )
         for name, (_, highest) in SET_BY_RECORDS.items()
     ]
-    level = broker_registration.Feature(
+    metadata_version = broker_registration.Feature(
         name="metadata.version", min_supported_version=7, max_supported_version=30
     )
     listener = broker_registration.Listener(name="PLAINTEXT", host="h", port=9, security_protocol=0)
@@ -163,7 +163,7 @@ def _register(target: FuzzedNode) -> Message:
         cluster_id=CLUSTER_ID,
         incarnation_id=target.random.randbytes(16),
         listeners=[listener],
-        features=[*features, level],
+        features=[*features, metadata_version],
         rack=None,
         log_dirs=[target.random.randbytes(16)],
     )
@@ -183,7 +183,7 @@ def _broker_heartbeat(target: FuzzedNode) -> Message:
 
 
 def _voter(target: FuzzedNode) -> tuple[int, bytes]:
-    """The id and directory id of a voter or, sometimes, of a node 2."""
+    """The id and directory id of a voter or, sometimes, of node 2."""
     voters = target.host.node.quorum.core.log.voter_set.voters
     if target.random.random() < 0.7 and voters:
         key = target.random.choice(voters).key
@@ -287,15 +287,17 @@ def nearly_valid(target: FuzzedNode, sampler: InformedSampler, key: int, version
 
 
 def _with_changed_fields(
-    message: Message, form: VersionedSchema, sampler: InformedSampler, rate: float
+    message: Message, schema: VersionedSchema, sampler: InformedSampler, rate: float
 ) -> Any:
     changes: dict[str, Any] = {}
     for field in type(message)._schema:
         value = getattr(message, field.name)
-        if not field.in_version(form.version):
+        if not field.in_version(schema.version):
             changes[field.name] = field.default
         elif field.tag < 0 and sampler.random.random() < rate:
-            changes[field.name] = sampler.value(field, form)
+            changes[field.name] = sampler.value(field, schema)
         elif field.struct is not None and field.is_array and value:
-            changes[field.name] = [_with_changed_fields(one, form, sampler, rate) for one in value]
+            changes[field.name] = [
+                _with_changed_fields(item, schema, sampler, rate) for item in value
+            ]
     return message.replace(**changes)

@@ -82,14 +82,14 @@ class Host:
             self.batches.append(effect.batch)
             core.handle(Flushed(effect.batch.last_offset + 1), now)
         elif isinstance(effect, Truncate):
-            self.batches = [b for b in self.batches if b.last_offset < effect.offset]
+            self.batches = [batch for batch in self.batches if batch.last_offset < effect.offset]
         elif isinstance(effect, Send):
             self.net.note_channel(core.me.id, effect)
             self.net.wire.append((core.me.id, effect.peer, effect))
         elif isinstance(effect, Reply):
             self.net.replies.append((effect.pending, self.with_data(effect.body)))
         elif isinstance(effect, DropPrefix):
-            self.batches = [b for b in self.batches if b.last_offset >= effect.offset]
+            self.batches = [batch for batch in self.batches if batch.last_offset >= effect.offset]
         elif isinstance(effect, WriteSnapshot):
             assert effect.position == len(self.download)
             self.download += effect.data
@@ -116,7 +116,9 @@ class Host:
     def with_data(self, body: Any) -> Any:
         """Fill the batches of the range into a fetch response, as a leader's host does."""
         if isinstance(body, FetchResult) and body.limit >= 0:
-            wanted = [b for b in self.batches if body.offset <= b.base_offset < body.limit]
+            wanted = [
+                batch for batch in self.batches if body.offset <= batch.base_offset < body.limit
+            ]
             return body.replace(batches=tuple(wanted))
         if isinstance(body, SnapshotChunk) and not body.error:
             whole = self.snapshot[1]
@@ -162,7 +164,7 @@ class CoreNetwork:
         raise AssertionError("messages do not end")
 
     def note_channel(self, source: int, send: Send) -> None:
-        """Number the connection of a request: a new one before the previous response."""
+        """Name the connection of a request; before the previous response it is a new connection."""
         pair = source, send.peer
         self.connections[pair] = self.connections.get(pair, 0) + send.needs_new_connection
         self.channels[source, send.number] = *pair, self.connections[pair]
@@ -191,22 +193,23 @@ class CoreNetwork:
         end = self.now.monotonic_ms + ms
         self.deliver_all()
         while True:
-            deadlines = [d for h in self.hosts.values() if (d := h.core.deadline()) is not None]
+            due = [host.core.deadline() for host in self.hosts.values()]
+            deadlines = [deadline for deadline in due if deadline is not None]
             if not deadlines or min(deadlines) > end:
                 break
             next_ms = min(deadlines)
-            self._set(max(next_ms, self.now.monotonic_ms))
+            self._set_clock(max(next_ms, self.now.monotonic_ms))
             for host in self.hosts.values():
                 host.core.poll(self.now)
             self.deliver_all()
-        self._set(end)
+        self._set_clock(end)
 
-    def _set(self, monotonic_ms: int) -> None:
+    def _set_clock(self, monotonic_ms: int) -> None:
         self.now = Now(monotonic_ms, 1_000_000 + monotonic_ms)
 
     def leader(self) -> RaftCore:
         """The leader of the newest epoch; there must be one."""
-        leaders = [h.core for h in self.hosts.values() if h.core.role.name == "leader"]
+        leaders = [host.core for host in self.hosts.values() if host.core.role.name == "leader"]
         return max(leaders, key=lambda core: core.election.epoch)
 
     def isolate(self, replica_id: int) -> None:

@@ -26,28 +26,24 @@ class FaultyHost(Host):
             self.waiting.append(effect)
             return True
         if isinstance(effect, Truncate):
-            kept = [e for e in self.waiting if not is_after(e, effect.offset)]
-            self.waiting = kept
+            self.waiting = [
+                write for write in self.waiting if not is_truncated(write, effect.offset)
+            ]
         return super().carry_out(effect)
-
-    def catch_up(self) -> None:
-        """Complete all waiting writes; the disk is no longer slow."""
-        self.slow = False
-        waiting, self.waiting = self.waiting, []
-        for effect in waiting:
-            super().carry_out(effect)
 
     def with_data(self, body: Any) -> Any:
         """A leader may send records that it has not flushed."""
-        whole = self.batches
-        self.batches = whole + [e.batch for e in self.waiting if isinstance(e, Append)]
+        durable = self.batches
+        self.batches = durable + [
+            write.batch for write in self.waiting if isinstance(write, Append)
+        ]
         with_data = super().with_data(body)
-        self.batches = whole
+        self.batches = durable
         return with_data
 
 
-def is_after(effect: Any, end: int) -> bool:
-    return isinstance(effect, Append) and bool(effect.batch.last_offset >= end)
+def is_truncated(write: Any, end: int) -> bool:
+    return isinstance(write, Append) and bool(write.batch.last_offset >= end)
 
 
 class FaultyNetwork(CoreNetwork):
@@ -62,8 +58,8 @@ class FaultyNetwork(CoreNetwork):
         """Crash: lose what is not durable and all messages in flight, and restart."""
         for replica_id in ids:
             old = self.faulty_host(replica_id)
-            self.wire = [m for m in self.wire if m[0] != replica_id]
-            self.replies = [r for r in self.replies if r[0][0] != replica_id]
+            self.wire = [message for message in self.wire if message[0] != replica_id]
+            self.replies = [reply for reply in self.replies if reply[0][0] != replica_id]
             host = FaultyHost(self, replica_id, old.persisted, recovered(old))
             host.batches = old.batches
             self.hosts[replica_id] = host

@@ -116,7 +116,7 @@ class SingleCore:
         return self.step(Flushed(self.core.log.end if offset < 0 else offset))
 
     def ask(self, body: Any, channel: Any = 2, number: int = 0) -> list[Any]:
-        """Handle a request of a peer, whose pending response is its number; return the effects."""
+        """Handle a request of a peer; its number stands for its pending response."""
         self.last_number = max(self.last_number + 1, number)
         return self.step(Request(self.last_number, body, channel, self.last_number))
 
@@ -149,7 +149,7 @@ class SingleCore:
         return self.step()
 
     def pass_unpolled(self, ms: int) -> None:
-        """Advance the clock; the host fires due timers late."""
+        """Advance the clock without a poll, like a host that fires due timers late."""
         self.now = Now(self.now.monotonic_ms + ms, self.now.wall_ms + ms)
 
     def wait_for(self, timer: str) -> list[Any]:
@@ -208,7 +208,7 @@ class SingleCore:
         )
         return vote.replace(**changes)
 
-    def begin(self, leader: int = 2, epoch: int = 5, **changes: Any) -> BeginEpoch:
+    def begin_epoch(self, leader: int = 2, epoch: int = 5, **changes: Any) -> BeginEpoch:
         return BeginEpoch("cluster", self.core.me, leader, epoch).replace(**changes)
 
     def fetch_result(self, *batches: Batch, **changes: Any) -> FetchResult:
@@ -217,7 +217,7 @@ class SingleCore:
         answer = FetchResult(0, election.leader_id, election.epoch, 0, batches=batches)
         return answer.replace(**changes)
 
-    def voted(self, granted: bool = True, error: int = 0, **changes: Any) -> VoteResult:
+    def vote_result(self, granted: bool = True, error: int = 0, **changes: Any) -> VoteResult:
         answer = VoteResult(error, -1, self.core.election.epoch, granted)
         return answer.replace(**changes)
 
@@ -259,7 +259,7 @@ def candidate(**options: Any) -> SingleCore:
         context.wait_for("election")
     for peer in context.core.others:
         if context.role == "prospective":
-            context.respond(peer, context.voted())
+            context.respond(peer, context.vote_result())
     return context
 
 
@@ -268,7 +268,7 @@ def leader(**options: Any) -> SingleCore:
     context = candidate(**options)
     for peer in context.core.others:
         if context.role == "candidate":
-            context.respond(peer, context.voted())
+            context.respond(peer, context.vote_result())
     return context
 
 
@@ -325,12 +325,14 @@ def batch(base: int, epoch: int, last: int = -1, voters: VoterSet | None = None)
     return Batch(base, last if last >= 0 else base, epoch, 70, voters)
 
 
-def end_of(leader_id: int, epoch: int, *successors: int) -> EndEpoch:
+def end_epoch(leader_id: int, epoch: int, *successors: int) -> EndEpoch:
     return EndEpoch(
         "cluster", leader_id, epoch, tuple([key(successor) for successor in successors])
     )
 
 
-def read(cluster_id: str | None = "cluster", replica: int = 0, epoch: int = -1) -> ReadOffset:
+def read_offset(
+    cluster_id: str | None = "cluster", replica: int = 0, epoch: int = -1
+) -> ReadOffset:
     """The request of a client, or of a replica that is in this epoch."""
     return ReadOffset(cluster_id, key(replica) if replica else None, epoch)

@@ -65,7 +65,7 @@ def cores(net: CoreNetwork) -> list[RaftCore]:
 def test_r3_r6_r12_a_target_is_reached_in_single_steps(
     voters: tuple[int, ...], targets: tuple[int, ...]
 ) -> None:
-    """R3, R6, R12: grow, shrink, move; consecutive sets differ by one; a null target ends it."""
+    """Grow, shrink, move: consecutive sets differ by at most one voter, and no target remains."""
     net = elected_network(1, 2, 3, 4, 5, 6, voters=voters)
     leader = net.leader()
     assert leader.propose("before", 1, 10, None, net.now) == ErrorCode.NONE
@@ -108,8 +108,8 @@ def test_r1_truncation_restores_the_voters_before_the_offset() -> None:
     assert (history.base.ids, history.entries) == ((1, 2), ())
 
 
-def test_r2_the_same_target_again_appends_nothing() -> None:
-    """R2: a client repeats its request after a timeout."""
+def test_r2_a_target_that_is_reached_already_appends_nothing() -> None:
+    """R2: a client may repeat its request after a timeout."""
     net = elected_network(1, 2, 3, voters=(1, 2, 3))
     leader = net.leader()
     end = leader.log.end
@@ -159,7 +159,7 @@ def test_r2_only_the_leader_accepts_a_target() -> None:
 
 
 def test_r3_no_change_before_a_record_of_the_epoch_is_committed() -> None:
-    """R3 (Ongaro 2015): else two leaders could change members to disjoint majorities. C106."""
+    """R3 (Ongaro 2015): otherwise two leaders' changes could have disjoint majorities. C106."""
     net = elected_network(1, 2, 3, 4, voters=(1, 2, 3))
     net.isolate(net.leader().me.id)
     net.pass_time(4000)
@@ -270,7 +270,7 @@ def test_r11_the_first_leader_records_voters_and_cluster_id() -> None:
 
 
 def test_q29_a_node_keeps_the_cluster_id_once_it_is_committed() -> None:
-    """Q29, Q30: null while unknown."""
+    """Q29, Q30: while it is unknown, requests carry null, which skips the check."""
     net = CoreNetwork(1, 2, 3)
     for core in cores(net):
         core.cluster_id = None
@@ -286,7 +286,7 @@ def test_q29_a_node_keeps_the_cluster_id_once_it_is_committed() -> None:
 
 
 def test_single_changes_return_kafkas_error_codes() -> None:
-    """R2: one member at a time, as in AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter.
+    """R2: AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter, also while a target is set.
 
     C107, C108, C109.
     """
@@ -309,7 +309,7 @@ def test_single_changes_return_kafkas_error_codes() -> None:
 
 
 def test_a_leader_that_removes_itself_resigns_once_committed() -> None:
-    """KAFKA-17608, KAFKA-16530: the new majority commits, then it resigns.
+    """KAFKA-17608, KAFKA-16530: the new majority commits its removal before it resigns.
 
     Its high watermark does not decrease. C111, C137, C138.
     """

@@ -1,4 +1,4 @@
-"""Copies and keys of a core, on which the explorer relies."""
+"""Copies of a core, and the keys that identify its state; the explorer relies on both."""
 
 from __future__ import annotations
 

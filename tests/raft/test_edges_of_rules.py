@@ -28,14 +28,14 @@ from tests.raft.single_core import (
     SingleCore,
     batch,
     committed_leader,
-    end_of,
+    end_epoch,
     follower,
     follower_after_fetch,
     key,
     leader,
     of_kind,
     prospective,
-    read,
+    read_offset,
     replies,
     sends,
     unattached,
@@ -113,23 +113,23 @@ def refused_once() -> SingleCore:
     """A replica whose pre-vote all voters refused."""
     context = prospective()
     for peer in (2, 3):
-        context.respond(peer, context.voted(False))
+        context.respond(peer, context.vote_result(False))
     assert context.core.attempt == 1
     return context
 
 
 def test_q10_following_a_leader_resets_failed_attempts() -> None:
     context = refused_once()
-    context.ask(context.begin(2, 5))
+    context.ask(context.begin_epoch(2, 5))
     assert (context.role, context.core.attempt) == ("follower", 0)
 
 
 def test_q10_winning_resets_failed_attempts() -> None:
     context = refused_once()
     context.wait_for("election")
-    context.respond(2, context.voted())
+    context.respond(2, context.vote_result())
     assert (context.role, context.core.attempt) == ("candidate", 1)
-    context.respond(2, context.voted())
+    context.respond(2, context.vote_result())
     assert (context.role, context.core.attempt) == ("leader", 0)
 
 
@@ -138,15 +138,15 @@ def test_q13_a_beaten_candidate_does_not_win_by_late_votes() -> None:
     context = follower_after_fetch(voters=FIVE)
     context.lose_peer(2)
     for peer in (3, 4):
-        context.respond(peer, context.voted())
+        context.respond(peer, context.vote_result())
     assert context.role == "candidate"
     for peer in (3, 4):
-        context.respond(peer, context.voted(False))
+        context.respond(peer, context.vote_result(False))
     context.no_response(2)
     context.core.timers["election"] = context.core.timers["ask 2"] + 1
     context.wait_for("ask 2")
     for peer in (5, 2):
-        context.respond(peer, context.voted())
+        context.respond(peer, context.vote_result())
     assert context.role == "candidate"
     context.wait_for("election")
     assert context.role == "prospective"
@@ -180,7 +180,7 @@ def test_q17_a_replica_removed_in_its_log_is_no_successor() -> None:
     context = follower()
     context.respond(2, context.fetch_result(batch(10, 5, voters=voters_of(2, 3))))
     assert context.core.may_campaign
-    context.ask(end_of(2, 5, 1))
+    context.ask(end_epoch(2, 5, 1))
     assert context.state == ("follower", 5, 2, -1)
 
 
@@ -215,7 +215,7 @@ def test_p5_a_removed_leader_does_not_count_itself() -> None:
     context.step()
     for peer in (2, 3, 4):
         acknowledge(context, peer, behind=1)
-    context.ask(read(), channel="client")
+    context.ask(read_offset(), channel="client")
     acknowledge(context, 2, behind=1)
     assert read_results(acknowledge(context, 2, behind=1)) == []
     acknowledge(context, 3, behind=1)
@@ -227,7 +227,7 @@ def test_p5_uncommitted_records_are_not_read() -> None:
     context.propose("a")
     context.step()
     acknowledge(context, 2, behind=1)
-    context.ask(read(), channel="client")
+    context.ask(read_offset(), channel="client")
     acknowledge(context, 2, behind=1)
     assert read_results(acknowledge(context, 2, behind=1)) == [ReadOffsetResult(0, 1, 5, 11)]
     assert context.core.log.end == 12
@@ -240,7 +240,7 @@ def test_r1_truncating_its_own_addition_makes_a_voter_an_observer() -> None:
     context = SingleCore(ElectionState(5, 2), voters=voters_of(2, 3, 4))
     context.respond(2, context.fetch_result(batch(10, 5, voters=voters_of(1, 2, 3, 4))))
     assert context.role == "follower"
-    context.ask(context.begin(3, 6))
+    context.ask(context.begin_epoch(3, 6))
     context.respond(3, context.fetch_result(diverging=OffsetAndEpoch(10, 1)))
     assert context.role == "observer"
 
@@ -318,10 +318,10 @@ def test_r11_after_a_snapshot_a_new_leader_records_no_voters() -> None:
     context = committed_leader()
     context.step(SnapshotTaken(OffsetAndEpoch(11, 5)))
     assert context.core.log.voters.latest_offset == -1
-    context.ask(context.begin(2, 6))
+    context.ask(context.begin_epoch(2, 6))
     context.wait_for("fetch timeout")
-    context.respond(3, context.voted())
-    (append,) = of_kind(Append, context.respond(3, context.voted()))
+    context.respond(3, context.vote_result())
+    (append,) = of_kind(Append, context.respond(3, context.vote_result()))
     assert context.role == "leader"
     assert append.batch.voters is None
 
@@ -329,8 +329,10 @@ def test_r11_after_a_snapshot_a_new_leader_records_no_voters() -> None:
 def test_q29_an_uncommitted_cluster_id_is_not_stored() -> None:
     """The high watermark is below the voters record, which names the id."""
     context = follower(cluster_id=None)
-    named = voters_of(1, 2, 3).replace(cluster_id="new")
-    effects = context.respond(2, context.fetch_result(batch(10, 5, voters=named), high_watermark=5))
+    voters = voters_of(1, 2, 3).replace(cluster_id="new")
+    effects = context.respond(
+        2, context.fetch_result(batch(10, 5, voters=voters), high_watermark=5)
+    )
     assert context.core.log.high_watermark == 5
     assert of_kind(ClusterIdKnown, effects) == []
     assert context.core.cluster_id is None
@@ -339,7 +341,7 @@ def test_q29_an_uncommitted_cluster_id_is_not_stored() -> None:
 def test_q31_a_vote_refused_by_a_leader_of_another_cluster_stops_no_node() -> None:
     context = prospective()
     mismatch = ErrorCode.INCONSISTENT_CLUSTER_ID
-    effects = context.respond(2, context.voted(False, error=mismatch, leader_id=2))
+    effects = context.respond(2, context.vote_result(False, error=mismatch, leader_id=2))
     assert of_kind(Stop, effects) == []
     assert context.role == "prospective"
 
@@ -347,7 +349,7 @@ def test_q31_a_vote_refused_by_a_leader_of_another_cluster_stops_no_node() -> No
 # Snapshots ---------------------------------------------------------------------------------------
 
 
-def test_q38_an_older_snapshot_than_the_logs_start_changes_nothing() -> None:
+def test_q38_a_snapshot_older_than_the_logs_start_changes_nothing() -> None:
     context = committed_leader()
     context.step(SnapshotTaken(OffsetAndEpoch(11, 5)))
     assert context.step(SnapshotTaken(OffsetAndEpoch(5, 1))) == []

@@ -32,7 +32,7 @@ from tests.raft.single_core import (
     SingleCore,
     batch,
     candidate,
-    end_of,
+    end_epoch,
     follower,
     follower_after_fetch,
     key,
@@ -74,7 +74,7 @@ def test_q9a_only_a_successful_fetch_resets_the_timeout() -> None:
     context.respond(2, context.fetch_result(error=ErrorCode.NOT_LEADER_OR_FOLLOWER))
     context.wait_for("fetch")
     context.no_response(2)
-    context.ask(context.begin())
+    context.ask(context.begin_epoch())
     context.ask(context.vote(3))
     assert context.ms_until("fetch timeout") < FETCH_TIMEOUT_MS - 100
 
@@ -100,7 +100,7 @@ def test_q9a_voters_that_see_the_leader_dead_take_turns() -> None:
 
 def test_q9b_the_first_successor_campaigns_at_once_without_a_pre_vote() -> None:
     context = follower_after_fetch()
-    votes = sends(context.ask(end_of(2, 5, 1, 3)))
+    votes = sends(context.ask(end_epoch(2, 5, 1, 3)))
     assert context.state == ("candidate", 6, -1, 1)
     assert {peer: vote.pre_vote for peer, vote in votes.items()} == {2: False, 3: False}
 
@@ -132,7 +132,7 @@ def test_q9d_granting_a_vote_restarts_the_election_timeout() -> None:
     for _ in range(6):
         context.wait_for("election")
         for peer in (2, 3):
-            context.respond(peer, context.voted(False))
+            context.respond(peer, context.vote_result(False))
     context.ask(context.vote(2, epoch=6))
     assert context.state == ("voted", 6, -1, 2)
     assert ELECTION_TIMEOUT_MS <= context.ms_until("election") < 2 * ELECTION_TIMEOUT_MS
@@ -142,7 +142,7 @@ def test_q9d_granting_a_vote_restarts_the_election_timeout() -> None:
 
 
 def test_q10_election_timeouts_differ_between_replicas_and_between_epochs() -> None:
-    by_seed = {unattached(config=RaftConfig(seed=s)).ms_until("election") for s in range(20)}
+    by_seed = {unattached(config=RaftConfig(seed=seed)).ms_until("election") for seed in range(20)}
     by_epoch = {SingleCore(ElectionState(epoch)).ms_until("election") for epoch in range(1, 21)}
     assert min(len(by_seed), len(by_epoch)) > 15
     assert all(ELECTION_TIMEOUT_MS <= wait < 2 * ELECTION_TIMEOUT_MS for wait in by_seed | by_epoch)
@@ -155,8 +155,8 @@ def test_q10_failed_elections_back_off_by_a_growing_random_time() -> None:
         waits_of_replica = []
         for _ in range(10):
             context.wait_for("election")
-            context.respond(2, context.voted(False))
-            context.respond(3, context.voted(False))
+            context.respond(2, context.vote_result(False))
+            context.respond(3, context.vote_result(False))
             assert context.state == ("unattached", 5, -1, -1)
             waits_of_replica.append(context.ms_until("election"))
         waits.append(waits_of_replica)
@@ -172,7 +172,7 @@ def test_q10_failed_elections_back_off_by_a_growing_random_time() -> None:
 def test_q13_a_candidate_votes_for_itself_and_requests_all_votes() -> None:
     """Q3: its own vote is durable before it requests others. C34."""
     context = prospective(slow_disk=True)
-    effects = context.respond(2, context.voted())
+    effects = context.respond(2, context.vote_result())
     assert context.core.election == ElectionState(6, -1, key(1))
     assert of_kind(PersistElection, effects) == [PersistElection(1, context.core.election)]
     assert [(send.peer, send.body, send.after) for send in of_kind(Send, effects)] == [
@@ -182,7 +182,7 @@ def test_q13_a_candidate_votes_for_itself_and_requests_all_votes() -> None:
 
 
 def test_q13_a_candidates_own_vote_counts_only_once_it_is_durable() -> None:
-    """Q3, Q1: also for a sole voter. C34."""
+    """Q3, Q1: even a sole voter waits for its disk. C34."""
     sole = unattached(voters=voters_of(1), slow_disk=True)
     assert sole.state == ("candidate", 6, -1, 1)
     sole.persist()
@@ -194,9 +194,9 @@ def test_q13_a_majority_of_votes_makes_a_leader(needed: int) -> None:
     """C36."""
     context = candidate(voters=voters_of(1, 2, 3) if needed == 1 else FIVE)
     for peer in (2, 3)[: needed - 1]:
-        context.respond(peer, context.voted())
+        context.respond(peer, context.vote_result())
     assert context.role == "candidate"
-    effects = context.respond(needed + 1, context.voted())
+    effects = context.respond(needed + 1, context.vote_result())
     assert context.state == ("leader", 5, 1, 1)
     assert of_kind(LeaderChanged, effects) == [LeaderChanged(1, 5)]
 
@@ -207,12 +207,12 @@ def test_q13_a_voter_counts_once_and_cannot_change_its_vote() -> None:
     for granted in (True, False):
         context.core.send(2, context.vote())
         context.step()
-        context.respond(2, context.voted(granted))
+        context.respond(2, context.vote_result(granted))
     context.core.send(2, context.vote())
     context.step()
-    context.respond(2, context.voted())
+    context.respond(2, context.vote_result())
     assert context.role == "candidate"  # two of five: itself, and 2 once
-    context.respond(3, context.voted())
+    context.respond(3, context.vote_result())
     assert context.role == "leader"
 
 
@@ -220,17 +220,17 @@ def test_q13_a_majority_of_refusals_is_final_and_backs_off_at_once() -> None:
     """Q10: instead of waiting for the election timeout. C37."""
     context = candidate(voters=FIVE)
     for peer in (2, 3):
-        context.respond(peer, context.voted(False))
+        context.respond(peer, context.vote_result(False))
     assert context.ms_until("election") >= ELECTION_TIMEOUT_MS
-    context.respond(4, context.voted(False))
+    context.respond(4, context.vote_result(False))
     assert context.ms_until("election") <= 100
-    context.respond(5, context.voted())
+    context.respond(5, context.vote_result())
     context.wait_for("election")
     assert context.state == ("prospective", 5, -1, 1)
 
 
 def test_q13_an_unanswered_vote_request_is_repeated_with_backoff() -> None:
-    """Q24 too. C41, C118."""
+    """Q24: the backoff grows. C41, C118."""
     context = candidate()
     pauses = []
     for _ in range(8):
@@ -251,13 +251,13 @@ def test_q16_a_candidate_follows_the_winner_of_its_epoch(leader_id: int) -> None
     """C40, C68."""
     context = candidate()
     vote_request = context.core.peer(3).in_flight
-    context.ask(context.begin(leader_id, 5))
+    context.ask(context.begin_epoch(leader_id, 5))
     assert context.state == ("follower", 5, leader_id, 1)
-    context.step(Response(3, vote_request, context.voted()))  # requested in another role
+    context.step(Response(3, vote_request, context.vote_result()))  # requested in another role
     assert context.state == ("follower", 5, leader_id, 1)
 
 
-def test_q12_a_candidate_refuses_the_votes_of_its_epoch() -> None:
+def test_q12_a_candidate_refuses_vote_requests_of_its_epoch() -> None:
     """C39."""
     context = candidate()
     assert not context.response_to(context.vote(2)).granted
@@ -273,7 +273,7 @@ def test_q2_a_newer_epoch_in_a_response_is_adopted(make: Any, leader_id: int, ro
     context = make()
     context.core.send(3, context.vote())
     context.step()
-    effects = context.respond(3, context.voted(epoch=7, leader_id=leader_id))
+    effects = context.respond(3, context.vote_result(epoch=7, leader_id=leader_id))
     assert context.state == (role, 7, leader_id, -1)
     assert context.persisted == ElectionState(7, leader_id)
     assert of_kind(LeaderChanged, effects) == [LeaderChanged(leader_id, 7)]
@@ -286,7 +286,7 @@ def test_q2_a_response_of_an_older_epoch_changes_nothing(make: Any) -> None:
     before = context.state
     context.core.send(3, context.vote())
     context.step()
-    context.respond(3, context.voted(epoch=4, leader_id=3))
+    context.respond(3, context.vote_result(epoch=4, leader_id=3))
     assert context.state == before
 
 
@@ -299,7 +299,7 @@ def test_q2_an_unexpected_response_changes_nothing(make: Any) -> None:
     number = context.core.peer(3).in_flight
     context.core.send(3, context.vote())
     context.step()
-    context.step(Response(3, number, context.voted(epoch=9)))
+    context.step(Response(3, number, context.vote_result(epoch=9)))
     assert context.state == before
 
 
@@ -319,14 +319,14 @@ def test_q2_at_the_last_epoch_a_node_stops_and_never_wraps() -> None:
     context = unattached()
     assert context.response_to(context.vote(2, epoch=MAX_EPOCH)).granted
     context.wait_for("election")
-    effects = context.respond(3, context.voted())
+    effects = context.respond(3, context.vote_result())
     assert len(of_kind(Stop, effects)) == 1
     assert (context.role, context.core.election.epoch) == ("prospective", MAX_EPOCH)
 
 
 def test_q13_the_loser_of_two_candidates_follows_the_winner() -> None:
     context = candidate()
-    context.respond(2, context.voted(False, leader_id=2))
+    context.respond(2, context.vote_result(False, leader_id=2))
     assert context.state == ("follower", 5, 2, 1)
     assert BeginEpoch not in map(type, sends(context.step()).values())
 
@@ -335,10 +335,10 @@ def test_q13_a_refused_candidate_retries_in_the_next_epoch() -> None:
     """C37, Q10: after a backoff and a pre-vote."""
     context = candidate()
     for peer in (2, 3):
-        context.respond(peer, context.voted(False))
+        context.respond(peer, context.vote_result(False))
     context.wait_for("election")
     assert context.state == ("prospective", 5, -1, 1)
-    context.respond(2, context.voted())
+    context.respond(2, context.vote_result())
     assert context.state == ("candidate", 6, -1, 1)
 
 
@@ -352,7 +352,7 @@ def test_q26_commits_are_reported_across_role_changes(how: str) -> None:
         effects = context.ask(context.vote(3, epoch=6, end_offset=11, last_epoch=5))
         assert context.state == ("voted", 6, -1, 3)
     else:
-        effects = context.ask(end_of(2, 5, 1))
+        effects = context.ask(end_epoch(2, 5, 1))
         assert context.state == ("candidate", 6, -1, 1)
     assert of_kind(Committed, effects) == [Committed(11)]
     assert context.core.log.high_watermark == 11

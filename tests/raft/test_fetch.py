@@ -59,9 +59,9 @@ def test_q18_a_non_leader_names_the_leader_and_checks_nothing(make: Any, cluster
 def test_q18_a_leader_checks_cluster_and_epoch_in_this_order(
     changes: dict[str, Any], error: int
 ) -> None:
-    """Q19: -1 skips a check. Q28: each code only where a rule says so. Q23: all name the leader.
+    """Q19: -1 skips a check. Q28: each code only where a rule says so.
 
-    C80, C85.
+    Q23: all responses name the leader. C80, C85.
     """
     context = committed_leader()
     answer = context.response_to(context.fetch(**{"max_wait_ms": 0, **changes}))
@@ -80,7 +80,7 @@ EPOCHS = ((1, 0), (3, 4))
         (11, 5, None),  # the end of the log
         (10, 3, None),  # the boundary of two epochs
         (4, 1, None),
-        (0, 0, None),  # empty
+        (0, 0, None),  # an empty log
         (7, 3, None),
         (2, 1, None),
         (12, 5, (11, 5)),
@@ -134,17 +134,17 @@ def test_q19_followers_of_an_empty_leader_truncate_to_the_start() -> None:
 
 
 def test_q19_repeated_truncation_ends_where_the_logs_agree() -> None:
-    """Q7: by the epochs alone; each response shortens the log, common records stay. C127."""
+    """Q7: the epochs suffice; each response shortens the log, and common records stay. C127."""
     agreed = ((1, 0), (2, 3))
-    ahead = SingleCore(epochs=(*agreed, (3, 5), (6, 7)), end=9)
-    behind = SingleCore(epochs=(*agreed, (4, 5), (5, 8)), end=12)
-    ends = [behind.core.log.end]
+    new_leader = SingleCore(epochs=(*agreed, (3, 5), (6, 7)), end=9)
+    old_leader = SingleCore(epochs=(*agreed, (4, 5), (5, 8)), end=12)
+    ends = [old_leader.core.log.end]
     while True:
-        log = behind.core.log
-        diverging = ahead.core.log.divergence(log.end, log.last_epoch)
+        log = old_leader.core.log
+        diverging = new_leader.core.log.divergence(log.end, log.last_epoch)
         if diverging is None:
             break
         log.truncate(min(diverging.offset, log.end_of_epoch(diverging.epoch).offset))
         ends.append(log.end)
         assert ends[-1] < ends[-2]
-    assert (ends[-1], behind.core.log.epochs.entries()) == (5, [(1, 0), (2, 3)])
+    assert (ends[-1], old_leader.core.log.epochs.entries()) == (5, [(1, 0), (2, 3)])

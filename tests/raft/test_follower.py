@@ -63,7 +63,7 @@ def test_q16_the_leader_of_a_newer_epoch_is_followed_at_once(make: Any) -> None:
     context = make()
     context.slow_disk = True
     log = context.core.log
-    effects = context.ask(context.begin(3, 6))
+    effects = context.ask(context.begin_epoch(3, 6))
     assert context.state == ("follower", 6, 3, -1)
     (persist,) = of_kind(PersistElection, effects)
     assert of_kind(LeaderChanged, effects) == [LeaderChanged(3, 6)]
@@ -79,17 +79,17 @@ def test_q16_begin_quorum_epoch_is_adopted_without_a_known_leader(make: Any) -> 
     """C20."""
     context = make()
     vote = context.core.election.voted
-    assert context.response_to(context.begin(3, 5)) == BeginEpochResult(0, 3, 5)
+    assert context.response_to(context.begin_epoch(3, 5)) == BeginEpochResult(0, 3, 5)
     assert (context.core.election.leader_id, context.core.election.voted) == (3, vote)
     assert context.role in {"follower", "observer"}
 
 
 @pytest.mark.parametrize("make", [leader, follower, follower_after_fetch, resigned])
-def test_q16_another_leader_in_the_same_epoch_is_an_illegal_state(make: Any) -> None:
+def test_q16_another_leader_in_the_same_epoch_is_refused(make: Any) -> None:
     """C52, C72."""
     context = make()
     before = context.state
-    assert context.response_to(context.begin(3, 5)).error == ErrorCode.INVALID_REQUEST
+    assert context.response_to(context.begin_epoch(3, 5)).error == ErrorCode.INVALID_REQUEST
     assert context.state == before
 
 
@@ -98,7 +98,7 @@ def test_q16_an_older_epoch_is_fenced(make: Any) -> None:
     """C18."""
     context = make()
     before = context.state
-    answer = context.response_to(context.begin(3, 4))
+    answer = context.response_to(context.begin_epoch(3, 4))
     assert (answer.error, answer.epoch) == (ErrorCode.FENCED_LEADER_EPOCH, 5)
     assert context.state == before
 
@@ -107,7 +107,7 @@ def test_q16_a_repeated_begin_quorum_epoch_changes_nothing() -> None:
     """C69."""
     context = follower_after_fetch()
     context.wait(100)
-    effects = context.ask(context.begin(2, 5))
+    effects = context.ask(context.begin_epoch(2, 5))
     assert [effect.body for effect in effects] == [BeginEpochResult(0, 2, 5)]
     assert context.ms_until("fetch timeout") == FETCH_TIMEOUT_MS - 100
 
@@ -118,7 +118,10 @@ def test_q16_a_repeated_begin_quorum_epoch_changes_nothing() -> None:
 def test_q28_begin_quorum_epoch_needs_a_leader_id(make: Any, leader_id: int, epoch: int) -> None:
     context = make()
     before = context.state
-    assert context.response_to(context.begin(leader_id, epoch)).error == ErrorCode.INVALID_REQUEST
+    assert (
+        context.response_to(context.begin_epoch(leader_id, epoch)).error
+        == ErrorCode.INVALID_REQUEST
+    )
     assert context.state == before
 
 
@@ -128,7 +131,7 @@ def test_q16_a_begin_quorum_epoch_naming_this_replica_is_invalid(make: Any, epoc
     """C52."""
     context = make()
     before = context.state
-    assert context.response_to(context.begin(1, epoch)).error == ErrorCode.INVALID_REQUEST
+    assert context.response_to(context.begin_epoch(1, epoch)).error == ErrorCode.INVALID_REQUEST
     assert context.state == before
 
 
@@ -157,7 +160,7 @@ def test_q6_a_voter_acknowledges_only_what_is_durable() -> None:
 def test_q6_an_observer_acknowledges_nothing_and_need_not_wait() -> None:
     """C74."""
     context = observer(slow_disk=True)
-    context.ask(context.begin(2, 5))
+    context.ask(context.begin_epoch(2, 5))
     context.persist()
     (send,) = of_kind(Send, context.respond(2, context.fetch_result(batch(10, 5))))
     assert (send.body.offset, send.after) == (11, ())
@@ -181,13 +184,13 @@ def test_q19_only_the_valid_prefix_of_fetched_batches_is_taken(batches: Any, kep
     assert context.role == "follower"
 
 
-@pytest.mark.parametrize(("leaders", "own"), [(-1, 4), (3, 4), (6, 6), (11, 11), (99, 11)])
-def test_q22_a_followers_high_watermark_is_bounded_by_its_log(leaders: int, own: int) -> None:
+@pytest.mark.parametrize(("received", "expected"), [(-1, 4), (3, 4), (6, 6), (11, 11), (99, 11)])
+def test_q22_a_followers_high_watermark_is_bounded_by_its_log(received: int, expected: int) -> None:
     """C83, C84."""
     context = follower(high_watermark=4)
-    effects = context.respond(2, context.fetch_result(batch(10, 5), high_watermark=leaders))
-    assert context.core.log.high_watermark == own
-    assert of_kind(Committed, effects) == ([Committed(own)] if own > 4 else [])
+    effects = context.respond(2, context.fetch_result(batch(10, 5), high_watermark=received))
+    assert context.core.log.high_watermark == expected
+    assert of_kind(Committed, effects) == ([Committed(expected)] if expected > 4 else [])
 
 
 def test_q22_the_high_watermark_survives_role_changes() -> None:
@@ -195,8 +198,8 @@ def test_q22_the_high_watermark_survives_role_changes() -> None:
     context = follower()
     context.respond(2, context.fetch_result(high_watermark=7))
     context.wait(FETCH_TIMEOUT_MS)
-    context.respond(2, context.voted())
-    context.respond(2, context.voted(epoch=6, leader_id=2))
+    context.respond(2, context.vote_result())
+    context.respond(2, context.vote_result(epoch=6, leader_id=2))
     assert (context.state, context.core.log.high_watermark) == (("follower", 6, 2, 1), 7)
 
 
@@ -223,12 +226,12 @@ def test_q2_responses_to_requests_of_another_role_are_ignored(role: str) -> None
     if role == "prospective":
         context.wait(FETCH_TIMEOUT_MS)
     else:
-        context.ask(context.begin(3, 6))
+        context.ask(context.begin_epoch(3, 6))
     assert context.step(Response(2, earlier_fetch, answer)) == []
     assert context.core.log.end == 10
 
 
-# Reconciling -------------------------------------------------------------------------------------
+# Truncating --------------------------------------------------------------------------------------
 
 LOG: dict[str, Any] = {"epochs": ((1, 0), (3, 4), (4, 8)), "end": 10}
 
@@ -269,7 +272,7 @@ def test_q19_committed_records_are_never_truncated() -> None:
     assert context.core.log.end == 10
 
 
-def test_q21_a_diverging_response_moves_no_high_watermark() -> None:
+def test_q22_a_diverging_response_moves_no_high_watermark() -> None:
     """C84."""
     context = follower(**LOG)
     effects = context.respond(
@@ -293,14 +296,14 @@ def test_q6_records_appended_after_a_truncation_are_flushed_again() -> None:
 def test_r5_a_non_voter_leader_may_be_followed(make: Any) -> None:
     """C73: it was removed, and commits its removal."""
     context = make()
-    assert context.response_to(context.begin(9, 5)) == BeginEpochResult(0, 9, 5)
+    assert context.response_to(context.begin_epoch(9, 5)) == BeginEpochResult(0, 9, 5)
     effects = context.respond(9, context.fetch_result(batch(10, 5), high_watermark=11))
     assert of_kind(Committed, effects) == [Committed(11)]
     assert context.role == "follower"
 
 
 def test_q7_truncating_no_record_still_removes_epochs_starting_there() -> None:
-    """C78: KAFKA-10706, or the next fetch would have an epoch without any record."""
+    """C78, KAFKA-10706: otherwise the next fetch would have an epoch without any record."""
     log = follower(epochs=((1, 0), (4, 10)), end=10).core.log
     assert log.last_epoch == 4
     log.truncate(10)

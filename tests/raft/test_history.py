@@ -30,7 +30,7 @@ from tests.raft.single_core import (
     FETCH_TIMEOUT_MS,
     SingleCore,
     committed_leader,
-    end_of,
+    end_epoch,
     follower,
     key,
     leader,
@@ -62,7 +62,9 @@ def outcome(net: FaultyNetwork, pending: str) -> list[int]:
 
 
 def payloads(net: FaultyNetwork, replica_id: int) -> list[Any]:
-    return [b.payload for b in net.hosts[replica_id].batches if isinstance(b.payload, str)]
+    return [
+        batch.payload for batch in net.hosts[replica_id].batches if isinstance(batch.payload, str)
+    ]
 
 
 def check_same_logs(net: FaultyNetwork) -> None:
@@ -155,23 +157,23 @@ def test_q6_what_a_follower_has_not_flushed_is_not_committed() -> None:
     assert payloads(net, slow) == ["a"]
 
 
-@pytest.mark.parametrize("lost", [1, 2, 3])
-def test_q8_committed_records_survive_a_power_loss_of_all(lost: int) -> None:
-    """Q25: also if one of them does not return."""
+@pytest.mark.parametrize("cut_off", [1, 2, 3])
+def test_q8_committed_records_survive_a_power_loss_of_all(cut_off: int) -> None:
+    """Q25: also while one of them is cut off."""
     net = elected_network(1, 2, 3)
     propose(net, "a")
     net.pass_time(1000)
     assert outcome(net, "a") == [0]
     epoch = net.leader().election.epoch
     net.crash(1, 2, 3)
-    net.isolate(lost)
+    net.isolate(cut_off)
     net.pass_time(20_000)
     propose(net, "b")
     net.pass_time(1000)
     net.heal()
     net.pass_time(5000)
     check_same_logs(net)
-    assert payloads(net, lost) == ["a", "b"]
+    assert payloads(net, cut_off) == ["a", "b"]
     assert net.leader().election.epoch > epoch
 
 
@@ -220,8 +222,7 @@ def test_r3_no_voter_change_before_the_first_commit_of_the_epoch(
 ) -> None:
     """Ongaro 2015: two leaders' changes could have majorities without a common member.
 
-    C106, C107.
-    C132.
+    C106, C107, C132.
     """
     from kraftlog.logstate.voters import Voter
 
@@ -245,7 +246,7 @@ def test_r3_no_voter_change_before_the_first_commit_of_the_epoch(
 
 
 def test_q12_a_voter_with_a_new_directory_does_not_count_as_the_old_one() -> None:
-    """Split brain by a replica that lost its vote. C87, C133."""
+    """Otherwise a replica that has lost its vote could cause a split brain. C87, C133."""
     wiped = ReplicaKey(3, bytes(15) + b"\x77")
     wiped_core = SingleCore(ElectionState(), me=wiped, end=0)
     assert wiped_core.role == "observer"
@@ -299,7 +300,7 @@ def test_p3_a_lagging_voter_finds_the_leader_and_catches_up() -> None:
 
 
 def test_p5_a_deposed_leader_serves_no_read_despite_late_fetches() -> None:
-    """etcd 20418: late and repeated responses must not confirm a newer read. C142."""
+    """etcd 20418: late and repeated fetches must not confirm a newer read. C142."""
     net = elected_network(1, 2, 3)
     old = net.leader()
     net.isolate(old.me.id)
@@ -339,7 +340,7 @@ def test_p5_no_read_before_a_record_of_the_epoch_is_committed() -> None:
 def test_q2_a_quorum_works_in_the_last_epoch() -> None:
     """C145."""
     context = follower()
-    assert context.response_to(context.begin(2, MAX_EPOCH)).error == 0
+    assert context.response_to(context.begin_epoch(2, MAX_EPOCH)).error == 0
     assert context.state == ("follower", MAX_EPOCH, 2, -1)
     assert not context.response_to(context.vote(3, epoch=MAX_EPOCH)).granted
 
@@ -370,15 +371,15 @@ def test_q26_committed_records_are_reported_in_order_and_once() -> None:
 # Failovers -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("loses_memory", [False, True])
-def test_q8_a_follower_that_restarts_and_then_leads_has_lost_nothing(loses_memory: bool) -> None:
+@pytest.mark.parametrize("both_restart", [False, True])
+def test_q8_a_follower_that_restarts_and_then_leads_has_lost_nothing(both_restart: bool) -> None:
     """C121: it no longer knows the high watermark, and must not truncate to it."""
     net = elected_network(1, 2, 3)
     propose(net, "a")
     net.pass_time(1000)
     assert outcome(net, "a") == [0]
     first, (second, third) = net.leader().me.id, follower_ids(net)
-    if loses_memory:
+    if both_restart:
         net.crash(second)
         assert net.core(second).log.high_watermark == 0
     net.isolate(first)
@@ -397,14 +398,14 @@ def test_q19_a_response_of_an_older_epoch_truncates_nothing(responder: int) -> N
     context = follower(epochs=((1, 0), (4, 5)), end=10)
     earlier_fetch = context.core.peer(2).in_flight
     diverging_result = FetchResult(0, 2, 5, 0, diverging=OffsetAndEpoch(3, 1))
-    context.ask(context.begin(3, 6))
+    context.ask(context.begin_epoch(3, 6))
     number = earlier_fetch if responder == 2 else context.core.peer(3).in_flight
     assert of_kind(Truncate, context.step(Response(responder, number, diverging_result))) == []
     assert (context.core.log.end, context.state) == (10, ("follower", 6, 3, -1))
 
 
 def test_p5_reads_after_a_failover_are_not_older_than_before() -> None:
-    """C141, C143: its high watermark may be lower until its own record is committed."""
+    """C141, C143: the new leader's high watermark may be lower before a commit of its epoch."""
     net = elected_network(1, 2, 3)
     propose(net, "a")
     net.pass_time(1000)
@@ -415,7 +416,7 @@ def test_p5_reads_after_a_failover_are_not_older_than_before() -> None:
         answers = []
         for _ in range(100):
             net.settle()
-            answers = [b for s, b in net.replies if s == pending]
+            answers = [body for request, body in net.replies if request == pending]
             if answers:
                 break
             if net.wire:
@@ -424,7 +425,7 @@ def test_p5_reads_after_a_failover_are_not_older_than_before() -> None:
                 net.deliver_reply(*net.replies.pop(0))
             else:
                 net.pass_time(50)
-        net.replies = [(s, b) for s, b in net.replies if s != pending]
+        net.replies = [reply for reply in net.replies if reply[0] != pending]
         (answer,) = answers
         assert answer.error == 0
         return int(answer.offset)
@@ -439,13 +440,13 @@ def test_q25_a_later_epoch_completes_no_proposal_of_an_earlier_one() -> None:
     """C144: its records have replaced those at the same offsets."""
     context = committed_leader()
     context.propose("lost")
-    effects = context.ask(context.begin(2, 6))
+    effects = context.ask(context.begin_epoch(2, 6))
     assert of_kind(Proposed, effects) == [Proposed("lost", ErrorCode.REQUEST_TIMED_OUT)]
     context.respond(2, context.fetch_result(diverging=OffsetAndEpoch(11, 5), error=0))
     assert context.core.log.end == 11
     context.wait(FETCH_TIMEOUT_MS)
-    context.respond(2, context.voted())
-    context.respond(2, context.voted())
+    context.respond(2, context.vote_result())
+    context.respond(2, context.vote_result())
     assert (context.role, context.core.election.epoch, context.core.log.end) == ("leader", 7, 12)
     context.propose("kept")
     context.step()
@@ -474,6 +475,6 @@ def test_q16_begin_and_end_of_a_negative_epoch_are_fenced(epoch: int) -> None:
     """C145."""
     context = follower()
     before = context.state
-    assert context.response_to(context.begin(3, epoch)).error == ErrorCode.FENCED_LEADER_EPOCH
-    assert context.response_to(end_of(3, epoch, 1)).error == ErrorCode.FENCED_LEADER_EPOCH
+    assert context.response_to(context.begin_epoch(3, epoch)).error == ErrorCode.FENCED_LEADER_EPOCH
+    assert context.response_to(end_epoch(3, epoch, 1)).error == ErrorCode.FENCED_LEADER_EPOCH
     assert context.state == before

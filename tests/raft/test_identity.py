@@ -27,7 +27,7 @@ from tests.raft.single_core import (
     SingleCore,
     batch,
     candidate,
-    end_of,
+    end_epoch,
     follower,
     follower_after_fetch,
     key,
@@ -64,30 +64,34 @@ def test_q30_every_request_carries_the_cluster_id_or_null(
 @pytest.mark.parametrize("cluster_id", ["cluster", None])
 def test_q30_candidates_and_leaders_send_the_cluster_id_or_null(cluster_id: str | None) -> None:
     context = prospective(cluster_id=cluster_id)
-    sent = of_kind(Send, context.respond(2, context.voted()))
-    sent += of_kind(Send, context.respond(2, context.voted())) + of_kind(Send, context.shut_down())
+    sent = of_kind(Send, context.respond(2, context.vote_result()))
+    sent += of_kind(Send, context.respond(2, context.vote_result())) + of_kind(
+        Send, context.shut_down()
+    )
     assert {type(send.body) for send in sent} == {Vote, BeginEpoch, EndEpoch}
     assert {send.body.cluster_id for send in sent} == {cluster_id}
 
 
-@pytest.mark.parametrize("mine", ["cluster", None])
-@pytest.mark.parametrize("theirs", ["cluster", None, "other", ""])
+@pytest.mark.parametrize("own_id", ["cluster", None])
+@pytest.mark.parametrize("sent_id", ["cluster", None, "other", ""])
 @pytest.mark.parametrize("kind", ["vote", "pre-vote", "begin", "end", "fetch", "read"])
 def test_q30_only_null_skips_the_check_of_the_cluster_id(
-    kind: str, mine: str | None, theirs: str | None
+    kind: str, own_id: str | None, sent_id: str | None
 ) -> None:
     """C85: an empty id does not match either."""
-    context = leader(cluster_id=mine) if kind in {"fetch", "read"} else unattached(cluster_id=mine)
+    context = (
+        leader(cluster_id=own_id) if kind in {"fetch", "read"} else unattached(cluster_id=own_id)
+    )
     body: Any = {
-        "vote": context.vote(cluster_id=theirs),
-        "pre-vote": context.vote(cluster_id=theirs, pre_vote=True),
-        "begin": context.begin(cluster_id=theirs),
-        "end": end_of(3, 5).replace(cluster_id=theirs),
-        "fetch": context.fetch(cluster_id=theirs),
-        "read": ReadOffset(theirs),
+        "vote": context.vote(cluster_id=sent_id),
+        "pre-vote": context.vote(cluster_id=sent_id, pre_vote=True),
+        "begin": context.begin_epoch(cluster_id=sent_id),
+        "end": end_epoch(3, 5).replace(cluster_id=sent_id),
+        "fetch": context.fetch(cluster_id=sent_id),
+        "read": ReadOffset(sent_id),
     }[kind]
     errors = [answer.error for answer in replies(context.ask(body))]
-    differs = None not in {mine, theirs} and mine != theirs
+    differs = None not in {own_id, sent_id} and own_id != sent_id
     assert (MISMATCH in errors) is differs
 
 
@@ -100,7 +104,7 @@ UNCONFIRMED = {name: make for name, make in EVERY_ROLE.items() if name not in CO
 def test_q31_a_begin_of_another_cluster_stops_an_unconfirmed_node(make: Any) -> None:
     context = make()
     before = context.state
-    effects = context.ask(context.begin(2, 6, cluster_id="other"))
+    effects = context.ask(context.begin_epoch(2, 6, cluster_id="other"))
     assert [answer.error for answer in replies(effects)] == [MISMATCH]
     assert len(of_kind(Stop, effects)) == 1
     assert context.state == before
@@ -111,7 +115,7 @@ def test_q31_a_begin_of_another_cluster_is_refused_and_logged_once(make: Any) ->
     context = make()
     before = context.state
     for leader_id, logged in ((3, 1), (3, 0), (2, 1)):
-        effects = context.ask(context.begin(leader_id, 6, cluster_id="other"))
+        effects = context.ask(context.begin_epoch(leader_id, 6, cluster_id="other"))
         assert [answer.error for answer in replies(effects)] == [MISMATCH]
         assert of_kind(WrongCluster, effects) == [WrongCluster(leader_id)] * logged
         assert of_kind(Stop, effects) == []
@@ -121,7 +125,7 @@ def test_q31_a_begin_of_another_cluster_is_refused_and_logged_once(make: Any) ->
 def test_q31_a_refused_fetch_confirms_nothing() -> None:
     context = follower()
     context.respond(2, context.fetch_result(error=ErrorCode.FENCED_LEADER_EPOCH))
-    assert len(of_kind(Stop, context.ask(context.begin(2, 6, cluster_id="other")))) == 1
+    assert len(of_kind(Stop, context.ask(context.begin_epoch(2, 6, cluster_id="other")))) == 1
 
 
 def test_q31_a_confirmed_follower_survives_a_mismatch_of_its_leader() -> None:
@@ -145,7 +149,7 @@ def test_q31_no_epoch_of_another_cluster_is_adopted(make: Any) -> None:
     elif make is follower:
         context.respond(2, context.fetch_result(error=MISMATCH, epoch=9, leader_id=2))
     else:
-        context.respond(2, context.voted(granted=True, error=MISMATCH, epoch=9))
+        context.respond(2, context.vote_result(granted=True, error=MISMATCH, epoch=9))
     assert context.state == before
 
 
@@ -157,7 +161,7 @@ def test_q31_any_other_request_of_another_cluster_is_only_refused(make: Any, kin
     body: Any = {
         "vote": context.vote(cluster_id="other", epoch=9),
         "pre-vote": context.vote(cluster_id="other", epoch=9, pre_vote=True),
-        "end": end_of(2, 9, 1).replace(cluster_id="other"),
+        "end": end_epoch(2, 9, 1).replace(cluster_id="other"),
         "fetch": context.fetch(cluster_id="other"),
         "read": ReadOffset("other"),
     }[kind]
@@ -179,7 +183,7 @@ def test_q31_a_self_declared_leader_may_stop_an_unconfirmed_node() -> None:
     assert len(of_kind(Stop, effects)) == 1
 
 
-def test_q31_after_a_mismatch_of_another_node_the_next_one_is_asked() -> None:
+def test_q31_after_a_mismatch_of_a_non_leader_the_next_node_is_asked() -> None:
     context = unattached()
     sent = set()
     for _ in range(8):
@@ -193,9 +197,9 @@ def test_q31_after_a_mismatch_of_another_node_the_next_one_is_asked() -> None:
 @pytest.mark.parametrize("make", [prospective, candidate])
 def test_q31_a_vote_refused_for_the_cluster_id_is_no_vote(make: Any) -> None:
     context = make()
-    effects = context.respond(2, context.voted(False, error=MISMATCH))
+    effects = context.respond(2, context.vote_result(False, error=MISMATCH))
     assert of_kind(Stop, effects) == []
-    context.respond(3, context.voted())
+    context.respond(3, context.vote_result())
     assert context.role == ("candidate" if make is prospective else "leader")
 
 
@@ -205,13 +209,13 @@ def test_q31_a_refused_end_quorum_epoch_stops_no_node() -> None:
     context = leader()
     context.shut_down()
     assert context.respond(2, EndEpochResult(MISMATCH, -1, 5)) == []
-    assert context.role == resigned().role
+    assert context.role == "resigned"
 
 
 def test_q29_a_committed_cluster_id_is_stored_and_then_checked() -> None:
     context = follower(cluster_id=None)
-    named = VoterSet(tuple([Voter(key(voter)) for voter in (1, 2, 3)]), cluster_id="new")
-    effects = context.respond(2, context.fetch_result(batch(10, 5, voters=named)))
+    voters = VoterSet(tuple([Voter(key(voter)) for voter in (1, 2, 3)]), cluster_id="new")
+    effects = context.respond(2, context.fetch_result(batch(10, 5, voters=voters)))
     assert of_kind(ClusterIdKnown, effects) == []
     assert context.core.cluster_id is None
     effects = context.respond(2, context.fetch_result(high_watermark=11))
@@ -221,23 +225,23 @@ def test_q29_a_committed_cluster_id_is_stored_and_then_checked() -> None:
 
 def test_q29_a_known_cluster_id_is_not_reported_again() -> None:
     context = follower()
-    named = VoterSet(tuple([Voter(key(voter)) for voter in (1, 2, 3)]), cluster_id="cluster")
+    voters = VoterSet(tuple([Voter(key(voter)) for voter in (1, 2, 3)]), cluster_id="cluster")
     effects = context.respond(
-        2, context.fetch_result(batch(10, 5, voters=named), high_watermark=11)
+        2, context.fetch_result(batch(10, 5, voters=voters), high_watermark=11)
     )
     assert of_kind(ClusterIdKnown, effects) == []
 
 
-# Keys and rights -----------------------------------------------------------------------------
+# Voter keys and authorization ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("receiver", [key(2), key(1).replace(directory_id=b"x" * 16)])
 @pytest.mark.parametrize("make", EVERY_ROLE.values(), ids=EVERY_ROLE)
-def test_q12_an_epoch_begun_for_another_replica_is_refused(make: Any, receiver: Any) -> None:
+def test_q12_begin_quorum_epoch_for_another_replica_is_refused(make: Any, receiver: Any) -> None:
     """C87: a wiped disk is another replica."""
     context = make()
     before = context.state
-    answer = context.response_to(context.begin(3, 6, receiver=receiver))
+    answer = context.response_to(context.begin_epoch(3, 6, receiver=receiver))
     assert answer.error == ErrorCode.INVALID_VOTER_KEY
     assert context.state == before
 
@@ -251,7 +255,7 @@ def test_cluster_authorization_failed_stops_the_node(kind: str) -> None:
         effects = context.respond(2, context.fetch_result(error=unauthorized))
     elif kind == "vote":
         context = candidate()
-        effects = context.respond(2, context.voted(False, error=unauthorized))
+        effects = context.respond(2, context.vote_result(False, error=unauthorized))
     else:
         context = leader()
         effects = context.respond(2, BeginEpochResult(unauthorized, -1, 5))
@@ -283,7 +287,7 @@ def test_q31_a_broker_whose_only_controller_is_of_another_cluster_stops() -> Non
 
 
 def test_q31_a_broker_continues_while_another_controller_is_left() -> None:
-    """It stops only if no controller has responded as one of its own cluster."""
+    """It stops once the last response of every controller came from another cluster."""
     context = broker(-2, -3)
     assert stops_after_mismatches(context, -2) == []
     while -2 not in sends(context.wait_for("discover")):

@@ -43,7 +43,7 @@ FIVE = voters_of(1, 2, 3, 4, 5)
 def test_q14_the_first_record_of_an_epoch_names_the_leader() -> None:
     """C43."""
     context = candidate()
-    effects = context.respond(2, context.voted())
+    effects = context.respond(2, context.vote_result())
     (append,) = of_kind(Append, effects)
     batch = append.batch
     assert (batch.base_offset, batch.last_offset, batch.epoch) == (10, 10, 5)
@@ -55,8 +55,8 @@ def test_q14_the_first_record_of_an_epoch_names_the_leader() -> None:
 def test_q15_a_new_leader_announces_itself_to_every_voter() -> None:
     """C44."""
     context = candidate(voters=voters_of(1, 2, 3, 4))
-    context.respond(2, context.voted())
-    announcements = sends(context.respond(4, context.voted()))
+    context.respond(2, context.vote_result())
+    announcements = sends(context.respond(4, context.vote_result()))
     assert announcements == {peer: BeginEpoch("cluster", key(peer), 1, 5) for peer in (2, 3, 4)}
 
 
@@ -248,14 +248,14 @@ def test_q25_proposals_complete_in_order_and_once() -> None:
 
 @pytest.mark.parametrize("how", ["vote", "begin", "silence"])
 def test_q25_uncommitted_proposals_end_with_an_unknown_outcome(how: str) -> None:
-    """Q11: the outcome is unknown, as it may still be committed. C59."""
+    """Q11: a later leader may still commit them. C59."""
     context = committed_leader()
     context.propose("a")
     context.step()
     if how == "vote":
         effects = context.ask(context.vote(2, epoch=6))
     elif how == "begin":
-        effects = context.ask(context.begin(2, 6))
+        effects = context.ask(context.begin_epoch(2, 6))
     else:
         effects = context.wait(CHECK_QUORUM_TIMEOUT_MS)
     assert of_kind(Proposed, effects) == [Proposed("a", ErrorCode.REQUEST_TIMED_OUT)]
@@ -264,7 +264,7 @@ def test_q25_uncommitted_proposals_end_with_an_unknown_outcome(how: str) -> None
 
 def test_q26_leadership_is_announced_before_its_commits() -> None:
     context = candidate()
-    effects = context.respond(2, context.voted()) + context.ask(context.fetch(2))
+    effects = context.respond(2, context.vote_result()) + context.ask(context.fetch(2))
     reported = [effect for effect in effects if isinstance(effect, (LeaderChanged, Committed))]
     assert reported == [LeaderChanged(1, 5), Committed(11)]
 
@@ -282,7 +282,7 @@ def test_q26_lost_leadership_is_reported_once(how: str, outcome: LeaderChanged) 
     if how == "vote":
         effects = context.ask(context.vote(2, epoch=6))
     elif how == "begin":
-        effects = context.ask(context.begin(2, 6))
+        effects = context.ask(context.begin_epoch(2, 6))
     else:
         effects = context.wait(CHECK_QUORUM_TIMEOUT_MS) + context.wait_for("election")
     assert of_kind(LeaderChanged, effects) == [outcome]
@@ -291,7 +291,7 @@ def test_q26_lost_leadership_is_reported_once(how: str, outcome: LeaderChanged) 
 # Losing contact -----------------------------------------------------------------------------
 
 
-def test_q11_a_leader_unfetched_for_one_and_a_half_timeouts_resigns() -> None:
+def test_q11_a_leader_without_fetches_for_1_5_fetch_timeouts_resigns() -> None:
     """C53."""
     context = leader()
     context.wait(CHECK_QUORUM_TIMEOUT_MS - 1)
@@ -358,7 +358,7 @@ def test_q2_a_leader_steps_down_for_any_newer_epoch(how: str) -> None:
         context.ask(context.vote(2, epoch=7, end_offset=0))
         assert context.state == ("unattached", 7, -1, -1)
     elif how == "newer begin":
-        context.ask(context.begin(2, 7))
+        context.ask(context.begin_epoch(2, 7))
         assert context.state == ("follower", 7, 2, -1)
     else:
         context.respond(3, BeginEpochResult(ErrorCode.FENCED_LEADER_EPOCH, 2, 7))
@@ -438,7 +438,7 @@ def test_q20_a_change_of_leadership_ends_the_wait(how: str, leader_id: int, epoc
     if how == "vote":
         effects = context.ask(context.vote(2, epoch=6))
     elif how == "begin":
-        effects = context.ask(context.begin(2, 6))
+        effects = context.ask(context.begin_epoch(2, 6))
     else:
         effects = context.wait(100)
     answer = replies(effects)[0]

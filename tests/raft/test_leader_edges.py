@@ -45,7 +45,7 @@ def high_watermark_after_fetch(context: SingleCore, replica: int, offset: int) -
 
 
 def test_q21_a_leader_outside_the_voter_set_does_not_count_itself() -> None:
-    """C48, C111: both remaining voters must have the record of its removal. C137."""
+    """C48, C111: both remaining voters must have the record of the leader's removal. C137."""
     context = committed_leader()
     assert context.core.remove_voter("me", key(1), context.now) == 0
     context.step()
@@ -131,7 +131,7 @@ def test_q11_fetching_a_snapshot_counts_as_contact() -> None:
 
 
 def test_q26_a_failed_state_machine_resigns_its_epoch() -> None:
-    """C56, C140: KAFKA-13104, or the quorum would have no working leader."""
+    """C56, C140, KAFKA-13104: otherwise the quorum would have no working leader."""
     context = committed_leader()
     context.propose("a")
     assert context.core.resign(5, context.now) == 0
@@ -183,7 +183,7 @@ def test_q25_refused_proposals_return_distinct_error_codes() -> None:
 
 
 def test_q26_proposals_of_an_old_epoch_are_not_appended() -> None:
-    """C57: it lost and won leadership again before its state machine noticed."""
+    """C57: the replica lost and regained leadership before its state machine noticed."""
     context = unattached(voters=voters_of(1))
     old = context.core.election.epoch
     assert context.core.resign(old, context.now) == 0

@@ -31,23 +31,24 @@ def candidate_after_leader_death() -> SingleCore:
     """A candidate of epoch 6, as its leader 2 is dead."""
     context = follower_after_fetch()
     context.lose_peer(2)
-    context.respond(3, context.voted())
+    context.respond(3, context.vote_result())
     assert context.state == ("candidate", 6, -1, 1)
     return context
 
 
 def test_q10_a_refused_candidate_does_not_wait_for_dead_voters() -> None:
     context = candidate_after_leader_death()
-    context.respond(3, context.voted(False))
+    context.respond(3, context.vote_result(False))
     assert context.ms_until("election") >= ELECTION_TIMEOUT_MS
     context.no_response(2)
     assert context.ms_until("election") <= FIRST_BACKOFF_MS
 
 
-def test_q10_dead_voters_count_also_before_the_last_refusal() -> None:
+def test_q10_a_dead_voter_counts_at_its_next_failed_request() -> None:
+    """Its previous failure came before the last refusal, when a majority could still grant."""
     context = candidate_after_leader_death()
     context.no_response(2)
-    context.respond(3, context.voted(False))
+    context.respond(3, context.vote_result(False))
     context.wait_for("ask 2")
     assert context.ms_until("election") >= ELECTION_TIMEOUT_MS - FIRST_BACKOFF_MS
     context.no_response(2)
@@ -60,13 +61,13 @@ def test_q10_a_voter_that_seemed_dead_may_still_vote() -> None:
     context.lose_peer(3)
     context.lose_peer(2)
     for peer in (4, 5):
-        context.respond(peer, context.voted())
+        context.respond(peer, context.vote_result())
     assert context.role == "candidate"
-    context.respond(5, context.voted(False))
+    context.respond(5, context.vote_result(False))
     context.no_response(2)
     assert context.ms_until("election") >= ELECTION_TIMEOUT_MS
-    context.respond(3, context.voted())
-    context.respond(4, context.voted())
+    context.respond(3, context.vote_result())
+    context.respond(4, context.vote_result())
     assert context.role == "leader"
 
 
@@ -81,11 +82,11 @@ def test_q10_silence_alone_is_no_refusal() -> None:
 def test_p1_a_voter_that_still_follows_is_soon_asked_again() -> None:
     context = follower_after_fetch()
     context.lose_peer(2)
-    context.respond(3, context.voted(False, leader_id=2))
+    context.respond(3, context.vote_result(False, leader_id=2))
     assert context.role == "prospective"
     assert context.ms_until("ask 3") <= context.core.config.retry_backoff_ms
     assert sends(context.wait_for("ask 3"))[3].pre_vote
-    context.respond(3, context.voted())
+    context.respond(3, context.vote_result())
     assert context.role == "candidate"
 
 
@@ -100,7 +101,7 @@ def test_q9a_a_lagging_voter_campaigns_last(me: int, turn: int) -> None:
 
 
 def test_q24_a_dead_peer_is_seldom_asked_for_the_leader() -> None:
-    """Unless all are dead, when any may return first."""
+    """Unless all peers are dead: then any of them may return first."""
     context = observer()
     context.lose_peer(2)
     context.lose_peer(4)

@@ -14,6 +14,7 @@ def fetch_times(context: SingleCore, replica: int) -> tuple[int, int]:
 
 
 def fetch(context: SingleCore, replica: int, **changes: Any) -> int:
+    """Handle a fetch of a replica; return the time."""
     context.ask(context.fetch(replica, **changes), channel=replica)
     return context.now.wall_ms
 
@@ -25,7 +26,7 @@ def test_d3_a_replica_that_never_fetched_is_unknown() -> None:
 
 
 def test_d3_a_fetch_is_dated_by_the_leaders_wall_clock() -> None:
-    """Of voters and observers."""
+    """The same for voters and observers."""
     context = leader()
     for replica in (2, 9):
         context.wait(70)
@@ -69,7 +70,7 @@ def test_d3_a_refused_fetch_is_not_recorded() -> None:
     assert fetch_times(context, 2) == (-1, -1)
 
 
-def test_d3_a_fetch_at_a_lower_offset_lowers_the_reported_end() -> None:
+def test_d1_a_fetch_at_a_lower_offset_lowers_the_reported_end() -> None:
     """C50."""
     context = committed_leader()
     fetch(context, 2, offset=3, last_epoch=1)

@@ -69,12 +69,12 @@ def test_r5_a_voter_with_uncommitted_removal_does_not_count_itself() -> None:
     """Ongaro's thesis, 4.2.2: it campaigns, as its log may be the only one that can win."""
     context = prospective_with_removal()
     assert context.role == "prospective"
-    context.respond(2, context.voted())
+    context.respond(2, context.vote_result())
     assert context.role == "prospective", "one vote of two"
-    context.respond(3, context.voted())
+    context.respond(3, context.vote_result())
     assert context.role == "candidate"
     for peer in (2, 3):
-        context.respond(peer, context.voted())
+        context.respond(peer, context.vote_result())
     assert context.role == "leader"
     for peer in (2, 3):
         context.ask(context.fetch(peer), channel=peer)
@@ -96,7 +96,7 @@ def test_r5_a_removed_voter_campaigns_also_after_a_restart() -> None:
 
 
 def test_r5_a_leader_resigns_once_a_voter_has_the_whole_log() -> None:
-    """R5: of two voters the other is elected only with the whole log."""
+    """R5: before that, the other of two voters could not win this voter's vote."""
     context = committed_leader(voters=voters_of(1, 2))
     assert context.core.reassign("leave", (2,), context.now) == ErrorCode.NONE
     context.step()
@@ -109,7 +109,7 @@ def test_r5_a_leader_resigns_once_a_voter_has_the_whole_log() -> None:
     assert isinstance(sent[2], EndEpoch)
 
 
-def test_r5_a_removed_leader_resigns_after_an_election_timeout() -> None:
+def test_r5_a_leader_to_be_removed_resigns_after_an_election_timeout() -> None:
     context = committed_leader(voters=voters_of(1, 2))
     context.core.reassign("leave", (2,), context.now)
     context.step()
@@ -132,7 +132,7 @@ def test_r2_a_new_target_keeps_a_leader_that_was_to_resign() -> None:
 
 
 def test_r3_a_silent_voter_is_removed_first() -> None:
-    """R3, R12: otherwise a majority of the remaining voters might not run."""
+    """R3, R12: otherwise the remaining voters might have no running majority."""
     net = CoreNetwork(1, 2, 3)
     net.pass_time(5000)
     leader = net.leader()

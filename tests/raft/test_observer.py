@@ -88,7 +88,7 @@ def test_q22_an_observer_replicates_and_learns_what_is_committed() -> None:
 @pytest.mark.parametrize("epoch", [5, 6])
 def test_q16_an_observer_that_follows_a_leader_stays_an_observer(epoch: int) -> None:
     context = observer()
-    assert context.response_to(context.begin(3, epoch)).error == 0
+    assert context.response_to(context.begin_epoch(3, epoch)).error == 0
     assert context.state == ("observer", epoch, 3, -1)
 
 
@@ -140,13 +140,13 @@ def test_q32_a_replica_that_seemed_dead_and_was_elected_is_followed() -> None:
     context.lose_peer(3)
     context.lose_peer(2)
     refusal = context.fetch_result(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, epoch=6, leader_id=-1)
-    for leader in (-1, 3):
+    for leader_id in (-1, 3):
         ((peer, _),) = sends(context.wait_for("discover")).items()
         while peer == 3:
             context.no_response(3)
             ((peer, _),) = sends(context.wait_for("discover")).items()
-        context.respond(peer, refusal.replace(leader_id=leader))
-        assert context.state == ("observer", 6, leader, -1)
+        context.respond(peer, refusal.replace(leader_id=leader_id))
+        assert context.state == ("observer", 6, leader_id, -1)
 
 
 def test_q9a_a_third_party_cannot_bring_back_a_dead_leader() -> None:

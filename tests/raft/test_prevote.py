@@ -12,7 +12,7 @@ from tests.raft.core_network import CoreNetwork
 from tests.raft.single_core import (
     ELECTION_TIMEOUT_MS,
     FETCH_TIMEOUT_MS,
-    end_of,
+    end_epoch,
     follower,
     key,
     of_kind,
@@ -57,16 +57,16 @@ def test_p1_pre_vote_persists_nothing(make: Any) -> None:
     timer = "election" if "election" in context.core.timers else "fetch timeout"
     assert of_kind(PersistElection, context.wait_for(timer)) == []
     for peer in (2, 3):
-        context.respond(peer, context.voted(False))
+        context.respond(peer, context.vote_result(False))
     assert context.core.election == before
 
 
 def test_p3_a_majority_of_pre_votes_starts_an_election() -> None:
     """C25."""
     context = prospective(voters=voters_of(1, 2, 3, 4, 5))
-    context.respond(2, context.voted())
+    context.respond(2, context.vote_result())
     assert context.role == "prospective"
-    votes = sends(context.respond(3, context.voted()))
+    votes = sends(context.respond(3, context.vote_result()))
     assert context.state == ("candidate", 6, -1, 1)
     assert {peer: vote.pre_vote for peer, vote in votes.items()} == dict.fromkeys(
         (2, 3, 4, 5), False
@@ -91,7 +91,7 @@ def test_p3_a_lost_pre_vote_restores_the_previous_role(
     context.wait_for(timer)
     if how == "refused":
         for peer in (2, 3):
-            context.respond(peer, context.voted(False))
+            context.respond(peer, context.vote_result(False))
     else:
         assert ELECTION_TIMEOUT_MS <= context.ms_until("election") < 2 * ELECTION_TIMEOUT_MS
         context.wait_for("election")
@@ -104,7 +104,7 @@ def test_p3_a_resigned_leader_without_pre_votes_finds_the_new_leader() -> None:
     context.wait_for("election")
     assert context.role == "prospective"
     for peer in (2, 3):
-        context.respond(peer, context.voted(False))
+        context.respond(peer, context.vote_result(False))
     assert context.state == ("voted", 5, -1, 1)
     assert set(sends(context.wait_for("discover"))) <= {2, 3}
 
@@ -115,7 +115,7 @@ def test_q16_a_prospective_voter_follows_an_announced_leader_at_once(leader_know
     context = follower() if leader_known else unattached()
     context.wait_for("fetch timeout" if leader_known else "election")
     assert context.role == "prospective"
-    sent = sends(context.ask(context.begin(2, 5)))
+    sent = sends(context.ask(context.begin_epoch(2, 5)))
     assert context.state == ("follower", 5, 2, -1)
     assert (sent[2].epoch, sent[2].offset) == (5, 10)
     assert context.ms_until("fetch timeout") == FETCH_TIMEOUT_MS
@@ -124,14 +124,14 @@ def test_q16_a_prospective_voter_follows_an_announced_leader_at_once(leader_know
 def test_p2_a_refusal_that_names_the_leader_is_adopted() -> None:
     """C27."""
     context = prospective()
-    context.respond(2, context.voted(False, leader_id=3))
+    context.respond(2, context.vote_result(False, leader_id=3))
     assert context.state == ("follower", 5, 3, -1)
 
 
 def test_p2_a_refusal_with_a_newer_epoch_is_adopted() -> None:
     context = prospective()
     context.respond(
-        2, context.voted(False, epoch=8, leader_id=3, error=ErrorCode.FENCED_LEADER_EPOCH)
+        2, context.vote_result(False, epoch=8, leader_id=3, error=ErrorCode.FENCED_LEADER_EPOCH)
     )
     assert context.state == ("follower", 8, 3, -1)
 
@@ -147,14 +147,14 @@ def test_q12_a_prospective_voter_may_still_grant_its_vote() -> None:
 def test_q17_a_prospective_successor_becomes_a_candidate() -> None:
     context = follower()
     context.wait_for("fetch timeout")
-    context.ask(end_of(2, 5, 1))
+    context.ask(end_epoch(2, 5, 1))
     assert context.state == ("candidate", 6, -1, 1)
 
 
 def test_p4_a_peer_without_pre_vote_support_counts_as_a_grant() -> None:
     """No epoch changes before a majority is reached that way. C29."""
     context = prospective(voters=voters_of(1, 2, 3, 4, 5))
-    unsupported = context.voted(False, error=ErrorCode.UNSUPPORTED_VERSION)
+    unsupported = context.vote_result(False, error=ErrorCode.UNSUPPORTED_VERSION)
     context.respond(2, unsupported)
     assert context.state == ("prospective", 5, -1, -1)
     assert sorted(sends(context.respond(3, unsupported))) == [2, 3, 4, 5]
@@ -163,8 +163,8 @@ def test_p4_a_peer_without_pre_vote_support_counts_as_a_grant() -> None:
 
 def test_p4_an_unsupported_vote_request_is_no_vote() -> None:
     context = prospective()
-    context.respond(2, context.voted())
-    context.respond(2, context.voted(False, error=ErrorCode.UNSUPPORTED_VERSION))
+    context.respond(2, context.vote_result())
+    context.respond(2, context.vote_result(False, error=ErrorCode.UNSUPPORTED_VERSION))
     assert context.role == "candidate"
 
 
@@ -183,15 +183,15 @@ def test_p3_a_voter_that_was_cut_off_returns_in_its_epoch() -> None:
     net = elected_network(1, 2, 3)
     leader = net.leader()
     epoch = leader.election.epoch
-    lost = next(core_id for core_id in (1, 2, 3) if core_id != leader.me.id)
-    net.isolate(lost)
+    isolated = next(core_id for core_id in (1, 2, 3) if core_id != leader.me.id)
+    net.isolate(isolated)
     net.pass_time(60_000)
-    assert net.core(lost).election.epoch == epoch
+    assert net.core(isolated).election.epoch == epoch
     net.heal()
     net.pass_time(5000)
     assert net.leader() is leader
     assert {host.core.election.epoch for host in net.hosts.values()} == {epoch}
-    assert net.core(lost).role.name == "follower"
+    assert net.core(isolated).role.name == "follower"
 
 
 def test_p3_a_cut_between_the_leader_and_one_follower_deposes_no_leader() -> None:
@@ -199,8 +199,8 @@ def test_p3_a_cut_between_the_leader_and_one_follower_deposes_no_leader() -> Non
     net = elected_network(1, 2, 3)
     leader = net.leader()
     epoch = leader.election.epoch
-    lost = next(core_id for core_id in (1, 2, 3) if core_id != leader.me.id)
-    net.cut |= {(lost, leader.me.id), (leader.me.id, lost)}
+    cut_off = next(core_id for core_id in (1, 2, 3) if core_id != leader.me.id)
+    net.cut |= {(cut_off, leader.me.id), (leader.me.id, cut_off)}
     net.pass_time(20_000)
     assert net.leader() is leader
     assert leader.election.epoch == epoch
@@ -228,7 +228,7 @@ def test_q9_three_new_voters_elect_one_leader_that_all_follow() -> None:
     assert leader.log.high_watermark == leader.log.end
 
 
-def test_q11_without_its_leader_the_others_elect_another() -> None:
+def test_q11_the_others_replace_a_leader_that_is_cut_off() -> None:
     net = elected_network(1, 2, 3)
     old = net.leader()
     net.isolate(old.me.id)
@@ -245,19 +245,19 @@ def test_q11_without_its_leader_the_others_elect_another() -> None:
 # Several rounds ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("first", [True, False])
-def test_p1_each_pre_vote_round_starts_without_votes(first: bool) -> None:
+@pytest.mark.parametrize("granted_first", [True, False])
+def test_p1_each_pre_vote_round_starts_without_votes(granted_first: bool) -> None:
     """C23: a voter may grant one round and refuse the next, or the reverse."""
     context = prospective(voters=voters_of(1, 2, 3, 4, 5))
-    context.respond(2, context.voted(first))
+    context.respond(2, context.vote_result(granted_first))
     context.wait_for("election")
     assert context.role == "unattached"
     context.wait_for("election")
     assert context.role == "prospective"
-    context.respond(2, context.voted(not first))
+    context.respond(2, context.vote_result(not granted_first))
     assert context.role == "prospective"
-    context.respond(3, context.voted())
-    assert context.role == ("prospective" if first else "candidate")
+    context.respond(3, context.vote_result())
+    assert context.role == ("prospective" if granted_first else "candidate")
 
 
 def test_r8_pre_votes_of_non_voters_do_not_count() -> None:
@@ -265,22 +265,22 @@ def test_r8_pre_votes_of_non_voters_do_not_count() -> None:
     context = prospective()
     context.core.send(9, context.vote())
     context.step()
-    context.respond(9, context.voted())
+    context.respond(9, context.vote_result())
     assert context.role == "prospective"
 
 
 def test_p3_an_answer_to_an_earlier_round_is_ignored() -> None:
-    """C28: also once it follows a leader."""
+    """C28: also once the replica follows a leader."""
     context = prospective()
     earlier_request = context.core.peer(2).in_flight
     context.wait_for("election")
     context.wait_for("election")
     assert context.role == "prospective"
-    context.step(Response(2, earlier_request, context.voted()))
+    context.step(Response(2, earlier_request, context.vote_result()))
     assert context.role == "prospective"
     earlier_request = context.core.peer(2).in_flight
-    context.ask(context.begin(3, 5))
-    context.step(Response(2, earlier_request, context.voted()))
+    context.ask(context.begin_epoch(3, 5))
+    context.step(Response(2, earlier_request, context.vote_result()))
     assert context.state == ("follower", 5, 3, -1)
 
 
@@ -291,7 +291,7 @@ def test_q24_an_unanswered_pre_vote_request_is_repeated() -> None:
     repeated = sends(context.wait_for("ask 2"))
     assert list(repeated) == [2]
     assert repeated[2].pre_vote
-    context.respond(2, context.voted())
+    context.respond(2, context.vote_result())
     assert context.role == "candidate"
 
 
@@ -315,7 +315,7 @@ def test_q24_a_voter_looks_for_the_leader_between_elections() -> None:
                 context.respond(peer, context.fetch_result(error=ErrorCode.NOT_LEADER_OR_FOLLOWER))
         context.wait_for("election")
         for peer in (2, 3):
-            context.respond(peer, context.voted(False))
+            context.respond(peer, context.vote_result(False))
         assert context.role == "unattached"
     context.wait_for("discover")
     (peer,) = [peer for peer in (2, 3) if context.core.peer(peer).in_flight >= 0]

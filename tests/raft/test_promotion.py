@@ -116,7 +116,7 @@ def test_r3_of_equally_caught_up_targets_the_lowest_id_is_added() -> None:
 def test_r3_adds_first_unless_more_are_removed(
     targets: tuple[int, ...], first_step: tuple[int, ...]
 ) -> None:
-    """A voter is added unless fewer are new than removed; the leader is not removed first."""
+    """A voter is added unless more must be removed than added; the leader is not removed first."""
     context = committed_leader()
     for observer in (4, 5, 6):
         catch_up(context, observer)
@@ -126,12 +126,12 @@ def test_r3_adds_first_unless_more_are_removed(
 
 
 @pytest.mark.parametrize(
-    ("took_ms", "added"), [(ELECTION_TIMEOUT_MS - 1, True), (ELECTION_TIMEOUT_MS, False)]
+    ("round_ms", "added"), [(ELECTION_TIMEOUT_MS - 1, True), (ELECTION_TIMEOUT_MS, False)]
 )
-def test_r4_a_round_must_take_less_than_the_election_timeout(took_ms: int, added: bool) -> None:
+def test_r4_a_round_must_take_less_than_the_election_timeout(round_ms: int, added: bool) -> None:
     context = committed_leader()
     fetch_as(context, 4, behind=5)
-    context.wait(took_ms)
+    context.wait(round_ms)
     fetch_as(context, 4)
     start_reassignment(context, 1, 2, 3, 4)
     assert voters(context) == ((1, 2, 3, 4) if added else (1, 2, 3))
@@ -220,7 +220,7 @@ def stop_when_caught_up(context: SingleCore, observer: int) -> None:
 
 
 def test_r4_an_observer_that_returns_far_behind_is_not_added() -> None:
-    """The log has grown meanwhile; it becomes a voter after a short round."""
+    """The log has grown meanwhile; the observer becomes a voter after a short round."""
     context = committed_leader()
     start_reassignment(context, 1, 2, 3, 4)
     context.core.new_voter = lambda _: None  # the step waits

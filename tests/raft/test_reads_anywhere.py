@@ -73,7 +73,7 @@ def asked_peers(effects: list[Any]) -> list[int]:
 
 def following_observer() -> SingleCore:
     context = observer()
-    context.ask(context.begin(2, 5))
+    context.ask(context.begin_epoch(2, 5))
     return context
 
 
@@ -104,7 +104,7 @@ def test_p6_waiting_reads_share_the_next_request_only() -> None:
 
 
 def test_p6_a_read_does_not_wait_for_an_earlier_one() -> None:
-    """Leaders change: a later request may return the same offset, never a lower one."""
+    """Its ReadOffset is sent while the earlier read waits for records to be applied."""
     reader = Reader(follower_after_fetch(), applied=0)
     reader.read("a")
     reader.respond(5)
@@ -115,7 +115,7 @@ def test_p6_a_read_does_not_wait_for_an_earlier_one() -> None:
 
 
 @pytest.mark.parametrize("stage", ["no leader", "asking", "after another", "applying"])
-def test_p6_a_read_that_is_held_too_long_fails_with_a_timeout(stage: str) -> None:
+def test_p6_a_read_that_takes_too_long_fails_with_a_timeout(stage: str) -> None:
     reader = Reader(unattached() if stage == "no leader" else follower_after_fetch())
     if stage == "after another":
         reader.read("first")
@@ -132,7 +132,7 @@ def test_p6_without_a_leader_a_read_waits_for_one() -> None:
     context = unattached()
     reader = Reader(context)
     assert reader.read("a") == []
-    (leader_change,) = of_kind(LeaderChanged, context.ask(context.begin(3, 5)))
+    (leader_change,) = of_kind(LeaderChanged, context.ask(context.begin_epoch(3, 5)))
     assert asked_peers(reader.handle(leader_change)) == [3]
 
 
@@ -162,7 +162,7 @@ def test_p6_reads_are_retried_at_a_new_leader() -> None:
     reader.read("a")
     earlier_request = reader.reads.in_flight
     assert reader.read("b") == []
-    (leader_change,) = of_kind(LeaderChanged, context.ask(context.begin(3, 6)))
+    (leader_change,) = of_kind(LeaderChanged, context.ask(context.begin_epoch(3, 6)))
     assert asked_peers(reader.handle(leader_change)) == [3]
     assert reader.respond(4, number=earlier_request) == []
     assert [done.pending for done in reader.respond(9)] == ["a", "b"]
@@ -199,12 +199,12 @@ def test_p6_a_leader_that_loses_its_epoch_reads_at_the_next_one() -> None:
     reader = Reader(context, applied=11)
     respond_locally(reader, reader.read("a"))
     effects = context.wait(CHECK_QUORUM_TIMEOUT_MS)
-    (body,) = [b for b in replies(effects) if isinstance(b, ReadOffsetResult)]
+    (body,) = [result for result in replies(effects) if isinstance(result, ReadOffsetResult)]
     assert body.error == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert reader.handle(Response(1, reader.reads.in_flight, body)) == []
     for leader_change in of_kind(LeaderChanged, effects):
         assert reader.handle(leader_change) == []
-    (leader_change,) = of_kind(LeaderChanged, context.ask(context.begin(3, 6)))
+    (leader_change,) = of_kind(LeaderChanged, context.ask(context.begin_epoch(3, 6)))
     assert asked_peers(reader.handle(leader_change)) == [3]
 
 

@@ -16,7 +16,7 @@ from tests.raft.single_core import (
     EVERY_ROLE,
     candidate,
     committed_leader,
-    end_of,
+    end_epoch,
     follower,
     follower_after_fetch,
     key,
@@ -85,7 +85,7 @@ def test_q17_end_quorum_epoch_is_repeated_only_in_its_epoch(how: str) -> None:
     context.shut_down()
     context.no_response(3)
     if how == "a new leader":
-        context.ask(context.begin(2, 6))
+        context.ask(context.begin_epoch(2, 6))
         assert context.state == ("follower", 6, 2, -1)
     else:
         assert ELECTION_TIMEOUT_MS <= context.ms_until("election") < 2 * ELECTION_TIMEOUT_MS
@@ -115,7 +115,7 @@ def test_q17_a_follower_that_shuts_down_sends_nothing() -> None:
 def test_q17_the_first_successor_becomes_a_candidate_at_once(make: Any) -> None:
     """C67."""
     context = make()
-    effects = context.ask(end_of(2, 5, 1, 3))
+    effects = context.ask(end_epoch(2, 5, 1, 3))
     assert [(answer.error, answer.epoch) for answer in replies(effects)] == [(0, 5)]
     assert context.state == ("candidate", 6, -1, 1)
 
@@ -130,7 +130,7 @@ def test_q17_later_successors_wait_longer_and_skip_the_pre_vote(
     waits_ms = set()
     for seed in range(20):
         context = follower_after_fetch(config=RaftConfig(seed=seed))
-        context.ask(end_of(2, 5, *successors))
+        context.ask(end_epoch(2, 5, *successors))
         assert context.state == ("follower", 5, 2, -1)
         waits_ms.add(context.ms_until("succession"))
         votes = sends(context.wait_for("succession"))
@@ -145,7 +145,7 @@ def test_q17_a_voter_that_is_not_named_keeps_its_ordinary_timeout() -> None:
     context = follower_after_fetch()
     context.wait(300)
     before = dict(context.core.timers)
-    context.ask(end_of(2, 5, 3))
+    context.ask(end_epoch(2, 5, 3))
     assert (context.state, context.core.timers) == (("follower", 5, 2, -1), before)
 
 
@@ -159,18 +159,18 @@ def test_q17_another_directory_under_the_same_id_is_not_named() -> None:
 
 def test_q17_an_observer_never_campaigns_even_as_successor() -> None:
     context = observer()
-    context.ask(end_of(2, 5, 1))
+    context.ask(end_epoch(2, 5, 1))
     assert context.role == "observer"
 
 
 @pytest.mark.parametrize(
     ("end", "error"),
     [
-        (end_of(2, 9, 1).replace(cluster_id="other"), ErrorCode.INCONSISTENT_CLUSTER_ID),
-        (end_of(2, 4, 1), ErrorCode.FENCED_LEADER_EPOCH),
-        (end_of(3, 5, 1), ErrorCode.INVALID_REQUEST),
-        (end_of(1, 5, 1), ErrorCode.INVALID_REQUEST),
-        (end_of(-7, 6, 1), ErrorCode.INVALID_REQUEST),
+        (end_epoch(2, 9, 1).replace(cluster_id="other"), ErrorCode.INCONSISTENT_CLUSTER_ID),
+        (end_epoch(2, 4, 1), ErrorCode.FENCED_LEADER_EPOCH),
+        (end_epoch(3, 5, 1), ErrorCode.INVALID_REQUEST),
+        (end_epoch(1, 5, 1), ErrorCode.INVALID_REQUEST),
+        (end_epoch(-7, 6, 1), ErrorCode.INVALID_REQUEST),
     ],
 )
 def test_q17_an_invalid_end_quorum_epoch_changes_nothing(end: EndEpoch, error: int) -> None:
@@ -186,22 +186,22 @@ def test_q17_an_older_epoch_is_fenced_everywhere(make: Any) -> None:
     """C18, C39."""
     context = make()
     before = context.state
-    answer = context.response_to(end_of(2, 4, 1))
+    answer = context.response_to(end_epoch(2, 4, 1))
     assert (answer.error, answer.epoch) == (ErrorCode.FENCED_LEADER_EPOCH, 5)
     assert context.state == before
 
 
 def test_q17_end_quorum_epoch_of_a_newer_epoch_is_adopted() -> None:
-    """Q2: adopted first; here without successors."""
+    """Q2: its receiver follows the sender, as the request names no successors."""
     context = unattached()
-    context.ask(end_of(3, 7))
+    context.ask(end_epoch(3, 7))
     assert context.state == ("follower", 7, 3, -1)
 
 
 def test_q17_a_candidates_end_quorum_epoch_names_no_leader() -> None:
     """A receiver without a leader does not change."""
     context = unattached()
-    assert context.response_to(end_of(-1, 5)) == EndEpochResult(0, -1, 5)
+    assert context.response_to(end_epoch(-1, 5)) == EndEpochResult(0, -1, 5)
     assert context.state == ("unattached", 5, -1, -1)
 
 
@@ -235,7 +235,7 @@ def test_q17_a_resigned_leader_still_answers_votes() -> None:
     context.shut_down()
     assert context.response_to(context.vote(2, epoch=6)).granted
     assert not context.response_to(context.vote(3, epoch=6)).granted
-    assert context.response_to(context.begin(2, 6)).error == 0
+    assert context.response_to(context.begin_epoch(2, 6)).error == 0
     assert context.state == ("follower", 6, 2, 2)
 
 
@@ -243,7 +243,7 @@ def test_q17_a_resigned_leader_still_answers_votes() -> None:
 def test_q17_an_unattached_successor_waits_by_its_position(make: Any) -> None:
     """C67."""
     context = make()
-    context.ask(end_of(2, 5, 3, 1))
+    context.ask(end_epoch(2, 5, 3, 1))
     assert context.role == "follower"
     assert 0 <= context.ms_until("succession") <= CONFIG.retry_backoff_ms
     context.wait_for("succession")

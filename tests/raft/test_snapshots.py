@@ -138,7 +138,9 @@ def test_q38_a_log_of_an_older_epoch_than_the_snapshot_gets_it() -> None:
         ({}, ErrorCode.NONE),
     ],
 )
-def test_q38_a_chunk_is_refused_with_kafkas_codes(change: dict[str, object], error: int) -> None:
+def test_q38_fetch_snapshot_is_refused_with_kafkas_error_codes(
+    change: dict[str, object], error: int
+) -> None:
     """C85, C96."""
     net = network_with_snapshot(1, voters=(1,))
     valid = SnapshotFetch("cluster", ReplicaKey(9), 1, OffsetAndEpoch(23, 1), 0, 100)
@@ -247,7 +249,7 @@ def test_q38_a_late_chunk_is_ignored(epoch: int) -> None:
     if epoch == 5:
         context.wait(FETCH_TIMEOUT_MS)
     else:
-        context.ask(context.begin(3, 6))
+        context.ask(context.begin_epoch(3, 6))
     assert context.step(Response(2, earlier_request, chunk(0, b"abcdefghij"))) == []
 
 
@@ -287,7 +289,7 @@ CHUNK_LIMIT_BYTES = RaftConfig().max_snapshot_bytes
 
 @pytest.mark.parametrize("max_bytes", [1, 4096, 2**31 - 1])
 def test_q38_a_chunk_is_bounded_by_request_and_config(max_bytes: int) -> None:
-    """C98: the core gives position and length, its host fills in the bytes."""
+    """C98: the core sets position and limit, and its host fills in the bytes."""
     net = network_with_snapshot(1, voters=(1,))
     request = SnapshotFetch("cluster", ReplicaKey(9), 1, OffsetAndEpoch(23, 1), 3, max_bytes)
     core = net.leader()
@@ -325,7 +327,7 @@ def installing_without_a_leader() -> SingleCore:
 def test_q38_nothing_is_fetched_while_a_snapshot_is_installed() -> None:
     """C102: fetched records would follow records that are about to be deleted."""
     context = follower_installing()
-    assert sends(context.ask(context.begin(3, 6))) == {}
+    assert sends(context.ask(context.begin_epoch(3, 6))) == {}
     assert context.role == "follower"
     effects = context.step(SnapshotInstalled(SNAPSHOT, voters_of(1, 2, 3)))
     fetch = sends(effects)[3]
@@ -380,13 +382,13 @@ def test_q38_a_snapshot_without_new_records_is_not_fetched() -> None:
 
 
 def test_q12_a_log_without_records_is_in_the_epoch_of_its_snapshot() -> None:
-    """Also after a truncation to the snapshot: otherwise it would vote for an older log."""
+    """Also after a truncation to the snapshot, or the replica would vote for an older log."""
     context = follower_downloading()
     context.respond(2, chunk(0, b"abcdefghij"))
     context.step(SnapshotInstalled(SNAPSHOT, voters_of(1, 2, 3)))
     context.respond(2, context.fetch_result(batch(30, 5)))
     assert context.core.log.last_epoch == 5
-    context.ask(context.begin(3, 6))
+    context.ask(context.begin_epoch(3, 6))
     context.respond(3, context.fetch_result(leader_id=3, epoch=6, diverging=SNAPSHOT))
     log = context.core.log
     assert (log.end, log.last_epoch) == (30, 4)
@@ -394,7 +396,7 @@ def test_q12_a_log_without_records_is_in_the_epoch_of_its_snapshot() -> None:
     assert not answer.granted
 
 
-def test_q12_a_log_recovered_after_a_snapshot_is_in_its_epoch() -> None:
+def test_q12_a_log_recovered_after_a_snapshot_is_in_the_snapshots_epoch() -> None:
     log = RaftLog(VoterHistory(voters_of(1)), end=30, snapshot=SNAPSHOT)
     assert (log.start, log.end, log.high_watermark, log.last_epoch) == (30, 30, 30, 4)
     assert log.copy().key() == log.key()

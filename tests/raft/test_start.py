@@ -1,4 +1,4 @@
-"""The role of a replica after a start follows from its election state alone."""
+"""The role and epoch of a replica after a start follow from its election state, voters and log."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_q4_without_quorum_state_a_replica_starts_in_its_logs_epoch() -> None:
     assert context.persisted == context.core.election
     for candidate in (2, 3):
         assert not context.response_to(context.vote(candidate)).granted
-    assert context.response_to(context.vote(2, epoch=8)).granted  # a later epoch has a vote
+    assert context.response_to(context.vote(2, epoch=8)).granted, "a later epoch has a new vote"
 
 
 @pytest.mark.parametrize("voted", [2, 3])
@@ -114,7 +114,7 @@ def test_q32_a_voter_without_a_leader_campaigns_after_the_timeout() -> None:
 
 
 def test_q22_the_high_watermark_starts_at_the_recovered_one() -> None:
-    """Q8: never above the known high watermark."""
+    """Q8: the replica still knows which records are committed."""
     context = follower(high_watermark=6)
     assert context.core.log.high_watermark == 6
     assert context.ms_until("fetch timeout") == FETCH_TIMEOUT_MS
@@ -123,7 +123,7 @@ def test_q22_the_high_watermark_starts_at_the_recovered_one() -> None:
 # Stored state ------------------------------------------------------------------------------
 
 
-def test_a_node_without_an_id_observes() -> None:
+def test_a_node_without_an_id_starts_as_an_observer() -> None:
     """C3."""
     context = SingleCore(ElectionState(), me=ReplicaKey(-1), end=0)
     assert context.state == ("observer", 0, -1, -1)
@@ -140,7 +140,7 @@ def test_q24_a_stored_unreachable_leader_stays_known() -> None:
         context.wait(min(context.ms_until("fetch"), context.ms_until("fetch timeout")))
     assert context.state == ("prospective", 5, 9, -1)
     assert not context.response_to(context.vote(2)).granted
-    context.respond(3, context.voted(False, epoch=6, leader_id=3))
+    context.respond(3, context.vote_result(False, epoch=6, leader_id=3))
     assert context.state == ("follower", 6, 3, -1)
 
 
@@ -156,7 +156,7 @@ def test_q17_a_restarted_leader_sends_end_quorum_epoch() -> None:
     context.no_response(3)
     assert list(sends(context.wait_for("end-epoch 3"))) == [3]
     context.wait_for("election")
-    context.respond(2, context.voted())
+    context.respond(2, context.vote_result())
     assert context.state == ("candidate", 6, -1, 1)
 
 
@@ -166,7 +166,7 @@ def test_q2_a_stored_vote_for_itself_is_not_given_to_another() -> None:
     assert not context.response_to(context.vote(2)).granted
     context.wait_for("election")
     assert context.state == ("prospective", 5, -1, 1)
-    context.respond(3, context.voted())
+    context.respond(3, context.vote_result())
     assert context.state == ("candidate", 6, -1, 1)
 
 

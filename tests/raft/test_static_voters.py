@@ -22,7 +22,7 @@ from tests.raft.single_core import FETCH_TIMEOUT_MS, SingleCore, committed_leade
 
 IDS = (1, 2, 3)
 #: Another directory of voter 2.
-OTHER = ReplicaKey(2, b"o" * 16)
+OTHER_DIRECTORY = ReplicaKey(2, b"o" * 16)
 
 
 def elected_network() -> CoreNetwork:
@@ -73,8 +73,9 @@ def test_r11_raising_kraft_version_records_all_directories() -> None:
     net = network_with_records()
     leader = net.leader()
     assert recorded_voters(leader.log.voter_set) == list(IDS)
-    sizes = [b.last_offset - b.base_offset + 1 for b in net.hosts[1].batches if b.voters]
-    levels = [b.voters.kraft_version for b in net.hosts[1].batches if b.voters]
+    with_voters = [batch for batch in net.hosts[1].batches if batch.voters]
+    sizes = [batch.last_offset - batch.base_offset + 1 for batch in with_voters]
+    levels = [batch.voters.kraft_version for batch in with_voters]
     assert (sizes, levels) == ([2, 2], [0, 1])
 
 
@@ -119,7 +120,7 @@ def test_r11_a_directory_that_no_longer_fetches_is_not_recorded() -> None:
     context.wait(FETCH_TIMEOUT_MS)
     fetch_as(context, key(2))
     assert raise_kraft_version(context) == ErrorCode.INVALID_UPDATE_VERSION
-    assert context.core.report_obstacles == {3: "is not fetching: start it"}
+    assert context.core.missing_report_reasons == {3: "is not fetching: start it"}
     assert recorded_voters(context.core.reported_voters) == [1, 2]
     fetch_as(context, key(3))
     assert raise_kraft_version(context) == ErrorCode.NONE
@@ -127,18 +128,18 @@ def test_r11_a_directory_that_no_longer_fetches_is_not_recorded() -> None:
 
 def test_r11_no_directory_is_recorded_while_two_fetch_with_one_id() -> None:
     context = reporting_leader()
-    fetch_as(context, OTHER)
+    fetch_as(context, OTHER_DIRECTORY)
     assert raise_kraft_version(context) == ErrorCode.INVALID_UPDATE_VERSION
-    assert "two directories" in context.core.report_obstacles[2]
+    assert "two directories" in context.core.missing_report_reasons[2]
 
 
 @pytest.mark.parametrize("reporter", [1, 2], ids=["leader's id", "follower's id"])
 def test_r11_a_directory_that_does_not_fetch_is_not_recorded(reporter: int) -> None:
     """A second process with the same node.id was the last to report."""
     context = reporting_leader()
-    other = Voter(ReplicaKey(reporter, OTHER.directory_id))
+    other = Voter(ReplicaKey(reporter, OTHER_DIRECTORY.directory_id))
     assert not context.core.update_voter("reported", other, context.now)
-    assert (2 in context.core.report_obstacles) is (reporter == 2)
+    assert (2 in context.core.missing_report_reasons) is (reporter == 2)
     if reporter == 2:
         assert raise_kraft_version(context) == ErrorCode.INVALID_UPDATE_VERSION
         assert not context.core.update_voter("reported", Voter(key(2)), context.now)
@@ -150,7 +151,7 @@ def test_r11_a_new_leader_reports_that_its_voters_have_not_reported_yet() -> Non
     context = committed_leader(voters=voters_by_id(*IDS))
     assert raise_kraft_version(context) == ErrorCode.INVALID_UPDATE_VERSION
     obstacle = "has not reported since the leader changed: try again"
-    assert context.core.report_obstacles == {2: obstacle, 3: obstacle}
+    assert context.core.missing_report_reasons == {2: obstacle, 3: obstacle}
 
 
 @pytest.mark.parametrize("directory", [NULL_UUID, b"x" * 16], ids=["none", "another"])

@@ -17,7 +17,7 @@ from tests.raft.single_core import (
 )
 
 SEEDS = range(40)
-LONGEST_MS = CONFIG.retry_backoff_max_ms
+MAX_BACKOFF_MS = CONFIG.retry_backoff_max_ms
 
 
 def with_seed(seed: int) -> RaftConfig:
@@ -29,9 +29,10 @@ def backoffs(failures: int) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("failures", "bound"), [(0, 20), (1, 40), (2, 80), (5, 640), (6, LONGEST_MS), (60, LONGEST_MS)]
+    ("failures", "bound"),
+    [(0, 20), (1, 40), (2, 80), (5, 640), (6, MAX_BACKOFF_MS), (60, MAX_BACKOFF_MS)],
 )
-def test_q24_retries_grow_exponentially_up_to_a_bound(failures: int, bound: int) -> None:
+def test_q24_retry_delays_grow_exponentially_up_to_a_bound(failures: int, bound: int) -> None:
     delays_ms = backoffs(failures)
     assert bound // 2 <= min(delays_ms) <= max(delays_ms) <= bound
     assert max(delays_ms) > bound * 3 // 4

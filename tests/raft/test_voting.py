@@ -223,9 +223,10 @@ def test_p2_a_follower_refuses_within_the_fetch_timeout_of_its_leader() -> None:
 @pytest.mark.parametrize(
     ("silent_ms", "granted"), [(FETCH_TIMEOUT_MS - 1, False), (FETCH_TIMEOUT_MS, True)]
 )
-def test_p2_a_silent_leader_counts_before_the_timer_has_fired(
+def test_p2_a_leader_silent_for_a_fetch_timeout_counts_no_more(
     silent_ms: int, granted: bool
 ) -> None:
+    """Also before the timer fires, as the host may poll late."""
     context = follower_after_fetch()
     context.pass_unpolled(silent_ms)
     assert context.role == "follower"
@@ -246,7 +247,7 @@ def test_p2_a_failed_fetch_is_no_contact_with_the_leader() -> None:
 
 
 @in_every_voter_role
-def test_p2_a_newer_epoch_of_a_voters_pre_vote_is_real_and_adopted_first(make: Any) -> None:
+def test_p2_a_newer_epoch_of_a_voters_pre_vote_is_adopted_first(make: Any) -> None:
     """C33."""
     context = make()
     assert context.response_to(context.vote(2, epoch=6, pre_vote=True)) == VoteResult(
@@ -284,7 +285,7 @@ def test_r8_a_non_voter_disrupts_no_leader_or_follower(make: Any, pre_vote: bool
 
 @pytest.mark.parametrize("make", [unattached, voted, prospective, candidate, follower, observer])
 def test_r8_other_replicas_treat_a_non_voter_like_a_voter(make: Any) -> None:
-    """Its own log may lack the records of new voters."""
+    """A replica's own log may lack the records that added the new voters."""
     context = make()
     assert context.response_to(context.vote(NON_VOTER, epoch=9)) == VoteResult(
         0, -1, 9, granted=True
@@ -298,9 +299,9 @@ def test_r8_a_candidate_counts_only_voters_of_its_own_log() -> None:
     context = candidate()
     context.core.send(NON_VOTER, context.vote())
     context.step()
-    context.respond(NON_VOTER, context.voted())
+    context.respond(NON_VOTER, context.vote_result())
     assert context.role == "candidate"
-    context.respond(2, context.voted())
+    context.respond(2, context.vote_result())
     assert context.role == "leader"
 
 

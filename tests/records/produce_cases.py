@@ -26,7 +26,7 @@ NOW_MS = 1_760_000_000_000
 BASE_OFFSET = 0, ">q"
 LENGTH = 8, ">i"
 LEADER_EPOCH = 12, ">i"
-FORMAT = 16, ">b"
+MAGIC = 16, ">b"
 ATTRIBUTES = 21, ">h"
 LAST_OFFSET_DELTA = 23, ">i"
 MAX_TIMESTAMP = 35, ">q"
@@ -35,7 +35,7 @@ RECORD_COUNT = 57, ">i"
 OK = ErrorCode.NONE
 CORRUPT = ErrorCode.CORRUPT_MESSAGE
 INVALID = ErrorCode.INVALID_RECORD
-TIMESTAMP = ErrorCode.INVALID_TIMESTAMP
+BAD_TIMESTAMP = ErrorCode.INVALID_TIMESTAMP
 UNKNOWN = ErrorCode.UNKNOWN_SERVER_ERROR
 
 _COMPRESSORS = (cramjam.snappy.compress_raw, cramjam.lz4.compress, cramjam.zstd.compress)
@@ -76,9 +76,9 @@ def with_crc(batch: bytes) -> bytes:
 
 def with_field(batch: bytes, field: tuple[int, str], number: int) -> bytes:
     """The batch with another number in a header field, and a correct checksum."""
-    position, kind = field
+    position, struct_format = field
     changed = bytearray(batch)
-    struct.pack_into(kind, changed, position, number)
+    struct.pack_into(struct_format, changed, position, number)
     return with_crc(bytes(changed))
 
 
@@ -102,16 +102,16 @@ def cases() -> list[Case]:
     ) -> None:
         all_cases.append(Case(name, topic, records, kafka, kafka if ours is None else ours))
 
-    _bytes_of_batches(case)
-    _numbers(case)
+    _sizes_and_checksums(case)
+    _header_fields(case)
     _counts(case)
     _producers(case)
     _payloads(case)
-    _times_and_sizes(case)
+    _times_keys_and_sizes(case)
     return all_cases
 
 
-def _bytes_of_batches(case: Any) -> None:
+def _sizes_and_checksums(case: Any) -> None:
     good = batch_of()
     case("good", good, OK)
     case("nothing", b"", INVALID)
@@ -134,16 +134,16 @@ def _bytes_of_batches(case: Any) -> None:
     case("length 1 less", with_field(good, LENGTH, len(good) - 13), CORRUPT)
     shorter = with_crc(with_field(good, LENGTH, len(good) - 13)[:-1])
     case("length 1 less with its checksum", shorter + good[-1:], INVALID)
-    case("format 0", with_field(good, FORMAT, 0), INVALID)
-    case("format 1", with_field(good, FORMAT, 1), INVALID)
-    case("format 3", with_field(good, FORMAT, 3), CORRUPT)
-    case("format -1", with_field(good, FORMAT, -1), CORRUPT)
+    case("magic 0", with_field(good, MAGIC, 0), INVALID)
+    case("magic 1", with_field(good, MAGIC, 1), INVALID)
+    case("magic 3", with_field(good, MAGIC, 3), CORRUPT)
+    case("magic -1", with_field(good, MAGIC, -1), CORRUPT)
     case("wrong checksum", good[:-1] + b"X", CORRUPT)
     case("wrong checksum of a control batch", batch_of(is_control=True)[:-1] + b"X", CORRUPT)
     case("wrong checksum and base offset", with_field(good, BASE_OFFSET, 5)[:-1] + b"X", INVALID)
 
 
-def _numbers(case: Any) -> None:
+def _header_fields(case: Any) -> None:
     good = batch_of()
     case("base offset 5", with_field(good, BASE_OFFSET, 5), INVALID)
     case("base offset -1", with_field(good, BASE_OFFSET, -1), INVALID)
@@ -166,15 +166,19 @@ def _numbers(case: Any) -> None:
 
 
 def _counts(case: Any) -> None:
-    """More records than the bytes can contain."""
+    """Counts beyond what the bytes can contain, and payloads that begin in an unusual way."""
     highest = 2**31 - 1
     single_record = record(0)
-    case("most records in no bytes", batch_with_payload(b"", highest, highest - 1), INVALID)
-    case("most records in one", batch_with_payload(single_record, highest, highest - 1), INVALID)
-    case("two records in one", batch_with_payload(single_record, 2, 1), INVALID)
+    case("highest count in no bytes", batch_with_payload(b"", highest, highest - 1), INVALID)
+    case(
+        "highest count in one record",
+        batch_with_payload(single_record, highest, highest - 1),
+        INVALID,
+    )
+    case("count 2 in one record", batch_with_payload(single_record, 2, 1), INVALID)
     packed = [gzip.compress(single_record), *(bytes(pack(single_record)) for pack in _COMPRESSORS)]
     for codec, payload in enumerate(packed, start=1):
-        name = f"most records in one by {compression.CODEC_NAMES[codec]}"
+        name = f"highest count in one record by {compression.CODEC_NAMES[codec]}"
         kafka = UNKNOWN if codec == compression.LZ4 else INVALID
         case(name, batch_with_payload(payload, highest, highest - 1, codec), kafka, ours=INVALID)
     skippable = b"\x50\x2a\x4d\x18\x04\0\0\0abcd" + packed[3]
@@ -234,15 +238,15 @@ def _payloads(case: Any) -> None:
             case(f"not compressed with {name}", plain, UNKNOWN, ours=INVALID)
 
 
-def _times_and_sizes(case: Any) -> None:
+def _times_keys_and_sizes(case: Any) -> None:
     append_time = with_field(batch_of(), ATTRIBUTES, 8)
-    case("append time", append_time, OK, ours=TIMESTAMP)
-    case("append time from the producer", append_time, TIMESTAMP, topic="appendtime")
+    case("append time flag", append_time, OK, ours=BAD_TIMESTAMP)
+    case("append time flag, append time", append_time, BAD_TIMESTAMP, topic="appendtime")
     case("no timestamp", batch_of(1, -1), OK)
     case("timestamp -2", batch_of(1, -2), OK)
     case("greatest timestamp 5", with_field(batch_of(), MAX_TIMESTAMP, 5), OK)
-    case("future", batch_of(3, NOW_MS + 2_000_000), TIMESTAMP, topic="bounded")
-    case("past", batch_of(3, NOW_MS - 2_000_000), TIMESTAMP, topic="bounded")
+    case("future", batch_of(3, NOW_MS + 2_000_000), BAD_TIMESTAMP, topic="bounded")
+    case("past", batch_of(3, NOW_MS - 2_000_000), BAD_TIMESTAMP, topic="bounded")
     case("no timestamp where bounded", batch_of(1, -1), OK, topic="bounded")
     case("within bounds", batch_of(3, NOW_MS - 500_000), OK, topic="bounded")
     case("future with append time", batch_of(3, NOW_MS + 10**9), OK, topic="appendtime")
@@ -257,6 +261,6 @@ def _times_and_sizes(case: Any) -> None:
         ErrorCode.MESSAGE_TOO_LARGE,
         topic="small",
     )
-    case("too large, format 1", with_field(large, FORMAT, 1), INVALID, topic="small")
+    case("too large, magic 1", with_field(large, MAGIC, 1), INVALID, topic="small")
     huge = batch_with_payload(encode_record(0, 0, b"k", bytes(2_000_000)), 1, 0)
     case("larger than a segment", huge, ErrorCode.RECORD_LIST_TOO_LARGE, topic="smallseg")

@@ -11,7 +11,7 @@ from kraftlog.records.reader import read_records
 from kraftlog.types import ControlType
 
 
-def test_a_control_batch_of_the_quorum_has_no_producer() -> None:
+def test_a_control_batch_of_the_quorum_is_not_transactional() -> None:
     batch = control.build_control_batch(
         [(ControlType.KRAFT_VERSION, b"v"), (ControlType.KRAFT_VOTERS, b"w")],
         base_offset=7,

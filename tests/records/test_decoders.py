@@ -1,4 +1,4 @@
-"""All decoders return the same records: those of kraftlog, and those of two other clients.
+"""All decoders return the same records: kraftlog's three, and those of two other clients.
 
 The column decoder must refuse exactly the bytes that the plain reader refuses.
 """
@@ -66,8 +66,6 @@ def batches(draw: Any) -> tuple[bytes, list[Record]]:
 
 
 def records_of(columns: RecordColumns) -> Iterator[Record]:
-    """The records in the columns."""
-
     def cut(start: int, length: int) -> bytes | None:
         return None if length < 0 else columns.payload[start : start + length]
 
@@ -200,7 +198,7 @@ def records_or_none(decode: Any) -> list[Any] | None:
 
 
 def decoded_by_all(header: BatchHeader, payload: bytes) -> list[Record] | None:
-    """Assert that all decoders return the same for a payload, and return it."""
+    """Assert that kraftlog's decoders agree; return the records, or None if they refuse them."""
     plain = records_or_none(lambda: decode_records(header, payload))
     examined = records_or_none(lambda: examine_records(header, payload))
     assert examined == (
@@ -244,7 +242,8 @@ def test_decoders_agree_on_arbitrary_bytes(payload: bytes, count: int) -> None:
     decoded_by_all(header_of(count, 100), payload)
 
 
-#: Sizes of values, near those where a length needs another byte, and numbers of such records.
+#: Runs of equal records: the size of their values, near where a length needs another byte, and
+#: how many there are.
 runs = st.lists(
     st.tuples(st.sampled_from([0, 1, 50, 51, 60, 100, 8180, 8200]), st.integers(1, 90)),
     min_size=1,
@@ -427,7 +426,7 @@ def test_max_size_bounds_all_batches_together() -> None:
 def test_corrupt_headers_raise_only_corrupt_batch_errors(
     batch: tuple[bytes, list[Record]], position: int, byte: int
 ) -> None:
-    """Header fields are corrupted, too; the CRC is recomputed."""
+    """The changed byte is in the header or in the records; the CRC is computed again."""
     changed = bytearray(batch[0])
     changed[position % len(changed)] = byte
     header = read_header(changed)

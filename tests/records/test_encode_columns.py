@@ -13,9 +13,9 @@ from kraftlog.records.compression import CODEC_NAMES
 from kraftlog.records.encode_columns import (
     RECORD_OVERHEAD,
     HeaderColumn,
+    concatenated_headers,
     encode_batches,
     encode_headers,
-    with_headers,
 )
 from kraftlog.records.header import HEADER_SIZE
 
@@ -116,7 +116,7 @@ def test_headers_of_two_columns_are_joined_row_by_row() -> None:
     first = _header_column([[("a", b"1")], []])
     second = _header_column([[("b", None)], [("c", b"2"), ("d", b"3")]])
 
-    joined = with_headers(first, second)
+    joined = concatenated_headers(first, second)
 
     expected = _header_column([[("a", b"1"), ("b", None)], [("c", b"2"), ("d", b"3")]])
     assert joined.encoded == expected.encoded

@@ -63,6 +63,9 @@ def test_attributes_are_decoded() -> None:
 def test_an_incomplete_batch_is_refused(size: int) -> None:
     with pytest.raises(CorruptBatchError, match=str(size)):
         read_checked_header(three_record_batch()[:size])
+
+
+def test_another_record_format_is_refused() -> None:
     with pytest.raises(CorruptBatchError, match="record format 3"):
         read_checked_header(three_record_batch()[:16] + b"\3" + three_record_batch()[17:])
 

@@ -26,7 +26,7 @@ RULES = (
 )
 FIELDS = HEADER.unpack(bytes(HEADER.size))
 IDEMPOTENT = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
-#: The index of the checksum in FIELDS, which is computed again after a change.
+#: The index of the checksum in FIELDS. No test changes it, as `with_crc` computes it again.
 CRC = 4
 
 
@@ -71,7 +71,7 @@ def test_ordinary_batches_are_accepted_as_by_check_produced(
 numbers = st.sampled_from([-(1 << 31), -2, -1, 0, 1, 2, 3, 100, NOW_MS, 1 << 40])
 
 
-@pytest.mark.parametrize("index", [it for it in range(len(FIELDS)) if it != CRC])
+@pytest.mark.parametrize("index", [index for index in range(len(FIELDS)) if index != CRC])
 @given(
     number=numbers,
     codec=st.sampled_from([NONE, GZIP, ZSTD]),
@@ -107,6 +107,6 @@ def test_a_batch_with_changed_bytes_is_not_accepted_if_it_is_invalid(
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
-def test_batches_that_kafka_refuses_are_not_accepted(case: Any) -> None:
+def test_cases_that_check_produced_refuses_are_not_accepted(case: Any) -> None:
     if accepted_fields(case.records, RULES[0]) is not None:
         assert is_accepted(case.records, RULES[0])

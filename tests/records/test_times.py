@@ -1,7 +1,7 @@
 """Searching a batch by timestamp is bounded work.
 
-The search finds the first record with this timestamp or a later one; in a large batch it may find
-an offset before that record.
+The search finds the first record with the requested timestamp or a later one; in a large batch it
+may find an offset before that record.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def test_every_batch_that_kafka_refuses_is_refused() -> None:
 
 
 def test_the_header_check_finds_all_errors_but_those_of_records() -> None:
-    """These are the invalid cases that it accepts, because it ignores the records."""
+    """The list has the invalid cases that `check_produced` accepts: it does not read records."""
     passed = []
     refused = []
     for case in CASES:

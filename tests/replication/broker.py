@@ -67,7 +67,7 @@ class PendingProduce:
 
 
 class PendingFetch:
-    """In place of a Fetch request's connection and of its pending response."""
+    """Stands in for a Fetch request's connection and for its pending response."""
 
     serves = 0
     listener_name = LISTENER
@@ -89,7 +89,7 @@ class PendingFetch:
 
 
 class Sliced:
-    """In place of the node's sliced work: runs it to its end in one go."""
+    """Stands in for the node's sliced work, and runs all slices at once."""
 
     def run(self, _: PendingFetch, steps: Iterator[int], __: Any = None) -> None:
         for _cost in steps:
@@ -385,7 +385,7 @@ class Broker:
         )
 
     def expire(self) -> None:
-        """Let all delayed operations whose deadline has come expire, and poll."""
+        """Expire the delayed operations that are due, and poll."""
         now_ms = self.now.monotonic_ms
         due = [operation for due_ms, operation in self.delayed if due_ms <= now_ms]
         self.delayed = [delayed for delayed in self.delayed if delayed[0] > now_ms]

@@ -104,7 +104,7 @@ class Cluster:
         )
 
     def commit(self, *changes: Any, unseen_by: Iterable[int] = ()) -> None:
-        """Append records to the metadata log; all running brokers replay it but `unseen_by`."""
+        """Append records to the metadata log; all running brokers but `unseen_by` replay it."""
         self.metadata += changes
         for broker in self.brokers.values():
             if broker.id not in unseen_by:
@@ -267,7 +267,7 @@ class Cluster:
             node.sliced.run(pending, steps)
 
     def serve_late(self, effect: SendRequest) -> int:
-        """Let a request of a killed broker arrive; return the error code of its partition."""
+        """Let a request of a killed broker arrive; return the error code of the response."""
         pending = PendingFetch(effect.version)
         leader = cast("Any", self[effect.peer])
         effect.request.max_wait_ms = 0

@@ -1,7 +1,7 @@
 """Logs in memory behind the `LogReader` interface, written as text: `1:abc 2:d`.
 
-Each letter is a batch of one record, each group has its leader epoch; `.` is an offset without a
-record, as compaction leaves it.
+Each letter is a batch of one record, and the number before a group is its leader epoch; `.` is an
+offset without a record, as compaction leaves it.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class MemoryLog:
             position += size
 
     def append(self, append: Append) -> int:
-        """Write what a turn has appended."""
+        """Write the batches of a turn's append; return the new log end."""
         written = b"".join(append.buffers)
         assert len(written) == append.size
         count = len(self.batches)

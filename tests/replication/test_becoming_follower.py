@@ -1,4 +1,4 @@
-"""V6, V8: a change of leader or epoch while writes and truncations are under way."""
+"""V6, V7, V8: a change of leader or epoch while writes and truncations are under way."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_v6_at_a_new_epoch_no_fetch_precedes_the_truncations_end() -> None:
 
 
 def test_v6_the_next_leader_is_followed_from_the_truncated_end() -> None:
-    """V6: the next leader is followed from the truncated end."""
+    """V6: the truncation ends while the partition has no leader."""
     cluster = Cluster({1: "1:a", 2: "1:abc"}, epoch=3, isr=(1,))
     cluster[2].holds_truncations = True
     cluster.settle()
@@ -76,7 +76,7 @@ def test_v6_the_next_leader_is_followed_from_the_truncated_end() -> None:
 
 
 def test_v8_failed_append_does_not_keep_followers_from_joining() -> None:
-    """V8: the start of a leader epoch is where the log ended, not where a failed append did."""
+    """V8: the start of a leader epoch is where the log ended, not where a failed append would."""
     cluster = Cluster({1: "1:a", 2: "1:a"}, isr=(1,), min_isr=2)
     cluster.isolate(2)
     cluster.settle()
@@ -150,7 +150,7 @@ def test_v18_follower_whose_log_has_failed_fetches_nothing() -> None:
 
 
 def test_v10_kafka_13972_unassigned_replica_stops_and_is_deleted() -> None:
-    """V10, C234 (KAFKA-13972): a cancelled reassignment leaves no fetch and no log of it."""
+    """V10, C234 (KAFKA-13972): a reassignment to broker 3 is cancelled."""
     cluster = Cluster({1: "1:a", 2: "1:a", 3: "1:a"}, isr=(1, 2))
     cluster.settle()
     cluster.pass_ms(MAX_WAIT_MS)

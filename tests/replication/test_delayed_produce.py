@@ -41,11 +41,11 @@ def host() -> VirtualHost:
 
 
 def error_codes(client: FrameClient) -> list[int]:
-    return [produce_result(answer).error_code for _, answer in client.take()]
+    return [produce_result(response).error_code for _, response in client.take()]
 
 
 def test_v7_acks_all_waits_for_replicas_until_its_timeout(host: VirtualHost) -> None:
-    """C184: the batch is written, may be committed yet, and is not seen; acks of 1 do not wait."""
+    """C184: after the timeout the batch stays, and readers see it once it is committed."""
     client = FrameClient(host)
     assert (
         produce_result(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"a"), acks=1))).base_offset == 0
@@ -55,9 +55,9 @@ def test_v7_acks_all_waits_for_replicas_until_its_timeout(host: VirtualHost) -> 
     assert client.take() == []
     assert host.node.deadline() == TIMEOUT_MS
     host.pass_time(1)
-    [(_, answer)] = client.take()
-    assert produce_result(answer).error_code == ErrorCode.REQUEST_TIMED_OUT
-    assert produce_result(answer).base_offset == 1
+    [(_, response)] = client.take()
+    assert produce_result(response).error_code == ErrorCode.REQUEST_TIMED_OUT
+    assert produce_result(response).base_offset == 1
     assert values_in(client.ask(ApiKey.FETCH, 12, fetch(0))) == []
     change(host, isr=(1,))
     assert values_in(client.ask(ApiKey.FETCH, 12, fetch(0))) == [b"a", b"b"]
@@ -84,8 +84,8 @@ def test_v7_acks_all_completes_when_the_lagging_replica_leaves_the_isr(host: Vir
     assert reader.ask(ApiKey.FETCH, 12, fetch(0, max_wait_ms=500)) is None
     change(host, isr=(1,))
     assert error_codes(client) == [ErrorCode.NONE]
-    [(_, answer)] = reader.take()
-    assert values_in(answer) == [b"a"], "the waiting fetch gets a response too"
+    [(_, response)] = reader.take()
+    assert values_in(response) == [b"a"], "the waiting fetch gets a response too"
     host.pass_time(TIMEOUT_MS)
     assert error_codes(client) == []
 
@@ -113,7 +113,7 @@ def test_a_duplicate_batch_waits_like_the_first_one(host: VirtualHost) -> None:
 
 
 def test_v7_batches_below_the_high_watermark_are_taken_in_order(host: VirtualHost) -> None:
-    """Also a duplicate, which waits for less than the batches of other producers before it."""
+    """A duplicate waits for the offset of its original, below the batches appended in between."""
     partition = host.node.replica_manager.by_log["demo", 0]
     pending: Any = None
     for name, offset in (("a", 1), ("b", 3), ("c", 5), ("duplicate of a", 1), ("d", 6)):
@@ -142,8 +142,8 @@ def test_a_response_has_the_outcome_of_each_partition(host: VirtualHost) -> None
     client = FrameClient(host)
     assert client.ask(ApiKey.PRODUCE, 9, request) is None
     host.pass_time(TIMEOUT_MS)
-    [(_, answer)] = client.take()
-    outcome = [topic.partition_responses[0].error_code for topic in answer.responses]
+    [(_, response)] = client.take()
+    outcome = [topic.partition_responses[0].error_code for topic in response.responses]
     assert outcome == [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NONE]
 
 

@@ -32,7 +32,7 @@ def test_v6_followers_follow_the_leaders_log_start() -> None:
 
 
 def test_v6_log_start_is_never_past_the_followers_end() -> None:
-    """C189: a follower that is behind restarts at the leader's start, with nothing before it."""
+    """C189: a lagging follower empties its log, and continues at the leader's log start."""
     cluster = Cluster({1: "1:abcd", 2: "1:ab"}, isr=(1,))
     cluster[2].holds_writes = True
     cluster.settle()

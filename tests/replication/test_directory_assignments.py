@@ -24,7 +24,7 @@ from kraftlog.wire.messages.assign_replicas_to_dirs import (
 
 TOPIC, OTHER_TOPIC = b"t" * 16, b"o" * 16
 #: The ids of two log directories.
-A, B = b"a" * 16, b"b" * 16
+DIRECTORY, OTHER_DIRECTORY = b"a" * 16, b"b" * 16
 
 
 class Controller:
@@ -89,21 +89,29 @@ def replicas_in(request: AssignReplicasToDirsRequest) -> set[tuple[bytes, bytes,
 def test_v18_one_request_has_all_replicas_by_directory() -> None:
     assignments, controller, _ = new_assignments()
     assert assignments.deadline() is None
-    for key, directory in (((TOPIC, 0), A), ((TOPIC, 1), B), ((OTHER_TOPIC, 0), A)):
+    for key, directory in (
+        ((TOPIC, 0), DIRECTORY),
+        ((TOPIC, 1), OTHER_DIRECTORY),
+        ((OTHER_TOPIC, 0), DIRECTORY),
+    ):
         assignments.assign(key, directory)
     assignments.poll(Now(0, 0))
     (request,) = controller.requests
     assert (request.broker_id, request.broker_epoch) == (1, 5)
-    assert replicas_in(request) == {(A, TOPIC, 0), (B, TOPIC, 1), (A, OTHER_TOPIC, 0)}
+    assert replicas_in(request) == {
+        (DIRECTORY, TOPIC, 0),
+        (OTHER_DIRECTORY, TOPIC, 1),
+        (DIRECTORY, OTHER_TOPIC, 0),
+    }
     assert assignments.deadline() is None, "one request at a time"
     controller.respond(10)
     assert assignments.deadline() is None
 
 
-def test_large_numbers_take_several_requests() -> None:
+def test_many_replicas_take_several_requests() -> None:
     assignments, controller, _ = new_assignments()
     for index in range(MAX_PARTITIONS + 1):
-        assignments.assign((TOPIC, index), A)
+        assignments.assign((TOPIC, index), DIRECTORY)
     assignments.poll(Now(0, 0))
     controller.respond(10)
     assignments.poll(Now(10, 0))
@@ -111,9 +119,9 @@ def test_large_numbers_take_several_requests() -> None:
 
 
 @pytest.mark.parametrize("error", [ErrorCode.STALE_BROKER_EPOCH, ErrorCode.NOT_CONTROLLER, None])
-def test_a_request_without_outcome_is_repeated_with_backoff(error: int | None) -> None:
+def test_a_failed_request_is_repeated_with_backoff(error: int | None) -> None:
     assignments, controller, broker = new_assignments()
-    assignments.assign((TOPIC, 0), A)
+    assignments.assign((TOPIC, 0), DIRECTORY)
     gaps = []
     now_ms = 0
     for _ in range(9):
@@ -138,7 +146,7 @@ def test_a_request_without_outcome_is_repeated_with_backoff(error: int | None) -
 @pytest.mark.parametrize("error", [ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.NOT_LEADER_OR_FOLLOWER])
 def test_a_replica_that_was_removed_is_not_sent_again(error: int) -> None:
     assignments, controller, _ = new_assignments()
-    assignments.assign((TOPIC, 0), A)
+    assignments.assign((TOPIC, 0), DIRECTORY)
     assignments.poll(Now(0, 0))
     controller.respond(0, partition_error=error)
     assert assignments.deadline() is None
@@ -146,17 +154,17 @@ def test_a_replica_that_was_removed_is_not_sent_again(error: int) -> None:
 
 def test_a_replica_that_moves_meanwhile_is_sent_again() -> None:
     assignments, controller, _ = new_assignments()
-    assignments.assign((TOPIC, 0), A)
+    assignments.assign((TOPIC, 0), DIRECTORY)
     assignments.poll(Now(0, 0))
-    assignments.assign((TOPIC, 0), B)
+    assignments.assign((TOPIC, 0), OTHER_DIRECTORY)
     controller.respond(10)
     assignments.poll(Now(10, 0))
-    assert replicas_in(controller.requests[-1]) == {(B, TOPIC, 0)}
+    assert replicas_in(controller.requests[-1]) == {(OTHER_DIRECTORY, TOPIC, 0)}
 
 
 def test_a_removed_replica_is_forgotten() -> None:
     assignments, controller, _ = new_assignments()
-    assignments.assign((TOPIC, 0), A)
+    assignments.assign((TOPIC, 0), DIRECTORY)
     assignments.forget((TOPIC, 0))
     assignments.poll(Now(0, 0))
     assert controller.requests == []
@@ -165,7 +173,7 @@ def test_a_removed_replica_is_forgotten() -> None:
 def test_nothing_is_sent_before_the_broker_is_registered() -> None:
     assignments, controller, broker = new_assignments()
     broker.epoch = -1
-    assignments.assign((TOPIC, 0), A)
+    assignments.assign((TOPIC, 0), DIRECTORY)
     assignments.poll(Now(0, 0))
     assert controller.requests == []
     broker.epoch = 3

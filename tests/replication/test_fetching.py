@@ -1,8 +1,6 @@
-"""V6, V13: fetch sessions of followers, what they accept, and what they leave out for a while."""
+"""V6, V13: what followers fetch, which batches they append, and when they back off."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,9 +11,6 @@ from kraftlog.wire.messages.fetch import EpochEndOffset
 from tests.replication.broker import LOG, MAX_LAG_MS, MAX_WAIT_MS, TOPIC_ID
 from tests.replication.cluster import Cluster, topic_records
 from tests.replication.memory_log import make_batch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 #: Longer than any backoff of a fetcher.
 LONG_MS = 2_000
@@ -132,7 +127,7 @@ def test_v13_refused_partition_is_forgotten_and_added_again() -> None:
     assert (produced.outcome, forgotten_partitions(cluster)) == (0, [])
 
 
-def test_v13_partition_of_a_deleted_topic_leaves_the_session() -> None:
+def test_v13_partition_moved_off_the_follower_leaves_the_session() -> None:
     cluster = two_replicas()
     add_partition(cluster, 1)
     cluster.settle()
@@ -143,7 +138,7 @@ def test_v13_partition_of_a_deleted_topic_leaves_the_session() -> None:
     assert forgotten_partitions(cluster) == [0]
 
 
-def test_v16_leader_that_has_not_taken_over_answers_a_retriable_error() -> None:
+def test_v16_leader_that_has_not_taken_over_returns_a_retriable_error() -> None:
     """V16: the follower retries until the leader has replayed its election; no record is lost."""
     cluster = two_replicas()
     cluster.elect(2, (1, 2), unseen_by=(2,))
@@ -158,7 +153,7 @@ def test_v16_leader_that_has_not_taken_over_answers_a_retriable_error() -> None:
     assert (produced.outcome, cluster.logs()) == (0, ["1:a 2:b", "1:a 2:b"])
 
 
-def test_v16_leader_of_an_older_epoch_answers_unknown_leader_epoch() -> None:
+def test_v16_leader_of_an_older_epoch_returns_unknown_leader_epoch() -> None:
     """C153, C254."""
     cluster = two_replicas()
     cluster.elect(1, (1, 2), unseen_by=(1,))
@@ -168,15 +163,6 @@ def test_v16_leader_of_an_older_epoch_answers_unknown_leader_epoch() -> None:
 
 
 # Responses ---------------------------------------------------------------------------------------
-
-
-def altered(offset: int, value: int) -> Callable[[bytearray], None]:
-    """A function that sets a byte of a batch."""
-
-    def alter(batch: bytearray) -> None:
-        batch[offset] = value
-
-    return alter
 
 
 def respond_with(cluster: Cluster, batches: bytes) -> None:
@@ -252,7 +238,7 @@ def test_v6_cut_off_batch_is_fetched_again() -> None:
     assert named_partitions(cluster) == [(0, 2)]
 
 
-def test_v6_fetches_that_a_full_disk_rejects_back_off() -> None:
+def test_v6_fetches_back_off_while_the_followers_disk_is_full() -> None:
     """Batches that arrive but cannot be written do not end the backoff; a write does."""
     cluster = two_replicas()
 
@@ -280,14 +266,14 @@ def test_v6_fetches_that_a_full_disk_rejects_back_off() -> None:
 
 
 def test_v6_fetched_batches_keep_their_epochs() -> None:
-    """V6, C152: a response with two epochs becomes two appends, each in its epoch."""
+    """V6, C152: a response with several epochs becomes an append for each of them."""
     cluster = Cluster({1: "1:ab 3:c 5:d", 2: ""}, epoch=7, isr=(1,))
     cluster.settle()
     assert cluster[2].log.epochs.entries() == [(1, 0), (3, 2), (5, 3)]
 
 
 def test_v6_holes_of_a_compacted_log_are_kept() -> None:
-    """V6: offsets are the leader's, with what compaction has removed."""
+    """V6: records keep the leader's offsets, with the gaps that compaction has left."""
     cluster = Cluster({1: "1:a..b 2:.c", 2: ""}, epoch=3, isr=(1,))
     cluster.settle()
     assert cluster[2].log.records() == cluster[1].log.records()
@@ -387,7 +373,7 @@ def test_v6_next_fetch_waits_for_the_write() -> None:
 
 
 def test_v13_removed_partition_never_holds_back_the_fetches_of_others() -> None:
-    """C192: its log is deleted while what was fetched waits for a flush, which never comes."""
+    """C192: its log is deleted while fetched records wait for a flush, which never comes."""
     cluster = two_replicas()
     add_partition(cluster, 1)
     cluster.settle()
@@ -546,7 +532,7 @@ def test_v6_resigned_leader_drops_what_is_not_written() -> None:
 
 
 def test_v6_failover_does_not_wait_for_the_followers_fetch() -> None:
-    """A fetch in flight to a leader is answered when that leader has more for the follower."""
+    """A new leader ends its followers' waiting fetches, so that they add the partition at once."""
     cluster = Cluster({1: "1:a", 2: "1:a", 3: "1:a"})
     second_partition = topic_records(TOPIC_ID, (2, 1, 3), (2, 1, 3), 2, 1)[-1]
     second_partition.partition_id = 1

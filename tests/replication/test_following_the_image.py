@@ -1,4 +1,4 @@
-"""A recreated topic has another id: which log belongs to which topic."""
+"""Which logs a broker keeps, opens or replaces when it replays changes or loads a snapshot."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def recreate_topic(host: VirtualHost) -> None:
 
 
 def write(host: VirtualHost, value: bytes) -> None:
-    answer = produce_result(FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(value))))
-    assert answer.error_code == ErrorCode.NONE
+    response = produce_result(FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(value))))
+    assert response.error_code == ErrorCode.NONE
 
 
 def values(host: VirtualHost) -> list[bytes | None]:
@@ -55,7 +55,7 @@ def test_logs_are_untouched_until_the_registration_is_replayed() -> None:
     assert len(restarted.node.replica_manager.partitions) == 1
 
 
-def test_a_snapshot_may_have_another_topic_of_the_same_name() -> None:
+def test_a_topic_recreated_in_a_snapshot_starts_with_an_empty_log() -> None:
     """A broker that was paused for long loads a snapshot instead of replaying each change."""
     host = make_host()
     write(host, b"first")

@@ -37,17 +37,17 @@ def test_v7_high_watermark_is_the_minimum_over_the_isr() -> None:
     assert (cluster[1].high_watermark, later.outcome) == (3, None)
 
 
-def test_v7_acks_all_is_answered_when_the_last_member_has_the_batch() -> None:
+def test_v7_acks_all_completes_when_the_last_member_has_the_batch() -> None:
     """V7, C184: a member has a batch once it fetches from after it, not when the batch is sent."""
     cluster = three_replicas()
     cluster.fail(3)
     cluster[2].holds_writes = True
     produced = cluster[1].produce("b")
     cluster.settle()
-    assert cluster[2].unwritten, "it has the batch, and has not written it"
+    assert cluster[2].unwritten, "it has the batch, but has not written it"
     assert (cluster[1].high_watermark, produced.outcome) == (1, None)
     cluster[2].write()
-    assert not produced.is_answered, "the leader does not know"
+    assert not produced.is_answered, "the leader does not know it yet"
     cluster.settle()
     assert (cluster[1].high_watermark, produced.outcome) == (2, 0)
 
@@ -201,7 +201,7 @@ def test_v7_min_isr_above_the_replicas_requires_all_of_them() -> None:
 
 
 def test_v7_raised_min_isr_holds_the_high_watermark() -> None:
-    """V7: a raised min.insync.replicas fails what waits for an ISR that is too small now."""
+    """V7: raising it also fails waiting requests, as the ISR is now below min.insync.replicas."""
     cluster = three_replicas()
     cluster.isolate(2)
     cluster.set_isr((1, 2), unseen_by=(2, 3))
@@ -230,7 +230,7 @@ def test_v7_acks_all_times_out_and_the_batch_stays() -> None:
 
 
 def test_v7_high_watermark_never_goes_back_on_a_leader() -> None:
-    """V7, C182: a member that joins below it, or falls back, lowers nothing."""
+    """V7, C182: neither a member that joins below it nor a new leader epoch lowers it."""
     cluster = three_replicas()
     cluster.fail(3)
     cluster[1].produce("bc")
@@ -311,8 +311,7 @@ def test_v9_followers_of_the_new_epoch_prove_nothing_to_the_old_leader() -> None
     cluster.lose(flight)
     cluster.elect(2, (2, 3), unseen_by=(1, 2))
     cluster[2].replay()
-    fetched = cluster[1].partition.followers
-    assert fetched is not None
+    assert cluster[1].partition.followers is not None
     cluster.elect(1, (1, 2), unseen_by=(1,))
     cluster.heal()
     cluster.isolate(3)

@@ -256,8 +256,8 @@ def test_v2_a_broker_that_is_fenced_is_not_proposed_again() -> None:
     assert cluster[1].proposed == []
 
 
-def test_v8_joining_followers_share_a_proposal() -> None:
-    """V8: the second follower to catch up joins with the next proposal."""
+def test_v8_second_follower_to_catch_up_joins_by_the_next_proposal() -> None:
+    """V8: a pending proposal stays as it was sent."""
     cluster = settled_cluster(isr=(1,))
     assert cluster[1].proposed == [(1, 2)]
     cluster.accept(1)
@@ -327,7 +327,7 @@ def test_v8_unknown_outcome_repeats_the_same_proposal(code: int) -> None:
     assert second == first
 
 
-def test_v8_lost_answer_repeats_the_same_proposal() -> None:
+def test_v8_lost_response_repeats_the_same_proposal() -> None:
     """C171."""
     cluster = settled_cluster(isr=(1, 2))
     [(first, _)] = cluster[1].isr_requests
@@ -338,7 +338,7 @@ def test_v8_lost_answer_repeats_the_same_proposal() -> None:
 
 
 def test_v8_kafka_14139_repeated_proposal_names_the_same_process() -> None:
-    """V8 (KAFKA-14139): not the process that has replaced it, without its records."""
+    """V8 (KAFKA-14139): not the broker epoch of a later process, which has lost the records."""
     cluster = settled_cluster(isr=(1, 2))
     [(first, _)] = cluster[1].isr_requests
     cluster.lose_response(1)
@@ -370,7 +370,7 @@ def test_v8_repeated_proposal_keeps_its_members_while_others_lag() -> None:
 
 
 def fail_proposals(cluster: Cluster, code: int, total_ms: int) -> list[int]:
-    """Fail each proposal of broker 1 for a while; return at which ms each was sent."""
+    """Fail each proposal of broker 1 for a while; return the ms at which each was sent."""
     began_ms, times = cluster.now.monotonic_ms, []
     while cluster.now.monotonic_ms - began_ms < total_ms:
         if cluster[1].isr_requests:
@@ -450,7 +450,7 @@ def test_v8_outdated_proposal_is_not_repeated(code: int) -> None:
     assert cluster[1].proposed == [(1, 2, 3)], "in the new partition epoch"
 
 
-def test_v8_answer_after_a_newer_partition_epoch_changes_nothing() -> None:
+def test_v8_response_after_a_newer_partition_epoch_changes_nothing() -> None:
     """V8, C173: replay came before the response, and the next proposal is pending already."""
     cluster = settled_cluster(isr=(1,))
     assert cluster[1].proposed == [(1, 2)]
@@ -462,7 +462,7 @@ def test_v8_answer_after_a_newer_partition_epoch_changes_nothing() -> None:
     assert cluster[1].proposed == [(1, 2, 3)]
 
 
-def test_v8_answer_after_a_change_of_leader_changes_nothing() -> None:
+def test_v8_response_after_a_change_of_leader_changes_nothing() -> None:
     """V8, C173: neither the former leader nor the leader of a later epoch applies the response."""
     cluster = settled_cluster(isr=(1, 2))
     cluster.elect(2, (1, 2))
@@ -489,7 +489,7 @@ def test_v8_one_request_is_in_flight() -> None:
 
 
 def test_v8_kafka_14139_fetch_of_a_former_process_does_not_count() -> None:
-    """V8, C164 (KAFKA-14139): restarted without records, it counts with its new fetches only."""
+    """V8, C164 (KAFKA-14139): after a restart without records, only new fetches count."""
     cluster = settled_cluster()
     cluster[1].produce("bc")
     cluster.settle()

@@ -84,7 +84,7 @@ class Controller:
                 self.change(leader=leader)
 
     def decide(self, broker_id: int) -> int:
-        """Decide on the oldest AlterPartition of a broker; returns the error code."""
+        """Decide on the oldest AlterPartition of a broker; return the error code."""
         request, _ = self.cluster[broker_id].isr_requests[0]
         [proposed] = request.topics[0].partitions
         current = self.partition
@@ -133,12 +133,12 @@ class ReplicationMachine(RuleBasedStateMachine):
             self.record_count += count
             self.produced.append((broker.produce(letters), letters))
 
-    @rule(broker_id=BROKER, part=st.floats(0, 1))
-    def delete_records(self, broker_id: int, part: float) -> None:
+    @rule(broker_id=BROKER, fraction=st.floats(0, 1))
+    def delete_records(self, broker_id: int, fraction: float) -> None:
         broker = self.broker(broker_id)
         if broker is not None and broker.serves():
             start, limit = broker.partition.start, broker.high_watermark
-            offset = start + int((limit - start) * part)
+            offset = start + int((limit - start) * fraction)
             self.deleted = max(self.deleted, offset)
             broker.delete_records(offset)
 
@@ -170,26 +170,28 @@ class ReplicationMachine(RuleBasedStateMachine):
 
     @rule(broker_id=BROKER, full=st.booleans())
     def fill_disk(self, broker_id: int, full: bool) -> None:
-        """Fill or empty the disk, once all appends are flushed: else the log would go offline."""
+        """Fill or free the disk, once all appends are flushed: else the log would go offline."""
         broker = self.broker(broker_id)
         if broker is not None:
             broker.write()
             broker.is_full = full
 
     @rule(broker_id=BROKER)
-    def write(self, broker_id: int) -> None:
+    def write_and_truncate(self, broker_id: int) -> None:
         broker = self.broker(broker_id)
         if broker is not None:
             broker.write()
             broker.truncate()
 
-    @rule(broker_id=BROKER, forgets=st.booleans())
-    def kill(self, broker_id: int, forgets: bool) -> None:
-        """The process ends; its log stays, its stored high watermark may be old."""
+    @rule(broker_id=BROKER, is_checkpoint_old=st.booleans())
+    def kill(self, broker_id: int, is_checkpoint_old: bool) -> None:
+        """The process ends; its log stays, but the high watermark in its checkpoint may be old."""
         broker = self.broker(broker_id)
         if broker is not None and len(self.cluster.brokers) > 1:
             stored = self.cluster.disks[broker_id].high_watermarks
-            stored[LOG] = min(stored[LOG] if forgets else broker.high_watermark, broker.log.end)
+            stored[LOG] = min(
+                stored[LOG] if is_checkpoint_old else broker.high_watermark, broker.log.end
+            )
             self.cluster.crash(broker_id)
 
     @rule(broker_id=BROKER, lost=st.integers(0, 5))
@@ -307,7 +309,7 @@ class ReplicationMachine(RuleBasedStateMachine):
                         assert self.committed[offset][1] == letter.encode()
 
     @invariant()
-    def epochs_are_those_of_the_records(self) -> None:
+    def latest_epoch_is_that_of_the_records(self) -> None:
         for disk in self.cluster.disks.values():
             log = disk.by_name[LOG]
             assert log.epochs.entries()[-1:] == rebuilt_epochs(log)[-1:]
@@ -325,7 +327,7 @@ class ReplicationMachine(RuleBasedStateMachine):
             self.restart(broker_id)
             self.unfence(broker_id)
             self.fill_disk(broker_id, full=False)
-            self.write(broker_id)
+            self.write_and_truncate(broker_id)
         for _ in range(20):
             for broker_id in BROKERS:
                 self.replay(broker_id, 10_000)

@@ -1,4 +1,4 @@
-"""V8, V13: thousands of partitions at once do not hold the loop."""
+"""V8, V13: thousands of partitions at once do not block the node's loop."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def poll_all(cluster: Cluster) -> list[int]:
 
 
 def test_v8_partitions_of_a_dead_follower_are_checked_some_at_a_time() -> None:
-    """V8: each poll checks at most MAX_CHECKED, and all are checked without more time."""
+    """V8: each poll checks at most MAX_CHECKED, and the next poll is due at once."""
     count = 2 * MAX_CHECKED + 50
     cluster = add_partitions(Cluster({1: "1:a", 2: "1:a"}), count)
     cluster.isolate(2)
@@ -90,8 +90,8 @@ def test_v8_partition_that_caught_up_during_a_check_is_left_alone() -> None:
     assert cluster[1].high_watermark == 2
 
 
-def test_v13_large_waiting_fetch_is_answered_for_a_high_watermark_alone() -> None:
-    """V13 (KIP-392): consumers read from the follower up to it."""
+def test_v13_large_waiting_fetch_completes_for_a_high_watermark_alone() -> None:
+    """V13 (KIP-392): consumers read from a follower up to the high watermark that it knows."""
     cluster = add_partitions(Cluster(dict.fromkeys((1, 2, 3), "1:a"), racks=RACKS), MANY)
     cluster[3].holds_writes = True
     produce_to_all(cluster)

@@ -29,7 +29,7 @@ def test_v7_proposed_member_counts_however_long_it_lags() -> None:
 
 
 def test_v7_kafka_13141_diverging_fetch_is_no_progress() -> None:
-    """V7, C256 (KAFKA-13141): up to the offset that it names, its records are not the leader's."""
+    """V7, C256 (KAFKA-13141): not all records below its fetch offset are the leader's."""
     cluster = Cluster({1: "1:a 3:xyz", 2: "1:ab"}, epoch=3)
     cluster[2].holds_truncations = True
     cluster.settle()
@@ -77,13 +77,13 @@ def test_v7_followers_high_watermark_and_start_stay_within_its_log() -> None:
     """V7: the leader's high watermark and start may be far beyond the follower's end."""
     cluster = two_replicas()
     partition = cluster[2].partition
-    partition.fetched_from(10, 10)
+    partition.note_leader_offsets(10, 10)
     cluster[2].replica_manager.fetchers.follow_leader(partition)
     assert (partition.high_watermark, partition.start) == (1, 1)
 
 
-def test_v7_lag_is_what_is_committed_and_not_written() -> None:
-    """V7: of a follower, from the leader's high watermark; a leader has no lag."""
+def test_v7_lag_is_the_number_of_committed_records_not_yet_written() -> None:
+    """V7: a follower's lag is counted up to the leader's high watermark; a leader has none."""
     cluster = Cluster({1: "1:abc", 2: "1:abc", 3: ""}, isr=(1, 2), high_watermarks={1: 3})
     cluster[3].holds_writes = True
     cluster.settle()
@@ -91,7 +91,7 @@ def test_v7_lag_is_what_is_committed_and_not_written() -> None:
     cluster[3].write()
     cluster.settle()
     assert cluster[3].partition.lag == 0
-    cluster[2].partition.fetched_from(10, 0)
+    cluster[2].partition.note_leader_offsets(10, 0)
     cluster.elect(2, (1, 2))
     cluster.settle()
     assert cluster[2].partition.lag == 0
@@ -114,8 +114,8 @@ def test_v8_follower_does_not_join_below_the_high_watermark() -> None:
     assert cluster[1].proposed == [(1, 2, 3)]
 
 
-def test_v8_caught_up_means_at_the_end_of_the_previous_fetch() -> None:
-    """V8, C167: always one append behind, a follower caught up when it fetched before."""
+def test_v8_follower_at_the_end_of_its_previous_fetch_was_caught_up_then() -> None:
+    """V8, C167: a follower that is always one append behind thus stays in the ISR."""
     follower = Follower(2, caught_up_ms=0, leader_bytes=0)
     for end, caught_up_ms in ((1, 0), (2, 1000), (3, 2000)):
         follower.fetched(1, end, 0, leader_end=end + 1, leader_bytes=0, now_ms=end * 1000)
@@ -151,7 +151,7 @@ def test_v8_same_partition_epoch_ends_no_proposal() -> None:
     assert cluster[1].partition.maximal_isr == (1, 2)
 
 
-def test_v6_response_below_the_asked_offset_is_not_appended() -> None:
+def test_v6_response_below_the_fetch_offset_is_not_appended() -> None:
     cluster = two_replicas()
     respond_with(cluster, bytes(make_batch("z", base=0, epoch=1)))
     assert cluster.logs()[1] == "1:a"

@@ -17,8 +17,10 @@ WINDOW_MS, WINDOWS = 1000, 11
 SLOW_RATE = BATCH_BYTES // 10
 
 
-def config_record(kind: int, name: str, key: str, value: object) -> records.ConfigRecord:
-    return records.ConfigRecord(resource_type=kind, resource_name=name, name=key, value=str(value))
+def config_record(resource_type: int, name: str, key: str, value: object) -> records.ConfigRecord:
+    return records.ConfigRecord(
+        resource_type=resource_type, resource_name=name, name=key, value=str(value)
+    )
 
 
 def throttle(cluster: Cluster, side: str, broker: int, rate: int, replicas: str = "*") -> None:
@@ -101,7 +103,7 @@ def test_v10_leader_never_holds_back_the_isr() -> None:
 
 @pytest.mark.parametrize("replicas", ["0:2", "1:1", "1:1,0:2"])
 def test_v10_replicas_that_are_not_listed_are_not_held_back(replicas: str) -> None:
-    """The leader's list names leaders."""
+    """leader.replication.throttled.replicas lists partitions with the broker that leads them."""
     cluster = cluster_with_lag()
     throttle(cluster, "leader", 1, SLOW_RATE, replicas)
     cluster.settle()

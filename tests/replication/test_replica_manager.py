@@ -1,4 +1,4 @@
-"""ReplicaManager without a node: image changes, reports of the host, its listeners."""
+"""`ReplicaManager` without a node: image changes, reports of the host, calls of listeners."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ LISTENER, MAX_LAG_MS = "PLAINTEXT", 1000
 
 
 class FakeResponse:
-    """In place of a pending response: keeps the result, and whether it was sent."""
+    """Stands in for a pending response: keeps the result, and whether it was sent."""
 
     def __init__(self) -> None:
         self.waits = 0
@@ -225,7 +225,7 @@ def test_v11_a_partition_added_again_has_a_first_epoch() -> None:
 
 
 def test_v11_a_partition_replaced_in_a_snapshot_loses_its_log() -> None:
-    """V11: a snapshot shows the removal only by its outcome."""
+    """V11: a snapshot shows the removal only by the higher first leader epoch."""
     broker = online_leader()
     topic, first = records()
     broker.replay(partition_record(1))
@@ -443,8 +443,8 @@ def test_a_response_is_sent_with_its_last_result() -> None:
     assert pending.is_answered
 
 
-def test_v10_a_write_to_a_replica_that_moves_away_may_yet_be_committed() -> None:
-    """C234: the other replicas may have it: the producer must not take it for refused."""
+def test_v10_pending_write_to_a_replica_that_moves_away_gets_not_leader() -> None:
+    """C234: other replicas may have the record, so the error must not say that it is refused."""
     broker = online_leader((1, 2))
     pending = broker.append_with_acks_all()
     broker.manager.take_turn()
@@ -454,7 +454,7 @@ def test_v10_a_write_to_a_replica_that_moves_away_may_yet_be_committed() -> None
 
 @pytest.mark.parametrize("replicas", [(1, 2), (2, 1)], ids=["leader", "follower"])
 def test_nothing_is_read_from_a_replica_that_was_removed(replicas: tuple[int, ...]) -> None:
-    """A fetch that knows the partition would read the log of the next topic of this name."""
+    """A waiting fetch that refers to it would read the log of the next topic of this name."""
     broker = online_leader(replicas)
     partition = broker.partition
     assert partition.error_for_request(-1, reads_followers=True) == ErrorCode.NONE

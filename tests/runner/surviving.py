@@ -31,7 +31,7 @@ CLUSTER = "MkU3OEVBNTcwNTJENDM2Qg"
 def write_directory(
     files: Files,
     path: str,
-    me: ReplicaKey,
+    voter: ReplicaKey,
     batches: Iterable[Batch],
     state: ElectionState,
     *,
@@ -41,8 +41,8 @@ def write_directory(
     if not files.exists(path):
         files.make_directory(path)
     properties = (
-        f"version=1\ncluster.id={CLUSTER}\nnode.id={me.id}\n"
-        f"directory.id={uuid_text(me.directory_id)}\n"
+        f"version=1\ncluster.id={CLUSTER}\nnode.id={voter.id}\n"
+        f"directory.id={uuid_text(voter.directory_id)}\n"
     )
     write_atomically(files, f"{path}/{meta_properties.NAME}", properties.encode())
     directory = LogDirectory(files, path)

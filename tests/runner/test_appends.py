@@ -1,4 +1,4 @@
-"""The description of a turn's batches equals the one that their bytes give."""
+"""A turn's append describes its batches as a scan of their bytes does."""
 
 from __future__ import annotations
 

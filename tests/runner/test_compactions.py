@@ -63,7 +63,7 @@ def flush_and_compact(host: VirtualHost) -> VirtualHost:
     return host
 
 
-def test_compaction_keeps_the_latest_and_stores_the_offset() -> None:
+def test_compaction_keeps_the_latest_records_and_stores_its_offset() -> None:
     host = write_records(configured_host(**COMPACT))
     log = host.runner.directory.logs[NAME]
     before, active = latest(records_of(log)), log.segments[-1].base_offset
@@ -92,7 +92,7 @@ def test_a_disabled_cleaner_compacts_nothing() -> None:
     assert count_records(flush_and_compact(host)) == 20
 
 
-def test_the_dirtiest_log_is_compacted_first() -> None:
+def test_a_log_that_is_dirty_again_is_compacted_again() -> None:
     host = write_records(configured_host(**COMPACT))
     flush_and_compact(host)
     size = host.runner.directory.logs[NAME].size_bytes
@@ -118,6 +118,35 @@ def test_many_dirty_logs_are_compacted_one_after_the_other() -> None:
     host.settle()
     logs = host.runner.directory.logs
     assert all(len(records_of(logs["many", index])) <= 4 for index in range(5))
+
+
+def test_the_dirtiest_log_is_compacted_first() -> None:
+    host = make_host(other=1)
+    settings = {"cleanup.policy": "compact", "internal.segment.bytes": 300}
+    create_topics(host, {"even": 2}, settings)
+    client = FrameClient(host)
+
+    def write_and_compact(*counts: int) -> list[int]:
+        """Append this number of records to each partition; return the order of compaction."""
+        for index, count in enumerate(counts):
+            for number in range(count):
+                request = produce(keyed(number), topic="even", index=index)
+                result = produce_result(client.ask(ApiKey.PRODUCE, 9, request))
+                assert result.error_code == ErrorCode.NONE
+        host.pass_time(log_maintenance.INTERVAL_MS)
+        order: list[int] = []
+        logs = [host.runner.directory.logs["even", index] for index in range(2)]
+        before = [log.clean_offset for log in logs]
+        host.now = Now(host.now.monotonic_ms + BACKOFF_MS, host.now.wall_ms + BACKOFF_MS)
+        for _ in range(100):
+            host.one_turn()
+            host.deliver()
+            order += [i for i in (0, 1) if i not in order and logs[i].clean_offset != before[i]]
+        return order
+
+    write_and_compact(20, 20)
+    assert write_and_compact(12, 60) == [1, 0]
+    assert write_and_compact(80, 12) == [0, 1]
 
 
 def test_sealed_segments_are_compacted_once_they_are_durable() -> None:
@@ -175,14 +204,14 @@ def test_leftovers_of_a_killed_compaction_do_not_enter_the_next_log(
     host = write_records(configured_host(**COMPACT))
     host.pass_time(log_maintenance.INTERVAL_MS)
 
-    def ends_late(files: MemoryFiles, task: dict[str, Any]) -> None:
+    def die_after_recreation(files: MemoryFiles, task: dict[str, Any]) -> None:
         host.node.emit(DeleteLog(NAME, host.node.replica_manager.by_log[NAME].topic_id))
         host.node.emit(OpenLog(NAME, ANOTHER_ID, host.node.topic_configs.of("demo").config))
         host.one_turn()
         files.make_file(f"{task['folder']}/{task['groups'][0][0][0]:020d}.log.cleaned", b"old")
         raise ChildProcessError("the worker process exited with -9")
 
-    monkeypatch.setattr("kraftlog.simulator.host.clean", ends_late)
+    monkeypatch.setattr("kraftlog.simulator.host.clean", die_after_recreation)
     host.pass_time(BACKOFF_MS)
     assert host.runner.directory.logs[NAME].topic_id == ANOTHER_ID
     make_folders(host)

@@ -25,10 +25,10 @@ def start(files: MemoryFiles | None = None, **options: Any) -> VirtualHost:
 
 
 def append(host: VirtualHost, index: int, topic: str = "demo") -> int:
-    answer = FrameClient(host).ask(
+    response = FrameClient(host).ask(
         ApiKey.PRODUCE, 9, produce(batch(b"x"), topic=topic, index=index)
     )
-    code: int = produce_result(answer).error_code
+    code: int = produce_result(response).error_code
     return code
 
 
@@ -43,7 +43,9 @@ def paths_of_logs(host: VirtualHost) -> dict[tuple[str, int], str]:
 
 def described_directories(host: VirtualHost) -> dict[str, tuple[int, set[int]]]:
     """The error code of each directory, and the partitions of `demo` in it."""
-    answer = FrameClient(host).ask(ApiKey.DESCRIBE_LOG_DIRS, 4, DescribeLogDirsRequest(topics=None))
+    response = FrameClient(host).ask(
+        ApiKey.DESCRIBE_LOG_DIRS, 4, DescribeLogDirsRequest(topics=None)
+    )
     return {
         directory.log_dir: (
             directory.error_code,
@@ -54,7 +56,7 @@ def described_directories(host: VirtualHost) -> dict[str, tuple[int, set[int]]]:
                 for partition in topic.partitions
             },
         )
-        for directory in answer.results
+        for directory in response.results
     }
 
 
@@ -74,11 +76,11 @@ def settle_with_time(host: VirtualHost) -> None:
         host.settle()
 
 
-def test_new_logs_go_to_the_directory_with_the_fewest() -> None:
+def test_new_logs_go_to_the_directory_with_the_fewest_logs() -> None:
     host = start()
     create_topics(host, {"demo": 9})
-    by_path = sorted(paths_of_logs(host).values())
-    assert by_path == sorted(PATHS * 3)
+    paths = sorted(paths_of_logs(host).values())
+    assert paths == sorted(PATHS * 3)
     assert {
         path: len(partitions) for path, (_, partitions) in described_directories(host).items()
     } == dict.fromkeys(PATHS, 3)
@@ -133,7 +135,7 @@ def test_logs_are_found_in_their_directories_after_a_restart(is_clean: bool) -> 
 
 
 def fail(host: VirtualHost, path: str) -> None:
-    """Let the disk of a directory fail by writing a record to it."""
+    """Make the disk of a directory fail at the write of a record."""
     index = next(log[1] for log, directory in paths_of_logs(host).items() if directory == path)
     host.files.faults.append(Fault("pwritev", path=f"{path}/"))
     assert append(host, index) == ErrorCode.KAFKA_STORAGE_ERROR
@@ -182,7 +184,9 @@ def test_many_logs_of_a_failed_directory_are_reported_in_slices() -> None:
     online = [count]
     while host.node.has_work or host.runner.has_work or online[-1] == count:
         host.one_turn()
-        online.append(sum(p.is_open for p in host.node.replica_manager.partitions.values()))
+        online.append(
+            sum(partition.is_open for partition in host.node.replica_manager.partitions.values())
+        )
         assert online[-2] - online[-1] <= FAILED_PER_TURN + 1
     assert online[-1] == count // 2
 

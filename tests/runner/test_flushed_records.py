@@ -33,12 +33,12 @@ def send(client: FrameClient, *values: bytes, acks: int = 1) -> None:
 
 
 def codes(client: FrameClient) -> list[int]:
-    return [produce_result(answer).error_code for _, answer in client.take()]
+    return [produce_result(response).error_code for _, response in client.take()]
 
 
 @pytest.mark.parametrize("acks", [1, -1])
 def test_flush_messages_delays_the_response_until_the_flush(acks: int) -> None:
-    """For its producer and for readers alike; later records share the next flush."""
+    """acks=1 waits too; records that arrive during a flush share the next one."""
     host = configured_host(flush_messages=1)
     client, reader = FrameClient(host), FrameClient(host)
     for value in (b"a", b"b", b"c"):
@@ -55,8 +55,8 @@ def test_readers_do_not_see_unflushed_records() -> None:
     reader = FrameClient(host)
     send(FrameClient(host), b"a")
     reader.send(ApiKey.FETCH, 12, fetch(0))
-    [(_, answer)] = reader.take()
-    assert (values_in(answer), fetched_partition(answer).high_watermark) == ([], 0)
+    [(_, response)] = reader.take()
+    assert (values_in(response), fetched_partition(response).high_watermark) == ([], 0)
     host.turn()
     assert values_in(reader.ask(ApiKey.FETCH, 12, fetch(0))) == [b"a"]
 
@@ -89,7 +89,7 @@ def test_the_brokers_setting_applies_to_topics_without_one() -> None:
 
 
 def test_a_late_flush_does_not_lower_the_log_end() -> None:
-    """V7: the topic requests no further flush while one is in progress."""
+    """V7: flush.messages is reset during a flush, so later records count before it ends."""
     host = configured_host(flush_messages=1)
     send(FrameClient(host), b"a")
     host.node.emit(ConfigureLog(LOG, TopicConfig({}, host.node.config_layers())))

@@ -57,7 +57,7 @@ def test_a_response_waits_for_unwritten_records() -> None:
 
 
 def test_appends_during_a_flush_are_covered_by_the_next() -> None:
-    """No further event is needed, or the second one would wait for ever."""
+    """The next flush begins without an event; else the second request would wait for ever."""
     host = make_host()
     client = FrameClient(host)
     for name in ("first", "second"):

@@ -23,13 +23,15 @@ from tests.node.test_requests import batch, fetch, produce, produce_result, valu
 from tests.runner.test_recreated_topics import delete_topic
 
 RESERVE_BYTES = 100_000
-RESERVING = SETTINGS.replace("kraftlog.reserve.bytes=0", f"kraftlog.reserve.bytes={RESERVE_BYTES}")
+SETTINGS_WITH_RESERVE = SETTINGS.replace(
+    "kraftlog.reserve.bytes=0", f"kraftlog.reserve.bytes={RESERVE_BYTES}"
+)
 RESERVE = f"data/{NAME}"
 FULL = "data: the disk is full"
 
 
 def node_on(files: MemoryFiles) -> VirtualHost:
-    return VirtualHost(files, RESERVING)
+    return VirtualHost(files, SETTINGS_WITH_RESERVE)
 
 
 def full_disk() -> VirtualHost:
@@ -47,8 +49,8 @@ def create(host: VirtualHost, name: str) -> int:
     topic = CreatableTopic(
         name=name, num_partitions=1, replication_factor=1, assignments=(), configs=()
     )
-    answer = ask_settled(host, ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=[topic]))
-    return int(answer.topics[0].error_code)
+    response = ask_settled(host, ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=[topic]))
+    return int(response.topics[0].error_code)
 
 
 def spend_reserve(host: VirtualHost) -> None:
@@ -74,8 +76,8 @@ def test_a_full_disk_refuses_topics_and_records_and_serves_the_rest() -> None:
     assert create(host, "another") == ErrorCode.KAFKA_STORAGE_ERROR
     more = CreatePartitionsTopic(name="demo", count=2, assignments=None)
     request = CreatePartitionsRequest(topics=[more], timeout_ms=1000, validate_only=False)
-    answer = ask_settled(host, ApiKey.CREATE_PARTITIONS, 3, request)
-    assert answer.results[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    response = ask_settled(host, ApiKey.CREATE_PARTITIONS, 3, request)
+    assert response.results[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert Writer(host).write(batch(b"x"))[0] == ErrorCode.KAFKA_STORAGE_ERROR
     assert len(values_in(FrameClient(host).ask(ApiKey.FETCH, 12, fetch(0)))) == 9
     assert delete_records(host, 4) == (ErrorCode.NONE, 4)
@@ -103,7 +105,7 @@ def test_the_reserve_is_refilled_once_there_is_space() -> None:
 
 
 def test_refilling_the_reserve_is_retried() -> None:
-    """A process without descriptors continues without its reserve."""
+    """A process that has run out of file descriptors continues without its reserve."""
     host = full_disk()
     spend_reserve(host)
     assert host.files.capacity_bytes is not None
@@ -117,14 +119,14 @@ def test_refilling_the_reserve_is_retried() -> None:
     assert host.log_lines[-1] == "data: disk space is available again; records are accepted"
 
 
-@pytest.mark.parametrize("clean", [True, False], ids=["closed", "killed"])
+@pytest.mark.parametrize("is_clean", [True, False], ids=["closed", "killed"])
 @pytest.mark.parametrize("is_spent", [True, False], ids=["spent", "whole"])
-def test_a_node_restarts_on_a_full_disk(clean: bool, is_spent: bool) -> None:
-    """A start writes its vote, its registration and the rebuilt files of logs."""
+def test_a_node_restarts_on_a_full_disk(is_clean: bool, is_spent: bool) -> None:
+    """A starting node writes its vote, its registration and the rebuilt files of logs."""
     host = full_disk()
     if is_spent:
         spend_reserve(host)
-    if clean:
+    if is_clean:
         host.runner.close()
     else:
         host.files.kill()
@@ -155,7 +157,7 @@ def test_the_first_write_on_a_full_disk_uses_the_reserve(operation: str, path: s
     host.files.kill()
     host = node_on(host.files)
     host.files.faults.append(Fault(operation, errno.ENOSPC, path))
-    if path in {"quorum-state", "leader-epoch-checkpoint"}:  # a start writes them
+    if path in {"quorum-state", "leader-epoch-checkpoint"}:  # a starting node writes them
         host.files.kill()
         host = node_on(host.files)
     host.pass_time(INTERVAL_MS)
@@ -169,7 +171,7 @@ def test_the_first_write_on_a_full_disk_uses_the_reserve(operation: str, path: s
 
 
 def test_unwritten_epochs_on_a_full_disk_do_not_take_it_offline() -> None:
-    """Without a reserve their write waits for space, and so do the responses after the flush."""
+    """Without a reserve, the epochs are written once there is space; the response waits for it."""
     host = VirtualHost()
     create_topics(host, {"demo": 1}, {"flush.messages": 1})
     host.files.faults.append(Fault("pwritev", errno.ENOSPC, "demo-0/leader-epoch-checkpoint"))
@@ -178,8 +180,8 @@ def test_unwritten_epochs_on_a_full_disk_do_not_take_it_offline() -> None:
     assert host.runner.directory.disk.failure is None
     host.pass_time(FULL_BACKOFF_MS)
     host.turn()
-    [(_, answer)] = writer.take()
-    assert produce_result(answer).error_code == ErrorCode.NONE
+    [(_, response)] = writer.take()
+    assert produce_result(response).error_code == ErrorCode.NONE
 
 
 def test_without_a_reserve_a_full_disk_still_ends_the_node() -> None:

@@ -74,7 +74,7 @@ def test_data_flushes_on_a_full_disk_do_not_pause_the_quorum() -> None:
 
 
 def test_a_checkpoint_never_names_a_recovery_point_before_its_flush() -> None:
-    """V15: the checkpoint is written meanwhile, with the recovery point before the flush."""
+    """V15: a checkpoint that is written during the flush has the recovery point from before it."""
     host, _ = host_with_hanging_flush()
     host.pass_time(INTERVAL_MS)
     assert LOG not in offsets(host.files, RECOVERY_POINTS)
@@ -99,7 +99,7 @@ def test_a_deleted_log_keeps_its_files_until_its_flush_ends() -> None:
 
 
 def test_a_deleted_log_is_unlinked_after_its_rename_is_durable() -> None:
-    """A crash would show it half empty under its old name."""
+    """Otherwise a crash could bring back its half-empty folder under the old name."""
     host = configured_host(flush_messages=1)
     FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), -1))
     delete_topic(host)
@@ -155,7 +155,7 @@ def test_a_quorum_write_is_retried_if_another_thread_used_the_reserve(times: int
     try:
         while host.io_threads.deliver(host.now):
             pass
-    except NodeStoppedError:
+    except NodeStoppedError:  # the retry has failed, too
         reports.append(0)
     assert reports == [7 if times == 1 else 0]
 

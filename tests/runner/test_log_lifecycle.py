@@ -1,7 +1,7 @@
 """Logs are opened, created and deleted in slices, so that a turn stays short.
 
-What counts is the work of a turn, not its time. Meanwhile each request of another client gets its
-response in the same turn.
+The tests count the work of a turn instead of measuring its time. Meanwhile each request of another
+client gets its response in the same turn.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def open_logs(host: VirtualHost) -> int:
 
 
 def folders(host: VirtualHost) -> list[str]:
-    """The topic's folders that are not marked as deleted."""
+    """The folders of topic `many` that are not marked as deleted."""
     names = host.files.list("data")
     return [name for name in names if name.startswith("many-") and not name.endswith("-delete")]
 
@@ -158,7 +158,7 @@ def test_a_log_whose_folder_was_never_made_is_created_again(clean: bool) -> None
 
 
 def test_many_logs_are_deleted_in_slices() -> None:
-    """Requests no longer find any of them, while their folders are still deleted."""
+    """Each turn renames a few of their folders, which marks them as deleted."""
     host = make_host(many=MANY)
     make_folders(host)
     steps = progress_of_each_turn(
@@ -287,7 +287,7 @@ def write(host: VirtualHost) -> int:
 
 
 def test_a_first_record_waits_for_disk_space() -> None:
-    """Its incomplete folder is deleted."""
+    """Until there is space, its Produce fails, and the incomplete folder is deleted."""
     host = make_host(many=1)
     fault = Fault("pwritev", errno.ENOSPC, "many-0/partition.metadata", times=2)
     host.files.faults.append(fault)

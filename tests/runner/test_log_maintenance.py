@@ -68,7 +68,7 @@ def test_garbage_is_deleted_in_small_jobs() -> None:
     assert not [name for name in files.list("data") if name.endswith("-delete")]
 
 
-def test_a_file_that_cannot_be_unlinked_is_logged_and_kept() -> None:
+def test_a_folder_that_cannot_be_removed_is_logged_and_kept() -> None:
     files = MemoryFiles()
     files.make_directory("data")
     files.make_directory("data/gone-0.ff-delete")
@@ -107,8 +107,8 @@ def test_v15_log_start_of_a_truncated_log_is_at_most_its_end() -> None:
     assert (log.start_offset, log.end_offset) == (0, 1)
 
 
-def test_v15_stored_high_watermark_of_a_log_truncated_within_a_batch() -> None:
-    """V15: it is lowered to the log's new end, as other records will take the offsets."""
+def test_v15_truncation_within_a_batch_lowers_the_stored_high_watermark() -> None:
+    """The whole batch is removed, and other records will take its offsets."""
     host = make_host()
     FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"a", b"b", b"c")))
     host.pass_time(INTERVAL_MS)

@@ -112,7 +112,7 @@ def test_q38_a_damaged_snapshot_is_skipped_where_the_log_covers_it() -> None:
 
 @pytest.mark.parametrize("damage", ["removed", "damaged"])
 def test_q38_a_missing_snapshot_before_the_log_prevents_the_start(damage: str) -> None:
-    """Else every log would become a stray. The node logs the remedy, and changes nothing."""
+    """With incomplete metadata, all logs would become strays. The error names the remedy."""
     host = host_without_its_first_segment()
     host.files.kill()
     files = host.files
@@ -207,7 +207,7 @@ def test_q38_only_a_complete_snapshot_replaces_the_log(is_whole: bool) -> None:
     ],
 )
 def test_fetched_metadata_may_use_the_reserve(operation: str, path: str) -> None:
-    """On a full disk a node takes a metadata snapshot and stores the cluster id."""
+    """On a full disk a node still installs a fetched snapshot and stores the cluster id."""
     files = node_with_snapshots()
     properties = meta_properties.MetaProperties(None, 1, bytes(16))
     write_whole(files, f"data/{meta_properties.NAME}", meta_properties.encode(properties))
@@ -280,12 +280,12 @@ PIECES = [batch(0, 1), batch(1, 1)]
 
 
 @pytest.mark.parametrize(
-    ("by_power", "expected"), [(False, {OLD, NEW}), (True, {OLD})], ids=["killed", "power lost"]
+    ("loses_power", "expected"), [(False, {OLD, NEW}), (True, {OLD})], ids=["killed", "power lost"]
 )
 def test_a_snapshot_becomes_visible_atomically(
-    by_power: bool, expected: set[OffsetAndEpoch]
+    loses_power: bool, expected: set[OffsetAndEpoch]
 ) -> None:
-    """C104: after a crash before any operation there is the old one or the new one, and no part."""
+    """C104: whenever the node crashes, it finds a whole snapshot, and no partial file is left."""
     seen = set()
     for stop in range(100):
         files = MemoryFiles()
@@ -300,7 +300,7 @@ def test_a_snapshot_becomes_visible_atomically(
             pass
         else:
             break
-        files.power_loss() if by_power else files.kill()
+        files.power_loss() if loses_power else files.kill()
         again = MetadataSnapshots(files, "data")
         again.remove_unfinished()
         latest = again.list_newest_first()[0]
@@ -311,7 +311,7 @@ def test_a_snapshot_becomes_visible_atomically(
 
 
 def test_q38_snapshots_older_than_the_log_start_are_removed() -> None:
-    """Also one written while a newer one was installed; snapshots after the log start stay."""
+    """A snapshot that ends at the log start or after it stays."""
     files = MemoryFiles()
     files.make_directory("data")
     snapshots = MetadataSnapshots(files, "data")

@@ -80,8 +80,8 @@ def test_a_queued_snapshot_is_written_before_its_segment_is_deleted(host: Virtua
     assert not host.runner.has_work
 
 
-def test_an_unqueued_snapshot_is_flushed_with_the_log(host: VirtualHost) -> None:
-    """After a power loss only the snapshot has the producers."""
+def test_a_snapshot_written_from_the_queue_is_flushed_with_the_log(host: VirtualHost) -> None:
+    """As the segments are deleted, only the snapshot has the producers after a power loss."""
     log = log_of(host)
     host.files.write_back()
     log.move_start(log.end_offset)

@@ -19,12 +19,12 @@ def frame_of(body: bytes) -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
-def receive(buffer: ReceiveBuffer, data: bytes, piece: int) -> list[bytes]:
-    """The frames that are complete after each piece of the data."""
+def receive(buffer: ReceiveBuffer, data: bytes, piece_size: int) -> list[bytes]:
+    """The frames that arrive, if at most `piece_size` bytes are received at a time."""
     frames = []
     while data:
         room = buffer.room()
-        count = min(len(room), len(data), piece)
+        count = min(len(room), len(data), piece_size)
         room[:count] = data[:count]
         buffer.received(count)
         data = data[count:]
@@ -33,11 +33,11 @@ def receive(buffer: ReceiveBuffer, data: bytes, piece: int) -> list[bytes]:
     return frames
 
 
-@pytest.mark.parametrize("piece", [1, 3, 7, 1000, 1 << 30])
-def test_frames_are_whole_however_the_bytes_arrive(piece: int) -> None:
+@pytest.mark.parametrize("piece_size", [1, 3, 7, 1000, 1 << 30])
+def test_frames_are_whole_however_the_bytes_arrive(piece_size: int) -> None:
     bodies = [b"abcd", b"x" * 5000, b"efgh!", b"y" * 300]
     buffer = ReceiveBuffer()
-    assert receive(buffer, b"".join(map(frame_of, bodies)), piece) == bodies
+    assert receive(buffer, b"".join(map(frame_of, bodies)), piece_size) == bodies
 
 
 def test_a_large_frame_gets_a_buffer_of_its_size() -> None:
@@ -102,7 +102,7 @@ def test_bytes_after_a_lent_frame_are_kept() -> None:
 
 
 @pytest.mark.parametrize("size", [-1, 0, 3, MAX_FRAME + 1])
-def test_a_length_that_no_frame_has_is_refused(size: int) -> None:
+def test_an_invalid_frame_length_is_refused(size: int) -> None:
     buffer = ReceiveBuffer()
     with pytest.raises(FrameLengthError):
         receive(buffer, struct.pack(">i", size) + bytes(FIRST_SIZE), 1 << 20)

@@ -1,6 +1,6 @@
 """Recreated topics: nothing of the first log affects the second one.
 
-Both have the same name, so the same folder and the same lines in the checkpoint files.
+Both logs have the same name, and so the same folder and the same lines in the checkpoint files.
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ def test_records_of_a_recreated_topic_survive_a_kill() -> None:
     assert (offset_at(host, -2)[0], host.log_lines) == (0, [])
 
 
-@pytest.mark.parametrize("luck", [None, 1, 2], ids=["only synced", "luck 1", "luck 2"])
-def test_recreation_survives_a_power_loss_before_any_operation(luck: int | None) -> None:
-    """V15: after the deletion, acknowledged records survive a power failure at any point."""
+@pytest.mark.parametrize("seed", [None, 1, 2], ids=["only synced", "seed 1", "seed 2"])
+def test_recreation_survives_a_power_loss_before_any_operation(seed: int | None) -> None:
+    """V15: acknowledged new records survive; `seed` chooses the unsynced writes that do so, too."""
     stop, is_complete = 0, False
     while not is_complete:
         host = VirtualHost()
@@ -91,11 +91,11 @@ def test_recreation_survives_a_power_loss_before_any_operation(luck: int | None)
             is_complete = True
         except PowerLost:
             pass
-        host.files.power_loss(None if luck is None else Random(1000 * luck + stop))
+        host.files.power_loss(None if seed is None else Random(1000 * seed + stop))
         host = VirtualHost(host.files)
         if acknowledged:
             assert values(host)[: len(acknowledged)] == acknowledged, f"stopped before {stop}"
-        stop += 1 if luck is None else 3
+        stop += 1 if seed is None else 3
     assert stop > 50
 
 

@@ -109,7 +109,7 @@ def test_v11_a_partition_added_again_is_empty(is_restarted: bool) -> None:
 
 
 def test_v11_a_broker_that_was_down_deletes_removed_logs() -> None:
-    """V4: also those of brokers that were down."""
+    """V4: the deletion reaches a broker that was down at the time."""
     host = make_host(demo=2)
     make_folders(host)
     assert write(host, b"old") == ErrorCode.NONE

@@ -216,8 +216,8 @@ def test_q2_the_last_epochs_cannot_be_skipped() -> None:
 # What is written -----------------------------------------------------------------------------
 
 
-def test_r1_the_new_voters_follow_all_existing_records() -> None:
-    """Q14: in a new epoch, which no other voter can lead."""
+def test_r1_the_new_voters_record_is_appended_after_all_records() -> None:
+    """Q14: it begins a new epoch, which no other voter can lead."""
     files = survivor_files()
     repair(files, "5@7")
     log, batches, stored = recovered_state(files)
@@ -315,7 +315,7 @@ def quorum_before_the_loss() -> FaultyNetwork:
 
 
 def quorum_after_the_repair(files: MemoryFiles, me: int, *new_nodes: int) -> FaultyNetwork:
-    """A network of the repaired node and of `new_nodes` with empty logs, which know only it."""
+    """The repaired node and `new_nodes`, which have empty logs and know only the repaired node."""
     directory = LogDirectory(files, "data")
     log, _ = run(directory.open_log(METADATA_LOG, METADATA_CONFIG))
     stored = quorum_state.load(files, LOG)
@@ -370,7 +370,7 @@ def test_a_repaired_quorum_elects_a_leader_and_keeps_its_records(
 
 
 def test_r8_a_returning_lost_voter_gets_no_vote() -> None:
-    """The repair skipped all epochs that it may have begun unseen."""
+    """The repair skipped all epochs that the lost voter may have begun unseen."""
     from kraftlog.raft.messages import Request, Vote
 
     files = survivor_files()

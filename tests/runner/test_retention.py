@@ -52,7 +52,7 @@ def test_expired_segments_are_deleted() -> None:
         configured_host(retention_ms=10_000, **SMALL), 0, 20_000, 5_000, 5_001, 25_000
     )
     host.pass_time(FIRST_CHECK_MS)
-    assert start_of(host) == 0, "its segment has a record that is young enough"
+    assert start_of(host) == 0, "the first segment has a record that is young enough"
     host.pass_time(CHECK_MS)
     assert start_of(host) == 5, "all are too old, the last segment's too"
     assert write_records(host, 330_000).node.replica_manager.by_log["demo", 0].end == 6
@@ -151,13 +151,13 @@ def test_many_logs_are_checked_in_slices(monkeypatch: pytest.MonkeyPatch) -> Non
     for index in range(5):
         FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), topic="more", index=index))
     host.now = Now(FIRST_CHECK_MS, FIRST_CHECK_MS)
-    begun: list[int] = []
-    while not begun or host.runner.has_work:
+    deleted: list[int] = []
+    while not deleted or host.runner.has_work:
         host.one_turn()
-        begun.append(sum(part.start for part in host.node.replica_manager.partitions.values()))
-    assert begun[0] <= 2
-    assert begun == sorted(begun)
-    assert begun[-1] == 5
+        deleted.append(sum(part.start for part in host.node.replica_manager.partitions.values()))
+    assert deleted[0] <= 2
+    assert deleted == sorted(deleted)
+    assert deleted[-1] == 5
 
 
 def test_a_failed_rename_takes_the_directory_offline() -> None:
@@ -193,7 +193,7 @@ def test_the_logs_producer_state_expires_too() -> None:
 
 
 def test_completed_transactions_are_forgotten_once_replicated() -> None:
-    """A log keeps only the transactions of the last minutes."""
+    """Each retention check forgets those whose marker is before the high watermark."""
     host = write_records(configured_host(retention_ms=-1), 0)
     Writer(host).write(numbered(0))
     state = host.runner.directory.logs["demo", 0].tracker.state

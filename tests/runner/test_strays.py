@@ -1,7 +1,7 @@
 """Strays: logs found at a start that belong to no partition, or seem to.
 
-A start replays the whole metadata log: also topics that were deleted since, and those that have
-their names now. The records about deleted topics must not touch a folder.
+A start replays the whole metadata log, with topics that were deleted since and the later topics of
+the same names. The records about deleted topics must not touch a folder.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def test_a_recreated_topic_keeps_its_records(clean: bool) -> None:
 
 
 def test_a_recreated_topic_survives_a_kill_in_any_turn() -> None:
-    """V15."""
+    """V15: the kill may come before, during or after the replay of the deleted topics."""
     host = host_with_recreated_topics()
     assert write(host) == ErrorCode.NONE
     turns = 0
@@ -134,13 +134,13 @@ def test_logs_without_a_partition_become_strays() -> None:
         assert host.log_lines == []
 
 
-@pytest.mark.parametrize("whose", ["another's", "nobody's"])
-def test_a_log_with_another_topic_id_becomes_a_stray(whose: str) -> None:
+@pytest.mark.parametrize("has_id", [True, False], ids=["another id", "no id"])
+def test_a_log_with_another_topic_id_becomes_a_stray(has_id: bool) -> None:
     """V15, C259: a topic that was recreated while the broker was down, or before a crash."""
     first = make_host(demo=1)
     assert write(first) == ErrorCode.NONE
     first.runner.close()
-    if whose == "another's":
+    if has_id:
         directory = LogDirectory(first.files, "data")
         directory.delete(("demo", 0))
         directory.create(("demo", 0), ANOTHER_ID)
@@ -148,8 +148,8 @@ def test_a_log_with_another_topic_id_becomes_a_stray(whose: str) -> None:
     else:
         unlink_if_there(first.files, f"data/demo-0/{PARTITION_METADATA}")
     host = VirtualHost(first.files)
-    owner = ANOTHER_ID if whose == "another's" else bytes(16)
-    stray = f"demo-0.{owner.hex()}{STRAY}"
+    stored_id = ANOTHER_ID if has_id else bytes(16)
+    stray = f"demo-0.{stored_id.hex()}{STRAY}"
     assert stray in folders(host, "demo")
     assert host.log_lines == [
         f"data/demo-0: belongs to a former topic of this name; renamed to data/{stray}"
@@ -169,7 +169,7 @@ def restart_with_foreign_log(host: VirtualHost, name: tuple[str, int]) -> Virtua
 
 
 def test_a_log_waits_until_a_stray_of_its_name_is_renamed() -> None:
-    """A folder that could not be renamed is no disk failure when it is found again."""
+    """If the rename fails and a retry finds the folder still there, that is no disk failure."""
     host = restart_with_foreign_log(make_host(demo=1), ("demo", 0))
     host.files.faults.append(Fault("rename", errno.ENOSPC, "demo-0", times=2))
     for code in (
@@ -218,7 +218,7 @@ def test_strays_are_renamed_even_if_the_node_stops_at_once() -> None:
 
 
 def test_leftovers_of_a_deleted_topic_are_removed_at_the_next_start() -> None:
-    """The log was deleted by a record, so it does not become a stray."""
+    """A metadata record deleted its logs, so they do not become strays."""
     first = make_host(demo=1, many=100)
     make_folders(first)
     request = DeleteTopicsRequest(topic_names=["many"], timeout_ms=1000)

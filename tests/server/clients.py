@@ -100,9 +100,9 @@ def list_topics(address: str) -> dict[str, int]:
     return {name: len(topic.partitions) for name, topic in topics.items()}
 
 
-def run_kcat(kcat: str, address: str, *words: str, stdin: bytes = b"") -> str:
+def run_kcat(kcat: str, address: str, *arguments: str, stdin: bytes = b"") -> str:
     done = subprocess.run(
-        [kcat, "-b", address, *words],
+        [kcat, "-b", address, *arguments],
         input=stdin,
         capture_output=True,
         timeout=LIMIT_S,

@@ -73,7 +73,7 @@ class Peer:
         """How many of the requests in `connection.rest`, left by an earlier turn, are served."""
         return self.connection.rest_at // len(api_versions(0))
 
-    def answered(self) -> list[int]:
+    def received_ids(self) -> list[int]:
         """The correlation ids of the responses that have arrived."""
         self.sock.setblocking(False)
         try:

@@ -36,7 +36,7 @@ class Links:
         self._is_closed = False
 
     def add(self, target: int, port: int, sources: Iterable[int]) -> None:
-        """Put a proxy before a port of a node for each node that may connect to it."""
+        """Put proxies in front of a port of the target node, one for each source node."""
         for source in sources:
             server = socket.create_server(("127.0.0.1", 0))
             self._sockets.append(server)

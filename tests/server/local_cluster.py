@@ -26,7 +26,7 @@ class LocalCluster:
     def __init__(self, folder: Path, *arguments: str, nodes: int = 3) -> None:
         self.data = str(folder / "data")
         self.errors = str(folder / "errors.txt")
-        #: Nodes that `restart` started: they are no children of the supervisor.
+        #: Nodes that `restart` started: they are not children of the supervisor.
         self.restarted: list[subprocess.Popen[bytes]] = []
         command = [sys.executable, "-m", "kraftlog", "start", "--nodes", str(nodes)]
         command += ["--data", self.data, "--port", "0", "--override", WITHOUT_RETENTION]
@@ -84,7 +84,7 @@ class LocalCluster:
         """End a node by SIGKILL or another signal, and wait until it has ended."""
         os.kill(self.pid(node), signum)
         await_end(self.pid(node))
-        for started in [it for it in self.restarted if it.pid == self.pid(node)]:
+        for started in [process for process in self.restarted if process.pid == self.pid(node)]:
             started.communicate()
             self.restarted.remove(started)
 
@@ -95,7 +95,7 @@ class LocalCluster:
         os.kill(self.pid(node), signal.SIGCONT)
 
     def await_line(self, text: str) -> None:
-        """Wait until standard error contains this."""
+        """Wait until standard error contains the text."""
         deadline = Deadline(LIMIT_S)
         while text not in self.output():
             assert not deadline.is_over, self.output()

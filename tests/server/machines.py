@@ -1,4 +1,4 @@
-"""Nodes in processes, each broker and controller, with voters that change."""
+"""Nodes in processes, each a broker and a controller; the voters can change."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ class Machines:
     ) -> None:
         self.folder = folder
         self.nodes: dict[int, NodeProcess] = {}
-        self._more, self._module, self._count = settings, module, len(first)
+        self._settings, self._module, self._count = settings, module, len(first)
         #: Addresses of the controllers.
         self._controllers: dict[int, str] = {}
-        #: Ports of the brokers and controllers that are added later.
+        #: The broker's and the controller's port of each node that is added later.
         self._later = {node_id: free_ports(2) for node_id in later}
         ports = self._assign_ports(*first)
         voters = ",".join(
@@ -56,7 +56,7 @@ class Machines:
         for node_id in first:
             self._write(node_id, ports[node_id])
             format_node(self.file(node_id), "--initial-controllers", voters)
-        # A node is ready once there is a leader.
+        # All start together, as a node is ready only once a leader is elected.
         with ThreadPoolExecutor(len(first)) as pool:
             list(pool.map(self._start, first))
 
@@ -101,7 +101,7 @@ class Machines:
             data=self.folder / f"data-{node_id}",
             count=self._count,
         )
-        (self.folder / f"{node_id}.properties").write_text(text + self._more)
+        (self.folder / f"{node_id}.properties").write_text(text + self._settings)
 
     def _start(self, node_id: int) -> None:
         errors = str(self.folder / f"errors-{node_id}.txt")

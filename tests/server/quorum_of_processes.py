@@ -56,8 +56,8 @@ class Quorum:
         """Write the files of the nodes, and format their directories.
 
         Every node gets the `settings` in its file and runs the program `module`. With `dynamic`,
-        the log has the voters instead of the files: the first controller or, with `all_vote`, all
-        three. Nodes that are not `formatted` start with --bootstrap on empty directories.
+        the voters are in the log and not in the files: the first controller or, with `all_vote`,
+        all three. Nodes that are not `formatted` start with --bootstrap on empty directories.
         """
         self.folder = folder
         self.module = module

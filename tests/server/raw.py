@@ -1,4 +1,4 @@
-"""A client that can send any bytes, even such as no Kafka client sends."""
+"""A client that can send any bytes, even those that no Kafka client sends."""
 
 from __future__ import annotations
 

@@ -34,9 +34,9 @@ PAUSE_S = 0.005
 
 
 def replicated_cluster(folder: Path, *settings: str) -> Iterator[LocalCluster]:
-    """Three nodes with the topic; for a fixture, which ends them."""
-    words = [word for setting in (*SETTINGS, *settings) for word in ("--override", setting)]
-    started = LocalCluster(folder, *words)
+    """Yield three nodes with the topic, and kill them afterwards; fixtures yield from this."""
+    options = [word for setting in (*SETTINGS, *settings) for word in ("--override", setting)]
+    started = LocalCluster(folder, *options)
     try:
         with Client(started.servers, timeout_s=LIMIT_S) as client:
             client.create_topic(TOPIC, PARTITIONS)
@@ -45,10 +45,11 @@ def replicated_cluster(folder: Path, *settings: str) -> Iterator[LocalCluster]:
         started.end()
 
 
-def until(is_so: Callable[[], Any], what: str) -> None:
+def until(is_done: Callable[[], Any], expected: str) -> None:
+    """Wait until `is_done`; fail with the text `expected` when the time is over."""
     deadline = Deadline(LIMIT_S)
-    while not is_so():
-        assert not deadline.is_over, what
+    while not is_done():
+        assert not deadline.is_over, expected
         deadline.pause(0.02)
 
 
@@ -100,8 +101,9 @@ def write_with_confluent(servers: str, padding_bytes: int = 0) -> Callable[[Writ
         settings = {"acks": "all", "enable.idempotence": True, "reconnect.backoff.max.ms": 100}
         # The client gives up a request to a paused node after 3 s instead of a minute.
         settings["socket.timeout.ms"] = 3000
-        # If several are in flight, one that is refused as out of order makes librdkafka begin a new
-        # producer epoch, in which it repeats batches that a former leader may have replicated.
+        # With several requests in flight, one that is refused as out of order makes librdkafka
+        # begin a new producer epoch, and repeat in it batches that a former leader may have
+        # replicated.
         settings["max.in.flight.requests.per.connection"] = 1
         producer = Producer({"bootstrap.servers": servers, "log_level": 2, **settings})
         number = 0

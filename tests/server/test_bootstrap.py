@@ -14,7 +14,7 @@ from kraftlog.client.deadline import Deadline
 from kraftlog.server.files import OsFiles
 from kraftlog.storage.meta_properties import load
 from tests.server.quorum_of_processes import BROKER, CLUSTER_ID, CONTROLLERS, Quorum
-from tests.server.test_moved_voters import described
+from tests.server.test_moved_voters import describe_status
 from tests.server.test_quorum import admin_of, create, expect_topics
 from tests.time_limit import LIMIT_S
 
@@ -28,7 +28,7 @@ def test_q29_every_node_stores_the_cluster_id_of_the_first_leader(tmp_path: Path
         quorum.start(*CONTROLLERS, BROKER)
         admin = admin_of(quorum)
         create(admin, "before")
-        cluster_id = described(quorum)["ClusterId"]
+        cluster_id = describe_status(quorum)["ClusterId"]
         assert cluster_id
         deadline = Deadline(LIMIT_S)
         while stored_ids(quorum) != {cluster_id}:
@@ -61,8 +61,8 @@ def test_r10_an_unformatted_node_without_bootstrap_does_not_start(
 
 
 @pytest.mark.parametrize("node_id", [CONTROLLERS[0], BROKER])
-def test_the_command_for_an_unformatted_directory_works(tmp_path: Path, node_id: int) -> None:
-    """Also without static voters: a controller has two commands, to start or to join a quorum."""
+def test_the_error_names_commands_that_format_the_directory(tmp_path: Path, node_id: int) -> None:
+    """Without static voters, a controller's error names two: to start or to join a quorum."""
     quorum = Quorum(tmp_path, dynamic=True, formatted=False)
     start = [sys.executable, "-m", "kraftlog", "start", quorum.file(node_id)]
     done = subprocess.run(start, check=False, capture_output=True, text=True)

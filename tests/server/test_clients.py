@@ -33,7 +33,7 @@ def test_confluent_kafka_lists_topics(node: NodeProcess) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_compressed_batches_are_stored_unchanged(node: NodeProcess, codec: str) -> None:
+def test_compressed_records_are_read_back(node: NodeProcess, codec: str) -> None:
     values = [b"the same again and again %d" % n for n in range(2000)]
     produce_all(node.address, values, **{"compression.type": codec, "linger.ms": 50})
     assert consume(node.address, len(values)) == values
@@ -119,7 +119,7 @@ def test_kafkas_performance_tools_work(node: NodeProcess, jvm: Driver) -> None:
     assert len(consume(node.address, 5000)) == 5000
 
 
-def test_an_idempotent_producer_survives_a_kill_exactly_once(
+def test_an_idempotent_producer_writes_once_although_the_node_is_killed(
     tmp_path: Path,
 ) -> None:
     """A batch that is retried after a lost response is written once and in order."""

@@ -114,8 +114,8 @@ def test_v10_a_replica_moves_with_its_records(tools: Tools) -> None:
         assert [record.value for record in records] == [b"%d" % each for each in range(RECORDS)]
     for name in os.listdir(tools.folder(2, "moved")):
         if name.endswith(".log"):
-            copy, copied = (f"{tools.folder(node, 'moved')}/{name}" for node in (2, 3))
-            assert filecmp.cmp(copy, copied, shallow=False)
+            original, copy = (f"{tools.folder(node, 'moved')}/{name}" for node in (2, 3))
+            assert filecmp.cmp(original, copy, shallow=False)
 
 
 def test_v10_a_reassignment_is_shown_replaced_and_cancelled(tools: Tools) -> None:
@@ -195,7 +195,7 @@ def test_v2_kafkas_tool_finds_partitions_affected_by_a_dead_broker(tools: Tools)
 
     assert tools.client.reassign_partitions({("moved", 0): [3, 2]}) == {}
     tools.await_partition("moved", replicas=(3, 2), isr=(2, 3))
-    tools.await_partition("wide", isr=(1, 2, 3))  # the previous test may just have restarted it
+    tools.await_partition("wide", isr=(1, 2, 3))  # an earlier test has restarted broker 3
     tools.cluster.kill(3)
     try:
         tools.await_partition("wide", isr=(1, 2), leader=1)

@@ -1,4 +1,4 @@
-"""A connection releases the files of its responses, however it ends."""
+"""A connection sends responses from files, limits the unsent ones, and releases all at its end."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ConnectionEnds:
             ours, "peer", 1 << 20, RequestLatency(), TurnClock(lambda: 0), ClientMemory()
         )
 
-    def answer(self, *sizes: int) -> None:
+    def respond(self, *sizes: int) -> None:
         """Add a response that consists of file slices, each from the start of the file."""
         pending = PendingResponse(self.connection)
         self.connection.responses.append(pending)
@@ -77,8 +77,8 @@ def pair(tmp_path: Path) -> Iterator[ConnectionEnds]:
 
 
 def test_large_and_small_slices_arrive_complete(pair: ConnectionEnds) -> None:
-    pair.answer(SMALL, LARGE, 100)
-    pair.answer(LARGE)
+    pair.respond(SMALL, LARGE, 100)
+    pair.respond(LARGE)
     assert pair.handle.pins == 4
     total = SMALL + 2 * LARGE + 100 + 2 * len(b"head")
     assert pair.connection.unsent == total
@@ -87,20 +87,20 @@ def test_large_and_small_slices_arrive_complete(pair: ConnectionEnds) -> None:
 
 
 def test_closing_during_a_response_releases_everything(pair: ConnectionEnds) -> None:
-    pair.answer(LARGE, SMALL)
-    pair.answer(SMALL)
+    pair.respond(LARGE, SMALL)
+    pair.respond(SMALL)
     pair.connection.send()
     assert 0 < pair.connection.slice_sent < LARGE
-    pair.answer(SMALL)
+    pair.respond(SMALL)
     pair.connection.close()
     assert pair.handle.pins == 0
-    pair.answer(SMALL)
+    pair.respond(SMALL)
     assert pair.handle.pins == 0
 
 
 @pytest.mark.parametrize("size", [SMALL, LARGE])
 def test_a_truncated_file_closes_the_connection(pair: ConnectionEnds, size: int) -> None:
-    pair.answer(size, SMALL)
+    pair.respond(size, SMALL)
     pair.files.truncate(pair.handle.use(), 10)
     with pytest.raises(ConnectionResetError, match="shorter"):
         pair.read_all(size)
@@ -112,7 +112,7 @@ def test_a_file_that_cannot_be_opened_closes_the_connection(
     pair: ConnectionEnds, tmp_path: Path
 ) -> None:
     (tmp_path / "log").unlink()
-    pair.answer(SMALL)
+    pair.respond(SMALL)
     with pytest.raises(FileNotFoundError):
         pair.connection.send()
     pair.connection.close()
@@ -121,7 +121,7 @@ def test_a_file_that_cannot_be_opened_closes_the_connection(
 
 def test_small_slices_are_read_when_they_are_sent(pair: ConnectionEnds) -> None:
     for _ in range(1000):
-        pair.answer(SMALL)
+        pair.respond(SMALL)
     pair.connection.send()
     assert pair.handle.pins > 900
 
@@ -129,7 +129,7 @@ def test_small_slices_are_read_when_they_are_sent(pair: ConnectionEnds) -> None:
 def test_requests_wait_while_responses_are_not_received(
     pair: ConnectionEnds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Small requests with large responses: beyond a limit of unsent bytes they wait undecoded."""
+    """Beyond a limit of unsent response bytes, further requests wait undecoded."""
     monkeypatch.setattr(connections, "MAX_UNSENT", 100_000)
     host = make_host(wide=100)
     request = MetadataRequest(topics=None)
@@ -208,8 +208,8 @@ def test_the_grown_buffer_of_a_large_frame_is_lent_again(size: int, received: in
     assert used[0] is used[1]
 
 
-def test_a_closed_connection_is_garbage_collected() -> None:
-    """Also with request templates: there are no reference cycles."""
+def test_a_closed_connection_is_freed_without_the_garbage_collector() -> None:
+    """There are no reference cycles, even with request templates."""
     host = make_host(demo=1)
     ours, peer = socket.socketpair()
     connection = Connection(
@@ -237,7 +237,7 @@ def test_small_slices_are_read_at_once_if_too_many_files_are_pinned(pair: Connec
     others = [Handle(pair.handle._cache, pair.handle.path) for _ in range(4)]
     for other in others:
         other.pin()
-    pair.answer(SMALL, LARGE)
+    pair.respond(SMALL, LARGE)
     assert pair.handle.pins == 1
     total = SMALL + LARGE + len(b"head")
     assert pair.connection.unsent - pair.connection.in_files == SMALL + len(b"head")

@@ -88,7 +88,7 @@ def test_v9_a_leader_that_is_cut_off_commits_nothing(machines: LinkedMachines) -
 
 
 def test_v7_acknowledged_records_survive_cut_links(machines: LinkedMachines) -> None:
-    """V8, V9, C245: each node is cut off; then one receives nothing; then one link is cut."""
+    """V8, V9, C245: each node is cut off; then one node receives nothing; then one link is cut."""
     links = machines.links
     with Client(machines.servers, timeout_s=LIMIT_S) as client:
         until(lambda: len(client.describe_cluster().brokers) == len(NODES), "all brokers")
@@ -102,9 +102,9 @@ def test_v7_acknowledged_records_survive_cut_links(machines: LinkedMachines) -> 
             writer.await_more()
             links.restore()
             await_isr(machines, *NODES)
-        for pairs, asked in (([(1, 3), (2, 3)], 1), ([(1, 2), (2, 1)], 3)):
+        for pairs, connected in (([(1, 3), (2, 3)], 1), ([(1, 2), (2, 1)], 3)):
             links.cut(*pairs)
-            until(partial(reports_a_smaller_isr, machines, asked), "a follower leaves the ISR")
+            until(partial(reports_a_smaller_isr, machines, connected), "a follower leaves the ISR")
             writer.await_more()
             links.restore()
             await_isr(machines, *NODES)
@@ -115,7 +115,7 @@ def test_v7_acknowledged_records_survive_cut_links(machines: LinkedMachines) -> 
     expect_acknowledged(machines, writer)
 
 
-def reports_a_smaller_isr(machines: LinkedMachines, asked: int) -> bool:
-    """Whether the asked node reports a partition without some replica in the ISR."""
-    with Client(machines.nodes[asked].address, timeout_s=LIMIT_S) as client:
+def reports_a_smaller_isr(machines: LinkedMachines, node: int) -> bool:
+    """Whether the node reports a partition with a replica that is not in the ISR."""
+    with Client(machines.nodes[node].address, timeout_s=LIMIT_S) as client:
         return any(len(each.isr) < len(NODES) for each in client.describe_topic(TOPIC).partitions)

@@ -44,7 +44,7 @@ def test_r14_a_node_leaves_the_voters_then_its_partitions_then_the_cluster(
         assert "would be unregistered" in shell.run(f"decommission {LEAVING} --dry-run")
         assert len(quorum(cluster).voters) == 3
 
-        first = start(cluster)
+        first = start_decommission(cluster)
         assert first.stderr is not None
         lines = read_until(first, "stop node 3 now")
         assert lines[0] == "removing node 3 from the voters\n"
@@ -54,7 +54,7 @@ def test_r14_a_node_leaves_the_voters_then_its_partitions_then_the_cluster(
         assert first.wait(LIMIT_S) == 130
         first.stderr.close()
 
-        second = start(cluster)
+        second = start_decommission(cluster)
         assert second.stderr is not None
         assert read_until(second, "stop node 3 now") == [STOP]
         shell.run("topics --create --topic late --replica-assignment 3:1")
@@ -88,7 +88,7 @@ def quorum(cluster: LocalCluster) -> Quorum:
         return client.describe_quorum()
 
 
-def start(cluster: LocalCluster) -> subprocess.Popen[str]:
+def start_decommission(cluster: LocalCluster) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "kraftlog", "decommission", str(LEAVING), "-b"]
     return subprocess.Popen([*command, cluster.servers], stderr=subprocess.PIPE, text=True)
 

@@ -11,7 +11,7 @@ from kraftlog.client.deadline import Deadline
 from kraftlog.server.files import OsFiles
 from kraftlog.storage import boot_timestamp
 from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum
-from tests.server.test_moved_voters import described
+from tests.server.test_moved_voters import describe_status
 from tests.server.test_quorum import admin_of, create, expect_topics
 from tests.time_limit import LIMIT_S
 
@@ -30,25 +30,26 @@ def quorum(tmp_path: Path) -> Iterator[Quorum]:
 
 
 def test_r9_the_only_voter_that_can_lead_finds_a_moved_follower(quorum: Quorum) -> None:
-    """The voter that stays at its port is the only one with all committed records.
+    """Of the two voters that are started again, only the one that has not moved can lead.
 
-    Its log has the old address of the voter that moves, which happens while no majority runs.
+    The other one lacks a committed record. It moves to another port while no majority runs, so the
+    log of the first has its old address.
     """
-    stays, moves, lost = CONTROLLERS
+    staying, moving, lost = CONTROLLERS
     quorum.start(*CONTROLLERS, BROKER)
     admin = admin_of(quorum)
     create(admin, "before")
-    quorum.kill(moves)
+    quorum.kill(moving)
     create(admin, "without-it")
-    before_move = boot_timestamp_of(quorum, moves)
-    quorum.kill(stays)
+    before_move = boot_timestamp_of(quorum, moving)
+    quorum.kill(staying)
     quorum.kill(lost)
-    quorum.move(moves)
-    quorum.start(moves, stays)
+    quorum.move(moving)
+    quorum.start(moving, staying)
     create(admin, "after")
     expect_topics(admin, {"before", "without-it", "after"})
-    assert described(quorum)["LeaderId"] == stays
-    assert boot_timestamp_of(quorum, moves) > before_move >= 0
+    assert describe_status(quorum)["LeaderId"] == staying
+    assert boot_timestamp_of(quorum, moving) > before_move >= 0
 
 
 def test_r9_moved_voters_find_each_other_through_a_bootstrap_server(quorum: Quorum) -> None:
@@ -96,9 +97,9 @@ def boot_timestamp_of(quorum: Quorum, node_id: int) -> int:
     return boot_timestamp.load(OsFiles(), quorum.data(node_id))
 
 
-def await_line(quorum: Quorum, node_id: int, line: str) -> None:
-    """Wait until the node has logged this."""
+def await_line(quorum: Quorum, node_id: int, text: str) -> None:
+    """Wait until the node has logged the text."""
     log = quorum.folder / f"errors-{node_id}.txt"
     deadline = Deadline(LIMIT_S)
-    while line not in log.read_text():
+    while text not in log.read_text():
         assert not deadline.is_over, log.read_text()

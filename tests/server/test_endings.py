@@ -1,4 +1,4 @@
-"""Acknowledged records survive every way in which a node ends, in order."""
+"""Acknowledged records survive, and keep their offsets, however a node ends."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def restarts(tmp_path: Path) -> Iterator[NodeRestarts]:
 def produce_until_it_ends(
     node: NodeProcess, values: Sequence[bytes], end_after: int, end: str
 ) -> dict[int, bytes]:
-    """Send all values, and end the node after some acknowledgements, by a method of `Popen`.
+    """Send all values; after `end_after` acknowledgements call the method `end` of the process.
 
     Return the acknowledged values by offset.
     """

@@ -50,8 +50,8 @@ def test_pipelining_connection_gets_a_slice_per_turn(server: Server, connect: Co
     greedy.sock.sendall(requests(MANY))
     other.sock.sendall(api_versions(7))
     server.turn()
-    assert len(greedy.answered()) < REQUESTS_PER_SLICE * SLICES_PER_TURN
-    assert other.answered() == [7]
+    assert len(greedy.received_ids()) < REQUESTS_PER_SLICE * SLICES_PER_TURN
+    assert other.received_ids() == [7]
 
 
 def test_remaining_requests_are_served_in_order_in_later_turns(
@@ -59,8 +59,8 @@ def test_remaining_requests_are_served_in_order_in_later_turns(
 ) -> None:
     greedy = connect()
     greedy.sock.sendall(requests(MANY))
-    turns = turn_until(server, lambda: len(greedy.answered()) == MANY)
-    assert greedy.answered() == list(range(MANY))
+    turns = turn_until(server, lambda: len(greedy.received_ids()) == MANY)
+    assert greedy.received_ids() == list(range(MANY))
     assert turns >= MANY / (REQUESTS_PER_SLICE * (SLICES_PER_TURN + 1))
     assert not greedy.connection.holds_frames
 
@@ -88,7 +88,7 @@ def test_new_requests_go_before_remaining_ones(server: Server, connect: Connect)
         other.sock.sendall(api_versions(number))
         server.turn()
         server.turn()  # other responses may still be unsent
-        assert other.answered() == list(range(number + 1))
+        assert other.received_ids() == list(range(number + 1))
 
 
 def test_remaining_requests_are_served_although_new_ones_fill_each_turn(
@@ -121,13 +121,13 @@ def test_a_sliced_request_blocks_later_ones_of_its_connection(
     turn_until(server, lambda: bool(begun))
     monkeypatch.setattr(server.node, "frame", serve)
     other.sock.sendall(requests(3))
-    turn_until(server, lambda: len(other.answered()) == 3)
-    assert (peer.answered(), len(begun), len(peer.connection.responses)) == ([], 1, 1)
+    turn_until(server, lambda: len(other.received_ids()) == 3)
+    assert (peer.received_ids(), len(begun), len(peer.connection.responses)) == ([], 1, 1)
     [(pending, arguments)] = begun
     serve(pending, *arguments)
     peer.connection.unmute()
-    turn_until(server, lambda: len(peer.answered()) == 3)
-    assert peer.answered() == [0, 1, 2]
+    turn_until(server, lambda: len(peer.received_ids()) == 3)
+    assert peer.received_ids() == [0, 1, 2]
 
 
 def test_a_socket_reported_twice_in_a_turn_is_served_once(
@@ -148,10 +148,10 @@ def test_a_socket_reported_twice_in_a_turn_is_served_once(
     assert len(begun) == 1
 
 
-def test_a_held_connection_is_not_read_before_its_socket_is_unwatched(
+def test_a_muted_connection_is_not_read_before_its_socket_is_unwatched(
     server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A turn without time for the other connection leaves it watched and dirty."""
+    """A turn that has time for only one dirty connection leaves the muted one watched and dirty."""
     other, peer = connect(), connect()
     turn_until(server, lambda: not server.dirty)
     serve = server.node.frame
@@ -186,10 +186,10 @@ def test_batches_of_remaining_requests_are_written_unchanged(
     sent = b"".join([produce(number, b"a" * number) for number in range(MANY)])
     peer.sock.sendall(sent + large[:1000])
     turn_until(server, lambda: peer.connection.holds_frames)
-    turn_until(server, lambda: len(peer.answered()) == MANY)
+    turn_until(server, lambda: len(peer.received_ids()) == MANY)
     peer.sock.sendall(large[1000:])
-    turn_until(server, lambda: len(peer.answered()) > MANY)
-    assert peer.answered() == list(range(MANY + 1))
+    turn_until(server, lambda: len(peer.received_ids()) > MANY)
+    assert peer.received_ids() == list(range(MANY + 1))
     assert server.node.replica_manager.by_log["demo", 0].end == MANY + 1
 
 
@@ -200,8 +200,8 @@ def test_responses_beyond_the_time_limit_are_sent_in_the_next_turn(
     for peer in peers:
         peer.sock.sendall(api_versions(3))
     server.turn()
-    assert 0 < len([peer for peer in peers if peer.answered()]) < len(peers)
+    assert 0 < len([peer for peer in peers if peer.received_ids()]) < len(peers)
     for _ in peers:
-        if not all(peer.answered() for peer in peers):
+        if not all(peer.received_ids() for peer in peers):
             server.turn()
-    assert all(peer.answered() == [3] for peer in peers)
+    assert all(peer.received_ids() == [3] for peer in peers)

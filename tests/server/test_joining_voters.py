@@ -15,7 +15,7 @@ from tests.server.quorum_of_processes import (
     Quorum,
     format_node,
 )
-from tests.server.test_moved_voters import described
+from tests.server.test_moved_voters import describe_status
 from tests.server.test_quorum import admin_of, create, expect_topics
 from tests.time_limit import LIMIT_S
 
@@ -83,7 +83,7 @@ def test_r12_one_node_grows_to_three_and_five_by_starting_nodes(tmp_path: Path) 
 def test_r12_a_removed_controller_joins_only_when_it_is_added(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Restarting it does not add it. With a new, empty directory it joins automatically again."""
+    """A restart does not add the controller. With a new, empty directory it joins by itself."""
     quorum = Quorum(tmp_path, dynamic=True)
     removed = CONTROLLERS[2]
     for node_id in CONTROLLERS:
@@ -113,13 +113,13 @@ def test_r12_a_removed_controller_joins_only_when_it_is_added(
 
 
 def await_line(quorum: Quorum, node_id: int, text: str) -> None:
-    """Wait until the node has logged this."""
+    """Wait until the node has logged the text."""
     until(lambda: text in (quorum.folder / f"errors-{node_id}.txt").read_text(), expected=True)
 
 
 def directory_ids(quorum: Quorum) -> dict[int, str]:
     """The directory ids of the voters, by node id."""
-    return {it["id"]: it["directoryId"] for it in described(quorum)["CurrentVoters"]}
+    return {it["id"]: it["directoryId"] for it in describe_status(quorum)["CurrentVoters"]}
 
 
 def await_voters(
@@ -127,4 +127,4 @@ def await_voters(
 ) -> None:
     deadline = Deadline(LIMIT_S)
     while tuple(sorted(directory_ids(quorum))) != ids or not is_done():
-        assert not deadline.is_over, described(quorum)
+        assert not deadline.is_over, describe_status(quorum)

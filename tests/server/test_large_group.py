@@ -69,7 +69,7 @@ def members(node: NodeProcess) -> Iterator[list[RawClient]]:
         client.close()
 
 
-def first_ids(members: list[RawClient]) -> list[str]:
+def request_member_ids(members: list[RawClient]) -> list[str]:
     """Request a member id for each client; wait until the coordinator is available."""
     ids: list[str] = []
     for client in members:
@@ -89,12 +89,12 @@ def test_a_thousand_members_join_and_get_their_assignments(
     request = FindCoordinatorRequest(key_type=0, coordinator_keys=["large"])
     response = ask(members[0], ApiKey.FIND_COORDINATOR, request)
     assert response.coordinators[0].error_code == ErrorCode.NONE
-    ids = first_ids(members)
+    ids = request_member_ids(members)
     assert ask(members[0], ApiKey.JOIN_GROUP, join(ids[0])).generation_id == 1
     for client, member_id in zip(members[1:], ids[1:], strict=True):
         send(client, ApiKey.JOIN_GROUP, join(member_id))
     with RawClient(node.port) as other:
-        other.round_trip()  # while they wait for the existing member
+        other.round_trip()  # while the new members wait for the first one
     send(members[0], ApiKey.JOIN_GROUP, join(ids[0]))
     responses = [receive(client, ApiKey.JOIN_GROUP) for client in members]
     assert {(response.error_code, response.generation_id) for response in responses} == {

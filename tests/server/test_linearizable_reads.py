@@ -1,7 +1,7 @@
 """P6-P8 on real processes: reads at every node, while leaders and followers are paused and killed.
 
 The checker judges the clients' history. A write whose outcome is unknown may still be executed
-later, even twice; the writer never writes that config again, but changes to another one.
+later, even twice; so the writer never writes that config again, and switches to another one.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ class History:
 
     def __init__(self, cluster: LocalCluster) -> None:
         self.addresses = {node: cluster.address(node) for node in NODES}
-        self.linearizable: list[Operation] = []
+        #: The writes and the linearizable reads.
+        self.operations: list[Operation] = []
         #: The keys and values of reads that are not linearizable, so they may be stale.
         self.stale: list[tuple[str, str]] = []
         #: The keys and values that the writer has sent, and the keys of acknowledged writes.
@@ -75,9 +76,9 @@ class History:
         self.keys = ["c0"]
         self._lock = Lock()
         self._stopped = Event()
-        jobs: list[tuple[Callable[..., None], tuple[Any, ...]]] = [(self._write_on, ())]
+        jobs: list[tuple[Callable[..., None], tuple[Any, ...]]] = [(self._write_until_stopped, ())]
         jobs += [
-            (self._read_on, (node, linearizable))
+            (self._read_until_stopped, (node, linearizable))
             for linearizable in (True, False)
             for node in NODES
         ]
@@ -95,9 +96,9 @@ class History:
 
     def record(self, operation: Operation) -> None:
         with self._lock:
-            self.linearizable.append(operation)
+            self.operations.append(operation)
 
-    def _write_on(self) -> None:
+    def _write_until_stopped(self) -> None:
         nodes, number = list(NODES), 0
         with Connections() as connections:
             while not self._stopped.is_set():
@@ -116,7 +117,7 @@ class History:
                     self.acknowledged.append(key)
                     self.writes += 1
 
-    def _read_on(self, node: int, linearizable: bool) -> None:
+    def _read_until_stopped(self, node: int, linearizable: bool) -> None:
         with Connections() as connections:
             while not self._stopped.is_set():
                 key, invoked = self.keys[-1], time.monotonic_ns()
@@ -197,9 +198,9 @@ def value_in(response: Any) -> str:
     return ""
 
 
-def leader_of(cluster: LocalCluster, *asked: int) -> int:
-    """The quorum's leader, as one of the asked nodes reports it."""
-    servers = ",".join([cluster.address(node) for node in asked])
+def leader_of(cluster: LocalCluster, *nodes: int) -> int:
+    """The quorum's leader, as one of these nodes reports it."""
+    servers = ",".join([cluster.address(node) for node in nodes])
     with Client(servers, timeout_s=LIMIT_S) as client:
         return client.describe_quorum().leader_id
 
@@ -224,7 +225,7 @@ def test_p8_reads_are_linearizable_while_nodes_are_paused_and_killed(
         history.await_progress(first, second)
         cluster.restart(leader)
         history.await_progress(*NODES)
-    verdict = check(history.linearizable, KeyValue())
+    verdict = check(history.operations, KeyValue())
     assert verdict.outcome == LINEARIZABLE, verdict.stuck
     assert {pair for pair in history.stale if pair[1]} <= history.written
     assert stale_read_is_noticed(history)
@@ -234,7 +235,7 @@ def stale_read_is_noticed(history: History) -> bool:
     """Whether the same history would fail with one more read that misses an acknowledged write."""
     late = time.monotonic_ns()
     missed = Operation("stale reader", ("get", history.acknowledged[0]), late, late + 1, "")
-    return check([*history.linearizable, missed], KeyValue()).outcome == NOT_LINEARIZABLE
+    return check([*history.operations, missed], KeyValue()).outcome == NOT_LINEARIZABLE
 
 
 def test_p7_commands_read_linearizably_at_a_follower(

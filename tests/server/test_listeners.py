@@ -1,4 +1,4 @@
-"""Metadata has the addresses of the client's own listener, as with INSIDE and OUTSIDE."""
+"""Metadata has the address of the listener that the client uses, here INSIDE or OUTSIDE."""
 
 from __future__ import annotations
 

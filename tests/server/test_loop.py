@@ -138,7 +138,9 @@ def test_objects_are_frozen_again_after_much_growth(server: Server) -> None:
         gc.unfreeze()
 
 
-def test_a_closed_log_pipe_does_not_stop_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unwritable_standard_error_does_not_stop_the_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     full = open("/dev/full", "w")  # noqa: SIM115 - closing it fails as well
     monkeypatch.setattr("sys.stderr", full)
     log_line("a line that cannot be written")

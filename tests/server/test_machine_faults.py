@@ -101,7 +101,7 @@ def test_a_broker_whose_clock_is_an_hour_ahead_works(cluster: LocalCluster, writ
     cluster.restart(NODE, "tests.server.with_clock_ahead")
     await_isr(cluster, *NODES)
     with Client(cluster.servers, timeout_s=LIMIT_S) as client:
-        # The node leads every partition, and then another node does again.
+        # First the node leads every partition, then node 1 does.
         for replicas in ([NODE, 1, 2], [1, 2, NODE]):
             targets = {
                 (TOPIC, each.index): replicas for each in client.describe_topic(TOPIC).partitions

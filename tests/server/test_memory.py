@@ -78,8 +78,8 @@ def test_a_large_frame_in_parts_is_served(server: Server, connect: Connect) -> N
     requests = produce(1, bytes(900_000)) + produce(2, b"second")
     for start in range(0, len(requests), 50_000):
         send_all(server, peer, requests[start : start + 50_000])
-    turn_until(server, lambda: len(peer.answered()) == 2)
-    assert peer.answered() == [1, 2]
+    turn_until(server, lambda: len(peer.received_ids()) == 2)
+    assert peer.received_ids() == [1, 2]
     assert server.memory.used == peer.connection.charged == 0
 
 
@@ -99,7 +99,7 @@ def test_unread_responses_pause_their_connection(server: Server, connect: Connec
 def test_file_slices_do_not_count_as_memory(server: Server, connect: Connect) -> None:
     peer = connect()
     send_all(server, peer, produce(1, bytes(900_000)))
-    turn_until(server, lambda: peer.answered() == [1])
+    turn_until(server, lambda: peer.received_ids() == [1])
     send_all(server, peer, fetch(2) * 8)
     connection = peer.connection
     assert connection.in_files > 0
@@ -115,7 +115,7 @@ def test_at_the_limit_only_large_users_wait(server: Server, connect: Connect) ->
     assert waiting
     other = connect()
     send_all(server, other, api_versions(3))
-    turn_until(server, lambda: other.answered() == [3])
+    turn_until(server, lambda: other.received_ids() == [3])
     last = waiting[-1]
     for peer in greedy:
         if peer is not last:
@@ -142,10 +142,10 @@ def test_concurrent_large_requests_at_the_limit_are_all_served(
         server.turn()
         has_waited = has_waited or bool(server.memory.waiting)
         assert server.memory.used < LIMIT + MAX_FRAME
-        if all(peer.answered() == [1] for peer in peers):
+        if all(peer.received_ids() == [1] for peer in peers):
             break
     assert has_waited
-    assert [peer.answered() for peer in peers] == [[1]] * len(peers)
+    assert [peer.received_ids() for peer in peers] == [[1]] * len(peers)
     assert server.memory.used == 0
     assert server.memory.exempt is None
 
@@ -172,7 +172,7 @@ def test_idle_connections_are_closed_to_free_memory(
 
 
 def step(server: Server, unsent: dict[Peer, memoryview], size: int) -> None:
-    """Run a turn in which each peer sends as much of its data as the node receives."""
+    """Run a turn; before it each peer sends up to `size` bytes, as far as its socket takes them."""
     for peer in unsent:
         peer.sock.setblocking(False)
         with suppress(BlockingIOError):
@@ -193,8 +193,8 @@ def test_a_busy_connection_does_not_starve_others(server: Server, connect: Conne
     for _ in range(200):
         step(server, unsent, 200_000)
         assert server.memory.used < LIMIT + 2 * MAX_FRAME
-    assert [peer.answered() for peer in others] == [[1]] * len(others)
-    assert len(greedy.answered()) > len(others)
+    assert [peer.received_ids() for peer in others] == [[1]] * len(others)
+    assert len(greedy.received_ids()) > len(others)
 
 
 def test_a_paused_connection_is_not_closed_as_idle(
@@ -215,7 +215,7 @@ def test_a_paused_connection_is_not_closed_as_idle(
     for _ in range(200):
         step(server, unsent, 200_000)
     assert stalled.connection.closed
-    assert [peer.answered() for peer in others] == [[1]] * len(others)
+    assert [peer.received_ids() for peer in others] == [[1]] * len(others)
 
 
 def test_freed_memory_is_returned_to_the_system() -> None:

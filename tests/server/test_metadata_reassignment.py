@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.interop.driver import Driver
 
 NAME = f"{METADATA_TOPIC}-0"
-#: Nodes that are controllers and brokers; `BROKER` is a broker alone, so it never becomes a voter.
+#: Nodes that are controllers and brokers; `BROKER` is only a broker, so it never becomes a voter.
 COMBINED = (11, 12)
 COMBINED_FILE = """\
 process.roles=broker,controller
@@ -101,7 +101,7 @@ def test_r2_our_tool_moves_the_metadata_partition(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Our tool accepts controllers that are no brokers, in any order."""
+    """Our tool also accepts controllers that are not brokers, and the ids in any order."""
     shell = Shell(quorum.address, capsys, monkeypatch, tmp_path)
 
     def command(action: str, *targets: int, topics: Sequence[str] = (METADATA_TOPIC,)) -> str:

@@ -51,7 +51,7 @@ def read_by_librdkafka(address: str, name: str) -> list[bytes]:
     return values
 
 
-def test_q27_metadata_shows_the_topic_only_by_name(node: NodeProcess) -> None:
+def test_q27_metadata_returns_the_topic_only_if_it_is_named(node: NodeProcess) -> None:
     with Client(node.address) as client:
         assert METADATA_TOPIC not in [each.name for each in client.topics()]
         [partition] = client.cluster.topic(METADATA_TOPIC).partitions
@@ -88,7 +88,7 @@ def test_q27_kafkas_console_consumer_reads_the_metadata_log(node: NodeProcess, j
 
 
 def test_q27_a_broker_that_is_no_voter_serves_the_metadata_log(tmp_path: Path) -> None:
-    """Metadata names the broker as the leader: clients cannot reach the replicas, controllers."""
+    """Metadata names the broker as the leader, because clients cannot reach the controllers."""
     quorum = Quorum(tmp_path)
     try:
         quorum.start(*CONTROLLERS, BROKER)

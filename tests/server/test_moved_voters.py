@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-#: A setting of the command: its timeout is that of the tests.
-PATIENT = f"default.api.timeout.ms={LIMIT_S * 1000}\n"
+#: Properties for `kraftlog quorum`: its requests may take as long as a test.
+COMMAND_CONFIG = f"default.api.timeout.ms={LIMIT_S * 1000}\n"
 
 
 @pytest.fixture
@@ -33,14 +33,14 @@ def quorum(tmp_path: Path) -> Iterator[Quorum]:
 
 
 def test_r9_a_controller_that_moves_to_another_port_is_found(quorum: Quorum) -> None:
-    """The moved controller was the leader; as a follower it reports its new address to the next.
+    """The moved controller was the leader; as a follower it sends its address to the next leader.
 
     Once the next leader is killed, the moved controller and the third, which learned the new
     address only from the log, must elect a leader.
     """
     admin = admin_of(quorum)
     create(admin, "before")
-    moved = described(quorum)["LeaderId"]
+    moved = describe_status(quorum)["LeaderId"]
     quorum.kill(moved)
     address = quorum.move(moved)
     quorum.start(moved)
@@ -82,12 +82,12 @@ def test_c11_configured_voter_addresses_take_precedence(tmp_path: Path) -> None:
         quorum.end()
 
 
-def described(quorum: Quorum) -> dict[str, Any]:
+def describe_status(quorum: Quorum) -> dict[str, Any]:
     """The output of `kraftlog quorum describe --status --json`."""
     command = [sys.executable, "-m", "kraftlog", "quorum"]
-    patient = quorum.folder / "patient.properties"
-    patient.write_text(PATIENT)
-    options = ["--bootstrap-server", quorum.address, "--command-config", str(patient)]
+    config = quorum.folder / "command.properties"
+    config.write_text(COMMAND_CONFIG)
+    options = ["--bootstrap-server", quorum.address, "--command-config", str(config)]
     words = [*options, "describe", "--status", "--json"]
     done = subprocess.run([*command, *words], check=True, stdout=subprocess.PIPE)
     status: dict[str, Any] = json.loads(done.stdout)
@@ -95,11 +95,11 @@ def described(quorum: Quorum) -> dict[str, Any]:
 
 
 def await_endpoints(quorum: Quorum, addresses: dict[int, str]) -> dict[str, Any]:
-    """The description of the quorum, once these voters have these addresses."""
+    """Wait until these voters have these addresses; return the status of the quorum."""
     deadline = time.monotonic() + LIMIT_S  # noqa: TID251 - a generous limit, not a measure
     while True:
-        status = described(quorum)
-        endpoints = {it["id"]: it["endpoints"] for it in status["CurrentVoters"]}
+        status = describe_status(quorum)
+        endpoints = {voter["id"]: voter["endpoints"] for voter in status["CurrentVoters"]}
         if all(endpoints[i] == [f"CONTROLLER://{address}"] for i, address in addresses.items()):
             return status
         assert time.monotonic() < deadline, status  # noqa: TID251 - as above

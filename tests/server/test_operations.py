@@ -45,14 +45,14 @@ DESCRIBE = (
 )
 #: Commands on files of this machine, which take no address.
 OFFLINE = ("kraftlog format", "kraftlog quorum repair")
-#: In the page: the current node's directory and address, and the two disks of a broker.
+#: As the page writes them: the current node's directory and address, and a broker's two disks.
 DATA, ADDRESS, DISKS = "/var/lib/kraftlog", "node6:9093", ("/disk1/kraftlog", "/disk2/kraftlog")
 ACCEPT_LOSS = re.compile(r"--accept-loss \S+")
 #: The timeout of requests that are expected to fail.
 SHORT_S = 0.5
 
 
-def test_the_commands_of_the_page_print_the_output_it_shows(tmp_path: Path) -> None:
+def test_commands_print_the_output_that_the_page_shows(tmp_path: Path) -> None:
     """Numbers, ids and addresses are not compared, nor is the padding of columns."""
     text = PAGE.read_text()
     new = with_new_output(text, tmp_path)
@@ -107,7 +107,7 @@ class OperatedNodes:
         self._disks = [folder / "disk1", folder / "disk2"]
         #: The node on whose machine the commands run.
         self._current = NODES[0]
-        #: The flag --accept-loss that the last dry run of a repair has printed.
+        #: The flag --accept-loss that the last dry run of a repair printed.
         self._accepted = ""
         with self._client() as client:
             until(lambda: sorted(each.id for each in client.describe_quorum().voters), NODES)
@@ -156,7 +156,7 @@ class OperatedNodes:
         return text + errors.getvalue() if code else text
 
     def with_accepted_loss(self, command: str) -> str:
-        """Replace the flag of the page by the one that the last dry run has printed."""
+        """Replace the page's flag --accept-loss with the one that the last dry run printed."""
         return ACCEPT_LOSS.sub(lambda _: self._accepted, command)
 
     # Actions of an operator -----------------------------------------------------------------------
@@ -174,7 +174,7 @@ class OperatedNodes:
                 assert self._added.pop(node).stop() == 0
 
     def stop_during_decommission(self, node: int) -> None:
-        """The next command waits until the node is stopped."""
+        """Stop the node before the next command, which would otherwise wait until it is stopped."""
         self.stop(node)
 
     def start(self, *nodes: int) -> None:
@@ -192,7 +192,7 @@ class OperatedNodes:
         self._added[node] = started
 
     def lose(self, *nodes: int) -> None:
-        """Kill nodes that have caught up; their disks are lost with them."""
+        """Kill nodes once all voters have the same log end, and delete the nodes' directories."""
         with self._client() as client:
             until(lambda: len({v.log_end_offset for v in client.describe_quorum().voters}), 1)
         for node in nodes:
@@ -203,7 +203,7 @@ class OperatedNodes:
             shutil.rmtree(self._data(node))
 
     def add_controllers(self, *nodes: int) -> None:
-        """Format and start them as the page says, and wait until they fetch."""
+        """Format and start these controllers as the page says, and wait until they fetch."""
         for node, port in zip(nodes, free_ports(len(nodes)), strict=True):
             self._add(node, CONTROLLER_FILE, port, self._data(node))
         with self._client() as client:
@@ -226,7 +226,7 @@ class OperatedNodes:
         self._start(node)
 
     def fail_disk(self) -> None:
-        """The broker's second disk fails, and the next records notice it."""
+        """Make the broker's second disk fail, and produce records so that the broker notices."""
         disk = self._disks[1]
         disk.rename(f"{disk}.failed")
         disk.write_text("a file instead of a directory")

@@ -31,9 +31,9 @@ SETTINGS = (
     f"replica.lag.time.max.ms={NEVER_MS}",
     f"replica.socket.timeout.ms={NEVER_MS}",
 )
-#: How many records are produced while a replica is paused.
+#: How many records are produced to a partition while a replica is paused.
 COUNT = 5
-#: The number of partitions of each leader.
+#: The number of partitions that each leader leads.
 PARTITIONS = 10
 
 
@@ -141,7 +141,7 @@ def test_v13_followers_fetch_from_others_while_a_leader_hangs(cluster: LocalClus
             with client.producer() as producer:
                 for index in led_by_running:
                     producer.send(TOPIC, b"%d" % number, partition=index)
-            assert {*producer.last_offsets.values()} == {1 + number}
+            assert {*producer.last_base_offsets.values()} == {1 + number}
         partitions = client.describe_topic(TOPIC).partitions
         assert all({*partitions[index].isr} == {leader, follower} for index in led_by_running)
     cluster.resume(paused)

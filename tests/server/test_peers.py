@@ -50,11 +50,11 @@ def api_of(frame: bytes) -> tuple[int, int]:
     return key, version
 
 
-def supported_versions_frame(votes_up_to: int) -> bytes:
-    """The APIs of a peer: ApiVersions, and Vote if it supports any version."""
+def supported_versions_frame(max_vote_version: int) -> bytes:
+    """A response to ApiVersions; a negative maximum says that the peer does not support Vote."""
     apis = [ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=0, max_version=0)]
-    if votes_up_to >= 0:
-        apis.append(ApiVersion(api_key=ApiKey.VOTE, min_version=0, max_version=votes_up_to))
+    if max_vote_version >= 0:
+        apis.append(ApiVersion(api_key=ApiKey.VOTE, min_version=0, max_version=max_vote_version))
     return api_versions_response_frame(0, apis)
 
 
@@ -73,17 +73,19 @@ class PeerLinks:
     def __init__(self) -> None:
         self.epoll = select.epoll()
         self.reports: list[Any] = []
-        self.is_broken = False
+        self.handler_fails = False
         self.peers = Peers(self.epoll, self._notify)
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.request_number = 0
 
     def _notify(self, report: Any, _: Now) -> None:
-        if self.is_broken:
+        if self.handler_fails:
             raise IndexError("ours")
         self.reports.append(report)
 
-    def ask(self, port: int = 0, request: VoteRequest = PLAIN, host: str = "127.0.0.1") -> None:
+    def send_vote(
+        self, port: int = 0, request: VoteRequest = PLAIN, host: str = "127.0.0.1"
+    ) -> None:
         self.request_number += 1
         port = port or self.listener.getsockname()[1]
         self.peers.send(
@@ -91,7 +93,7 @@ class PeerLinks:
         )
         self.peers.flush(NOW)
 
-    def events(self) -> None:
+    def handle_events(self) -> None:
         """Handle the next events of epoll."""
         ready = self.epoll.poll(LIMIT_S)
         assert ready, "no event"
@@ -99,17 +101,17 @@ class PeerLinks:
             if self.peers.owns(fd):
                 self.peers.event(fd, event, NOW)
 
-    def accept(self, votes_up_to: int = 2) -> socket.socket:
+    def accept(self, max_vote_version: int = 2) -> socket.socket:
         """Accept the connection and respond to ApiVersions; return the socket."""
         while not select.select([self.listener], [], [], 0)[0]:
-            self.events()  # the name may have to be resolved first
+            self.handle_events()  # the host name may have to be resolved first
         sock, _ = self.listener.accept()
         sock.settimeout(LIMIT_S)
         while not select.select([sock], [], [], 0.05)[0]:
-            self.events()  # the connect may have completed before
+            self.handle_events()  # not needed if the connect has already completed
         assert api_of(sock.recv(1 << 16)) == (ApiKey.API_VERSIONS, 3)
-        sock.sendall(supported_versions_frame(votes_up_to))
-        self.events()
+        sock.sendall(supported_versions_frame(max_vote_version))
+        self.handle_events()
         return sock
 
     def accept_with_request(self) -> socket.socket:
@@ -120,7 +122,7 @@ class PeerLinks:
 
     def next_report(self) -> Any:
         while not self.reports:
-            self.events()
+            self.handle_events()
         return self.reports.pop(0)
 
 
@@ -139,23 +141,23 @@ def vote_frame(correlation_id: int) -> bytes:
 
 
 def test_requests_to_a_moved_peer_fail_at_once(links: PeerLinks) -> None:
-    links.ask()
+    links.send_vote()
     with links.accept_with_request(), socket.create_server(("127.0.0.1", 0)) as moved:
-        links.ask(moved.getsockname()[1])
+        links.send_vote(moved.getsockname()[1])
         assert links.reports == [FIRST_ABORTED]
 
 
 def test_a_refusal_at_a_new_address_is_no_proof_of_death(links: PeerLinks) -> None:
-    links.ask()
+    links.send_vote()
     with links.accept_with_request():
-        links.ask(free_ports(1)[0])
+        links.send_vote(free_ports(1)[0])
         assert links.next_report() == FIRST_ABORTED
         assert links.next_report() == RequestFailed("quorum", 2, 2, REFUSED)
         assert not links.reports
 
 
 def test_a_refused_reconnect_proves_that_the_peer_is_down(links: PeerLinks) -> None:
-    links.ask()
+    links.send_vote()
     with links.accept_with_request():
         links.listener.close()
     assert {type(links.next_report()), type(links.next_report())} == {RequestFailed, PeerDown}
@@ -163,7 +165,7 @@ def test_a_refused_reconnect_proves_that_the_peer_is_down(links: PeerLinks) -> N
 
 @pytest.mark.parametrize("garbage", [b"\xff" * 8, vote_frame(77), b"\0\0\0\5\0\0\0\1\xff"])
 def test_an_invalid_response_closes_the_channel(links: PeerLinks, garbage: bytes) -> None:
-    links.ask()
+    links.send_vote()
     with links.accept_with_request() as other:
         other.sendall(garbage)
         assert links.next_report() == RequestFailed("quorum", 2, 1, CLOSED)
@@ -177,46 +179,49 @@ def large_vote_frame(correlation_id: int) -> bytes:
 
 
 def test_the_rest_of_a_large_response_is_reported_once(links: PeerLinks) -> None:
-    """epoll reports the socket again only once the whole response has arrived, to save turns."""
-    links.ask()
+    """epoll reports the socket again only once the whole response has arrived.
+
+    This saves turns of the loop.
+    """
+    links.send_vote()
     with links.accept_with_request() as other:
-        answer = memoryview(large_vote_frame(1))
-        other.sendall(answer[:100_000])
-        for _ in range(10):  # it is received in pieces while its buffer grows
+        response = memoryview(large_vote_frame(1))
+        other.sendall(response[:100_000])
+        for _ in range(10):  # the response is received in pieces while its buffer grows
             if not links.epoll.poll(0):
                 break
-            links.events()
+            links.handle_events()
         else:
             pytest.fail("epoll reports a part of the rest")
-        other.sendall(answer[100_000:150_000])
+        other.sendall(response[100_000:150_000])
         assert links.epoll.poll(0) == []
         with ThreadPoolExecutor(1) as pool:  # the sockets may not have room for all of it
-            sent = pool.submit(other.sendall, answer[150_000:])
+            sent = pool.submit(other.sendall, response[150_000:])
             assert links.next_report().number == 1
             sent.result(LIMIT_S)
-        links.ask()
+        links.send_vote()
         assert other.recv(1 << 16)
         other.sendall(vote_frame(2))
         assert links.next_report().number == 2
 
 
 def test_a_connection_that_ends_in_a_large_response_fails_the_request(links: PeerLinks) -> None:
-    links.ask()
+    links.send_vote()
     with links.accept_with_request() as other:
         other.sendall(large_vote_frame(1)[:100_000])
-        links.events()
+        links.handle_events()
     assert links.next_report() == RequestFailed("quorum", 2, 1, CLOSED)
 
 
-def test_an_error_in_the_handler_is_not_the_peers_fault(links: PeerLinks) -> None:
-    links.ask()
+def test_an_error_in_the_response_handler_is_raised(links: PeerLinks) -> None:
+    links.send_vote()
     with links.accept_with_request() as other:
         other.sendall(vote_frame(1))
         report = links.next_report()
         assert isinstance(report, ResponseReceived)
         assert (report.number, report.response.error_code) == (1, 0)
-        links.is_broken = True
-        links.ask()
+        links.handler_fails = True
+        links.send_vote()
         assert other.recv(1 << 16)
         other.sendall(vote_frame(2))
         with pytest.raises(IndexError, match="ours"):
@@ -225,24 +230,24 @@ def test_an_error_in_the_handler_is_not_the_peers_fault(links: PeerLinks) -> Non
 
 def test_a_named_peer_is_proved_down_at_its_last_address(links: PeerLinks) -> None:
     """All addresses of a name are tried."""
-    links.ask(host="localhost")
+    links.send_vote(host="localhost")
     with links.accept_with_request() as other:
         other.sendall(vote_frame(1))
         assert isinstance(links.next_report(), ResponseReceived)
-        links.ask(host="localhost")
+        links.send_vote(host="localhost")
         assert other.recv(1 << 16)
         links.listener.close()
     assert {type(links.next_report()), type(links.next_report())} == {RequestFailed, PeerDown}
 
 
 def test_an_unknown_name_is_no_proof_of_death(links: PeerLinks) -> None:
-    links.ask(host="no..host")
+    links.send_vote(host="no..host")
     assert links.next_report() == RequestFailed("quorum", 2, 1, "the host name no..host is unknown")
     assert not links.reports
 
 
-def test_an_unknown_name_cannot_forge_a_line(links: PeerLinks) -> None:
-    links.ask(host="no..\nhost" + "x" * 1000)
+def test_an_unknown_name_cannot_forge_a_log_line(links: PeerLinks) -> None:
+    links.send_vote(host="no..\nhost" + "x" * 1000)
     report = links.next_report()
     assert isinstance(report, RequestFailed)
     assert report.reason == f"the host name no..?host{'x' * 91}... is unknown"
@@ -250,7 +255,7 @@ def test_an_unknown_name_cannot_forge_a_line(links: PeerLinks) -> None:
 
 def test_only_overdue_requests_close_the_channel(links: PeerLinks) -> None:
     """The first response has arrived, so the timeout of the second request counts."""
-    links.ask()
+    links.send_vote()
     with links.accept_with_request() as other:
         port = links.listener.getsockname()[1]
         later = SendRequest("quorum", 2, "127.0.0.1", port, 2, ApiKey.VOTE, 2, PLAIN, 5000)
@@ -267,7 +272,7 @@ def test_only_overdue_requests_close_the_channel(links: PeerLinks) -> None:
 
 
 def test_a_request_may_use_a_connection_of_its_own(links: PeerLinks) -> None:
-    """Through a load balancer it may reach any node, so its end proves no peer to be down."""
+    """Through a load balancer the connection may reach any node: its end proves no peer down."""
     port = links.listener.getsockname()[1]
     for number in (1, 2):
         links.peers.send(
@@ -287,7 +292,7 @@ def test_a_request_may_use_a_connection_of_its_own(links: PeerLinks) -> None:
 
 def test_a_request_that_another_one_replaces_is_aborted(links: PeerLinks) -> None:
     """The peer may respond to both requests."""
-    links.ask()
+    links.send_vote()
     with links.accept_with_request():
         port = links.listener.getsockname()[1]
         links.peers.send(
@@ -322,8 +327,8 @@ def pre_vote() -> VoteRequest:
 
 def test_an_older_peer_gets_its_newest_version(links: PeerLinks) -> None:
     """C120: the request is sent in the newest version that the peer supports."""
-    links.ask()
-    with links.accept(votes_up_to=1) as other:
+    links.send_vote()
+    with links.accept(max_vote_version=1) as other:
         assert api_of(other.recv(1 << 16)) == (ApiKey.VOTE, 1)
         other.sendall(vote_frame(1))
         report = links.next_report()
@@ -331,15 +336,15 @@ def test_an_older_peer_gets_its_newest_version(links: PeerLinks) -> None:
         assert report.number == 1
 
 
-@pytest.mark.parametrize(("votes_up_to", "request_"), [(1, pre_vote()), (-1, PLAIN)])
+@pytest.mark.parametrize(("max_vote_version", "request_"), [(1, pre_vote()), (-1, PLAIN)])
 def test_unsupported_requests_are_reported_and_not_sent(
-    links: PeerLinks, votes_up_to: int, request_: VoteRequest
+    links: PeerLinks, max_vote_version: int, request_: VoteRequest
 ) -> None:
     """C120: the request, or its version, is unsupported; the channel stays open."""
-    links.ask(request=request_)
-    with links.accept(votes_up_to):
+    links.send_vote(request=request_)
+    with links.accept(max_vote_version):
         assert links.next_report() == VersionUnsupported("quorum", 2, 1)
-        links.ask(request=request_)
+        links.send_vote(request=request_)
         assert links.next_report() == VersionUnsupported("quorum", 2, 2)
 
 
@@ -360,10 +365,10 @@ VOTES = [ApiVersion(api_key=ApiKey.VOTE, min_version=0, max_version=2)]
 def test_an_invalid_api_versions_response_closes_the_channel(
     links: PeerLinks, garbage: bytes
 ) -> None:
-    links.ask()
+    links.send_vote()
     sock, _ = links.listener.accept()
     with sock:
-        links.events()
+        links.handle_events()
         sock.sendall(garbage)
         assert links.next_report() == RequestFailed("quorum", 2, 1, CLOSED)
 
@@ -372,7 +377,7 @@ def test_a_failed_connect_is_not_retried_by_itself(links: PeerLinks) -> None:
     """C119: the request fails, and nothing retries; another request tries once more."""
     links.listener.close()
     for number in (1, 2):
-        links.ask(free_ports(1)[0])
+        links.send_vote(free_ports(1)[0])
         assert links.next_report() == RequestFailed("quorum", 2, number, REFUSED)
         assert links.peers.deadline() is None
         assert not links.epoll.poll(0)
@@ -380,28 +385,28 @@ def test_a_failed_connect_is_not_retried_by_itself(links: PeerLinks) -> None:
 
 def test_reconnects_to_a_peer_that_always_closes_are_limited(links: PeerLinks) -> None:
     """The peer's process may be dead, so a disconnect causes a reconnect, `MAX_PROBES` in a row."""
-    links.ask()
+    links.send_vote()
     for _ in range(1 + MAX_PROBES):
         while not select.select([links.listener], [], [], 0)[0]:
-            links.events()
+            links.handle_events()
         sock, _ = links.listener.accept()
         sock.close()
     assert links.next_report() == RequestFailed("quorum", 2, 1, CLOSED)
     while links.epoll.poll(0):
-        links.events()
+        links.handle_events()
         assert not select.select([links.listener], [], [], 0)[0]
 
 
 def test_a_channel_lost_during_a_read_is_reset(links: PeerLinks) -> None:
     """Bytes after the first response belong to the connection whose write failed."""
-    links.ask()
+    links.send_vote()
     sock, _ = links.listener.accept()
-    links.events()
+    links.handle_events()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     sock.sendall(supported_versions_frame(2) + vote_frame(1))
-    sock.close()  # a reset: received bytes can be read, and none sent
+    sock.close()  # a reset: the node can still read the received bytes, but sends fail
     assert links.next_report() == RequestFailed("quorum", 2, 1, CLOSED)
-    links.ask()
+    links.send_vote()
     with links.accept_with_request() as other:
         other.sendall(vote_frame(2))
         assert isinstance(links.next_report(), ResponseReceived)
@@ -419,10 +424,10 @@ def no_descriptor_left() -> Iterator[None]:
 
 def test_without_a_descriptor_requests_fail_until_there_is_one(links: PeerLinks) -> None:
     with no_descriptor_left():
-        links.ask()
+        links.send_vote()
         assert links.reports == [RequestFailed("quorum", 2, 1, "Too many open files")]
     links.reports.clear()
-    links.ask()
+    links.send_vote()
     links.accept_with_request().close()
 
 
@@ -437,7 +442,7 @@ def test_without_a_descriptor_requests_fail_until_there_is_one(links: PeerLinks)
 )
 def test_an_invalid_address_fails(links: PeerLinks, host: str, port: int, reason: str) -> None:
     """Nodes send each other addresses with 32-bit ports."""
-    links.ask(host=host, port=port)
+    links.send_vote(host=host, port=port)
     assert links.next_report() == RequestFailed("quorum", 2, 1, reason)
     assert not links.epoll.poll(0)
 

@@ -107,8 +107,8 @@ def test_all_metadata_survives_a_full_restart(quorum: Quorum) -> None:
 def test_a_replaced_disk_is_filled_from_a_snapshot_and_the_log(tmp_path: Path) -> None:
     """Q38: FetchSnapshot over TCP, for a voter and for a broker.
 
-    R11: a controller that lost its directory does not vote and logs why, until it has been removed
-    and added again.
+    R11: until it has been removed and added again, a controller that lost its directory does not
+    vote, and logs why.
     """
     quorum = Quorum(tmp_path, "metadata.log.max.record.bytes.between.snapshots=2000\n")
     try:

@@ -63,7 +63,7 @@ class StartingNode:
 
 
 def test_v5_the_first_client_is_served_also_after_a_kill(tmp_path: Path) -> None:
-    """Metadata shows the broker, although its previous registration may still be fenced."""
+    """Metadata has the broker: clients can connect only once its new registration is unfenced."""
     [port] = free_ports(1)
     for number in range(3):
         with StartingNode("--data", str(tmp_path / "data"), "--port", str(port)):
@@ -74,7 +74,7 @@ def test_v5_the_first_client_of_a_broker_only_node_is_served(
     tmp_path: Path,
 ) -> None:
     """Also after all nodes were killed, whether the controllers or the broker start first."""
-    # A killed broker stays registered for 4 s, so the next start finds its former session.
+    # A killed broker keeps its session for 4 s, so its next start finds that session still active.
     quorum = Quorum(tmp_path, "broker.session.timeout.ms=4000\nbroker.heartbeat.interval.ms=500\n")
     try:
         quorum.start(*CONTROLLERS)

@@ -56,7 +56,7 @@ def write(client: Client, value: bytes) -> None:
 
 
 def test_v4_a_broker_that_was_away_never_serves_the_old_topic(tmp_path: Path) -> None:
-    """V4, C259: its log of the old topic is longer than the new one, and becomes a stray."""
+    """V4, C259: its log of the old topic becomes a stray, although longer than the new one."""
     absent, nodes = 3, (1, 2, 3)
     cluster = LocalCluster(tmp_path)
 

@@ -1,4 +1,4 @@
-"""A cluster that has lost two of three controllers for good is repaired with its brokers."""
+"""A cluster that lost two of three controllers for good is repaired; its brokers lose nothing."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class RepairableCluster(Quorum):
         return Client(self.servers, timeout_s=LIMIT_S)
 
     def lose(self, *node_ids: int) -> None:
-        """Kill nodes; their disks are lost with them."""
+        """Kill nodes and delete their directories."""
         for node_id in node_ids:
             self.kill(node_id)
             shutil.rmtree(self.data(node_id))

@@ -79,7 +79,7 @@ def kill_each(
     while_stopped: Callable[[], None] = lambda: None,
     signum: int = signal.SIGKILL,
 ) -> None:
-    """End each node by a signal under a writer that goes on without it, and restart it."""
+    """Stop each node in turn with a signal and restart it, while the writer goes on."""
     for node in NODES:
         writer.await_more()
         cluster.kill(node, signum)
@@ -119,7 +119,7 @@ def test_v3_acknowledged_records_survive_clean_restarts(cluster: LocalCluster) -
 def test_v7_acknowledged_records_survive_ends_of_several_nodes(
     cluster: LocalCluster, nodes: tuple[int, ...], signum: int
 ) -> None:
-    """V14, C245, C246: they end at the same time, so that the others are no majority."""
+    """V14, C245, C246: they end at the same time, so the nodes that are left are no majority."""
     with writing(cluster, write_with_confluent(cluster.servers)) as writer:
         writer.await_more()
         with ThreadPoolExecutor(len(nodes)) as pool:
@@ -135,7 +135,7 @@ def active_controller(cluster: LocalCluster) -> int:
 
 
 def test_v10_a_reassignment_survives_the_active_controller(cluster: LocalCluster) -> None:
-    """V10, V14, C233: it starts while its target is down, and ends under the next controller."""
+    """V10, V14, C233: it begins while its target is down, and ends under the next controller."""
     moving = "moving"
     first = active_controller(cluster)
     target, other = [node for node in NODES if node != first]
@@ -320,7 +320,7 @@ def test_v6_the_next_leader_recognises_a_duplicate(
 def test_v7_a_consumer_reads_acknowledged_records_while_leaders_change(
     cluster: LocalCluster,
 ) -> None:
-    """C248: it reads each acknowledged record once, at its acknowledged offset."""
+    """C248: the consumer reads each acknowledged record once, at its acknowledged offset."""
     consumer = Consumer(
         {"bootstrap.servers": cluster.servers, "group.id": "none", "reconnect.backoff.max.ms": 100}
     )
@@ -349,7 +349,7 @@ def test_v7_a_consumer_reads_acknowledged_records_while_leaders_change(
 def test_v7_a_consumer_reads_from_the_follower_in_its_rack(
     tmp_path: Path,
 ) -> None:
-    """KIP-392: librdkafka fetches from the replica in its rack, and from the leader without it."""
+    """KIP-392: librdkafka fetches from the follower in its rack; from the leader once that dies."""
     selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
     words = [word for setting in SETTINGS for word in ("--override", setting)]
     cluster = LocalCluster(tmp_path, *words, "--override", f"replica.selector.class={selector}")

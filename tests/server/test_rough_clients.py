@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 MANY = 400
 #: Number of idle connections; more than a client program would open.
 IDLE = 1000
-#: Number of round trips, so of turns of the loop, without a free descriptor.
+#: Number of round trips, and so of turns of the loop, without a free descriptor.
 TURNS = 1000
 
 
@@ -130,7 +130,7 @@ def test_a_frame_length_alone_uses_no_memory(node: NodeProcess) -> None:
 
 
 def test_memory_of_clients_that_never_read_is_released(tmp_path: Path) -> None:
-    """Also of a thousand clients that send only the length of a large request."""
+    """So is that of a thousand clients that send only the length of a large request."""
     node = NodeProcess(
         str(tmp_path / "data"), errors=str(tmp_path / "errors.txt"), topics={"wide": 400}
     )

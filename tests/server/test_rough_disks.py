@@ -53,7 +53,7 @@ def limited_node(tmp_path: Path) -> NodeProcess:
 
 
 def write_until_refused(client: RawClient) -> tuple[int, int]:
-    """Produce values; return how many are accepted, without a gap, and the error code."""
+    """Produce values until one is refused; return how many were accepted, and the error code."""
     for number in range(10_000):
         client.send(produce(number, VALUE))
         outcome = client.answer_to_produce()

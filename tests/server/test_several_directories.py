@@ -102,7 +102,7 @@ def indexes(logs: set[LogName], topic: str) -> set[int]:
 
 
 def test_v18_a_failed_directory_does_not_affect_the_others(jbod: Jbod) -> None:
-    """C215: neither before nor after a restart. Once its disk is back, its records are served."""
+    """C215: not after a restart either. Once the disk is back, its records are served again."""
     with jbod.client() as client:
         for index in range(PARTITIONS):
             client.produce("demo", f"record {index}", partition=index)
@@ -162,7 +162,7 @@ def directory_of_first(jbod: Jbod) -> str:
 def test_v10_replicas_move_between_directories(
     jbod: Jbod, jvm: Driver, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Kafka's tools and ours move them, and report the same."""
+    """Kafka's tools and ours move replicas, and report that the moves are complete."""
     with jbod.client() as client:
         for number in range(10):
             client.produce("demo", f"record {number}", partition=0)
@@ -211,7 +211,7 @@ def test_v10_replicas_move_between_directories(
 
 
 def test_cordoned_directories_take_no_new_replicas(jbod: Jbod) -> None:
-    """KIP-1066: the setting is dynamic, and a broker with no other directory gets no replicas."""
+    """KIP-1066: the setting is dynamic; a broker with no other directories gets no replicas."""
 
     names = (f"new-{number}" for number in count())
 
@@ -224,8 +224,8 @@ def test_cordoned_directories_take_no_new_replicas(jbod: Jbod) -> None:
             (directories,) = client.log_dirs().values()
         return {it.log_dir[-1] for it in directories if it.is_cordoned}
 
-    def refusal() -> int:
-        """The error code of a request to create a topic."""
+    def create_another() -> int:
+        """Create a topic with a new name; return the error code."""
         with jbod.client() as client:
             try:
                 client.create_topic(next(names), partitions=6)
@@ -235,16 +235,16 @@ def test_cordoned_directories_take_no_new_replicas(jbod: Jbod) -> None:
 
     cordon(f"{jbod.top / 'b'},{jbod.top / 'c'}")
     until(cordoned, {"b", "c"})
-    assert refusal() == 0
+    assert create_another() == 0
     assert indexes(jbod.contents()[0]["a"], "new-0") == set(range(6))
     target = ({"b", "c"} - {directory_of_first(jbod)}).pop()
     with jbod.client() as client:
         ((_, refused),) = client.move_replicas({("demo", 0, 1): str(jbod.top / target)}).items()
     assert refused.code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
     cordon("*")
-    until(refusal, ErrorCode.INVALID_REPLICATION_FACTOR)
+    until(create_another, ErrorCode.INVALID_REPLICATION_FACTOR)
     jbod.restart()
     until(cordoned, {"a", "b", "c"})
-    until(refusal, ErrorCode.INVALID_REPLICATION_FACTOR)
+    until(create_another, ErrorCode.INVALID_REPLICATION_FACTOR)
     cordon("")
-    until(refusal, 0)
+    until(create_another, 0)

@@ -69,7 +69,7 @@ def voters(nodes: Nodes) -> list[int]:
 def await_all_unfenced(nodes: Nodes) -> None:
     """Wait until every broker responds, and reports all brokers as unfenced.
 
-    A single one may still report a killed broker as it was before.
+    A broker that lags may still report the state that a killed broker had before.
     """
     for node in [*nodes.nodes.values()]:
         until(partial(unfenced, node.address), sorted(nodes.nodes))
@@ -122,7 +122,7 @@ def test_r12_a_quorum_moves_and_returns_with_kills_at_all_points(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """R2, R3, R5, R6: each step's leaders are killed before it is written, flushed, committed."""
+    """R2, R3, R5, R6: leaders are killed when a step is appended, when flushed, when committed."""
     monkeypatch.setenv(AT_ALL_POINTS, "1")
     quorum = Quorum(tmp_path, WITHOUT_SNAPSHOTS, dynamic=True, all_vote=True, module=MODULE)
     try:
@@ -146,7 +146,7 @@ def test_r12_a_quorum_grows_from_one_to_five_and_back(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A leader is killed at each step; with every size the metadata can be changed."""
+    """A leader is killed at each step; the metadata can be changed at every size."""
     quorum = Quorum(tmp_path, WITHOUT_SNAPSHOTS, dynamic=True, module=MODULE)
     try:
         quorum.start(*CONTROLLERS, BROKER)
@@ -236,7 +236,7 @@ def test_r12_each_machine_is_replaced_in_turn(
 
 
 def decommission(machines: Machines, node_id: int) -> None:
-    """Decommission a node; it is killed once the command asks to stop it."""
+    """Decommission a node, and kill it once the command asks to stop it."""
     command = [sys.executable, "-m", "kraftlog", "decommission", str(node_id)]
     others = ",".join([it.address for key, it in machines.nodes.items() if key != node_id])
     with subprocess.Popen(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FIRST, SECOND, THIRD = CONTROLLERS
-#: A controller that is no voter.
+#: A controller that is not a voter.
 NEW = 11
 #: The timeout of calls that are expected to time out.
 SHORT_S = 1.5
@@ -50,7 +50,7 @@ def ready_observers(admin: Admin) -> list[int]:
 def test_r4_a_dry_run_of_add_controller_reports_a_refusal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For a voter, for a controller that does not run, and for one that has caught up."""
+    """A voter or a controller that does not run would be refused; one that has caught up, added."""
     quorum = Quorum(tmp_path, dynamic=True)
     try:
         quorum.start(FIRST, SECOND, BROKER)
@@ -76,14 +76,14 @@ def test_r4_a_dry_run_of_add_controller_reports_a_refusal(
 
 def check_dry_runs(quorum: Quorum, admin: Admin) -> None:
     """Admin returns plans as typed values, and raises for changes that would be refused."""
-    own = directory_id(quorum, SECOND)
-    plan = admin.add_voter(SECOND, own, [listener(quorum, SECOND)], dry_run=True)
-    assert (plan.voter, plan.directory_id, plan.voters) == (SECOND, own, (FIRST,))
+    directory = directory_id(quorum, SECOND)
+    plan = admin.add_voter(SECOND, directory, [listener(quorum, SECOND)], dry_run=True)
+    assert (plan.voter, plan.directory_id, plan.voters) == (SECOND, directory, (FIRST,))
     assert plan.lag >= 0
     with pytest.raises(ConfigError, match=r"it fetches with directory \S+, not AAAAAAAAAAAAAAAAAA"):
         admin.add_voter(SECOND, bytes(15) + b"\1", [listener(quorum, SECOND)], dry_run=True)
     with pytest.raises(ConfigError, match=r"a voter has this id with directory \S+: remove that"):
-        admin.add_voter(FIRST, own, [listener(quorum, FIRST)], dry_run=True)
+        admin.add_voter(FIRST, directory, [listener(quorum, FIRST)], dry_run=True)
     moved = admin.reassign_voters([THIRD, SECOND], dry_run=True)
     assert (moved.voters, moved.to_add, moved.to_remove) == ((FIRST,), (SECOND, THIRD), (FIRST,))
     assert (moved.not_fetching, moved.replaces) == ((THIRD,), None)
@@ -101,32 +101,35 @@ def check_dry_runs(quorum: Quorum, admin: Admin) -> None:
 
 
 def check_causes_of_timeouts(quorum: Quorum, impatient: Admin) -> None:
-    own = directory_id(quorum, SECOND)
-    with pytest.raises(RefusedError, match="it is not fetching from leader 1") as late:
+    directory = directory_id(quorum, SECOND)
+    with pytest.raises(RefusedError, match="it is not fetching from leader 1") as timed_out:
         impatient.add_voter(THIRD, directory_id(quorum, THIRD), [listener(quorum, THIRD)])
-    assert late.value.code == ErrorCode.REQUEST_TIMED_OUT
+    assert timed_out.value.code == ErrorCode.REQUEST_TIMED_OUT
     [port] = free_ports(1)
     closed_port = Listener("CONTROLLER", "127.0.0.1", port)
     with pytest.raises(RefusedError, match=f"got no response from it at 127.0.0.1:{port}: check"):
-        impatient.add_voter(SECOND, own, [closed_port])
+        impatient.add_voter(SECOND, directory, [closed_port])
 
 
 def check_reports_without_a_leader(quorum: Quorum) -> None:
     """A dry run and a request that times out report that there is no leader."""
-    own, endpoint = directory_id(quorum, SECOND), listener(quorum, SECOND)
+    directory, endpoint = directory_id(quorum, SECOND), listener(quorum, SECOND)
     no_leader = "the quorum has no leader that responds, so a majority of the voters may be down"
     with (
         Admin(quorum.address, timeout_s=SHORT_S) as impatient,
         pytest.raises(UnreachableError) as dry,
     ):
-        impatient.add_voter(SECOND, own, [endpoint], dry_run=True)
+        impatient.add_voter(SECOND, directory, [endpoint], dry_run=True)
     assert f"controller 2 cannot be added: {no_leader}" in str(dry.value)
-    with Client(quorum.address, timeout_s=SHORT_S) as client, pytest.raises(RefusedError) as late:
-        client.add_voter(SECOND, own, [(endpoint.name, endpoint.host, endpoint.port)])
-    assert no_leader in str(late.value)
+    with (
+        Client(quorum.address, timeout_s=SHORT_S) as client,
+        pytest.raises(RefusedError) as timed_out,
+    ):
+        client.add_voter(SECOND, directory, [(endpoint.name, endpoint.host, endpoint.port)])
+    assert no_leader in str(timed_out.value)
     killed = f"127.0.0.1:{quorum.ports[FIRST]}"
     with Admin(killed) as lost, pytest.raises(UnreachableError, match="no broker responds"):
-        lost.add_voter(SECOND, own, [endpoint])
+        lost.add_voter(SECOND, directory, [endpoint])
 
 
 def test_r13_an_uncommitted_voter_change_is_described_and_reported(
@@ -153,9 +156,9 @@ def test_r13_an_uncommitted_voter_change_is_described_and_reported(
             reason = f"the voter change at offset {change['offset']} is not committed yet"
             dry_run = f"quorum add-controller --dry-run --command-config {quorum.file(NEW)}"
             assert reason in shell.fails(dry_run)
-            with pytest.raises(RefusedError, match=reason) as late:
+            with pytest.raises(RefusedError, match=reason) as timed_out:
                 impatient.add_voter(NEW, directory_id(quorum, NEW), [listener(quorum, NEW)])
-            assert late.value.code == ErrorCode.REQUEST_TIMED_OUT
+            assert timed_out.value.code == ErrorCode.REQUEST_TIMED_OUT
             for each in paused:
                 os.kill(quorum.nodes[each].process.pid, signal.SIGCONT)
             until(lambda: "UncommittedVoterChange" in shell.json("quorum describe --status"), False)

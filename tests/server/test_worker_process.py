@@ -59,7 +59,7 @@ def test_the_worker_rewrites_segments_or_reports_the_error(tmp_path: Path) -> No
 def test_a_task_fails_if_no_thread_can_be_started(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """Unlike a job of an I/O thread it does not run on the loop, which it would block.
+    """Without a thread, I/O jobs run on the event loop; a compaction does not: it would block it.
 
     The next check for dirty logs retries the compaction.
     """

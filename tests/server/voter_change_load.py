@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 MODULE = "tests.server.with_kills_at_voter_changes"
 KEY = "retention.ms"
-#: The written values of the key are this plus the number of the change.
+#: Change n sets the config to this plus n.
 FIRST_VALUE = 604_800_000
 #: Every fifth change creates a topic, the others change a config.
 TOPIC_EVERY = 5
@@ -97,13 +97,13 @@ def create_once(client: Client, name: str) -> None:
     try:
         client.create_topic(name, 1)
     except RefusedError as error:
-        # Repeated, as the first leader's response was lost.
+        # The client retried, because the first response was lost with the leader.
         if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
             raise
 
 
 def expect_changes(servers: str, writer: MetadataWriter) -> None:
-    """Check that the metadata log has every acknowledged change once, numbers in order."""
+    """Check that the log has all acknowledged changes: each topic once, the numbers in order."""
     topics: list[str] = []
     numbers: list[int] = []
     with (
@@ -127,14 +127,14 @@ def expect_changes(servers: str, writer: MetadataWriter) -> None:
 
 
 class Load:
-    """A producer with acks=all and a metadata writer."""
+    """A metadata writer, and a producer with acks=all."""
 
     def __init__(self, servers: str) -> None:
         self.producer = Writer(write_with_confluent(servers))
         self.metadata = MetadataWriter(servers)
 
     def await_more(self) -> None:
-        """Wait for more acknowledgements of both."""
+        """Wait for more acknowledged records and more acknowledged changes."""
         self.producer.await_more(5)
         self.metadata.await_more()
 
@@ -143,7 +143,7 @@ class Load:
         self.metadata.stop()
 
     def expect_all(self, nodes: Nodes) -> None:
-        """Check that all acknowledged changes and records exist once, and no client failed."""
+        """Check that all acknowledged changes and records exist, and that no client failed."""
         self.stop()
         assert self.producer.failures == []
         assert self.metadata.failures == []

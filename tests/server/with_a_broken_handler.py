@@ -1,4 +1,4 @@
-"""A node with internal errors: in a quorum step, a read, a decision, a response."""
+"""A node with deliberate errors: in a quorum step, a handler, a decision and a response."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ on_committed = QuorumDriver._apply_committed
 
 
 class Step:
-    """The last voters record that this process has appended, and the points where it is killed."""
+    """The last voters record appended by this process or a former leader, and where to kill."""
 
     name = ""
     offset = -1
@@ -51,7 +51,7 @@ def name_of(voters: VoterSet) -> str:
 
 
 def points_left(name: str) -> tuple[str, ...]:
-    """The points at which to kill at a step: with AT_ALL_POINTS those without a kill, else one."""
+    """Where to kill at a step: with AT_ALL_POINTS at each point without a kill, else at one."""
     folder = os.environ[FOLDER]
     if not os.path.isdir(folder):
         return ()
@@ -64,7 +64,7 @@ def points_left(name: str) -> tuple[str, ...]:
 
 
 def reach(point: str, offset: int) -> None:
-    """Kill this process if its step, before `offset`, has now reached a point that is planned."""
+    """Kill this process if its step is before `offset`, and `point` is planned for that step."""
     if offset > Step.offset and point in Step.points:
         path = os.path.join(os.environ[FOLDER], f"{Step.name} {point}")
         with suppress(FileNotFoundError):  # the test has deleted the folder: no more kills
@@ -81,7 +81,7 @@ def reach_commit(offset: int) -> None:
 def inherit_step(history: VoterHistory) -> None:
     """Plan a kill at a step of an earlier leader, which lost leadership before its planned point.
 
-    A leader appends the next step only after it has committed the previous one, so none is missed.
+    A leader appends a step only after it has committed the previous one, so no step is missed.
     """
     voters, offset = history.latest, history.latest_offset
     if offset <= Step.offset or voters.targets is None:

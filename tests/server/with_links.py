@@ -23,7 +23,7 @@ class LinkedSocket(socket.socket):
         return super().connect_ex((host, _ports.get(str(port), port)))
 
 
-socket.socket = LinkedSocket  # type: ignore[misc]  # as the server makes its sockets
+socket.socket = LinkedSocket  # type: ignore[misc]  # the server creates its sockets with it
 
 from kraftlog.cli import main  # noqa: E402 - it has to import the changed socket
 

@@ -1,4 +1,4 @@
-"""Advertises kraftlog's own APIs to all: `python -m tests.server.with_own_apis start ...`."""
+"""A node that advertises kraftlog's own APIs to all clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run without progress in time ends with an error."""
+"""A run whose simulated clock stops advancing ends with a violation."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_pinned_seeds_pass(scenario: str, seed: int) -> None:
     assert not outcome.failed, str(outcome)
 
 
-#: CRC-32C in pure Python, for interpreters without the package.
+#: A pure Python `crc32c` module, for interpreters that lack the package of this name.
 CHECKSUM = """
 TABLE = []
 for value in range(256):
@@ -78,7 +78,7 @@ def test_a_seed_gives_the_same_bytes_under_any_hash_seed() -> None:
 
 @pytest.mark.slow
 def test_a_seed_gives_the_same_bytes_under_any_python(tmp_path: Path) -> None:
-    """The same seeds with each newer Python of the machine."""
+    """The same seeds with each other minor version of Python on this machine, from 3.11 on."""
     others = list(other_pythons())
     if not others:
         pytest.skip("this machine has no other Python from 3.11 on")
@@ -100,9 +100,9 @@ def other_pythons() -> Iterator[str]:
     for minor in range(11, 20):
         name = f"python3.{minor}"
         candidates = [shutil.which(name), *sorted(glob(f"{pyenv}/versions/3.{minor}.*/bin/{name}"))]
-        newest = candidates[-1]
-        if newest is not None and minor != sys.version_info.minor:
-            yield newest
+        interpreter = candidates[-1]
+        if interpreter is not None and minor != sys.version_info.minor:
+            yield interpreter
 
 
 def test_the_quorum_survives_an_old_election_state() -> None:

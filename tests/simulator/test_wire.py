@@ -1,4 +1,4 @@
-"""Messages are equal after encoding and decoding; corrupt and later batches are dropped."""
+"""Messages survive encoding and decoding; a corrupt batch and all later ones are dropped."""
 
 from __future__ import annotations
 
@@ -45,10 +45,12 @@ BATCHES = (
 RESPONSE = FetchResult(0, 2, 3, 6, offset=7, batches=BATCHES)
 
 
-def exchange(request_body: Any, answer: Any, damage: Callable[[bytes], bytes] | None = None) -> Any:
+def exchange(
+    request_body: Any, response: Any, damage: Callable[[bytes], bytes] | None = None
+) -> Any:
     wire = Wire()
     assert wire.request((1, 1, 1), request_body) == request_body
-    return wire.response((1, 1, 1), answer, damage)
+    return wire.response((1, 1, 1), response, damage)
 
 
 def without_sizes(batches: tuple[Batch, ...]) -> list[Batch]:
@@ -56,7 +58,7 @@ def without_sizes(batches: tuple[Batch, ...]) -> list[Batch]:
 
 
 @pytest.mark.parametrize(
-    ("request_body", "answer"),
+    ("request_body", "response"),
     [
         (Vote("cluster", OTHER, 3, ME, 2, 7, pre_vote=True), VoteResult(0, -1, 3, granted=True)),
         (BeginEpoch(None, OTHER, 1, 3), BeginEpochResult(74, 2, 4)),
@@ -67,8 +69,8 @@ def without_sizes(batches: tuple[Batch, ...]) -> list[Batch]:
     ],
     ids=lambda body: type(body).__name__,
 )
-def test_q18_messages_are_unchanged_by_the_wire(request_body: Any, answer: Any) -> None:
-    assert exchange(request_body, answer) == answer
+def test_q18_messages_are_unchanged_by_the_wire(request_body: Any, response: Any) -> None:
+    assert exchange(request_body, response) == response
 
 
 def test_q14_batches_keep_their_content_on_the_wire() -> None:
@@ -96,10 +98,10 @@ def test_a_corrupt_batch_and_all_later_ones_are_dropped(seed: int) -> None:
 def test_bytes_are_damaged_more_often_than_not() -> None:
     rng, whole = Rng(1, "damage"), exchange(FETCH, RESPONSE)
     received = [exchange(FETCH, RESPONSE, lambda data: damaged(data, rng)) for _ in range(20)]
-    assert [answer == whole for answer in received].count(True) < 10
+    assert [response == whole for response in received].count(True) < 10
 
 
-def test_corrupt_responses_differ_in_every_way() -> None:
+def test_responses_are_corrupted_in_each_of_four_ways() -> None:
     rng = Rng(1, "garbled")
     kinds = set()
     for _ in range(100):
@@ -115,7 +117,7 @@ def test_corrupt_responses_differ_in_every_way() -> None:
     assert kinds == {"epoch", "twice", "cut", "gap"}
 
 
-def test_a_run_in_bytes_says_so_in_its_trace() -> None:
+def test_the_trace_states_that_messages_cross_as_bytes() -> None:
     lines: list[str] = []
     seed = next(
         seed for seed in range(1, 50) if "messages as bytes" in simulate("quiet", seed).coverage

@@ -23,14 +23,14 @@ HASH_SEEDS = ("1", "20261")
 def start(
     scenario: str,
     seeds: int,
-    *words: str,
+    *flags: str,
     hash_seed: str,
     python: str = sys.executable,
     path: str = "",
 ) -> subprocess.Popen[str]:
-    """Start a process that plays the seeds from 1 to `seeds` of a scenario."""
+    """Start a process that plays seeds 1 to `seeds` of a scenario; flag "nodes": on whole nodes."""
     variables = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": path}
-    command = [python, "-c", PROGRAM, scenario, str(seeds), *words]
+    command = [python, "-c", PROGRAM, scenario, str(seeds), *flags]
     return subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True)
 
 
@@ -41,7 +41,7 @@ def digests(processes: list[subprocess.Popen[str]], seeds: int) -> list[str]:
     return outputs
 
 
-def expect_same_under_any_hash_seed(scenario: str, seeds: int, *words: str) -> None:
-    processes = [start(scenario, seeds, *words, hash_seed=hash_seed) for hash_seed in HASH_SEEDS]
+def expect_same_under_any_hash_seed(scenario: str, seeds: int, *flags: str) -> None:
+    processes = [start(scenario, seeds, *flags, hash_seed=hash_seed) for hash_seed in HASH_SEEDS]
     first, second = digests(processes, seeds)
     assert first == second

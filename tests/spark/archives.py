@@ -28,7 +28,7 @@ def produce(client: Client, topic: str, count: int, first: int = 0) -> None:
 
 
 def archive(address: str, lake: Path, *arguments: str) -> int:
-    """Run the pipeline in this process, with the session that tests share."""
+    """Run the pipeline in this process, with the Spark session that the tests share."""
     return run([*arguments, "--to", str(lake), "-b", address, "--json"])
 
 

@@ -1,6 +1,6 @@
 """The program of the cluster test, in its own process: `python -m … MASTER ADDRESS TOPIC LAKE`.
 
-It prints the rows, digests and exit codes as JSON.
+It prints row counts, digests and exit codes as JSON.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ def main(master: str, address: str, topic: str, lake: str) -> None:
     spark = spark_session("test", master=master, settings=SETTINGS)
     try:
         results = {
-            "rows": rows(spark, address, topic),
+            "row_counts": row_counts(spark, address, topic),
             "digests": digests(spark),
-            "codes": pipelines(address, topic, lake),
+            "exit_codes": run_pipelines(address, topic, lake),
         }
         print(json.dumps(results))
     finally:
         spark.stop()
 
 
-def rows(spark: SparkSession, address: str, topic: str) -> list[list[int]]:
-    """The records, distinct offsets and largest offset of each partition of a topic."""
+def row_counts(spark: SparkSession, address: str, topic: str) -> list[list[int]]:
+    """Partition, number of records, number of distinct offsets and largest offset, sorted."""
     counts = (
         spark.read.format("kraftlog")
         .option("kafka.bootstrap.servers", address)
@@ -61,8 +61,8 @@ def rows(spark: SparkSession, address: str, topic: str) -> list[list[int]]:
     return [list(row) for row in counts]
 
 
-def pipelines(address: str, topic: str, lake: str) -> list[int]:
-    """Run three pipelines in the session of this process; return their exit codes."""
+def run_pipelines(address: str, topic: str, lake: str) -> list[int]:
+    """Run three pipelines in the Spark session of this process; return their exit codes."""
     commands = (
         ["archive", topic, "--to", lake],
         ["verify", lake],
@@ -77,10 +77,10 @@ def replay_topic(topic: str) -> str:
 
 
 def digests(spark: SparkSession) -> dict[int, str]:
-    """The digests of runs by seed; each task fails once after its work, and is retried."""
+    """The digests of runs by seed; the first attempt of each task fails after its work."""
     play = player(RunSettings(SCENARIO, nodes=False, kinds=None))
 
-    def play_twice(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def play_and_fail_once(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from play(batches)
         context = TaskContext.get()
         assert context is not None
@@ -88,7 +88,7 @@ def digests(spark: SparkSession) -> dict[int, str]:
             raise RuntimeError("the first attempt of each task fails")
 
     seeds = spark.range(SEEDS.start, SEEDS.stop, 1, 2)
-    return {row.seed: row.digest for row in seeds.mapInArrow(play_twice, SCHEMA).collect()}
+    return {row.seed: row.digest for row in seeds.mapInArrow(play_and_fail_once, SCHEMA).collect()}
 
 
 if __name__ == "__main__":

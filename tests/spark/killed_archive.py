@@ -1,4 +1,4 @@
-"""`python -m tests.spark.killed_archive MOMENT …`: an archive that is killed in its second batch.
+"""`python -m tests.spark.killed_archive MOMENT …`: an archive pipeline, killed in its second batch.
 
 The JVM of Spark ends once the process that started it has ended.
 """

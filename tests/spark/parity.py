@@ -22,9 +22,10 @@ OURS = "kraftlog"
 #: The timestamp of the first record; the following ones are a second apart.
 T0_MS = 1_700_000_000_000
 MIXED, COMPACTED, APPENDED = "parity.mixed", "parity.compacted", "parity.appended"
-#: Partitions of `MIXED`: all codecs and headers; transactions or deleted records; empty; one batch.
+#: Partitions of `MIXED`: all codecs and headers; transactions, or deleted records; no records; one
+#: batch, of which the first records are deleted.
 CODECS, TRANSACTIONS, EMPTY, PLAIN = range(4)
-#: The first offset of `PLAIN`: the records before it were deleted.
+#: The log start of `PLAIN`, after the deleted records.
 PLAIN_START = 4
 ALL = f"{MIXED},{COMPACTED},{APPENDED}"
 _KEYS = 5
@@ -146,7 +147,7 @@ def _write_transactions(address: str) -> None:
 
 
 def _write_compacted(client: Client) -> None:
-    """A topic with gaps: the cleaner has removed all but the last records of its keys."""
+    """Create a topic whose offsets have gaps: the cleaner has removed older records of its keys."""
     settings = {
         "cleanup.policy": "compact",
         "internal.segment.bytes": "2000",
@@ -155,7 +156,7 @@ def _write_compacted(client: Client) -> None:
     client.create_topic(COMPACTED, partitions=1, configs=settings)
     client.alter_configs("brokers", "", {"log.cleaner.backoff.ms": 20})
     for number in range(40):
-        with client.producer() as producer:  # each block is a batch
+        with client.producer() as producer:  # its records are one batch
             for key in range(_KEYS):
                 time_ms = T0_MS + 1000 * (_KEYS * number + key)
                 producer.send(COMPACTED, "v" * 40, key=f"{key}", timestamp_ms=time_ms)

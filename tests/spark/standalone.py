@@ -98,9 +98,9 @@ class StandaloneCluster:
             self.close()
             raise
 
-    def _start(self, kind: str, *words: str) -> Daemon:
+    def _start(self, main_class: str, *words: str) -> Daemon:
         ports = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
-        self._daemons.append(Daemon([kind, *ports, *words], self._environment))
+        self._daemons.append(Daemon([main_class, *ports, *words], self._environment))
         return self._daemons[-1]
 
     def __enter__(self) -> Self:

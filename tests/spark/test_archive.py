@@ -76,13 +76,13 @@ def test_every_record_is_archived_once_and_later_runs_add_new_ones(
     assert archive(our_node, tmp_path, topic) == 0
     assert record_positions(tmp_path, topic) == all_positions(COUNT + 10)
     committed = client.committed(f"kraftlog-archive-{topic}")
-    assert {name[1]: each.offset for name, each in committed.items()} == dict.fromkeys(
+    assert {partition: each.offset for (_, partition), each in committed.items()} == dict.fromkeys(
         (0, 1), COUNT + 10
     )
     assert verify([str(tmp_path), "-b", our_node]) == 0
 
 
-def test_the_rate_counts_from_the_first_batch(
+def test_rates_are_counted_from_the_start_of_the_first_batch(
     spark: SparkSession,
     our_node: str,
     topic: str,
@@ -105,7 +105,7 @@ def test_the_rate_counts_from_the_first_batch(
 def test_a_batch_that_spark_repeats_adds_nothing(
     spark: SparkSession, our_node: str, client: Client, topic: str, tmp_path: Path
 ) -> None:
-    """Spark repeats it after a kill between the table's commit and that of the checkpoint."""
+    """As after a kill between the commit of the table and that of the checkpoint."""
     assert archive(our_node, tmp_path, topic) == 0
     commits = checkpoint(tmp_path, topic) / "commits"
     newest = max(name for name in os.listdir(commits) if name.isdigit())
@@ -262,7 +262,7 @@ def test_values_that_do_not_fit_the_schema_become_dead_letters(
     assert "2 dead letters" in capsys.readouterr().out
 
 
-def test_small_files_become_one_with_the_same_rows(
+def test_small_files_are_merged_into_one_for_each_partition(
     spark: SparkSession, our_node: str, client: Client, topic: str, tmp_path: Path
 ) -> None:
     assert archive(our_node, tmp_path, topic, "--max-records-per-batch", "50") == 0
@@ -304,7 +304,7 @@ def test_a_column_gets_the_new_fields_of_its_objects(
 def test_avro_of_a_registry_is_archived_batch_by_batch_and_day_by_day(
     spark: SparkSession, our_node: str, client: Client, named: Callable[[str], str], tmp_path: Path
 ) -> None:
-    """The archive starts at the log end; its offsets are committed for a group."""
+    """The archive starts at the log end, and commits its offsets for the group of --group."""
     topic, group = named("t"), named("g")
     client.create_topic(topic, partitions=1)
     produce_avro(client, topic, [b"older"] * 5)
@@ -388,7 +388,7 @@ def test_a_dry_run_writes_nothing(
         (["t", "-c", "FILE"], 1, "security.protocol=SASL_SSL is not supported, as this client"),
     ],
 )
-def test_invalid_arguments_are_reported_in_a_paragraph(
+def test_invalid_arguments_are_reported_in_at_most_six_lines(
     spark: SparkSession,
     our_node: str,
     tmp_path: Path,

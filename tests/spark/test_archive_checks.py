@@ -67,10 +67,10 @@ def test_an_unknown_topic_creates_no_table_of_any_topic(
     assert not lake.exists()
 
 
-def test_a_from_other_than_the_tables_first_one_is_refused(
+def test_a_from_other_than_the_one_of_the_first_run_is_refused(
     our_node: str, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A run with the same --from, or without it, continues, as after a kill."""
+    """A run with the same --from, or without --from, continues the table, as after a kill."""
     assert prepare_archive(our_node, tmp_path, topic, "--from", "latest") == 0
     assert start_offsets(tmp_path, topic) == {0: COUNT, 1: COUNT}
     capsys.readouterr()
@@ -116,7 +116,7 @@ def test_from_has_no_effect_on_a_table_of_an_older_version(
 def test_a_start_after_the_log_end_is_refused_with_the_logs_offsets(
     our_node: str, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is no loss of data, as nothing has been read before."""
+    """It is not reported as data loss, since no record has been read yet."""
     lake = tmp_path / "lake"
     given = f'{{"{topic}": {{"0": 1, "1": 99}}}}'
     assert archive(our_node, lake, topic, "--from", given) == 1
@@ -163,11 +163,15 @@ def test_intervals_of_spark_are_accepted(our_node: str, topic: str, tmp_path: Pa
         assert archive(our_node, tmp_path, topic, "--trigger", text, "--dry-run") == 0
 
 
-@pytest.mark.parametrize("plan", [[], ["--dry-run"]])
+@pytest.mark.parametrize("dry_run", [[], ["--dry-run"]])
 def test_an_unwritable_directory_is_refused_also_by_a_dry_run(
-    our_node: str, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], plan: list[str]
+    our_node: str,
+    topic: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    dry_run: list[str],
 ) -> None:
     file = tmp_path / "file"
     file.touch()
-    assert archive(our_node, file / "lake", topic, *plan) == 1
+    assert archive(our_node, file / "lake", topic, *dry_run) == 1
     assert f"--to {file / 'lake'}: nothing can be written to {file}" in capsys.readouterr().err

@@ -75,13 +75,13 @@ def test_sources_pipelines_and_retried_tasks_run_on_workers(
     program = python(arguments, environment)
     assert program.returncode == 0, program.stderr
     results = json.loads(program.stdout.splitlines()[-1])
-    assert results["rows"] == [[0, 150, 150, 149], [1, 150, 150, 149]]
+    assert results["row_counts"] == [[0, 150, 150, 149], [1, 150, 150, 149]]
     expected_digests = {
         str(seed): simulate_with_digest(cluster_program.SCENARIO, seed)[1]
         for seed in cluster_program.SEEDS
     }
     assert results["digests"] == expected_digests
-    assert results["codes"] == [0, 0, 0], program.stderr
+    assert results["exit_codes"] == [0, 0, 0], program.stderr
     assert "equal: 300 records compared" in program.stdout
     assert record_positions(tmp_path, topic) == all_positions(150)
     with Client(our_node, timeout_s=LIMIT_S) as client:

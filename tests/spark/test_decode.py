@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import struct
 import threading
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import fastavro
 import pyarrow as pa
@@ -70,9 +71,12 @@ ORDER = {
     "lines": [{"sku": "a"}, {"sku": "b"}],
 }
 
+#: What a local timestamp is decoded to: a datetime without a time zone.
+LOCAL_TIME = datetime(2026, 1, 2, 3, tzinfo=UTC).replace(tzinfo=None)
+
 
 def raw_records(values: Sequence[bytes | None]) -> pa.RecordBatch:
-    """Records with these values at the offsets from 10."""
+    """Records with these values at offsets 10, 11 and so on."""
     return pa.RecordBatch.from_pylist(
         [
             {"value": value, "partition": 0, "offset": 10 + row, "timestampType": 0}
@@ -88,10 +92,10 @@ def decode_values(decoding: Decoding, values: Sequence[bytes | None]) -> Decoded
 
 
 def new_decoder(decoding: Decoding) -> Decoder:
-    table = layout.RAW.remove(layout.RAW.get_field_index("value"))
+    table_schema = layout.RAW.remove(layout.RAW.get_field_index("value"))
     for column in value_columns(decoding):
-        table = table.append(column)
-    decoder = decoder_of(decoding.__dict__, table, is_new=False)
+        table_schema = table_schema.append(column)
+    decoder = decoder_of(decoding.__dict__, table_schema, is_new=False)
     assert decoder is not None
     return decoder
 
@@ -185,7 +189,8 @@ def test_new_fields_within_an_object_follow_the_rule(rule: str) -> None:
     assert third["at"] == {"x": None, "y": None, "z": "[1]"}
 
 
-def test_a_new_field_whose_values_have_two_types_is_counted() -> None:
+def test_new_fields_of_two_types_or_with_a_taken_name_are_ignored() -> None:
+    """`X` differs from the existing field `x` only in case."""
     decoder = new_decoder(Decoding("json", JSON_SCHEMA, on_drift="add"))
     values = [b'{"id": 1, "at": {"y": 1, "X": 1}}', b'{"id": 2, "at": {"y": "a"}}']
     decoded = decoder.decode(raw_records(values))
@@ -207,6 +212,31 @@ def test_avro_of_the_schema_becomes_columns() -> None:
     first, tombstone = decoded.rows.to_pylist()
     assert {name: first[name] for name in ORDER} == ORDER
     assert tombstone["id"] is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "logical", "value", "text"),
+    [
+        ("int", "time-millis", time(3, 4, 5), "03:04:05"),
+        ("long", "time-micros", time(3, 4, 5, 6), "03:04:05.000006"),
+        ("long", "local-timestamp-millis", LOCAL_TIME, "2026-01-02T03:00:00"),
+        ("long", "local-timestamp-micros", LOCAL_TIME, "2026-01-02T03:00:00"),
+        ("string", "uuid", UUID(int=1), str(UUID(int=1))),
+    ],
+)
+def test_avro_of_a_logical_type_without_a_delta_type_becomes_text(
+    kind: str, logical: str, value: Any, text: str
+) -> None:
+    item = {"type": kind, "logicalType": logical}
+    record = {"type": "record", "name": "Inner", "fields": [{"name": "x", "type": item}]}
+    types = [item, {"type": "array", "items": item}, {"type": "map", "values": item}, record]
+    fields = [{"name": f"f{number}", "type": each} for number, each in enumerate(types)]
+    schema = {"type": "record", "name": "Outer", "fields": fields}
+    outer = {"f0": value, "f1": [value], "f2": {"k": value}, "f3": {"x": value}}
+    decoded = decode_values(Decoding("avro", json.dumps(schema)), [avro(schema, outer)])
+    [row] = decoded.rows.to_pylist()
+    expected = {"f0": text, "f1": [text], "f2": [("k", text)], "f3": {"x": text}}
+    assert {name: row[name] for name in expected} == expected
 
 
 def test_avro_that_is_cut_or_too_long_is_a_dead_letter() -> None:

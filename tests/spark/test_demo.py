@@ -47,7 +47,7 @@ def start_demo(folder: Path) -> subprocess.Popen[str]:
 
 
 def processes_of(folder: Path) -> list[str]:
-    """The command lines of running processes that have this directory as an argument."""
+    """The command lines of running processes that contain the path of this directory."""
     commands = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:

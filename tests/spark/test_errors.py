@@ -57,6 +57,7 @@ def test_an_invalid_option_is_named_in_the_error(options: dict[str, str], expect
 
 
 def test_options_of_the_consumer_that_change_no_row_are_ignored() -> None:
+    """Except the client id and the fetch size, which are used."""
     given = {"kafka.bootstrap.servers": "localhost", "subscribe": "t"}
     tuning = {"kafka.group.id": "g", "kafka.max.poll.records": "9", "groupIdPrefix": "p"}
     tuning |= {"kafka.security.protocol": "plaintext", "path": "p", "topic": "t"}
@@ -114,12 +115,14 @@ def test_offsets_outside_the_log_are_refused(client: Client, address: str, named
         f"option endingOffsets: {topic}-0 has offsets 0 to 3, and 4 was given: give an offset in "
         "this range"
     )
-    typo = {"startingOffsets": f'{{"{topic}": {{"0": 33, "1": 0}}}}'}
-    assert f"option startingOffsets: {topic}-0 has offsets 0 to 3, and 33 was" in message(**typo)
+    late_start = {"startingOffsets": f'{{"{topic}": {{"0": 33, "1": 0}}}}'}
+    assert f"option startingOffsets: {topic}-0 has offsets 0 to 3, and 33 was" in message(
+        **late_start
+    )
     with pytest.raises(KraftlogSparkError, match=r"option startingOffsets: .* and 33 was given"):
-        stream_reader(address, subscribe=topic, **typo).initialOffset()
-    lenient = stream_reader(address, subscribe=topic, failOnDataLoss="false", **typo)
-    assert lenient.initialOffset() == {topic: {"0": 33, "1": 0}}, "as from the connector"
+        stream_reader(address, subscribe=topic, **late_start).initialOffset()
+    lenient = stream_reader(address, subscribe=topic, failOnDataLoss="false", **late_start)
+    assert lenient.initialOffset() == {topic: {"0": 33, "1": 0}}, "as with Spark's own connector"
     start_after_end = message(
         startingOffsets=f'{{"{topic}": {{"0": 2, "1": 0}}}}',
         endingOffsets=f'{{"{topic}": {{"0": 1, "1": 0}}}}',
@@ -225,7 +228,7 @@ def test_a_batch_that_is_corrupt_on_disk_is_named_in_a_paragraph(
 
 
 def corrupt_last_batch(client: Client, topic: str) -> None:
-    """Flip a bit near the end of the last batch of the only broker's log."""
+    """Flip a bit near the end of the last batch of the topic's partition 0, on the only broker."""
     [folder] = client.log_dirs()[1]
     segment = Path(folder.log_dir, f"{topic}-0", f"{0:020d}.log")
     data = segment.read_bytes().rstrip(b"\0")  # Kafka may have preallocated space

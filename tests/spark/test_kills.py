@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.long, pytest.mark.slow]
 COUNT = 100
 SEED = 13
 KILLED = -signal.SIGKILL
-#: The number of records of the repeated kills, in two partitions, and the most of them in a batch.
+#: For the test that kills repeatedly: the records, in two partitions, and the limit of a batch.
 MANY, BATCH = 100_000, 5_000
 SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
 
@@ -71,7 +71,7 @@ def test_an_archive_killed_before_its_dead_letters_adds_them_once(
     named: Callable[[str], str],
     tmp_path: Path,
 ) -> None:
-    """At the kill the table has the second batch, but the dead letters of it are not committed."""
+    """At the kill the table has the second batch, but its dead letters are not committed."""
     topic = named("t")
     client.create_topic(topic, partitions=1)
     write(client, topic, ["no JSON" if n % 10 == 9 else f'{{"id": {n}}}' for n in range(COUNT)])
@@ -82,7 +82,9 @@ def test_an_archive_killed_before_its_dead_letters_adds_them_once(
         BETWEEN, tmp_path, topic, our_node, *decode, "--max-records-per-batch", str(COUNT // 4)
     )
     good = [(0, offset) for offset in range(COUNT) if offset % 10 != 9]
-    assert record_positions(lake, topic) == [place for place in good if place[1] < COUNT // 2]
+    assert record_positions(lake, topic) == [
+        (partition, offset) for partition, offset in good if offset < COUNT // 2
+    ]
     assert [each["offset"] for each in dead_letters(lake)] == [9, 19]
 
     assert archive(our_node, lake, topic, *decode) == 0
@@ -156,7 +158,7 @@ def test_a_killed_replay_neither_repeats_nor_omits_records(
     named: Callable[[str], str],
     tmp_path: Path,
 ) -> None:
-    """It is killed twice while it writes; the next run starts after its tasks have ended."""
+    """Two runs are killed while they write; the next one starts once all tasks have ended."""
     topic = named("t")
     client.create_topic(topic, partitions=2)
     size = 20_000
@@ -225,7 +227,7 @@ def count_records(client: Client, topic: str) -> int:
 
 
 def await_files(path: Path, count: int) -> None:
-    """Wait until the directory of a table has some more files."""
+    """Wait until the directory of a table has `count` more files than now."""
 
     def files() -> set[str]:
         return {name for name in os.listdir(path) if name.endswith(".parquet")}

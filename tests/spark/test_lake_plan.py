@@ -45,6 +45,7 @@ def test_every_archived_offset_is_in_one_range(
 def test_a_large_file_is_cut_between_its_row_groups(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A file with a single row group is cut evenly."""
     monkeypatch.setattr(plan, "TASK_RECORDS", 25)
     monkeypatch.setattr(plan, "RANGE_RECORDS", 60)
     path = str(tmp_path / "file.parquet")
@@ -93,7 +94,7 @@ def test_sums_do_not_depend_on_how_rows_are_cut(
 def test_sums_of_different_values_differ(
     one: list[bytes | None], other: list[bytes | None]
 ) -> None:
-    """Also if only the borders between values differ, or if one has null and one is empty."""
+    """Also if only the borders between values differ, or if a null stands for an empty value."""
     sums = []
     for values in (one, other):
         sums.append(Checksums())
@@ -101,7 +102,7 @@ def test_sums_of_different_values_differ(
     assert (sums[0] == sums[1]) == (one == other)
 
 
-def test_a_record_without_headers_has_none_or_an_empty_list() -> None:
+def test_null_headers_are_equal_to_an_empty_list_of_headers() -> None:
     header = {"key": "name", "value": b"1"}
     sums = []
     empties: tuple[None, list[object]] = (None, [])

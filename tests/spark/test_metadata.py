@@ -48,7 +48,7 @@ def json_output(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[
 def test_a_live_cluster_is_shown_as_it_was(
     client: Client, address: str, named: Callable[[str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The newest state is the one that the brokers report; the earlier one has no topic."""
+    """The newest state is what the brokers report; the earlier one lacks the new topic."""
     topic = named("t")
     before = json_output(capsys, "-b", address)["as_of"]["offset"]
     client.create_topic(topic, partitions=3, configs={"retention.ms": "4000"})
@@ -97,7 +97,7 @@ def test_kafkas_own_image_is_the_same_at_any_offset(
         offsets = [*rng.sample(range(written[0][0], last), 12), last]
         states = [[log.state_at(Moment(offset=o)) for log in (live, copied)] for o in offsets]
         live.close()
-    records_by_offset = [visible(written, offset) for offset in offsets]
+    records_by_offset = [committed_records(written, offset) for offset in offsets]
     # Kafka writes no image before the first transaction is committed, which sets metadata.version.
     images = [records for records in records_by_offset if records]
     oracle_output = jvm.tool("ImageOracle", stdin=json.dumps(images).encode()).ok().stdout
@@ -110,7 +110,7 @@ def test_kafkas_own_image_is_the_same_at_any_offset(
             assert ours == expected, f"at offset {offset} of {last}; seed {SEED}"
 
 
-def visible(written: list[tuple[int, bytes]], offset: int) -> list[str]:
+def committed_records(written: list[tuple[int, bytes]], offset: int) -> list[str]:
     """The records up to an offset, in Base64, without those of an open transaction."""
     encoded: list[str] = []
     committed_count = 0
@@ -196,9 +196,9 @@ def test_each_run_writes_a_new_version_of_the_delta_tables(
         json_output(capsys, "--data", copy, "--as-of", as_of, "--to", lake)
     topics = DeltaTable(str(lake / "topics"))
     assert named("t") in topics.to_pyarrow_table().column("topic").to_pylist()
-    records = [commit["kraftlog"] for commit in reversed(topics.history())]
-    assert records[0]["offset"] == 1
-    assert records[1]["offset"] > 1
+    states = [commit["kraftlog"] for commit in reversed(topics.history())]
+    assert states[0]["offset"] == 1
+    assert states[1]["offset"] > 1
     topics.load_as_version(0)
     assert topics.to_pyarrow_table().num_rows == 0
     partitions = DeltaTable(str(lake / "partitions")).to_pyarrow_table().to_pylist()

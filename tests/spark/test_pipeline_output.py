@@ -54,14 +54,14 @@ CORRUPT = TASK_FAILED.replace(
     "UnreachableError: 127.0.0.1:9092 did not respond: connection refused",
     "CorruptBatchError: orders-0, offsets 0 to 9: checksum 0x1, computed 0x2",
 )
-OF_PYTHON = """\
+PYTHON_ERROR = """\
 Traceback (most recent call last):
   File "a.py", line 1, in f
 ZeroDivisionError: division by zero
 
 \tat org.apache.spark.Foo(Foo.scala:1)
 """
-OF_SPARK = """\
+SPARK_ERROR = """\
 [PATH_ALREADY_EXISTS] Path file:/tmp/runs already exists. Set mode as "overwrite" to overwrite \
 the existing path. SQLSTATE: 42K04
 
@@ -79,8 +79,8 @@ JVM stacktrace:
             CORRUPT,
             f"orders-0, offsets 0 to 9: checksum 0x1, computed 0x2. {CORRUPT_BATCH_ADVICE}",
         ),
-        (OF_PYTHON, "division by zero (ZeroDivisionError); -v prints the stack trace"),
-        (OF_SPARK, f"{' '.join(OF_SPARK.split()[:-4])}; -v prints the stack trace"),
+        (PYTHON_ERROR, "division by zero (ZeroDivisionError); -v prints the stack trace"),
+        (SPARK_ERROR, f"{' '.join(SPARK_ERROR.split()[:-4])}; -v prints the stack trace"),
     ],
 )
 def test_an_error_is_one_paragraph_without_stack_traces(text: str, expected: str) -> None:
@@ -91,7 +91,7 @@ def test_the_paragraph_of_a_kraftlog_error_is_its_message() -> None:
     assert paragraph(ConfigError("option a=b: expected c")) == "option a=b: expected c"
 
 
-def test_durations_are_minutes_and_seconds() -> None:
+def test_durations_are_hours_minutes_and_seconds() -> None:
     assert [duration_text(s) for s in (0.4, 67, 3723)] == ["0:00", "1:07", "1:02:03"]
 
 

@@ -31,8 +31,8 @@ def client(our_node: str) -> Iterator[Client]:
         yield connected
 
 
-def table(path: Path, topics: tuple[str, ...] = ("old",), partitions: int = 2) -> str:
-    """Write a Delta table of `COUNT` records per partition, not in offset order."""
+def write_table(path: Path, topics: tuple[str, ...] = ("old",), partitions: int = 2) -> str:
+    """Write a Delta table, `COUNT` records per partition in reverse order; return its path."""
     rows = [
         {
             "key": None if offset % 3 else b"k",
@@ -76,7 +76,7 @@ def test_records_keep_partition_order_and_content(
 ) -> None:
     topic = named("t")
     client.create_topic(topic, partitions=2)
-    path = table(tmp_path / "old")
+    path = write_table(tmp_path / "old")
 
     code = run([path, "--to", topic, "-b", our_node, "--keep-timestamps", "--rate", "20000"])
 
@@ -105,7 +105,7 @@ def test_an_interrupted_run_continues_in_each_partition(
 ) -> None:
     topic = named("t")
     client.create_topic(topic, partitions=2)
-    path = table(tmp_path / "old")
+    path = write_table(tmp_path / "old")
     arguments = [path, "--to", topic, "-b", our_node]
 
     assert run([*arguments, "--until", "20"]) == 0
@@ -132,10 +132,10 @@ def test_records_are_selected_by_time_and_topic(
 ) -> None:
     topic = named("t")
     client.create_topic(topic, partitions=1)
-    path = table(tmp_path / "several", topics=("a", "b"), partitions=1)
+    path = write_table(tmp_path / "several", topics=("a", "b"), partitions=1)
     arguments = [path, "--to", topic, "-b", our_node]
 
-    assert run(arguments) == 2  # which of the topics?
+    assert run(arguments) == 2  # --topic must choose between a and b
     until = "2026-09-21T14:13:25"  # in UTC, five seconds after the first
     assert run([*arguments, "--topic", "b", "--until", until]) == 0
     assert run([*arguments, "--topic", "b", "--until", "3", "--again"]) == 0
@@ -155,7 +155,7 @@ def test_tables_that_cannot_be_replayed_are_refused(
 ) -> None:
     topic = named("t")
     client.create_topic(topic, partitions=1)
-    path = table(tmp_path / "old")
+    path = write_table(tmp_path / "old")
     other = tmp_path / "other.parquet"
     pq.write_table(pa.table({"value": ["v"]}), other)
 

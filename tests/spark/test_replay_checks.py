@@ -51,7 +51,7 @@ def test_an_unknown_topic_is_refused(
 def test_topic_is_refused_for_a_table_without_a_topic_column(
     run_refused_replay: Callable[..., tuple[int, str]], tmp_path: Path
 ) -> None:
-    """With --topic the headers would only name another topic, by which the next run continues."""
+    """Only the topic that the directory is named after is accepted, as it selects all records."""
     write_deltalake(str(tmp_path / "orders"), ROWS)
     code, error = run_refused_replay(tmp_path / "orders", "--topic", "other")
     assert code == 2

@@ -54,21 +54,21 @@ def values(records: Iterable[ConsumedRecord]) -> list[bytes | None]:
 def test_keys_get_the_partitions_that_the_producer_chooses(
     client: Client, named: Callable[[str], str]
 ) -> None:
-    rows, singles = named("rows"), named("singles")
+    sink_topic, producer_topic = named("sink"), named("producer")
     keys = [f"key {number % 50}" for number in range(300)]
-    for topic in (rows, singles):
+    for topic in (sink_topic, producer_topic):
         client.create_topic(topic, partitions=5)
     with client.producer() as producer:
         for number, key in enumerate(keys):
-            producer.send(singles, f"{number}", key=key)
+            producer.send(producer_topic, f"{number}", key=key)
 
-    write(client, {"topic": rows}, {"key": keys, "value": [f"{n}" for n in range(300)]})
+    write(client, {"topic": sink_topic}, {"key": keys, "value": [f"{n}" for n in range(300)]})
 
     def positions(topic: str) -> set[tuple[int, int, bytes | None, bytes | None]]:
         return {(r.partition, r.offset, r.key, r.value) for r in read(client, topic)}
 
-    assert positions(rows) == positions(singles)
-    assert len(positions(rows)) == 300
+    assert positions(sink_topic) == positions(producer_topic)
+    assert len(positions(sink_topic)) == 300
 
 
 def test_a_row_sets_topic_partition_time_and_headers(
@@ -122,7 +122,7 @@ def test_rows_without_a_key_fill_one_partition_after_the_other(
     assert len(by_partition) == 3
     for numbers in by_partition.values():
         assert numbers == sorted(numbers)
-        # Rows stay together: a batch of them goes to a partition, not one row after the other.
+        # Consecutive rows share a batch, and so a partition; only the next batch may go elsewhere.
         assert sum(after != before + 1 for before, after in pairwise(numbers)) < 5
 
 
@@ -210,7 +210,9 @@ PLAIN = {"key": "binary", "value": "string", "topic": "string", "offset": "bigin
         (PLAIN | {"headers": "string"}, "column headers is of type string; expected array<struct"),
     ],
 )
-def test_columns_of_wrong_type_are_refused(types: dict[str, str], message: str) -> None:
+def test_missing_columns_and_columns_of_wrong_type_are_refused(
+    types: dict[str, str], message: str
+) -> None:
     check_columns(PLAIN, SinkOptions("localhost:9092"))
 
     with pytest.raises(ConfigError, match=message):

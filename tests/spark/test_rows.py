@@ -18,7 +18,7 @@ builder = BatchBuilder(base_offset=5)
 for number in range(10):
     builder.append(number, None if number % 3 else b"k", b"v", [("h", None)] * (number % 2))
 data = builder.build()
-batches = [(place, BatchHeader(*fields)) for place, fields in walk(data)]
+batches = [(position, BatchHeader(*fields)) for position, fields in walk(data)]
 maker = RowMaker(OffsetRange("t", 3, 7, 12), with_headers=True)
 (rows,) = maker.rows(FetchedBatches(data, batches, 5, 15))
 rows.validate(full=True)
@@ -28,7 +28,7 @@ print("pandas" in sys.modules)
 
 
 def test_pandas_is_not_loaded_to_make_rows() -> None:
-    """Loading it takes longer than many tasks run, in every worker."""
+    """Every worker would load it, which takes longer than many tasks run."""
     command = [sys.executable, "-c", _PROGRAM]
     program = subprocess.run(command, capture_output=True, text=True, check=True)
     assert program.stdout == "False\n"

@@ -1,4 +1,4 @@
-"""`kraftlog pipeline simulate`: seeds of the simulator over the tasks of a Spark job."""
+"""`kraftlog pipeline simulate` runs the simulator's seeds in the tasks of a Spark job."""
 
 from __future__ import annotations
 

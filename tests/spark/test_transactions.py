@@ -35,7 +35,7 @@ def client(kafka: str) -> Iterator[Client]:
 
 
 class Transactions:
-    """A producer with transactions of one partition."""
+    """A transactional producer that writes to partition 0 of a topic."""
 
     def __init__(self, address: str, topic: str) -> None:
         self._topic = topic
@@ -94,16 +94,16 @@ def test_both_sources_stop_at_an_open_transaction(
 def test_an_archive_has_only_committed_records(
     spark: SparkSession, kafka: str, client: Client, named: Callable[[str], str], tmp_path: Path
 ) -> None:
-    """It stops before an open transaction, and continues later; a replay has the same records."""
+    """Each run stops before an open transaction; a replay of the table has the same records."""
     topic, replayed = named("t"), named("again")
     client.create_topic(topic, partitions=1)
     client.create_topic(replayed, partitions=1)
     transactions = Transactions(kafka, topic)
-    transactions.begin(5)  # at 0 to 4
+    transactions.begin(5)  # at offsets 0 to 4, with the marker at 5
     transactions.commit()
-    transactions.begin(5)  # at 6 to 10
+    transactions.begin(5)  # at 6 to 10, with the marker at 11
     transactions.abort()
-    transactions.begin(3)  # at 12 to 14
+    transactions.begin(3)  # at 12 to 14, still open
 
     def archived() -> list[int]:
         assert archive(kafka, tmp_path, topic) == 0

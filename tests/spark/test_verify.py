@@ -274,8 +274,8 @@ def test_committed_records_of_transactions_are_compared(
             "key": pa.array([None] * len(committed_numbers), pa.binary()),
         }
     )
-    record = {"kraftlog": {"ranges": {"0": [0, 12]}, "topicId": ""}}
-    properties = CommitProperties(custom_metadata=record)
+    metadata = {"kraftlog": {"ranges": {"0": [0, 12]}, "topicId": ""}}
+    properties = CommitProperties(custom_metadata=metadata)
     write_deltalake(str(tmp_path / topic), rows, commit_properties=properties)
 
     committed = Verification(capsys, tmp_path / topic, "-b", kafka)
@@ -314,11 +314,11 @@ def test_a_decoded_table_is_compared_by_its_offsets(
     write_topic(our_client, topic)
     whole = rows_of(our_node, topic, 0, 0, COUNT)
     decoded = whole.drop_columns(["value"]).append_column("amount", pa.array(range(COUNT)))
-    record = {"kraftlog": {"ranges": {"0": [0, COUNT]}, "topicId": ""}}
+    metadata = {"kraftlog": {"ranges": {"0": [0, COUNT]}, "topicId": ""}}
     write_deltalake(
         str(tmp_path / topic),
         pa.concat_tables([decoded.slice(0, 50), decoded.slice(52, COUNT - 55)]),
-        commit_properties=CommitProperties(custom_metadata=record),
+        commit_properties=CommitProperties(custom_metadata=metadata),
     )
     dead = pa.table({"topic": [topic], "partition": pa.array([0], pa.int32()), "offset": [50]})
     write_deltalake(str(tmp_path / "_dead_letters"), dead)
@@ -343,8 +343,8 @@ def test_a_log_that_ends_before_the_archive_is_a_finding(
     """Even if the lost offsets have no rows, such as that of a transaction marker."""
     topic = named("t")
     write_topic(our_client, topic)
-    record = {"ranges": {"0": [0, COUNT + 5]}, "topicId": ""}
-    properties = CommitProperties(custom_metadata={"kraftlog": record})
+    metadata = {"kraftlog": {"ranges": {"0": [0, COUNT + 5]}, "topicId": ""}}
+    properties = CommitProperties(custom_metadata=metadata)
     rows = rows_of(our_node, topic, 0, 0, COUNT)
     write_deltalake(str(tmp_path / topic), rows, commit_properties=properties)
     verified = Verification(capsys, tmp_path, "-b", our_node)
@@ -352,7 +352,7 @@ def test_a_log_that_ends_before_the_archive_is_a_finding(
     assert verified.findings(topic) == [("not in the log", 0, [[COUNT, COUNT + 4]])]
 
 
-def test_the_table_of_a_deleted_topic_is_refused(
+def test_the_table_of_a_recreated_topic_is_refused(
     our_node: str,
     our_client: Client,
     named: Callable[[str], str],
@@ -361,8 +361,8 @@ def test_the_table_of_a_deleted_topic_is_refused(
 ) -> None:
     topic = named("t")
     write_topic(our_client, topic)
-    record = {"ranges": {"0": [0, COUNT]}, "topicId": "AAAAAAAAAAAAAAAAAAAAAg"}
-    properties = CommitProperties(custom_metadata={"kraftlog": record})
+    metadata = {"kraftlog": {"ranges": {"0": [0, COUNT]}, "topicId": "AAAAAAAAAAAAAAAAAAAAAg"}}
+    properties = CommitProperties(custom_metadata=metadata)
     rows = rows_of(our_node, topic, 0, 0, COUNT)
     write_deltalake(str(tmp_path / topic), rows, commit_properties=properties)
     assert run([str(tmp_path), "-b", our_node]) == 1

@@ -31,7 +31,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_process_imports_nothing_from_the_zips(cache: Path) -> None:
-    """Spark's PYTHONPATH has the zips, twice where the driver's has them, too."""
+    """Spark puts its zips into PYTHONPATH, again if the driver's PYTHONPATH has them already."""
     choose_python(is_local=True)
     zips = [os.path.join(ZIPS, name) for name in os.listdir(ZIPS)]
     assert len(zips) == 2

@@ -1,7 +1,7 @@
 """`python -m tests.spark.worker_tasks ADDRESS TOPIC LAKE`: the work of tasks, without Spark.
 
-It writes rows to the topic, archives and verifies them. After each step it prints whether pandas is
-loaded.
+It writes rows to the topic, archives them, decodes others, and verifies the archive. After each
+step it prints whether pandas is loaded.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def archive(address: str, topic: str, lake: str) -> str:
 
 
 def decode() -> None:
-    """JSON and text, each with a value that becomes a dead letter."""
+    """Decode JSON and text, each with a second value that becomes a dead letter."""
     schema = '{"type": "object", "properties": {"id": {"type": "integer"}}}'
     values = byte_strings([b'{"id": 1}', b"\xff"], pa.binary())
     offsets = numbers(np.array([0, 1]), pa.int64())
@@ -91,8 +91,8 @@ def decode() -> None:
         [values if field.name == "value" else offsets if field.name == "offset" else
          pa.nulls(2, field.type) for field in RAW], schema=RAW,
     )  # fmt: skip
-    table = RAW.remove(RAW.get_field_index("value")).append(pa.field("id", pa.int64()))
-    for decoding, columns in ((Decoding("json", schema), table), (Decoding("string"), RAW)):
+    json_columns = RAW.remove(RAW.get_field_index("value")).append(pa.field("id", pa.int64()))
+    for decoding, columns in ((Decoding("json", schema), json_columns), (Decoding("string"), RAW)):
         decoder = decoder_of(decoding.__dict__, columns, is_new=False)
         assert decoder is not None
         decoded = decoder.decode(raw)

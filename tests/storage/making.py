@@ -58,7 +58,7 @@ def batch(
 def marker(
     offset: int, producer_id: int, *, commit: bool, epoch: int = 0, producer_epoch: int = 0
 ) -> bytes:
-    """A transaction marker."""
+    """The control batch that ends a transaction."""
     builder = BatchBuilder(
         base_offset=offset,
         leader_epoch=epoch,

@@ -22,7 +22,7 @@ def write_sample(path: str) -> str:
     """Create a directory with one cleanly closed log; return the log's folder.
 
     The log has several segments with indexes, three leader epochs, idempotent and transactional
-    producers, an aborted and an open transaction.
+    producers, and committed, aborted and open transactions.
     """
     os.makedirs(path, exist_ok=True)
     files = OsFiles()

@@ -93,15 +93,15 @@ def names(files: MemoryFiles) -> list[str]:
 @settings(max_examples=60, deadline=None)
 @given(BATCHES, st.lists(st.integers(0, 2 * HORIZON_MS), max_size=3), st.integers(1, 9))
 def test_compaction_keeps_the_latest_value_of_each_key(
-    batches: list[tuple[int, bool, list[Pair]]], passes: list[int], max_keys: int
+    batches: list[tuple[int, bool, list[Pair]]], waits_ms: list[int], max_keys: int
 ) -> None:
-    """Offsets and read results are the same for any batches, passes and key limits."""
+    """For any batches, waits between passes and key limits; kept records keep their offsets."""
     log, now_ms = new_log(), T0
-    passes = [0, *passes]
+    waits_ms = [0, *waits_ms]
     for number, (codec, append_time, pairs) in enumerate(batches):
         append_keyed(log, *pairs, codec=codec, append_time=append_time)
-        if number % 10 == 9 and passes:
-            now_ms += passes.pop()
+        if number % 10 == 9 and waits_ms:
+            now_ms += waits_ms.pop()
             log.flush()
             compact(log, now_ms, max_keys)
     before, active = records_of(log), log.segments[-1].base_offset
@@ -171,7 +171,7 @@ def test_aborted_records_are_removed_and_markers_after_the_horizon() -> None:
     put(log, marker(log.end_offset, 7, commit=False))
     append_keyed(log, (2, 2), producer=(8, 0), transactional=True)
     put(log, marker(log.end_offset, 8, commit=True))
-    for sequence, producer in ((1, 7), (1, 8)):  # so that their last batches are elsewhere
+    for sequence, producer in ((1, 7), (1, 8)):  # as the last batch of each producer is kept
         append_keyed(log, (3, sequence), producer=(producer, sequence))
     end_segment(log)
     assert compact(log)
@@ -285,9 +285,11 @@ def test_a_crash_at_any_operation_loses_nothing(by_power: bool) -> None:
         files.stop_before = files.operations + stop
         with pytest.raises(PowerLost):
             compact(log)
-        for again in (stop % 7, None):
+        for second_stop in (stop % 7, None):
             files.power_loss(Random(stop)) if by_power else files.kill()
-            files.stop_before = None if again is None else files.operations + again
+            files.stop_before = None
+            if second_stop is not None:
+                files.stop_before = files.operations + second_stop
             try:
                 log = open_log_on(new_disk(files), COMPACTED, recovery_point=recovery_point)[0]
             except PowerLost:
@@ -339,8 +341,8 @@ def test_the_cleaner_offset_is_stored_and_lowered_by_truncation() -> None:
 
 
 @pytest.mark.parametrize("seed", range(50))
-def test_corrupt_records_stop_the_cleaner(seed: int) -> None:
-    """Wrong lengths raise only StorageError."""
+def test_splitting_corrupt_records_raises_only_corrupt_batch_error(seed: int) -> None:
+    """A changed byte of a key or value may also go unnoticed."""
     data = append_keyed(new_log(), (1, 1), (2, None), (3, 3))
     payload = bytearray(data[61:])
     random = Random(seed)

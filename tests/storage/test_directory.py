@@ -53,7 +53,7 @@ def test_only_one_process_opens_a_directory() -> None:
 
 
 def test_v5_the_topic_id_is_durable_with_the_first_flush_after_a_kill() -> None:
-    """Else a power loss empties the file, and the log is taken for that of a former topic."""
+    """Else a power loss empties partition.metadata, and the log is taken for a former topic's."""
     files = new_files()
     open_directory(files).create(("t", 0), TOPIC_ID)
     files.kill()
@@ -135,8 +135,8 @@ def test_a_clean_directory_opens_without_reading_logs() -> None:
     assert files.list("/d")[:3] == [CLEAN_MARKER, ".lock", MANIFEST]
 
 
-def test_many_logs_are_closed_by_one_sync() -> None:
-    """A crash at any operation loses nothing durable."""
+def test_many_logs_are_closed_by_two_syncs_of_the_file_system() -> None:
+    """A crash at any operation, of which some are tried, loses nothing durable."""
     operation = 0
     while True:
         files = new_files()
@@ -166,7 +166,7 @@ def test_many_logs_are_closed_by_one_sync() -> None:
         assert (log.end_offset, log.epochs.entries()) == (2, [(number % 3, 0)])
 
 
-def test_many_logs_without_records_are_closed_by_a_single_sync() -> None:
+def test_many_logs_without_records_are_closed_by_one_sync_of_the_files() -> None:
     files = new_files()
     logs = open_directory(files)
     for number in range(70):
@@ -291,7 +291,7 @@ def test_a_folder_that_changed_after_the_manifest_is_read(is_opened_between: boo
     for ending in ("index", "timeindex"):
         files.make_file(f"/d/t-0/00000000000000000019.{ending}", b"")
     files.make_file("/d/t-0/partition.metadata", b"torn")
-    if is_opened_between:  # without the log
+    if is_opened_between:  # without opening the log
         files.now_ms += 1
         open_directory(files).close()
     logs = open_directory(files)
@@ -300,13 +300,13 @@ def test_a_folder_that_changed_after_the_manifest_is_read(is_opened_between: boo
     assert [segment.base_offset for segment in log.segments][-1] == 19
 
 
-@pytest.mark.parametrize("change", ["marker of another", "torn manifest", "no marker"])
+@pytest.mark.parametrize("change", ["marker without checksum", "torn manifest", "no marker"])
 def test_a_manifest_is_valid_only_with_its_marker(change: str) -> None:
     files = new_files()
     logs = open_directory(files)
     fill(logs.create(("t", 0), TOPIC_ID, SMALL), 10)
     logs.close()
-    if change == "marker of another":
+    if change == "marker without checksum":
         files.make_file(f"/d/{CLEAN_MARKER}", b'{"version":0,"brokerEpoch":5}')
     elif change == "torn manifest":
         files.make_file(f"/d/{MANIFEST}", files.bytes_of(f"/d/{MANIFEST}")[:-10])
@@ -356,13 +356,13 @@ def test_a_truncation_lowers_the_stored_recovery_point_first() -> None:
     log.truncate_to(8)
     stored = files.bytes_of("/d/recovery-point-offset-checkpoint")
     assert decode_offsets(stored, "") == {("t", 0): log.end_offset}
-    assert not logs.install_checkpoints(job), "the older job must not raise it again"
+    assert not logs.install_checkpoints(job), "the older job must not raise the point again"
     assert files.bytes_of("/d/recovery-point-offset-checkpoint") == stored
     files.power_loss()
     run(open_directory(files).open_log(("t", 0), SMALL))
 
 
-def test_many_logs_are_lowered_by_one_write() -> None:
+def test_many_recovery_points_are_lowered_by_one_write() -> None:
     files = new_files()
     logs = open_directory(files)
     for number in range(5):
@@ -490,7 +490,7 @@ def test_a_crash_at_any_operation_leaves_a_valid_directory() -> None:
         durable: dict[tuple[str, int], int]
         deleted: bool
 
-    def live(files: MemoryFiles, progress: Progress) -> None:
+    def use_directory(files: MemoryFiles, progress: Progress) -> None:
         logs = open_directory(files)
         for number in range(3):
             log = logs.create(("t", number), TOPIC_ID, SMALL)
@@ -521,7 +521,7 @@ def test_a_crash_at_any_operation_leaves_a_valid_directory() -> None:
             progress.durable = {}
             files.stop_before = files.operations + operation
             try:
-                live(files, progress)
+                use_directory(files, progress)
             except PowerLost:
                 files.power_loss(Random(seed * 7919 + operation) if seed else None)
             else:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def epochs_of(log: Log) -> list[tuple[int, int]]:
-    """The epochs of all batches, each with the offset where it begins."""
+    """The epochs of all batches, of one record each, with the offset where each epoch begins."""
     epochs: list[tuple[int, int]] = []
     for offset, raw in enumerate(read_all(log), log.start_offset):
         epoch = read_header(raw).leader_epoch
@@ -37,9 +37,9 @@ def epochs_of(log: Log) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-@pytest.mark.parametrize("stale", [None, b"0\n1\n1 0\n"], ids=["lost", "left behind"])
+@pytest.mark.parametrize("stale", [None, b"0\n1\n1 0\n"], ids=["lost", "stale"])
 def test_q7_lost_epochs_are_rebuilt_from_the_log(clean: bool, stale: bytes | None) -> None:
-    """C127, KAFKA-15608: a log without epochs never diverges, and its replica votes for any."""
+    """C127, KAFKA-15608: without epochs a log never diverges, and its replica grants any vote."""
     files = memory_files()
     log, _ = open_log_on(new_disk(files))
     for offset in range(30):
@@ -63,7 +63,7 @@ def test_q7_lost_epochs_are_rebuilt_from_the_log(clean: bool, stale: bytes | Non
 
 
 def test_q7_after_a_power_loss_the_epochs_match_the_log() -> None:
-    """C128: KAFKA-16541; the checkpoint is durable before the recovery point passes it."""
+    """C128, KAFKA-16541: the checkpoint is durable before the recovery point advances."""
     seen = set()
     for moment in range(400):
         files = memory_files()
@@ -121,9 +121,9 @@ def test_q7_epochs_are_completed_to_an_earlier_log_start(clean: bool, start: int
 
 
 @pytest.mark.parametrize("clean", [True, False])
-@pytest.mark.parametrize("more", [0, 4])
-def test_q7_epochs_are_rebuilt_after_truncation_below_the_start(clean: bool, more: int) -> None:
-    """No epochs are left, but there are batches if the log starts at its old start offset."""
+@pytest.mark.parametrize("appended", [0, 4])
+def test_q7_epochs_are_rebuilt_after_truncation_below_the_start(clean: bool, appended: int) -> None:
+    """The checkpoint has no epochs of the batches that are found when the log starts at 0 again."""
     files = memory_files()
     log, _ = open_log_on(new_disk(files))
     for offset in range(6):
@@ -131,19 +131,19 @@ def test_q7_epochs_are_rebuilt_after_truncation_below_the_start(clean: bool, mor
     log.move_start(5)
     assert log.truncate_to(4) == 4
     assert log.epochs.entries() == []
-    for offset in range(4, 4 + more):
+    for offset in range(4, 4 + appended):
         put(log, batch(offset, epoch=7))
     log.roll(0)
     point = flush_and_release(log)
     again, _ = open_log_on(new_disk(files), clean=clean, recovery_point=point)
-    assert (again.start_offset, again.end_offset) == (0, 4 + more)
-    expected = [(0, 0), (1, 2), (7, 4)] if more else [(0, 0), (1, 2)]
+    assert (again.start_offset, again.end_offset) == (0, 4 + appended)
+    expected = [(0, 0), (1, 2), (7, 4)] if appended else [(0, 0), (1, 2)]
     assert again.epochs.entries() == epochs_of(again) == expected
     again.release()
 
 
 def test_q7_epochs_that_cover_the_first_batch_are_trusted() -> None:
-    """Compaction leaves a gap after the start, which is no reason to scan the log."""
+    """Compaction may leave a gap after the log start, which is no reason to scan the log."""
     files = memory_files()
     log, _ = open_log_on(new_disk(files))
     put(log, batch(20, epoch=3))
@@ -156,9 +156,9 @@ def test_q7_epochs_that_cover_the_first_batch_are_trusted() -> None:
 
 
 def test_q7_truncated_records_never_precede_their_replacements() -> None:
-    """A power loss after a truncation may leave any prefix of later writes, but no mixture.
+    """A power loss after a truncation leaves a prefix of the old or of the new records.
 
-    The epochs would not reveal a mixture.
+    The epochs would not reveal a mixture of both.
     """
     lengths = set()
     for seed in range(200):

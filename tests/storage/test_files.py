@@ -1,4 +1,4 @@
-"""Both file systems behave the same, and the one in memory fails as a disk does."""
+"""The simulator's files behave like those of the operating system, and fail as a disk does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kafka's small files: round trips, and errors that name a corrupt file."""
+"""The small files of a log directory: round trips, and errors that name a corrupt file."""
 
 from __future__ import annotations
 

@@ -67,30 +67,30 @@ def test_kafkas_directory_opens(unpacked: Path, shutdown: str) -> None:
 
 
 def test_recovery_of_kafkas_directory_agrees_with_its_files(unpacked: Path) -> None:
-    """Producers, aborted transactions and times: from Kafka's files, and by recovery."""
+    """Recovery finds the producers, aborted transactions and times that Kafka's files have."""
     clean, by_file = open_directory(unpacked / "clean")
     killed, by_scan = open_directory(unpacked / "killed")
     try:
         for name, (log, _) in by_scan.items():
-            other = by_file[name][0]
+            loaded = by_file[name][0]
             if name == "tx-0":  # the broker ended the open transaction when it was started again
                 assert log.producers.first_undecided() == 108
-                aborted = other.aborted_transactions(0, 108)
+                aborted = loaded.aborted_transactions(0, 108)
                 assert log.aborted_transactions(0, log.end_offset) == aborted
                 assert len(aborted) == 9
                 continue
-            assert producer_values(log.producers) == producer_values(other.producers)
-            assert log.end_offset == other.end_offset
+            assert producer_values(log.producers) == producer_values(loaded.producers)
+            assert log.end_offset == loaded.end_offset
             assert log.epochs.entries()[0] == (0, 0)
-            for mine, theirs in zip(log.segments, other.segments, strict=True):
-                assert mine.max_timestamp == theirs.max_timestamp
-                assert mine.max_timestamp_offset == theirs.max_timestamp_offset
+            for scanned, stored in zip(log.segments, loaded.segments, strict=True):
+                assert scanned.max_timestamp == stored.max_timestamp
+                assert scanned.max_timestamp_offset == stored.max_timestamp_offset
     finally:
         clean.release()
         killed.release()
 
 
-def test_kafkas_directory_accepts_appends(unpacked: Path) -> None:
+def test_kafkas_directory_opens_clean_after_our_shutdown(unpacked: Path) -> None:
     logs, opened = open_directory(unpacked / "killed")
     log = opened["codecs-0"][0]
     before = read_all(log)

@@ -1,10 +1,10 @@
 """A balanced assignment of partitions to brokers that moves few replicas.
 
-First, replicas move away from brokers that are not to be used, if possible to a rack without another
-replica of the partition. Then replicas move from brokers with many to brokers with few, until their
-numbers differ by one at most; none of these moves leaves a partition in fewer racks. Finally the
-order of replicas changes, which moves no data, until the numbers of preferred leaders differ by one
-at most, as far as the replicas allow.
+First, replicas move away from brokers that are not to be used, if possible to a rack without
+another replica of the partition. Then replicas move from brokers with many to brokers with few,
+until their numbers differ by one at most; none of these moves leaves a partition in fewer racks.
+Finally the order of replicas changes, which moves no data, until the numbers of preferred leaders
+differ by one at most, as far as the replicas allow.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class TooFewBrokersError(ValueError):
 def balanced(
     assignment: Mapping[PartitionName, Sequence[int]], racks: Mapping[int, str | None]
 ) -> dict[PartitionName, tuple[int, ...]]:
-    """The changed partitions of a balanced assignment; the keys of `racks` are the brokers to use."""
+    """The changed partitions of a balanced assignment to the brokers in `racks`."""
     most = max(map(len, assignment.values()), default=0)
     if most > len(racks):
         raise TooFewBrokersError(most, "brokers", len(racks))
@@ -140,7 +140,7 @@ class _Plan:
         return self.topic_counts[source, topic] - self.topic_counts[target, topic]
 
     def _may_move(self, name: PartitionName, source: int, target: int) -> bool:
-        """Whether the target has no replica of the partition, which stays in as many racks."""
+        """Whether `target` has no replica of it yet, and the partition stays in as many racks."""
         replicas = self.replicas[name]
         if target in replicas:
             return False
@@ -168,7 +168,7 @@ class _Plan:
     def _path_of_leaders(
         self, led: Mapping[int, Iterable[PartitionName]], source: int
     ) -> list[tuple[PartitionName, int]]:
-        """Partitions whose leadership moves along a path, so that `source` leads one fewer."""
+        """Partitions with their new leaders, along a path, so that `source` leads one fewer."""
         counts = {each: len(list(led[each])) for each in self.brokers}
         reached_from: dict[int, tuple[int, PartitionName] | None] = {source: None}
         queue = deque([source])

@@ -44,11 +44,11 @@ class _FencedBrokersError(ClientError):
 
 
 class _Moves(Value):
-    """What is to be moved from a node."""
+    """The partitions to be moved from a node."""
 
-    #: New replicas of the partitions that it has, and is not leaving already.
+    #: The new replicas of each partition that is on the node, and not already leaving it.
     changes: dict[PartitionName, tuple[int, ...]]
-    #: How many partitions have a replica on it now, or will have one.
+    #: How many partitions have a replica on the node, or will by an ongoing reassignment.
     partitions: int
     #: Those of `changes` that replace an ongoing reassignment.
     replacing: set[PartitionName]
@@ -107,7 +107,7 @@ def _decommission(client: Client, options: argparse.Namespace) -> int:
     if options.dry_run:
         _print_plan(voters, _moves(client, options), options, is_registered=is_registered)
         return 0
-    # What is impossible is refused before any change.
+    # An impossible decommission is refused before any change.
     progress = ChangeProgress(sys.stderr)
     try:
         moves = _plan(client, options, progress, Deadline(0))
@@ -179,7 +179,7 @@ def _move_partitions(client: Client, options: argparse.Namespace) -> None:
     progress = ChangeProgress(sys.stderr)
     try:
         while True:
-            moves = _plan(client, options, progress, client.cluster.deadline(), is_started=True)
+            moves = _plan(client, options, progress, client.cluster.deadline(), starts_moves=True)
             if not moves.partitions:
                 return
             progress.show(f"{moves.partitions} partitions to be moved from node {options.node}")
@@ -194,19 +194,19 @@ def _plan(
     progress: ChangeProgress,
     deadline: Deadline,
     *,
-    is_started: bool = False,
+    starts_moves: bool = False,
 ) -> _Moves:
-    """Plan the moves, and start them if `is_started`; wait while brokers that they need are fenced.
+    """Plan the moves, and start them with `starts_moves`; wait while they need fenced brokers.
 
-    The asked broker may lag, so that a plan made from its metadata is impossible or refused: until
-    the deadline it is made again.
+    The broker that is asked may lag, and a plan made from stale metadata may be impossible or
+    refused: until the deadline, such a plan is made again.
     """
     from kraftlog.cli.balance import TooFewBrokersError
 
     while True:
         try:
             moves = _moves(client, options)
-            if is_started:
+            if starts_moves:
                 _start(client, moves)
             return moves
         except _FencedBrokersError as error:
@@ -221,8 +221,9 @@ def _plan(
 def _start(client: Client, moves: _Moves) -> None:
     """Start the moves; raise the first refusal.
 
-    Only an ongoing reassignment may change the replication factor. Any other plan that would change
-    it was made from the replicas of a reassignment that has ended.
+    Only a move that replaces an ongoing reassignment may change the replication factor. If another
+    move would change it, it was planned with the replicas of a reassignment that has ended since,
+    and has to be refused.
     """
     for may_change in (False, True):
         targets = {
@@ -236,7 +237,7 @@ def _start(client: Client, moves: _Moves) -> None:
             refused = client.reassign_partitions(
                 targets, allow_replication_factor_change=may_change
             )
-        except UnsupportedVersionError:  # an old broker, which does not compare the factors
+        except UnsupportedVersionError:  # an old broker cannot refuse changes of the factor
             refused = client.reassign_partitions(targets)
         for error in refused.values():
             raise error

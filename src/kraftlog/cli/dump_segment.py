@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kraftlog.types import Buffer
     from kraftlog.wire.schema import Message
 
-    #: Formats the key and the value of a record; None leaves one out.
+    #: Formats the key and the value of a record; one that is None is not printed.
     Decoder = Callable[[Record], tuple[Any, Any]]
 
 #: Sequence numbers of producers begin again at 0 after this many.
@@ -49,12 +49,12 @@ def dump(path: str, options: argparse.Namespace) -> bool:
     end = min(len(data), max(options.max_bytes, 0))
     shows_data = options.print_data_log or options.decoder or options.skip_record_metadata
     decode = _DECODERS[options.decoder] if shows_data else None
-    is_sound = True
+    all_valid = True
     try:
         for position, fields in walk(data, 0, end, may_end_in_batch=end < len(data)):
             header = BatchHeader(*fields)
             is_valid = _is_valid(data, header, position)
-            is_sound &= is_valid
+            all_valid &= is_valid
             records = []
             if shows_data or options.deep_iteration:
                 records = list(read_records(data, position, with_crc=False))
@@ -70,7 +70,7 @@ def dump(path: str, options: argparse.Namespace) -> bool:
             f"Found {invalid_bytes} invalid bytes at the end of {os.path.basename(path)}: {error}"
         )
         return False
-    return is_sound
+    return all_valid
 
 
 def _title(path: str) -> str:

@@ -21,7 +21,7 @@ _OFFLINE = ("version-mapping", "feature-dependencies")
 def _parser() -> argparse.ArgumentParser:
     parser = new_parser(
         "features",
-        "The cluster's features and their levels.",
+        "Describe and change the feature levels of the cluster.",
         "upgrade --release-version 4.3 --dry-run",
         controllers=True,
     )

@@ -285,7 +285,7 @@ def _reset(client: Client, options: argparse.Namespace) -> int:
 
 
 def _refuse_active_group(client: Client, name: str) -> None:
-    """Raise ClientError if the group has members: its offsets are set while it has none."""
+    """Raise ClientError if the group has members: offsets can be reset only while it has none."""
     from kraftlog.errors import ErrorCode
 
     try:
@@ -296,8 +296,8 @@ def _refuse_active_group(client: Client, name: str) -> None:
         raise
     if group.members:
         raise ClientError(
-            f"group {name} is {group.state} with {len(group.members)} members; offsets are set "
-            "while it has none"
+            f"group {name} is {group.state} with {len(group.members)} members; its "
+            "offsets can be reset only while it has none"
         )
 
 

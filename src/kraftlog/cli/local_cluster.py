@@ -35,7 +35,7 @@ REPLICAS = 3
 #: The election timeout of node 1, short so that it campaigns while the others still wait. Otherwise
 #: a start would take one to two seconds longer. Pre-vote keeps it from disturbing a leader.
 NODE_1_ELECTION_TIMEOUT_MS = 100
-#: Properties that differ from node to node.
+#: Properties that --nodes determines for each node: --override must not set them.
 PER_NODE_KEYS = (
     "advertised.listeners",
     "broker.id",
@@ -144,7 +144,7 @@ def file_of(data: str, node_id: int) -> str:
 
 
 def _existing_nodes(data: str, node_count: int) -> list[LocalNode]:
-    """The nodes of the cluster in the data directory, from their properties files."""
+    """The nodes of the cluster in the data directory, or none if no node is formatted."""
     if os.path.exists(f"{data}/meta.properties"):
         raise StorageError(
             f"{data} is the directory of a single node; give the cluster another with --data"
@@ -235,7 +235,7 @@ def _replication(node_count: int) -> dict[str, str]:
 
 
 def _node_settings(node: LocalNode, options: argparse.Namespace) -> dict[str, str]:
-    """The further settings of a node; HTTP ports are consecutive, too, unless --http-port is 0."""
+    """Settings of one node; the HTTP ports are consecutive, too, unless --http-port is 0."""
     settings = {}
     if node.id == 1 and options.nodes > 2:
         settings["controller.quorum.election.timeout.ms"] = str(NODE_1_ELECTION_TIMEOUT_MS)

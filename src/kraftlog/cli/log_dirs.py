@@ -55,7 +55,13 @@ def _describe(client: Client, options: argparse.Namespace) -> None:
     print_table(
         ("BROKER", "DIRECTORY", "TOPIC", "PARTITION", "SIZE", "LAG", "STATE"),
         [
-            (broker, directory.log_dir, topic, partition.partition_index, *_state(partition))
+            (
+                broker,
+                directory.log_dir,
+                topic,
+                partition.partition_index,
+                *_size_lag_state(partition),
+            )
             for broker, directories in by_broker.items()
             for directory in directories
             for topic, partition in _partitions(directory, topics)
@@ -70,7 +76,7 @@ def _describe(client: Client, options: argparse.Namespace) -> None:
                 print(f"broker {broker}: {directory.log_dir}: {free} of {total} free")
 
 
-def _state(partition: DescribeLogDirsPartition) -> tuple[str, int, str]:
+def _size_lag_state(partition: DescribeLogDirsPartition) -> tuple[str, int, str]:
     return (
         size_text(partition.partition_size),
         partition.offset_lag,

@@ -31,8 +31,8 @@ exit                  leave
 Paths and names may contain * and ?; a / in a name is written as %2F."""
 
 
-class NoSuchPathError(KraftlogError):
-    """A command line with an unknown command, or a path that does not exist."""
+class ShellError(KraftlogError):
+    """A command line that cannot be executed, such as one with an unknown command or path."""
 
 
 class MetadataShell:
@@ -59,7 +59,7 @@ class MetadataShell:
             if words:
                 command = _COMMANDS.get(words[0])
                 if command is None:
-                    raise NoSuchPathError(f"unknown command {words[0]!r}; 'help' lists them")
+                    raise ShellError(f"unknown command {words[0]!r}; 'help' lists them")
                 command(self, words[1:])
         except (KraftlogError, ValueError) as error:
             print(f"kraftlog metadata shell: {error}", file=sys.stderr)
@@ -84,7 +84,7 @@ class MetadataShell:
     def _cd(self, words: list[str]) -> None:
         [(path, value)] = self._matches(words[0] if words else "/")[:1]
         if not isinstance(value, dict):
-            raise NoSuchPathError(f"{_path_text(path)} is a file")
+            raise ShellError(f"{_path_text(path)} is a file")
         self._directory = path
 
     def _pwd(self, _: list[str]) -> None:
@@ -92,7 +92,7 @@ class MetadataShell:
 
     def _cat(self, words: list[str]) -> None:
         if not words:
-            raise NoSuchPathError("cat needs a path")
+            raise ShellError("cat needs a path")
         for word in words:
             for _, value in self._matches(word):
                 print(
@@ -143,7 +143,7 @@ class MetadataShell:
                 for name, child in _matching(value, part)
             ]
         if not matches:
-            raise NoSuchPathError(f"no such file or directory: {_path_text(tuple(parts))}")
+            raise ShellError(f"no such file or directory: {_path_text(tuple(parts))}")
         return matches
 
 

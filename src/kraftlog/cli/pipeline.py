@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 #: The pipelines and their help; each is a module of `kraftlog.spark.pipelines`.
 PIPELINES = {
     "archive": "archive topics as Delta tables, exactly once",
-    "metadata": "the cluster as it was, from the metadata log",
+    "metadata": "print the cluster at an earlier time, from the metadata log",
     "replay": "write the records of a table back into a topic",
     "simulate": "simulate many seeds, on all cores or on a cluster",
     "verify": "compare the Delta tables of topics with the log",

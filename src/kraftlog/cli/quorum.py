@@ -93,7 +93,9 @@ def _add_online(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     target.add_argument("--to", metavar="ID,...", help="the node ids of the target voters")
     target.add_argument("--cancel", action="store_true", help="stop an unfinished move")
     reassign.add_argument(
-        "--no-wait", action="store_true", help="do not show the progress until the end"
+        "--no-wait",
+        action="store_true",
+        help="return at once, without waiting for the end of the move",
     )
     for subparser in (add, remove, reassign):
         subparser.add_argument("--dry-run", action="store_true", help="print what would be done")

@@ -49,7 +49,7 @@ def _add(client: Client, options: argparse.Namespace) -> None:
     result = {"id": meta.node_id, "directoryId": directory, "dryRun": options.dry_run}
     outcome = f"is now a voter: {endpoints}"
     if options.dry_run:
-        plan = voter_plans.plan_addition(client.cluster, meta.node_id, meta.directory_id)
+        plan = voter_plans.checked_addition_plan(client.cluster, meta.node_id, meta.directory_id)
         result |= {"voters": [*plan.voters], "lag": plan.lag}
         voters = ", ".join(map(str, plan.voters))
         outcome = (

@@ -55,8 +55,8 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--additional",
         action="store_true",
-        help="with --execute: start even while others are ongoing; replaces those of the same "
-        "partitions",
+        help="with --execute: start even while other reassignments are ongoing; those of the "
+        "same partitions are replaced",
     )
     add(
         "--throttle",
@@ -225,7 +225,7 @@ def _move_directories(
 ) -> int:
     """Begin moves between log directories; with --wait, print their state at the end.
 
-    With --json, this goes to standard error, as standard output has the JSON of the reassignment.
+    With --json, lines go to standard error, as standard output has the JSON of the reassignment.
     """
     from kraftlog.cli import directory_moves
 
@@ -364,10 +364,10 @@ def _verify(client: Client, options: argparse.Namespace) -> int:
             print(f"Reassignment of partition {_partition_text(name)} is {state}.")
         for replica, state in moves.items():
             print(f"Reassignment of replica {replica} is {state}.")
-    every = [*states.values(), *moves.values()]
-    if _ONGOING not in every and not options.preserve_throttles:
+    all_states = [*states.values(), *moves.values()]
+    if _ONGOING not in all_states and not options.preserve_throttles:
         _clear_throttles(client, options, targets)
-    return int(any(state != _COMPLETED for state in every))
+    return int(any(state != _COMPLETED for state in all_states))
 
 
 def _move_states(client: Client, targets: Mapping[ReplicaName, str]) -> dict[str, str]:
@@ -444,8 +444,8 @@ def _generate(client: Client, options: argparse.Namespace) -> None:
     current, changes = _proposal(client, options, topics)
     proposed = {**current, **changes}
     if options.json:
-        both = {"current": current, "proposed": proposed}
-        print_json({name: _assignment_json(each) for name, each in both.items()})
+        assignments = {"current": current, "proposed": proposed}
+        print_json({name: _assignment_json(each) for name, each in assignments.items()})
         return
     print(f"Current partition replica assignment\n{json.dumps(_assignment_json(current))}\n")
     print("Proposed partition reassignment configuration")

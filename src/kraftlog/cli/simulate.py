@@ -61,8 +61,8 @@ def run(arguments: Sequence[str]) -> int:
     if options.list:
         cores, nodes = scenarios(), scenarios(nodes=True)
         print("scenarios:", *cores, CLUSTER, "\nfaults:", *ALL_KINDS)
-        print("with --nodes, not:", *[name for name in cores if name not in nodes])
-        print("with --nodes alone:", *[name for name in nodes if name not in cores])
+        print("not with --nodes:", *[name for name in cores if name not in nodes])
+        print("only with --nodes:", *[name for name in nodes if name not in cores])
         return 0
     kinds = options.faults.split(",") if options.faults is not None else None
     unknown = [kind for kind in kinds or () if kind not in ALL_KINDS]
@@ -99,8 +99,8 @@ def run(arguments: Sequence[str]) -> int:
         coverage.update(outcome.coverage)
     if options.runs > 1:
         print(f"{options.runs} runs, {failed} failed")
-    mode = "nodes" if options.nodes else options.scenario
-    return 1 if failed or (options.coverage and not _all_seen(coverage, mode)) else 0
+    expected = "nodes" if options.nodes else options.scenario
+    return 1 if failed or (options.coverage and not _all_seen(coverage, expected)) else 0
 
 
 def _all_seen(coverage: Counter[str], scenario: str) -> bool:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from kraftlog.simulator.run import Outcome
 
-#: Seeds of a task. They take one or two seconds, and a stop waits for running tasks.
+#: How many seeds a task runs. It takes only one or two seconds, as a stop waits for running tasks.
 SEEDS_PER_TASK = 10
 RUNS_PER_REPORT = 1000
 
@@ -101,6 +101,6 @@ def play(first: int) -> list[Outcome]:
 
 
 def _ignore_signals() -> None:
-    """Ignore Ctrl-C in worker processes; the main process handles it."""
+    """Ignore Ctrl-C and SIGTERM in worker processes; the main process handles them."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)

@@ -116,7 +116,7 @@ def _run_cluster(options: argparse.Namespace) -> int:
 
 
 def _stop_at_eof() -> None:
-    """Send this process SIGTERM once standard input ends, as its writer has ended then."""
+    """Send this process SIGTERM once standard input ends, because its writer has exited."""
     import signal
     from threading import Thread
 

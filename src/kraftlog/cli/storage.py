@@ -170,8 +170,8 @@ def _voters(options: argparse.Namespace, config: BrokerConfig) -> list[Voter] | 
         return _initial_voters(options.initial_controllers)
     if config.is_controller and not config.voters and not options.no_initial_controllers:
         raise ConfigError(
-            "controller.quorum.voters is not set: say with --standalone, --initial-controllers or "
-            "--no-initial-controllers how the quorum begins"
+            "controller.quorum.voters is not set: give --standalone, --initial-controllers or "
+            "--no-initial-controllers"
         )
     return None
 
@@ -212,8 +212,8 @@ def _features(options: argparse.Namespace, *, is_dynamic: bool) -> dict[str, int
     if kraft != is_dynamic:
         raise ConfigError(
             f"--feature {KRAFT_VERSION}={kraft}: expected 1 for a quorum whose voters may change "
-            "(--standalone, --initial-controllers, --no-initial-controllers), 0 for one of "
-            "controller.quorum.voters"
+            "(--standalone, --initial-controllers, --no-initial-controllers), 0 for "
+            "the fixed voters of controller.quorum.voters"
         )
     return chosen_levels(options.release_version, features, SET_BY_RECORDS)
 

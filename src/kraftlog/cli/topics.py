@@ -137,7 +137,7 @@ def _is_set(setting: Setting) -> bool:
 
 
 def _is_filtered(options: argparse.Namespace) -> bool:
-    # All filters of partitions; the last one, topics-with-overrides, is for topics.
+    # The first four filter partitions; topics-with-overrides filters topics.
     return any(getattr(options, name.replace("-", "_")) for name in list(_FILTERS)[:4])
 
 

@@ -75,7 +75,7 @@ class Admin(ConnectedToCluster):
         return nodes.describe(self.cluster, fenced=fenced)
 
     def describe_quorum(self) -> Quorum:
-        """The leader, the voters and the observers, with the lag of each."""
+        """The leader, the voters and the observers, with the log end offset of each."""
         return nodes.quorum(self.cluster)
 
     def add_voter(
@@ -86,7 +86,7 @@ class Admin(ConnectedToCluster):
         *,
         dry_run: bool = False,
     ) -> AddVoterPlan:
-        """Add a controller that fetches already to the voters; return once that is committed.
+        """Add a controller, which must fetch already, to the voters; return once that is committed.
 
         The plan shows the quorum before the change. With `dry_run` nothing changes; `ConfigError`
         is raised if the controller is a voter, does not fetch or has never caught up, if no
@@ -99,7 +99,7 @@ class Admin(ConnectedToCluster):
         addresses = _listeners(listeners)
         deadline = self.cluster.deadline()
         if dry_run:
-            return voter_plans.plan_addition(self.cluster, voter, directory_id, deadline)
+            return voter_plans.checked_addition_plan(self.cluster, voter, directory_id, deadline)
         quorum = voter_plans.describe_before_adding(self.cluster, voter, deadline)
         voter_plans.add(self.cluster, voter, directory_id, addresses, deadline)
         return voter_plans.addition_plan(quorum, voter, directory_id)

@@ -18,7 +18,7 @@ MAX_INT64 = 2**63 - 1
 
 def text(argument: str, value: Any, example: str = "") -> str:
     if not isinstance(value, str):
-        expected = f"a text such as {example!r}" if example else "a text"
+        expected = f"a str such as {example!r}" if example else "a str"
         raise TypeError(f"{argument} {value!r}: expected {expected}")
     return value
 
@@ -83,7 +83,7 @@ def partition_offsets(argument: str, value: Any, minimum: int = 0) -> dict[Parti
 
 def _collection(argument: str, value: Any, example: str) -> Iterable[Any]:
     if isinstance(value, str | bytes) or not hasattr(value, "__iter__"):
-        raise TypeError(f"{argument} {value!r}: expected several, such as {example}")
+        raise TypeError(f"{argument} {value!r}: expected a collection such as {example}")
     return value  # type: ignore[no-any-return]  # checked above
 
 

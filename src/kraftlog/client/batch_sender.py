@@ -188,7 +188,7 @@ class BatchSender:
         return by_leader
 
     def _connection(self, leader: int, deadline: Deadline) -> Connection:
-        """The sender's own connection to a leader, as others use those of the cluster meanwhile."""
+        """The sender's own connection to a leader: other requests use those of the cluster."""
         connection = self._connections.get(leader)
         if connection is None:
             self._cluster.connection(leader, deadline)  # also looks up the broker's address
@@ -221,12 +221,12 @@ class BatchSender:
             if isinstance(result, RefusedError):
                 refused.append(result)
             else:
-                self._acknowledged(batches[name])
+                self._mark_acknowledged(batches[name])
         not_retriable = [error for error in refused if not is_retriable(error)]
         for error in not_retriable or refused:
             raise error
 
-    def _acknowledged(self, batch: BatchInFlight) -> None:
+    def _mark_acknowledged(self, batch: BatchInFlight) -> None:
         queue = self._unacknowledged[batch.name]
         queue.remove(batch)
         if not queue:
@@ -274,12 +274,12 @@ class BatchSender:
     def _start_request(
         self, leader: int, batches: BatchesByPartition, deadline: Deadline
     ) -> Connection | None:
-        """Send a request; return the connection that owes its response, if there will be one."""
+        """Send a request; return the connection of its response, or None with acks=0."""
         connection = self._connection(leader, deadline)
         request = produce_request(batches.values(), self._acks, self._request_timeout_s)
         connection.send(request, deadline, expects_response=self._acks != 0)
         if self._acks != 0:
             return connection
         for batch in batches.values():
-            self._acknowledged(batch)
+            self._mark_acknowledged(batch)
         return None

@@ -218,7 +218,7 @@ class Client(ConnectedToCluster):
             timestamp_ms=timestamp_ms,
         )
         producer.flush()
-        return name[1], producer.last_offsets[name]
+        return name[1], producer.last_base_offsets[name]
 
     def producer(
         self,
@@ -347,7 +347,7 @@ class Client(ConnectedToCluster):
         configs.alter(self.cluster, resource_type, name, changes, validate_only=validate_only)
 
     def config_resources(self, kind: str, *, linearizable: bool = False) -> list[str]:
-        """The names of the groups or client metrics that have configs."""
+        """The names of the groups or client metrics that have configs; of other kinds, all."""
         from kraftlog.client import configs
 
         return configs.resources_with_configs(
@@ -426,7 +426,10 @@ class Client(ConnectedToCluster):
         voter_plans.add(self.cluster, voter, directory, listeners)
 
     def voter_directory(self, voter: int, directory: Uuid | None = None) -> Uuid:
-        """The directory id of a voter; raises ConfigError if it is no voter with `directory`."""
+        """The directory id of a voter, which must be `directory` if that is given.
+
+        Raises ConfigError without such a voter, or if its directory id is not recorded.
+        """
         from kraftlog.client import nodes
 
         return nodes.voter_directory(self.cluster, voter, directory)

@@ -47,7 +47,7 @@ ANY = -1
 CONTROLLER = -2
 #: The pause between two attempts of a request.
 BACKOFF_S = 0.1
-#: How long brokers may take to apply a new topic or a change of one; then the topic is missing.
+#: How long brokers may take to apply the creation of a topic or a change to it.
 TOPIC_WAIT_S = 10.0
 #: Endpoint types of DescribeCluster.
 BROKERS, CONTROLLERS = 1, 2
@@ -108,9 +108,9 @@ class Cluster:
         self._topics: dict[str, Topic] = {}
         self._coordinators: dict[str, int] = {}
         self._connections: dict[int, Connection] = {}
-        #: Whether a server has accepted a connection.
+        #: Whether any server has responded yet.
         self.was_reached = False
-        #: The address of a broker that may be cut off from the others, which is tried last.
+        #: The address of a broker that may be cut off from the others; it is tried last.
         self._avoided = ""
 
     def close(self) -> None:

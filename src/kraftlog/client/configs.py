@@ -184,7 +184,7 @@ def alter(
 def resources_with_configs(
     cluster: Cluster, resource_type: int, *, linearizable: bool = False
 ) -> list[str]:
-    """The names of the resources of a type that have configs."""
+    """The groups or client metrics that have configs; of other types, all resources, by name."""
 
     def check(
         response: list_config_resources.ListConfigResourcesResponse, context: ErrorContext

@@ -94,7 +94,8 @@ class Connection:
         """Receive the response to the oldest pending request."""
         api, version, correlation_id = self._pending.popleft()
         body = self._receive_frame(correlation_id, deadline)
-        start = 4 + api.response_header_version(version)  # version 1 ends with an empty tag buffer
+        # After the correlation id, header version 1 has an empty tag buffer of one byte.
+        start = 4 + api.response_header_version(version)
         return self._decoded(api, version, body, start)
 
     def _decoded(self, api: Api, version: int, body: bytearray, start: int) -> Message:

@@ -191,7 +191,8 @@ def range_assignment(
 ) -> dict[str, list[PartitionName]]:
     """Kafka's RangeAssignor without racks: each subscribed member gets a range of each topic.
 
-    Members are in the order of their ids; the first ones get one partition more if there is a remainder.
+    Members are in the order of their ids. If there is a remainder, the first ones get one partition
+    more.
     """
     assignments: dict[str, list[PartitionName]] = {member: [] for member in subscriptions}
     for topic, count in sorted(counts.items()):

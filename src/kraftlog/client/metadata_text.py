@@ -1,4 +1,4 @@
-"""Parses moments of the metadata log, and formats positions in it and differences."""
+"""Parses moments of the metadata log; formats positions in it and differences of two states."""
 
 from __future__ import annotations
 

@@ -290,7 +290,10 @@ def voter_directory(
     directory: Uuid | None = None,
     deadline: Deadline | None = None,
 ) -> Uuid:
-    """The directory id of a voter; raises ConfigError if it is no voter with `directory`."""
+    """The directory id of a voter, which must be `directory` if that is given.
+
+    Raises ConfigError without such a voter, or if its directory id is not recorded.
+    """
     described = quorum(cluster, deadline)
     for replica in described.voters:
         if replica.id == voter and directory in {None, replica.directory_id}:

@@ -1,8 +1,8 @@
 """`Producer`: collects records in a batch per partition, and sends all when one is full.
 
-There is no background thread: `send` calls `flush` when a record does not fit its batch. Batches that are not
-acknowledged are sent again until the deadline; an idempotent producer gives them sequence numbers,
-so that none is written twice.
+There is no background thread: `send` calls `flush` when a record does not fit its batch. Batches
+that are not acknowledged are sent again until the deadline; an idempotent producer gives them
+sequence numbers, so that none is written twice.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Producer:
         #: Of each topic: the partition for records without a key until the next flush.
         self._sticky: dict[str, int] = {}
         #: Base offset of each partition's last acknowledged batch.
-        self.last_offsets: dict[PartitionName, int] = {}
+        self.last_base_offsets: dict[PartitionName, int] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -197,7 +197,7 @@ class Producer:
         self, waiting: dict[PartitionName, BatchInFlight], batch: BatchInFlight, base_offset: int
     ) -> None:
         del waiting[batch.name]
-        self.last_offsets[batch.name] = base_offset
+        self.last_base_offsets[batch.name] = base_offset
         if self._is_idempotent:
             sequence = self._sequences.get(batch.name, 0)
             self._sequences[batch.name] = (sequence + batch.count) % SEQUENCES

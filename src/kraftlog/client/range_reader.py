@@ -128,7 +128,7 @@ class RangeReader:
         self._deadline.pause(BACKOFF_S)
 
     def _is_missing_too_long(self, error: UnreachableError | RefusedError) -> bool:
-        """Whether the metadata has lacked the topic for so long that it must be deleted."""
+        """Whether the metadata has lacked the topic so long that it must have been deleted."""
         if not isinstance(error, RefusedError) or error.api != "Metadata":
             self._missing_deadline = None
         elif error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:

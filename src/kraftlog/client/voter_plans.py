@@ -70,7 +70,7 @@ def addition_plan(quorum: Quorum, voter: int, directory: Uuid) -> AddVoterPlan:
     return AddVoterPlan(voter, directory, ids, lag)
 
 
-def plan_addition(
+def checked_addition_plan(
     cluster: Cluster, voter: int, directory: Uuid, deadline: Deadline | None = None
 ) -> AddVoterPlan:
     """What adding a controller would do; raises ConfigError if the leader would refuse it."""
@@ -138,16 +138,16 @@ def add(
     except RefusedError as error:
         if error.code != ErrorCode.REQUEST_TIMED_OUT:
             raise
-        broker = error.broker
+        origin = error.broker
     except UnreachableError:
         if not cluster.was_reached:
             raise
-        broker = "no response in time"
+        origin = "no response in time"
     addresses = ", ".join([f"{host}:{port}" for _, host, port in listeners])
     cause = _why_timed_out(
         cluster, voter, directory, addresses, Deadline(max(limit.left_s(), EXPLAIN_S))
     )
-    context = ErrorContext("AddRaftVoter", broker)
+    context = ErrorContext("AddRaftVoter", origin)
     raise context.error(ErrorCode.REQUEST_TIMED_OUT, f"controller {voter}", cause)
 
 

@@ -8,7 +8,7 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: KIP-595 name -> the name in Kafka (Q33).
+#: KIP-595 name -> the key that it stands for (Q33).
 ALIASES = {
     "quorum.voters": "controller.quorum.voters",
     "bootstrap.quorum.voters": "controller.quorum.voters",
@@ -23,17 +23,17 @@ ALIASES = {
 
 
 def replace_aliases(texts: Mapping[str, str]) -> dict[str, str]:
-    """Replace aliases by the names of settings; two values of one setting are refused."""
-    named = {name: text for name, text in texts.items() if name not in ALIASES}
+    """Replace aliases by the keys that they stand for; refuse two different values of one key."""
+    by_key = {name: text for name, text in texts.items() if name not in ALIASES}
     for alias, name in ALIASES.items():
         if alias not in texts:
             continue
-        given = named.setdefault(name, texts[alias])
+        given = by_key.setdefault(name, texts[alias])
         if given != texts[alias]:
             raise ConfigError(
                 f"{alias}={texts[alias]}: the same setting as {name}={given}; remove one of the two"
             )
-    return named
+    return by_key
 
 
 def alias_warnings(texts: Mapping[str, str]) -> list[str]:

@@ -198,7 +198,7 @@ class BrokerConfig:
 
     @property
     def directories(self) -> list[str]:
-        """All directories, sorted."""
+        """The data directories and the metadata directory, sorted."""
         return sorted({*self.data_directories, self.metadata_directory})
 
     @property

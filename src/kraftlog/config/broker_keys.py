@@ -1,13 +1,13 @@
 """The broker keys of Kafka 4.3: name, type, default, valid values, update mode.
 
 `keys` explains the columns. A line that ends in a backslash continues in the next one. One default
-differs from Kafka's: `group.initial.rebalance.delay.ms` is 3000 there. `batch.validation` and
-`replica.lag.max.bytes` are kraftlog's own.
+differs from Kafka's: `group.initial.rebalance.delay.ms` is 3000 there. `batch.validation`,
+`replica.lag.max.bytes` and the keys of `OWN_TABLE` are kraftlog's own.
 """
 
 from __future__ import annotations
 
-#: kraftlog's own keys; internal, so that Kafka's tools do not see unknown keys.
+#: kraftlog's own keys; internal, so that DescribeConfigs reports only those that are set.
 OWN_TABLE = """\
 kraftlog.fence.on.connection.refused                        boolean true - internal
 kraftlog.http.port                                          int -1 0..65535|-1 internal

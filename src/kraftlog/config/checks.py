@@ -51,7 +51,7 @@ def default(resource_type: int, key: str) -> str | None:
 
 
 def keys(resource_type: int) -> tuple[str, ...]:
-    """The keys that DescribeConfigs reports, sorted."""
+    """The keys of a resource type without the internal ones, sorted."""
     return tuple([key.name for key in TABLES[resource_type] if not key.internal])
 
 
@@ -110,11 +110,13 @@ def _scope_error(values: Mapping[str, str], *, for_all: bool) -> str | None:
     """The error in a key that can only be set for one broker or for one listener, or None."""
     for name in values:
         key = find_broker_key(name)
-        is_listeners = name.startswith(LISTENER_PREFIX)
-        if key is not None and key.update_mode == "listener" and not is_listeners:
+        is_listener_override = name.startswith(LISTENER_PREFIX)
+        if key is not None and key.update_mode == "listener" and not is_listener_override:
             return f"{name}: expected to be set for a listener, as listener.name.<listener>.{name}"
         is_for_one = key is not None and key.update_mode in {"broker", "listener"}
-        is_for_one = is_for_one or (is_listeners and base_name(name) not in _SET_FOR_ALL_BROKERS)
+        is_for_one = is_for_one or (
+            is_listener_override and base_name(name) not in _SET_FOR_ALL_BROKERS
+        )
         if for_all and is_for_one:
             return f"{name}: expected to be set for one broker, not for all"
     return None

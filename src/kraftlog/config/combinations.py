@@ -29,7 +29,7 @@ def _node_id_is_broker_id(config: BrokerConfig) -> None:
         raise ConfigError(f"broker.id={broker_id}: expected the same as node.id={config.node_id}")
 
 
-def _controllers_are_named(config: BrokerConfig) -> None:
+def _controller_addresses_are_set(config: BrokerConfig) -> None:
     if not (config["controller.quorum.voters"] or config["controller.quorum.bootstrap.servers"]):
         raise ConfigError(
             "the addresses of the controllers are unknown; set controller.quorum.bootstrap.servers "
@@ -77,7 +77,7 @@ def _names_differ(key: str, listeners: list[Listener]) -> None:
 
 
 def _ports_differ(listeners: list[Listener]) -> None:
-    """Ports are unique, except for one IPv4 and one IPv6 address."""
+    """Ports are unique, except that an IPv4 and an IPv6 address may share one."""
     families_by_port: dict[int, list[bool | None]] = {}
     for listener in listeners:
         families_by_port.setdefault(listener.port, []).append(_is_ipv6(listener.host))
@@ -118,7 +118,7 @@ def _listeners_fit_the_roles(config: BrokerConfig) -> None:
         )
 
 
-def _brokers_reach_each_other(config: BrokerConfig) -> None:
+def _inter_broker_listener_is_advertised(config: BrokerConfig) -> None:
     name: str | None = config["inter.broker.listener.name"]
     if name is not None and config.is_given("security.inter.broker.protocol"):
         raise ConfigError(
@@ -137,7 +137,7 @@ def _brokers_reach_each_other(config: BrokerConfig) -> None:
         )
 
 
-def _advertised_can_be_reached(config: BrokerConfig) -> None:
+def _advertised_listeners_are_reachable(config: BrokerConfig) -> None:
     if not config.is_broker:
         return
     names = [each.name for each in config.listeners]
@@ -163,7 +163,7 @@ def _early_listeners_exist(config: BrokerConfig) -> None:
             )
 
 
-def _retention_and_rolling(config: BrokerConfig) -> None:
+def _retention_and_roll_times_are_valid(config: BrokerConfig) -> None:
     if config.log_retention_ms == 0:
         raise ConfigError(
             "log.retention.ms=0 (or .minutes, .hours): expected -1 for ever, or at least 1"
@@ -174,7 +174,7 @@ def _retention_and_rolling(config: BrokerConfig) -> None:
         raise ConfigError(f"log.roll.jitter.ms={config.log_roll_jitter_ms}: expected at least 0")
 
 
-def _cleaner_has_room(config: BrokerConfig) -> None:
+def _cleaner_buffer_is_large_enough(config: BrokerConfig) -> None:
     size: int = config["log.cleaner.dedupe.buffer.size"]
     threads: int = config["log.cleaner.threads"]
     if threads and size // threads <= _CLEANER_BUFFER_BYTES:
@@ -184,7 +184,7 @@ def _cleaner_has_room(config: BrokerConfig) -> None:
         )
 
 
-def _cordoned_are_directories(config: BrokerConfig) -> None:
+def _cordoned_paths_are_log_dirs(config: BrokerConfig) -> None:
     for path in config["cordoned.log.dirs"]:
         if path != "*" and path not in config.data_directories:
             raise ConfigError(
@@ -193,7 +193,7 @@ def _cordoned_are_directories(config: BrokerConfig) -> None:
             )
 
 
-def _waits_are_shorter_than_limits(config: BrokerConfig) -> None:
+def _follower_fetch_wait_is_within_timeouts(config: BrokerConfig) -> None:
     wait = config.replica_fetch_wait_max_ms
     for name in ("replica.socket.timeout.ms", "replica.lag.time.max.ms"):
         if wait > config[name]:
@@ -211,7 +211,7 @@ def _queue_holds_a_request(config: BrokerConfig) -> None:
         )
 
 
-def _some_client_may_connect(config: BrokerConfig) -> None:
+def _connection_limits_are_valid(config: BrokerConfig) -> None:
     overrides: str = config["max.connections.per.ip.overrides"]
     if config.max_connections_per_ip == 0 and not overrides:
         raise ConfigError(
@@ -225,7 +225,7 @@ def _some_client_may_connect(config: BrokerConfig) -> None:
             )
 
 
-def _refusals_are_sent_before_the_idle_timeout(config: BrokerConfig) -> None:
+def _authentication_delay_is_below_the_idle_timeout(config: BrokerConfig) -> None:
     delay: int = config["connection.failed.authentication.delay.ms"]
     idle = config.connections_max_idle_ms
     if 0 <= idle <= delay:
@@ -249,7 +249,7 @@ _CODEC_KEYS = (
 )
 
 
-def _classic_groups_stay(config: BrokerConfig) -> None:
+def _classic_protocol_is_enabled(config: BrokerConfig) -> None:
     if "classic" not in config.group_coordinator_rebalance_protocols:
         raise ConfigError(
             "group.coordinator.rebalance.protocols="
@@ -273,16 +273,16 @@ _ASSIGNORS = {
 
 def _group_limits_hold(config: BrokerConfig) -> None:
     """Group defaults are between their minimum and maximum."""
-    for kind in ("consumer", "share", "streams"):
-        for what in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"):
+    for group_type in ("consumer", "share", "streams"):
+        for limited in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"):
             _check_between(
                 config,
-                f"group.{kind}.{what}",
-                f"group.{kind}.min.{what}",
-                f"group.{kind}.max.{what}",
+                f"group.{group_type}.{limited}",
+                f"group.{group_type}.min.{limited}",
+                f"group.{group_type}.max.{limited}",
             )
-        heartbeat = f"group.{kind}.heartbeat.interval.ms"
-        session = f"group.{kind}.session.timeout.ms"
+        heartbeat = f"group.{group_type}.heartbeat.interval.ms"
+        session = f"group.{group_type}.session.timeout.ms"
         if config[heartbeat] >= config[session]:
             raise ConfigError(
                 f"{heartbeat}={config[heartbeat]}: expected less than {session}={config[session]}"
@@ -291,9 +291,16 @@ def _group_limits_hold(config: BrokerConfig) -> None:
         config, "group.streams.num.standby.replicas", "group.streams.max.standby.replicas"
     )
     _check_at_most(config, "group.share.max.size", "group.share.max.share.sessions")
-    for what in ("delivery.count.limit", "record.lock.duration.ms", "partition.max.record.locks"):
+    for limited in (
+        "delivery.count.limit",
+        "record.lock.duration.ms",
+        "partition.max.record.locks",
+    ):
         _check_between(
-            config, f"group.share.{what}", f"group.share.min.{what}", f"group.share.max.{what}"
+            config,
+            f"group.share.{limited}",
+            f"group.share.min.{limited}",
+            f"group.share.max.{limited}",
         )
 
 
@@ -317,23 +324,23 @@ def _listed(items: Iterable[object]) -> str:
 
 RULES: tuple[Callable[[BrokerConfig], None], ...] = (
     _node_id_is_broker_id,
-    _controllers_are_named,
+    _controller_addresses_are_set,
     _roles_fit_the_voters,
     _only_controllers_join,
     _listeners_differ,
     _listeners_fit_the_roles,
-    _brokers_reach_each_other,
-    _advertised_can_be_reached,
+    _inter_broker_listener_is_advertised,
+    _advertised_listeners_are_reachable,
     _early_listeners_exist,
-    _retention_and_rolling,
-    _cleaner_has_room,
-    _cordoned_are_directories,
-    _waits_are_shorter_than_limits,
+    _retention_and_roll_times_are_valid,
+    _cleaner_buffer_is_large_enough,
+    _cordoned_paths_are_log_dirs,
+    _follower_fetch_wait_is_within_timeouts,
     _queue_holds_a_request,
-    _some_client_may_connect,
-    _refusals_are_sent_before_the_idle_timeout,
+    _connection_limits_are_valid,
+    _authentication_delay_is_below_the_idle_timeout,
     _codecs_are_known,
-    _classic_groups_stay,
+    _classic_protocol_is_enabled,
     _assignors_are_known,
     _group_limits_hold,
 )

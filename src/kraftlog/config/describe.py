@@ -6,7 +6,7 @@ Three differences from a Kafka broker are intended:
   broker's file if a larger unit is set there (`log.retention.hours`). Kafka reports a default.
 - `log.retention.hours` and the like keep the value of the file if the smaller unit is set
   dynamically. Kafka shows the default, with the file's value as a synonym.
-- The documentation strings are kraftlog's own, and name keys without an effect.
+- The documentation strings are kraftlog's own, and say which keys have no effect.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def _described(
 def describe_broker(
     layers: ConfigLayers, names: Sequence[str] | None = None
 ) -> list[DescribedConfig]:
-    """Describe every key of a broker, and other keys that are set, such as those of plug-ins."""
+    """Describe a broker's keys, except internal and dynamic ones, and all keys that are set."""
     described = {key.name for key in BROKER_KEYS if key.update_mode not in {"internal", "dynamic"}}
     all_names = sorted({*described, *layers.file, *layers.all_brokers, *layers.broker})
     return [_described_broker_key(name, layers) for name in all_names if _is_wanted(name, names)]
@@ -150,7 +150,9 @@ def describe_all_brokers(
     for name in sorted(all_brokers):
         if _is_wanted(name, names):
             entry = _described_broker_key(name, ConfigLayers({}, all_brokers))
-            dynamic = [s for s in entry.synonyms if s.source == DYNAMIC_DEFAULT_BROKER_CONFIG]
+            dynamic = [
+                each for each in entry.synonyms if each.source == DYNAMIC_DEFAULT_BROKER_CONFIG
+            ]
             described.append(entry.replace(synonyms=dynamic))
     return described
 
@@ -159,6 +161,7 @@ def _described_broker_key(name: str, layers: ConfigLayers) -> DescribedConfig:
     key = find_broker_key(name)
     is_secret = key is None or key.sensitive
     synonyms = list(layers.values_of(names_of(name)))
+    # A key is described with its own value, even if a synonym takes precedence.
     while synonyms and synonyms[0].name != name:
         synonyms = synonyms[1:]
     effective = next(layers.values_of([name]), None)

@@ -1,7 +1,8 @@
-"""The config keys that have an effect, each with its documentation; all others are accepted only.
+"""The config keys that have an effect, each with its documentation.
 
-A change that gives a key an effect adds it here. The text is shown by DescribeConfigs and in
-docs/configuration.md.
+Values of all other keys are checked, but change nothing; `safety` refuses those that a node must
+not ignore. A change that gives a key an effect adds it here. The text is shown by DescribeConfigs
+and in docs/configuration.md.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _BROKER = {
     "compression.type": "Default for topics that do not set their own.",
     "compression.zstd.level": "Default for topics that do not set their own.",
     "connections.max.idle.ms": (
-        "A connection that neither sends nor receives anything for this long is closed; -1: none."
+        "A connection that neither sends nor receives anything for this long is closed; -1: never."
     ),
     "cordoned.log.dirs": "Data directories that take no new replicas; *: all.",
     "controller.listener.names": "Names of the controllers' listeners.",
@@ -172,7 +173,7 @@ _BROKER = {
     "socket.request.max.bytes": "Largest request.",
     "unclean.leader.election.enable": "Default for topics that do not set their own.",
 }
-#: Keys of our own, unknown to Kafka.
+#: The keys of `OWN_TABLE`, which Kafka does not have.
 OWN = {
     "kraftlog.fence.on.connection.refused": (
         "Whether the controller fences a broker whose connection ends and that refuses another, "
@@ -242,5 +243,5 @@ _NO_EFFECT = "Accepted for compatibility with Kafka; has no effect."
 
 
 def documentation(resource_type: int, name: str) -> str:
-    """Return the documentation of a key."""
+    """The documentation of a key, or a sentence that it has no effect."""
     return EFFECTIVE[resource_type].get(name, _NO_EFFECT)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from kraftlog.types import Uuid
 
 _MAX_PORT = 65_535
-_HOST_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._%:")
+_HOST_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._%:")
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
@@ -59,7 +59,7 @@ def parse_server(text: str) -> tuple[str, int] | None:
         host = host[1:-1]
     elif ":" in host:
         return None
-    if not (host and set(host) <= _HOST_LETTERS and _is_port(port)):
+    if not (host and set(host) <= _HOST_CHARACTERS and _is_port(port)):
         return None
     return host, int(port)
 

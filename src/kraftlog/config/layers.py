@@ -67,7 +67,7 @@ class ConfigLayers:
                 yield ConfigSynonym(name, key.default, DEFAULT_CONFIG)
 
     def value(self, name: str) -> Any:
-        """The effective value of a broker key, by its own name only."""
+        """The effective value of a broker key; values of its synonyms do not count."""
         key = BROKER_KEYS.find(name)
         if key is None:
             raise KeyError(name)
@@ -100,7 +100,7 @@ _SYNONYMS = {
 
 
 def inherited(key: Key, layers: ConfigLayers) -> tuple[str | None, list[ConfigSynonym]]:
-    """The default of a topic or group config, and its source."""
+    """The default of a topic or group config, and the values of its broker keys by precedence."""
     factors = dict(key.synonyms)
     values = list(layers.values_of(list(factors)))
     if values and values[0].source != DEFAULT_CONFIG:

@@ -61,17 +61,17 @@ def _unescaped(text: str) -> str:
     if "\\" not in text:
         return text
     out = []
-    letters = iter(text)
-    for letter in letters:
-        if letter != "\\":
-            out.append(letter)
+    characters = iter(text)
+    for character in characters:
+        if character != "\\":
+            out.append(character)
             continue
-        letter = next(letters, "")
-        if letter == "u":
-            digits = "".join([next(letters, "") for _ in range(4)])
+        character = next(characters, "")
+        if character == "u":
+            digits = "".join([next(characters, "") for _ in range(4)])
             if len(digits) < 4 or not set(digits) <= _HEX:
                 raise ConfigError(f"\\u{digits}: expected four hexadecimal digits")
             out.append(chr(int(digits, 16)))
         else:
-            out.append(_ESCAPES.get(letter, letter))
+            out.append(_ESCAPES.get(character, character))
     return "".join(out)

@@ -1,6 +1,4 @@
-"""The keys of topics, groups and client metrics in Kafka 4.3, and kraftlog's own.
-
-`batch.validation` is kraftlog's own.
+"""The keys of topics, groups and client metrics in Kafka 4.3; `batch.validation` is kraftlog's own.
 
 The last column has the broker keys that give the default, in order of precedence; `*60000` converts
 the broker's unit. `keys` explains the other columns.

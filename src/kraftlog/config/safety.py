@@ -1,4 +1,4 @@
-"""Refuses settings that Kafka accepts, and with which a node must not start.
+"""Refuses settings that Kafka accepts, but with which a node must not start.
 
 Some ask for protection that kraftlog does not have: a node that ignored them would let every client
 do everything, or send secrets unencrypted. With a short fetch timeout no quorum is stable.
@@ -35,8 +35,8 @@ def refuse_unsafe(config: BrokerConfig) -> None:
 def _refuse_short_fetch_timeout(config: BrokerConfig) -> None:
     """Refuse a timeout at which followers campaign, or leaders resign, in an idle quorum.
 
-    A shorter wait on this node alone would not help: a leader compares the fetches of all others
-    with its own timeout.
+    If this node's own fetches waited for less time, that would not help: as leader it compares the
+    fetches of all other voters with its timeout.
     """
     key = "controller.quorum.fetch.timeout.ms"
     if config[key] < LEAST_FETCH_TIMEOUT_MS:
@@ -56,7 +56,7 @@ def refuse_unsupported_security(config: BrokerConfig) -> None:
             raise ConfigError(f"{name}={config[name]}: {consequence}; remove the key")
     for listener in config.listeners:
         _refuse_protocol("listeners", listener.name, listener.protocol)
-    # A broker does not listen on these, but connects to controllers through them.
+    # A broker does not listen on controller listeners, but connects to them.
     protocols = config.protocols
     for name in config.controller_listener_names:
         protocol = protocols.get(name.upper(), "PLAINTEXT")

@@ -1,6 +1,6 @@
 """Parses and validates a value of a key.
 
-Every error has the key, the value and what is accepted.
+Every error has the key, the value (unless it is a password) and what is accepted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _BITS = {"short": 16, "int": 32, "long": 64}
 
 def parse_value(key: Key, text: str) -> Any:
     """Parse a value; raises ConfigError."""
-    value = _of_type(key.type, text)
+    value = _parse_as(key.type, text)
     if value is None or not _is_valid(key, value):
         shown = "(hidden)" if key.sensitive else text
         raise ConfigError(f"{key.name}={shown}: expected {expected(key)}")
@@ -37,7 +37,7 @@ def value_error(key: Key, text: str) -> str | None:
 
 def default_of(key: Key) -> Any:
     """The parsed default; None if there is none."""
-    return None if key.default is None else _of_type(key.type, key.default)
+    return None if key.default is None else _parse_as(key.type, key.default)
 
 
 def to_text(value: Any) -> str | None:
@@ -48,10 +48,10 @@ def to_text(value: Any) -> str | None:
         return "true" if value else "false"
     if isinstance(value, list):
         return ",".join(value)
-    return _double(value) if isinstance(value, float) else str(value)
+    return _double_text(value) if isinstance(value, float) else str(value)
 
 
-def _double(value: float) -> str:
+def _double_text(value: float) -> str:
     """Java's text of a double: from 0.001 to below 10 million without an exponent."""
     if not value or 1e-3 <= abs(value) < 1e7:
         return repr(value)
@@ -64,27 +64,27 @@ def _double(value: float) -> str:
 # Types -------------------------------------------------------------------------------------------
 
 
-def _of_type(kind: str, text: str) -> Any:
+def _parse_as(kind: str, text: str) -> Any:
     """Parse a text of a type; None if invalid."""
     if kind in _BITS:
-        return _whole_number(text.strip(), _BITS[kind])
+        return _parse_integer(text.strip(), _BITS[kind])
     if kind == "boolean":
         return {"true": True, "false": False}.get(text.strip().lower())
     if kind == "double":
-        return _fraction(text.strip())
+        return _parse_double(text.strip())
     if kind == "list":
         return split_list(text)
     return text if kind == "password" else text.strip()
 
 
 def split_list(text: str) -> list[str]:
-    """The items without duplicates."""
+    """Split at commas; blanks around an item and duplicates are dropped."""
     if not text.strip():
         return []
     return list(dict.fromkeys([item.strip() for item in text.split(",")]))
 
 
-def _whole_number(text: str, bits: int) -> int | None:
+def _parse_integer(text: str, bits: int) -> int | None:
     digits = text[1:] if text[:1] in {"+", "-"} else text
     if not (digits.isdecimal() and digits.isascii() and len(digits) < 40):
         return None
@@ -92,8 +92,8 @@ def _whole_number(text: str, bits: int) -> int | None:
     return number if -(1 << bits - 1) <= number < 1 << bits - 1 else None
 
 
-def _fraction(text: str) -> float | None:
-    if not text or not set(text) <= _FRACTION_LETTERS:
+def _parse_double(text: str) -> float | None:
+    if not text or not set(text) <= _DOUBLE_CHARACTERS:
         return None
     try:
         return float(text)
@@ -101,7 +101,7 @@ def _fraction(text: str) -> float | None:
         return None
 
 
-_FRACTION_LETTERS = frozenset("0123456789+-.eE")
+_DOUBLE_CHARACTERS = frozenset("0123456789+-.eE")
 
 
 # Valid values ------------------------------------------------------------------------------------
@@ -142,8 +142,8 @@ def _are_among(items: list[str], choices: str) -> bool:
 
 def _is_throttled_list(items: list[str]) -> bool:
     pairs = [item.split(":") for item in items]
-    plain = all(len(pair) == 2 and all(map(_is_number, pair)) for pair in pairs)
-    return items == ["*"] or plain
+    are_pairs = all(len(pair) == 2 and all(map(_is_number, pair)) for pair in pairs)
+    return items == ["*"] or are_pairs
 
 
 def _is_number(text: str) -> bool:
@@ -233,7 +233,7 @@ def expected(key: Key) -> str:
         return f"{what}, not empty" if valid[0] == "+" else what
     if choices:
         return f"one of {choices}"
-    return "a non-empty string" if valid[0] == "+" else "a text"
+    return "a non-empty string" if valid[0] == "+" else "a string"
 
 
 def _expected_number(key: Key) -> str:

@@ -34,7 +34,7 @@ def bootstrap_records(features: Mapping[str, int]) -> list[Message]:
 def activation_records(
     state: ControllerState, bootstrap: Sequence[Message], static_config: Mapping[str, str]
 ) -> list[Message]:
-    """Abort an open transaction of a former controller; write bootstrap records to an empty log."""
+    """The records that abort a former controller's open transaction, and bootstrap an empty log."""
     records: list[Message] = []
     if state.transaction:
         records.append(AbortTransactionRecord(reason="Controller failover"))
@@ -42,7 +42,11 @@ def activation_records(
         return records
     records.append(BeginTransactionRecord(name="Bootstrap records"))
     records += bootstrap
-    levels = {r.name: r.feature_level for r in bootstrap if isinstance(r, FeatureLevelRecord)}
+    levels = {
+        record.name: record.feature_level
+        for record in bootstrap
+        if isinstance(record, FeatureLevelRecord)
+    }
     if levels.get(ELR_FEATURE):
         records += cluster_min_isr(state, static_config)
     records.append(EndTransactionRecord())

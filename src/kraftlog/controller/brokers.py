@@ -136,7 +136,7 @@ def _replaces(before: BrokerImage | None, request: BrokerRegistrationRequest) ->
 
 
 def _invalid_listeners(request: BrokerRegistrationRequest) -> str | None:
-    """The error in the listeners, if any: there must be some, each with a host and a port."""
+    """The error in the listeners, or None: there must be some, each with a host and a port."""
     if not request.listeners:
         return "No listeners specified in request"
     for listener in request.listeners:
@@ -146,7 +146,7 @@ def _invalid_listeners(request: BrokerRegistrationRequest) -> str | None:
 
 
 def _invalid_directories(state: ControllerState, request: BrokerRegistrationRequest) -> str | None:
-    """The error in the log directories, if any."""
+    """The error in the log directories, or None."""
     directories = request.log_dirs
     if not directories:
         return "No directories specified in request"
@@ -177,14 +177,15 @@ def decide_broker_heartbeat(
     if not context.evidence.accept_heartbeat(broker.id, broker.epoch, context.arrived_ms, now_ms):
         outdated = BrokerHeartbeatResponse(error_code=ErrorCode.NONE, should_shut_down=False)
         return Decision([], outdated)
-    expected = -1 if broker.fenced else context.committed_offset
+    expected_offset = -1 if broker.fenced else context.committed_offset
     context.sessions.touch(
-        broker.id, broker.epoch, now_ms, request.current_metadata_offset, expected
+        broker.id, broker.epoch, now_ms, request.current_metadata_offset, expected_offset
     )
     caught_up = request.current_metadata_offset >= broker.epoch
     is_leaving = request.want_shut_down
     if broker.directories and set(broker.directories) <= set(request.offline_log_dirs):
-        # A broker without an online directory hosts nothing. It stays registered with all of them.
+        # A broker without an online directory hosts nothing. It stays registered with all of
+        # its directories.
         request = request.replace(want_fence=True, offline_log_dirs=())
         is_leaving = True
     records, after, shut_down = _next_state(state, broker, request, context, caught_up=caught_up)
@@ -325,7 +326,7 @@ def decide_unregister_broker(
 
 
 def decide_register_controller(
-    state: ControllerState,  # noqa: ARG001 - every decision is called alike
+    state: ControllerState,  # noqa: ARG001 - all decisions have these parameters
     request: ControllerRegistrationRequest,
     context: Context,  # noqa: ARG001 - the same
 ) -> Decision:

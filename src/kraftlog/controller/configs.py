@@ -96,8 +96,11 @@ def _alter(
     context: Context,
     response_type: Callable[..., R],
 ) -> Generator[int, None, tuple[list[Message], list[R]]]:
-    """The records, and the response for each resource; `new_values` returns its changed configs."""
-    named = yield from count_names(
+    """The records, and the response for each resource.
+
+    `new_values` returns the configs of a resource that change.
+    """
+    counts = yield from count_names(
         (resource.resource_type, resource.resource_name) for resource in resources
     )
     records: list[Message] = []
@@ -105,10 +108,10 @@ def _alter(
     for resource in resources:
         key = resource.resource_type, resource.resource_name
         outcome: list[Message] | Refusal
-        if named.get(key, 1) > 1:
+        if counts.get(key, 1) > 1:
             outcome = Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
         else:
-            named.pop(key, None)
+            counts.pop(key, None)
             refusal = None if _deletes_nothing(resource) else _refuse_resource(state, *key)
             values = refusal or new_values(resource)
             outcome = (
@@ -204,7 +207,7 @@ def _records(
 ) -> list[Message] | Refusal:
     """The changes as records, if the resulting configs are valid."""
     resource_type, name = resource
-    refusal = _refuse_min_isr(state, resource, values) if state.elr_enabled else None
+    refusal = _refuse_min_isr(resource, values) if state.elr_enabled else None
     current = state.config(*resource)
     after = {**current, **values}
     resulting = {key: value for key, value in after.items() if value is not None}
@@ -218,16 +221,12 @@ def _records(
         if resource_type == BROKER or current.get(key) != value
     ]
     if state.elr_enabled and MIN_ISR in values and current.get(MIN_ISR) != values[MIN_ISR]:
-        # Replicas eligible under the former minimum may not be under this one.
+        # Replicas that were eligible under the old minimum may not be eligible under the new one.
         records.append(ClearElrRecord(topic_name=name if resource_type == TOPIC else ""))
     return records
 
 
-def _refuse_min_isr(
-    state: ControllerState,  # noqa: ARG001 - all refusals are called alike
-    resource: tuple[int, str],
-    values: Mapping[str, str | None],
-) -> Refusal | None:
+def _refuse_min_isr(resource: tuple[int, str], values: Mapping[str, str | None]) -> Refusal | None:
     """With ELR enabled, min.insync.replicas is set for the cluster, not per broker."""
     if resource[0] != BROKER or MIN_ISR not in values:
         return None
@@ -260,7 +259,7 @@ def check_configs(
 
 
 def _layers(state: ControllerState, context: Context) -> ConfigLayers:
-    """The defaults of topic configs; all brokers are assumed to have the same file as this node."""
+    """The defaults of topic configs, as if all brokers had the same file as this node."""
     cluster_wide = state.config(BROKER, ALL_BROKERS)
     if context.layers.all_brokers != cluster_wide:
         context.layers = ConfigLayers(context.static_config, cluster_wide)

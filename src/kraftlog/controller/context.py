@@ -43,9 +43,9 @@ class Context:
         "evidence",
         "is_offset_used",
         "layers",
+        "missing_report_reasons",
         "new_id",
         "now",
-        "report_obstacles",
         "reported_voters",
         "rng",
         "sessions",
@@ -62,7 +62,7 @@ class Context:
         new_id: Callable[[], Uuid],
         voters: Callable[[], VoterSet],
         reported_voters: Callable[[], VoterSet],
-        report_obstacles: Callable[[], Mapping[int, str]],
+        missing_report_reasons: Callable[[], Mapping[int, str]],
     ) -> None:
         self.config = config
         #: Settings of the node's own file.
@@ -78,7 +78,7 @@ class Context:
         #: These voters with what they have reported to the leader, to raise kraft.version.
         self.reported_voters = reported_voters
         #: Why directory ids are still unknown in `reported_voters`, by the ids of the voters.
-        self.report_obstacles = report_obstacles
+        self.missing_report_reasons = missing_report_reasons
         self.now: Now
         #: When the request arrived; it may have waited for other decisions.
         self.arrived_ms = 0

@@ -79,13 +79,13 @@ class Controller:
         static_config: Mapping[str, str],
         voters: Callable[[], VoterSet] = VoterSet,
         reported_voters: Callable[[], VoterSet] | None = None,
-        report_obstacles: Callable[[], Mapping[int, str]] = dict,
+        missing_report_reasons: Callable[[], Mapping[int, str]] = dict,
     ) -> None:
         """`voters` returns the quorum's voter set.
 
         The set is in control records, which the controller does not replay. `reported_voters`
         returns the set with what voters have reported to the leader but no VotersRecord holds yet,
-        and `report_obstacles` why directory ids are still unknown in it, by the ids of the voters.
+        and `missing_report_reasons` why directory ids are still unknown in it, by voter id.
         """
         self.state = ControllerState(static_config)
         self.sessions = BrokerSessions(config.session_timeout_ms)
@@ -104,7 +104,7 @@ class Controller:
             new_id,
             voters,
             reported_voters or voters,
-            report_obstacles,
+            missing_report_reasons,
         )
         self._decisions: dict[
             int, Callable[[ControllerState, Any, Context], Decision | DecisionInSteps]
@@ -133,7 +133,7 @@ class Controller:
             yield from self.state.replay_in_steps(records)
 
     def install_snapshot(self, image: Image) -> None:
-        """Replace the state by the image of a snapshot; this node is not the leader."""
+        """Replace the state with the image of a snapshot; this node is not the leader."""
         self.resign()
         self.state = ControllerState.copy_of(image, self._context.static_config)
 
@@ -146,7 +146,7 @@ class Controller:
         """Become the active controller, once the log up to here is committed and applied."""
         self.active = True
         state = self.state
-        alive = [(b.id, b.epoch) for b in state.brokers.values() if state.has_session(b)]
+        alive = [(b.id, b.epoch) for b in state.brokers.values() if state.needs_session(b)]
         self.sessions.begin(alive, now.monotonic_ms)
         self.evidence.begin()
         config, now_ms = self._context.config, now.monotonic_ms
@@ -216,15 +216,15 @@ class Controller:
     def proposal_failed(self, now: Now) -> None:
         """Handle a decision that could not be proposed.
 
-        Brokers whose session it has ended (fenced, shut down, unregistered) get a new session, so
-        they are fenced once that times out; without a session they would never be. Periodic work
-        backs off, as it would otherwise be decided and refused again without end.
+        A broker whose session the decision has ended (to fence or unregister it, for example) gets
+        a new session: without one, the broker would never be fenced. Periodic work backs off;
+        otherwise it would be decided and refused again without end.
         """
         self.sessions.forget_unregistered(
             {broker.id: broker.epoch for broker in self.state.brokers.values()}
         )
         for broker in self.state.brokers.values():
-            if self.state.has_session(broker) and self.sessions.get(broker.id) is None:
+            if self.state.needs_session(broker) and self.sessions.get(broker.id) is None:
                 self.sessions.touch(broker.id, broker.epoch, now.monotonic_ms)
         soon_ms = now.monotonic_ms + AFTER_REFUSAL_MS
         for name, (due, decide, interval_ms) in self._periodic_work.items():
@@ -266,10 +266,10 @@ class Controller:
         self.sessions.expire(broker_id)
 
     def note_connection_refused(self, broker_id: int, epoch: int, ended_ms: int, now: Now) -> None:
-        """Fence a broker whose connection has ended and that refuses a new one.
+        """Expire the session of a broker whose connection has ended and that refuses a new one.
 
-        It is fenced only if `FailureEvidence` accepts this as proof and this is still its epoch.
+        Only if `FailureEvidence` believes it, and only if `epoch` is still the broker's.
         """
         brokers = self.state.brokers
-        if self.evidence.is_believed(brokers, broker_id, epoch, ended_ms, now.monotonic_ms):
+        if self.evidence.believe(brokers, broker_id, epoch, ended_ms, now.monotonic_ms):
             self.sessions.expire(broker_id)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 #: Names that `count_names` counts per step, and the cost of such a step in microseconds.
 COUNTED_AT_ONCE, COUNTING_COST = 100, 25
-#: Most records of one batch and of a user's request, as in Kafka.
+#: The most records that one batch, or a request of a user, may have, as in Kafka.
 RECORDS_IN_BATCH = 10_000
 
 

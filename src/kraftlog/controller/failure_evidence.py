@@ -43,7 +43,7 @@ class FailureEvidence:
         """Forget the evidence of a former activation."""
         self._believed.clear()
 
-    def is_believed(
+    def believe(
         self,
         brokers: Mapping[int, BrokerImage],
         broker_id: int,
@@ -51,10 +51,10 @@ class FailureEvidence:
         ended_ms: int,
         now_ms: int,
     ) -> bool:
-        """Whether to fence a broker whose connection has ended and that refuses a new one.
+        """Return whether to fence a broker whose connection has ended and that refuses a new one.
 
-        Evidence never fences more brokers than stay unfenced. The evidence is noted if it is
-        believed, so it is believed once per broker epoch.
+        Evidence never fences more brokers than stay unfenced. Believed evidence is noted, so that
+        it is believed only once per broker epoch.
         """
         broker, session = brokers.get(broker_id), self._sessions.get(broker_id)
         if broker is None or broker.epoch != epoch or not broker.active or session is None:

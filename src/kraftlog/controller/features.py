@@ -121,7 +121,7 @@ def _refusal_reason(
         return "Can't downgrade to a newer version."
     if is_kraft and level > current:
         return _obstacle_to_kraft_version(
-            context.reported_voters(), context.report_obstacles(), level
+            context.reported_voters(), context.missing_report_reasons(), level
         )
     if is_kraft and level < current:
         return "Can't downgrade the version of this feature."
@@ -129,13 +129,13 @@ def _refusal_reason(
 
 
 def _obstacle_to_kraft_version(
-    voters: VoterSet, reports: Mapping[int, str], level: int
+    voters: VoterSet, missing_report_reasons: Mapping[int, str], level: int
 ) -> str | None:
-    """Why kraft.version cannot be raised with these voters; it can never be lowered (R11)."""
+    """Why kraft.version cannot be raised with these voters (R11); it can never be lowered."""
     unknown = [voter.key.id for voter in voters.voters if voter.key.directory_id == NULL_UUID]
     if unknown:
         why = [
-            f"voter {voter_id} {reports.get(voter_id, 'has not reported it yet')}"
+            f"voter {voter_id} {missing_report_reasons.get(voter_id, 'has not reported it yet')}"
             for voter_id in unknown
         ]
         return f"Directory id must be known for all of the voters: {'; '.join(why)}."

@@ -71,7 +71,7 @@ def _alter_one(
     partition = state.partitions.get(key)
     if partition is None:
         return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    code = _epoch_error(requester_id, partition, requested)
+    code = _request_error(requester_id, partition, requested)
     if code != ErrorCode.NONE:
         return _refused(index, code)
     replicas = _requested_isr(requested)
@@ -107,7 +107,7 @@ def _requested_isr(requested: PartitionData) -> Sequence[tuple[int, int]]:
     return [(each.broker_id, each.broker_epoch) for each in requested.new_isr_with_epochs]
 
 
-def _epoch_error(requester_id: int, partition: PartitionImage, requested: PartitionData) -> int:
+def _request_error(requester_id: int, partition: PartitionImage, requested: PartitionData) -> int:
     """The error code of a wrong epoch, requester or number of replicas, or NONE."""
     epochs = (requested.leader_epoch, requested.partition_epoch)
     known = (partition.leader_epoch, partition.partition_epoch)

@@ -1,6 +1,7 @@
 """Builds the record of a partition change: leader, ISR, ELR, reassignment and epochs.
 
-Every partition change goes through here, so the rules are in one place:
+Every change of a partition's leader, ISR or replicas goes through here, so the rules are in one
+place:
  - a leader comes from the ISR, or from the eligible leader replicas (ELR) while the ISR is empty;
    an unclean leader only where that is allowed, and it is marked as recovering (V2);
  - a new leader or a removed replica bumps the leader epoch; a changed ISR alone does not;

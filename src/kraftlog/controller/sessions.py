@@ -62,7 +62,7 @@ class BrokerSessions:
     ) -> None:
         """Renew a session, and move it to the end of the dict: the oldest heartbeat stays first.
 
-        `committed_offset`: what an unfenced broker is expected to apply until its next heartbeat.
+        `committed_offset`: what an unfenced broker should have applied by its next heartbeat.
         """
         before = self._by_broker.pop(broker_id, None)
         session = BrokerSession(broker_id, epoch, now_ms, metadata_offset, heard_ms=now_ms)

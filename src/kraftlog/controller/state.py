@@ -145,7 +145,7 @@ class ControllerState(Image):
         broker = self.brokers.get(broker_id)
         return broker is not None and broker.active
 
-    def has_session(self, broker: BrokerImage) -> bool:
+    def needs_session(self, broker: BrokerImage) -> bool:
         """Whether a broker needs a session: it is unfenced, or still leads after a restart."""
         return not broker.fenced or self.index.leads(broker.id)
 

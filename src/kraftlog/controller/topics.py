@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     Placement = Sequence[tuple[int, ...]]
 
-#: A directory name is the topic name and the partition number.
+#: As in Kafka: with the partition number, the topic name is also the name of a directory.
 MAX_NAME_LENGTH = 249
 _NAME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 #: In a request: use the configured default.
@@ -289,7 +289,7 @@ def _place_as_assigned(
 def refuse_assignment(
     state: ControllerState, replicas: Sequence[int], expected: int | None
 ) -> Refusal | None:
-    """The error in manually assigned replicas; `expected`: the number in other partitions."""
+    """The error in manually assigned replicas; other partitions have `expected` replicas each."""
     why = "The manual partition assignment includes "
     previous = None
     if not replicas:

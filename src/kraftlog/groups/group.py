@@ -1,7 +1,7 @@
 """`Group`: the members of a group, its generation, leader and state.
 
-It exists only in memory and is rebuilt from the group's record when a partition is loaded; a
-rebalance ends with a new record once all members have assignments. The methods keep counts and maps
+It exists only in memory and is rebuilt from the group's record when a partition is loaded; at the
+end of a rebalance, a new record with the assignments is written. The methods keep counts and maps
 consistent; `rebalance`, `join` and `members` decide what happens and what clients receive.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from kraftlog.errors import ErrorCode, ProtocolError
 from kraftlog.groups.member import Member, protocol_names
-from kraftlog.groups.states import MAY_FOLLOW, GroupState
+from kraftlog.groups.states import VALID_PREVIOUS_STATES, GroupState
 from kraftlog.groups.timers import Timer
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.codec import decode_request
@@ -27,7 +27,7 @@ CONSUMER = "consumer"
 
 
 class Group:
-    """A group; `enter` changes its state, `MAY_FOLLOW` has the legal changes."""
+    """A group; `enter` changes its state, `VALID_PREVIOUS_STATES` has the legal changes."""
 
     __slots__ = (
         "generation",
@@ -76,7 +76,7 @@ class Group:
         self.subscribed_topics: frozenset[str] | None = None
         #: How much longer the initial rebalance delay may get; None outside of it.
         self.initial_remaining_ms: int | None = None
-        #: Whether a member has joined since the initial rebalance delay began, or was extended.
+        #: Whether a member has joined since the initial rebalance delay began or was last extended.
         self.member_added = False
         self.join_timer: Timer = Timer(_nothing)
         self.sync_timer: Timer = Timer(_nothing)
@@ -84,7 +84,9 @@ class Group:
     # State ---------------------------------------------------------------------------------------
 
     def enter(self, state: str, now: Now) -> None:
-        assert self.state in MAY_FOLLOW[state], f"{self.group_id}: {self.state} -> {state}"
+        assert self.state in VALID_PREVIOUS_STATES[state], (
+            f"{self.group_id}: {self.state} -> {state}"
+        )
         self.previous_state = self.state
         self.state = state
         if GroupState.DEAD not in {self.previous_state, state}:
@@ -93,7 +95,7 @@ class Group:
 
     @property
     def can_rebalance(self) -> bool:
-        return self.state in MAY_FOLLOW[GroupState.PREPARING]
+        return self.state in VALID_PREVIOUS_STATES[GroupState.PREPARING]
 
     def next_generation(self, now: Now) -> None:
         """Start a generation: choose a protocol and wait for assignments."""
@@ -164,7 +166,7 @@ class Group:
         return earlier
 
     def take_joining(self, member: Member) -> Any:
-        """Remove and return the response of its pending JoinGroup, if any."""
+        """Remove and return the response of the member's pending JoinGroup, if any."""
         pending, member.joining = member.joining, None
         self.joining_count -= pending is not None
         return pending
@@ -210,7 +212,7 @@ class Group:
         return max(votes, key=votes.__getitem__)
 
     def elect_leader(self) -> bool:
-        """Keep a leader that has joined, or else choose the first member that has."""
+        """Keep a leader that has joined, or else choose the first joined member; False if none."""
         leader = self.members.get(self.leader or "")
         if leader is not None and leader.joining is not None:
             return True
@@ -231,7 +233,7 @@ class Group:
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def subscribes_to(self, topic: str) -> bool:
-        """Whether members subscribe to the topic; assumed if their metadata cannot be decoded."""
+        """Whether members subscribe to the topic; assumed of consumers with unreadable metadata."""
         if self.subscribed_topics is None:
             return self.protocol_type == CONSUMER
         return topic in self.subscribed_topics

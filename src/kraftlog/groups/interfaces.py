@@ -1,6 +1,6 @@
 """The parts of a shard that the requests and timers of its groups use; for type checkers alone.
 
-The shard calls their functions, so they cannot import the shard.
+The shard imports the modules that handle these requests and timers, so they cannot import it.
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
     from kraftlog.wire.messages.join_group import JoinGroupRequest
 
-#: The member id of a new member.
-UNKNOWN = ""
+#: The member id in a request of a new member, and in an error response that names no member.
+NO_MEMBER_ID = ""
 #: From this version on, a new member receives its id before it joins.
 ID_REQUIRED_SINCE = 4
 #: From this version on, a response can tell a static leader that rejoins to assign nothing.
@@ -46,18 +46,18 @@ def join(
     group = shard.groups.get(request.group_id)
     is_new = group is None
     if group is None:
-        if member_id != UNKNOWN:
+        if member_id != NO_MEMBER_ID:
             return shard.respond(pending, error_response(member_id, ErrorCode.UNKNOWN_MEMBER_ID))
         group = shard.new_group(request.group_id, now)
     code = _join_error(shard, group, request)
     if code == ErrorCode.GROUP_MAX_SIZE_REACHED:
         shard.remove_member(group, member_id)
-        shard.respond(pending, error_response(UNKNOWN, code))
+        shard.respond(pending, error_response(NO_MEMBER_ID, code))
         rebalance.maybe_complete(shard, group, now)
     elif code:
         shard.respond(pending, error_response(member_id, code))
         shard.drop_if_unused(group)
-    elif member_id != UNKNOWN:
+    elif member_id != NO_MEMBER_ID:
         _rejoin(shard, pending, context, group, request, now)
     elif request.group_instance_id is not None:
         _join_static(shard, pending, context, group, request, now)
@@ -124,7 +124,7 @@ def _join_error(shard: Shard, group: Group, request: JoinGroupRequest) -> int:
 def _has_room(group: Group, member_id: str, max_size: int) -> bool:
     member = group.members.get(member_id)
     if group.state == GroupState.PREPARING:
-        # Only joined members count, so that a lower limit rejects the last ones.
+        # Only joined members count, so that a lowered limit rejects the members that join last.
         return (member is not None and member.joining is not None) or group.joining_count < max_size
     return member is not None or len(group.members) < max_size
 
@@ -160,7 +160,7 @@ def _join_new(
     if context.version < ID_REQUIRED_SINCE:
         _add(shard, pending, context, group, request, member_id, now)
         return
-    timer = Timer(lambda late: rebalance.pending_join_timed_out(shard, group, member_id, late))
+    timer = Timer(lambda later: rebalance.pending_join_timed_out(shard, group, member_id, later))
     group.pending_joins[member_id] = timer
     shard.timers.set(timer, now.monotonic_ms + request.session_timeout_ms)
     shard.respond(pending, error_response(member_id, ErrorCode.MEMBER_ID_REQUIRED))
@@ -172,7 +172,7 @@ def is_writable(member_id: str) -> bool:
 
 
 def _refuse_unwritable_id(shard: Shard, pending: object, group: Group) -> None:
-    shard.respond(pending, error_response(UNKNOWN, ErrorCode.INVALID_REQUEST))
+    shard.respond(pending, error_response(NO_MEMBER_ID, ErrorCode.INVALID_REQUEST))
     shard.drop_if_unused(group)
 
 
@@ -200,7 +200,7 @@ def _add(
         shard.timers.cancel(timer)
     group.add(member, request.protocol_type, pending)
     group.member_added = True
-    # It sends no heartbeats before the response, so its disappearance would go unnoticed.
+    # A new member sends no heartbeats before the response: this timeout removes it if it vanishes.
     shard.restart_session(group, member, shard.config.new_member_join_timeout_ms, now)
     rebalance.prepare_or_complete(shard, group, now)
 
@@ -237,7 +237,8 @@ def _rejoin(
     elif group.state == GroupState.STABLE and is_unchanged and not leads:
         shard.respond(pending, _join_response(group, member))
     else:
-        # A leader rejoins to trigger a new assignment for reasons outside of the metadata.
+        # This includes an unchanged leader of a stable group: it rejoins to trigger a new
+        # assignment, for reasons outside of the metadata.
         _update(shard, pending, group, member, request)
         rebalance.prepare_or_complete(shard, group, now)
 
@@ -313,7 +314,7 @@ def _rejoin_without_rebalance(
             return  # a later request has replaced this one, or a rebalance has responded to it
         group.take_joining(member)
         if code:
-            refused = error_response(UNKNOWN, coordinator_error(code))
+            refused = error_response(NO_MEMBER_ID, coordinator_error(code))
             shard.respond(pending, refused.replace(generation_id=group.generation))
             return
         shard.restart_session(group, member, member.session_timeout_ms, later)
@@ -321,7 +322,7 @@ def _rejoin_without_rebalance(
         if context.version >= SKIP_ASSIGNMENT_SINCE:
             response.skip_assignment = group.leader == new_id
         else:
-            # If named as the leader, the member would assign partitions, for which no other waits.
+            # Named as the leader, the member would assign partitions, but no member awaits that.
             response.leader = old_leader or ""
             response.members = ()
         shard.respond(pending, response)

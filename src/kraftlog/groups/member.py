@@ -16,7 +16,7 @@ Protocols = tuple[tuple[str, bytes], ...]
 
 
 class Member:
-    """A member; only its group changes it, because the group counts requests and protocols."""
+    """A member; only its group sets `joining` and `protocols`, because the group counts them."""
 
     __slots__ = (
         "assignment",

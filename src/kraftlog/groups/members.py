@@ -57,13 +57,13 @@ def no_assignment(code: int) -> SyncGroupResponse:
 
 
 def take_syncing(member: Member) -> Any:
-    """Remove and return the response of its pending SyncGroup, if any."""
+    """Remove and return the response of the member's pending SyncGroup, if any."""
     pending, member.syncing = member.syncing, None
     return pending
 
 
 def fail_pending_syncs(shard: Shard, group: Group, code: int, now: Now) -> None:
-    """Respond to pending SyncGroup requests with an error code."""
+    """Clear all assignments, and respond to pending SyncGroup requests with an error code."""
     for member in group.members.values():
         member.assignment = b""
         if member.syncing is not None:

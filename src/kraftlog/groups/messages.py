@@ -46,7 +46,7 @@ class WriteFailed(Value):
 
 
 class RequestContext(Value):
-    """Context of a request beside its body."""
+    """What handlers need to know of a request besides its body."""
 
     version: int
     client_id: str = ""

@@ -1,8 +1,9 @@
 """Offset expiration: deletes unused offsets, and an empty group with its last offset.
 
-The retention time counts from when a group became empty, otherwise from the commit; a commit may
-set its own expiration time. Offsets of subscribed topics are kept. A check covers some groups, and
-the next check continues with the others.
+The retention time of an offset counts from when its group became empty; if the group has members,
+or never had any, it counts from the commit. A commit may set its own expiration time. Offsets of
+subscribed topics are kept. A check covers some groups, and the next check continues with the
+others.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class OffsetExpiration:
         self._schedule(now, PAUSE_MS if self._to_check else interval_ms)
 
     def _check_group(self, group: Group, now: Now) -> int:
-        """Check a group; return the number of offsets checked."""
+        """Delete expired offsets, or the group if none remain; return the number checked."""
         shard = self._shard
         group_id = group.group_id
         topics = shard.durable.offsets.by_group.get(group_id, {})
@@ -95,24 +96,24 @@ def expired_offsets(shard: Shard, group: Group, now: Now) -> list[tuple[str, int
         return []
     group_id = group.group_id
     pending = shard.writes.offsets.get(group_id, {})
-    expired_ms = now.wall_ms - shard.config.offsets_retention_ms
+    cutoff_ms = now.wall_ms - shard.config.offsets_retention_ms
     return [
         (topic, index)
         for topic, partitions in shard.durable.offsets.by_group.get(group_id, {}).items()
         if not group.subscribes_to(topic)
         for index, committed in partitions.items()
-        if _is_expired(committed, retention_start, expired_ms, now.wall_ms)
+        if _is_expired(committed, retention_start, cutoff_ms, now.wall_ms)
         and (topic, index) not in pending
         and not shard.durable.is_unstable(group_id, topic, index)
     ]
 
 
 def _is_expired(
-    committed: CommittedOffset, retention_start: RetentionStart, expired_ms: int, wall_ms: int
+    committed: CommittedOffset, retention_start: RetentionStart, cutoff_ms: int, wall_ms: int
 ) -> bool:
     if committed.expire_timestamp != -1:
         return wall_ms >= committed.expire_timestamp
-    return retention_start(committed) <= expired_ms
+    return retention_start(committed) <= cutoff_ms
 
 
 def _retention_start(group: Group) -> RetentionStart | None:
@@ -124,7 +125,7 @@ def _retention_start(group: Group) -> RetentionStart | None:
         empty_since = group.state_since
         # Old records do not have the time when the group became empty.
         return _commit_time if empty_since == -1 else lambda _: empty_since
-    # Only subscriptions of consumers are known, and not during a rebalance.
+    # Subscriptions are known only of consumers, and not during a rebalance.
     is_known = group.protocol_type == CONSUMER and group.state == GroupState.STABLE
     return _commit_time if is_known else None
 

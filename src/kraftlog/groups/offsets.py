@@ -76,7 +76,7 @@ def commit(
         shard.respond(pending, commit_response(request, check_metadata))
         return
     # A commit alone creates a group, for a consumer without membership.
-    changed = group or shard.new_group(request.group_id, now)
+    group_of_commit = group or shard.new_group(request.group_id, now)
 
     def on_done(code: int, later: Now) -> None:  # noqa: ARG001 - an OnDone callback
         failed = coordinator_error(code)
@@ -84,7 +84,7 @@ def commit(
         shard.respond(pending, commit_response(request, partition_code))
 
     def undo(code: int, later: Now) -> None:  # noqa: ARG001 - an OnDone callback
-        shard.drop_if_unused(changed)
+        shard.drop_if_unused(group_of_commit)
 
     shard.writes.submit(records, now, on_done, undo)
 

@@ -1,8 +1,8 @@
 """`PendingWrites`: batches that are not committed yet, in order, and their callbacks.
 
-A batch has no effect before it is committed. Changes that were made in memory before are undone if
-the batch fails. A callback runs once, at the latest at the time limit; the batch may still be
-committed later.
+The records of a batch have no effect before they are committed. Changes that a request has made in
+memory in the meantime are undone if its batch fails. A callback runs once, at the latest at the
+time limit; the batch may still be committed later.
 """
 
 from __future__ import annotations

@@ -93,20 +93,20 @@ def complete(shard: Shard, group: Group, now: Now) -> None:
         join.notify_generation(shard, group, now)
         shard.timers.set(group.sync_timer, now.monotonic_ms + group.rebalance_timeout_ms)
     else:
-        # If this fails, a later coordinator loads the previous generation, and removes its
+        # If this write fails, a later coordinator loads the previous generation, and removes its
         # members when their sessions time out.
         shard.writes.submit([group_record(group, {})], now)
 
 
 def sync_timed_out(shard: Shard, group: Group, now: Now) -> None:
-    """Remove members that have joined but not synced."""
+    """Remove members that have joined but not synced, and rebalance."""
     for member_id in list(group.pending_syncs):
         shard.remove_member(group, member_id)
     prepare(shard, group, now)
 
 
 def session_timed_out(shard: Shard, group: Group, member: Member, now: Now) -> None:
-    """Remove a member whose session has timed out."""
+    """Remove a member whose session has timed out, unless a pending request keeps it alive."""
     if not member.has_pending_request:
         remove_and_rebalance(shard, group, member.member_id, now)
 

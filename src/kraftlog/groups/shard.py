@@ -3,7 +3,7 @@
 Usage: a broker that becomes the leader of a partition creates a shard, feeds it the partition's
 records with `replay_batch` up to the high watermark, slice by slice, and calls `finish_loading`.
 When it loses leadership it calls `unload`, carries out the last effects and drops the shard. In
-between, a handler finds the shard by `partition_of(group_id, count)` and calls the method of its
+between, a handler finds the shard by `partition_of(group_id, count)` and calls its method for the
 API with the decoded request, an opaque pending response and the time. The response comes as a
 `GroupResponse`, at once or later. Without a shard the host responds NOT_COORDINATOR, and during
 loading COORDINATOR_LOAD_IN_PROGRESS.
@@ -58,7 +58,7 @@ def partition_of(group_id: str, count: int) -> int:
     for high, low in zip(units[::2], units[1::2], strict=True):
         code = (31 * code + (high << 8) + low) & 0xFFFFFFFF
     signed = code - (1 << 32) if code >> 31 else code
-    # The smallest number has no positive counterpart in Java, which takes 0 for it.
+    # The smallest 32-bit number has no positive counterpart; Kafka takes 0 for it.
     return (0 if signed == -(1 << 31) else abs(signed)) % count
 
 
@@ -169,7 +169,7 @@ class GroupShard:
     def delete_offsets_of_partitions(
         self, topic: str, topic_id: Uuid, first: int, now: Now
     ) -> None:
-        """Delete the offsets of a topic's partitions from `first` on, which are deleted."""
+        """Delete the offsets of a topic's deleted partitions, which are those from `first` on."""
         offsets.delete_offsets_of_partitions(self, topic, topic_id, first, now)
 
     def delete_groups(self, pending: object, group_ids: Sequence[str], now: Now) -> None:
@@ -220,7 +220,7 @@ class GroupShard:
         """Restart the session timeout of a member."""
         if member.session is None:
             member.session = Timer(
-                lambda late: rebalance.session_timed_out(self, group, member, late)
+                lambda later: rebalance.session_timed_out(self, group, member, later)
             )
         self.timers.set(member.session, now.monotonic_ms + within_ms)
 
@@ -282,7 +282,7 @@ class GroupShard:
             self._rebuild(key.group, now)
 
     def _rebuild(self, group_id: str, now: Now) -> None:
-        """Rebuild a group from its record and start the session timeouts of its members."""
+        """Rebuild a group that is not in memory, and start the session timeouts of its members."""
         durable = self.durable
         if group_id in self.groups:
             return

@@ -19,7 +19,7 @@ class GroupState:
 
 
 #: The states from which each state may be entered.
-MAY_FOLLOW: dict[str, frozenset[str]] = {
+VALID_PREVIOUS_STATES: dict[str, frozenset[str]] = {
     GroupState.EMPTY: frozenset({GroupState.PREPARING, GroupState.DEAD}),
     GroupState.PREPARING: frozenset({GroupState.STABLE, GroupState.COMPLETING, GroupState.EMPTY}),
     GroupState.COMPLETING: frozenset({GroupState.PREPARING}),

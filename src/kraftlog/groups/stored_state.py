@@ -171,7 +171,7 @@ class StoredGroups:
         return touched
 
     def is_unstable(self, group: str, topic: str, partition: int) -> bool:
-        """Whether an open transaction has an offset for it."""
+        """Whether an open transaction has an offset of the group for this partition."""
         return any(
             self.transactional[producer_id].get(group, topic, partition) is not None
             for producer_id in self.open_producers.get(group, ())

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 class Timer:
     """An action at a time; only `Timers` sets its fields."""
 
-    __slots__ = ("action", "armed", "at")
+    __slots__ = ("action", "at", "heap_at")
 
     def __init__(self, action: Callable[[Now], None]) -> None:
         self.action = action
         #: When it is due; None if it is not set.
         self.at: int | None = None
         #: The time of its valid heap entry; other entries are stale.
-        self.armed: int | None = None
+        self.heap_at: int | None = None
 
 
 class Timers:
@@ -41,8 +41,8 @@ class Timers:
 
     def set(self, timer: Timer, at: int) -> None:
         timer.at = at
-        if timer.armed is None or at < timer.armed:
-            timer.armed = at
+        if timer.heap_at is None or at < timer.heap_at:
+            timer.heap_at = at
             self._numbers += 1
             heappush(self._heap, (at, self._numbers, timer))
 
@@ -58,7 +58,7 @@ class Timers:
         """The earliest deadline."""
         while self._heap:
             at, _, timer = self._heap[0]
-            if timer.armed == at and timer.at == at:
+            if timer.heap_at == at and timer.at == at:
                 return at
             self._drop_first()
         return None
@@ -70,13 +70,13 @@ class Timers:
             if at is None or at > now.monotonic_ms:
                 return
             timer = heappop(self._heap)[2]
-            timer.at = timer.armed = None
+            timer.at = timer.heap_at = None
             timer.action(now)
 
     def _drop_first(self) -> None:
         """Remove a stale, cancelled or early heap entry."""
         at, _, timer = heappop(self._heap)
-        if timer.armed == at:
-            timer.armed = None
+        if timer.heap_at == at:
+            timer.heap_at = None
             if timer.at is not None:
                 self.set(timer, timer.at)

@@ -1,1 +1,1 @@
-"""Pure values about a log: leader epochs, producers, and voters."""
+"""State derived from a log, without I/O: leader epochs, producers, and voters."""

@@ -76,7 +76,7 @@ class EpochCache:
         return self.epochs[following - 1] if following else NO_EPOCH
 
     def truncate_from_end(self, end: int) -> bool:
-        """The log now ends at `end`; return whether anything changed."""
+        """Drop the epochs that start at or after the new log end; return whether any did."""
         kept = bisect_left(self.starts, end)
         if kept == len(self.starts):
             return False

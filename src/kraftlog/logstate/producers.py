@@ -22,7 +22,7 @@ NO_OFFSET = -1
 NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
 NO_TIMESTAMP = -1
-#: The last batches of a producer, among which a repeated one is recognized, as in Kafka.
+#: How many of a producer's last batches are kept to recognize a repeated one, as in Kafka.
 RETAINED_BATCHES = 5
 #: After this sequence number comes 0.
 MAX_SEQUENCE = 0x7FFFFFFF
@@ -97,7 +97,7 @@ class ProducerState:
             for entry in sorted(self.entries.values(), key=lambda e: e.transaction_start)
             if entry.in_transaction
         }
-        #: ended transactions whose marker is above the high watermark: first offset -> the marker's
+        #: ended transactions whose marker is not replicated yet: first offset -> marker's offset
         self.unreplicated: dict[int, int] = {}
 
     # -- checking ------------------------------------------------------------------------------
@@ -263,7 +263,7 @@ class ProducerState:
     # -- expiration and copies -----------------------------------------------------------------
 
     def expire(self, now_ms: int, expiration_ms: int) -> list[int]:
-        """Remove producers that have been idle for long; return their ids."""
+        """Remove producers that have been idle for `expiration_ms`; return their ids."""
         idle = [
             producer_id
             for producer_id, entry in self.entries.items()

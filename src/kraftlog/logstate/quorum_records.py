@@ -1,6 +1,6 @@
 """The quorum's control records as bytes: voter sets, and a snapshot's first and last batch.
 
-The first batch has the header, `kraft.version` unless it is 0, and the voters.
+The first batch has the header, `kraft.version` unless it is 0, and the recorded voters.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def voters_record(voters: VoterSet) -> bytes:
         voters=[_voter(voter) for voter in voters.voters],
         target_voters=voters.targets,
         cluster_id=voters.cluster_id,
-        # A tuple, as the default is an empty one, which is not written.
+        # A tuple like the default: only an empty tuple equals it, and is then not written.
         removed_voters=tuple(
             [
                 control.RemovedVoter(voter_id=key.id, voter_directory_id=key.directory_id)

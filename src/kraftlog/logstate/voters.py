@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Protocol, TypeVar
 
-    class Named(Protocol):
+    class NamedEndpoint(Protocol):
         """An endpoint in a message of the wire, or an `Endpoint`."""
 
         @property
         def name(self) -> str: ...
 
-    E = TypeVar("E", bound=Named)
+    E = TypeVar("E", bound=NamedEndpoint)
 
 
 class ReplicaKey(Value):
@@ -94,8 +94,8 @@ class VoterSet(Value):
         voter = self.voter(key.id)
         if voter is None:
             return False
-        known, theirs = voter.key.directory_id, key.directory_id
-        return known == theirs or known == NULL_UUID or theirs == NULL_UUID  # noqa: PLR1714 - called often
+        known, given = voter.key.directory_id, key.directory_id
+        return known == given or known == NULL_UUID or given == NULL_UUID  # noqa: PLR1714 - called often
 
     def with_voter(self, added: Voter) -> VoterSet:
         others = [voter for voter in self.voters if voter.key.id != added.key.id]
@@ -151,7 +151,7 @@ class VoterHistory:
 
     @property
     def members_since(self) -> int:
-        """The offset since which the voters are what they are now, or -1 if it is not in the log.
+        """The offset since which the voters are unchanged, or -1 if the base set already has them.
 
         Their endpoints and versions count, too. Later records may have changed the targets.
         """

@@ -19,7 +19,7 @@ OFFERED = {
 }
 #: Formatting accepts these features, as in Kafka; their level stays 0 until brokers support them.
 NOT_OFFERED_YET = {"group.version": (0, 1), "transaction.version": (0, 2)}
-#: The features that records set; kraft.version is set by the quorum itself.
+#: The features that metadata records set; kraft.version is set by a control record of the quorum.
 SET_BY_RECORDS = {
     name: levels for name, levels in {**OFFERED, **NOT_OFFERED_YET}.items() if name != KRAFT_VERSION
 }

@@ -137,7 +137,7 @@ def last_contained_ms(record: Record) -> int:
 
 def state_at(log: MetadataLog, until: Moment) -> MetadataState:
     """The cluster as of a moment; raises ConfigError if the log does not reach it."""
-    state = _start(log, until)
+    state = _initial_state(log, until)
     if until.offset is None or state.offset < until.offset:
         for data in log.read(state.offset + 1):
             if not state.replay(data, until):
@@ -149,8 +149,8 @@ def state_at(log: MetadataLog, until: Moment) -> MetadataState:
     return state
 
 
-def _start(log: MetadataLog, until: Moment) -> MetadataState:
-    """The state of the newest snapshot before the moment; empty if the log begins at 0."""
+def _initial_state(log: MetadataLog, until: Moment) -> MetadataState:
+    """The state of the newest snapshot before the moment; an empty one if the log begins at 0."""
     snapshots = log.snapshots()
     for snapshot in snapshots:
         if not until.includes(snapshot.offset - 1):

@@ -125,7 +125,7 @@ class Image:
         return None if topic_id is None else self.topics[topic_id]
 
     def topic(self, topic_id: Uuid) -> TopicImage:
-        """A topic, including unpublished changes; raises KeyError."""
+        """A topic, including unpublished changes; raises KeyError if there is none."""
         hidden = self.unpublished
         return hidden if hidden is not None and hidden.id == topic_id else self.topics[topic_id]
 
@@ -146,7 +146,7 @@ class Image:
         return 0 if allocated is None else allocated.next_producer_id
 
     def brokers_without(self, listener: str) -> tuple[int, ...]:
-        """Brokers without this listener, which its clients cannot reach."""
+        """Brokers without this listener: the listener's clients cannot reach them."""
         return tuple([b.id for b in self.brokers.values() if b.endpoint(listener) is None])
 
     def records(self) -> Iterator[Message]:

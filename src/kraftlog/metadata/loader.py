@@ -74,7 +74,7 @@ class MetadataLoader:
             raise ReplayError(what, record) from error
 
     def install(self, image: Image) -> None:
-        """Replace the image by that of a snapshot."""
+        """Replace the image with that of a snapshot."""
         before, self.image = self.image, image
         for publisher in self.publishers:
             publisher.reloaded(before)

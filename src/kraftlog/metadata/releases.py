@@ -73,7 +73,8 @@ def chosen_levels(
 ) -> dict[str, int]:
     """All feature levels of a new cluster except kraft.version; `features` overrides defaults.
 
-    Other features get the default level of the release, or the highest that kraftlog supports.
+    Other features get the default level of the release, but at most the highest that `supported`
+    has for them.
     """
     chosen = dict(features)
     if release is not None and METADATA_VERSION in chosen:

@@ -55,7 +55,7 @@ def _topics(maps: dict[str, dict]) -> Iterator[Message]:  # type: ignore[type-ar
         for index in range(topic.partition_count):
             yield partition_record(partitions[topic.id, index])
     for partition in removed.values():
-        # Kafka has no removed partitions; a tag of kraftlog marks them.
+        # Kafka has no removed partitions: kraftlog's tagged field in the records below marks them.
         yield partition_record(partition)
     for partition in removed.values():
         yield records.PartitionChangeRecord(

@@ -1,4 +1,4 @@
-"""An image as tables of plain values, and how two of them differ."""
+"""The metadata image as tables of plain values, and the differences between two images."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _DIRECTORIES = {
 
 
 class Table(Value):
-    """The columns of a table, how many of them are its key, and its rows."""
+    """The columns of a table, how many of them (the first ones) are its key, and its rows."""
 
     columns: tuple[str, ...]
     keys: int
@@ -147,7 +147,7 @@ def _configs(state: MetadataState) -> Iterator[Row]:
 
 
 def _is_secret(kind: int, name: str) -> bool:
-    """Whether a value is a password, or may be one because its key is unknown."""
+    """Whether a value is a password, or may be one: its key or resource type is unknown."""
     if kind == BROKER:
         key = find_broker_key(name)
         return key is None or key.sensitive
@@ -246,7 +246,7 @@ def rows_of(state: MetadataState, table: str) -> list[Row]:
 def differences(
     before: MetadataState, after: MetadataState, tables: Sequence[str]
 ) -> Iterator[Difference]:
-    """What was added, removed and changed, table by table in the order of their keys."""
+    """The rows that were added, removed or changed, table by table in the order of their keys."""
     for name in tables:
         table = TABLES_OF_IMAGE[name]
         keys = table.columns[: table.keys]

@@ -1,4 +1,4 @@
-"""An image as a tree of names, as directories and files: for `kraftlog metadata shell`."""
+"""The metadata image as a tree of directories and files, for `kraftlog metadata shell`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
     from kraftlog.metadata.history import MetadataState
 
-#: Which columns of a table name the directories of a row; the other columns are its files.
+#: For each table its directory, and the columns whose values name the directories below it. The
+#: other columns are files; a column "key" names the file that has the column "value".
 _PATHS = {
     "brokers": ("brokers", ("broker",)),
     "configs": ("configs", ("type", "name")),
@@ -31,8 +32,8 @@ def tree_of(state: MetadataState) -> dict[str, Any]:
     for row in rows_of(state, "partitions"):
         files = {key: row[key] for key in row if key not in {"topic", "partition"}}
         tree["topics"][escaped(row["topic"])][str(row["partition"])] = files
-    for number, controller in sorted(image.controllers.items()):
-        tree["controllers"][str(number)] = {
+    for controller_id, controller in sorted(image.controllers.items()):
+        tree["controllers"][str(controller_id)] = {
             "incarnation": uuid_text(controller.incarnation_id),
             "endpoints": [
                 f"{each.name}://{each.host}:{each.port}" for each in controller.end_points
@@ -67,5 +68,5 @@ def tree_of(state: MetadataState) -> dict[str, Any]:
 
 
 def escaped(name: str) -> str:
-    """A name as one part of a path."""
+    """A name as one part of a path: percent-encoded, and `%00` if it is empty."""
     return name.replace("%", "%25").replace("/", "%2F") or "%00"

@@ -76,7 +76,7 @@ class BrokerImage(Value):
         return not self.in_controlled_shutdown and not all_cordoned
 
     def online(self, directory: Uuid) -> bool:
-        """Whether a directory is online; while none is assigned, it counts as online."""
+        """Whether a directory is online; one not assigned yet counts as online, a lost one not."""
         if directory in (Directory.MIGRATING, Directory.UNASSIGNED):
             return True
         if directory == Directory.LOST:
@@ -106,7 +106,7 @@ class PartitionImage(Value):
     elr: tuple[int, ...] = ()
     last_known_elr: tuple[int, ...] = ()
     recovery: int = RECOVERED
-    #: A log with records of older epochs belongs to a removed partition of this number (V11).
+    #: A log with records of older epochs belongs to a removed partition with this index (V11).
     first_leader_epoch: int = 0
 
     __slots__ = ("_key",)

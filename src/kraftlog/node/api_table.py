@@ -126,7 +126,7 @@ _handlers: dict[int, Handler] = {}
 
 def served_on(listener: int) -> list[ServedApi]:
     """The APIs advertised on a listener of this kind (BROKER or CONTROLLER)."""
-    return [s for s in SERVED.values() if APIS[s.key].listeners & listener]
+    return [served for served in SERVED.values() if APIS[served.key].listeners & listener]
 
 
 def handler(key: int) -> Handler:

@@ -77,11 +77,11 @@ class Attempts:
         #: When each kind of error was last logged, and how often it has occurred since.
         self._logged: dict[tuple[str, type], tuple[int, int]] = {}
 
-    def attempt(self, what: str, step: Callable[..., Any], *arguments: Any) -> bool:
-        """Run a step; returns whether it completed."""
+    def attempt(self, what: str, task: Callable[..., Any], *arguments: Any) -> bool:
+        """Run a task; returns whether it completed."""
         before = _steps_under_way(self._node)
         try:
-            step(*arguments)
+            task(*arguments)
         except Exception as error:
             if _steps_under_way(self._node) != before:
                 raise

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         def expire(self, now: Now) -> None: ...
 
 
-#: Operations that are done are removed only if there are more operations than this.
+#: Operations that are done are removed before their deadline only if at least this many wait.
 MIN_CLEANUP_SIZE = 1024
 
 

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 def error_response(api_key: int, version: int, request: Message, code: int) -> Any:
     """The response with this error code for every item of the request."""
-    response: Any = APIS[api_key].response()
+    response_type: Any = APIS[api_key].response()
     fields = _FIELDS.get(api_key)
     if fields is None:
-        return response(error_code=code)
-    return response(**fields(request, version, code))
+        return response_type(error_code=code)
+    return response_type(**fields(request, version, code))
 
 
 def _module(api_key: int) -> Any:
@@ -35,7 +35,7 @@ def _create_topics(request: Any, _: int, code: int) -> dict[str, Any]:
 
 def _delete_topics(request: Any, version: int, code: int) -> dict[str, Any]:
     result = _module(ApiKey.DELETE_TOPICS).DeletableTopicResult
-    if version < 6:  # topics are named by name only
+    if version < 6:  # topics are identified by name only
         return {"responses": [result(name=name, error_code=code) for name in request.topic_names]}
     return {
         "responses": [

@@ -1,7 +1,8 @@
 """Fetch sessions (KIP-227): requests and responses name only the partitions that changed.
 
-Each request has the session epoch that the broker expects; if they differ, the client starts a new
-session. The number of sessions is limited; a client without one gets full responses.
+Each request has a session epoch. If the broker expects another one, it returns an error, and the
+client starts a new session. The number of sessions is limited; a client without one gets full
+responses.
 
 Partitions report their changes to the sessions that read them. So a session knows the partitions
 that may have something new for its client, and a request costs only as much as has changed.
@@ -36,7 +37,7 @@ _MAX_EPOCH = 0x7FFFFFFF
 BY_ID_SINCE = 13
 #: Idle time, or minimum age, after which a session may be evicted (as in Kafka).
 EVICTION_MS = 120_000
-#: Instead of an offset: the client does not know it.
+#: Instead of an offset that the client does not know.
 UNKNOWN = -1
 #: More bytes than any request waits for.
 MANY_BYTES = 1 << 62
@@ -73,18 +74,18 @@ class SessionPartition:
         self.written_bytes = 0
 
     @property
-    def is_closed(self) -> bool:
+    def is_obsolete(self) -> bool:
         """Whether the session has ended or no longer has the partition."""
         return self.is_removed or self.session.is_closed
 
-    def follow(self, partition: Partition) -> None:
+    def watch(self, partition: Partition) -> None:
         """Have a partition report its changes."""
         self.partition = partition
         partition.add_session(self, by_follower=self.session.is_follower)
 
     def changed(self) -> object | None:
         """The partition has changed; returns the session's delayed fetch, if any."""
-        if self.is_closed:
+        if self.is_obsolete:
             return None
         session, partition = self.session, self.partition
         session.changed[self] = None
@@ -105,22 +106,28 @@ class SessionPartition:
         return self.changed()
 
     def requested(self, request: FetchPartition) -> None:
-        """A request names the partition again. If it has the same offset, the client has ignored
-        the last response, as a follower does if the leader epoch has changed."""
+        """A request names the partition again.
+
+        If it has the same offset, the client has ignored the last response, as a follower does if
+        the leader epoch has changed.
+        """
         if request.fetch_offset == self.request.fetch_offset:
             self.high_watermark = UNKNOWN
         self.request = request
 
     def sent(self, data: PartitionData) -> None:
-        """Note the offsets in a response. The client ignores them after an error or a divergence,
-        so the next response includes the partition again."""
+        """Note the offsets in a response.
+
+        The client ignores them after an error or a divergence, so the next response includes the
+        partition again.
+        """
         is_unused = data.error_code or data.diverging_epoch.end_offset >= 0
         self.high_watermark = UNKNOWN if is_unused else data.high_watermark
         self.start = data.log_start_offset
 
 
 class SessionTopic:
-    """The partitions of one topic, in the order in which they are served."""
+    """The partitions of one topic in a session."""
 
     __slots__ = ("by_index", "topic", "topic_id")
 
@@ -128,10 +135,6 @@ class SessionTopic:
         self.topic = topic
         self.topic_id = topic_id
         self.by_index: dict[int, SessionPartition] = {}
-
-    @property
-    def partitions(self) -> list[FetchPartition]:
-        return [partition.request for partition in self.by_index.values()]
 
 
 class FetchSession:
@@ -300,7 +303,7 @@ class FetchSessions:
         return self._sessions.get(session_id)
 
     def drop(self, session_id: int) -> None:
-        """Remove a session; the client's next request gets an error and it starts another."""
+        """Remove a session; a client that uses it again gets an error and starts another one."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
             session.is_closed = True
@@ -345,8 +348,9 @@ class FetchSessions:
     def _make_room(self, newcomer: FetchSession, now: Now) -> bool:
         """Whether there is room for another session, if necessary by evicting one.
 
-        That is an idle session; or else the smallest one that is old enough and smaller than the
-        newcomer, where any session of a follower counts as larger than those of consumers.
+        An idle session is evicted first; else the smallest one, if it is smaller than the newcomer
+        and has a minimum age. A follower's session counts as larger than any consumer's, and evicts
+        one of any age.
         """
         if len(self._sessions) < self._slots:
             return True

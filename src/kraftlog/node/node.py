@@ -96,9 +96,9 @@ class Node:
         #: When the current turn began.
         self.now = now
         #: Whether `poll` is needed, as something since the last one may have changed what is due.
-        #: Produce and Fetch requests change nothing, unless they have to wait.
+        #: Produce and Fetch requests do not, unless they have to wait.
         self.needs_poll = True
-        #: `poll` is due at this time at the latest, by the calls of `poll_by` since the last one.
+        #: `poll` is due at this time at the latest, by the calls of `poll_by` since the last poll.
         self.due_ms = NEVER_MS
         self.counts = Counts()
         self.metadata_loader = MetadataLoader()
@@ -160,7 +160,7 @@ class Node:
         self.quorum.start(now)
 
     def _add_publishers(self) -> None:
-        """The listeners to changes of the image, in the order in which they are called."""
+        """Add the publishers of the image, in the order in which they act on each change."""
         publishers = self.metadata_loader.publishers
         publishers += [self.encoded_topics, self.topic_configs]
         if self.active_controller is not None:
@@ -245,7 +245,7 @@ class Node:
         """This node leads the quorum and has replayed the log: its controller becomes active."""
         if self.active_controller is not None:
             self.counts.activations += 1
-            # A previous incarnation of this broker has ended: fence it now.
+            # Unless this process has registered its broker, an earlier incarnation has: fence it.
             lifecycle = self.broker_lifecycle
             own_broker_ended = lifecycle is None or lifecycle.registration is None
             self.active_controller.begin(epoch, now, own_broker_ended=own_broker_ended)
@@ -352,7 +352,7 @@ class Node:
 
     @property
     def has_left(self) -> bool:
-        """Whether the shutdown is complete: nothing waits for a response any more."""
+        """Whether the shutdown is complete: the broker has left, no EndQuorumEpoch is pending."""
         lifecycle = self.broker_lifecycle
         broker_has_left = lifecycle is None or lifecycle.has_left or not lifecycle.wants_to_leave
         return broker_has_left and not self.quorum.is_resigning
@@ -407,7 +407,7 @@ class Node:
             self.broker_probes.poll(now)
         if self.active_controller is not None:
             if self.broker_lifecycle is not None and self.broker_lifecycle.is_in_flight:
-                self.active_controller.waits_for_response(self.broker_lifecycle.epoch, now)
+                self.active_controller.extend_own_broker_session(self.broker_lifecycle.epoch, now)
             self.active_controller.poll(now)
         poll = self.attempts.poll
         poll("watching the leader", self.leader_watch, now)

@@ -120,7 +120,7 @@ def discovery(node: Node, last_boot_ms: int, now: Now) -> Discovery:
 
 
 def _own_controller_endpoint(node: Node) -> tuple[str, int] | None:
-    """Where other controllers reach this one; None if it is a broker, or its host is not known.
+    """Where other controllers reach this one; None on a pure broker, or if its host is not known.
 
     If the settings name no host, the host is that of this node's voter record.
     """
@@ -177,7 +177,7 @@ def active_controller(node: Node, bootstrap: Sequence[Message]) -> ActiveControl
         static_config=settings.texts,
         voters=lambda: node.quorum.core.log.voter_set,
         reported_voters=lambda: node.quorum.core.reported_voters,
-        report_obstacles=lambda: node.quorum.core.report_obstacles,
+        missing_report_reasons=lambda: node.quorum.core.missing_report_reasons,
     )
     return ActiveController(controller, node.quorum, bootstrap, node.emit, node.logs, node.sliced)
 
@@ -195,7 +195,7 @@ def broker_probes(node: Node, active_controller: ActiveController) -> BrokerProb
 
 
 def voter_updater(node: Node) -> VoterUpdater:
-    """With static voters, the recorded endpoint is this node's in controller.quorum.voters."""
+    """With static voters, the endpoint to record is this node's in controller.quorum.voters."""
     from kraftlog.config.endpoints import Listener
     from kraftlog.node.quorum.voter_updater import VoterUpdater
 

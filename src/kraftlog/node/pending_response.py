@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 #: A response with at most this many items is encoded at once.
 FEW_ITEMS = 100
-#: Cost of encoding an item, in microseconds; number of pieces that are joined at once.
+#: Cost of encoding an item, in microseconds; number of items whose pieces are joined at once.
 ITEM_COST, JOINED_AT_ONCE = 2, 1000
 
 _arrays: dict[type[Message], Sequence[tuple[str, bool]]] = {}

@@ -5,8 +5,8 @@ in units of about a microsecond. Costs are counted, not measured, so that a simu
 deterministic. All sliced work of a turn shares one budget; when it is spent, unfinished work
 continues in later turns, round robin.
 
-The node has long work of its own (deciding on and applying many records) and that of requests
-(`sliced`).
+The node runs long work of its own (deciding on and applying many records) and long work of
+requests (`sliced`).
 """
 
 from __future__ import annotations

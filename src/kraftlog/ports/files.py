@@ -4,9 +4,9 @@ The server implements them with the operating system, the simulator with memory 
 files are small integers; in the server they are file descriptors, as `sendfile` needs. Failures are
 `OSError` with the usual `errno` in both.
 
-Durable in both are the bytes of a file after its `sync`, and the names in a directory (created,
+In both, the bytes of a file are durable after its `sync`, and the names in a directory (created,
 renamed, removed) after its `sync_directory`; anything else may be lost in a power loss. After a
-failed `sync`, its data counts as lost, even if a later `sync` succeeds.
+failed `sync`, the unsynced data counts as lost, even if a later `sync` succeeds.
 """
 
 from __future__ import annotations

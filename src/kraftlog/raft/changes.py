@@ -98,9 +98,9 @@ def update_voter(core: Core, leader: LeaderRole, pending: object, updated: Voter
 def reported_voters(core: Core, leader: LeaderRole) -> VoterSet:
     """The voters with what they have reported to this leader, and its own directory id.
 
-    A report that does not match the voter's fetches is left out: see `report_obstacles`.
+    A report that does not match the voter's fetches is left out: see `missing_report_reasons`.
     """
-    voters, obstacles = core.log.voter_set, report_obstacles(core, leader)
+    voters, obstacles = core.log.voter_set, missing_report_reasons(core, leader)
     for voter_id, reported in leader.reported.items():
         counts = voter_id != core.me.id or reported.key == core.me
         if counts and voter_id not in obstacles and voters.holds(reported.key):
@@ -108,7 +108,7 @@ def reported_voters(core: Core, leader: LeaderRole) -> VoterSet:
     return voters.with_directory(core.me)
 
 
-def report_obstacles(core: Core, leader: LeaderRole) -> dict[int, str]:
+def missing_report_reasons(core: Core, leader: LeaderRole) -> dict[int, str]:
     """Why the directory ids of voters are unknown, by their ids, and what to do (R11).
 
     A directory id is recorded for good only if its voter has reported it and fetches with no
@@ -203,9 +203,9 @@ def step(core: Core, leader: LeaderRole) -> None:
 
 
 def awaited_targets(core: Core, leader: LeaderRole, now: Now) -> tuple[int, ...]:
-    """The targets for which the next step waits: one must catch up, alone with its id (R4).
+    """The targets of which one must catch up, as the only replica with its id (R4).
 
-    Empty if there are no target voters, or if the next step waits for a commit.
+    Empty if there are no target voters, or if the next step does not wait for one of them.
     """
     voters = core.log.voter_set
     if voters.targets is None or not may_change(core, leader):
@@ -224,8 +224,8 @@ def _missing_and_surplus(voters: VoterSet, targets: tuple[int, ...]) -> tuple[li
 def _most_caught_up(core: Core, leader: LeaderRole, missing: list[int], now: Now) -> Voter | None:
     """The missing target that has caught up and registered, and has the longest log.
 
-    Two replicas that fetch with one id block the step, since either could be meant. So does one
-    that would lower kraft.version: it has no directory id, or does not support the level.
+    A target is left out if two replicas fetch with its id, since either could be meant, or if it
+    would lower kraft.version: it has no directory id, or does not support the level.
     """
     candidates: list[tuple[int, int, Voter]] = []
     level = core.log.voter_set.kraft_version

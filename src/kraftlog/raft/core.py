@@ -1,8 +1,9 @@
 """`RaftCore`: one replica of a Raft log, a pure state machine from messages to effects.
 
-Its interface is `handle(message, now)`, `poll(now)`, `deadline()` and `take_effects()`. The roles
-decide what a message means; the core keeps what survives a change of role: the election state, the
-log's metadata, the peers and the timers. All state is plain data, cheap to copy and to compare.
+Its interface is `handle(message, now)`, `poll(now)`, `deadline()`, `take_effects()`, and methods
+for the proposals of a leader. The roles decide what a message means; the core keeps what survives
+a change of role: the election state, the log's metadata and the peers. All state is plain data,
+cheap to copy and to compare.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class Peer(Value):
 
 
 class RaftCore:
-    """One replica of a Raft log; only the methods of its interface change its state."""
+    """One replica of a Raft log, with the state that outlives its roles."""
 
     def __init__(
         self,
@@ -110,7 +111,8 @@ class RaftCore:
         self.durable_election_version = 0
         #: How often the leader, or an election, took too long since the start; for metrics only.
         self.fetch_timeouts = self.election_timeouts = 0
-        self._numbers = 0
+        #: The number of the last request that this replica sent.
+        self._last_number = 0
         self._effects: list[Any] = []
         if log.last_epoch > election.epoch:
             # The election state is older than the log, so votes given in the log's epoch are
@@ -254,13 +256,13 @@ class RaftCore:
 
     def send(self, peer: int, body: Any, after: tuple[LogDurable, ...] = ()) -> None:
         """Send a request to a peer; each peer has at most one request in flight."""
-        self._numbers += 1
+        self._last_number += 1
         state = self.peer(peer)
         needs_new_connection = state.unanswered >= 0
-        state.in_flight = state.unanswered = self._numbers
+        state.in_flight = state.unanswered = self._last_number
         state.request = body
         points = self.durable_election() + after
-        self.effect(Send(peer, self._numbers, body, points, needs_new_connection))
+        self.effect(Send(peer, self._last_number, body, points, needs_new_connection))
 
     def reply(self, pending: object, body: Any) -> None:
         self.effect(Reply(pending, body, self.durable_election()))
@@ -488,9 +490,11 @@ class RaftCore:
         return self.log.voter_set
 
     @property
-    def report_obstacles(self) -> dict[int, str]:
+    def missing_report_reasons(self) -> dict[int, str]:
         """Why the directory ids of voters are unknown, by voter id; only a leader knows."""
-        return changes.report_obstacles(self, self.role) if isinstance(self.role, Leader) else {}
+        return (
+            changes.missing_report_reasons(self, self.role) if isinstance(self.role, Leader) else {}
+        )
 
     def _change(self, change: Callable[..., int], pending: object, what: Any, now: Now) -> int:
         self.now = now

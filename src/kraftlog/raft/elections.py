@@ -30,7 +30,7 @@ def role_at_start(core: Core) -> str:
             core.election = election.replace(leader_id=-1)
         return quorum.OBSERVER
     if election.leader_id == core.me.id:
-        # It no longer knows what it sent to whom; a sole voter sent nothing (Q1).
+        # A restarted leader no longer knows what it sent to whom; a sole voter sent nothing (Q1).
         return quorum.RESIGNED if core.others else quorum.UNATTACHED
     return role_in_epoch(core)
 
@@ -112,7 +112,7 @@ def known_controllers(core: Core) -> list[int]:
 
 
 def on_vote(core: Core, pending: object, vote: Vote) -> None:
-    """Check, decide and answer a vote request (Q12, P2, R8, in this order)."""
+    """Check a vote request, decide on it and respond (R8, Q12, P2, in this order)."""
     error = _vote_error(core, vote)
     if error or _is_disruptive(core, vote):
         core.reply(pending, VoteResult(error=error, granted=False, **core.leader_and_epoch))
@@ -200,8 +200,8 @@ def _leader_error(core: Core, cluster_id: str | None, leader_id: int, epoch: int
         return ErrorCode.INVALID_REQUEST
     if epoch < mine.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
-    known = core.me.id if core.role.name == quorum.RESIGNED else mine.leader_id
-    if epoch == mine.epoch and known >= 0 and leader_id not in {known, -1}:
+    leader_of_epoch = core.me.id if core.role.name == quorum.RESIGNED else mine.leader_id
+    if epoch == mine.epoch and leader_of_epoch >= 0 and leader_id not in {leader_of_epoch, -1}:
         return ErrorCode.INVALID_REQUEST
     if leader_id == core.me.id:
         return ErrorCode.INVALID_REQUEST  # no other replica decides that this one leads

@@ -94,7 +94,7 @@ def advance(core: Core, high_watermark: int) -> None:
         )
         core.effect(Committed(known))
         if commits_voters:
-            core.adapt_role()  # its own removal may be committed now
+            core.adapt_role()  # this replica's own removal may be committed now
         if core.cluster_id is None:
             learn_cluster_id(core)
 

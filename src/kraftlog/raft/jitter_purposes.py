@@ -1,4 +1,4 @@
-"""What the raft core draws jitter for: each number makes one use differ from the others."""
+"""The uses of jitter in the raft core; each has a number, so that no two draw the same jitter."""
 
 from __future__ import annotations
 

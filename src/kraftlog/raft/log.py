@@ -86,7 +86,7 @@ class RaftLog:
     def _keep_snapshot_epoch(self) -> None:
         """Give a log without records the epoch of its snapshot (Q12, Q38).
 
-        With an older epoch it would vote for logs that lack what the snapshot holds.
+        With an older epoch, this replica would vote for logs that lack what the snapshot holds.
         """
         if self.snapshot is not None and not self.epochs.epochs:
             self.epochs.assign(self.snapshot.epoch, self.snapshot.offset)
@@ -111,7 +111,8 @@ class RaftLog:
     def divergence(self, offset: int, last_epoch: int) -> OffsetAndEpoch | None:
         """The point where a fetcher's log at (offset, epoch) diverges from this one, or None.
 
-        An offset within the fetcher's last epoch, or at its end, does not diverge (Q19).
+        The fetcher's log does not diverge if it ends within `last_epoch` in this log, or at the end
+        of that epoch (Q19).
         """
         if last_epoch < 0 or offset == self.start:
             return None

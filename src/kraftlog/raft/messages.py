@@ -179,7 +179,7 @@ class ReadOffsetResult(Value):
 
 
 class Request(Value):
-    """A request from a peer; `number` grows with every request of that peer, also across restarts.
+    """A request from a peer; `number` grows with every request of that peer, even if it restarts.
 
     A channel (a connection) carries one request at a time: a peer that gives up on a response
     sends the next request on a new channel (`Send.needs_new_connection`). The proof for

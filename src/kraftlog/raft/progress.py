@@ -43,7 +43,7 @@ class Progress(Value):
     fetched_at: int = UNKNOWN
     fetched_wall_ms: int = UNKNOWN
     caught_up_wall_ms: int = UNKNOWN
-    #: The end of the log, and the time, at the previous fetch.
+    #: The end of the leader's log at the last fetch.
     end_at_last_fetch: int = UNKNOWN
     #: Catch-up rounds (R4): the end of the log and the time of the response that began this round,
     #: and whether the last round was short enough. No round runs while the leader holds the fetch;
@@ -62,7 +62,7 @@ class Progress(Value):
         """Record the response to a fetch; of duplicate fetches only the first counts (P5).
 
         If the response to a late duplicate replaced a newer response here, the next fetch would
-        wrongly count as proof that the late one arrived.
+        wrongly count as proof that the late response arrived.
         """
         if request.number > self.answered_number:
             self.channel, self.answered_number = request.channel, request.number
@@ -196,7 +196,7 @@ class ProgressTable:
         ]
 
     def is_caught_up(self, key: ReplicaKey, now: Now, within_ms: int, round_limit_ms: int) -> bool:
-        """Whether it fetches, and neither its last catch-up round nor this one is long (R4)."""
+        """Whether a replica fetches, and its last and current catch-up rounds are not long (R4)."""
         progress = self.replicas.get(key)
         if progress is None:
             return False
@@ -230,7 +230,10 @@ class ProgressTable:
         return sorted(ends, reverse=True)[voters.majority - 1]
 
     def majority_heard_at(self, voters: VoterSet, me: ReplicaKey, since: int, now: int) -> int:
-        """When a majority of the voters was last heard from; the leader itself counts as now."""
+        """When a majority of the voters was last heard from; the leader itself counts as now.
+
+        A voter that has not fetched since the election, at `since`, counts as heard from then.
+        """
         times = []
         for voter_id, progress in self.of_voters(voters).items():
             if voter_id == me.id:

@@ -1,10 +1,10 @@
 """Linearizable reads at any replica (P6): ask the leader for an offset, wait until it is applied.
 
-Each core has one `Reads` with the same interface: `handle`, `poll`, `deadline` and `take_effects`.
-Its requests go to the leader, which may be the local core. They need no order among themselves or
-with the core's requests, so a host sends them on a separate connection and passes the responses to
-`Reads`, not to the core. A request is made when the effects are taken: a host that takes them at
-the end of a turn has one request for all reads of that turn.
+Each core has one `Reads`, with the interface of a core: `handle`, `poll`, `deadline` and
+`take_effects`. Its requests go to the leader, which may be the local core. They need no order among
+themselves or with the core's requests, so a host sends them on a separate connection and passes the
+responses to `Reads`, not to the core. A request is made when the effects are taken: a host that
+takes them at the end of a turn has one request for all reads of that turn.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
 
 NOT_IN_FLIGHT = -1
-#: After a request for this many reads or more, the next request waits for as many, at most this
-#: long.
+#: After a request for at least MANY_READS reads, the next request waits for the same number of
+#: reads, for at most GATHER_MS.
 MANY_READS, GATHER_MS = 16, 2
 
 
@@ -184,7 +184,8 @@ class Reads:
         self._effects.append(ReadDone(read.pending, error, offset))
 
 
-#: Errors that a retry cannot change; Apache Kafka's leaders do not know ReadOffset.
+#: Errors that a retry cannot change. UNSUPPORTED_VERSION comes from a leader without ReadOffset,
+#: such as Apache Kafka's.
 FINAL_ERRORS = {
     ErrorCode.INCONSISTENT_CLUSTER_ID,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED,

@@ -1,8 +1,8 @@
 """Plans the repair of a quorum without a majority: new voters for the log of one survivor.
 
 The survivor cannot know what the others had committed beyond the end of its log, nor which of its
-last records were committed. So a plan lists what may be lost, and requires the operator to confirm
-it. Everything in the log is kept.
+last records were committed. So a repair lists what may be lost, and requires the operator to
+confirm it. The log is kept whole, unless the operator drops its end (`--drop-from`).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class SurvivingState(Value):
 
     @property
     def point(self) -> str:
-        """The end of the log as `offset@epoch`, which confirms the loss of what may follow it."""
+        """The end of the log as `offset@epoch`; the operator repeats it to accept the losses."""
         return f"{self.end}@{self.last_epoch}"
 
 
@@ -94,19 +94,19 @@ def plan(survivor: SurvivingState, voters: VoterSet, accepted: str | None, size_
         raise RepairRefusedError(
             f"records may be lost: to accept that, --accept-loss must be {survivor.point}{given}"
         )
-    mine = [voter for voter in voters.voters if voter.key.id == survivor.me.id]
-    named = voters.with_voter(mine[0].replace(key=survivor.me))
-    keys = [voter.key for voter in named.voters]
-    named = named.replace(
+    own_entries = [voter for voter in voters.voters if voter.key.id == survivor.me.id]
+    new_voters = voters.with_voter(own_entries[0].replace(key=survivor.me))
+    keys = [voter.key for voter in new_voters.voters]
+    new_voters = new_voters.replace(
         cluster_id=survivor.voters.cluster_id or survivor.cluster_id,
         removed=tuple([key for key in survivor.voters.removed if key not in keys]),
     )
-    change = LeaderChange(survivor.me.id, named.ids, (survivor.me.id,), named)
-    raises_level = named.kraft_version > survivor.voters.kraft_version
+    change = LeaderChange(survivor.me.id, new_voters.ids, (survivor.me.id,), new_voters)
+    raises_level = new_voters.kraft_version > survivor.voters.kraft_version
     last = survivor.end + 1 + raises_level
-    batch = Batch(survivor.end, last, epoch, size_bytes, named, change)
-    # A vote for itself keeps others from being elected in this epoch; it does not lead it.
-    return Plan(ElectionState(epoch, -1, survivor.me), batch, named)
+    batch = Batch(survivor.end, last, epoch, size_bytes, new_voters, change)
+    # The survivor does not lead this epoch. Its vote for itself keeps others from being elected.
+    return Plan(ElectionState(epoch, -1, survivor.me), batch, new_voters)
 
 
 def _check_voters(survivor: SurvivingState, voters: VoterSet) -> None:
@@ -123,7 +123,10 @@ def _check_voters(survivor: SurvivingState, voters: VoterSet) -> None:
 
 
 def _check_level(survivor: SurvivingState, voters: VoterSet) -> None:
-    """Refuse to lower kraft.version; the directories named in the log are emptied before reuse."""
+    """Refuse voters without a directory id if they would lower kraft.version.
+
+    The ids in the log do not help: those directories are emptied before their nodes start again.
+    """
     others = [voter.key for voter in voters.voters if voter.key.id != survivor.me.id]
     unknown = [key.id for key in others if key.directory_id == NULL_UUID]
     if survivor.voters.kraft_version and unknown:
@@ -136,7 +139,7 @@ def _check_level(survivor: SurvivingState, voters: VoterSet) -> None:
 
 
 def possible_losses(survivor: SurvivingState) -> list[str]:
-    """What a repair may lose, one item a line; empty if there never was another voter."""
+    """What a repair may lose, one item a line; empty for a sole voter that drops nothing."""
     discarded = (
         f"{survivor.dropped} records from offset {survivor.end} on, with their changes of topics, "
         "partitions and configurations. Partitions of topics that they created become strays"
@@ -144,10 +147,10 @@ def possible_losses(survivor: SurvivingState) -> list[str]:
     dropped = [discarded] if survivor.dropped else []
     if not survivor.others and survivor.me.id in survivor.voters.ids:
         return dropped
-    who = f"voters {_listed(survivor.others)}" if survivor.others else "unknown voters"
-    where = f"offset {survivor.end} (epoch {survivor.last_epoch})"
+    others = f"voters {_listed(survivor.others)}" if survivor.others else "unknown voters"
+    end = f"offset {survivor.end} (epoch {survivor.last_epoch})"
     lost = (
-        f"records that {who} committed after the end of this log, {where}; it is unknown how many"
+        f"records that {others} committed after the end of this log, {end}; it is unknown how many"
     )
     return [*dropped, lost]
 

@@ -4,7 +4,7 @@ Keys, values and the bytes between them alternate in the payload, so the payload
 their boundaries *is* an Arrow binary array. Arrow's `take` copies the wanted elements in C++.
 
 Arrays are made of buffers and read from them, because `pa.array`, `pa.scalar` and `to_numpy`
-import pandas where it is installed, which would take longer than many Spark tasks.
+import pandas where it is installed, which would take longer than many a Spark task does.
 """
 
 from __future__ import annotations
@@ -25,12 +25,14 @@ if TYPE_CHECKING:
 MAX_PAYLOAD = (1 << 31) - 1
 
 
-def numbers(values: NDArray[Any], kind: pa.DataType, nulls: NDArray[np.bool_] | None = None) -> Any:
+def numbers(
+    values: NDArray[Any], arrow_type: pa.DataType, nulls: NDArray[np.bool_] | None = None
+) -> Any:
     """An Arrow array of contiguous numbers of this type's size, without a copy."""
     import pyarrow as pa
 
     validity = None if nulls is None else _bits(~nulls)
-    return pa.Array.from_buffers(kind, len(values), [validity, pa.py_buffer(values)])
+    return pa.Array.from_buffers(arrow_type, len(values), [validity, pa.py_buffer(values)])
 
 
 def flags(values: NDArray[np.bool_]) -> Any:
@@ -44,8 +46,8 @@ def values_of(column: pa.Array) -> NDArray[Any]:
     """The numbers of an Arrow array, without a copy; null elements have arbitrary numbers."""
     import numpy as np
 
-    kind = f"i{column.type.bit_width // 8}"
-    found = np.frombuffer(column.buffers()[1] or b"", kind)
+    dtype = f"i{column.type.bit_width // 8}"
+    found = np.frombuffer(column.buffers()[1] or b"", dtype)
     return found[column.offset : column.offset + len(column)]
 
 
@@ -61,11 +63,11 @@ def nulls_of(column: pa.Array) -> NDArray[np.bool_]:
     return found
 
 
-def scalar(value: int, kind: pa.DataType) -> Any:
+def scalar(value: int, arrow_type: pa.DataType) -> Any:
     """An Arrow scalar."""
     import numpy as np
 
-    return numbers(np.array([value], f"i{kind.bit_width // 8}"), kind)[0]
+    return numbers(np.array([value], f"i{arrow_type.bit_width // 8}"), arrow_type)[0]
 
 
 def row_numbers(rows: Sequence[int]) -> Any:
@@ -76,7 +78,7 @@ def row_numbers(rows: Sequence[int]) -> Any:
     return numbers(np.array(rows, np.int64), pa.int64())
 
 
-def byte_strings(values: Sequence[bytes], kind: pa.DataType) -> Any:
+def byte_strings(values: Sequence[bytes], arrow_type: pa.DataType) -> Any:
     """An Arrow array of this type: of byte strings, or of texts that are given as UTF-8."""
     import numpy as np
     import pyarrow as pa
@@ -84,7 +86,7 @@ def byte_strings(values: Sequence[bytes], kind: pa.DataType) -> Any:
     ends = np.zeros(len(values) + 1, np.int32)
     np.cumsum([len(value) for value in values], out=ends[1:])
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(values))]
-    return pa.Array.from_buffers(kind, len(values), buffers)
+    return pa.Array.from_buffers(arrow_type, len(values), buffers)
 
 
 def _bits(values: NDArray[np.bool_]) -> Any:

@@ -1,7 +1,7 @@
 """The compression codecs of record batches, with a limit on the decompressed size.
 
 gzip is in the standard library. snappy, lz4 and zstd are in cramjam, which is imported for the
-first batch that must be decompressed. A broker decompresses few: batches are opaque to it.
+first batch that needs one of them. A broker decompresses few: batches are opaque to it.
 
 Decompression never allocates more than `max_size`, nor more than the compressed bytes can contain:
 the block headers of lz4 and zstd frames give a bound without decompression.
@@ -70,7 +70,7 @@ def decompress(codec: int, data: Buffer, max_size: int) -> bytes:
 def decompress_front(codec: int, data: Buffer, max_size: int) -> tuple[bytes, bool]:
     """Decompress at most `max_size` bytes; return them, and whether they are complete.
 
-    A raw snappy block can't be decompressed in part: the front of a larger one is empty.
+    snappy is never decompressed in part: the front of data larger than `max_size` is empty.
     """
     try:
         if codec == GZIP:

@@ -58,15 +58,15 @@ def encode_batches(
     timestamp_deltas = timestamps_ms - timestamps_ms[firsts].repeat(counted)
     records, ends = encode_records(timestamp_deltas, offset_deltas, keys, values, headers)
     starts = [0, *ends[firsts[1:] - 1].tolist()]
-    largest = np.maximum(np.maximum.reduceat(timestamps_ms, firsts), NO_TIMESTAMP)
+    max_timestamps = np.maximum(np.maximum.reduceat(timestamps_ms, firsts), NO_TIMESTAMP)
     return [
-        EncodedBatch(records[start:end], count, base, newest)
-        for start, end, count, base, newest in zip(
+        EncodedBatch(records[start:end], count, base, max_timestamp)
+        for start, end, count, base, max_timestamp in zip(
             starts,
             ends[firsts + counted - 1].tolist(),
             counts,
             timestamps_ms[firsts].tolist(),
-            largest.tolist(),
+            max_timestamps.tolist(),
             strict=True,
         )
     ]
@@ -141,7 +141,7 @@ def encode_headers(headers: pa.ListArray) -> HeaderColumn:
     )
 
 
-def with_headers(first: HeaderColumn, second: HeaderColumn) -> HeaderColumn:
+def concatenated_headers(first: HeaderColumn, second: HeaderColumn) -> HeaderColumn:
     """The headers of `first`, then those of `second`, for each record."""
     return HeaderColumn(_join([first.encoded, second.encoded]), first.counts + second.counts)
 

@@ -101,7 +101,7 @@ class BatchHeader(Value):
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """Read the header at `position`; only its size is checked."""
+    """Read the header at `position`, without a check of its fields."""
     return BatchHeader(*HEADER.unpack_from(buffer, position))
 
 
@@ -138,12 +138,12 @@ def check_header(header: BatchHeader, position: int = 0) -> None:
 
 def stamp(buffer: bytearray | memoryview, position: int, base_offset: int, epoch: int) -> None:
     """Write base offset and leader epoch in place; the CRC does not cover them."""
-    _OFFSET.pack_into(buffer, position, base_offset)
+    _OFFSET_OR_TIMESTAMP.pack_into(buffer, position, base_offset)
     _EPOCH.pack_into(buffer, position + LENGTH_OVERHEAD, epoch)
 
 
 def stamp_whole(batch: bytearray | memoryview, base_offset: int, epoch: int) -> None:
-    """Like `stamp`, for exactly one batch: it rewrites the length between the two, unchanged."""
+    """Like `stamp`, for exactly one batch; it rewrites the length in between as it was."""
     _STAMP.pack_into(batch, 0, base_offset, len(batch) - LENGTH_OVERHEAD, epoch)
 
 
@@ -158,13 +158,13 @@ def stamp_max_timestamp(buffer: bytearray | memoryview, position: int, timestamp
     """Set the max timestamp of a batch in place, and update its CRC."""
     view = memoryview(buffer)
     header = read_header(buffer, position)
-    _OFFSET.pack_into(buffer, position + MAX_TIMESTAMP_START, timestamp_ms)
+    _OFFSET_OR_TIMESTAMP.pack_into(buffer, position + MAX_TIMESTAMP_START, timestamp_ms)
     crc = crc32c(view[position + CRC_START : position + header.size])
     _CRC.pack_into(buffer, position + CRC_START - _CRC.size, crc)
 
 
 _ATTRIBUTES = struct.Struct(">h")
 _CRC = struct.Struct(">I")
-_OFFSET = struct.Struct(">q")
+_OFFSET_OR_TIMESTAMP = struct.Struct(">q")
 _EPOCH = struct.Struct(">i")
 _STAMP = struct.Struct(">qii")

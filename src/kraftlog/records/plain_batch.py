@@ -36,12 +36,13 @@ def plain_fields(
 ) -> Sequence[int] | None:
     """The header fields of a valid batch of `size` bytes at this position of `view`, or None.
 
-    Valid batches of a transaction or with append times need more checks: for them, too, it is None.
+    The result is also None for valid batches that need more checks: those of transactions and those
+    with append times.
     """
     if size < SMALLEST_BATCH:
         return None
     fields = _unpack_header(view, position)
-    base, length, _, magic, crc, attributes, delta, _, newest, producer_id, _, sequence, count = (
+    base, length, _, magic, crc, attributes, delta, _, max_time, producer_id, _, sequence, count = (
         fields
     )
     if (
@@ -62,8 +63,8 @@ def plain_fields(
         or size > rules.max_batch_size
         or size > rules.segment_size
         or (
-            newest != NO_TIMESTAMP
-            and not -rules.after_max_ms <= now_ms - newest <= rules.before_max_ms
+            max_time != NO_TIMESTAMP
+            and not -rules.after_max_ms <= now_ms - max_time <= rules.before_max_ms
         )
         or (producer_id >= 0 and sequence < 0)
         or crc32c(view[position + CRC_START : position + size]) != crc

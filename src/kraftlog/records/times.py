@@ -64,7 +64,8 @@ def _search(
 ) -> TimestampSearch:
     if is_whole and header.record_count * MIN_RECORD_SIZE > len(payload):
         raise CorruptBatchError(f"{header.record_count} records in {len(payload)} bytes")
-    base_offset, base_time, newest = header.base_offset, header.base_timestamp, header.max_timestamp
+    base_offset, base_timestamp = header.base_offset, header.base_timestamp
+    max_timestamp = header.max_timestamp
     cursor, size, following = 0, len(payload), base_offset
     for number in range(header.record_count):
         if number and not number % RECORDS_PER_STEP:
@@ -80,7 +81,7 @@ def _search(
         if not 0 <= offset_delta <= header.last_offset_delta:
             raise CorruptBatchError(f"record {number}: offset delta {offset_delta}")
         offset = base_offset + offset_delta
-        time = newest if header.has_log_append_time else base_time + time_delta
+        time = max_timestamp if header.has_log_append_time else base_timestamp + time_delta
         if time >= timestamp and offset >= first:
             yield STEP_COST * (number % RECORDS_PER_STEP) // RECORDS_PER_STEP
             return offset, time
@@ -88,7 +89,7 @@ def _search(
     yield STEP_COST
     if is_whole or following > header.last_offset:
         return None
-    return max(following, first), newest
+    return max(following, first), max_timestamp
 
 
 def _peek(payload: bytes, cursor: int) -> tuple[int, int, int]:

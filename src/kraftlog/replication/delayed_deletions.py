@@ -67,7 +67,11 @@ class DelayedDeletion:
 
 
 class DelayedDeletions:
-    """`schedule(deletion, timeout_ms)` calls `expire` later; `is_alive(broker)`: is it unfenced."""
+    """The deletions that wait, by partition.
+
+    `schedule(deletion, timeout_ms)` calls `expire` of a deletion later; `is_alive(broker)` returns
+    whether the broker is unfenced.
+    """
 
     def __init__(
         self, schedule: Callable[[Any, int], None], is_alive: Callable[[int], bool]
@@ -89,8 +93,8 @@ class DelayedDeletions:
         timeout_ms: int,
     ) -> None:
         pending.waits += 1
-        waiting = DelayedDeletion(self, partition, offset, pending, result, timeout_ms)
-        self._waiting.setdefault(partition, []).append(waiting)
+        deletion = DelayedDeletion(self, partition, offset, pending, result, timeout_ms)
+        self._waiting.setdefault(partition, []).append(deletion)
 
     def low_watermark(self, partition: Partition) -> int:
         """The lowest log start of the leader and its unfenced followers."""

@@ -106,7 +106,7 @@ class DirectoryAssignments:
         )
 
     def _on_response(self, sent: dict[Key, Uuid], response: Any, now: Now) -> None:
-        """Forget reports with an outcome; an error means that the replica is no longer here."""
+        """Forget reports with an outcome; a partition's error means that its replica is gone."""
         self._is_in_flight = False
         if response is None or response.error_code != ErrorCode.NONE:
             self._back_off(now)

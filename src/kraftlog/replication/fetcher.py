@@ -222,7 +222,7 @@ class Fetcher:
 
     @property
     def _has_request(self) -> bool:
-        """Whether there is something to fetch, none is in flight, and all is written."""
+        """Whether there is something to fetch, no request in flight and no unwritten batch."""
         if self.in_flight is not None:
             return False
         if self._unwritten:
@@ -234,7 +234,7 @@ class Fetcher:
     # Requests ------------------------------------------------------------------------------------
 
     def request(self) -> FetchRequest:
-        """The next request."""
+        """Build the next request, and clear the session changes that it carries."""
         broker_epoch = self._broker_epoch()
         if broker_epoch != self._session_broker_epoch:  # a session belongs to one registration
             self._session_broker_epoch, self._session_epoch = broker_epoch, FIRST_EPOCH
@@ -307,7 +307,7 @@ class Fetcher:
         self._due_ms = now.monotonic_ms + self._backoff_ms
 
     def leader_is_down(self, now: Now) -> None:
-        """The leader's process has ended: use the longest backoff; a new registration ends it."""
+        """The leader's process has ended: back off for the longest time or until `leader_moved`."""
         self._backoff_ms = self._config.backoff_ms
         self._due_ms = now.monotonic_ms + self._backoff_ms
 
@@ -329,7 +329,7 @@ class Fetcher:
     def take_response(
         self, response: FetchResponse, now: Now
     ) -> Iterator[tuple[FollowedPartition, PartitionData]]:
-        """The partitions of a response whose position has not changed since the request."""
+        """Update the session; yield the partitions that are still at the requested position."""
         self.in_flight = None
         if response.error_code:
             if response.error_code in (

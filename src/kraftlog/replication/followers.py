@@ -84,8 +84,8 @@ class Followers:
         for broker in brokers:
             follower = previous.get(broker)
             if follower is None:
-                since_ms = now_ms if broker in isr else LONG_AGO_MS
-                follower = Follower(broker, since_ms, leader_bytes)
+                caught_up_ms = now_ms if broker in isr else LONG_AGO_MS
+                follower = Follower(broker, caught_up_ms, leader_bytes)
             self.by_broker[broker] = follower
 
     def started_to_lag(self, former_end: int, former_bytes: int, now_ms: int) -> None:
@@ -110,7 +110,7 @@ class Followers:
         return lagging
 
     def too_far_behind(self, isr: Iterable[int], leader_bytes: int, max_bytes: int) -> list[int]:
-        """The members of the ISR that lack more than a number of bytes (V8)."""
+        """The members of the ISR that lack more than `max_bytes` of the leader's log (V8)."""
         return [
             broker
             for broker in isr

@@ -34,7 +34,7 @@ EXPANSION_COST = 5
 
 
 class InSyncReplicas:
-    """`moved(partition)` is called when the high watermark has moved or the ISR has shrunk."""
+    """Calls `moved(partition)` when its high watermark moved or its waiting batches must fail."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class InSyncReplicas:
         self._deletions.check(partition)
 
     def published(self) -> Iterator[int]:
-        """A batch of metadata is replayed: propose the followers that may join the ISR now.
+        """A batch of metadata has been replayed: propose the followers that may join the ISR now.
 
         Not earlier: the batch that removes a failed broker from the ISR fences it with a later
         record.

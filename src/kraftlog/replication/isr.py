@@ -207,7 +207,7 @@ class IsrChanges:
     def _apply_result(
         self, partition: Partition, proposed: ProposedIsr, result: PartitionResult
     ) -> None:
-        """Apply the outcome of one proposal; any other error leaves it waiting.
+        """Apply the outcome of one proposal; an error that decides nothing leaves it waiting.
 
         An accepted proposal counts until its record is replayed: the response alone never makes the
         ISR smaller.

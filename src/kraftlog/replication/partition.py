@@ -1,9 +1,9 @@
 """`Partition`: a partition on one of its replicas.
 
 On the leader a batch gets its offsets when it is appended, is in the log once the host has written
-it (`written`) and is visible to consumers below the high watermark. If no other replica counts for
-the high watermark, it is the written end. A follower appends what it fetches, with the offsets and
-epochs of its leader, and its high watermark follows the leader's.
+it (`written`) and is visible to consumers below the high watermark. If no other replica counts, the
+high watermark is the written end. A follower appends what it fetches, with the offsets and epochs
+of its leader, and its high watermark follows the leader's.
 
 Producer state moves with the offsets: an append updates it, a failed write restores it. The log
 has its own copy, which is never ahead of the file.
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         """A partition in a fetch session; both calls return the session's delayed fetch, if any."""
 
         @property
-        def is_closed(self) -> bool: ...
+        def is_obsolete(self) -> bool: ...
         def changed(self) -> Any: ...
         def partition_removed(self) -> Any: ...
 
@@ -90,7 +90,7 @@ class Append:
         self.idempotent: list[BatchHeader] = []
         #: The entries of its producers before this append; None: the producer was new.
         self.producers_before: dict[int, ProducerEntry | None] = {}
-        #: The control batches among them, by base offset: only fetched batches have any.
+        #: The control batches in it, by base offset: only an append of fetched batches has any.
         self.control: dict[int, memoryview] | None = None
 
 
@@ -253,7 +253,7 @@ class Partition:
 
     @property
     def _awaits_writes(self) -> bool:
-        """Whether fetched batches are still to be written; a leader's own never stop it."""
+        """Whether fetched batches are still to be written; a leader's own batches do not count."""
         return bool(self.unwritten) and not self.online
 
     def resign(self, leader_epoch: int) -> None:
@@ -288,7 +288,7 @@ class Partition:
         return len(self.replicas)
 
     @property
-    def in_sync(self) -> int:
+    def in_sync_count(self) -> int:
         return len(self.isr)
 
     @property
@@ -338,12 +338,12 @@ class Partition:
         self.unwritten.append(append)
         self.end = run.end
 
-    def fetched_from(self, high_watermark: int, start: int) -> None:
+    def note_leader_offsets(self, high_watermark: int, start: int) -> None:
         """Note the leader's high watermark and log start, as of a fetch response."""
         self.leader_high_watermark, self.leader_start = high_watermark, start
 
     def follow_high_watermark(self) -> bool:
-        """Follow the leader's high watermark up to the written end; whether it has moved."""
+        """Follow the leader's high watermark up to the written end; return whether it has moved."""
         offset = min(self.leader_high_watermark, self.written_end)
         return self.raise_high_watermark(max(offset, self.start))
 
@@ -416,8 +416,8 @@ class Partition:
     @property
     def lacks_replicas(self) -> bool:
         """Whether the ISR is smaller than min.insync.replicas, or than all replicas if fewer."""
-        in_sync = len(self.isr)
-        return in_sync < len(self.replicas) and in_sync < self.append_config.min_insync_replicas
+        size = len(self.isr)
+        return size < len(self.replicas) and size < self.append_config.min_insync_replicas
 
     @property
     def has_valid_end(self) -> bool:
@@ -490,7 +490,7 @@ class Partition:
     def add_session(self, entry: SessionPartition, *, by_follower: bool) -> None:
         """Report changes to a fetch session from now on."""
         sessions = self.follower_sessions if by_follower else self.consumer_sessions
-        sessions[:] = [other for other in sessions if not other.is_closed and other is not entry]
+        sessions[:] = [other for other in sessions if not other.is_obsolete and other is not entry]
         sessions.append(entry)
 
     def unwatch(self, fetch: Any) -> None:

@@ -1,7 +1,8 @@
-"""KIP-392: the replica from which a consumer reads, by its rack.
+"""KIP-392: chooses the replica that a consumer reads from, by the consumer's rack.
 
-The leader names a follower to a consumer of another rack; the consumer then fetches there, up to
-that follower's high watermark. Configured by `replica.selector.class`, as in Kafka.
+The leader refers a consumer in another rack to a follower in that rack; the consumer then fetches
+from the follower, up to the follower's high watermark. Configured by `replica.selector.class`, as
+in Kafka.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ NO_FOLLOWER = -1
 
 
 def selects_by_rack(selector: str | None) -> bool:
-    """Whether a `replica.selector.class` names followers to consumers."""
+    """Whether a `replica.selector.class` refers consumers to a follower in their rack."""
     if selector not in (None, "", RACK_AWARE, LEADER_ONLY):
         raise ConfigError(f"replica.selector.class: {selector} is not {RACK_AWARE}")
     return selector == RACK_AWARE
@@ -32,8 +33,9 @@ def nearest_follower(
 ) -> int:
     """The follower in a rack that is in sync and has the offset; `NO_FOLLOWER` if there is none.
 
-    If the leader is in that rack, too, the consumer stays with it. Among several followers the one
-    with the highest end offset is chosen, then the last to catch up, then the highest id.
+    If the leader is in that rack, too, the consumer stays with the leader. Among several followers
+    the one with the highest end offset is chosen, then the one that caught up most recently, then
+    the one with the highest id.
     """
     leader = image.brokers.get(partition.leader)
     if partition.followers is None or leader is None or leader.rack == rack:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from kraftlog.wire.messages.fetch import PartitionData
 
 #: The channels to leaders are named by this and the number of the fetcher.
-CHANNEL = "replication-"
+CHANNEL_PREFIX = "replication-"
 
 
 class ReplicaFetchers:
@@ -77,7 +77,7 @@ class ReplicaFetchers:
     # Partitions ----------------------------------------------------------------------------------
 
     def follow(self, partition: Partition, leader_id: int) -> None:
-        """Fetch a partition from a leader, from the end of its log on."""
+        """Fetch a partition from a leader, from the end of this broker's log on."""
         self.stop(partition)
         key = leader_id, _fetcher_number(partition) % self._config.fetchers
         fetcher = self._fetchers.get(key)
@@ -89,7 +89,7 @@ class ReplicaFetchers:
         fetcher.add(partition)
 
     def stop(self, partition: Partition) -> None:
-        """Stop fetching a partition: this broker leads it, or it was removed."""
+        """Stop fetching a partition, if it is fetched: its leader changed, or its log is gone."""
         fetcher = self._by_partition.pop(partition, None)
         if fetcher is not None:
             fetcher.remove((partition.topic_id, partition.index))
@@ -101,7 +101,7 @@ class ReplicaFetchers:
         return self._logs.latest_epoch(partition.log)
 
     def _throttle_ms(self, partition: Partition) -> int:
-        """How long to throttle a partition; only one that lacks committed records is."""
+        """How long to throttle a partition: not at all unless it lacks committed records."""
         if partition.lag and self._quota.applies_to(partition):
             return self._quota.throttle_ms()
         return 0
@@ -145,7 +145,7 @@ class ReplicaFetchers:
         self._in_flight[self._requests_sent] = fetcher
         self._send_fetch(
             SendRequest(
-                channel=f"{CHANNEL}{key[1]}",
+                channel=f"{CHANNEL_PREFIX}{key[1]}",
                 peer=fetcher.leader_id,
                 host=address[0],
                 port=address[1],
@@ -159,7 +159,7 @@ class ReplicaFetchers:
         )
 
     def broker_changed(self, broker_id: int, now: Now, *, is_new: bool) -> None:
-        """A broker's registration has changed: end the backoff of its fetchers.
+        """A broker's registration has changed: end the backoff of the fetchers that fetch from it.
 
         A new process of the broker never responds to a request to its former one, whose connection
         may still look open if its machine has lost power.
@@ -174,7 +174,7 @@ class ReplicaFetchers:
     def leader_is_down(self, broker_id: int, now: Now) -> None:
         """A broker's process has ended: its partitions wait for new leaders, or for its return.
 
-        Repeated requests would name all its partitions, and only delay the replay of new leaders.
+        Repeated fetches would list all those partitions, and only delay the replay of new leaders.
         """
         for (leader_id, _), fetcher in self._fetchers.items():
             if leader_id == broker_id:
@@ -202,14 +202,14 @@ class ReplicaFetchers:
     ) -> None:
         """Append the fetched batches, and follow the leader's high watermark and log start."""
         partition = followed.partition
-        partition.fetched_from(data.high_watermark, max(data.log_start_offset, 0))
+        partition.note_leader_offsets(data.high_watermark, max(data.log_start_offset, 0))
         if not data.records:
             followed.backoff_ms = 0
             self.follow_leader(partition)
             return
         base = first_offset(data.records)
         if 0 <= base < partition.end == partition.start:
-            # The leader's log starts inside a batch, and this log is empty: start at its base.
+            # The leader's log starts inside a batch, and this log is empty: start with that batch.
             followed.held_records = bytes(data.records)
             self._restart(fetcher, followed, base)
         else:
@@ -280,7 +280,7 @@ class ReplicaFetchers:
         _, own_end = self._logs.end_of_epoch(followed.partition.log, epoch)
         if own_end >= 0:
             end = min(end, own_end)
-        why = f"it diverges from the leader's log in epoch {epoch}"
+        why = f"this log diverges from the leader's log in epoch {epoch}"
         if end >= followed.partition.end:  # no leader with a sound log sends this: truncate nothing
             self._report(followed, f"broker {fetcher.leader_id}: {why}, which ends at {end}")
             fetcher.delay(followed, now)

@@ -2,7 +2,7 @@
 
 It follows the metadata image: it opens and deletes logs, and partitions become leader or resign.
 Appends of requests go to the flat list `turn`. The host writes and empties it once per turn of its
-loop and reports `written` or `write_failed`, which completes the waiting requests.
+loop, then calls `written`, `write_failed` or `undo`, which completes the waiting requests.
 
 A starting broker replays old metadata, but its disk may have the log of a topic created since. So
 it touches no log before it has replayed its own registration (`open_logs`), which follows all
@@ -37,7 +37,7 @@ from kraftlog.replication.directory_assignments import DirectoryAssignments
 from kraftlog.replication.in_sync_replicas import InSyncReplicas
 from kraftlog.replication.partition import UNTIL_COMMITTED, Partition
 from kraftlog.replication.quotas import ReplicationQuotas
-from kraftlog.replication.replica_fetchers import CHANNEL, ReplicaFetchers
+from kraftlog.replication.replica_fetchers import CHANNEL_PREFIX, ReplicaFetchers
 from kraftlog.steps import free_if_empty
 from kraftlog.value import TYPE_CHECKING
 
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 NO_EPOCH = -1
 #: Cost of configuring a partition and its log, in microseconds.
 PARTITION_COST = 3
-#: The reports after which a log is not expected to open any more.
+#: The reports that end the wait for a log to open.
 _ENDS_OPENING = frozenset((LogOpened, LogFailed, LogPostponed))
 
 
@@ -89,7 +89,7 @@ class ReplicaManager(MetadataPublisher):
         self.listeners: list[PartitionListener] = []
         self.partitions: dict[tuple[Uuid, int], Partition] = {}
         self.by_log: dict[LogName, Partition] = {}
-        #: The appends of this turn, a partition at a time.
+        #: The appends of this turn, each to one partition.
         self.turn: list[Append] = []
         self.topic_stats = BrokerTopicStats()
         #: Whether the broker has replayed its registration: no log is touched before.
@@ -100,7 +100,7 @@ class ReplicaManager(MetadataPublisher):
         self._unopened: set[tuple[Uuid, int]] = set()
         #: Whether partitions may lead and follow: this process is registered under the broker's id.
         self._has_roles = False
-        #: How often high watermarks have moved; the maintenance stores them if any has (V15).
+        #: How often high watermarks have moved; `LogMaintenance` stores them if any has (V15).
         self.high_watermark_moves = 0
         self.selects_by_rack = config.selects_by_rack
         self.delayed_fetches = DelayedFetches(
@@ -149,7 +149,7 @@ class ReplicaManager(MetadataPublisher):
         return self.is_registered and not self._unopened
 
     def _address_of(self, broker_id: int) -> tuple[str, int] | None:
-        """The inter-broker endpoint of a broker that may lead."""
+        """The inter-broker endpoint of a registered broker, or None."""
         broker = self._metadata.image.brokers.get(broker_id)
         endpoint = None if broker is None else broker.endpoint(self._listener)
         return None if endpoint is None else (endpoint.host, endpoint.port)
@@ -178,7 +178,7 @@ class ReplicaManager(MetadataPublisher):
     # The turn's appends --------------------------------------------------------------------------
 
     def take_turn(self) -> list[Append]:
-        """Take the appends for the host to write; each ends in `written` or `write_failed`."""
+        """Take the appends to write; the host then calls `written`, `write_failed` or `undo`."""
         taken = self.turn[:]
         self.turn.clear()
         for append in taken:
@@ -203,7 +203,7 @@ class ReplicaManager(MetadataPublisher):
             self.delayed_fetches.committed(partition)
 
     def write_failed(self, partition: Partition) -> None:
-        """The log has failed: fail the requests that wait for a write."""
+        """The log has failed: fail all requests that wait for the partition."""
         partition.leave_turn(self.turn)  # later appends follow offsets that were not written
         partition.failed()
         self.fetchers.stop(partition)
@@ -285,7 +285,7 @@ class ReplicaManager(MetadataPublisher):
 
     @property
     def has_work(self) -> bool:
-        """Whether fetches can complete, or requests to other brokers leave."""
+        """Whether delayed fetches can complete, or fetches and ISR changes can be sent."""
         return (
             self.delayed_fetches.has_work
             or self.in_sync_replicas.changes.is_due
@@ -293,7 +293,7 @@ class ReplicaManager(MetadataPublisher):
         )
 
     def send_requests(self, now: Now) -> None:
-        """Complete fetches, send fetches and ISR changes, after the writes of a turn."""
+        """After a turn's writes: complete delayed fetches, then send fetches and ISR changes."""
         self.delayed_fetches.complete()
         self.fetchers.send(now)
         if self.in_sync_replicas.changes.is_due:
@@ -317,7 +317,7 @@ class ReplicaManager(MetadataPublisher):
     @staticmethod
     def is_own_channel(channel: str) -> bool:
         """Whether a response on this channel is to a follower's fetch."""
-        return channel.startswith(CHANNEL)
+        return channel.startswith(CHANNEL_PREFIX)
 
     # Reports about logs --------------------------------------------------------------------------
 
@@ -455,7 +455,7 @@ class ReplicaManager(MetadataPublisher):
             self._resign(partition, NO_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def open_logs(self) -> None:
-        """Open the logs of all replicas, once this broker is registered; the others are strays."""
+        """Open the logs of all replicas, once this broker is registered; other logs are strays."""
         if self.is_registered:
             return
         self.is_registered = self._has_roles = True

@@ -48,8 +48,8 @@ class ReplicationServices(Value):
 
     `schedule(operation, timeout_ms)` calls `operation.expire` at the timeout;
     `fail(pending, error)` fails a pending response after an internal error;
-    `send_to_controller` is `ControllerChannel.send`.
-    `send_fetch(effect)` is `emit` for the requests of followers, which change no deadline;
+    `send_to_controller` is `ControllerChannel.send`;
+    `send_fetch(effect)` is `emit` for follower fetches, which change no deadline;
     `poll_by(due_ms)` makes the node poll the replica manager at that time at the latest.
     """
 

@@ -1,1 +1,1 @@
-"""Carries out effects on storage, the same for both hosts."""
+"""Carries out a node's effects, for the server and for the simulator alike."""

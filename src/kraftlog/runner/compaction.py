@@ -43,7 +43,7 @@ RECHECK_AFTER_FLUSH_MS = 1000
 
 
 class _Compaction:
-    """One compaction, from the choice of a log to its end."""
+    """A compaction in progress."""
 
     def __init__(self, name: LogName, log: Log, candidate: LogToClean, now: Now) -> None:
         self.name = name
@@ -54,6 +54,7 @@ class _Compaction:
         self.truncations = log.truncations
         self.began_ms = now.monotonic_ms
         self.clean_to = 0
+        #: The new segments that are still to be swapped in, each for one or more old ones.
         self.groups: list[dict[str, Any]] = []
         self.read_bytes = 0
         self.saved_bytes = 0
@@ -197,7 +198,7 @@ class Compactions:
             self._end(compaction, now)
 
     def _is_unchanged(self, compaction: _Compaction) -> bool:
-        """Whether the log still exists here, and was not truncated since the compaction began."""
+        """Whether the log is still here, is not being moved, and was not truncated meanwhile."""
         is_online = self._directory.disk.failure is None
         is_same = self._directory.logs.get(
             compaction.name
@@ -225,7 +226,7 @@ class Compactions:
             self._end(compaction, now)
 
     def _end(self, compaction: _Compaction, now: Now) -> None:
-        """Make the new file names durable; only then the clean offset is raised."""
+        """Make the new file names durable; only then is the clean offset raised."""
         took_ms = now.monotonic_ms - compaction.began_ms
         if took_ms >= SLOW_MS:
             self._log_line(

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 
 class DataDirectories:
-    """Passes the effects for a log on to the directory that has the log.
+    """Routes the effects for a log to the directory that has the log.
 
     A new log goes to the directory that the metadata assigns, or else to the online one with the
     fewest logs, and to a cordoned one only if all are. If a directory could not be opened at the
-    start (`lost`), a replica that the metadata assigns to none of the open ones may be in it: the
-    replica is offline, and is not created again.
+    start (`lost`), a replica that the metadata assigns to a directory that is not open may be in
+    it: the replica is offline, and is not created again.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class DataDirectories:
             self._by_log.update(
                 dict.fromkeys(directory.directory.unopened - {METADATA_LOG}, directory)
             )
-        #: The target directories of moves that the last process has not completed.
+        #: The target directories of moves that the last process did not complete.
         self._unfinished_moves = {
             name: directory
             for directory in self._for_partitions
@@ -164,8 +164,8 @@ class DataDirectories:
         log = source.directory.logs.get(effect.log)
         if log is None or log.topic_id != effect.topic_id:
             return
-        under_way = self.moves.moves.get(effect.log)
-        if under_way is not None and under_way.target is target:
+        current = self.moves.moves.get(effect.log)
+        if current is not None and current.target is target:
             return
         self.moves.cancel(effect.log)
         if target is not source:

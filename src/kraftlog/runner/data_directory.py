@@ -30,7 +30,7 @@ FAILED_PER_TURN = 200
 
 
 class DirectoryServices(Value):
-    """Dependencies of all log directories; `step` accounts for the time of a turn's part."""
+    """Dependencies of all log directories; `step` accounts for the time of a part of a turn."""
 
     files: Files
     io_threads: IOThreads
@@ -101,7 +101,7 @@ class DataDirectory:
     def check(self, now: Now, *, fails_its_logs: bool) -> None:
         """If the directory has failed, log that once.
 
-        `fails_its_logs`: report all its logs as failed, instead of each when it is used.
+        `fails_its_logs`: report all its logs as failed now, instead of each at its next use.
         """
         failure = self.directory.disk.failure
         if failure is not None and not self._logged_offline:

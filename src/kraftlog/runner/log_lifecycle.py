@@ -46,7 +46,7 @@ STEP_COST = 64 << 10
 FOLDER_COST = 256 << 10
 #: The cost of opening a log that was closed cleanly and is not read.
 CLOSED_COST = 16 << 10
-#: How long to wait after the disk was full.
+#: How long to wait before a retry after the disk was full.
 FULL_BACKOFF_MS = 10_000
 #: How many strays a log line names.
 MAX_NAMED = 5
@@ -59,7 +59,7 @@ class _StrayLog(Value):
 
 
 class LogLifecycle:
-    """The log directory's work queue. Reports go to `notify`; `log_line` logs for the operator."""
+    """A log directory's work queue. Reports go to `notify`; `log_line` logs for the operator."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class LogLifecycle:
         self._to_open: dict[LogName, OpenLog] = {}
         #: The configs of the logs to open.
         self._configs: dict[LogName, LogConfig] = {}
-        #: The last config made, because thousands of logs have the same.
+        #: The last config made: thousands of logs may share it.
         self._last_config: tuple[TopicConfig, LogConfig] | None = None
         self.carry_out: dict[type, Callable[[Any, Now], None]] = {
             OpenLog: self._open,
@@ -118,7 +118,7 @@ class LogLifecycle:
                 self._continue_delete(step, now)
                 spent_bytes += FOLDER_COST
             elif self._to_open.get(step.log) is step:
-                spent_bytes += self._continue_step(step, now)
+                spent_bytes += self._continue_open(step, now)
             else:
                 self._opening = None
             if self._opening is None and not self._is_blocked:
@@ -214,7 +214,7 @@ class LogLifecycle:
 
     # Steps ---------------------------------------------------------------------------------------
 
-    def _continue_step(self, effect: OpenLog, now: Now) -> int:
+    def _continue_open(self, effect: OpenLog, now: Now) -> int:
         """Do one slice of opening a log; return its cost."""
         name = effect.log
         try:
@@ -238,7 +238,7 @@ class LogLifecycle:
             self._accept(effect, log, now)
         except DiskFullError as error:
             if name in self._directory.unopened and self._directory.reserve.spend():
-                self._steps.appendleft(effect)  # readers need it: retry at once
+                self._steps.appendleft(effect)  # its records are needed: retry at once
             else:
                 self._postpone(effect, error, now)
         except StorageError as error:

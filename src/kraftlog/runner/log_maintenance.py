@@ -1,4 +1,4 @@
-"""Periodic maintenance of the log directory: retention, deletion, flushes and checkpoints.
+"""Periodic maintenance of a log directory: retention, deletion, flushes and checkpoints.
 
 Blocking work runs in an I/O thread. The monotonic clock schedules the work; the wall clock gives
 the age of records, so a clock that jumps back only delays deletion.
@@ -52,7 +52,7 @@ MAX_UNLINKED = 64
 
 
 class LogMaintenance:
-    """Runs a log directory's maintenance; `due_ms` is the next time, on the monotonic clock."""
+    """Runs a log directory's maintenance, which is next due at `due_ms` on the monotonic clock."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class LogMaintenance:
             or self._queued_snapshots
         )
 
-    def write_snapshots(self, name: LogName, log: Log) -> None:
+    def queue_snapshots(self, name: LogName, log: Log) -> None:
         """Queue the producer snapshots of a rolled segment that are too large for one turn."""
         for snapshot in log.tracker.queued:
             if not snapshot.is_scheduled:
@@ -131,7 +131,7 @@ class LogMaintenance:
             self._starts_to_move.append((name, log, offset))
 
     def is_moving_start(self, name: LogName) -> bool:
-        """Whether a request waits until the start of this log is moved and stored."""
+        """Whether the start of this log is still to be moved or stored."""
         return (
             name in self._unstored_starts
             or name in self._starts_being_stored
@@ -287,7 +287,7 @@ class LogMaintenance:
                 return
 
     def _write_next_snapshot(self) -> None:
-        """Write queued producer snapshots; they only shorten recovery."""
+        """Write the first queued producer snapshot, in steps; it only shortens recovery."""
         if not self._queued_snapshots:
             return
         name, log, snapshot = self._queued_snapshots[0]
@@ -317,7 +317,7 @@ class LogMaintenance:
             log.mark_created(path)
 
     def note_high_watermarks(self, node: Node) -> None:
-        """Note all high watermarks, for the checkpoint of a clean stop."""
+        """Note all high watermarks, for the checkpoint of a clean shutdown."""
         result_of(self._note_high_watermarks_in_steps(node))
 
     def _note_high_watermarks_in_steps(self, node: Node) -> Generator[None, None, None]:

@@ -2,8 +2,8 @@
 
 A move copies the log into a folder of the target directory that ends in `-future`, as Kafka does. A
 copy that has caught up is made durable; then it takes the log's name within a turn, and the
-original log is deleted. If the node stops in between, a file in the copy's folder marks the newer
-one. A move that was interrupted earlier starts over when the node starts.
+original log is deleted. If the node stops between the two, a file in the copy's folder marks the
+copy as the newer log. A move whose copy was not durable yet starts over when the node starts.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class LogMoves:
         self.due_ms: int | None = None
 
     def futures(self) -> list[FutureLog]:
-        """The copies, as the directories describe them."""
+        """The copies, for DescribeLogDirs."""
         return [
             FutureLog(
                 name,
@@ -162,7 +162,7 @@ class LogMoves:
     # One move ------------------------------------------------------------------------------------
 
     def _continue(self, move: LogMove, node: Node, budget: int, now: Now) -> int:
-        """Copy as much as the budget allows, and finish if all is copied; return the rest of it."""
+        """Copy within the budget, and finish if all is copied; return the unused budget."""
         if move.source.directory.logs.get(move.name) is not move.log:
             raise CannotMoveError("the log was deleted")
         move.source.directory.disk.check()
@@ -256,7 +256,7 @@ class LogMoves:
         move.is_durable = True
 
     def _may_take_over(self, move: LogMove) -> bool:
-        """Whether no job uses the files of the log, nor the name that the copy will take."""
+        """Whether no job uses the log's files, and the name that the copy will take is free."""
         if move.log.is_flushing or move.source.maintenance.is_moving_start(move.name):
             return False
         return not self._files.exists(move.target.directory.folder(move.name))

@@ -35,7 +35,7 @@ def log_config(config: TopicConfig) -> LogConfig:
     deletes = "delete" in config.cleanup_policy
     return LogConfig(
         segment_bytes=config.segment_bytes,
-        # The active segment is never compacted, so it must roll within that lag.
+        # The active segment is never compacted, so it must roll within the compaction lag.
         segment_ms=min(config.segment_ms, config.max_compaction_lag_ms)
         if config.is_compacted
         else config.segment_ms,
@@ -96,9 +96,9 @@ class FileSlice:
         self._pins += 1
 
     @property
-    def is_scarce(self) -> bool:
+    def has_too_many_open_files(self) -> bool:
         """Whether too many files are held open, so that the caller should read at once."""
-        return self._handle.is_scarce
+        return self._handle.has_too_many_open_files
 
     def release(self) -> None:
         """Undo one `pin`, if there was any."""

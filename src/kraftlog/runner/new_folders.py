@@ -42,7 +42,7 @@ class NewFolders:
         self._notify = notify
         self._waiting: deque[tuple[LogName, Log]] = deque()
         self._due_at_latest_ms = 0
-        #: When to begin to create folders; None if no log waits, or once that has begun.
+        #: When to begin to create folders; None if no log waits, or once creation has begun.
         self.due_ms: int | None = None
 
     @property
@@ -50,7 +50,7 @@ class NewFolders:
         return bool(self._waiting) and self.due_ms is None
 
     def add(self, name: LogName, log: Log, now: Now) -> None:
-        """A log was created without its folder."""
+        """Queue a log that was created without its folder."""
         if not self._waiting:
             self._due_at_latest_ms = now.monotonic_ms + MAX_DELAY_MS
         self._waiting.append((name, log))

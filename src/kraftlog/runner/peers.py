@@ -2,8 +2,8 @@
 
 A channel to a peer is one connection, opened for the first request. It begins with ApiVersions;
 other requests wait for that response and use the newest version that both sides support. A request
-that times out closes the connection, so that a late response is not taken for another one. A closed
-connection is reopened once, immediately: if that is refused, the peer's process is dead.
+that times out closes the connection, so its response cannot arrive later. A closed connection is
+reopened once, immediately: if that is refused, the peer's process is dead.
 
 The host transports the bytes: sockets in the server, a virtual network in the simulator.
 """
@@ -14,7 +14,7 @@ import struct
 
 from kraftlog.effects import PeerDown, RequestFailed, ResponseReceived, VersionUnsupported
 from kraftlog.errors import ProtocolError, UnsupportedVersionError
-from kraftlog.replication.replica_fetchers import CHANNEL as REPLICATION
+from kraftlog.replication.replica_fetchers import CHANNEL_PREFIX as REPLICATION
 from kraftlog.runner.receive_buffer import FrameLengthError, ReceiveBuffer
 from kraftlog.types import NEVER_MS
 from kraftlog.value import TYPE_CHECKING
@@ -127,7 +127,7 @@ class PeerChannels:
         )
 
     def flush(self, now: Now) -> int:
-        """Send the requests of a turn, at its end; return the first time at which one times out."""
+        """Send the requests of a turn, at its end; return when the first of them times out."""
         requests, self._new = self._new, []
         channels: dict[PeerChannel, None] = {}
         for effect in requests:
@@ -212,7 +212,7 @@ class PeerChannels:
         self._flush(channel, now)
 
     def receive(self, channel: PeerChannel, data: Buffer, now: Now) -> None:
-        """Copy bytes into the receive buffer and handle them; none if the peer has closed."""
+        """Copy bytes into the receive buffer and handle them; `b""` if the peer has closed."""
         rest = memoryview(data)
         try:
             while rest:

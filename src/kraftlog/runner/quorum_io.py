@@ -125,7 +125,7 @@ def _is_superseded(log: Log, snapshot: OffsetAndEpoch) -> bool:
 
 
 def _drop_before(snapshot: OffsetAndEpoch, log: Log, log_line: Callable[[str], None]) -> None:
-    """Delete records and snapshots before the newest snapshot, if the last process has not."""
+    """Delete records and snapshots before the newest snapshot, if the last process did not."""
     files = log.disk.files
     files.sync_directory(log.folder)  # the snapshot's name may not be durable yet
     try:
@@ -373,7 +373,7 @@ class QuorumIO:
         self._notify(effects.SnapshotLoaded(effect.id, data), now)
 
     def remove_old_snapshots(self) -> None:
-        """Delete the snapshots before the log start; empty replicas fetch the one at the start."""
+        """Delete snapshots before the log start; empty replicas fetch the one at the log start."""
         self._snapshots.remove_before(self._log.start_offset)
 
     # Peers ---------------------------------------------------------------------------------------

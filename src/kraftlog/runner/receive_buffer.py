@@ -26,7 +26,7 @@ class FrameLengthError(Exception):
 
 
 class ReceiveBuffer:
-    """Grows to the largest frame; the bytes from `_start` to `_end` are received, not consumed."""
+    """Grows to the largest frame; the bytes from `_start` to `_end` are not consumed yet."""
 
     __slots__ = ("_data", "_end", "_spare", "_start")
 

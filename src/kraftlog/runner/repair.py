@@ -47,6 +47,7 @@ class SurvivingDirectory:
                 f"{path} is in use: stop the node and keep it stopped"
             ) from None
         try:
+            #: Lines for the operator: what recovery truncated, which snapshots are corrupt.
             self._log, self.recovery = self._open(path)
             self.stored = quorum_state.load(files, self._log.folder)
             self.state = self._inspect()
@@ -81,7 +82,7 @@ class SurvivingDirectory:
         )
 
     def drop_from(self, offset: int) -> None:
-        """Have `repair` discard the batch with this record, and everything after it."""
+        """Have `repair` discard the batch that contains this offset, and everything after it."""
         log, survivor = self._log, self.state
         first_offset = max(
             log.start_offset, 0 if self._snapshot is None else self._snapshot.end.offset
@@ -109,8 +110,8 @@ class SurvivingDirectory:
         """Write the new voters at the end of the log, durably; `plan` may refuse.
 
         The election state comes first: after a crash with it alone, the node has only skipped
-        epochs and can be repaired again. Then comes one batch, which is written completely or not
-        at all.
+        epochs and can be repaired again. Then the log is truncated if `drop_from` was called, and
+        one batch is appended, which is written completely or not at all.
         """
         draft = plan(self.state, voters, accepted, size_bytes=0)
         raw = control_batch(draft.batch, now_ms)

@@ -57,7 +57,8 @@ class Runner:
     """Carries out one node's effects.
 
     `log_line` logs a line for the operator. `step` is called at the end of each part of a turn with
-    its name, so that a host can account for the time. `set_node` sets the node.
+    its name, so that a host can account for the time. The node needs `logs` of the runner, so it is
+    made later and passed to `set_node`.
     """
 
     node: Node
@@ -119,7 +120,7 @@ class Runner:
             metadata_segment_bytes,
             others=[other.path for other in directories if other is not directory],
         )
-        #: Logs that were full at the last attempt, which is logged once.
+        #: Logs whose last append failed on a full disk, which is logged once.
         self._logged_full: set[LogName] = set()
         #: Pending replay reads of all logs, one chunk a turn.
         self._reads: deque[tuple[ReadLog, Log | None]] = deque()
@@ -218,7 +219,7 @@ class Runner:
             self._step("roll")
             if log.tracker.queued:
                 maintenance = self._directories.directory_of(partition.log).maintenance
-                maintenance.write_snapshots(partition.log, log)
+                maintenance.queue_snapshots(partition.log, log)
         if end - log.recovery_point < log.config.flush_messages:
             self.node.replica_manager.written(partition, end)
         else:

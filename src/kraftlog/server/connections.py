@@ -1,12 +1,11 @@
 """A client connection: receives requests and sends responses in the order of the requests.
 
 All connections receive into one shared arena, each ready socket after the previous one, so that
-batches stay in place until the turn's write and nothing is allocated. A connection keeps the
-incomplete request that is left at the end of a turn; a larger one is received into a buffer of its
-own.
+batches stay in place until the turn's write and nothing is allocated. A connection keeps a small
+request that is incomplete at the end of a turn; a large one is received into a buffer of its own.
 
-A connection has a slice of each turn for its requests. Complete requests that are left after it
-stay undecoded and are served (`serve_rest`) after those of other connections.
+A connection has a slice of each turn for its requests. Complete requests that are left after the
+slice stay undecoded and are served (`serve_rest`) after those of other connections.
 """
 
 from __future__ import annotations
@@ -40,14 +39,14 @@ ARENA_SIZE = 1 << 20
 SMALL_FRAME = 64 << 10
 #: Most bytes that one socket may receive in a turn, for fairness.
 READ_SIZE = 256 << 10
-#: The buffer of a larger frame begins with at most this capacity, and grows as it fills. It has
+#: The buffer of a large frame begins with at most this capacity, and grows as it fills. It has
 #: room for a request with the largest batch that Kafka accepts by default.
 MAX_FIRST_CAPACITY = (1 << 20) + (64 << 10)
 #: How much a buffer grows at a time, once it is too large for the pool.
 GROWTH = 1 << 20
 #: Bytes of buffers that are pooled for the next large frames, because new memory is slow.
 MAX_POOLED = 8 << 20
-#: Reading of a connection is paused at one of three limits: the number of unanswered requests, the
+#: Reading of a connection is paused at any of three limits: the number of unanswered requests, the
 #: bytes of unsent responses, and the bytes of both in memory (without file slices).
 MAX_UNANSWERED = 4096
 MAX_UNSENT = 64 << 20
@@ -136,7 +135,7 @@ class Connection:
         sock: socket.socket,
         peer: str,
         max_frame: int,
-        times: RequestLatency,
+        latency: RequestLatency,
         turns: TurnClock,
         memory: ClientMemory,
     ) -> None:
@@ -145,7 +144,7 @@ class Connection:
         self.peer = peer
         self.host = peer.rpartition(":")[0]
         self.max_frame = max_frame
-        self.times = times
+        self.latency = latency
         self.turns = turns
         self.memory = memory
         #: The bytes of this connection in the account of `memory`.
@@ -168,7 +167,7 @@ class Connection:
         self.holds_frames = False
         #: Whether the loop has queued this connection for service.
         self.is_queued = False
-        #: Number of requests in progress in the node; later requests wait for all of them.
+        #: Number of requests that the node serves in slices; later requests wait for all of them.
         self.mutes = 0
         #: The large frame being received, its size, and the bytes received so far.
         self.large: bytearray | None = None
@@ -177,8 +176,9 @@ class Connection:
         self.responses: deque[PendingResponse | PendingResponses | ReadyResponse] = deque()
         #: What is to be sent: bytes, and slices of files; part of the first may be sent.
         self.out: deque[Any] = deque()
+        #: How many bytes of the file slice at the head of `out` are sent.
         self.slice_sent = 0
-        #: Whether the socket holds back the last bytes of a slice until what follows is sent.
+        #: Whether the socket holds back the last bytes of a file slice until what follows is sent.
         self.is_corked = False
         self.is_tcp = sock.family in (socket.AF_INET, socket.AF_INET6)
         #: Unsent bytes of responses that are ready; those of them that are in files; and the bytes
@@ -195,7 +195,8 @@ class Connection:
     def ready(self, pending: PendingResponse | PendingResponses | ReadyResponse) -> None:
         """Accept a response of the node.
 
-        Its files stay open until it is sent; if too many are open, small slices are read at once.
+        Its files stay open until it is sent; if too many are open, small file slices are read at
+        once.
         """
         if self.closed:
             return
@@ -206,7 +207,7 @@ class Connection:
                 if not isinstance(piece, _IN_MEMORY):
                     piece.pin()
                     self.in_files += len(piece)
-                    if len(piece) <= COPY_SLICE and piece.is_scarce:
+                    if len(piece) <= COPY_SLICE and piece.has_too_many_open_files:
                         self.in_files -= len(piece)
                         pieces[index] = _copy(piece)
         except OSError as error:
@@ -216,7 +217,7 @@ class Connection:
     def mute(self) -> None:
         """Pass no more requests to the node until `unmute`."""
         self.mutes += 1
-        self.mark_dirty()  # so that it is not read before
+        self.mark_dirty()  # so that the loop stops reading it
 
     def unmute(self) -> None:
         """Take back one `mute`."""
@@ -314,7 +315,7 @@ class Connection:
                 requests_left = REQUESTS_PER_CLOCK_READ
                 cause = (
                     _api_name(responses[-1]) if responses else PRODUCE
-                )  # without a response if acks=0
+                )  # there is no response if acks=0
             else:
                 pending = PendingResponse(self)
                 pending.size = size
@@ -406,13 +407,13 @@ class Connection:
         """Send completed responses up to the first pending one, as far as the socket accepts."""
         if self.failure is not None:
             raise self.failure
-        responses, out, quick_ms = self.responses, self.out, self.times.quick_ms
+        responses, out, quick_ms = self.responses, self.out, self.latency.quick_ms
         while responses and responses[0].pieces is not None:
             pending = responses.popleft()
             out.extend(pending.pieces or ())
             self.unanswered -= pending.size
             if pending.received_ms != quick_ms:
-                self.times.sent(pending)
+                self.latency.sent(pending)
         before = self.unsent
         while out:
             pieces = self._gather()
@@ -422,7 +423,7 @@ class Connection:
                 return
 
     def _gather(self) -> list[Any]:
-        """The bytes at the head of the queue for one call; none if a large slice is first."""
+        """The bytes at the head of the queue for one call; none if a large file slice is first."""
         out = self.out
         pieces: list[Any] = []
         size = 0
@@ -441,7 +442,7 @@ class Connection:
     def _send_bytes(self, pieces: list[Any]) -> bool:
         """Send the bytes at the head of the queue; return whether all were sent."""
         out = self.out
-        # The header is sent with the slice after it and does not wake up the peer alone.
+        # The header is sent together with the file slice after it, which saves the peer a wake-up.
         flags = socket.MSG_MORE if len(out) > len(pieces) else 0
         try:
             if len(pieces) == 1:
@@ -468,7 +469,7 @@ class Connection:
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, is_corked)
 
     def _send_slice(self, piece: Any) -> bool:
-        """Send the large slice at the head of the queue; return whether all of it was sent."""
+        """Send the large file slice at the head of the queue; return whether all of it was sent."""
         size = len(piece)
         if len(self.out) > 1 and self.is_tcp and not self.is_corked:
             self._cork(True)  # or the few bytes that follow would wake up the peer once more
@@ -490,8 +491,10 @@ class Connection:
         return True
 
     def is_reading_paused(self) -> bool:
-        """Whether reading is paused: a request is in progress, responses are received too slowly,
-        or the memory limit of all connections is reached."""
+        """Whether reading is paused, by a sliced request or by a limit.
+
+        The limits are those of this connection's responses, and that of all connections' memory.
+        """
         return (
             self.mutes > 0
             or len(self.responses) >= MAX_UNANSWERED

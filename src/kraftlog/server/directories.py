@@ -97,7 +97,8 @@ def _open(
         _format(files, path, settings, expected)
     properties = load_for_node(files, path, settings.node_id)
     if properties.cluster_id is None and expected.cluster_id is not None:
-        store_cluster_id(files, path, expected.cluster_id)  # the node stopped before this
+        # The node stopped before it had stored the id here.
+        store_cluster_id(files, path, expected.cluster_id)
     elif properties.cluster_id != expected.cluster_id:
         raise StorageError(
             f"{path} belongs to cluster {properties.cluster_id}, and this node to "
@@ -107,7 +108,7 @@ def _open(
 
 
 def _format(files: Files, path: str, settings: BrokerConfig, expected: MetaProperties) -> None:
-    """Format an empty directory; one with logs in it has lost its identity, and is refused."""
+    """Format an empty directory; refuse one with files: it may be another node's, or damaged."""
     names = []
     with suppress(FileNotFoundError):
         names = [name for name in files.list(path) if name != "lost+found"]

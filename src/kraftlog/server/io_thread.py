@@ -62,8 +62,8 @@ class IOThread:
     """Runs jobs in order; the thread starts with the first job.
 
     A thread that `ends_when_idle` runs only while there are jobs. If the system cannot start a
-    thread, jobs run on the loop, which delays all clients; jobs that `may_fail`, because they would
-    take too long, fail instead.
+    thread, jobs run on the loop, which delays all clients. The jobs of a thread that `may_fail`
+    would take too long there, so they fail instead.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class IOThread:
         self._jobs.put((job, done))
 
     def _start(self) -> bool:
-        """Start the thread if needed; return whether it runs."""
+        """Start the thread; return whether the system could start it."""
         import threading
         from queue import SimpleQueue
 
@@ -157,8 +157,8 @@ class IOThread:
 class IOThreads:
     """The I/O threads of a node; all report to one eventfd.
 
-    An idle node runs only the thread of the quorum: that of data logs starts with their first
-    flush, and that of maintenance ends after each checkpoint.
+    A node without data runs only the thread of the quorum: that of data logs starts with their
+    first flush, and that of maintenance runs only while it has jobs.
     """
 
     def __init__(self) -> None:

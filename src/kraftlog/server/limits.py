@@ -1,4 +1,4 @@
-"""`ConnectionLimits`: limits the number of connections, in total and by address, and idle time.
+"""`ConnectionLimits`: limits connections, in total and by address, and their idle time.
 
 The settings are Kafka's and may change while the node runs: `max.connections`,
 `max.connections.per.ip` and its overrides, `connections.max.idle.ms`.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kraftlog.server.connections import Connection
 
 #: Closed connections are removed from the queue of idle checks at this many entries, or at twice
-#: the number of connections.
+#: the number of connections if that is more.
 MIN_COMPACTED = 1024
 
 

@@ -59,7 +59,7 @@ CLOSED_AT_ONCE = 64
 READY_PER_TURN = 256
 #: The least number of new events per turn, however many sockets are left from earlier turns.
 MIN_READY = 64
-#: How long new connections wait at a limit or without a free descriptor, unless one closes.
+#: How long new connections wait at a limit or without a free descriptor, unless another closes.
 ACCEPT_PAUSE_MS = 1000
 #: Thresholds of the garbage collector for its three generations: full collections are rare, because
 #: each one would traverse all partitions of a starting node, or a request of half a million names.
@@ -106,7 +106,7 @@ class Server:
         #: Listening sockets by their descriptors.
         self.listeners: dict[int, ListeningSocket] = {}
         #: Client listeners that are not open yet.
-        self._paused_listeners: list[ListeningSocket] = []
+        self._unopened_listeners: list[ListeningSocket] = []
         #: The port of each listener, by its name.
         self.ports: dict[str, int] = {}
         self.peers = Peers(self.epoll, self._notify)
@@ -143,19 +143,19 @@ class Server:
     def listen(self, name: str, host: str, port: int, serves: int) -> int:
         """Bind a port for the APIs of brokers or controllers and return it.
 
-        Controller listeners open at once. Client listeners open when the node is ready: before,
-        its metadata is from its last run, and refused clients try another broker.
+        Controller listeners open at once. Client listeners open when the node is ready: before
+        that, its metadata is from its last run, and refused clients try another broker.
         """
         sock = bind(host, port)
         listener = ListeningSocket(sock, name, serves)
         if serves == BROKER:
-            self._paused_listeners.append(listener)
+            self._unopened_listeners.append(listener)
         else:
-            self._resume_listener(listener)
+            self._open_listener(listener)
         bound: int = sock.getsockname()[1]
         return bound
 
-    def _resume_listener(self, listener: ListeningSocket) -> None:
+    def _open_listener(self, listener: ListeningSocket) -> None:
         listener.sock.listen(1024)
         fd = listener.sock.fileno()
         self.listeners[fd] = listener
@@ -163,19 +163,19 @@ class Server:
 
     def open_client_listeners(self) -> None:
         """Open the client listeners; fails if another process listens on the port."""
-        while self._paused_listeners:
-            listener = self._paused_listeners[0]
+        while self._unopened_listeners:
+            listener = self._unopened_listeners[0]
             try:
-                self._resume_listener(listener)
+                self._open_listener(listener)
             except OSError as error:
                 host, port = listener.sock.getsockname()[:2]
                 raise ConfigError(f"listeners: {host}:{port}: {message_of(error)}") from error
-            del self._paused_listeners[0]
+            del self._unopened_listeners[0]
 
     @property
     def is_open(self) -> bool:
         """Whether the client listeners are open."""
-        return not self._paused_listeners
+        return not self._unopened_listeners
 
     def addresses(self) -> list[tuple[str, int, int]]:
         """Host, port and served APIs of every open listener."""
@@ -213,7 +213,7 @@ class Server:
             while not self.stopping:
                 self.turn()
             self._controlled_shutdown()
-            # Flush errors count before the logs are closed as clean.
+            # A failure of the last flushes must be known before the logs are closed as clean.
             self.io_threads.finish(read_clock())
         except BaseException:
             self._close_all()
@@ -260,8 +260,9 @@ class Server:
     def turn(self) -> None:
         """Wait, serve requests, write, send responses.
 
-        Produce and Fetch change no deadlines, also as a follower: after a turn with nothing else,
-        `_due_ms` is still valid, and neither the node nor the peers are polled before it.
+        Produce and Fetch change no deadlines, nor do this broker's own fetches: after a turn with
+        nothing else, `_due_ms` is still valid, and neither the node nor the peers are polled
+        before it.
         """
         events = self._wait()
         node, turns = self.node, self.turns
@@ -332,7 +333,7 @@ class Server:
     def _event(self, fd: int, event: int, now: Now) -> str:
         """Handle an event that is not a client's; return its kind for the turn statistics."""
         if self.peers.owns(fd):
-            # Received bytes matter once they are a response, which the node handles.
+            # Received bytes need no poll; the node decides whether a response does.
             self.node.needs_poll |= event != EPOLLIN
             self.peers.event(fd, event, now)
             return "peers"
@@ -343,7 +344,7 @@ class Server:
         if fd == self.io_threads.ready_fd:
             self.io_threads.deliver(now)
             return "flush"
-        if fd == self._signals:  # unread, it would keep the loop busy during the shutdown
+        if fd == self._signals:  # left in the pipe, it would keep the loop busy during the shutdown
             os.read(fd, 64)
             return "signal"
         if fd == self.worker.ready_fd:
@@ -381,9 +382,9 @@ class Server:
                 self._log_refusal(refusal)
                 continue
             set_client_options(sock)
-            times = self.node.counts.latency
+            latency = self.node.counts.latency
             connection = Connection(
-                sock, f"{host}:{address[1]}", self.max_frame, times, self.turns, self.memory
+                sock, f"{host}:{address[1]}", self.max_frame, latency, self.turns, self.memory
             )
             connection.dirty = self.dirty
             connection.serves = listener.serves
@@ -465,7 +466,7 @@ class Server:
     def _serve(self, connection: Connection, now: Now) -> None:
         """Serve requests of a connection for a slice of the turn."""
         turns = self.turns
-        # The event is from before it was muted, or `_send` has not stopped watching the socket yet.
+        # The event precedes the `mute`, or `_send` has not stopped watching the socket yet.
         if connection.mutes:
             return
         turns.slice_until_ns = turns.step_ended_ns + SLICE_NS
@@ -585,7 +586,7 @@ class Server:
 
     def _close_all(self) -> None:
         self.accept_paused_until_ms = None
-        for listener in (*self._paused_listeners, *self.listeners.values()):
+        for listener in (*self._unopened_listeners, *self.listeners.values()):
             listener.sock.close()
         self.peers.close()
         if self.http is not None:

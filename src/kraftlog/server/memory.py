@@ -4,7 +4,8 @@ A connection accounts for received bytes, requests in progress and unsent respon
 not memory. At the limit, connections that use more than a small request are not read until others
 release memory. A small request of a connection that uses less is always served. One waiting
 connection at a time is exempt for one request; otherwise connections with incomplete large requests
-would wait for each other. The limit is exceeded by at most its request and response.
+would wait for each other. Apart from small requests, the limit is exceeded by at most the request
+and the response of the exempt connection.
 """
 
 from __future__ import annotations
@@ -49,14 +50,17 @@ class ClientMemory:
             self._wake()
 
     def wait(self, connection: Connection) -> None:
-        """Make a connection wait; the first one with pending requests is exempt."""
+        """Make a connection wait.
+
+        If none is exempt, exempt the first one with a large request or with unserved ones.
+        """
         if self.exempt is not connection:
             self.waiting[connection] = None
             if self.exempt is None:
                 self._exempt_next()
 
     def served(self, connection: Connection) -> None:
-        """The exempt connection has passed a request to the node."""
+        """Note that a connection has passed a request to the node, if it is the exempt one."""
         if connection is self.exempt:
             self.is_exempt_served = True
 
@@ -93,7 +97,7 @@ class ClientMemory:
         return bool(self.waiting) or self.peak - self.used >= MIN_TRIM_BYTES
 
     def trim(self) -> None:
-        """Return freed memory to the system, if it is much.
+        """Return freed memory to the system, if there is much of it.
 
         The C library keeps freed memory below blocks in use, and Python allocates every buffer of
         more than 512 bytes with it.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     OnResolved = Callable[[list[SocketAddress], Now], None]
 
 
-def numeric(host: str, port: int) -> SocketAddress | None:
+def numeric_address(host: str, port: int) -> SocketAddress | None:
     """The socket address of a host that is an IP address; None for a host name."""
     for family in (socket.AF_INET, socket.AF_INET6):
         try:
@@ -40,13 +40,13 @@ class NameResolver:
 
     def __init__(self) -> None:
         self.ready_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        #: Guards the eventfd between waking the loop and closing it.
+        #: Guards the eventfd, which a lookup may write to while the loop closes it.
         self._waking = allocate_lock()
         self._results: deque[tuple[OnResolved, list[SocketAddress]]] = deque()
         self._logged_failure = False
 
     def resolve(self, host: str, port: int, on_resolved: OnResolved) -> None:
-        """Call `on_resolved` on the loop with all addresses of a host, or none if it is unknown."""
+        """Call `on_resolved` on the loop with all addresses of a host; none if it is unknown."""
         import threading
 
         thread = threading.Thread(

@@ -31,7 +31,8 @@ _ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 # The process -------------------------------------------------------------------------------------
 
 
-def _statm(field: int) -> int:
+def _memory_bytes(field: int) -> int:
+    """A field of /proc/self/statm, which counts pages."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[field]) * os.sysconf("SC_PAGE_SIZE")
 
@@ -41,8 +42,8 @@ def _started_s() -> float:
     with open("/proc/self/stat") as file:
         ticks = int(file.read().rpartition(")")[2].split()[19])
     with open("/proc/stat") as file:
-        booted = next(line for line in file if line.startswith("btime"))
-    return int(booted.split()[1]) + ticks / os.sysconf("SC_CLK_TCK")
+        boot_line = next(line for line in file if line.startswith("btime"))
+    return int(boot_line.split()[1]) + ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _max_files() -> int:
@@ -72,13 +73,13 @@ PROCESS = (
         "process_resident_memory_bytes",
         GAUGE,
         "Resident memory of the process.",
-        lambda _, __: _statm(1),
+        lambda _, __: _memory_bytes(1),
     ),
     single(
         "process_virtual_memory_bytes",
         GAUGE,
         "Virtual memory of the process.",
-        lambda _, __: _statm(0),
+        lambda _, __: _memory_bytes(0),
     ),
     single(
         "process_open_fds",
@@ -148,7 +149,7 @@ SOCKETS = (
     single(
         "kafka_network_socketserver_memorypoolused",
         GAUGE,
-        "Bytes of requests and unsent responses of all connections: queued.max.request.bytes.",
+        "Bytes of requests and unsent responses of all connections; see queued.max.request.bytes.",
         lambda server, _: server.memory.used,
     ),
     single(
@@ -160,7 +161,7 @@ SOCKETS = (
     single(
         "kafka_server_raftchannelmetrics_request_total",
         COUNTER,
-        "Requests sent to other nodes: to the quorum and to the controller.",
+        "Requests sent to other nodes.",
         lambda server, _: server.peers.requests,
     ),
     single(
@@ -229,7 +230,7 @@ class IdleRatio:
     """Fraction of time in which the event loop was idle since the last scrape.
 
     Busy time is the CPU time of the loop's thread, so the loop need not measure anything. A scrape
-    less than a second after the previous one gets its value.
+    less than a second after the previous one returns the same value.
     """
 
     def __init__(self) -> None:

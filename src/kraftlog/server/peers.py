@@ -10,7 +10,7 @@ import socket
 from kraftlog.effects import printable
 from kraftlog.runner.peers import MAX_PROBES, PeerChannel, PeerChannels
 from kraftlog.runner.receive_buffer import FrameLengthError
-from kraftlog.server.name_resolution import NameResolver, numeric
+from kraftlog.server.name_resolution import NameResolver, numeric_address
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_PROBES", "Peers"]
 
-#: Ports come from settings and from other nodes, so they are checked.
+#: The highest port; ports come from settings and from other nodes, so they are checked.
 LAST_PORT = 65535
 #: The highest value of SO_RCVLOWAT: how many bytes must have arrived before epoll reports a socket.
 MAX_LOW_WATER_BYTES = 1 << 20
@@ -96,7 +96,7 @@ class Peers(PeerChannels):
     def _connect(self, channel: SocketChannel, now: Now) -> None:
         """Connect to the address tried last, or else to those that the host name resolves to."""
         address = channel.address
-        socket_address = channel.last_tried or numeric(*address)
+        socket_address = channel.last_tried or numeric_address(*address)
         if not 0 < address[1] <= LAST_PORT:
             self._resolved(channel, [], now)
         elif socket_address is not None:
@@ -133,8 +133,8 @@ class Peers(PeerChannels):
         family, address = socket_address
         try:
             sock = socket.socket(family, socket.SOCK_STREAM)
-        except OSError as why:  # no descriptor is left, or the family is unsupported
-            self._failed(channel, why.errno or errno.EMFILE, now)
+        except OSError as failure:  # no descriptor is left, or the family is unsupported
+            self._failed(channel, failure.errno or errno.EMFILE, now)
             return
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -59,7 +59,7 @@ def serve(
 
     `may_format`: format an empty directory for a single-node cluster. `bootstrap`: format it for
     the quorum in the settings, whose first leader generates the cluster id (Q29, R10). Without
-    both, an unformatted directory is an error; it shows the format command with `config_file`.
+    either, an unformatted directory is an error that shows the format command for `config_file`.
     """
     refuse_unsafe(settings)
     gc.set_threshold(*GC_THRESHOLDS)
@@ -158,13 +158,15 @@ def _format_standalone(files: OsFiles, path: str, settings: BrokerConfig) -> Non
     """Format for a new quorum with this node as its only voter; others may be added later."""
     directory_id = new_id()
     listener = settings.controller_listeners[0]
-    me = endpoints.Voter(settings.node_id, listener.host, listener.port, directory_id=directory_id)
+    own_voter = endpoints.Voter(
+        settings.node_id, listener.host, listener.port, directory_id=directory_id
+    )
     formatting = DirectoryFormat(
         cluster_id=uuid_text(new_id()),
         node_id=settings.node_id,
         features=first_levels(),
         metadata_directory=path,
-        voters=[me],
+        voters=[own_voter],
         listener=listener.name,
     )
     format_directory(files, path, directory_id, formatting, read_clock().wall_ms)
@@ -184,10 +186,10 @@ def _format_for_quorum(files: OsFiles, path: str, settings: BrokerConfig) -> Non
 
 
 def _listen(server: Server, settings: BrokerConfig) -> None:
-    """Open all listeners."""
+    """Bind all listeners; client listeners open later, when the node is ready."""
     for listener in settings.listeners:
-        is_controllers = listener in settings.controller_listeners
-        serves = CONTROLLER if is_controllers else BROKER
+        is_controller_listener = listener in settings.controller_listeners
+        serves = CONTROLLER if is_controller_listener else BROKER
         try:
             server.ports[listener.name] = server.listen(
                 listener.name, listener.host, listener.port, serves
@@ -198,7 +200,7 @@ def _listen(server: Server, settings: BrokerConfig) -> None:
 
 
 def _advertised_addresses(server: Server, listeners: list[Listener]) -> tuple[BrokerAddress, ...]:
-    """The advertised endpoints, once the listeners are open."""
+    """The advertised endpoints, once the listeners are bound to their ports."""
     return tuple(
         [
             BrokerAddress(

@@ -62,7 +62,7 @@ class TurnClock:
         self.clock_ns = clock_ns
         self._cpu_ns = cpu_ns
         self._log = log
-        #: Whether clients are connected; before that, long turns are counted but not logged.
+        #: Whether the node has become ready; before that, long turns are counted but not logged.
         self.is_serving = False
         self.began_ns = clock_ns()
         #: The end of the last step.
@@ -158,7 +158,7 @@ class TurnClock:
 def _long_turn_line(used_ns: int, took_ns: int, steps: dict[str, int], unlogged: int) -> str:
     parts = sorted(steps.items(), key=lambda step: -step[1])[:MAX_NAMED]
     named = ", ".join([f"{cause} {step_ns / 1e6:.0f} ms" for cause, step_ns in parts])
-    before = f"; {unlogged} more long turns since the last line" if unlogged else ""
+    unlogged_note = f"; {unlogged} more long turns since the last line" if unlogged else ""
     why = named or "many small steps"
     times = f"{took_ns / 1e6:.0f} ms, {used_ns / 1e6:.0f} ms of it CPU time"
-    return f"a turn of the event loop took {times}: {why}{before}"
+    return f"a turn of the event loop took {times}: {why}{unlogged_note}"

@@ -1,8 +1,8 @@
 """A worker process for CPU-bound tasks, because a busy thread would slow down the loop.
 
 A process runs one task: JSON on standard input, the result as JSON on standard output.
-`python -m kraftlog.server.worker_process` is that process. It ends if the node dies; the next start
-removes its incomplete files.
+`python -m kraftlog.server.worker_process` is that process. It ends if the node dies; the
+node's next start removes the incomplete files.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NICENESS = 10
 
 
 class WorkerProcess:
-    """Runs one process per task, one at a time; a thread waits for its end."""
+    """Runs one process per task, one at a time; a thread waits until the process ends."""
 
     def __init__(self) -> None:
         self._io_thread = IOThread("worker", may_fail=True)
@@ -64,7 +64,7 @@ class WorkerProcess:
         self._io_thread.deliver(now)
 
     def close(self) -> None:
-        """Abandon the task in progress, which loses nothing."""
+        """Kill the process of the task in progress: nothing is lost, the old files stay valid."""
         self._closed = True
         process = self._process
         if process is not None:
@@ -73,7 +73,7 @@ class WorkerProcess:
 
 
 def main() -> None:
-    """The main function of the process."""
+    """Run the task given on standard input; exit at the next read after the node has ended."""
     import json
 
     from kraftlog.server.files import OsFiles
@@ -82,7 +82,7 @@ def main() -> None:
     parent = os.getppid()
 
     class WatchfulFiles(OsFiles):
-        """The files of the operating system, while the node is alive."""
+        """The files of the operating system; a read exits if the node has ended."""
 
         def pread(self, fd: int, size: int, position: int) -> bytes:
             if os.getppid() != parent:

@@ -86,18 +86,18 @@ class Administrator:
 
     def _schedule_change(self) -> None:
         gap = self._rng.between(*self.world.setting.change_gap_ms)
-        self.world.schedule(self.world.time + gap, self._change_now_and_then)
+        self.world.schedule(self.world.time + gap, self._request_random_change)
 
-    def _change_now_and_then(self) -> None:
+    def _request_random_change(self) -> None:
         if not self._is_running:
             return
         self._schedule_change()
         leader = self.world.leader()
         # Sometimes it does not wait for the previous change, as if there were two administrators.
         if leader is not None and (self.is_idle or self._rng.below(4) == 0):
-            self.request(self._some_change(leader), RANDOM_CHANGE_TIMEOUT_MS)
+            self.request(self._random_change(leader), RANDOM_CHANGE_TIMEOUT_MS)
 
-    def _some_change(self, leader: Replica) -> VoterChange:
+    def _random_change(self, leader: Replica) -> VoterChange:
         assert leader.core is not None
         world, rng = self.world, self._rng
         voters = leader.core.log.voter_set
@@ -171,14 +171,14 @@ class Administrator:
         if replica.paused:
             replica.waiting.append((self._send, (replica, attempt)))
         elif core is None or request.is_over:
-            pass  # the replica is down, or the request is over
+            pass  # if the replica is down, the attempt scheduled by `_attempt` retries
         elif not is_survivable(self.world, core.log.voter_set, request.change):
             self._retry_soon(attempt)
         else:
             self.attempt_at(replica, attempt)
 
     def attempt_at(self, replica: Replica, attempt: ChangeAttempt) -> int:
-        """Make one attempt at one replica, valid or not; return an error code."""
+        """Make one attempt at one replica, survivable or not; return an error code."""
         request = attempt.request
         error = replica.change(request.change.kind, attempt, request.change.what)
         if not error:

@@ -1,9 +1,10 @@
 """A file system in memory with page cache, lost and torn writes, and errors.
 
-A file has two contents: what reads return (the page cache) and what the disk has. `sync` copies one
-to the other; a crash reverts to the disk's. The same holds for directories: a name is on the disk
-after `sync_directory`. Some unsynced changes survive a crash, as a random generator decides: each
-write is kept, lost or torn, and name changes are kept up to some point.
+A file has two contents: what reads return (the page cache) and what the disk has. `sync` writes the
+page cache to the disk; a power loss reverts it to what the disk has. The same holds for
+directories: a name is on the disk after `sync_directory`. Some unsynced changes survive a power
+loss, as a random generator decides: each write is kept, lost or torn, and name changes are kept up
+to some point.
 
 A run ends in three ways: `power_loss` (the disk survives, and some of the unsynced changes), `kill`
 (the process ends, the page cache stays), and `stop_before`, which raises `PowerLost` before one
@@ -28,7 +29,7 @@ SECTOR = 512
 #: The most buffers of one `pwritev`, as in Linux.
 IOV_MAX = 1024
 #: The reported capacity of a file system without a limit.
-_ENDLESS_BYTES = 1 << 50
+_UNLIMITED_BYTES = 1 << 50
 
 
 class PowerLost(BaseException):
@@ -223,7 +224,7 @@ class MemoryFiles:
             _apply(content, _Write(position, data))
 
     def make_file(self, path: str, data: bytes) -> None:
-        """Create a durable file with this content."""
+        """Create or replace a file, with content and name on the disk at once."""
         directory, name = self._parent(path)
         file = MemoryFile(self.now_ms)
         file.content, file.disk = bytearray(data), bytearray(data)
@@ -234,7 +235,7 @@ class MemoryFiles:
         return bytes(self._file(path).content)
 
     def file(self, path: str) -> MemoryFile:
-        """The file of a name."""
+        """The file at a path."""
         return self._file(path)
 
     def names(self, path: str) -> list[str]:
@@ -242,7 +243,7 @@ class MemoryFiles:
         return list(self._directory(path).names)
 
     def on_disk(self, path: str) -> MemoryFile | None:
-        """The file that has this name on the disk."""
+        """The file that has this path on the disk, by the synced names alone."""
         node: MemoryFile | MemoryDirectory | None = self._root
         for name in path.split("/"):
             if not isinstance(node, MemoryDirectory):
@@ -411,10 +412,8 @@ class MemoryFiles:
         self._locks[path] = fd
         return fd
 
-    # -- internals ---------------------------------------------------------------------------
-
     def space(self, path: str) -> tuple[int, int]:  # noqa: ARG002 - there is one file system
-        total = _ENDLESS_BYTES if self.capacity_bytes is None else self.capacity_bytes
+        total = _UNLIMITED_BYTES if self.capacity_bytes is None else self.capacity_bytes
         return total, max(0, total - self.used_bytes())
 
     def used_bytes(self) -> int:
@@ -426,6 +425,8 @@ class MemoryFiles:
             else:
                 total += _used_bytes(node)
         return total
+
+    # -- internals ---------------------------------------------------------------------------
 
     def _write(self, file: MemoryFile, path: str, data: bytes, position: int) -> int:
         if self.capacity_bytes is not None:
@@ -442,7 +443,7 @@ class MemoryFiles:
         return len(data)
 
     def _operation(self, name: str, path: str) -> None:
-        """Fail as planned, else count; reads count too, so that a crash can precede them."""
+        """Count the operation, then fail as planned; a crash may come before reads, too."""
         fault = self._fault(name, path)
         self._count(name, path)
         if fault is not None:

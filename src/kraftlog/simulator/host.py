@@ -16,7 +16,7 @@ from kraftlog.node.config import BrokerAddress, NodeConfig
 from kraftlog.node.node import Node
 from kraftlog.node.pending_response import PendingResponse
 from kraftlog.raft.config import RaftConfig
-from kraftlog.replication.replica_fetchers import CHANNEL
+from kraftlog.replication.replica_fetchers import CHANNEL_PREFIX
 from kraftlog.runner.quorum_io import open_quorum
 from kraftlog.runner.runner import Runner
 from kraftlog.simulator.files import MemoryFiles
@@ -47,8 +47,9 @@ class VirtualConnection:
         self.host = "127.0.0.1"
         self.request_templates: RequestTemplates | None = None
         self.failure: UnansweredError | None = None
-        #: How many requests the node processes before the next may begin; the frames that wait.
+        #: How many requests in progress keep the next one from starting.
         self.mutes = 0
+        #: The frames of the requests that wait meanwhile.
         self.held: deque[bytes] = deque()
 
     def mute(self) -> None:
@@ -112,7 +113,7 @@ class InlineIOThread:
 
 
 class InlineIOThreads:
-    """The I/O threads of a virtual host. The quorum's thread is last, as it may be slow."""
+    """The I/O threads of a virtual host; the quorum's jobs run last, as its thread may be slow."""
 
     def __init__(self) -> None:
         self.quorum = InlineIOThread()
@@ -163,7 +164,7 @@ def directory_id_of(node_id: int, path: str = "data") -> bytes:
 
 
 def voters_named(*node_ids: int) -> VoterSet:
-    """The voters of a quorum that begins dynamic, at kraft.version 1."""
+    """The voters of a quorum that is dynamic from the start, at kraft.version 1."""
     return VoterSet(
         tuple(
             [
@@ -180,7 +181,7 @@ class NoPeers:
     """A network for a cluster of one node: other brokers in its image never respond."""
 
     def send(self, effect: Any) -> None:
-        if effect.channel != PROBE_CHANNEL and not effect.channel.startswith(CHANNEL):
+        if effect.channel != PROBE_CHANNEL and not effect.channel.startswith(CHANNEL_PREFIX):
             raise AssertionError(f"a cluster of one node has no peers: {effect}")
 
 

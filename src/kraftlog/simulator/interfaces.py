@@ -1,6 +1,6 @@
 """What replicas, faults and invariants use of the world; for type checkers alone.
 
-The world creates them, so they do not import it.
+The world creates all three, so they do not import it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
         def is_reassigning(self) -> bool: ...
 
     class SimulatedWorld(Protocol):
-        """Time, the other replicas, the rates of faults, and what happened."""
+        """Time, all replicas, the rates of faults, and what happened."""
 
         seed: int
         time: int

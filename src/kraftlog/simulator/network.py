@@ -1,4 +1,4 @@
-"""The network between replicas: carries requests and responses, with every fault."""
+"""The network between replicas: carries requests and responses, and applies its faults."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PendingResponse = tuple[CoreReplica, int, int]
 
 
 class Network:
-    """Rates are per thousand messages. While `calm`, messages are only delayed."""
+    """Rates are per thousand messages. While `calm`, each message arrives after a short delay."""
 
     def __init__(self, world: SimulatedWorld) -> None:
         self.world = world
@@ -72,7 +72,7 @@ class Network:
         elif kind is FetchResult and body.diverging is not None:
             self.world.saw("log diverges")
         if self.wire is not None or self.corrupt_permille:
-            body = self._cross(pending, body)
+            body = self._as_received(pending, body)
         delivery = source.id, requester.id, self._deliver_response, (pending, source.id, body)
         if self.late_responses and self.rng.permille(self.late_responses):
             self.world.saw("response after the request timeout")
@@ -81,7 +81,7 @@ class Network:
         else:
             self._carry(*delivery)
 
-    def _cross(self, pending: PendingResponse, body: Any) -> Any:
+    def _as_received(self, pending: PendingResponse, body: Any) -> Any:
         """A response as it arrives: through bytes if the setting says so, and possibly corrupt."""
         damage = None
         if type(body) is FetchResult and body.batches and self.rng.permille(self.corrupt_permille):
@@ -165,9 +165,11 @@ class Network:
 
     def _refuse(self, target: Replica, source: Replica, incarnation: int) -> None:
         if (target.id, source.id) not in self.cuts:
-            self.world.schedule(self.world.time + 1, self._refused, source, incarnation, target)
+            self.world.schedule(
+                self.world.time + 1, self._connection_ended, source, incarnation, target
+            )
 
-    def _refused(self, source: Replica, incarnation: int, target: Replica) -> None:
+    def _connection_ended(self, source: Replica, incarnation: int, target: Replica) -> None:
         refused = target.core is None
         source.disconnected(incarnation, target.id, refused=refused)
 
@@ -180,7 +182,7 @@ class Network:
                 continue
             self.world.schedule(
                 self.world.time + 1 + self.rng.below(5),
-                self._refused,
+                self._connection_ended,
                 other,
                 other.incarnation,
                 dead,

@@ -139,7 +139,7 @@ class Replica:
     def lose_disk(self, kept: int, election: ElectionState | None = None) -> None:  # noqa: ARG002 - subclasses use it
         """Lose the disk of a stopped process, or all but some batches and an election state.
 
-        Without an election state, only that of the batches is known.
+        Without an election state, only the epoch of the last batch is known.
         """
         assert self.core is None, "a process must be stopped before it loses its disk"
         self.disk_losses += 1
@@ -165,7 +165,7 @@ class Replica:
         self.incarnation += 1
 
     def resume(self) -> None:
-        """All messages since the pause arrive at once; timers fire before them, or after."""
+        """All that arrived since the pause happens at once, in order or with the timers last."""
         self.paused = False
         waiting, self.waiting = self.waiting, []
         if self.world.pause_rng.below(2):

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class RaftDisk:
-    """A log with an election state; readers see `batches`, of which `durable` are synced.
+    """A log and an election state; the first `durable` of the `batches` are synced.
 
     The first `dropped` batches are only in the snapshot: no reader sees them, they are kept for
-    comparing logs. `from_later_leader` has the chains of batches that the leader of a later epoch
-    than their own sent. `old_tail` is the end of the log that an unsynced truncation removed; a
-    power loss may bring it back.
+    comparing logs. `from_later_leader` has the chains of batches that were received from the leader
+    of a later epoch than the batch's own. `old_tail` is the end of the log that an unsynced
+    truncation removed; a power loss may bring it back.
 
-    Each batch has a chain, a number for the whole log up to it (see `oracle`).
+    Each batch has a chain, a number for the whole log up to it (see `checkers/oracle`).
     """
 
     __slots__ = (
@@ -81,10 +81,10 @@ class RaftDisk:
         kept = bisect_left(self.bases, offset)
         removed = len(self.bases) - kept
         if kept < self.durable:
-            durable = zip(
+            synced = zip(
                 self.batches[kept : self.durable], self.chains[kept : self.durable], strict=True
             )
-            self.old_tail[:0] = durable
+            self.old_tail[:0] = synced
             self.durable = kept
         self._remove_after(kept)
         self.truncations += 1
@@ -96,9 +96,10 @@ class RaftDisk:
         self.old_tail.clear()
 
     def lose_power(self, rng: Rng) -> int:
-        """Keep the synced batches and a random prefix of the others; return how many were lost.
+        """Lose some unsynced changes to the log; return how many unsynced batches were lost.
 
-        A torn batch is truncated by recovery, so what survives is a prefix.
+        Either an unsynced truncation is undone, or a random prefix of the unsynced batches
+        survives: a prefix, because recovery truncates the log at a torn batch.
         """
         unsynced = len(self.batches) - self.durable
         if self.old_tail and rng.below(2):

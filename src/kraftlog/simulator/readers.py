@@ -35,7 +35,7 @@ class ReplicaReader:
 
 
 class PendingReadOffset:
-    """A pending response of the leader to ReadOffset: setting `answer` sends the response."""
+    """A pending response of the leader to ReadOffset: setting `response` sends the response."""
 
     def __init__(
         self, readers: Readers, requester: ReplicaReader, number: int, leader: int
@@ -46,11 +46,11 @@ class PendingReadOffset:
         return f"read {self._return_path[2]} of {self._return_path[1].replica.id}"
 
     @property
-    def answer(self) -> Any:
-        raise AttributeError("only set `answer`: that sends the response")
+    def response(self) -> Any:
+        raise AttributeError("only set `response`: that sends the response")
 
-    @answer.setter
-    def answer(self, body: Any) -> None:
+    @response.setter
+    def response(self, body: Any) -> None:
         readers, requester, number, leader = self._return_path
         readers.carry(
             leader, requester.replica.id, readers.on_response, requester, leader, number, body
@@ -134,7 +134,7 @@ class Readers:
         self._settle(reader)
 
     def _when_awake(self, reader: ReplicaReader, act: Callable[..., None], *arguments: Any) -> None:
-        """Call now, or when a paused process resumes, or never."""
+        """Call `act` now, or when a paused process resumes; never if the process has ended."""
         if not reader.is_current:
             return
         if reader.replica.paused:
@@ -153,7 +153,7 @@ class Readers:
         self.world.schedule(timeout_at, self._when_awake, reader, self._notify, reader, no_response)
 
     def carry(self, source: int, target: int, act: Callable[..., None], *arguments: Any) -> None:
-        """Carry a message with the faults of the replicas' network; within a replica at once."""
+        """Deliver a message with the faults of the replicas' network; within a replica at once."""
         world, network = self.world, self.world.network
         if source == target:
             world.schedule(world.time, act, *arguments)

@@ -52,8 +52,8 @@ class Crash(Exception):  # noqa: N818 - it ends a process, and reports no error
 class CoreReplica(Replica):
     """A core with a simulated host, for fast runs.
 
-    It does what the core requires of a host: it writes before it sends, holds messages that wait
-    for the disk, numbers its connections, and reports the outcome of requests.
+    The host does what the core requires: it writes before it sends, holds messages that wait for
+    the disk, numbers its connections, and reports the outcome of requests.
     """
 
     def _forget_process(self) -> None:
@@ -92,7 +92,7 @@ class CoreReplica(Replica):
         log = RaftLog(
             history, end=disk.end, epochs=epochs, snapshot=None if kept is None else kept.id
         )
-        self.seen_high_watermark = log.high_watermark  # this commits nothing
+        self.seen_high_watermark = log.high_watermark  # a restart commits nothing
         self._start_clock()
         config = world.setting.raft.replace(seed=world.seed * 1009 + self.id + 1)
         world.note(self, "starts", disk.election)
@@ -106,8 +106,8 @@ class CoreReplica(Replica):
         if kept == 0:
             self.disk.cluster_id = None
         self.disk.roll_back(kept)
-        old = self.disk.batches[-1].epoch if self.disk.batches else 0
-        self.disk.election = election or ElectionState(old)
+        last_epoch = self.disk.batches[-1].epoch if self.disk.batches else 0
+        self.disk.election = election or ElectionState(last_epoch)
 
     def end(self, rng: Rng) -> None:
         if self.writing is not None and rng.below(2):
@@ -190,7 +190,7 @@ class CoreReplica(Replica):
         _CARRY_OUT[type(effect)](self, effect)
 
     def _use_disk(self, core: RaftCore) -> None:
-        """Start the next disk operation; without latency it is done at once."""
+        """Write the election state and sync the log if needed; at once if `disk_ms` returns 0."""
         disk, world = self.disk, self.world
         if self.persisting and self.writing is None:
             wait = world.disk_ms(self)
@@ -223,7 +223,7 @@ class CoreReplica(Replica):
         if self.world.disk_fails(self):
             return
         self._write_election(persist)
-        self._notify_disk(incarnation, persist)
+        self._deliver_completion(incarnation, persist)
 
     def _write_election(self, persist: PersistElection) -> None:
         self.disk.election = persist.state
@@ -237,15 +237,19 @@ class CoreReplica(Replica):
         valid = truncations == self.disk.truncations
         if valid:
             self.disk.sync(count)
-        self._notify_disk(incarnation, end if valid else None)
+        self._deliver_completion(incarnation, end if valid else None)
 
-    def _notify_disk(self, incarnation: int, what: PersistElection | int | None) -> None:
-        """Deliver a completion to the process: at once, or when it resumes."""
+    def _deliver_completion(self, incarnation: int, what: PersistElection | int | None) -> None:
+        """Deliver a completion to the process: at once, or when it resumes.
+
+        `what` is the written election, or the synced end offset: None if the log was truncated
+        during the sync.
+        """
         core = self.core
         if incarnation != self.incarnation or core is None:
             return
         if self.paused:
-            self.waiting.append((self._notify_disk, (incarnation, what)))
+            self.waiting.append((self._deliver_completion, (incarnation, what)))
             return
         now = self.read_clock()
         if self.world.tracing:
@@ -295,7 +299,7 @@ class CoreReplica(Replica):
         elif isinstance(pending, int):
             self.world.workload.read_response(pending, body)
         else:
-            pending.answer = body  # of a foreign sender or of a reader
+            pending.response = body  # of a foreign sender or of a reader
 
     def _append(self, effect: Append) -> None:
         world = self.world
@@ -324,7 +328,7 @@ class CoreReplica(Replica):
             self._serve_if_caught_up()
 
     def _serve_if_caught_up(self) -> None:
-        """Q26: once its epoch's first record is applied, notify the state machine that it leads."""
+        """Serve as leader once the first record of the epoch is applied (Q26)."""
         disk = self.disk
         last = disk.position_before(self.applied)
         if last >= 0 and disk.batches[last].epoch == self.epoch_to_serve:
@@ -358,26 +362,26 @@ class CoreReplica(Replica):
     # Connections -----------------------------------------------------------------------------
 
     def channel_for(self, peer: int, number: int, *, is_new: bool) -> tuple[int, int, int]:
-        """The channel of a request, a new one if `is_new`; watch for its timeout."""
+        """Note a request, watch for its timeout, and return its channel: a new one if `is_new`."""
         self.in_flight[peer] = (number, self.world.time)
         if peer not in self.watched_peers:
             self.watched_peers.add(peer)
-            self._watch_at(peer, self.world.time)
+            self._schedule_timeout_check(peer, self.world.time)
         channel = self.channels.get(peer, (self.id, self.incarnation, 0))
         if is_new:
             channel = (*channel[:2], channel[2] + 1)
         self.channels[peer] = channel
         return channel
 
-    def _watch_at(self, peer: int, sent_at: int) -> None:
+    def _schedule_timeout_check(self, peer: int, sent_at: int) -> None:
         when = sent_at + self.world.setting.request_timeout_ms
-        self.world.schedule(when, self._watch, self.incarnation, peer)
+        self.world.schedule(when, self._check_timeout, self.incarnation, peer)
 
-    def _watch(self, incarnation: int, peer: int) -> None:
+    def _check_timeout(self, incarnation: int, peer: int) -> None:
         if incarnation != self.incarnation or self.core is None:
             return
         if self.paused:
-            self.waiting.append((self._watch, (incarnation, peer)))
+            self.waiting.append((self._check_timeout, (incarnation, peer)))
             return
         request = self.in_flight.get(peer)
         if request is None:
@@ -385,7 +389,7 @@ class CoreReplica(Replica):
             return
         _, sent_at = request
         if sent_at + self.world.setting.request_timeout_ms > self.world.time:
-            self._watch_at(peer, sent_at)
+            self._schedule_timeout_check(peer, sent_at)
             return
         self.watched_peers.discard(peer)
         self.disconnected(incarnation, peer, refused=False)

@@ -40,14 +40,14 @@ class Rng:
         return choices[self.below(len(choices))]
 
     def long_tail(self, mean: int) -> int:
-        """Usually about `mean`, sometimes many times as much."""
+        """Usually at most `mean`, sometimes many times as much."""
         length = self.below(mean + 1)
         while self.bits(2) == 0 and length < mean << 6:
             length = length * 2 + mean
         return length
 
     def some(self, choices: Sequence[T], count: int) -> list[T]:
-        """`count` different items, in their order in `choices`."""
+        """`count` different items, or all if there are fewer, in their order in `choices`."""
         left = list(range(len(choices)))
         chosen = [left.pop(self.below(len(left))) for _ in range(min(count, len(left)))]
         return [choices[index] for index in sorted(chosen)]

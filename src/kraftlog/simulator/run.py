@@ -92,7 +92,7 @@ def simulate(
 ) -> Outcome:
     """Run a scenario; `kinds` and `keep` limit the faults, by kind and by number in the plan.
 
-    With `nodes`, every replica is a whole node; in the cluster scenario it always is.
+    With `nodes`, every replica is a whole node, as it always is in the cluster scenario.
     """
     world: World
     script: Iterator[Goal]

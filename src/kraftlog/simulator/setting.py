@@ -29,8 +29,9 @@ class Setting(Value):
     dynamic: bool = False
     #: The time between voter changes of an administrator.
     change_gap_ms: tuple[int, int] = (0, 0)
-    #: The time between snapshots, each of some replica; how many bytes of one a fetch returns.
+    #: The time between snapshots, each of a random replica.
     snapshot_gap_ms: tuple[int, int] = (0, 0)
+    #: The most bytes of a snapshot that one response has.
     chunk_bytes: int = 1000
     #: Whether messages are encoded and decoded on their way.
     in_bytes: bool = False
@@ -65,7 +66,7 @@ def kafka_setting(
     return draw
 
 
-def some_voters(voters: int, observers: int, **more: Any) -> Callable[[Rng], Setting]:
+def fixed_setting(voters: int, observers: int, **more: Any) -> Callable[[Rng], Setting]:
     """Fixed numbers of replicas, with Kafka's timeouts; voters are known by id or directory id."""
 
     def draw(rng: Rng) -> Setting:

@@ -1,4 +1,4 @@
-"""Reduces a failing run to the fewest faults with the same failure."""
+"""Reduces a failing run to faults of which none can be dropped without losing the failure."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def shrink(
     kept = [fault.number for fault in failing.plan]
     best, size = failing, max(len(kept) // 2, 1)
     while kept:
-        smaller = False
+        is_smaller = False
         for first in range(0, len(kept), size):
             fewer = kept[:first] + kept[first + size :]
             outcome = simulate(failing.scenario, failing.seed, kinds=kinds, keep=fewer, nodes=nodes)
             if outcome.failed and outcome.violation.invariant == failing.violation.invariant:
-                best, kept, smaller = outcome, fewer, True
+                best, kept, is_smaller = outcome, fewer, True
                 break
-        if not smaller:
+        if not is_smaller:
             if size == 1:
                 break
             size = max(size // 2, 1)

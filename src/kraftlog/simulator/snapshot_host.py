@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kraftlog.simulator.rng import Rng
     from kraftlog.simulator.snapshot import Snapshot
 
-#: The name of a violation here.
+#: The invariant that this module's violations name.
 NAME = "snapshot download"
 #: How long the state machine may take to write a snapshot, while the log continues.
 LONGEST_WRITE_MS = 60
@@ -46,12 +46,12 @@ class SnapshotWork:
 # Taking ------------------------------------------------------------------------------------------
 
 
-def take_now_and_then(world: SimulatedWorld) -> None:
+def take_at_random_times(world: SimulatedWorld) -> None:
     """Take snapshots at random replicas and times, until faults have stopped."""
     low, high = world.setting.snapshot_gap_ms
     if not high or world.healed:
         return
-    world.schedule(world.time + world.snapshot_rng.between(low, high), take_now_and_then, world)
+    world.schedule(world.time + world.snapshot_rng.between(low, high), take_at_random_times, world)
     running = [replica for replica in world.running if not replica.paused]
     if running:
         world.snapshot_rng.pick(running).take_snapshot()
@@ -125,7 +125,7 @@ def fill(replica: Replica, chunk: SnapshotChunk) -> None:
 
 
 def note_request(replica: Replica, body: Any) -> None:
-    """A request is sent during a download."""
+    """Note a request that is sent during a download: a Fetch abandons the download."""
     work, disk, world = replica.snapshots, replica.disk, replica.world
     if isinstance(body, SnapshotFetch):
         chunk = body.id, body.position
@@ -215,7 +215,8 @@ def crash(replica: Replica, rng: Rng) -> None:
 def recover(replica: Replica) -> None:
     """Recover at a start: delete unfinished downloads.
 
-    A log that ends or diverges before its snapshot is replaced by it; any other starts at it.
+    A log that ends or diverges before the snapshot's end is replaced by the snapshot; any other
+    log is dropped up to that end.
     """
     disk, world = replica.disk, replica.world
     if disk.download is not None:

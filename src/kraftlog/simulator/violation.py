@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-#: Modules with assertions about the expected course of a scenario.
+#: How the file names end of modules that assert the expected course of a scenario.
 SCRIPTS = ("scenarios.py", "catalog.py", "goals.py")
 
 

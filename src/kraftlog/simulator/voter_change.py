@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 
 class VoterChange(Value):
-    """A voter change.
+    """A method of `RaftCore` that changes voters, and its argument.
 
-    `kind` is the method of `RaftCore` that makes it, such as `add_voter` or `reassign`; `what` is
-    its argument: a voter, its key, or target ids (None cancels).
+    `kind` is the method's name, such as `add_voter` or `reassign`; `what` is a voter, the key of a
+    voter, or the ids of the target voters (None cancels the reassignment).
     """
 
     kind: str

@@ -1,7 +1,7 @@
 """Messages as bytes: encoded as Kafka's requests and responses, and decoded.
 
-So a follower's host gets what a real one gets: batches of records, which it summarizes. Their
-payloads are replaced by the objects that were encoded, so that logs can be compared.
+So a follower's simulated host summarizes batches of records, as a real host does. The payloads of
+the batches are replaced by the objects that were encoded, so that logs can be compared.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Wire:
         return request_from_wire(api_key, decoded)
 
     def response(self, key: Key, body: Any, damage: Callable[[bytes], bytes] | None = None) -> Any:
-        """A response after its encoding; `damage` changes the bytes of its records."""
+        """The response as it is decoded; `damage` changes the bytes of its records or its chunk."""
         api_key, request = self._requests[key]
         data = data_in(body)
         response = response_to_wire(body, damage(data) if damage is not None else data)
@@ -79,7 +79,7 @@ def encode_batch(batch: Batch) -> bytes:
 
 
 def decode_payload(batch: Batch) -> Batch:
-    """Replace the bytes of a batch by the payload of its original append."""
+    """Replace the bytes of a batch by the payload that was encoded."""
     batch.payload = value_in(batch.payload, is_control=is_control(batch))
     return batch
 

@@ -48,7 +48,7 @@ class Workload:
             self.world.schedule(self.world.time, self._read)
 
     def slow_down(self) -> None:
-        """Reduce the load, for the end of a run, where a higher one would only take longer."""
+        """Reduce the load for the end of a run, where a higher load would only take longer."""
         low, high = self._append_gap_ms
         self._append_gap_ms = max(low, 100), max(high, 500)
 

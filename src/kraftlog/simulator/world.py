@@ -1,8 +1,8 @@
 """The simulated world: virtual time, the queue of events, and the checks after every step.
 
 Nothing polls: messages, timers, disk completions, the workload and faults are the only events, in
-the order of (time, sequence). Each message to a core is a step; after each the invariants see what
-it changed.
+the order of (time, sequence). Each event that reaches a core is a step, after which the invariants
+see what the step changed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from kraftlog.simulator.voter_change import VoterChange
 
 FULL_CHECK_EVERY = 1000
-#: A run with more events in one millisecond never ends: far fewer follow a pause of all replicas.
+#: A run with more events in one millisecond counts as endless: even the end of a pause of all
+#: replicas causes far fewer.
 MAX_EVENTS_PER_MS = 20_000
 
 
@@ -53,7 +54,7 @@ def time_passes(ms: int) -> Goal:
 
 
 def first_voters(setting: Setting) -> VoterSet:
-    """The first voters, by their formatted directory ids or by id alone."""
+    """The voters of an empty log, known by id and directory id, or by id alone."""
     ids = range(setting.voters)
     if setting.dynamic:
         return VoterSet(tuple([Voter(replica_key(replica_id, 0)) for replica_id in ids]))
@@ -344,7 +345,7 @@ class World:
         raise Crash
 
     def may_crash(self, replica: Replica, effects: list[Any]) -> None:
-        """Maybe crash the process between two effects: only the effects before it happen."""
+        """Maybe crash the process between two effects; only the effects before the crash happen."""
         if not self._crash_rng.permille(self.crash_permille.get(replica.id, 0)):
             return
         self.saw("crash between two actions")
@@ -440,8 +441,8 @@ class World:
     def able_to_follow(self) -> list[Replica]:
         """The running replicas, except non-voters in a newer epoch than the leader's.
 
-        No voter adopts the epoch of a non-voter (R8), whose fetches fail until an election reaches
-        a higher epoch than its own.
+        A voter with a leader does not adopt the epoch of a non-voter (R8). So the non-voter's
+        fetches fail until an election reaches a higher epoch than its own.
         """
         leader = self.leader()
         if leader is None or leader.core is None:

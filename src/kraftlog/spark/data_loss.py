@@ -54,14 +54,14 @@ def readable_starts(
             continue
         log_start = min(earliest.get(name, 0), end[name])
         if end[name] < offset:
-            losses.append(truncated(name, offset, end[name]))
+            losses.append(truncation_text(name, offset, end[name]))
         elif log_start > offset:
-            losses.append(deleted(name, offset, log_start, end[name]))
+            losses.append(deletion_text(name, offset, log_start, end[name]))
             starts[name] = log_start
     return starts, losses
 
 
-def deleted(name: PartitionName, offset: int, log_start: int, end: int) -> str:
+def deletion_text(name: PartitionName, offset: int, log_start: int, end: int) -> str:
     """Describe the loss of records at the start of a log, by retention or DeleteRecords."""
     return (
         f"{partition_text(name)} was to be read from offset {offset}, but has offsets "
@@ -70,7 +70,7 @@ def deleted(name: PartitionName, offset: int, log_start: int, end: int) -> str:
     )
 
 
-def truncated(name: PartitionName, offset: int, end: int) -> str:
+def truncation_text(name: PartitionName, offset: int, end: int) -> str:
     """Describe the loss of records at the end of a log."""
     return (
         f"{partition_text(name)} was to be read from offset {offset}, but ends at offset {end}, "
@@ -103,7 +103,7 @@ def recreated_topics(old_ids: Mapping[str, Uuid], new_ids: Mapping[str, Uuid]) -
     ]
 
 
-def recreation(topic: str, old_id: Uuid, new_id: Uuid, consequence: str) -> str:
+def recreation_text(topic: str, old_id: Uuid, new_id: Uuid, consequence: str) -> str:
     return (
         f"topic {topic} was deleted and created again (its id was {uuid_text(old_id)} and is "
         f"{uuid_text(new_id)}), and the offsets of the checkpoint are those of the deleted topic; "

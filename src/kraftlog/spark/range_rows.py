@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from kraftlog.types import Uuid
 
 
-#: By topic, its id and the option: a worker's next tasks begin with the fetch size that fits.
+#: The fetch size that fits, by topic, topic id and `fetch_bytes`: a worker's next tasks begin
+#: with it.
 _fetch_sizes: dict[tuple[str, Uuid, int], FetchSize] = {}
 
 

@@ -18,9 +18,9 @@ from kraftlog.records.arrow import byte_strings, nulls_of, numbers, scalar, valu
 from kraftlog.records.encode_columns import (
     RECORD_OVERHEAD,
     HeaderColumn,
+    concatenated_headers,
     encode_batches,
     encode_headers,
-    with_headers,
 )
 from kraftlog.records.header import HEADER_SIZE
 from kraftlog.spark.key_hash import partitions_of
@@ -125,7 +125,9 @@ class RowProducer:
                 ),
             )
         )
-        return task_headers if row_headers is None else with_headers(row_headers, task_headers)
+        return (
+            task_headers if row_headers is None else concatenated_headers(row_headers, task_headers)
+        )
 
     def _destinations(
         self, rows: Rows, topics: list[str], topic_numbers: Numbers, sizes: Numbers
@@ -176,7 +178,7 @@ class RowProducer:
         return chosen
 
     def _in_turn(self, topic: str, sizes: Numbers, with_leader: Numbers) -> Numbers:
-        """Partitions for rows without a key: a batch for each that has a leader, in turn."""
+        """Partitions for rows without a key: each one with a leader gets a batch, in turn."""
         turn = self._next_turns.get(topic)
         if turn is None:
             turn = wall_ms()

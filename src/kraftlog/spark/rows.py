@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: The most decompressed bytes in an Arrow batch, unless a single Kafka batch has more.
 _PAYLOAD_BYTES = 32 << 20
-#: Values of `timestampType`, as in Java: the producer's time, the broker's.
+#: Values of `timestampType`, as in Java: the time is the producer's, or the broker's.
 CREATE_TIME, LOG_APPEND_TIME = 0, 1
 
 

@@ -64,7 +64,7 @@ class Rows:
         return encoded.dictionary.to_pylist(), values_of(encoded.indices).astype(np.int64)
 
     def partitions(self) -> Numbers | None:
-        """The partition of each row, or -1 for null; None without a partition in any row."""
+        """The partition of each row, or -1 for null; None if no row has a partition."""
         column = self._column("partition")
         if column is None or column.null_count == self.count:
             return None

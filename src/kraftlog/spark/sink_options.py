@@ -1,4 +1,7 @@
-"""The options of the sink, with the names and defaults of Spark's Kafka connector."""
+"""The options of the sink, with the names of Spark's Kafka connector.
+
+The defaults are the same, too, except that of kafka.batch.size (`BATCH_BYTES`).
+"""
 
 from __future__ import annotations
 

@@ -121,15 +121,15 @@ class Planner:
         freeze_modules()
 
     def _after_loss(self, offset_range: OffsetRange, position: int) -> OffsetRange:
-        """Report a loss within a range; return the part that can still be read."""
+        """Raise or report a loss within a range; return the part that can still be read."""
         log_start = self._offsets([offset_range.name], EARLIEST)[offset_range.name]
         log_end = self._offsets([offset_range.name], LATEST)[offset_range.name]
         if log_start > position:
-            loss = data_loss.deleted(
+            loss = data_loss.deletion_text(
                 offset_range.name, position, min(log_start, offset_range.end), log_end
             )
         else:
-            loss = data_loss.truncated(offset_range.name, position, log_end)
+            loss = data_loss.truncation_text(offset_range.name, position, log_end)
         data_loss.raise_or_report([loss], is_fatal=self._options.fails_on_data_loss)
         return OffsetRange(
             *offset_range.name, max(log_start, position), min(log_end, offset_range.end)
@@ -216,7 +216,7 @@ class BatchReader(Planner, DataSourceReader):
 
 
 class StreamReader(Planner, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Its offsets have the form of Spark's Kafka connector: `{"topic": {"0": 23}}`."""
+    """Reads a stream. Its offsets have the form of Spark's connector: `{"topic": {"0": 23}}`."""
 
     #: With the trigger availableNow: the end offsets at the start of the query.
     _stop_at: Positions | None = None
@@ -265,7 +265,7 @@ class StreamReader(Planner, DataSourceStreamReader, SupportsTriggerAvailableNow)
             old_ids, new_ids = positions.topic_ids(start), positions.topic_ids(end)
             recreated = data_loss.recreated_topics(old_ids, new_ids)
             losses = [
-                data_loss.recreation(
+                data_loss.recreation_text(
                     each, old_ids[each], new_ids[each], "it is read from its start"
                 )
                 for each in recreated
@@ -286,7 +286,10 @@ class StreamReader(Planner, DataSourceStreamReader, SupportsTriggerAvailableNow)
             # Without the ids in the checkpoint, Spark might plan the same batch differently later.
             consequence = "rememberTopicIds=true would read it from its start"
             data_loss.raise_or_report(
-                [data_loss.recreation(t, old_ids[t], new_ids[t], consequence) for t in recreated],
+                [
+                    data_loss.recreation_text(t, old_ids[t], new_ids[t], consequence)
+                    for t in recreated
+                ],
                 is_fatal=self._options.fails_on_data_loss,
             )
         self._known_ids |= new_ids

@@ -25,8 +25,8 @@ _UNSUPPORTED = ("columnMapping", "deletionVectors")
 def read_table(spark: SparkSession, path: str) -> DataFrame:
     """The newest version of a Delta table; columns that a file does not have are null.
 
-    Without the table's schema, Spark's `read.parquet` would take the columns of a single file, and
-    without the base path leave out the columns in the names of directories.
+    Without the table's schema, Spark's `read.parquet` would take the columns of a single file.
+    Without the base path, it would leave out the partition columns, which are in directory names.
     """
     table = _opened(path)
     # Delta's JSON of a schema is Spark's.

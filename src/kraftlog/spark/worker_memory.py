@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import os
 
-#: Spark sets it in a worker that runs more than one task.
+#: The environment variable that Spark sets in a worker that runs more than one task.
 _REUSED = "SPARK_REUSE_WORKER"
 #: The id of the process that has frozen its modules; a process forked from it has to do so itself.
 _frozen_in = 0

@@ -1,7 +1,7 @@
 """`kraftlog-boot`: the boot timestamp that this node has last reported to others (R9).
 
-Kafka has no such file beside `meta.properties`, and ignores it. It is written before a node reports
-a new boot timestamp to another node; a node that knows of no other node never writes it.
+The file is beside `meta.properties`; Kafka has no such file, and ignores it. A node writes the file
+before it reports a new boot timestamp to another node; if it knows of no other node, it never does.
 """
 
 from __future__ import annotations

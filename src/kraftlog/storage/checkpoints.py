@@ -38,8 +38,8 @@ def encode_offsets(offsets: Mapping[LogName, int]) -> bytes:
 def encode_offsets_in_steps(offsets: Mapping[LogName, int]) -> Generator[None, None, bytes]:
     """Like `encode_offsets`, but in steps, as thousands of lines take milliseconds."""
     lines = []
-    for topic, number in sorted(offsets):
-        lines.append(f"{topic} {number} {offsets[topic, number]}")
+    for topic, partition in sorted(offsets):
+        lines.append(f"{topic} {partition} {offsets[topic, partition]}")
         if not len(lines) % LINES_PER_STEP:
             yield
     return _encode(lines)
@@ -47,8 +47,8 @@ def encode_offsets_in_steps(offsets: Mapping[LogName, int]) -> Generator[None, N
 
 def decode_offsets(data: bytes, path: str) -> dict[LogName, int]:
     offsets = {}
-    for topic, number, offset in _decode(data, path, 3):
-        offsets[intern(topic), _number(number, path)] = _number(offset, path)
+    for topic, partition, offset in _decode(data, path, 3):
+        offsets[intern(topic), _number(partition, path)] = _number(offset, path)
     return offsets
 
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 #: Bytes per read and write.
 _CHUNK = 1 << 20
-#: Longer keys are kept as a digest of this many bytes.
+#: Keys of this size or more are kept as a digest of this many bytes.
 _DIGEST_SIZE = 16
 
 
@@ -104,7 +104,7 @@ class _CleaningPass:
                 if header.last_offset < dirty_from:
                     continue
                 if header.is_control:
-                    transactions.is_empty_marker(header, data)
+                    transactions.is_empty_marker(header, data)  # ends the transaction
                 elif not transactions.is_aborted(header):
                     if not self.keys.has_room(header.record_count):
                         return self.keys.end
@@ -123,10 +123,10 @@ class _CleaningPass:
         try:
             for base, segment_size in group:
                 for header, data in read_batches(self.files, self._stem(base) + LOG, segment_size):
-                    kept = cleaner.cleaned(header, data)
-                    changed |= kept is not data
-                    if kept is not None:
-                        output.write(kept)
+                    cleaned = cleaner.cleaned(header, data)
+                    changed |= cleaned is not data
+                    if cleaned is not None:
+                        output.write(cleaned)
                 size += segment_size
             self.read_bytes += size
             if not changed:
@@ -137,8 +137,8 @@ class _CleaningPass:
                 "old_size": size,
                 **output.finish(cleaner.transactions.kept),
                 "aborted": [
-                    [kept.producer_id, kept.first_offset, kept.last_offset, kept.stable_offset]
-                    for kept in cleaner.transactions.kept
+                    [entry.producer_id, entry.first_offset, entry.last_offset, entry.stable_offset]
+                    for entry in cleaner.transactions.kept
                 ],
             }
         finally:
@@ -202,7 +202,8 @@ def _payload(header: BatchHeader, data: Buffer) -> bytes:
 class Transactions:
     """Tracks a log's transactions: which are aborted, and which have no records left.
 
-    `kept` are the aborted ones with an empty batch left, which readers must still be able to skip.
+    Pass it each batch once, in order, because its methods also update its state. `kept` are the
+    aborted transactions that still had batches: their marker stays, and their index entry with it.
     """
 
     def __init__(self, aborted: list[AbortedTransaction]) -> None:

@@ -1,7 +1,7 @@
-"""Decides which part of a log to compact, and when: pure functions of its segments.
+"""Decides which part of a log to compact, and when; describes this as a task for the cleaner.
 
-A log is clean up to the cleaner's offset: each key occurs once there. The records after it are
-dirty, up to the first segment that must not be cleaned: the active one, or one with undecided
+A log is clean up to the cleaner's offset: each key occurs at most once there. The records after it
+are dirty, up to the first segment that must not be cleaned: the active one, or one with undecided
 transactions, or with records that are too young, not replicated or not durable.
 """
 
@@ -25,13 +25,13 @@ KEY_BYTES = 200
 
 
 class LogToClean(Value):
-    """A log that should be compacted: first those that are due, then by highest dirty `ratio`."""
+    """A log to compact. Logs that are due come first, then those with the highest dirty `ratio`."""
 
     segments: tuple[Segment, ...]
     dirty_from: int
     limit: int
     ratio: float
-    #: Records have waited for max.compaction.lag.ms.
+    #: whether dirty records have waited for longer than max.compaction.lag.ms
     is_due: bool
 
 
@@ -76,7 +76,7 @@ def _cleanable_segments(log: Log, limit: int, now_ms: int) -> list[Segment]:
 
 
 def _first_timestamp(log: Log, dirty: Sequence[Segment]) -> int:
-    """The first timestamp of the dirty segments, from batch headers."""
+    """The largest timestamp of the first batch in the dirty segments, as in Kafka."""
     segment = next(segment for segment in dirty if segment.size)
     if segment.first_timestamp < 0:  # opened after a crash and not read yet
         head = log.disk.files.pread(segment.log.use(), HEADER_SIZE, 0)

@@ -61,7 +61,7 @@ _DELETED = "-delete"
 STRAY = "-stray"
 #: The suffix of a copy of a log that is being moved here from another directory, as in Kafka.
 FUTURE = "-future"
-#: A file in a log that was moved here: a log of its name in another directory is the older copy.
+#: A file in a log that was moved here: the partition's log in another directory is an older copy.
 MOVED = "kraftlog-moved"
 #: The longest file name that file systems support.
 _LONGEST_NAME = 255
@@ -108,6 +108,7 @@ class LogDirectory:
         self.was_clean = False
         #: the broker epoch at the last clean shutdown; -1 if it was not clean
         self.broker_epoch = -1
+        #: the rows of unopened logs in the manifest of the last clean shutdown
         self._rows: dict[LogName, bytes] = {}
         #: When the manifest was written, by its modification time.
         self._rows_ms = -1
@@ -187,7 +188,7 @@ class LogDirectory:
             self._suspect = True
 
     def high_watermark(self, name: LogName) -> int:
-        """The high watermark as of the next checkpoint."""
+        """The high watermark that the next checkpoint stores."""
         return self._checkpoints.high_watermarks.get(name, 0)
 
     def note_high_watermark(self, name: LogName, offset: int) -> None:
@@ -315,7 +316,7 @@ class LogDirectory:
     # -- logs that are moved to this directory ----------------------------------------------------
 
     def create_future(self, name: LogName, topic_id: Uuid, config: LogConfig, unique: str) -> Log:
-        """Create an empty log for a copy of one in another directory; `unique` ends its folder."""
+        """Create an empty log for a copy from another directory; its folder name has `unique`."""
         self.disk.check()
         log = Log(self.disk, f"{self.path}/{name[0]}-{name[1]}.{unique}{FUTURE}", config)
         log.topic_id = topic_id
@@ -373,12 +374,12 @@ class LogDirectory:
         return renamed
 
     def delete(self, name: LogName) -> None:
-        """Delete a log."""
+        """Delete a log; an I/O thread deletes its files."""
         if self.forget(name):
             self.remove_folder(name)
 
     def forget(self, name: LogName) -> bool:
-        """Remove a log from the directory, but not its folder; return whether there is one."""
+        """Remove a log from the directory, but not its folder; return whether it has a folder."""
         self._checkpoints.forget(name)
         self._rows.pop(name, None)
         log = self.logs.pop(name, None)
@@ -461,9 +462,9 @@ class LogDirectory:
     # -- checkpoints ------------------------------------------------------------------------------
 
     def checkpoint_job_in_steps(self) -> Generator[None, None, CheckpointJob]:
-        """Make a job that writes the checkpoint files, in steps; one job at a time.
+        """Make, in steps, a job that writes the checkpoint files; only one job at a time.
 
-        Its content is as of the last step that reads the logs.
+        The job's content is as of the last step that reads the logs.
         """
         yield from self._collect_offsets()
         return (yield from self._checkpoints.job_in_steps())

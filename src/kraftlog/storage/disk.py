@@ -74,7 +74,7 @@ class Handle:
             self._cache.queue(self)
 
     @property
-    def is_scarce(self) -> bool:
+    def has_too_many_open_files(self) -> bool:
         """Whether more files are open than the limit."""
         return self._cache.is_over_limit
 
@@ -145,9 +145,10 @@ class HandleCache:
         return self.open_count > self.limit
 
     def _close_one(self) -> bool:
-        """Close the first handle in the queue that was not used since it was last reached.
+        """Close the first handle in the queue that was not used since it was last reached, if any.
 
-        If all are pinned, the limit is exceeded, which is better than a wrong descriptor.
+        Return whether one was closed. If all are pinned, the limit is exceeded, which is better
+        than a wrong descriptor.
         """
         while self._queue:
             handle = self._queue.popleft()
@@ -213,7 +214,8 @@ def write_all(
 ) -> int:
     """Write all buffers at `position`, with one call if possible; return the bytes written.
 
-    `size` is their sum, if the caller knows it. After a short write, everything is written again.
+    `size` is their total size, if the caller knows it. After a short write, everything is written
+    again.
     """
     if size < 0:
         size = sum(map(len, buffers))

@@ -35,6 +35,7 @@ class FlushJob:
 
     def __init__(self, end_offset: int, generation: int) -> None:
         self.end_offset = end_offset
+        #: the log's number of truncations when the job was made
         self.generation = generation
         self.handles: list[Handle] = []
         self.fds: list[int] = []
@@ -44,7 +45,8 @@ class FlushJob:
         #: the leader-epoch checkpoint to write: its path and content
         self.epochs: tuple[str, bytes] | None = None
         self.error: OSError | None = None
-        #: Only the epochs could not be written, for lack of space: not a failure, but retried.
+        #: Only the epochs could not be written, for lack of space. The disk has not failed, and the
+        #: next job writes the epochs.
         self.lacks_space = False
 
     def add(self, handles: Iterable[Handle]) -> None:

@@ -1,8 +1,8 @@
 """Formats a directory for a new node, like Kafka's `kafka-storage format`.
 
-`bootstrap.checkpoint` has the first controller's records. A quorum with dynamic voters has its
-first voters in a snapshot that ends at offset 0 of the metadata log. `meta.properties` is written
-last: a directory without it is not formatted.
+`bootstrap.checkpoint` has the metadata records that the first active controller appends. A quorum
+with dynamic voters has its first voters in a snapshot that ends at offset 0 of the metadata log.
+`meta.properties` is written last: a directory without it is not formatted.
 """
 
 from __future__ import annotations

@@ -249,7 +249,7 @@ class Log:
     def locate(self, offset: int, max_bytes: int, limit: int) -> Slice | None:
         """Find whole batches from the one that contains `offset`, all below `limit`; None if none.
 
-        About `max_bytes`, but at least one batch. `offset` must lie between start and end.
+        About `max_bytes`, but at least one batch; `offset` lies between the log's start and end.
         """
         limit = min(limit, self.end_offset)
         if offset >= limit or not self.segments:
@@ -387,9 +387,9 @@ class Log:
         return self._drop_front(segments_below(self.segments, offset), 0)
 
     def delete_old_segments(self, now_ms: int, limit: int, max_segments: int = MAX_OFFSET) -> int:
-        """Delete segments below `limit` that retention time or size allows; return how many.
+        """Delete segments below `limit` that have expired by time or size; return how many.
 
-        At most `max_segments` are deleted; the caller repeats the call if that many were.
+        At most `max_segments` are deleted; if that many were deleted, the caller calls again.
         """
         self.disk.check()
         with IOContext(self, "finding old segments"):
@@ -551,7 +551,8 @@ class Log:
             if self._wants_snapshot():
                 self._unsynced.append(self.tracker.write_snapshot(self.end_offset))
 
-    # The directory closes many logs together: all write epochs, it syncs once, and all rename.
+    # The directory closes many logs together: all write their epochs, it syncs the file system, all
+    # rename the files, and it syncs again.
 
     def write_temporary_epochs(self) -> None:
         """Write the leader-epoch checkpoint under a temporary name; it is not durable yet."""

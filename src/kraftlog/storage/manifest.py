@@ -1,9 +1,9 @@
 """The clean-shutdown manifest: the state of every log when the directory was closed.
 
 With the manifest a log opens without reading its indexes, checkpoints, snapshots or topic id. Its
-folder is listed only if it was modified after the manifest was written. Kafka has no such file. It
-is valid only with the marker `.kafka_cleanshutdown` that was written with it: kraftlog's marker
-has the manifest's checksum, Kafka's has none. Both files are deleted before anything in the
+folder is listed only if it was modified after the manifest was written. Kafka has no such file.
+A manifest is valid only with the marker `.kafka_cleanshutdown` that was written with it: kraftlog's
+marker has the manifest's checksum, Kafka's has none. Both files are deleted before anything in the
 directory changes.
 
 The manifest has one line per log: topic, partition and a JSON object, the row.
@@ -141,7 +141,7 @@ def encode_manifest(rows: Mapping[LogName, bytes]) -> bytes:
 
 
 def decode_manifest(data: bytes, path: str) -> dict[LogName, bytes]:
-    """Decode the rows; equal ones, as of the empty logs of a topic, are one object."""
+    """Decode the rows; equal rows, such as those of a topic's empty logs, are one object."""
     if not data.startswith(_HEAD):
         raise CorruptLogError(f"{path} is not a manifest of version 1")
     rows: dict[LogName, bytes] = {}

@@ -59,7 +59,7 @@ def encode(meta: MetaProperties) -> bytes:
 
 
 def parse(raw: bytes, path: str) -> MetaProperties:
-    """Decode the file, or raise; it is never overwritten."""
+    """Decode the file, or raise: a file that cannot be read is never overwritten."""
     try:
         pairs = properties.parse(raw.decode())
         if pairs["version"] != VERSION:

@@ -38,7 +38,7 @@ class MetadataSnapshots:
         self.folder = folder
 
     def remove_unfinished(self) -> None:
-        """Delete the snapshots that an earlier process did not finish."""
+        """Delete the snapshots that an earlier process did not finish writing, or deleting."""
         for name in self.files.list(self.folder):
             if name.endswith((ENDING + UNFINISHED, ENDING + DELETED)):
                 unlink_if_there(self.files, f"{self.folder}/{name}")
@@ -74,7 +74,7 @@ class MetadataSnapshots:
     def write_part(
         self, snapshot: OffsetAndEpoch, position: int, data: bytes, *, durably: bool = False
     ) -> None:
-        """Write a part at its position; the first one truncates the file."""
+        """Write a part at its position; the part at position 0 starts the file over."""
         path = self.path(snapshot) + UNFINISHED
         if not position:
             unlink_if_there(self.files, path)

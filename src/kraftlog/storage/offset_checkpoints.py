@@ -158,7 +158,10 @@ class OffsetCheckpoints:
             self._write(file, offsets)
 
     def lower(self, offsets: dict[LogName, int]) -> None:
-        """Lower many stored recovery points durably, by one write, before logs are truncated."""
+        """Lower stored recovery points and cleaner offsets durably, before logs are truncated.
+
+        Each file is written once, for all logs.
+        """
         self._lower_cleaned(offsets)
         self._lower_current(offsets)
         lowered = {n: o for n, o in offsets.items() if self._stored_points.get(n, 0) > o}
@@ -172,7 +175,7 @@ class OffsetCheckpoints:
         self._write(RECOVERY_POINTS, stored)
 
     def _lower_current(self, offsets: dict[LogName, int]) -> None:
-        """Lower the points of the next job, and make one in progress obsolete."""
+        """Lower the recovery points of the next job, and make a job in progress obsolete."""
         points = self.recovery_points
         for name, offset in offsets.items():
             if points.get(name, 0) > offset:

@@ -1,7 +1,7 @@
 """The producer state of the written log, and its snapshot files.
 
 The partition validates against its own producer state; this is the log's copy, which is never ahead
-of the file. Adding batches only extends a list, and the state is computed on demand.
+of the written batches. Adding batches only extends a list, and the state is computed on demand.
 """
 
 from __future__ import annotations
@@ -168,8 +168,8 @@ class ProducerTracker:
 
     def remove_above(self, offset: int) -> None:
         self.queued = [snapshot for snapshot in self.queued if snapshot.offset <= offset]
-        for snapshot in [snapshot for snapshot in self.snapshots if snapshot > offset]:
-            self._remove(snapshot)
+        for snapshot_offset in [each for each in self.snapshots if each > offset]:
+            self._remove(snapshot_offset)
 
     def remove_below(self, offset: int) -> list[str]:
         """Delete snapshots before the log start, but never the newest.
@@ -180,8 +180,8 @@ class ProducerTracker:
         written = [
             self.write_queued(snapshot, encode_entries(snapshot.entries)) for snapshot in queued
         ]
-        for snapshot in [snapshot for snapshot in self.snapshots[:-1] if snapshot < offset]:
-            self._remove(snapshot)
+        for snapshot_offset in [each for each in self.snapshots[:-1] if each < offset]:
+            self._remove(snapshot_offset)
         return written
 
     def remove(self, offset: int) -> None:

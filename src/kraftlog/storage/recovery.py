@@ -181,11 +181,11 @@ class _Opener:
             has_epochs |= name == EPOCHS
         for base, endings in self.endings.items():
             if LOG not in endings:
-                removed += self._remove_strays(base, endings - {SNAPSHOT})
+                removed += self._remove_orphaned_indexes(base, endings - {SNAPSHOT})
         self.report.removed = tuple([name for name in removed if not name.endswith(DELETED)])
         return has_epochs
 
-    def _remove_strays(self, base: int, endings: set[str]) -> list[str]:
+    def _remove_orphaned_indexes(self, base: int, endings: set[str]) -> list[str]:
         """Delete index files without a segment."""
         names = [f"{base:020d}{ending}" for ending in sorted(endings)]
         for name in names:
@@ -206,7 +206,10 @@ class _Opener:
         return decode_epochs(read_whole(self.disk.files, path), path)
 
     def _first_to_scan(self, segments: list[Segment]) -> int:
-        """The first segment to scan; those before it end at or below the recovery point."""
+        """The index of the first segment to scan, or the number of segments if none is scanned.
+
+        Without a clean shutdown, those before it end at or below the recovery point.
+        """
         if self.clean:
             return len(segments)
         count = 0
@@ -297,7 +300,8 @@ class _Opener:
     def _epochs_lack_the_start(self, trusted: list[Segment]) -> bool:
         """Whether the first trusted batch is older than the checkpoint's epochs.
 
-        Its epochs were dropped when the log start moved to an offset that was not stored.
+        That happens if the log start was raised, which drops epochs, but was not stored before a
+        crash.
         """
         log = self.log
         start = max(log.start_offset, self._first_base(trusted))

@@ -22,7 +22,7 @@ _CHUNK = 1 << 20
 #: Where the magic byte is in a batch header.
 _MAGIC_POSITION = 16
 _MAGIC_BYTE = bytes([MAGIC])
-#: The bytes of batches with a wrong CRC after which the search ends.
+#: The search ends once the batches with a wrong CRC have this many bytes.
 _BUDGET_BYTES = 256 << 20
 
 
@@ -64,7 +64,7 @@ class Salvage:
         return -1
 
     def _valid_size(self, disk: Disk, handle: Handle, position: int, size: int) -> int:
-        """The size of the valid batch at a position, or 0."""
+        """Count the batch at a position if it is valid; return its size, or 0."""
         head = disk.files.pread(handle.use(), HEADER_SIZE, position)
         base, length, _, _, checksum, _, delta, _, _, count = SCANNED.unpack(head)
         batch_size = length + LENGTH_OVERHEAD

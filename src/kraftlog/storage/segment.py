@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 LOG, INDEX, TIME_INDEX = ".log", ".index", ".timeindex"
 TRANSACTION_INDEX, SNAPSHOT = ".txnindex", ".snapshot"
 DELETED = ".deleted"
-#: the read size for headers: usually the distance between two index entries
+#: the read size for headers: usually enough to reach the next index entry
 _WALK_BYTES = 8192
-#: A segment remembers the last one to two times this many positions of batches.
+#: A segment remembers the positions of its latest batches: between this many and twice as many.
 _MARKS = 1024
 #: Shared by all segments without marks, because many are idle.
 _NO_MARKS: dict[int, int] = {}
@@ -122,9 +122,9 @@ class Segment:
             self.has_index_files = False
 
     def note(self, buffers: Sequence[Buffer], batches: Batches, interval_bytes: int) -> None:
-        """Add batches that have been written at the end to the metadata and indexes.
+        """Update the metadata and indexes for batches that have been written at the end.
 
-        The segment must be open.
+        The indexes must be in memory (`reopen`).
         """
         if batches.max_timestamp > self.max_timestamp:
             self.max_timestamp = batches.max_timestamp
@@ -140,7 +140,7 @@ class Segment:
         self.mark(self.end_offset, self.size)
 
     def _index(self, buffers: Sequence[Buffer], interval_bytes: int) -> None:
-        """Index the first batch that starts more than the interval after the last indexed one.
+        """Index each batch that starts more than the interval after the batch indexed before it.
 
         Buffers within the interval are not parsed, as a turn has thousands of them.
         """

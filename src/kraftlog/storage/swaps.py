@@ -44,14 +44,14 @@ def discard_cleaned(files: Files, stem: str) -> None:
 
 
 def finish_swap(files: Files, folder: str) -> list[str]:
-    """Complete an interrupted swap when a log is opened; return the names of changed files."""
+    """Complete an interrupted swap when a log is opened; return the `.swap` names that it used."""
     names = files.list(folder)
     swaps = [name for name in names if name.endswith(SWAP)]
     if not swaps:
         return []
     unfinished = [_base(name) for name in names if name.endswith(CLEANED)]
     if unfinished:
-        # Before any .cleaned file is deleted, because it marks these swap files as invalid.
+        # A .cleaned file marks these swap files as invalid, so they are deleted before it is.
         for name in [name for name in swaps if _base(name) >= min(unfinished)]:
             files.unlink(f"{folder}/{name}")
         swaps = [name for name in swaps if _base(name) < min(unfinished)]
@@ -66,7 +66,7 @@ def finish_swap(files: Files, folder: str) -> list[str]:
 
 def _remove_replaced(files: Files, folder: str, names: list[str], swap: str) -> None:
     """Delete the segments that a new one replaces, log files first: an index alone is harmless."""
-    first, end = _base(swap), _end_of(files, f"{folder}/{swap}")
+    first, end = _base(swap), _end_offset(files, f"{folder}/{swap}")
     for name in sorted(names, key=lambda name: (_base(name), not name.endswith(LOG))):
         if name[_DIGITS:] in _ENDINGS and first <= _base(name) < max(end, first + 1):
             files.unlink(f"{folder}/{name}")
@@ -77,7 +77,7 @@ def _base(name: str) -> int:
     return int(digits) if digits.isdecimal() else -1
 
 
-def _end_of(files: Files, path: str) -> int:
+def _end_offset(files: Files, path: str) -> int:
     end = -1
     fd = files.open(path, write=False)
     try:

@@ -33,7 +33,8 @@ _stepwise_readers: dict[tuple[type[Message], int, bool], StepwiseReader] = {}
 _stepwise_writers: dict[tuple[type[Message], int, type[Message] | None], StepwiseWriter] = {}
 _piece_writers: dict[tuple[type[Message], int, type[Message]], Writer] = {}
 
-#: The errors of writers: numbers out of range, strings too long, lone surrogates, versions.
+#: The errors of writers: numbers out of range, strings too long, lone surrogates, and fields or
+#: nulls that the version does not allow.
 WRITER_ERRORS = (struct.error, UnicodeEncodeError, UnsupportedVersionError)
 _READER_ERRORS = (struct.error, IndexError, Malformed)
 
@@ -210,7 +211,7 @@ def encode(message: Message, version: int) -> bytes:
 
 
 def encode_piece(cls: type[Message], version: int, part: M) -> M:
-    """Encode a struct as in message `cls`; the bytes are typed as the struct.
+    """Encode a struct as it is encoded in message `cls`; returns bytes, typed as the struct.
 
     An array field with `pieces` accepts them in place of the struct, so that a struct that is sent
     repeatedly is encoded once.

@@ -92,14 +92,14 @@ class Cursor:
             return self.array(field, path)
         return self.single(field, path)
 
-    def length(self, field: Field, wide: str, path: str) -> int:
+    def length(self, field: Field, fixed_code: str, path: str) -> int:
         start = self.pos
         count: int
         if self.schema.compact(field):
             encoded = self.uvarint(path)
             count = -1 if encoded > LARGEST_COMPACT_LENGTH else encoded - 1
         else:
-            count = self.fixed(wide, path)
+            count = self.fixed(fixed_code, path)
         if count < 0 and not field.nullable_in(self.schema.version):
             self.pos = start
             self.fail("null is not allowed", path)
@@ -123,8 +123,9 @@ class Cursor:
         if field.kind in FIXED:
             return self.fixed(FIXED[field.kind][0], path)
         if field.struct is not None:
-            is_tagged = int(field.tag >= 0)
-            if field.nullable_in(self.schema.version) and self.fixed("b", path) < is_tagged:
+            # Kafka encodes a null struct as 0 in a tagged field, and as -1 elsewhere.
+            lowest_not_null = 1 if field.tag >= 0 else 0
+            if field.nullable_in(self.schema.version) and self.fixed("b", path) < lowest_not_null:
                 return None
             return self.struct(field.struct, path)
         count = self.length(field, "h" if field.kind == "string" else "i", path)

@@ -23,7 +23,7 @@ LENGTH_SIZE = 4
 SMALL_PIECE = 16 << 10
 
 _REQUEST = struct.Struct(">hhih")
-_KEY_AND_VERSION = struct.Struct(">hhi")
+_KEY_TO_CORRELATION = struct.Struct(">hhi")
 _LENGTH_AND_CORRELATION = struct.Struct(">ii")
 
 
@@ -86,31 +86,32 @@ def _finish_frame(pieces: list[Any], correlation_id: int) -> list[Any]:
 
 
 def join_small_pieces(pieces: list[Any]) -> list[Any]:
-    """Join adjacent pieces of bytes up to SMALL_PIECE."""
-    whole: list[Any] = []
+    """Join adjacent `bytes` pieces of at most SMALL_PIECE bytes each."""
+    joined: list[Any] = []
     small: list[bytes] = []
     for piece in pieces:
         if type(piece) is bytes and len(piece) <= SMALL_PIECE:
             small.append(piece)
             continue
         if small:
-            whole.append(b"".join(small))
+            joined.append(b"".join(small))
             small.clear()
-        whole.append(piece)
+        joined.append(piece)
     if small:
-        whole.append(b"".join(small))
-    return whole
+        joined.append(b"".join(small))
+    return joined
 
 
 def request_frame(
     api: Api, version: int, correlation_id: int, client_id: str | None, request: Message
 ) -> list[Any]:
     """The pieces of a request frame."""
-    raw_id = b"\xff\xff" if client_id is None else client_id.encode()
-    head = _KEY_AND_VERSION.pack(api.key, version, correlation_id)
-    if client_id is not None:
-        head += struct.pack(">h", len(raw_id))
-    head += raw_id
+    head = _KEY_TO_CORRELATION.pack(api.key, version, correlation_id)
+    if client_id is None:
+        head += b"\xff\xff"  # the length of a null string
+    else:
+        raw_id = client_id.encode()
+        head += struct.pack(">h", len(raw_id)) + raw_id
     if api.request_header_version(version) == 2:
         head += b"\0"
     pieces: list[Any] = [b"", head]

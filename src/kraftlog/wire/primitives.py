@@ -1,4 +1,4 @@
-"""The primitive types of the wire format that generated code calls; the others are inlined.
+"""The primitive types that generated code reads and writes by calls; the others are inlined.
 
 Reading functions raise `IndexError`, `struct.error` or `Malformed` for invalid bytes; the codec
 converts all of them to `ProtocolError` (see `explain`).
@@ -28,7 +28,7 @@ class LongStringError(struct.error):
         super().__init__(f"string of {size_bytes} bytes, at most {LONGEST_STRING} are written")
 
 
-#: The encodings of the most frequent unsigned varints.
+#: The encodings of the most frequent unsigned varints, those of 0 to 255.
 UVARINT = [bytes((n,)) for n in range(128)] + [
     bytes((n & 0x7F | 0x80, n >> 7)) for n in range(128, 256)
 ]
@@ -47,8 +47,9 @@ def uvarint(value: int) -> bytes:
 
 #: Kafka's limit, also for compact strings.
 LONGEST_STRING = 32767
-#: A compact length is one more than the count. Kafka subtracts in 32-bit signed numbers: this one
-#: overflows to the largest count, and all larger ones give a negative count, which means null.
+#: A compact length is one more than the count. Kafka subtracts the 1 in 32-bit signed integers:
+#: from this length, that overflows to the largest count; from any larger length, it gives a
+#: negative count, which means null.
 LARGEST_COMPACT_LENGTH = 1 << 31
 
 
@@ -85,13 +86,13 @@ def rest_of_uvarint(buf: Any, pos: int, first: int) -> tuple[int, int]:
 
 
 def rest_of_length(buf: Any, pos: int, first: int) -> tuple[int, int]:
-    """Finish a compact length, which is one more than the count; a negative one becomes 0, null."""
+    """Finish a compact length, the count + 1; a length beyond Kafka's largest becomes 0, null."""
     value, pos = rest_of_uvarint(buf, pos, first)
     return (value, pos) if value <= LARGEST_COMPACT_LENGTH else (0, pos)
 
 
 def rest_of_text_length(buf: Any, pos: int, first: int) -> tuple[int, int]:
-    """Finish the length of a compact string.
+    """Finish the length of a compact string of at most LONGEST_STRING bytes.
 
     A longer string could not be returned in an older version, whose lengths have 16 bits.
     """
@@ -101,15 +102,19 @@ def rest_of_text_length(buf: Any, pos: int, first: int) -> tuple[int, int]:
     return value, pos
 
 
-def skip_tags(buf: Any, pos: int, end: int, count: int) -> int:
-    """Skip `count` unknown tagged fields."""
-    return read_tags(buf, pos, end, count, None)
+def skip_tags(buf: Any, pos: int, end: int, first: int) -> int:
+    """Skip unknown tagged fields; `first`, the first byte of their count, is read already."""
+    return read_tags(buf, pos, end, first, None)
 
 
-def read_tags(buf: Any, pos: int, end: int, count: int, fields: list[Any] | None) -> int:
-    """Append (tag, position, end) of each tagged field to `fields`, if given; return the end."""
-    if count > 0x7F:
-        count, pos = rest_of_uvarint(buf, pos, count)
+def read_tags(buf: Any, pos: int, end: int, first: int, fields: list[Any] | None) -> int:
+    """Like `skip_tags`, but append (tag, position, end) of each to `fields`, if given.
+
+    Returns the position after the tagged section.
+    """
+    count = first
+    if first > 0x7F:
+        count, pos = rest_of_uvarint(buf, pos, first)
     last = -1
     for _ in range(count):
         tag = buf[pos]
@@ -149,7 +154,7 @@ _compact_strings = Memo()
 
 
 def put_string(text: str) -> bytes:
-    """Encode a string after its length in two bytes."""
+    """Encode a string, preceded by its length in two bytes."""
     known = _strings.get(text)
     if known is not None:
         return known  # type: ignore[no-any-return]  # a Memo holds anything
@@ -161,7 +166,7 @@ def put_string(text: str) -> bytes:
 
 
 def put_compact_string(text: str) -> bytes:
-    """Encode a string after a varint of its length + 1."""
+    """Encode a string, preceded by a varint of its length + 1."""
     known = _compact_strings.get(text)
     if known is not None:
         return known  # type: ignore[no-any-return]  # a Memo holds anything
@@ -184,47 +189,48 @@ class Numbers:
     def __init__(self, code: str, size: int) -> None:
         self.code = code
         self.size = size
-        #: Structs by number of items.
-        self.readers: dict[int, Any] = {}
+        #: Precompiled structs by number of items.
+        self.structs: dict[int, Any] = {}
         #: Caches: array to bytes, in both encodings, and bytes to array.
         self.encoded = Memo()
         self.encoded_compact = Memo()
         self.decoded = Memo()
 
-    def unpacker(self, count: int) -> Any:
+    def struct_of(self, count: int) -> Any:
         """A precompiled struct of `count` items; only short ones are cached."""
         layout = self.code * count if self.code == "16s" else f"{count}{self.code}"
-        unpacker = struct.Struct(">" + layout)
+        compiled = struct.Struct(">" + layout)
         if count <= self.LONGEST_CACHED:
-            self.readers[count] = unpacker
-        return unpacker
+            self.structs[count] = compiled
+        return compiled
 
     def read(self, buf: Any, pos: int, count: int) -> tuple[Any, ...]:
         """Read `count` items at `pos`; the caller has checked the size and advances."""
-        reader = self.readers.get(count) or self.unpacker(count)
-        return reader.unpack_from(buf, pos)  # type: ignore[no-any-return]  # struct gives tuples
+        compiled = self.structs.get(count) or self.struct_of(count)
+        return compiled.unpack_from(buf, pos)  # type: ignore[no-any-return]  # struct gives tuples
 
-    def _items(self, values: Sequence[Any]) -> bytes:
-        return (self.readers.get(len(values)) or self.unpacker(len(values))).pack(*values)  # type: ignore[no-any-return]  # struct gives bytes
+    def _pack(self, values: Sequence[Any]) -> bytes:
+        compiled = self.structs.get(len(values)) or self.struct_of(len(values))
+        return compiled.pack(*values)  # type: ignore[no-any-return]  # struct gives bytes
 
     def put(self, values: Sequence[Any]) -> bytes:
-        """Encode an array after its length in four bytes; a tuple is faster than a list."""
+        """Encode an array, preceded by its length in four bytes; a tuple is faster than a list."""
         if type(values) is not tuple:
             values = tuple(values)
         known = self.encoded.get(values)
         if known is not None:
             return known  # type: ignore[no-any-return]  # a Memo holds anything
-        out = struct.pack(">i", len(values)) + self._items(values)
+        out = struct.pack(">i", len(values)) + self._pack(values)
         return self.encoded.keep(values, out) if len(values) <= self.LONGEST_CACHED else out
 
     def put_compact(self, values: Sequence[Any]) -> bytes:
-        """Encode an array after a varint of its length + 1."""
+        """Encode an array, preceded by a varint of its length + 1."""
         if type(values) is not tuple:
             values = tuple(values)
         known = self.encoded_compact.get(values)
         if known is not None:
             return known  # type: ignore[no-any-return]  # a Memo holds anything
-        out = uvarint(len(values) + 1) + self._items(values)
+        out = uvarint(len(values) + 1) + self._pack(values)
         if len(values) > self.LONGEST_CACHED:
             return out
         return self.encoded_compact.keep(values, out)  # type: ignore[no-any-return]  # as above

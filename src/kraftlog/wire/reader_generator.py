@@ -27,9 +27,9 @@ class ReaderGenerator:
         self.source = Source("def read(buf, pos, end):")
         self.source.scope |= {
             "Malformed": primitives.Malformed,
-            "long": primitives.rest_of_length,
-            "long_text": primitives.rest_of_text_length,
-            "java_text": primitives.text_as_java,
+            "rest_of_length": primitives.rest_of_length,
+            "rest_of_text_length": primitives.rest_of_text_length,
+            "text_as_java": primitives.text_as_java,
             "skip_tags": primitives.skip_tags,
             "read_tags": primitives.read_tags,
             "new": object.__new__,
@@ -94,20 +94,20 @@ class ReaderGenerator:
         else:
             self.variable_length(field, target)
 
-    def length(self, field: Field, wide: str) -> tuple[str, int]:
+    def length(self, field: Field, fixed_code: str) -> tuple[str, int]:
         """Emit the read of a length; return its variable and its value for zero items."""
         out = self.source
         count = out.fresh("n")
         compact = self.schema.compact(field)
-        self.pending.append(("B" if compact else wide, count))
+        self.pending.append(("B" if compact else fixed_code, count))
         self.flush()
         if compact:
-            rest = "long_text" if wide == "h" else "long"
+            rest = "rest_of_text_length" if fixed_code == "h" else "rest_of_length"
             out.line(f"if {count} > 127: {count}, pos = {rest}(buf, pos, {count})")
         return count, int(compact)
 
     def null(self, field: Field, target: str) -> None:
-        """Emit the branch for null, which is any negative length."""
+        """Emit the branch for null, which is any negative count."""
         out = self.source
         with out.block("else:"):
             if field.nullable_in(self.schema.version):
@@ -139,7 +139,7 @@ class ReaderGenerator:
         piece = f"buf[pos:{stop}]"
         if kind == "string":
             if self.schema.lenient:
-                return f"java_text({piece})"
+                return f"text_as_java({piece})"
             return f"str({piece}, 'utf-8')" if self.schema.zero_copy else f"{piece}.decode()"
         return f"bytes({piece})" if self.schema.zero_copy else piece
 
@@ -153,7 +153,9 @@ class ReaderGenerator:
             return
         self.pending.append(("b", name))
         self.flush()
-        with out.block(f"if {name} < {int(field.tag >= 0)}:"):
+        # Kafka encodes a null struct as 0 in a tagged field, and as -1 elsewhere.
+        lowest_not_null = 1 if field.tag >= 0 else 0
+        with out.block(f"if {name} < {lowest_not_null}:"):
             out.line(f"{target} = None")
         with out.block("else:"):
             self.struct(field.struct, name)
@@ -179,7 +181,7 @@ class ReaderGenerator:
         out.line(f"{stop} = pos + ({count}) * {kind.size}")
         out.line(f"if {stop} > end: raise Malformed('array longer than the message')")
         read = out.refer("read", kind.read)
-        if self.schema.zero_copy:  # slices of such a buffer may not be hashable
+        if self.schema.zero_copy:  # a slice of a mutable buffer cannot be a key of the cache
             out.line(f"{target} = {read}(buf, pos, {count})")
         else:
             known, raw = out.refer("known", kind.decoded), out.fresh("r")
@@ -256,7 +258,7 @@ class ReaderGenerator:
 
 
 def items_in(count: str, zero: int) -> str:
-    """The number of items for a length that is `zero` for none."""
+    """The expression for the number of items, given a length that is `zero` for no items."""
     return f"{count} - {zero}" if zero else count
 
 

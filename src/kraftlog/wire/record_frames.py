@@ -113,33 +113,34 @@ def message_class(module: str, name: str) -> type[Message]:
 # The metadata log --------------------------------------------------------------------------------
 
 _metadata_classes: dict[int, type[Message]] = {}
-_metadata_numbers: dict[type[Message], int] = {}
+_metadata_types: dict[type[Message], int] = {}
 
 
-def metadata_class(number: int) -> type[Message]:
-    """The class of a record type; the first call looks up all of them."""
+def metadata_class(record_type: int) -> type[Message]:
+    """The class of a record type; the first call looks up the classes of all types."""
     if not _metadata_classes:
-        for record_type, name in METADATA_TYPES.items():
+        for each, name in METADATA_TYPES.items():
             cls = message_class("metadata_records", name)
-            _metadata_classes[record_type] = cls
-            _metadata_numbers[cls] = record_type
-    found = _metadata_classes.get(number)
+            _metadata_classes[each] = cls
+            _metadata_types[cls] = each
+    found = _metadata_classes.get(record_type)
     if found is None:
-        raise UnknownRecordError(f"no metadata record has type {number}", field="type", position=1)
+        what = f"no metadata record has type {record_type}"
+        raise UnknownRecordError(what, field="type", position=1)
     return found
 
 
 def metadata_type(cls: type[Message]) -> int:
     """The type of a metadata record's class."""
-    if not _metadata_numbers:
+    if not _metadata_types:
         metadata_class(0)
-    return _metadata_numbers[cls]
+    return _metadata_types[cls]
 
 
 def encode_metadata(record: Message, version: int) -> bytes:
     """Encode a metadata record with its frame, as the value of a log record."""
-    number = metadata_type(type(record))
-    head = bytes((METADATA_FRAME_VERSION, number)) + uvarint(version)
+    record_type = metadata_type(type(record))
+    head = bytes((METADATA_FRAME_VERSION, record_type)) + uvarint(version)
     return head + encode(record, version)
 
 
@@ -149,9 +150,9 @@ def decode_metadata(value: Buffer) -> tuple[Message, int]:
     frame, pos = _uvarint(raw, 0, "frame version")
     if frame != METADATA_FRAME_VERSION:
         raise UnknownRecordError(f"frame version {frame}", field="frame version", position=0)
-    number, pos = _uvarint(raw, pos, "type")
+    record_type, pos = _uvarint(raw, pos, "type")
     version, pos = _uvarint(raw, pos, "version")
-    cls = metadata_class(number)
+    cls = metadata_class(record_type)
     _check_version(cls, version, pos)
     return decode(cls, version, raw, pos), version
 
@@ -204,37 +205,37 @@ def _check_version(cls: type[Message], version: int, pos: int) -> None:
 
 
 class CoordinatorLog:
-    """Keys and values of one of the coordinators' two topics."""
+    """Encodes and decodes keys and values of one of the coordinators' two topics."""
 
     def __init__(self, types: dict[int, tuple[str, str]]) -> None:
         self.types = types
-        self._numbers = {f"{stem}Key": number for number, (_, stem) in types.items()}
+        self._type_by_key_class = {f"{stem}Key": each for each, (_, stem) in types.items()}
         #: A cache of the classes, because a partition is loaded record by record.
         self._classes: dict[tuple[int, str], type[Message]] = {}
 
-    def key_class(self, number: int) -> type[Message]:
-        return self._class(number, "Key")
+    def key_class(self, record_type: int) -> type[Message]:
+        return self._class(record_type, "Key")
 
-    def value_class(self, number: int) -> type[Message]:
-        return self._class(number, "Value")
+    def value_class(self, record_type: int) -> type[Message]:
+        return self._class(record_type, "Value")
 
-    def _class(self, number: int, which: str) -> type[Message]:
-        found = self._classes.get((number, which))
+    def _class(self, record_type: int, which: str) -> type[Message]:
+        found = self._classes.get((record_type, which))
         if found is not None:
             return found
-        if number not in self.types:
-            raise UnknownRecordError(f"no record has type {number}", field="type", position=0)
-        module, stem = self.types[number]
-        found = self._classes[number, which] = message_class(module, stem + which)
+        if record_type not in self.types:
+            raise UnknownRecordError(f"no record has type {record_type}", field="type", position=0)
+        module, stem = self.types[record_type]
+        found = self._classes[record_type, which] = message_class(module, stem + which)
         return found
 
     def encode_key(self, key: Message) -> bytes:
-        return struct.pack(">h", self._numbers[type(key).__name__]) + encode(key, 0)
+        return struct.pack(">h", self._type_by_key_class[type(key).__name__]) + encode(key, 0)
 
     def decode_key(self, raw: Buffer) -> tuple[int, Message]:
         """Decode a key; return its type and the key."""
-        number = _int16(raw, 0, "type")
-        return number, decode(self.key_class(number), 0, raw, 2)
+        record_type = _int16(raw, 0, "type")
+        return record_type, decode(self.key_class(record_type), 0, raw, 2)
 
     def read_back(
         self, key: Message, value: Message | None, version: int
@@ -251,9 +252,9 @@ class CoordinatorLog:
             raise UnwritableError(f"{type(key).__name__}: {error}") from error
         return raw_key, raw_value
 
-    def decode_value(self, number: int, raw: Buffer | None) -> Message | None:
+    def decode_value(self, record_type: int, raw: Buffer | None) -> Message | None:
         """Decode the value of a key of this type; None for a tombstone."""
-        return None if raw is None else decode_versioned(self.value_class(number), raw)
+        return None if raw is None else decode_versioned(self.value_class(record_type), raw)
 
 
 OFFSETS_LOG = CoordinatorLog(OFFSETS_TYPES)
@@ -272,7 +273,7 @@ def decode_versioned(cls: type[M], raw: Buffer) -> M:
 
 
 def decode_consumer_protocol(cls: type[M], raw: Buffer) -> M:
-    """Decode as consumers do: in a later version, only the fields of the latest known one."""
+    """Decode as Kafka's consumers do: a version beyond the latest is decoded as the latest."""
     version = _int16(raw, 0, "version")
     if version < 0:
         _check_version(cls, version, 0)
@@ -290,19 +291,22 @@ def _int16(raw: Buffer, pos: int, field: str) -> int:
 # Control records ---------------------------------------------------------------------------------
 
 
-def encode_control(kind: int, message: Message) -> tuple[bytes, bytes]:
+def encode_control(control_type: int, message: Message) -> tuple[bytes, bytes]:
     """Encode key and value of a control record; a message's `version` field gives its version."""
-    key = struct.pack(">hh", 0, kind)
+    key = struct.pack(">hh", 0, control_type)
     version: int = getattr(message, "version", -1)
     return key, encode_versioned(message, 0) if version < 0 else encode(message, version)
 
 
 def decode_control(key: Buffer, value: Buffer) -> tuple[int, Message]:
     """Decode the type and the value of a control record."""
-    kind = _int16(key, 2, "type")
-    if kind not in CONTROL_TYPES:
-        raise UnknownRecordError(f"no control record has type {kind}", field="type", position=2)
-    cls = message_class("control_records", CONTROL_TYPES[kind])
+    control_type = _int16(key, 2, "type")
+    if control_type not in CONTROL_TYPES:
+        what = f"no control record has type {control_type}"
+        raise UnknownRecordError(what, field="type", position=2)
+    cls = message_class("control_records", CONTROL_TYPES[control_type])
     version = _int16(value, 0, "version")
     _check_version(cls, version, 0)
-    return kind, decode(cls, version, value, 2 if kind <= ControlType.COMMIT else 0)
+    # From LEADER_CHANGE on, the version is a field of the message.
+    start = 2 if control_type <= ControlType.COMMIT else 0
+    return control_type, decode(cls, version, value, start)

@@ -243,5 +243,5 @@ class Message(Value, metaclass=MessageMeta):
 
 
 def blank(cls: type[Message]) -> Any:
-    """A struct with the default values of absent fields."""
+    """A struct in which each field has the value that a reader sets if it is absent."""
     return cls(**{field.name: field.default for field in cls._schema})

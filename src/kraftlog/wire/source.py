@@ -64,11 +64,12 @@ ITEMS_PER_STEP = 100
 
 
 def begin_steps(out: Source) -> None:
-    """Make the function a generator that yields the number of items of each step."""
+    """Emit the counter of the items in a step; `count_item` emits the yields."""
     out.line("work = 0")
 
 
 def count_item(out: Source) -> None:
+    """Emit the count of one item, and the yield that ends a step of `ITEMS_PER_STEP` items."""
     out.line("work += 1")
     with out.block(f"if work >= {ITEMS_PER_STEP}:"):
         out.line("yield work")

@@ -28,6 +28,7 @@ class VersionedSchema:
         self.flexible = version >= cls._flexible
         self.keep_tags = keep_tags
         self.lenient = lenient
+        #: Whether readers must accept any buffer; otherwise they are given bytes.
         self.zero_copy = has_batches(cls)
 
     def plain(self, cls: type[Message]) -> list[Field]:

@@ -88,7 +88,7 @@ class WriterGenerator:
 
     @staticmethod
     def differs(field: Field, value: str, default: str) -> str:
-        """The test whether a value differs; a struct usually is the default, so `is` first."""
+        """The test for a value other than the default; `is` is first, as structs usually are it."""
         is_struct = field.struct is not None and not field.is_array
         return (
             f"{value} is not {default} and {value} != {default}"
@@ -112,7 +112,7 @@ class WriterGenerator:
             self.variable_length(field, value, path)
 
     def null(self, field: Field, value: str, path: str, null: bytes) -> None:
-        """Emit the branch for None, and the `else:` of the other one."""
+        """Emit the branch for None, and the `else:` that the caller must fill."""
         out = self.source
         with out.block(f"if {value} is None:"):
             if field.nullable_in(self.schema.version):

@@ -213,7 +213,7 @@ async def deletion(address: str) -> Facts:
 
 
 async def until(wanted: list[int], *consumers: Any) -> list[int]:
-    """Poll the consumers in turn until they have `wanted` partitions, or until the time limit."""
+    """Poll the consumers until they have `wanted` partitions; `with_time_limit` ends the wait."""
     while True:
         for consumer in consumers:
             await consumer.getmany(timeout_ms=50)
@@ -224,10 +224,10 @@ async def until(wanted: list[int], *consumers: Any) -> list[int]:
 
 async def rebalance(address: str) -> Facts:
     await create(address, "shared", 4)
-    member: dict[str, Any] = {"group": "sharers", "heartbeat_interval_ms": 100}
-    async with consumer_of(address, "shared", **member) as first:
+    settings: dict[str, Any] = {"group": "sharers", "heartbeat_interval_ms": 100}
+    async with consumer_of(address, "shared", **settings) as first:
         alone = await until([4], first)
-        async with consumer_of(address, "shared", **member) as second:
+        async with consumer_of(address, "shared", **settings) as second:
             together = await until([2, 2], first, second)
         again = await until([4], first)
     return {"alone": alone, "together": together, "alone_again": again}

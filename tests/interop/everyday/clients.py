@@ -21,7 +21,7 @@ MAVEN = ("tests/interop/jvm/pom.xml", r"<{}>(.+?)<")
 
 
 class Client(NamedTuple):
-    """A client of CLIENTS; `lacks` has the facts that it cannot report, as it has no such call."""
+    """A client, and where its version is; `lacks` has the facts for which it has no call."""
 
     language: str
     name: str
@@ -62,7 +62,7 @@ JAVA = Client("Java", "Kafka's own", MAVEN, "kafka.version", "")
 
 
 def clients_table(files: dict[str, str]) -> str:
-    """Every client, its version, and which pieces of the everyday work it has done."""
+    """Every client, its version, and which pieces of the everyday work it does, in Markdown."""
     pieces = list(EXPECTED)
     lines = [f"| client | language | version | {' | '.join(pieces)} |"]
     lines += ["|" + "---|" * (len(pieces) + 3)]

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 #: How many records a client writes with each codec, and reads back.
 COUNT = 40
-#: Their values. Each becomes smaller if it is compressed alone: the timing decides how many records
-#: a batch has, and some clients do not compress a batch that would not become smaller.
+#: The values of these records. Each becomes smaller if it is compressed alone: the timing decides
+#: how many records a batch has, and some clients do not compress a batch that would not become
+#: smaller.
 COMPRESSIBLE = [b"the same again and again %d " % n * 9 for n in range(COUNT)]
 RETENTION_MS = "3600000"
 
@@ -75,7 +76,7 @@ def main(pieces: Mapping[str, Callable[[str], Facts]]) -> None:
 
 
 def run_program(command: Sequence[str], address: str) -> dict[str, Facts]:
-    """Run a client as a process of its own, which closes what the client leaves open.
+    """Run a client in its own process; when this ends, all that the client left open is closed.
 
     Its arguments are the node's address and the number of seconds that a piece of work may take. It
     writes a line of JSON for each piece: name and facts.

@@ -166,7 +166,7 @@ def test_a_registration_after_a_refusal_is_logged() -> None:
     assert lines[1:] == ["the controller has registered this broker, after 7 s"]
 
 
-def test_alternating_refusals_are_repeated_rarely() -> None:
+def test_alternating_refusals_are_each_logged_once_a_minute() -> None:
     lines: list[str] = []
     refusals = RegistrationRefusals(4, 9000, lambda: None, lines.append)
     for second in range(0, 60, 2):
@@ -236,7 +236,7 @@ def test_v18_heartbeats_report_an_offline_directory() -> None:
 def test_v18_a_sole_broker_reports_failed_directories_only_if_one_works(
     failed: tuple[int, ...], reported: tuple[bytes, ...]
 ) -> None:
-    """Reporting all of them would fence it, which is useless: no other broker has its replicas."""
+    """To report all would fence the broker, which is useless: no other one has its replicas."""
     controller, disks = Controller(), [Disk(b"a" * 16), Disk(b"b" * 16)]
     broker = lifecycle(controller, directories=disks, is_alone=True)
     poll_until(broker, 3000)

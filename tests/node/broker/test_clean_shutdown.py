@@ -1,4 +1,4 @@
-"""V5, KIP-966: a clean shutdown is known to the next start and to the controller."""
+"""V5, KIP-966: the next start and the controller know of a clean shutdown."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def stop_cleanly(host: VirtualHost) -> MemoryFiles:
 
 
 def epoch_in_marker(files: MemoryFiles) -> int:
-    with_epoch = bytes(files.bytes_of("data/.kafka_cleanshutdown"))
-    epoch: int = json.loads(with_epoch)["brokerEpoch"]
+    marker = bytes(files.bytes_of("data/.kafka_cleanshutdown"))
+    epoch: int = json.loads(marker)["brokerEpoch"]
     return epoch
 
 

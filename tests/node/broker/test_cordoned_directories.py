@@ -33,7 +33,9 @@ class Disk:
         ("/b", ()),
     ],
 )
-def test_paths_are_absolute_or_as_in_log_dirs(text: str, expected: tuple[bytes, ...]) -> None:
+def test_directories_are_named_by_absolute_or_relative_paths(
+    text: str, expected: tuple[bytes, ...]
+) -> None:
     disks = [Disk("/top/a"), Disk("/top/b"), Disk("/top/in/c")]
     layers = [ConfigLayers({"cordoned.log.dirs": text})]
     cordoned = CordonedDirectories(lambda: layers[0], lambda: disks)

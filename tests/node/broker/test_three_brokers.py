@@ -165,14 +165,14 @@ def test_v3_a_node_that_never_registered_stops_at_once() -> None:
 
 
 class UnreachablePeers:
-    """Peers of which none runs."""
+    """Peers that never respond."""
 
     def send(self, effect: Any) -> None:
         """Drop the request."""
 
 
 def test_a_topic_created_on_first_use_has_the_brokers_defaults(cluster: ThreeNodes) -> None:
-    """As in Kafka: a controller's file may have no `default.replication.factor`, a broker's has."""
+    """As in Kafka: the defaults are those of the requested broker, not of the controller."""
     follower = follower_of(cluster)
     cluster.own_settings[follower] = "num.partitions=2\ndefault.replication.factor=3\n"
     shut_down(cluster, follower)

@@ -76,7 +76,7 @@ def test_v1_a_controller_serves_alter_partition_over_the_wire() -> None:
     assert (stale.error_code, list(stale.topics)) == (ErrorCode.STALE_BROKER_EPOCH, [])
 
 
-def test_before_version_3_of_alter_partition_the_isr_has_no_broker_epochs() -> None:
+def test_alter_partition_version_2_refuses_an_isr_with_a_duplicate() -> None:
     host = make_host(demo=1)
     (partition,) = host.node.image.partitions.values()
     data = alter_partition.PartitionData(

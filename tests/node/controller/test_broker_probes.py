@@ -1,4 +1,4 @@
-"""V2: the connections by which the active controller notices that a broker has ended."""
+"""V2: the connections by which the active controller notices that a broker has died."""
 
 from __future__ import annotations
 

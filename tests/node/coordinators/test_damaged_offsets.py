@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kraftlog.types import LogName
 
 PARTITIONS = 2
-#: Two groups whose records are in different partitions; that of `LOST` is damaged.
+#: Two groups whose records are in different partitions; the partition of `LOST` is damaged.
 LOST, KEPT = "b", "a"
 DAMAGED = partition_of(LOST, PARTITIONS)
 LOG = f"data/{TOPIC}-{DAMAGED}/{0:020}.log"

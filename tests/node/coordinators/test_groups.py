@@ -240,7 +240,8 @@ def test_the_deadline_is_never_later_than_that_of_a_shard() -> None:
 
 
 def first_deadline(broker: Broker) -> int:
-    return min(due for s in broker.group_coordinators.shards() if (due := s.deadline()) is not None)
+    deadlines = [shard.deadline() for shard in broker.group_coordinators.shards()]
+    return min(due for due in deadlines if due is not None)
 
 
 # Groups of other nodes ----------------------------------------------------------------------------
@@ -273,7 +274,7 @@ def test_requests_for_a_remote_group_get_not_coordinator(api_key: int) -> None:
     broker = Broker()
     assert broker.ask(api_key, last, group_id="", **fields).error_code == ErrorCode.INVALID_GROUP_ID
     broker.start_loading()
-    # While members are loaded, any heartbeat is accepted.
+    # While the group is being loaded, any heartbeat is accepted.
     expected = OK if api_key == ApiKey.HEARTBEAT else LOADING
     assert broker.ask(api_key, last, group_id="g", **fields).error_code == expected
     broker.move_coordinator("g")
@@ -516,16 +517,16 @@ def test_groups_are_listed_in_every_version(version: int) -> None:
 
 
 def test_committed_transactions_in_the_log_take_effect() -> None:
-    def offset(base: int, number: int, producer_id: int = -1) -> bytes:
+    def commit(base: int, committed: int, producer_id: int = -1) -> bytes:
         builder = BatchBuilder(
             base_offset=base, producer_id=producer_id, is_transactional=producer_id >= 0
         )
         key = OFFSETS_LOG.encode_key(OffsetCommitKey(group="g", topic="t", partition=0))
-        value = OffsetCommitValue(offset=number, metadata="", commit_timestamp=1)
+        value = OffsetCommitValue(offset=committed, metadata="", commit_timestamp=1)
         builder.append(5, key, encode_versioned(value, 4))
         return builder.build()
 
-    def end(base: int, producer_id: int, *, commit: bool) -> bytes:
+    def end_marker(base: int, producer_id: int, *, commit: bool) -> bytes:
         return build_end_marker(
             commit=commit,
             producer_id=producer_id,
@@ -536,12 +537,12 @@ def test_committed_transactions_in_the_log_take_effect() -> None:
         )
 
     batches = [
-        offset(0, 1),
-        offset(1, 2, 5),
-        end(2, 5, commit=True),
-        offset(3, 3, 6),
-        end(4, 6, commit=False),
-        offset(5, 4, 7),
+        commit(0, 1),
+        commit(1, 2, 5),
+        end_marker(2, 5, commit=True),
+        commit(3, 3, 6),
+        end_marker(4, 6, commit=False),
+        commit(5, 4, 7),
     ]
     now = Now(0, 0)
     shard = GroupShard(GroupConfig(), str)

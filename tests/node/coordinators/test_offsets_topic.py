@@ -23,7 +23,7 @@ FENCE = 1
 
 
 def three_brokers(settings: str = "") -> VirtualHost:
-    """The host's broker and two more, all with the default settings."""
+    """The host's broker, with these additional settings, and two more."""
     host = VirtualHost(settings=SETTINGS + settings)
     create_topics(host, {"demo": 1})
     for broker in (2, 3):
@@ -74,7 +74,7 @@ def test_a_single_broker_creates_one_replica_without_a_warning() -> None:
     assert [line for line in host.log_lines if TOPIC in line] == []
 
 
-def test_a_coordinator_whose_topic_cannot_be_created_is_logged_once() -> None:
+def test_a_failure_to_create_the_offsets_topic_is_logged_once() -> None:
     host = make_host()
     fence = BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=0, fenced=FENCE)
     fence.broker_epoch = host.node.image.brokers[1].epoch

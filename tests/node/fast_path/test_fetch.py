@@ -154,8 +154,8 @@ def write(side: Side, count: int) -> None:
 
 def run_step(side: Side, readers: list[Reader], step: tuple[Any, ...], number: int) -> None:
     if step[0] == "ask":
-        _, number_of_reader, offset, skip, parts = step
-        reader = readers[number_of_reader % len(readers)]
+        _, reader_index, offset, skip, parts = step
+        reader = readers[reader_index % len(readers)]
         reader.ask(offset, skip=skip, parts=parts, number=number)
     elif step[0] == "write":
         write(side, step[1])
@@ -252,7 +252,7 @@ def test_unusual_requests_are_served_by_the_handler(
 def test_requests_with_long_names_get_no_template(
     name: str, length: int, is_known: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether the client id or another field is long."""
+    """The long name is the client id or another field."""
     side = Side(VirtualConnection)
     write(side, 5)
     reader = Reader(side, 1, {"version": 12, name: "x" * length}, uses_session=False)
@@ -308,7 +308,7 @@ def test_sessionless_fetches_get_a_template_for_each_partition(
     for offset in range(4):
         for index in (0, 1):
             side.send(1, fetch_frame(side.host, 12, [(index, offset)]))
-    assert served == [False] + 6 * [True]  # the first Fetch is what the template is learnt from
+    assert served == [False] + 6 * [True]  # the template is learnt from the first
 
 
 def test_fetches_use_templates_after_the_next_election(

@@ -311,7 +311,8 @@ def test_v13_a_request_without_tags_clears_those_of_the_previous_one() -> None:
         side.fetch(FOLLOWED, **fields)
         side.pass_ms(60)
     [session] = side.host.node.fetch_sessions._sessions.values()
-    requests = [part for topic in session.topics.values() for part in topic.partitions]
+    topics = session.topics.values()
+    requests = [each.request for topic in topics for each in topic.by_index.values()]
     assert requests == [
         FetchPartition(
             partition=part.partition,
@@ -341,7 +342,7 @@ def test_v13_fetches_of_followers_use_templates(
         assert side.host.node.delayed_operations.deadline() is not None
         side.send(0, frame(batch(b"x"), topic="demo", acks=0))
         side.turn()
-    assert served == [True] * 7, "the template of Produce exists by then"
+    assert served == [True] * 7, "all but the first Produce, from which its template is learnt"
 
 
 def test_v13_an_error_within_a_repeated_fetch_ends_the_session(

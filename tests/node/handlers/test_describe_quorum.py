@@ -20,7 +20,7 @@ def described(host: VirtualHost, version: int = 2) -> Any:
 
 
 def test_r13_a_voter_reassignment_is_described_with_its_targets() -> None:
-    """R4: voter 4 does not fetch yet, so the step that adds it waits."""
+    """R4: target 4 does not fetch yet, so the step that adds it waits."""
     host = VirtualHost()
     before = described(host)
     assert (before.target_voters, tuple(before.awaited_targets)) == (None, ())

@@ -21,6 +21,7 @@ from tests.node.frame_client import FrameClient, creation, make_host
 from tests.node.three_nodes import ThreeNodes
 
 CORRELATION_ID = 77
+#: The last version of CreateTopics.
 VERSION = 7
 
 

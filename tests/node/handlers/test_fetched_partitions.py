@@ -1,4 +1,4 @@
-"""Encoded partitions of Fetch responses equal, byte for byte, what the writer encodes."""
+"""Pre-encoded partitions of Fetch responses equal what the generated writer encodes."""
 
 from __future__ import annotations
 
@@ -106,9 +106,9 @@ class HistoryRunner:
             self.ends[index] += 1
 
     def fetch(self, lags: list[int], forgotten: int, **fields: Any) -> None:
-        """Fetch each partition from its lag before its end, in a session if possible.
+        """Fetch each partition from `lags` records before its end, in a session if possible.
 
-        The partition `forgotten` leaves the session, if there is one with this index.
+        The partition with index `forgotten` leaves the session, if there are both.
         """
         parts = [
             FetchPartition(

@@ -1,4 +1,4 @@
-"""A fetch from many partitions takes a slice per turn, and little work while it waits."""
+"""A fetch from many partitions is read a slice per turn, and costs little while it waits."""
 
 from __future__ import annotations
 
@@ -145,10 +145,7 @@ def test_a_session_of_many_partitions_returns_changes() -> None:
     first = settle_and_take(client)
     assert len(sizes(first)) == MANY
     produce(host, 5)
-    session_fetch = FetchRequest(
-        max_wait_ms=0, min_bytes=1, session_id=first.session_id, session_epoch=1, topics=()
-    )
-    client.send(ApiKey.FETCH, 12, session_fetch)
+    client.send(ApiKey.FETCH, 12, session_fetch(first.session_id, 1, max_wait_ms=0))
     assert sizes(settle_and_take(client)) == {5: SIZE}
     session = host.node.fetch_sessions.get(first.session_id)
     assert session is not None

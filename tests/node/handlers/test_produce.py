@@ -1,4 +1,4 @@
-"""The quick check of ordinary batches decides as the full checks do.
+"""The quick check of ordinary batches has the same results as the full checks.
 
 Two nodes get the same requests for several partitions; one of them makes all checks of every batch.
 """
@@ -59,16 +59,16 @@ requests = st.lists(
 )
 
 
-@given(requests=requests, changed=st.none() | st.sampled_from(SETTINGS))
+@given(requests=requests, setting=st.none() | st.sampled_from(SETTINGS))
 @settings(max_examples=80, deadline=None)
 def test_responses_and_logs_are_those_of_the_full_checks(
     requests: Sequence[tuple[list[tuple[int, bytes | None]], int, int]],
-    changed: tuple[str, object] | None,
+    setting: tuple[str, object] | None,
 ) -> None:
     sides = Side(ConnectionWithoutTemplates), CheckingSide(ConnectionWithoutTemplates)
     for side in sides:
-        if changed is not None:
-            set_config(side.host, TOPIC, "demo", *changed)
+        if setting is not None:
+            set_config(side.host, TOPIC, "demo", *setting)
         for number, (parts, acks, version) in enumerate(requests):
             (index, raw), *also = parts
             others = [PartitionProduceData(index=i, records=data) for i, data in also]
@@ -76,31 +76,33 @@ def test_responses_and_logs_are_those_of_the_full_checks(
             if number % 2:
                 side.turn()
         side.turn()
-    plain, checking = sides
-    assert plain.responses == checking.responses
-    assert plain.state() == checking.state()
+    quick, checking = sides
+    assert quick.responses == checking.responses
+    assert quick.state() == checking.state()
 
 
 @pytest.mark.parametrize("version", [6, 9, 12])
 def test_any_batch_header_gets_the_response_of_the_full_checks(version: int) -> None:
     """Each header field with valid, wrong and impossible values."""
-    plain, checking = Side(ConnectionWithoutTemplates), CheckingSide(ConnectionWithoutTemplates)
-    for side in (plain, checking):
+    quick, checking = Side(ConnectionWithoutTemplates), CheckingSide(ConnectionWithoutTemplates)
+    for side in (quick, checking):
         for number, raw in enumerate([PLAIN, numbered(0), *ALTERED_BATCHES, *FALSE_HEADERS]):
             others = [PartitionProduceData(index=1, records=raw)]
             side.send(0, frame(raw, version, -1, number=number, also=others))
             if not number % 8:
                 side.turn()
         side.turn()
-    assert plain.responses == checking.responses
-    assert plain.state() == checking.state()
+    assert quick.responses == checking.responses
+    assert quick.state() == checking.state()
 
 
 @pytest.mark.parametrize(("key", "value"), SETTINGS)
-def test_topics_that_change_batches_do_not_store_them_as_produced(key: str, value: object) -> None:
+def test_only_settings_that_change_batches_prevent_storing_as_produced(
+    key: str, value: object
+) -> None:
     side = Side(ConnectionWithoutTemplates)
     partition = next(iter(side.host.node.replica_manager.partitions.values()))
     assert partition.append_config.stores_as_produced
     set_config(side.host, TOPIC, partition.topic, key, value)
-    changes = key not in {"max.message.bytes", "message.timestamp.after.max.ms"}
-    assert partition.append_config.stores_as_produced == (not changes)
+    only_refuses = key in {"max.message.bytes", "message.timestamp.after.max.ms"}
+    assert partition.append_config.stores_as_produced == only_refuses

@@ -1,6 +1,6 @@
-"""ACL, credential and token requests get the responses of a Kafka broker without authorizer.
+"""ACLs and tokens are refused; credentials and quotas can be described, but not changed.
 
-tests/interop/test_responses.py compares the responses with those of Kafka 4.3.1.
+tests/interop/test_responses.py compares responses with those of Kafka 4.3.1 without an authorizer.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ ANY_USER = ("user", 2, None)
 
 
 @pytest.mark.parametrize(
-    ("components", "strict", "values"),
+    ("components", "strict", "expected_values"),
     [
         ([], False, [0, 1, 2]),
         ([ANY_USER], False, [0, 1, 2]),
@@ -153,7 +153,7 @@ def test_quotas_of_the_log_are_described(
     host: VirtualHost,
     components: list[tuple[str, int, str | None]],
     strict: bool,
-    values: list[int],
+    expected_values: list[int],
 ) -> None:
     filters = [
         quotas.ComponentData(entity_type=kind, match_type=match_type, match=match)
@@ -162,7 +162,7 @@ def test_quotas_of_the_log_are_described(
     request = quotas.DescribeClientQuotasRequest(components=filters, strict=strict)
     response = ask(host, ApiKey.DESCRIBE_CLIENT_QUOTAS, request)
     assert response.error_code == ErrorCode.NONE
-    assert [entry.values[0].value for entry in response.entries] == values
+    assert [entry.values[0].value for entry in response.entries] == expected_values
 
 
 def test_quotas_cannot_be_set(host: VirtualHost) -> None:

@@ -60,7 +60,7 @@ def test_the_active_controller_counts_unclean_elections() -> None:
         assert list(family.measure(host.node, host.now)) == [((), count)]
 
 
-def test_every_reason_for_not_ready_is_reported() -> None:
+def test_a_stalled_quorum_and_a_broker_not_running_are_not_ready() -> None:
     host = make_host()
     node = host.node
     assert why_not_ready(node, host.now) == []
@@ -129,23 +129,23 @@ def test_q35_lag_and_last_contact_are_reported_by_voter() -> None:
     assert quorum_metric(host, "kraftlog_quorum_voter_lag") == {str(me.key.id): 0}
     core.log.voters.base = core.log.voter_set.with_voter(lagging)
     core.log.voters.entries = ()
-    before = core.log.end - 1
-    core.role.progress.note_fetch(lagging.key, before, core.log.end, host.now, 1000)  # type: ignore[attr-defined]  # its role is Leader
+    offset = core.log.end - 1
+    core.role.progress.note_fetch(lagging.key, offset, core.log.end, host.now, 1000)  # type: ignore[attr-defined]  # its role is Leader
     assert quorum_metric(host, "kraftlog_quorum_voter_lag") == {str(me.key.id): 0, "9": 1}
     contacts = quorum_metric(host, "kraftlog_quorum_voter_last_contact_ms", later_ms=700)
     assert contacts == {str(me.key.id): 0, "9": 700}
 
 
 def test_q35_contact_of_a_voter_that_never_fetched_counts_from_the_epoch() -> None:
-    """An alert compares a number; DescribeQuorum shows -1, as Kafka does (D3)."""
+    """An alert needs a growing number; DescribeQuorum shows -1, as Kafka does (D3)."""
     host = make_host()
     core = host.node.quorum.core
     never_fetched = Voter(ReplicaKey(9, bytes([9]) * 16))
     core.log.voters.base = core.log.voter_set.with_voter(never_fetched)
     core.log.voters.entries = ()
-    led_ms = host.now.monotonic_ms - core.role.elected_at  # type: ignore[attr-defined]  # its role is Leader
+    leading_ms = host.now.monotonic_ms - core.role.elected_at  # type: ignore[attr-defined]  # its role is Leader
     contacts = quorum_metric(host, "kraftlog_quorum_voter_last_contact_ms", later_ms=12_000)
-    assert contacts["9"] == led_ms + 12_000
+    assert contacts["9"] == leading_ms + 12_000
     shown = describe(core, host.now)
     assert shown is not None
     assert [it.fetched_ms for it in shown.voters if it.key.id == 9] == [-1]

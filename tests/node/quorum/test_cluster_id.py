@@ -60,7 +60,7 @@ def test_q29_an_unstored_cluster_id_is_read_from_the_log_again() -> None:
 
 
 @pytest.mark.parametrize("cluster_id", [None, "c"])
-def test_q29_meta_properties_has_an_empty_value_for_an_unknown_id(cluster_id: str | None) -> None:
-    """A missing line would count as corruption."""
+def test_q29_meta_properties_keeps_a_known_or_unknown_cluster_id(cluster_id: str | None) -> None:
+    """An unknown id is an empty value, because a missing line would count as corruption."""
     written = meta_properties.encode(meta_properties.MetaProperties(cluster_id, 1, b"\x01" * 16))
     assert meta_properties.parse(written, "p").cluster_id == cluster_id

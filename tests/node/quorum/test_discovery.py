@@ -81,7 +81,7 @@ class DiscoveryOfNode1:
         self.emitted[:] = [it for it in self.emitted if not isinstance(it, kind)]
         return taken
 
-    def answer(
+    def respond(
         self, sent: effects.SendRequest, *brokers: DiscoveredBroker, now: Now = START, **fields: Any
     ) -> None:
         """Respond to a request as the node that it was sent to."""
@@ -97,7 +97,7 @@ class DiscoveryOfNode1:
     def reach_all(self) -> None:
         """Poll, and respond to each request as the node that it was sent to."""
         for sent in self.poll():
-            self.answer(sent)
+            self.respond(sent)
 
     def ask(self, now: Now = START, *, may_report: bool = True, **values: Any) -> Any:
         """Node 1's response to a DiscoverBrokers request of another node or an operator."""
@@ -126,8 +126,8 @@ def addresses_in(response: Any) -> dict[int, tuple[str, int, int]]:
 
 
 def test_r9_a_started_controller_reports_itself_to_all_voters() -> None:
-    started = DiscoveryOfNode1(1, 2, 3, servers=(VIP,))
-    sent = started.poll()
+    node = DiscoveryOfNode1(1, 2, 3, servers=(VIP,))
+    sent = node.poll()
     assert [(it.host, it.port) for it in sent] == [("127.0.0.1", 9092), ("127.0.0.1", 9093), VIP]
     assert {it.api_key for it in sent} == {ApiKey.DISCOVER_BROKERS}
     assert all(it.closes for it in sent)
@@ -138,107 +138,107 @@ def test_r9_a_started_controller_reports_itself_to_all_voters() -> None:
 
 
 def test_r9_the_boot_timestamp_is_durable_before_it_is_sent() -> None:
-    started = DiscoveryOfNode1(1, 2, 3)
-    started.discovery.poll(START)
-    assert started.emitted == [effects.WriteBootTimestamp(BOOT_MS)]
-    assert addresses_in(started.ask())[1] == (*OWN, -1)
-    started.discovery.boot_written(effects.BootTimestampWritten(BOOT_MS))
-    assert addresses_in(started.ask())[1] == (*OWN, BOOT_MS)
+    node = DiscoveryOfNode1(1, 2, 3)
+    node.discovery.poll(START)
+    assert node.emitted == [effects.WriteBootTimestamp(BOOT_MS)]
+    assert addresses_in(node.ask())[1] == (*OWN, -1)
+    node.discovery.boot_written(effects.BootTimestampWritten(BOOT_MS))
+    assert addresses_in(node.ask())[1] == (*OWN, BOOT_MS)
 
 
 @pytest.mark.parametrize(("last_ms", "expected"), [(BOOT_MS - 1, BOOT_MS), (90_000, 90_001)])
-def test_r9_a_start_exceeds_the_last_one_though_the_clock_went_back(
+def test_r9_the_boot_timestamp_grows_though_the_clock_went_back(
     last_ms: int, expected: int
 ) -> None:
-    started = DiscoveryOfNode1(1, 2, 3, last_boot_ms=last_ms)
-    assert started.poll()[0].request.boot_timestamp_ms == expected
+    node = DiscoveryOfNode1(1, 2, 3, last_boot_ms=last_ms)
+    assert node.poll()[0].request.boot_timestamp_ms == expected
 
 
 def test_r9_a_sole_voter_reports_and_writes_nothing() -> None:
-    started = DiscoveryOfNode1(1)
-    assert started.poll() == []
-    assert started.emitted == []
-    assert started.discovery.deadline() is None
+    node = DiscoveryOfNode1(1)
+    assert node.poll() == []
+    assert node.emitted == []
+    assert node.discovery.deadline() is None
 
 
 def test_r9_a_broker_only_asks() -> None:
-    started = DiscoveryOfNode1(1, 2, 3, own=None)
-    started.quorum.addresses.unreachable(2)
-    started.discovery.poll(START)
-    sent = started.poll(later(LEADERLESS_RETRY_MS))
+    node = DiscoveryOfNode1(1, 2, 3, own=None)
+    node.quorum.addresses.unreachable(2)
+    node.discovery.poll(START)
+    sent = node.poll(later(LEADERLESS_RETRY_MS))
     assert [it.peer for it in sent] == [2, 3]
     assert sent[0].request == DiscoverBrokersRequest(cluster_id="cluster")
-    assert not started.take(effects.WriteBootTimestamp)
+    assert not node.take(effects.WriteBootTimestamp)
 
 
 # Repeating ---------------------------------------------------------------------------------------
 
 
 def test_r9_discovery_is_repeated_until_every_voter_is_reached() -> None:
-    started = DiscoveryOfNode1(1, 2, 3)
+    node = DiscoveryOfNode1(1, 2, 3)
     now = START
     for _ in range(5):
-        two, three = started.poll(now)
-        assert started.discovery.deadline() is None, "one round at a time"
-        started.answer(two, now=now)
-        started.fail(three, now)
-        started.discovery.poll(now)
-        due_ms = started.discovery.deadline()
+        two, three = node.poll(now)
+        assert node.discovery.deadline() is None, "one round at a time"
+        node.respond(two, now=now)
+        node.fail(three, now)
+        node.discovery.poll(now)
+        due_ms = node.discovery.deadline()
         assert due_ms is not None
         assert now.monotonic_ms < due_ms <= now.monotonic_ms + LEADERLESS_RETRY_MS
         now = later(due_ms)
-    for sent in started.poll(now):
-        started.answer(sent, now=now)
-    assert started.poll(later(now.monotonic_ms + LEADERLESS_RETRY_MS)) == []
+    for sent in node.poll(now):
+        node.respond(sent, now=now)
+    assert node.poll(later(now.monotonic_ms + LEADERLESS_RETRY_MS)) == []
 
 
 def test_r9_a_broken_connection_restarts_discovery() -> None:
-    started = DiscoveryOfNode1(1, 2, 3, leader=2)
-    started.reach_all()
-    started.discovery.poll(START)
-    assert started.discovery.deadline() is None
-    started.quorum.addresses.unreachable(3)
-    started.discovery.poll(START)
-    due_ms = started.discovery.deadline()
+    node = DiscoveryOfNode1(1, 2, 3, leader=2)
+    node.reach_all()
+    node.discovery.poll(START)
+    assert node.discovery.deadline() is None
+    node.quorum.addresses.unreachable(3)
+    node.discovery.poll(START)
+    due_ms = node.discovery.deadline()
     assert due_ms is not None
-    assert [it.peer for it in started.poll(later(due_ms))] == [2, 3]
+    assert [it.peer for it in node.poll(later(due_ms))] == [2, 3]
 
 
-def test_r9_with_a_leader_the_waits_grow_longer() -> None:
+def test_r9_with_a_leader_the_retry_intervals_grow() -> None:
     """The log has the addresses by then, and a voter may be down for days."""
-    started = DiscoveryOfNode1(1, 2, 3, leader=2)
-    started.reach_all()
-    started.quorum.addresses.unreachable(3)
-    now, waits = START, []
+    node = DiscoveryOfNode1(1, 2, 3, leader=2)
+    node.reach_all()
+    node.quorum.addresses.unreachable(3)
+    now, intervals = START, []
     for _ in range(9):
-        started.discovery.poll(now)
-        due_ms = started.discovery.deadline()
+        node.discovery.poll(now)
+        due_ms = node.discovery.deadline()
         assert due_ms is not None
-        waits.append(due_ms - now.monotonic_ms)
+        intervals.append(due_ms - now.monotonic_ms)
         now = later(due_ms)
-        for sent in started.poll(now):
-            started.fail(sent, now)
-    assert waits == sorted(waits)
-    assert waits[-1] == LONGEST_RETRY_MS
+        for sent in node.poll(now):
+            node.fail(sent, now)
+    assert intervals == sorted(intervals)
+    assert intervals[-1] == LONGEST_RETRY_MS
 
 
 def test_r9_without_a_leader_the_report_is_repeated() -> None:
     """A false report may have replaced this one at another node."""
-    started = DiscoveryOfNode1(1, 2, 3)
-    started.reach_all()
-    started.discovery.poll(START)
-    assert started.discovery.deadline() == REPEAT_REPORT_MS
-    assert len(started.poll(later(REPEAT_REPORT_MS))) == 2
+    node = DiscoveryOfNode1(1, 2, 3)
+    node.reach_all()
+    node.discovery.poll(START)
+    assert node.discovery.deadline() == REPEAT_REPORT_MS
+    assert len(node.poll(later(REPEAT_REPORT_MS))) == 2
 
 
 def test_r9_a_controller_of_kafka_is_not_asked_again() -> None:
-    started = DiscoveryOfNode1(1, 2, leader=2)
-    [sent] = started.poll()
-    started.discovery.handle(
+    node = DiscoveryOfNode1(1, 2, leader=2)
+    [sent] = node.poll()
+    node.discovery.handle(
         effects.VersionUnsupported(DISCOVERY_CHANNEL, sent.peer, sent.number), START
     )
-    started.discovery.poll(START)
-    assert started.discovery.deadline() is None
+    node.discovery.poll(START)
+    assert node.discovery.deadline() is None
 
 
 # Remembering -------------------------------------------------------------------------------------
@@ -246,18 +246,18 @@ def test_r9_a_controller_of_kafka_is_not_asked_again() -> None:
 
 def test_r9_a_moved_voter_is_used_and_passed_on() -> None:
     node = DiscoveryOfNode1(1, 2, 3)
-    answer = node.report(2, 9200, 100)
+    response = node.report(2, 9200, 100)
     assert node.quorum.address_of(2) == ("10.0.0.9", 9200)
-    assert addresses_in(answer)[2] == ("10.0.0.9", 9200, 100)
-    assert addresses_in(answer)[3] == ("127.0.0.1", 9093, -1)
-    assert (answer.cluster_id, answer.leader_id, answer.leader_epoch) == ("cluster", -1, 5)
-    assert answer.node_id == 1
+    assert addresses_in(response)[2] == ("10.0.0.9", 9200, 100)
+    assert addresses_in(response)[3] == ("127.0.0.1", 9093, -1)
+    assert (response.cluster_id, response.leader_id, response.leader_epoch) == ("cluster", -1, 5)
+    assert response.node_id == 1
 
 
 def test_r9_a_response_brings_addresses_of_others() -> None:
     node = DiscoveryOfNode1(1, 2, 3)
     two, three = node.poll()
-    node.answer(two, entry(3, 9300, 100))
+    node.respond(two, entry(3, 9300, 100))
     assert node.quorum.address_of(3) == ("10.0.0.9", 9300)
     node.fail(three)
     node.discovery.poll(START)
@@ -279,34 +279,34 @@ def test_r9_a_report_of_an_older_start_is_not_accepted() -> None:
     node.report(2, 9201, 100)
     node.report(2, 9202, 300, leader_epoch=4)
     two, _ = node.poll()
-    node.answer(two, entry(2, 9203, 100), entry(2, 9204, -1, -1))
+    node.respond(two, entry(2, 9203, 100), entry(2, 9204, -1, -1))
     assert node.quorum.address_of(2) == ("10.0.0.9", 9200)
 
 
 @pytest.mark.parametrize("node_id", [4, -1, 1])
 def test_r9_a_report_of_a_node_that_is_no_member_is_not_remembered(node_id: int) -> None:
     node = DiscoveryOfNode1(1, 2, 3)
-    answer = node.report(node_id, 9200, 100)
-    assert sorted(addresses_in(answer)) == [1, 2, 3]
-    assert all(port != 9200 for _, port, _ in addresses_in(answer).values())
+    response = node.report(node_id, 9200, 100)
+    assert sorted(addresses_in(response)) == [1, 2, 3]
+    assert all(port != 9200 for _, port, _ in addresses_in(response).values())
 
 
 def test_r9_on_a_brokers_listener_a_request_only_asks() -> None:
     """Clients can send to this listener, so their reports are not trusted."""
     node = DiscoveryOfNode1(1, 2, 3)
     address: dict[str, Any] = {"host": "10.0.0.9", "port": 9200}
-    answer = node.ask(may_report=False, broker_id=2, boot_timestamp_ms=100, **address)
-    assert addresses_in(answer)[2] == ("127.0.0.1", 9092, -1)
+    response = node.ask(may_report=False, broker_id=2, boot_timestamp_ms=100, **address)
+    assert addresses_in(response)[2] == ("127.0.0.1", 9092, -1)
 
 
 def test_r9_a_report_from_another_cluster_is_not_remembered() -> None:
-    """Neither from a request nor from a response."""
+    """A report in a request or in a response."""
     node = DiscoveryOfNode1(1, 2, 3)
-    answer = node.report(2, 9200, 100, cluster_id="other")
-    assert answer.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
-    assert list(answer.brokers) == []
+    response = node.report(2, 9200, 100, cluster_id="other")
+    assert response.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
+    assert list(response.brokers) == []
     two, _ = node.poll()
-    node.answer(two, entry(2, 9200, 100), cluster_id="other")
+    node.respond(two, entry(2, 9200, 100), cluster_id="other")
     assert node.quorum.address_of(2) == ("127.0.0.1", 9092)
     assert 2 in node.quorum.addresses.unreached
 
@@ -328,43 +328,43 @@ def test_r9_an_address_that_works_is_kept_despite_a_report() -> None:
 def test_r9_another_node_at_the_address_does_not_count_as_reached() -> None:
     node = DiscoveryOfNode1(1, 2, 3)
     two, three = node.poll()
-    node.answer(two, node_id=3)
-    node.answer(three)
+    node.respond(two, node_id=3)
+    node.respond(three)
     assert node.quorum.addresses.unreached == {2}
 
 
-def test_r9_a_node_exceeds_a_false_report_of_itself() -> None:
-    """The node learns of the report from the deceived one, and replaces it there by a newer one."""
+def test_r9_a_node_supersedes_a_false_report_of_itself() -> None:
+    """It learns of the false report from the deceived node, and sends that node a newer report."""
     deceived, node = DiscoveryOfNode1(1, 2, 3), DiscoveryOfNode1(1, 2, 3)
     deceived.report(2, 6666, BOOT_MS + 5000, leader_epoch=77)
     false_report = entry(1, 6666, BOOT_MS + 5000, 77)
     two, three = node.poll()
-    node.answer(two, false_report)
-    node.answer(three)
+    node.respond(two, false_report)
+    node.respond(three)
     node.discovery.poll(START)
     due_ms = node.discovery.deadline()
     assert due_ms is not None
     request = node.poll(later(due_ms))[0].request
     assert (request.host, request.port) == OWN
     assert (request.leader_epoch, request.boot_timestamp_ms) == (77, BOOT_MS + 5001)
-    deceived.ask(**vars_of(request) | {"broker_id": 2})
+    deceived.ask(**report_fields_of(request) | {"broker_id": 2})
     assert deceived.quorum.known_nodes.of(2).address == OWN  # type: ignore[union-attr]  # a known node
 
 
-def test_r9_its_own_report_does_not_make_it_exceed_itself() -> None:
+def test_r9_a_node_does_not_supersede_its_own_report() -> None:
     node = DiscoveryOfNode1(1, 2, 3)
     two, three = node.poll()
     own = DiscoveredBroker(
         broker_id=1, host=OWN[0], port=OWN[1], boot_timestamp_ms=BOOT_MS, leader_epoch=5
     )
-    node.answer(two, own)
-    node.answer(three, entry(1, 9091, -1, -1))
+    node.respond(two, own)
+    node.respond(three, entry(1, 9091, -1, -1))
     node.discovery.poll(START)
     assert node.quorum.addresses.unreached == set()
     assert not node.take(effects.WriteBootTimestamp)
 
 
-def vars_of(request: DiscoverBrokersRequest) -> dict[str, Any]:
+def report_fields_of(request: DiscoverBrokersRequest) -> dict[str, Any]:
     names = ("host", "port", "boot_timestamp_ms", "leader_epoch")
     return {name: getattr(request, name) for name in names}
 
@@ -381,7 +381,7 @@ def test_r10_a_node_without_voters_waits_discovers_and_logs_it() -> None:
     sent = node.poll(now)
     assert [(it.host, it.port) for it in sent] == [VIP, ("other", 1)]
     node.fail(sent[0], now)
-    node.answer(sent[1], entry(2, 9200, 100), now=now)
+    node.respond(sent[1], entry(2, 9200, 100), now=now)
     [line] = [it.line for it in node.take(effects.LogLine)]
     assert "knows no voters yet and does not elect itself; it asks vip:9093, other:1" in line
     assert node.quorum.core.role.name == "observer"
@@ -397,7 +397,7 @@ def test_r10_the_log_is_also_fetched_from_discovered_nodes() -> None:
     node = DiscoveryOfNode1(servers=(VIP,))
     node.discovery.poll(START)
     [sent] = node.poll(later(LEADERLESS_RETRY_MS))
-    node.answer(sent, entry(2, 9200, 100))
+    node.respond(sent, entry(2, 9200, 100))
     node.quorum.poll(later(60_000))
     [fetch] = [it for it in node.take(effects.SendRequest) if it.api_key == ApiKey.FETCH]
     assert (fetch.peer, fetch.host, fetch.port) == (2, "10.0.0.9", 9200)

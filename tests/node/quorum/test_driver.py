@@ -160,15 +160,15 @@ def test_a_node_that_does_not_lead_refuses_proposals() -> None:
 def test_q6_an_observers_fetch_does_not_wait_for_its_disk(
     voters: tuple[int, ...], is_flushed: bool
 ) -> None:
-    """A voter's next fetch acknowledges, and waits for the disk; an observer's does not."""
+    """A voter's next fetch acknowledges the records, so it waits; an observer's does not."""
     machine, emitted = driver_with_voters(*voters, election=ElectionState(5, 2))
     (fetch,) = [it for it in emitted if isinstance(it, effects.SendRequest)]
     emitted.clear()
     batch = records_batch([encode_metadata(NoOpRecord(), 0)], 0)
     stamp(batch, 0, 0, 5)
-    answer = fetch_response(high_watermark=0, records=bytes(batch))
+    response = fetch_response(high_watermark=0, records=bytes(batch))
     assert machine.driver is not None
-    machine.driver.handle(effects.ResponseReceived("quorum", 2, fetch.number, answer), NOW)
+    machine.driver.handle(effects.ResponseReceived("quorum", 2, fetch.number, response), NOW)
     (append,) = [it for it in emitted if isinstance(it, effects.AppendBatch)]
     assert append.flush == is_flushed
     assert any(isinstance(it, effects.SendRequest) for it in emitted) != is_flushed
@@ -176,13 +176,13 @@ def test_q6_an_observers_fetch_does_not_wait_for_its_disk(
 
 @pytest.mark.parametrize("committed", [0, 10])
 def test_q9a_a_replaying_node_does_not_campaign(committed: int) -> None:
-    """A replaying node does grant votes."""
+    """It does grant votes, as it knows that its leader is down."""
     machine, emitted = driver_with_voters(1, 2, 3, election=ElectionState(5, 2), records=10)
     driver = machine.driver
     assert driver is not None
     (fetch,) = [it for it in emitted if isinstance(it, effects.SendRequest)]
-    answer = fetch_response(high_watermark=committed)
-    driver.handle(effects.ResponseReceived("quorum", 2, fetch.number, answer), NOW)
+    response = fetch_response(high_watermark=committed)
+    driver.handle(effects.ResponseReceived("quorum", 2, fetch.number, response), NOW)
     assert any(isinstance(it, effects.ReadLog) for it in emitted) == bool(committed)
     driver.handle(effects.PeerDown("quorum", 2, 0), NOW)
     assert driver.core.role.name == ("follower" if committed else "prospective")
@@ -212,7 +212,7 @@ def test_a_shutdown_does_not_wait_for_a_fetch_response() -> None:
     assert not machine.driver.is_resigning
 
 
-def test_a_response_without_partition_counts_as_none() -> None:
+def test_a_response_without_a_partition_counts_as_no_response() -> None:
     """Then the core sends the request again: every request has an outcome."""
     machine, emitted = driver_with_voters(1, 2, election=ElectionState(5, 2))
     (fetch,) = [it for it in emitted if isinstance(it, effects.SendRequest)]
@@ -236,7 +236,7 @@ def test_d1_a_waiting_describe_is_answered_by_the_node_that_becomes_leader() -> 
     assert response.topics[0].partitions[0].leader_id == 1
 
 
-def test_waiting_requests_are_sent_once_there_is_a_leader() -> None:
+def test_waiting_requests_are_handled_once_there_is_a_leader() -> None:
     """They do not wait for the next retry. On a controller listener no request waits."""
     host = VirtualHost(settled=False)
     waiting, refused = FrameClient(host), FrameClient(host, CONTROLLER)
@@ -256,7 +256,7 @@ def test_waiting_requests_are_sent_once_there_is_a_leader() -> None:
     assert [topic.name for topic in response.topics] == ["t"]
 
 
-def test_pending_proposals_are_work_for_the_host() -> None:
+def test_pending_appends_are_work_for_the_host() -> None:
     """A group coordinator may write at the end of a turn, after all reads."""
     host = VirtualHost()
     assert not host.node.has_work
@@ -305,7 +305,7 @@ def take_only(emitted: list[Any], kind: type) -> Any:
 
 
 def test_a_state_machine_before_the_log_start_loads_the_snapshot() -> None:
-    """C105: only then it replays the records after the snapshot."""
+    """C105: the records after the snapshot are replayed only then."""
     machine, emitted = driver_with_voters(1, 2, election=ElectionState(5, 2))
     driver, point = machine.driver, OffsetAndEpoch(7, 4)
     assert driver is not None
@@ -318,9 +318,9 @@ def test_a_state_machine_before_the_log_start_loads_the_snapshot() -> None:
     )
     fetch = take_only(emitted, effects.SendRequest)
     assert fetch.api_key == ApiKey.FETCH_SNAPSHOT
-    piece = raft.SnapshotChunk(0, 2, 5, point, 0, size=len(data), length=len(data), data=data)
+    chunk = raft.SnapshotChunk(0, 2, 5, point, 0, size=len(data), length=len(data), data=data)
     driver.handle(
-        effects.ResponseReceived("quorum", 2, fetch.number, response_to_wire(piece, data)), NOW
+        effects.ResponseReceived("quorum", 2, fetch.number, response_to_wire(chunk, data)), NOW
     )
     assert take_only(emitted, effects.InstallSnapshot).id == point
     assert machine.calls == []
@@ -351,9 +351,9 @@ def test_q38_a_damaged_snapshot_is_fetched_again_from_its_beginning() -> None:
         )
         fetch = take_only(emitted, effects.SendRequest)
         assert fetch.request.topics[0].partitions[0].position == 0
-        piece = raft.SnapshotChunk(0, 2, 5, point, 0, size=3, length=3, data=b"bad")
-        answer = response_to_wire(piece, b"bad")
-        driver.handle(effects.ResponseReceived("quorum", 2, fetch.number, answer), now)
+        chunk = raft.SnapshotChunk(0, 2, 5, point, 0, size=3, length=3, data=b"bad")
+        response = response_to_wire(chunk, b"bad")
+        driver.handle(effects.ResponseReceived("quorum", 2, fetch.number, response), now)
         assert take_only(emitted, effects.InstallSnapshot).id == point
         driver.handle(effects.SnapshotDamaged(point), now)
         assert (machine.calls, driver.applied, driver.core.log.snapshot) == ([], 0, None)
@@ -401,7 +401,7 @@ def test_a_leader_is_contacted_at_its_reported_endpoint() -> None:
     [(["OUTSIDE", "CONTROLLER"], 2), (["OUTSIDE", "controller"], 2), (["OUTSIDE", "OTHER"], 1)],
 )
 def test_the_leaders_endpoint_of_this_nodes_listener_is_used(names: list[str], port: int) -> None:
-    """C70: from its request or the voters record; another listener is better than none."""
+    """C70: in the leader's request or the voters record; another listener is better than none."""
     host = VirtualHost(settled=False, peers=SilentPeers())
     driver = host.node.quorum
     endpoints = [
@@ -416,7 +416,9 @@ def test_the_leaders_endpoint_of_this_nodes_listener_is_used(names: list[str], p
 
 
 @pytest.mark.parametrize("epoch", [5, 6])
-@pytest.mark.parametrize("follows_leader", [True, False], ids=["after the leader", "before it"])
+@pytest.mark.parametrize(
+    "follows_leader", [True, False], ids=["after the leader", "before the leader"]
+)
 def test_endpoints_of_another_clusters_leader_are_ignored(epoch: int, follows_leader: bool) -> None:
     """C70: a cloned machine has the same ids; its request is refused, its endpoint not used."""
     machine, _ = driver_with_voters(1, 2, election=ElectionState(5, 2))
@@ -529,7 +531,7 @@ def create(*names: str) -> CreateTopicsRequest:
     return CreateTopicsRequest(topics=topics)
 
 
-def test_requests_that_the_leader_lacks_are_refused_at_once() -> None:
+def test_requests_unsupported_by_the_leader_are_refused_at_once() -> None:
     """C120: otherwise the node would repeat the request until the client's timeout."""
     host, client, peers = host_with_forwarded(ApiKey.CREATE_TOPICS, 7, create("t"))
     host.node.handle(effects.VersionUnsupported(CHANNEL, 2, take_forwarded(peers)), host.now)
@@ -555,15 +557,15 @@ def test_a_change_that_is_too_large_for_the_log_is_refused_at_once() -> None:
     assert [topic.error_code for topic in response.topics] == [ErrorCode.NONE]
 
 
-@pytest.mark.parametrize("end", ["answered", "timed out", "disconnected"])
-def test_completed_waits_for_a_leader_are_dropped(end: str) -> None:
+@pytest.mark.parametrize("outcome", ["answered", "timed out", "disconnected"])
+def test_completed_waits_for_a_leader_are_dropped(outcome: str) -> None:
     """Otherwise callbacks would pile up while the leader stays."""
     request = CreateTopicsRequest(topics=(), timeout_ms=2 * RETRY_MS)
     host, client, peers = host_with_forwarded(ApiKey.CREATE_TOPICS, 7, request)
     host.node.handle(effects.RequestFailed(CHANNEL, 2, take_forwarded(peers)), host.now)
     host.turn()
     assert host.node.controller_channel._waiting_for_leader
-    if end == "disconnected":
+    if outcome == "disconnected":
         pending = client.connection.responses[0]
         assert isinstance(pending, PendingResponse)
         pending.abandon()
@@ -576,10 +578,10 @@ def test_completed_waits_for_a_leader_are_dropped(end: str) -> None:
         host.node.handle(effects.RequestFailed(CHANNEL, 2, number), host.now)
         host.turn()
         host.pass_time(RETRY_MS)
-        if end == "answered":
-            answer = CreateTopicsResponse(topics=())
+        if outcome == "answered":
+            response = CreateTopicsResponse(topics=())
             number = take_forwarded(peers)
-            host.node.handle(effects.ResponseReceived(CHANNEL, 2, number, answer), host.now)
+            host.node.handle(effects.ResponseReceived(CHANNEL, 2, number, response), host.now)
         else:
             host.node.handle(effects.RequestFailed(CHANNEL, 2, take_forwarded(peers)), host.now)
         assert client.take()

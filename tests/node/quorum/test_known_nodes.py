@@ -56,7 +56,7 @@ def test_r9_a_report_with_the_same_address_is_no_news() -> None:
 
 @pytest.mark.parametrize("node_id", [1, 4, -1, -2])
 def test_r9_only_other_members_are_remembered(node_id: int) -> None:
-    """Neither this node itself nor a node outside the quorum."""
+    """A report of this node itself or of a node outside the quorum is ignored."""
     nodes = known_nodes(1, 2, 3)
     assert not nodes.take(report_of(1, 5, 100, node_id), NOW_MS)
     assert nodes.of(node_id) is None
@@ -72,7 +72,7 @@ def test_r9_only_other_members_are_remembered(node_id: int) -> None:
         NodeReport(2, "h", 9093, 1, (1 << 63) - 1),
         NodeReport(2, "h", 9093, 1, -2),
     ],
-    ids=["no host", "long host", "no port", "a day ahead", "far ahead", "before all"],
+    ids=["no host", "long host", "no port", "over a day ahead", "far ahead", "negative time"],
 )
 def test_r9_an_impossible_report_is_ignored(report: NodeReport) -> None:
     nodes = known_nodes(1, 2, 3)
@@ -80,7 +80,7 @@ def test_r9_an_impossible_report_is_ignored(report: NodeReport) -> None:
     assert nodes.of(2) is None
 
 
-def test_r9_a_node_that_is_no_member_any_more_is_forgotten() -> None:
+def test_r9_a_node_that_is_no_longer_a_member_is_forgotten() -> None:
     members = [1, 2, 3]
     nodes = KnownNodes(1, lambda: members)
     nodes.take(report_of(1, 5, 100), NOW_MS)

@@ -64,7 +64,7 @@ def test_missing_voters_are_logged_with_the_reason_of_each() -> None:
     )
 
 
-def test_a_missing_leader_is_repeated_rarely() -> None:
+def test_the_line_about_a_missing_leader_is_repeated_rarely() -> None:
     watched = WatchedQuorum(1, 2, 3)
     watched.watch.poll(LATER)
     assert watched.watch.deadline() == LOG_AFTER_MS + REPEAT_MS
@@ -74,7 +74,7 @@ def test_a_missing_leader_is_repeated_rarely() -> None:
     assert "no leader for 65 s" in watched.lines[1]
 
 
-def test_a_majority_that_responds_needs_no_other_voters() -> None:
+def test_with_a_responding_majority_the_line_refers_to_their_logs() -> None:
     watched = WatchedQuorum(1, 2, 3)
     watched.receive_response(2, 91)
     watched.watch.poll(LATER)
@@ -84,7 +84,9 @@ def test_a_majority_that_responds_needs_no_other_voters() -> None:
 
 
 @pytest.mark.parametrize(("found_ms", "lines"), [(LOG_AFTER_MS - 1, 0), (LOG_AFTER_MS + 7000, 2)])
-def test_the_next_leader_is_logged_if_its_absence_was(found_ms: int, lines: int) -> None:
+def test_the_next_leader_is_logged_only_after_a_line_about_its_absence(
+    found_ms: int, lines: int
+) -> None:
     watched = WatchedQuorum(1, 2, 3)
     watched.watch.poll(Now(min(found_ms, LOG_AFTER_MS), 0))
     core = watched.driver.core

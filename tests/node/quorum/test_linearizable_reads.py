@@ -256,7 +256,7 @@ def test_p6_a_lost_request_is_repeated(follower: Follower) -> None:
 
 
 def test_p7_a_leader_without_read_offset_fails_the_read(follower: Follower) -> None:
-    """P7: Apache Kafka's controllers have no such API: the read is not silently stale."""
+    """P7: Apache Kafka's controllers lack this API. The read fails, instead of being stale."""
     follower.read()
     [request] = follower.peers.requests
     follower.report(VersionUnsupported(READ_CHANNEL, request.peer, request.number))

@@ -29,7 +29,7 @@ OTHER = ReplicaKey(7, DIRECTORY)
 
 
 def changes_of_voters(cluster_id: str | None, epoch: int) -> list[tuple[int, int, Any]]:
-    """Each request that changes voter 7: API, error code if it is accepted, request."""
+    """Each request that changes voter 7: API, error code if the cluster id is accepted, request."""
     add = AddRaftVoterRequest(
         cluster_id=cluster_id,
         timeout_ms=0,
@@ -62,16 +62,16 @@ def test_voter_changes_check_the_cluster_id(cluster_id: str | None) -> None:
     client = FrameClient(host, CONTROLLER)
     is_accepted = cluster_id in {CLUSTER_ID, None}
     for api_key, accepted_code, request in changes_of_voters(cluster_id, host.node.quorum.epoch):
-        answer = client.ask(api_key, 0, request)
+        response = client.ask(api_key, 0, request)
         expected = accepted_code if is_accepted else ErrorCode.INCONSISTENT_CLUSTER_ID
-        assert answer.error_code == expected, api_key
+        assert response.error_code == expected, api_key
 
 
 #: Not this controller's listener.
 OTHER_LISTENER = [UpdatedListener(name="ELSEWHERE", host="h", port=1)]
 
 
-WRONG: dict[str, dict[str, Any]] = {
+WRONG_FIELDS: dict[str, dict[str, Any]] = {
     "id": {"voter_id": -1},
     "directory": {"voter_directory_id": NULL_UUID},
     "no listener": {"listeners": ()},
@@ -79,17 +79,17 @@ WRONG: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("changes", WRONG.values(), ids=WRONG)
-def test_r11_a_voter_needs_id_directory_and_endpoint(changes: dict[str, Any]) -> None:
-    """Requests with an empty key or endpoint are refused, and do not erase a known directory."""
+@pytest.mark.parametrize("wrong_fields", WRONG_FIELDS.values(), ids=WRONG_FIELDS)
+def test_r11_a_voter_needs_id_directory_and_endpoint(wrong_fields: dict[str, Any]) -> None:
+    """Requests that lack one of them are refused, and do not erase a known directory."""
     host = VirtualHost()
     client = FrameClient(host, CONTROLLER)
     before = host.node.quorum.core.log.voter_set
     for api_key, _, request in changes_of_voters(CLUSTER_ID, host.node.quorum.epoch):
         for voter_id in (1, 7):
-            if "listeners" in changes and api_key == ApiKey.REMOVE_RAFT_VOTER:
+            if "listeners" in wrong_fields and api_key == ApiKey.REMOVE_RAFT_VOTER:
                 continue
-            wrong = request.replace(**{"voter_id": voter_id, **changes})
+            wrong = request.replace(**{"voter_id": voter_id, **wrong_fields})
             assert client.ask(api_key, 0, wrong).error_code == ErrorCode.INVALID_REQUEST, api_key
     assert host.node.quorum.core.log.voter_set == before
 
@@ -98,10 +98,10 @@ def test_r11_a_voter_must_support_the_kraft_version() -> None:
     host = VirtualHost()
     *_, (api_key, _, request) = changes_of_voters(CLUSTER_ID, host.node.quorum.epoch)
     only_level_0 = KRaftVersionFeature(min_supported_version=0, max_supported_version=0)
-    answer = FrameClient(host, CONTROLLER).ask(
+    response = FrameClient(host, CONTROLLER).ask(
         api_key, 0, request.replace(voter_id=1, k_raft_version_feature=only_level_0)
     )
-    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    assert response.error_code == ErrorCode.INVALID_REQUEST
 
 
 def test_r11_voters_change_only_once_all_directories_are_recorded() -> None:
@@ -129,7 +129,7 @@ def test_r11_voters_change_only_once_all_directories_are_recorded() -> None:
 
 
 def test_r11_update_features_raises_kraft_version() -> None:
-    """A request with validate_only, or one that would raise it again, adds no record."""
+    """A request with validate_only adds no record, nor does one that repeats the level."""
     host = VirtualHost(voters=VoterSet((Voter(ReplicaKey(1), (Endpoint("CONTROLLER", "h", 1),)),)))
     host.settle()
     client = FrameClient(host, CONTROLLER)
@@ -171,7 +171,7 @@ def for_other_partition(request: Any, topic: str | None, index: int | None) -> A
 
 @pytest.mark.parametrize("body", REQUESTS, ids=lambda body: type(body).__name__)
 @pytest.mark.parametrize(("topic", "index"), [("orders", None), (None, 1)])
-def test_a_request_for_another_partition_names_it_in_the_error(
+def test_a_request_for_another_partition_is_refused_with_its_name(
     body: Any, topic: str | None, index: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """C88: the response names that partition; the core does not get the request."""
@@ -180,8 +180,8 @@ def test_a_request_for_another_partition_names_it_in_the_error(
     before = host.node.quorum.core.key()
     api_key, request = request_to_wire(body)
     changed = for_other_partition(request, topic, index)
-    answer = FrameClient(host, CONTROLLER).ask(api_key, VERSIONS[api_key], changed)
-    [result] = answer.topics
+    response = FrameClient(host, CONTROLLER).ask(api_key, VERSIONS[api_key], changed)
+    [result] = response.topics
     [partition] = result.partitions
     assert partition.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     name = result.name if hasattr(result, "name") else result.topic_name
@@ -197,10 +197,10 @@ def test_a_fetch_of_another_metadata_partition_is_refused() -> None:
     api_key, request = request_to_wire(fetch)
     [topic] = request.topics  # type: ignore[attr-defined]  # it is a FetchRequest
     other_partition = topic.replace(partitions=[topic.partitions[0].replace(partition=1)])
-    answer = FrameClient(host, CONTROLLER).ask(
+    response = FrameClient(host, CONTROLLER).ask(
         api_key, 18, request.replace(topics=[other_partition])
     )
-    [result] = answer.responses
+    [result] = response.responses
     assert result.topic_id == METADATA_TOPIC_ID
     assert [(it.partition_index, it.error_code) for it in result.partitions] == [
         (1, ErrorCode.UNKNOWN_TOPIC_ID)
@@ -221,7 +221,7 @@ def test_a_position_beyond_the_end_of_a_snapshot_is_out_of_range(beyond: int, er
         CLUSTER_ID, OTHER, host.node.quorum.epoch, core.log.snapshot, size + beyond, 100
     )
     api_key, request = request_to_wire(fetch)
-    answer = FrameClient(host, CONTROLLER).ask(api_key, 1, request)
-    [partition] = answer.topics[0].partitions
+    response = FrameClient(host, CONTROLLER).ask(api_key, 1, request)
+    [partition] = response.topics[0].partitions
     assert (partition.error_code, partition.size) == (error, size)
     assert len(partition.unaligned_records) == max(-beyond, 0)

@@ -66,8 +66,8 @@ def test_q38_a_follower_behind_the_newest_snapshot_reads_the_log() -> None:
     for offset, expected in ((older, -1), (newest - 1, -1), (older - 1, older)):
         fetch = Fetch(None, ReplicaKey(9, b"9" * 16), epoch, offset, epoch, -1, 0, 100)
         api_key, request = request_to_wire(fetch)
-        answer = FrameClient(host, CONTROLLER).ask(api_key, 17, request)
-        [partition] = answer.responses[0].partitions
+        response = FrameClient(host, CONTROLLER).ask(api_key, 17, request)
+        [partition] = response.responses[0].partitions
         assert partition.error_code == 0
         assert partition.snapshot_id.end_offset == expected
         assert bool(partition.records) == (expected < 0)
@@ -144,7 +144,7 @@ def test_r1_kafka_finds_the_voters_in_our_snapshots(
 
 
 def test_q4_quorum_state_holds_cluster_id_voters_and_applied_offset() -> None:
-    """They are those at its last write. `quorum repair` reads them; a node uses its log."""
+    """The values are those at the file's last write, for `quorum repair`; a node uses its log."""
     host = host_with_snapshots()
     applied = host.node.quorum.applied
     stored = quorum_state.load(host.files, FOLDER)
@@ -246,7 +246,7 @@ def test_q38_a_snapshot_is_due_after_the_interval_with_new_records() -> None:
 def test_q38_records_replayed_at_start_count_for_the_next_snapshot() -> None:
     """Otherwise an often restarted node would take none, and each start would take longer.
 
-    The first is taken once all found records are replayed.
+    The first snapshot is taken once all records found at the start are replayed.
     """
     first = VirtualHost(settings=NO_SNAPSHOTS)
     for number in range(40):

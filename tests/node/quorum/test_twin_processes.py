@@ -116,19 +116,19 @@ def test_a_node_that_lost_its_directory_shares_its_id_with_no_other() -> None:
 
 
 def test_a_node_with_a_new_directory_at_each_start_shares_its_id_with_none() -> None:
-    """As with an emptyDir of Kubernetes: no fetch comes from an earlier directory."""
+    """As with an emptyDir of Kubernetes: no two directories keep alternating."""
     assert warnings(b"a", b"b", b"c", b"d", b"e", b"f") == []
     assert warnings(b"a", b"b", b"a", b"c", b"a") == []
 
 
 def test_the_line_of_an_id_is_not_repeated_for_more_directories_and_ids() -> None:
     shared = SharedIds(ME)
-    warnings = [
+    lines = [
         shared.warning(ReplicaKey(number, bytes([letter]) * 16), "")
         for number in [*range(1, 2 * MAX_REPLICAS)] * 2
         for letter in b"ababcac"
     ]
-    logged = [line for line in warnings if line is not None]
+    logged = [line for line in lines if line is not None]
     assert len(logged) == len(set(logged)) == MAX_REPLICAS
 
 

@@ -1,4 +1,4 @@
-"""A voter keeps its endpoints in the log current; which address of a leader a node uses."""
+"""A voter keeps its endpoints in the log up to date; a node finds its leader's current address."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ MOVED_ENDPOINTS = (Endpoint("C", "127.0.0.1", 19091),)
         ([Listener("D", "", 2), Listener("C", "", 3)], [Endpoint("C", "old", 3)]),
         ([], [Endpoint("C", "old", 1)]),
     ],
-    ids=["all", "no host", "any host", "any port", "another name", "two", "none"],
+    ids=["all", "no host", "any host", "any port", "another name", "two listeners", "none"],
 )
 def test_r1_a_voters_record_follows_the_listeners(
     listeners: list[Listener], expected: list[Endpoint]
@@ -164,7 +164,7 @@ def test_r1_a_moved_follower_sends_its_endpoints_to_the_leader() -> None:
 
 @pytest.mark.parametrize("code", [None, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NONE])
 def test_r1_a_follower_repeats_update_voter_until_its_log_has_it(code: int | None) -> None:
-    """It is repeated after any response, because an appended record may still be truncated."""
+    """The request is repeated after any response: an appended record may still be truncated."""
     driver, updater, emitted = follower()
     channel = updater.channel
     receive_response(driver, emitted)
@@ -225,7 +225,9 @@ def test_r11_a_wiped_voter_logs_that_it_does_not_vote() -> None:
     assert not driver.core.is_voter
 
 
-def joining(*voter_ids: int, level: int = 1) -> tuple[QuorumDriver, UpdaterWithChannel, list[Any]]:
+def joining_controller(
+    *voter_ids: int, level: int = 1
+) -> tuple[QuorumDriver, UpdaterWithChannel, list[Any]]:
     """Controller 1 with auto-join, which knows these voters from leader 2."""
     machine, emitted = driver_with_voters(2, 3, election=ElectionState(5, 2))
     driver = machine.driver
@@ -270,7 +272,7 @@ def voter_change_requests(emitted: list[Any]) -> list[effects.SendRequest]:
 
 def test_r12_auto_join_sends_add_voter() -> None:
     """KIP-853's auto-join: the request is repeated until the log has the controller as a voter."""
-    driver, updater, emitted = joining(2, 3)
+    driver, updater, emitted = joining_controller(2, 3)
     now = NOW
     for _ in range(2):
         updater.poll(now)
@@ -292,7 +294,7 @@ def test_r12_auto_join_sends_add_voter() -> None:
 
 def test_r12_the_voter_with_the_lost_directory_is_removed_first() -> None:
     """AddRaftVoter follows once the log lacks that voter, whatever the response is."""
-    driver, updater, emitted = joining(1, 2, 3)
+    driver, updater, emitted = joining_controller(1, 2, 3)
     updater.poll(NOW)
     [remove] = voter_change_requests(emitted)
     assert remove.api_key == ApiKey.REMOVE_RAFT_VOTER
@@ -306,17 +308,17 @@ def test_r12_the_voter_with_the_lost_directory_is_removed_first() -> None:
     assert [it.api_key for it in voter_change_requests(emitted)] == [ApiKey.ADD_RAFT_VOTER]
 
 
-@pytest.mark.parametrize("recorded", [True, False])
-def test_r12_a_removed_voter_does_not_join_by_itself(recorded: bool) -> None:
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_r12_a_removed_voter_does_not_join_by_itself(is_listed: bool) -> None:
     """Either the latest voters record lists it as removed, or an earlier record had it as a voter.
 
     An operator can still add it.
     """
-    driver, updater, emitted = joining(2, 3)
+    driver, updater, emitted = joining_controller(2, 3)
     me = driver.core.me
     receive_voters(driver, emitted, 1, 2, 3, own_directory=me.directory_id)
     for _ in range(2):
-        receive_voters(driver, emitted, 2, 3, removed=(me,) if recorded else ())
+        receive_voters(driver, emitted, 2, 3, removed=(me,) if is_listed else ())
         updater.poll(NOW)
         assert (voter_change_requests(emitted), updater.deadline()) == ([], None)
         [line] = [it.line for it in emitted if isinstance(it, LogLine)]
@@ -325,8 +327,8 @@ def test_r12_a_removed_voter_does_not_join_by_itself(recorded: bool) -> None:
         updater.poll(NOW)
 
 
-def test_r12_a_removed_voter_replaced_by_its_id_logs_one_line() -> None:
-    driver, updater, emitted = joining(2, 3)
+def test_r12_a_removed_voter_whose_id_another_voter_has_logs_one_line() -> None:
+    driver, updater, emitted = joining_controller(2, 3)
     receive_voters(driver, emitted, 1, 2, 3, removed=(driver.core.me,))
     updater.poll(NOW)
     [line] = [it.line for it in emitted if isinstance(it, LogLine)]
@@ -335,7 +337,7 @@ def test_r12_a_removed_voter_replaced_by_its_id_logs_one_line() -> None:
 
 
 def test_r12_a_removed_voter_with_an_emptied_disk_joins_again() -> None:
-    driver, updater, emitted = joining(2, 3)
+    driver, updater, emitted = joining_controller(2, 3)
     receive_voters(driver, emitted, 2, 3, removed=(ReplicaKey(1, b"o" * 16),))
     updater.poll(NOW)
     [sent] = voter_change_requests(emitted)
@@ -343,10 +345,10 @@ def test_r12_a_removed_voter_with_an_emptied_disk_joins_again() -> None:
 
 
 def test_r12_no_auto_join_at_kraft_version_0_or_without_the_setting() -> None:
-    _, updater, emitted = joining(2, 3, level=0)
+    _, updater, emitted = joining_controller(2, 3, level=0)
     updater.poll(NOW)
     assert voter_change_requests(emitted) == []
-    driver, _, emitted = joining(2, 3)
+    driver, _, emitted = joining_controller(2, 3)
     disabled = updater_of(driver, emitted)
     disabled.poll(NOW)
     assert (voter_change_requests(emitted), disabled.deadline()) == ([], None)
@@ -386,16 +388,16 @@ def follower_with_address_from_node_3() -> tuple[QuorumDriver, list[Any]]:
     sent_to = {it.peer: it for it in take(emitted, effects.SendRequest)}
     driver.handle(effects.RequestFailed("quorum", 2, sent_to[2].number), LATER)
     name_leader_address(driver, sent_to[3], "10.0.0.9", 9)
-    driver.poll(Now(LATER.monotonic_ms + 500, 0))  # it retries
+    driver.poll(Now(LATER.monotonic_ms + 500, 0))  # the node retries
     return driver, emitted
 
 
 def name_leader_address(
     driver: QuorumDriver, sent: effects.SendRequest, host: str, port: int
 ) -> None:
-    answer: Any = response_to_wire(raft.VoteResult(0, 2, 5, granted=False))
-    answer.node_endpoints = [NodeEndpoint(node_id=2, host=host, port=port)]
-    driver.handle(effects.ResponseReceived("quorum", sent.peer, sent.number, answer), LATER)
+    response: Any = response_to_wire(raft.VoteResult(0, 2, 5, granted=False))
+    response.node_endpoints = [NodeEndpoint(node_id=2, host=host, port=port)]
+    driver.handle(effects.ResponseReceived("quorum", sent.peer, sent.number, response), LATER)
 
 
 def test_r9_a_moved_leader_reports_its_own_endpoint() -> None:

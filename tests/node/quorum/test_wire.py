@@ -55,7 +55,7 @@ def encode_and_decode(api_key: int, message: Any, version: int) -> Any:
 
 
 @pytest.mark.parametrize("body", REQUESTS, ids=lambda body: type(body).__name__)
-def test_a_request_is_equal_after_the_wire(body: Any) -> None:
+def test_a_request_is_equal_after_encoding_and_decoding(body: Any) -> None:
     api_key, message = request_to_wire(body)
     assert type(message) is APIS[api_key].request()
     arrived = request_from_wire(api_key, encode_and_decode(api_key, message, VERSIONS[api_key]))
@@ -63,7 +63,7 @@ def test_a_request_is_equal_after_the_wire(body: Any) -> None:
 
 
 @pytest.mark.parametrize(("sent", "body"), REQUESTS_AND_RESPONSES)
-def test_a_response_is_equal_after_the_wire(sent: Any, body: Any) -> None:
+def test_a_response_is_equal_after_encoding_and_decoding(sent: Any, body: Any) -> None:
     api_key, _ = request_to_wire(sent)
     message = response_to_wire(body, getattr(body, "data", None) or b"")
     assert type(message) is APIS[api_key].response()

@@ -19,7 +19,7 @@ STORE_LINE = re.compile(r'\{:process (\d+), :type :(\w+), :f :(\w+), :key "(\w+)
 
 
 class History:
-    """Gathers operations from lines; their order is the order of the events."""
+    """Builds operations from the events of a history; an event's position is its time."""
 
     def __init__(self) -> None:
         self.operations: list[Operation] = []

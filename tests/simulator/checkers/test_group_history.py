@@ -10,7 +10,7 @@ PARTITION = 0
 
 
 def history_of_commits(*, acknowledged: tuple[int, ...]) -> GroupHistory:
-    """Offset 10 is committed at 100 ms, 20 at 200 and 30 at 300; acknowledged 50 ms later."""
+    """Commits of offset 10 at 100 ms, 20 at 200 and 30 at 300; acknowledgements are 50 ms later."""
     history = GroupHistory()
     for offset in (10, 20, 30):
         history.committing(PARTITION, offset, 10 * offset)

@@ -159,7 +159,7 @@ def test_unknown_swaps_of_what_is_not_there_do_not_multiply_the_work() -> None:
 
 
 class Box(Register):
-    """`("take",)` empties it and returns the content; None if it was empty."""
+    """A register that `("take",)` empties; the call returns the content, None if there was none."""
 
     def apply(self, state: Hashable, call: Any) -> tuple[Hashable, Hashable]:
         return (None, state) if call == ("take",) else super().apply(state, call)

@@ -32,17 +32,17 @@ def test_kip392_consumers_in_racks_read_from_followers() -> None:
 
 
 def test_a_broker_that_returns_empty_gets_everything_again() -> None:
-    """S4: it is a member of no ISR until it has all records."""
+    """S4: the broker is in no ISR until it has all records."""
     outcome = simulate("cluster", 3, kinds=("wiped-broker",))
     assert not outcome.failed, str(outcome)
     assert outcome.coverage["broker wiped"] == 2
 
 
 @pytest.mark.parametrize("situation", ["controller wiped", "combined node wiped"])
-def test_q12_a_controller_that_returns_empty_is_no_voter_any_more(situation: str) -> None:
+def test_q12_a_controller_that_returns_empty_is_no_longer_a_voter(situation: str) -> None:
     """S4: if it is a broker too, it is in no ISR until it has all records again.
 
-    No seed fails, up to and with the first one that reaches the situation.
+    No seed fails up to and including the first one that reaches the situation.
     """
     for seed in range(1, 60):
         outcome = simulate("cluster", seed, kinds=("wiped-controller", "kill"))
@@ -60,7 +60,7 @@ def test_q24_a_node_that_returns_empty_asks_a_leader_that_seemed_dead() -> None:
 
 
 def test_clients_that_are_cut_off_write_once_and_read_all() -> None:
-    """S5: batches that they repeat, as their responses were lost, are written once."""
+    """S5: batches that clients repeat because the responses were lost are written once."""
     outcome = simulate("cluster", 1, kinds=("cut-client",))
     assert not outcome.failed, str(outcome)
     assert outcome.coverage["fault: cut-client"] > 0
@@ -104,13 +104,13 @@ def expect_no_failure_until(*situations: str) -> None:
 
 
 def test_the_log_of_a_removed_partition_is_not_compared() -> None:
-    """In this run a replica takes a batch and is removed in one turn."""
+    """In this run a replica appends a batch and is removed in the same turn."""
     outcome = simulate("cluster", 30687)
     assert not outcome.failed, str(outcome)
 
 
 def test_the_epochs_of_a_crashed_process_are_not_compared() -> None:
-    """In this run a replica takes a batch of a new epoch in the turn that a crash ends."""
+    """In this run a replica appends a batch of a new epoch in the turn that a crash ends."""
     outcome = simulate("cluster", 212)
     assert not outcome.failed, str(outcome)
 

@@ -257,7 +257,7 @@ TAMPERINGS: dict[Callable[[Scene], None], str] = {
 
 
 def test_v11_a_consumer_notices_records_of_another_partition() -> None:
-    """Its position and its epoch are of the partition that was removed."""
+    """The consumer's position and epoch belong to the partition that was removed."""
     scene = Scene()
     [consumer] = scene.world.consumers
     position, epoch = consumer.positions[scene.key], consumer.epochs[scene.key]

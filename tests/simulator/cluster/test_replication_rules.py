@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from kraftlog.replication.partition import Partition
     from kraftlog.simulator.cluster.node import ClusterNode
 
-    Script = Callable[["Story"], Iterator[Goal]]
+    Script = Callable[["ThreeReplicaWorld"], Iterator[Goal]]
 
 #: The generous limit for reaching a goal, in simulated time.
 LIMIT_MS = 20_000
 PARTITIONS = 6
 
 
-class Story(ClusterWorld):
+class ThreeReplicaWorld(ClusterWorld):
     """A world of three nodes and a partition with a replica on each, which clients write and read.
 
     With `separate` the active controller is another node.
@@ -60,7 +60,7 @@ class Story(ClusterWorld):
         )
         super().__init__(seed, setting, trace)
 
-    def play_script(self, script: Script) -> Story:
+    def play_script(self, script: Script) -> ThreeReplicaWorld:
         """Play the script once the cluster commits records, and then heal it."""
 
         def whole_script() -> Iterator[Goal]:
@@ -81,7 +81,7 @@ class Story(ClusterWorld):
         return self.image.partitions[self.key]
 
     @property
-    def broker(self) -> ClusterNode:
+    def partition_leader(self) -> ClusterNode:
         """The node that leads the partition."""
         return self.replicas[self.partition.leader]
 
@@ -124,73 +124,77 @@ def keep_topic(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_v9_an_isolated_leader_commits_nothing(seed: int) -> None:
     """V1, V2, V9, C187: the next leader commits, while clients still write to the old one."""
 
-    def script(story: Story) -> Iterator[Goal]:
-        old = story.broker
-        story.network.isolate(old.id)
-        yield story.another_leader_than(old)
-        yield story.more_committed()
-        replica = old.node.replica_manager.partitions[story.key]
+    def script(world: ThreeReplicaWorld) -> Iterator[Goal]:
+        old = world.partition_leader
+        world.network.isolate(old.id)
+        yield world.another_leader_than(old)
+        yield world.more_committed()
+        replica = old.node.replica_manager.partitions[world.key]
         mark = replica.high_watermark
         assert replica.leads, "the old leader does not know of the election"
-        assert replica.leader_epoch < story.partition.leader_epoch
-        yield story.more_committed(20)
+        assert replica.leader_epoch < world.partition.leader_epoch
+        yield world.more_committed(20)
         assert replica.leads
         assert replica.high_watermark == mark
-        assert old.id not in story.partition.isr
+        assert old.id not in world.partition.isr
 
-    Story(seed).play_script(script)
+    ThreeReplicaWorld(seed).play_script(script)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_v8_a_follower_that_cannot_fetch_leaves_the_isr_and_returns(seed: int) -> None:
-    """V7, V8: its heartbeats arrive, so only the leader can notice; `heal` expects it to return.
+    """V7, V8: its heartbeats arrive, so only the leader can notice; `heal` waits for its return.
 
     C168.
     """
 
-    def script(story: Story) -> Iterator[Goal]:
-        follower = story.follower()
-        story.cut_connection(follower, story.broker)
+    def script(world: ThreeReplicaWorld) -> Iterator[Goal]:
+        follower = world.follower()
+        world.cut_connection(follower, world.partition_leader)
         yield Goal(
-            "the follower leaves the ISR", lambda: follower.id not in story.partition.isr, LIMIT_MS
+            "the follower leaves the ISR", lambda: follower.id not in world.partition.isr, LIMIT_MS
         )
-        assert not story.image.brokers[follower.id].fenced
-        yield story.more_committed()
+        assert not world.image.brokers[follower.id].fenced
+        yield world.more_committed()
 
-    Story(seed, separate=True).play_script(script)
+    ThreeReplicaWorld(seed, separate=True).play_script(script)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_v12_a_consumer_ahead_of_the_new_leader_waits(seed: int) -> None:
-    """V12, C186: it has read records that the next leader does not know to be committed."""
+    """V12, C186: the consumer has read records that the next leader does not know as committed."""
 
-    def script(story: Story) -> Iterator[Goal]:
-        old, [consumer] = story.broker, story.consumers
+    def script(world: ThreeReplicaWorld) -> Iterator[Goal]:
+        old, [consumer] = world.partition_leader, world.consumers
 
         def position() -> int:
-            return consumer.positions.get(story.key, 0)
+            return consumer.positions.get(world.key, 0)
 
         def high_watermark_of(node: ClusterNode) -> int:
-            return node.node.replica_manager.partitions[story.key].high_watermark
+            return node.node.replica_manager.partitions[world.key].high_watermark
 
         def is_ahead() -> bool:
-            return position() > max(high_watermark_of(story.follower(number)) for number in (0, 1))
+            return position() > max(high_watermark_of(world.follower(number)) for number in (0, 1))
 
         yield Goal("the consumer is ahead of the followers", is_ahead, LIMIT_MS)
-        story.cut_connection(story.follower(0), story.follower(1))
+        world.cut_connection(world.follower(0), world.follower(1))
         for number in (0, 1):  # a response on its way would contain the high watermark
-            story.cut_connection(story.follower(number), old)
-        story.kill(old)
-        yield story.another_leader_than(old)
-        served = story.coverage["fetch served"]
+            world.cut_connection(world.follower(number), old)
+        world.kill(old)
+        yield world.another_leader_than(old)
+        served = world.coverage["fetch served"]
         yield Goal(
             "the consumer has fetched",
-            lambda: story.coverage["fetch served"] >= served + 2,
+            lambda: world.coverage["fetch served"] >= served + 2,
             LIMIT_MS,
         )
-        assert high_watermark_of(story.broker) < position() <= story.broker.logs[story.key].end
+        assert (
+            high_watermark_of(world.partition_leader)
+            < position()
+            <= world.partition_leader.logs[world.key].end
+        )
 
-    coverage = Story(seed, separate=True).play_script(script).coverage
+    coverage = ThreeReplicaWorld(seed, separate=True).play_script(script).coverage
     assert f"fetch error {ErrorCode.OFFSET_OUT_OF_RANGE}" not in coverage
 
 
@@ -198,26 +202,26 @@ def test_v12_a_consumer_ahead_of_the_new_leader_waits(seed: int) -> None:
 def test_v13_followers_fetch_from_others_while_a_leader_is_cut_off(seed: int) -> None:
     """V13: a fetch that gets no response holds back no other leader's partitions."""
 
-    def script(story: Story) -> Iterator[Goal]:
-        story.topics.missing_topics["other"] = PARTITIONS
-        story.topics.take_turn()
-        yield Goal("the topic exists", lambda: len(story.keys) > PARTITIONS, LIMIT_MS)
-        cut_off, leader, follower = story.image.brokers
+    def script(world: ThreeReplicaWorld) -> Iterator[Goal]:
+        world.topics.missing_topics["other"] = PARTITIONS
+        world.topics.take_turn()
+        yield Goal("the topic exists", lambda: len(world.keys) > PARTITIONS, LIMIT_MS)
+        cut_off, leader, follower = world.image.brokers
 
         def led_by(broker: int) -> list[PartitionImage]:
             return [
                 partition
-                for partition in story.image.partitions.values()
+                for partition in world.image.partitions.values()
                 if partition.leader == broker
             ]
 
         yield Goal(
             "both brokers lead partitions", lambda: all(map(led_by, (cut_off, leader))), LIMIT_MS
         )
-        yield Goal("all are in sync", lambda: all_in_sync(story), LIMIT_MS)
-        story.cut_connection(story.replicas[cut_off], story.replicas[follower])
+        yield Goal("all are in sync", lambda: all_in_sync(world), LIMIT_MS)
+        world.cut_connection(world.replicas[cut_off], world.replicas[follower])
         high_watermarks = {
-            partition.key: story.committed(partition.key).high_watermark
+            partition.key: world.committed(partition.key).high_watermark
             for partition in led_by(leader)
         }
         yield Goal(
@@ -227,20 +231,20 @@ def test_v13_followers_fetch_from_others_while_a_leader_is_cut_off(seed: int) ->
         )
         assert all({*partition.isr} == {cut_off, leader, follower} for partition in led_by(leader))
         assert all(
-            story.committed(key).high_watermark > high_watermark
+            world.committed(key).high_watermark > high_watermark
             for key, high_watermark in high_watermarks.items()
         )
 
-    Story(seed, separate=True).play_script(script)
+    ThreeReplicaWorld(seed, separate=True).play_script(script)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_v7_a_coordinator_answers_once_all_of_its_log_is_committed(seed: int) -> None:
     """V7: else the next leader could lack offsets that the coordinator has returned."""
 
-    def script(story: Story) -> Iterator[Goal]:
+    def script(world: ThreeReplicaWorld) -> Iterator[Goal]:
         def fetched() -> int:
-            return story.coverage.get("OffsetFetch served", 0)
+            return world.coverage.get("OffsetFetch served", 0)
 
         def replica_of(node: ClusterNode) -> Partition:
             return node.node.replica_manager.partitions[key]
@@ -249,53 +253,53 @@ def test_v7_a_coordinator_answers_once_all_of_its_log_is_committed(seed: int) ->
             return replica_of(node).high_watermark < replica_of(node).written_end
 
         def leader() -> int:
-            return story.image.partitions[key].leader
+            return world.image.partitions[key].leader
 
         yield Goal("offsets are fetched", fetched, LIMIT_MS)
-        topic = story.image.topic_named(OFFSETS)
+        topic = world.image.topic_named(OFFSETS)
         assert topic is not None
         key = topic.id, 0
         old = leader()
-        first, second = [story.replicas[broker] for broker in story.image.brokers if broker != old]
+        first, second = [world.replicas[broker] for broker in world.image.brokers if broker != old]
         yield Goal(
             "neither follower knows what is committed",
             lambda: lags(first) and lags(second),
             LIMIT_MS,
         )
-        story.cut_connection(first, second)
-        story.kill(story.replicas[old])
+        world.cut_connection(first, second)
+        world.kill(world.replicas[old])
         yield Goal("another broker leads", lambda: leader() not in (old, -1), LIMIT_MS)
         load_in_progress = f"error {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}"
         before = fetched()
         yield Goal(
             "the next coordinator is asked",
-            lambda: any(seen.endswith(load_in_progress) for seen in story.coverage),
+            lambda: any(seen.endswith(load_in_progress) for seen in world.coverage),
             LIMIT_MS,
         )
         yield time_passes(1000)
-        assert lags(story.replicas[leader()])
+        assert lags(world.replicas[leader()])
         assert fetched() == before
 
-    Story(seed, separate=True, members=1).play_script(script)
+    ThreeReplicaWorld(seed, separate=True, members=1).play_script(script)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_v16_clients_meet_only_retriable_errors_at_failovers(seed: int) -> None:
-    """V16, C249: so they retry at the next leader."""
+    """V16, C249: a client retries such an error with the next leader."""
 
-    def script(story: Story) -> Iterator[Goal]:
+    def script(world: ThreeReplicaWorld) -> Iterator[Goal]:
         for number in range(4):
-            old = story.broker
+            old = world.partition_leader
             if number % 2:
                 old.shut_down()
             else:
-                story.kill(old)
-                story.schedule(story.time + 500, story.start, old)
-            yield story.another_leader_than(old)
-            yield story.more_committed()
-            yield Goal("all are in sync", lambda: len(story.partition.isr) == 3, LIMIT_MS)
+                world.kill(old)
+                world.schedule(world.time + 500, world.start, old)
+            yield world.another_leader_than(old)
+            yield world.more_committed()
+            yield Goal("all are in sync", lambda: len(world.partition.isr) == 3, LIMIT_MS)
 
-    coverage = Counter(Story(seed).play_script(script).coverage)
+    coverage = Counter(ThreeReplicaWorld(seed).play_script(script).coverage)
     codes = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_LEADER_EPOCH)
     assert (
         sum(
@@ -311,62 +315,63 @@ def test_v16_clients_meet_only_retriable_errors_at_failovers(seed: int) -> None:
 def test_v14_the_next_controller_decides_what_the_last_one_could_not(seed: int) -> None:
     """V2, V14, C244: the controller and the partition's leader fail at the same time."""
 
-    def script(story: Story) -> Iterator[Goal]:
-        first = story.controller
-        before = story.image
-        story.kill(first)
+    def script(world: ThreeReplicaWorld) -> Iterator[Goal]:
+        first = world.controller
+        before = world.image
+        world.kill(first)
         yield Goal(
-            "another controller", lambda: story.agreed_leader() not in (first, None), LIMIT_MS
+            "another controller", lambda: world.agreed_leader() not in (first, None), LIMIT_MS
         )
-        assert story.image.topics == before.topics
+        assert world.image.topics == before.topics
         yield Goal(
-            "the killed broker is fenced", lambda: story.image.brokers[first.id].fenced, LIMIT_MS
+            "the killed broker is fenced", lambda: world.image.brokers[first.id].fenced, LIMIT_MS
         )
-        assert story.partition.leader not in (first.id, -1)
-        yield story.more_committed()
+        assert world.partition.leader not in (first.id, -1)
+        yield world.more_committed()
 
-    Story(seed).play_script(script)
+    ThreeReplicaWorld(seed).play_script(script)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_v3_leadership_has_moved_when_a_broker_ends(seed: int) -> None:
     """V3, V5, C213: after its restart it is unfenced again."""
 
-    def script(story: Story) -> Iterator[Goal]:
-        old = story.broker
+    def script(world: ThreeReplicaWorld) -> Iterator[Goal]:
+        old = world.partition_leader
         old.shut_down()
         yield Goal("the broker has stopped", lambda: old.core is None, LIMIT_MS)
-        assert story.partition.leader not in (old.id, -1)
-        assert old.id not in story.partition.isr
-        yield story.more_committed()
+        assert world.partition.leader not in (old.id, -1)
+        assert old.id not in world.partition.isr
+        yield world.more_committed()
 
-    assert Story(seed).play_script(script).coverage["clean shutdown"] > 0
+    assert ThreeReplicaWorld(seed).play_script(script).coverage["clean shutdown"] > 0
 
 
 def test_v17_a_broker_that_applies_nothing_is_behind() -> None:
-    """V17, C214: from its heartbeats the controller measures its lag, and logs that once."""
+    """V17, C214: the controller measures the broker's lag from its heartbeats, and logs it once."""
 
-    def script(story: Story) -> Iterator[Goal]:
-        slow, other = story.follower(0), story.follower(1)
-        controller = story.controller.node.active_controller
+    def script(world: ThreeReplicaWorld) -> Iterator[Goal]:
+        slow, other = world.follower(0), world.follower(1)
+        controller = world.controller.node.active_controller
         assert controller is not None
         sessions = controller.controller.sessions
         applier = slow.node.quorum.applier
         applier.is_applying = True  # as while a large batch is applied
-        story.cut_connection(other, story.broker)  # so that there is a new record: the ISR shrinks
-        yield Goal("the broker is behind", lambda: sessions.behind_ms(story.time) != [], LIMIT_MS)
-        assert not story.image.brokers[slow.id].fenced
+        # A follower leaves the ISR, so that there is a new record to apply.
+        world.cut_connection(other, world.partition_leader)
+        yield Goal("the broker is behind", lambda: sessions.behind_ms(world.time) != [], LIMIT_MS)
+        assert not world.image.brokers[slow.id].fenced
         yield time_passes(BEHIND_LIMIT_MS + 1000)
-        assert not story.image.brokers[slow.id].fenced
-        assert len(sessions.behind_ms(story.time)) == 1
+        assert not world.image.brokers[slow.id].fenced
+        assert len(sessions.behind_ms(world.time)) == 1
         applier.is_applying = False
         applier.apply_committed()
         yield Goal(
-            "the broker is no longer behind", lambda: sessions.behind_ms(story.time) == [], LIMIT_MS
+            "the broker is no longer behind", lambda: sessions.behind_ms(world.time) == [], LIMIT_MS
         )
 
     lines: list[str] = []
-    Story(1, separate=True, trace=lines.append).play_script(script)
+    ThreeReplicaWorld(1, separate=True, trace=lines.append).play_script(script)
     assert len([line for line in lines if "is slow to apply metadata" in line]) == 1
 
 
@@ -380,7 +385,7 @@ def test_v17_a_broker_that_applies_nothing_is_behind() -> None:
 def test_logs_agree_after_disks_have_lost_data_or_failed(
     kinds: tuple[str, ...], situation: str
 ) -> None:
-    """V6, V15, V18: no seed fails, up to and with the first one that reaches the situation."""
+    """V6, V15, V18: no seed fails up to and including the first that reaches the situation."""
     for seed in range(1, 20):
         outcome = simulate("cluster", seed, kinds=kinds)
         assert not outcome.failed, str(outcome)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kraftlog.simulator.explorer.bounds import NODES, PARTS, QUICK, Bound
+from kraftlog.simulator.explorer.bounds import BOUNDS, NODES, QUICK, Bound
 from kraftlog.simulator.explorer.quorum import PLACE_OF, REQUEST, RESPONSE, Quorum
 from kraftlog.simulator.explorer.quorum_space import QuorumSpace
 from kraftlog.simulator.explorer.search import explore
@@ -87,7 +87,7 @@ def deliver(source: int, target: int, kind: int) -> Move:
 
 
 def election(quorum: Quorum, candidate: int, voter: int, crasher: int) -> State:
-    """`candidate` is elected by `voter`, and `crasher` crashes."""
+    """The state after `voter` has elected `candidate`, and `crasher` has crashed."""
     state = quorum.first
     for move in (
         ("campaign", candidate, None),
@@ -153,7 +153,7 @@ class RealNodes(Quorum):
 def test_a_step_depends_on_the_keys_of_node_and_message_alone() -> None:
     """A node with a long history acts like any other with the same key."""
     rng = Random(1)
-    for bound in (BOUND, *PARTS):
+    for bound in (BOUND, *BOUNDS):
         quorum = RealNodes(bound)
         first: list[Node] = quorum.real[:]
         for _ in range(60):
@@ -218,7 +218,7 @@ def test_a_follower_has_heard_from_no_leader(quorum: Quorum) -> None:
     for move in (
         ("persist", 0, None),
         ("flush", 0, None),
-        deliver(0, 2, REQUEST),  # the vote request from before it won, or its BeginEpoch
+        deliver(0, 2, REQUEST),  # its earlier vote request, or its BeginQuorumEpoch
     ):
         state = quorum.after(state, move)
     while quorum.nodes[state[2]].pending:

@@ -182,9 +182,9 @@ def truncates_its_own_epoch(scene: Scene) -> None:
 
 
 def truncates_what_both_have(scene: Scene, *, durable_on_both: bool) -> None:
-    """Two of three have a record whose leader has not committed it yet.
+    """Two of three replicas have a record that the leader has not committed yet.
 
-    One truncates it in the next epoch.
+    The follower truncates it in the next epoch.
     """
     epoch, leader_disk = scene.core(scene.leader).election.epoch, scene.leader.disk
     end = leader_disk.end
@@ -488,7 +488,7 @@ def send_foreign_requests_often(world: World, rng: Rng) -> Iterator[Goal]:
 
 
 def test_obeying_a_foreign_request_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
-    """I17: a core that does not check the cluster id."""
+    """I17: the follower's core does not check the cluster id."""
     scene = Scene()
     core = scene.core(scene.follower)
     monkeypatch.setattr(type(core), "cluster_id_differs", lambda *_: False)

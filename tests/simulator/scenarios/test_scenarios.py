@@ -1,4 +1,4 @@
-"""The simulator for its users: the command, the named scenarios, shrinking."""
+"""What users of the simulator rely on: the command, the named scenarios, and shrinking."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def test_the_mix_for_comparing_speed_is_kafkas() -> None:
 
 @cache
 def failing_seed() -> int:
-    """The first seed that finds the bug that these tests make."""
+    """The first seed whose run fails while `_grants` is patched: voters grant every vote."""
     return next(seed for seed in range(1, 100) if simulate("mixture", seed).failed)
 
 
 def test_a_failing_run_says_how_to_repeat_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A voter that grants its vote to any log: the run is printed in one line, which repeats it."""
+    """With voters that grant every vote, the last line has the command that repeats the run."""
     monkeypatch.setattr(elections, "_grants", lambda *_: True)
     seed = failing_seed()
     assert main(["simulate", "--seed", str(seed), "--shrink"]) == 1
@@ -49,7 +49,7 @@ def test_a_failing_run_says_how_to_repeat_it(
     arguments = line.partition("again: kraftlog ")[2].split(" ")
     assert main(arguments) == 1
     assert capsys.readouterr().out.splitlines()[-1].partition(" | ")[0] == line.partition(" | ")[0]
-    assert len(printed) - 1 < len(plan_of(seed))
+    assert len(printed) - 1 < len(plan_of(seed)), "shrinking left fewer faults, one on each line"
 
 
 def test_shrinking_keeps_the_kind_of_failure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +81,7 @@ def test_the_command_plays_one_or_many_runs_or_lists_scenarios(
 
 
 @pytest.mark.parametrize("arguments", [["--scenario", "nonsense"], ["--faults", "loss,nonsense"]])
-def test_an_unknown_scenario_is_named_in_the_error(
+def test_an_unknown_scenario_or_fault_is_named_in_the_error(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["simulate", *arguments]) == 2

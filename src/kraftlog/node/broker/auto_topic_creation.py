@@ -88,9 +88,9 @@ def _metadata_error(code: int) -> int:
 def topic_of(node: Broker, name: str) -> CreatableTopic:
     """The topic to create, by the settings of this broker: those of a controller may differ.
 
-    If the replication factor of the offsets topic is Kafka's default, it is lowered to the number
-    of brokers, so that consumer groups also work on a single node. A configured one is used
-    unchanged.
+    If the replication factor of the offsets topic is not configured, Kafka's default is lowered to
+    the number of brokers, so that consumer groups also work on a single node. A configured one is
+    used unchanged.
     """
     settings = node.config.settings
     if name == OFFSETS_TOPIC:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 #: First and longest backoff after a failed request.
 RETRY_MS, LONGEST_RETRY_MS = 50, 500
-#: Instead of a broker epoch.
+#: The broker epoch while this incarnation is not registered.
 UNKNOWN = -1
 #: An offset that no log reaches.
 NEVER = 1 << 63
@@ -90,7 +90,8 @@ class BrokerLifecycle(MetadataPublisher):
         self._reported_offline: tuple[Uuid, ...] = ()
         self._reported_cordoned: tuple[Uuid, ...] = ()
         self._previous_epoch = previous_epoch
-        #: The last known epoch: an unregistered incarnation appends nothing.
+        #: The epoch that a clean shutdown stores. Until this incarnation is registered it is the
+        #: previous one, as nothing is appended before.
         self.last_epoch = previous_epoch
         #: Whether the broker may be unfenced; logs that are added later do not fence it again.
         self._is_ready = False
@@ -107,7 +108,7 @@ class BrokerLifecycle(MetadataPublisher):
         self._due_ms = 0
         self._in_flight = False
         self._backoff = Backoff(RETRY_MS, LONGEST_RETRY_MS)
-        #: Why the registration was refused last.
+        #: The error code of the last refused registration.
         self.registration_error = 0
         self._refusals = RegistrationRefusals(
             broker_id, session_ms, lambda: metadata.image.brokers.get(broker_id), log_line
@@ -139,7 +140,7 @@ class BrokerLifecycle(MetadataPublisher):
             self._on_registered()
 
     def deadline(self) -> int | None:
-        """When the next request is due: at once when logs that the broker waits for are open."""
+        """When the next request is due: at once if a heartbeat has something new to report."""
         if self._in_flight or self.has_left:
             return None
         if self._stays_fenced and self._has_opened_logs():
@@ -154,7 +155,7 @@ class BrokerLifecycle(MetadataPublisher):
 
     @property
     def is_in_flight(self) -> bool:
-        """Whether a request has no response yet; the next forwarded requests wait for it."""
+        """Whether a request has no response yet; requests forwarded to a new leader wait for it."""
         return self._in_flight
 
     def send_soon(self) -> None:

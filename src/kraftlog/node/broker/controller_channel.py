@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
     from kraftlog.wire.schema import Message
 
-    #: Called with the response, or with None when the outcome is unknown.
+    #: Called with the response, or with None if there is no controller or the outcome is unknown.
     OnDone = Callable[[Any, Now], None]
 
     class LocalController(Protocol):
@@ -46,7 +46,7 @@ RESPONSE_TASK = "handling a response of the controller"
 
 
 class ControllerChannel:
-    """`send` calls back with the response, or with None if the outcome is unknown.
+    """`send` calls back with the response; None: no controller, or the outcome is unknown.
 
     If the controller does not support the request, the response has UNSUPPORTED_VERSION. A callback
     that raises is called again with None, so that it retries as after a timeout.

@@ -38,7 +38,7 @@ class CordonedDirectories:
 
 
 def _path_of(text: str, directories: Sequence[Directory]) -> str:
-    """The path of a directory, which is absolute even if `log.dirs` has a relative one."""
+    """The absolute path of the log directory that `text` names, maybe by a relative path."""
     text = text.rstrip("/").removeprefix("./")
     if text.startswith("/"):
         return text

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class DynamicConfig:
-    """Recomputes the layers only when the image has changed."""
+    """Recomputes the layers only when the image has other configs for this broker."""
 
     def __init__(self, metadata: MetadataLoader, broker_id: int, static: Mapping[str, str]) -> None:
         self._metadata = metadata

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
 
 
-#: How often a reason is logged again if it alternates with another one.
+#: Minimum time between two log lines with the same reason, if it alternates with another one.
 REPEAT_MS = 60_000
 
 
@@ -40,14 +40,14 @@ class RegistrationRefusals:
         self._code = int(ErrorCode.NONE)
         self._since_ms = 0
         self._has_logged_other_broker = False
-        #: When each line was logged, by its code and whether it names another broker.
+        #: When each line was logged, by its code and whether it says that another broker runs.
         self._logged_ms: dict[tuple[int, bool], int] = {}
 
     def refused(self, code: int, now: Now) -> None:
-        """Log each reason once; a duplicate that lasts is logged once as another running broker.
+        """Log each reason once; if a duplicate lasts, log once that another broker runs.
 
-        It lasts if it is refused for more than twice the session timeout: a new controller restarts
-        the session. Reasons that alternate are repeated rarely.
+        A duplicate lasts if it is refused for more than twice the session timeout, as a new
+        controller restarts the session. Reasons that alternate are repeated rarely.
         """
         if code != self._code:
             self._code, self._since_ms = code, now.monotonic_ms

@@ -61,7 +61,7 @@ class ActiveController:
         slices: Slices,
     ) -> None:
         self._slices = slices
-        #: Requests in order of arrival; the first is being decided, maybe over several turns.
+        #: Undecided requests in order of arrival; a decision may take several turns.
         self._waiting: deque[_QueuedRequest] = deque()
         self._is_deciding = False
         self._work: Work | None = None
@@ -133,7 +133,7 @@ class ActiveController:
             return
         self._waiting.append(_QueuedRequest(api_key, version, request, on_done, now))
         if not self._is_deciding:
-            self._begin(self._decide_waiting())
+            self._begin_decision(self._decide_waiting())
 
     def poll(self, now: Now) -> None:
         """Make the periodic decisions that are due."""
@@ -148,9 +148,9 @@ class ActiveController:
                 return
             if decision is None:
                 return
-            self._begin(self._carry_out(decision, now))
+            self._begin_decision(self._carry_out(decision, now))
 
-    def waits_for_response(self, broker_epoch: int, now: Now) -> None:
+    def extend_own_broker_session(self, broker_epoch: int, now: Now) -> None:
         """The broker of this node waits for the response to its heartbeat, so it is alive."""
         me = self._quorum.core.me.id
         self.controller.sessions.extend_while_deciding(me, broker_epoch, now.monotonic_ms)
@@ -158,7 +158,7 @@ class ActiveController:
     def deadline(self) -> int | None:
         return self.controller.deadline() if self.is_active else None
 
-    def _begin(self, steps: Iterator[int]) -> None:
+    def _begin_decision(self, steps: Iterator[int]) -> None:
         """Begin one decision; no other begins before it ends, as the state must not change."""
         self._is_deciding = True
         work = self._slices.begin(steps)
@@ -218,7 +218,7 @@ class ActiveController:
     ) -> Generator[int, None, Sequence[Proposal]]:
         """Encode the batches of a decision and apply it to the controller's state.
 
-        Encoding comes first: if this raises, nothing has changed. The caller must append the
+        Encoding comes first: if it raises, nothing has changed. The caller must append the
         batches at once. `offset`: the required base offset, or None for any.
         """
         if not decision.records:
@@ -286,7 +286,7 @@ class ActiveController:
         self.steps -= 1
 
     def _raise_kraft_version(self, level: int, proposed: _Proposed, now: Now) -> None:
-        """Raise kraft.version; the request is retried while a change of the voters is under way."""
+        """Raise kraft.version; during a change of voters this fails, and the request is retried."""
         on_outcome = partial(self._on_outcome, proposed)
         error = self._quorum.change_voters(
             self._quorum.core.raise_kraft_version, level, on_outcome, now
@@ -301,7 +301,7 @@ class ActiveController:
             on_done(response, now)
         except Exception as error:
             if self._quorum.steps != steps:
-                raise  # it has interrupted a step of the quorum
+                raise  # `on_done` has interrupted a step of the quorum
             self._emit(LogLine(str(InternalError("responding to a decision", error))))
 
     def _on_outcome(self, proposed: _Proposed, error: int, now: Now) -> None:

@@ -1,10 +1,10 @@
 """`BrokerProbes`: the active controller's connections that show when a broker's process ends.
 
-It keeps a connection to the inter-broker listener of every unfenced broker. When one closes, the
-host opens another at once; if that is refused, it reports PeerDown. The refusal is evidence against
-the broker epoch in which the broker has responded on the former connection. A refused connection of
-the quorum to a node with the broker's id is evidence, too, even from before this controller was
-active: that node may have been the active controller.
+It keeps a connection to the inter-broker listener of every other broker that is neither fenced nor
+shutting down. When one closes, the host opens another at once; if that is refused, it reports
+PeerDown. The refusal is evidence against the broker epoch in which the broker has responded on the
+former connection. A refused connection of the quorum to a node with the broker's id is evidence,
+too, even from before this controller was active: that node may have been the active controller.
 """
 
 from __future__ import annotations
@@ -70,11 +70,11 @@ class BrokerProbes(MetadataPublisher):
         self._metadata = metadata
         self._emit = emit
         self._is_active = False
-        #: When evidence from before this controller was active is passed on; None: not any more.
+        #: When evidence from before this controller was active is passed on; None: not at all.
         self._earlier_evidence_due_ms: int | None = None
         self._last_number = 0
         self._probes: dict[int, _Probe] = {}
-        #: Nodes that refused a quorum connection: broker epoch, and when the former one ended.
+        #: Nodes that refused a quorum connection: broker epoch, and when its last connection ended.
         self._refused_nodes: dict[int, tuple[int, int]] = {}
 
     # The controller ------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ class BrokerProbes(MetadataPublisher):
                 self._update_probe(change.after)
 
     def _update_probe(self, broker: BrokerImage) -> None:
-        """Probe a broker that is unfenced; its listener may open a little later."""
+        """Probe a broker while it is active; its listener may open a little after unfencing."""
         if not broker.active or broker.id == self._node_id:
             self._probes.pop(broker.id, None)
             return
@@ -188,9 +188,9 @@ class BrokerProbes(MetadataPublisher):
             probe = self._probes.get(report.peer)
             if probe is None:
                 return
-            is_answered, probe.is_answered = probe.is_answered, False
+            was_answered, probe.is_answered = probe.is_answered, False
             probe.due_ms = now.monotonic_ms + probe.wait_ms
-            if not is_answered:
+            if not was_answered:
                 return
             epoch = probe.epoch
         if self._is_active:

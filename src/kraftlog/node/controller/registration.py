@@ -1,7 +1,8 @@
 """`ControllerRegistration`: a controller that is not a voter registers with the active controller.
 
-The record has its endpoints, so that it can be made a voter by its id alone (R2). Those of voters
-are in the voters record. As in Kafka each process registers once, by its incarnation id (KIP-919).
+The record has its endpoints, so that it can be made a voter by its id alone (R2). The endpoints of
+voters are in the voters record. As in Kafka, each process registers once, by its incarnation id
+(KIP-919).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
 
 #: The first metadata.version with registrations of controllers (3.7-IV0).
-SINCE = 15
+REGISTRATIONS_SINCE = 15
 #: First and longest backoff after a failed request.
 RETRY_MS, LONGEST_RETRY_MS = 50, 1000
 #: The version of the ControllerRegistration request.
@@ -56,7 +57,8 @@ class ControllerRegistration:
     @property
     def _is_needed(self) -> bool:
         core, image = self._quorum.core, self._image()
-        if core.is_voter or not self._endpoints or image.features.get(METADATA_VERSION, 0) < SINCE:
+        metadata_version = image.features.get(METADATA_VERSION, 0)
+        if core.is_voter or not self._endpoints or metadata_version < REGISTRATIONS_SINCE:
             return False
         registered = image.controllers.get(core.me.id)
         return registered is None or registered.incarnation_id != self._incarnation

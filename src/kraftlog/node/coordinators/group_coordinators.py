@@ -49,7 +49,10 @@ if TYPE_CHECKING:
 
 TOPIC = "__consumer_offsets"
 #: For a damaged log; the log of a failed disk may be intact once the disk is back.
-REMEDY = "to discard their offsets, stop the node, remove this log directory and start the node"
+REMEDY = (
+    "to discard the offsets of its groups, stop the node, remove the directory of this partition "
+    "and start the node"
+)
 
 
 class CoordinatorWrite:
@@ -85,7 +88,7 @@ class ShardContext:
 
 
 class DelayedLoad:
-    """Calls `done` when the high watermark has reached an offset, or the partition is removed."""
+    """Calls `done` when the high watermark reaches an offset, or the partition goes offline."""
 
     #: It has no response: interface of delayed fetches.
     pending = None
@@ -122,8 +125,8 @@ class GroupCoordinators(MetadataPublisher):
         self._shards: dict[int, ShardContext] = {}
         #: The shards that requests have used since the last `settle`.
         self._used: dict[int, ShardContext] = {}
-        #: No shard is due before then. Turns are many and there are fifty shards, so it is updated
-        #: per used shard, and computed over all shards only when it is reached.
+        #: No shard is due before this time. There are many turns and fifty shards, so it is updated
+        #: for each used shard, and computed over all shards only when it is reached.
         self._due_ms: int | None = None
         #: Lines logged since the topic was last available.
         self._reported: set[str] = set()
@@ -191,8 +194,8 @@ class GroupCoordinators(MetadataPublisher):
         if context is not None:
             self._take_offline(context, "the log has failed", self._broker.now)
 
-    def _log_is_damaged(self, context: ShardContext, why: str, now: Now) -> None:
-        """The log can be read, but not loaded: take the coordinator offline."""
+    def _take_damaged_log_offline(self, context: ShardContext, why: str, now: Now) -> None:
+        """Take the coordinator of a damaged log offline; the log line says how to repair that."""
         self._take_offline(context, why, now, remedy=f" ({REMEDY})")
 
     def _take_offline(self, context: ShardContext, why: str, now: Now, *, remedy: str = "") -> None:
@@ -221,7 +224,7 @@ class GroupCoordinators(MetadataPublisher):
         elif isinstance(change, PartitionChanged) and change.after is None:
             assert change.before is not None, "a change has a state before it or after it"
             topic = self._broker.image.topics.get(change.before.topic_id)
-            # Partitions are removed in order: the others follow the first one.
+            # The first removed partition, whose index is the new count, stands for the later ones.
             if topic is not None and topic.partition_count == change.before.index:
                 self._forget_offsets(topic, topic.partition_count)
 
@@ -239,14 +242,14 @@ class GroupCoordinators(MetadataPublisher):
                 self._attempt(
                     context,
                     "deleting the offsets of deleted partitions",
-                    self._partitions_deleted,
+                    self._delete_offsets,
                     context,
                     topic,
                     first,
                     self._broker.now,
                 )
 
-    def _partitions_deleted(
+    def _delete_offsets(
         self, context: ShardContext, topic: TopicImage, first: int, now: Now
     ) -> None:
         context.shard.delete_offsets_of_partitions(topic.name, topic.id, first, now)
@@ -287,7 +290,7 @@ class GroupCoordinators(MetadataPublisher):
         if context.loaded_to != report.offset:
             return
         if isinstance(report, LogUnreadable):
-            self._log_is_damaged(context, f"offset {report.offset}: {report.reason}", now)
+            self._take_damaged_log_offline(context, f"offset {report.offset}: {report.reason}", now)
             return
         try:
             next_offset = replay(context.shard, memoryview(report.data), now)
@@ -295,10 +298,10 @@ class GroupCoordinators(MetadataPublisher):
             context.loaded_to = next_offset or context.load_end
             self._continue_loading(context, now)
         except (CorruptBatchError, ProtocolError) as error:
-            self._log_is_damaged(context, f"from offset {report.offset} on: {error}", now)
+            self._take_damaged_log_offline(context, f"from offset {report.offset} on: {error}", now)
         except Exception as error:
             internal_error = InternalError(f"replaying from offset {report.offset} on", error)
-            self._log_is_damaged(context, str(internal_error), now)
+            self._take_damaged_log_offline(context, str(internal_error), now)
 
     # Internal errors -----------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Repeated Fetch requests for one partition that differ only in offset and session epoch.
 
-Only a fetch that finds enough data at once is served here, like those of a consumer that catches
-up. One that must wait, or gets an empty response or an error, goes to `handlers.fetch`.
+Only fetches that find enough data at once are served here, like those of a consumer that catches
+up. A fetch that must wait, or gets an empty response or an error, goes to `handlers.fetch`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ReadyResponse:
 
 
 class FetchTemplate:
-    """Fetch requests of one connection from one partition."""
+    """Fetch requests of one connection for one partition."""
 
     __slots__ = (
         "_after_offsets",
@@ -297,7 +297,7 @@ def template_of(
     pos: int,
     end: int,
 ) -> FetchTemplate | None:
-    """The template of a request; None if the client's encoding differs from this codec's."""
+    """The template; None if the request is long or not encoded as by this node's codec."""
     if (
         end - pos > LONGEST_PREFIX  # the template keeps the whole request
         or memoryview(buffer)[pos:end] != encoded_request(pending, request)

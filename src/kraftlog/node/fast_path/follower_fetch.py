@@ -1,4 +1,4 @@
-"""Repeated Fetch requests of a follower in its session, which name any number of partitions.
+"""Repeated Fetch requests of a follower in its session, each for a different list of partitions.
 
 They differ in the session epoch and in the partitions whose positions have moved; each of these
 partitions takes the same number of bytes. A request in which anything is unusual goes to
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from kraftlog.types import Buffer, Now
     from kraftlog.wire.messages.fetch import FetchRequest
 
-    #: A partition, and the fetch offset, log start and maximum of bytes in the request.
+    #: A partition, and the fetch offset, log start and maximum bytes in the request.
     Position = tuple[SessionPartition, int, int, int]
 
 _API = APIS[ApiKey.FETCH]
 #: The first version that names the follower at the end of the request.
 REPLICA_STATE_SINCE = 15
 _INT32 = Struct(">i")
-#: Index, leader epoch, offset, last fetched epoch, log start, maximum of bytes, number of tags.
+#: Index, leader epoch, offset, last fetched epoch, log start, maximum bytes, number of tags.
 _POSITION = Struct(">iiqiqiB")
 _ID_SIZE = 16
-#: The default of this field, if a follower does not report its high watermark.
+#: The default of the high watermark field, in requests of followers that do not report theirs.
 NO_HIGH_WATERMARK = 0x7FFFFFFFFFFFFFFF
 #: Larger unsigned varints take more than a byte.
 _MAX_ONE_BYTE = 0x7F

@@ -1,7 +1,8 @@
 """Repeated Produce requests for one partition that differ only in their batch.
 
-The checks are those of `handlers.produce`, without decoding; a batch that fails one is passed to
-the handler, which finds the error code. Responses that wait for the same write are sent together.
+The checks are those of `handlers.produce`, without decoding; a batch that fails a check is passed
+to the handler, which finds the error code. Responses that wait for the same write are sent
+together.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ class PendingResponses:
         base = self.base_offset
         if base == OWN_OFFSET:
             base = template.base_offset_in(encoded)
-        return template.respond(correlation_id, self.error_code, base, self.start)
+        return template.encode_response(correlation_id, self.error_code, base, self.start)
 
     def abandon(self) -> None:
         """The connection is closed; the batches stay in the log."""
@@ -307,8 +308,7 @@ class ProduceTemplate:
         base: int = _INT64.unpack_from(encoded, RESPONSE_HEAD.size + len(self._front))[0]
         return base
 
-    def respond(self, correlation_id: int, code: int, base: int, start: int) -> bytes:
-        """Encode a whole response."""
+    def encode_response(self, correlation_id: int, code: int, base: int, start: int) -> bytes:
         result = PartitionProduceResponse(
             index=self.partition.index,
             error_code=code,
@@ -328,7 +328,7 @@ class ProduceTemplate:
     def _encode_template(self, start: int) -> None:
         """Encode the response once, without correlation id and base offset."""
         front, back = split_around_numbers(
-            lambda base: self.respond(0, 0, base, start), _INT64.size
+            lambda base: self.encode_response(0, 0, base, start), _INT64.size
         )
         layout = Struct(f">ii{len(front)}sq{len(back)}s")
         self._start = start

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     class Template(Protocol):
         """The constant bytes of one repeated request."""
 
-        #: API key and version; the constant bytes after the correlation id.
+        #: API key and version as one number.
         head: int
+        #: The constant bytes after the correlation id.
         prefix: bytes
 
         node: ServingNode
@@ -78,7 +79,7 @@ class RequestTemplates:
         #: The different lengths of the prefixes, usually only one.
         self._prefix_lengths: list[int] = []
         self._last: Template | None = None
-        #: The number of requests learnt from: those of the templates, and those that gave none.
+        #: The number of requests learnt from: one for each template, and those that gave none.
         self._learnt = 0
 
     def serve(self, buffer: bytearray, view: memoryview, pos: int, end: int, now: Now) -> bool:

@@ -1,1 +1,1 @@
-"""One file per API."""
+"""Handlers of requests: one file for each API or group of related APIs, and what they share."""

@@ -40,7 +40,7 @@ def handle(
         directory = directories.get(target.path.rstrip("/"))
         for topic in target.topics:
             for index in topic.partitions:
-                code = _begin(node, directory, (topic.name, index))
+                code = _begin_move(node, directory, (topic.name, index))
                 result = AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
                 results.setdefault(topic.name, []).append(result)
                 count += 1
@@ -54,8 +54,8 @@ def handle(
     yield from pending.respond_in_steps(response, count)
 
 
-def _begin(node: ServingNode, directory: Directory | None, log: LogName) -> int:
-    """Move one replica, or return why not."""
+def _begin_move(node: ServingNode, directory: Directory | None, log: LogName) -> int:
+    """Begin to move one replica; returns the error code."""
     if len(f"{log[0]}-{log[1]}") + SUFFIX_LENGTH > LONGEST_NAME:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     if directory is None:

@@ -42,7 +42,9 @@ def handle(
         served, code = served_on(pending.connection.serves), ErrorCode.NONE
         if request.client_software_name != OWN_CLIENT:
             served = [api for api in served if api.key < HIDDEN_FROM]
-    keys = [ApiVersion(api_key=s.key, min_version=s.first, max_version=s.last) for s in served]
+    keys = [
+        ApiVersion(api_key=api.key, min_version=api.first, max_version=api.last) for api in served
+    ]
     response = ApiVersionsResponse(error_code=code, api_keys=keys)
     if request is not None:
         _add_features(node, pending, response)

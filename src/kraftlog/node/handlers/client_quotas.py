@@ -63,7 +63,9 @@ def _describe(
         )
     entries = [
         describe.EntryData(
-            entity=[describe.EntityData(entity_type=t, entity_name=n) for t, n in entity],
+            entity=[
+                describe.EntityData(entity_type=kind, entity_name=name) for kind, name in entity
+            ],
             values=[describe.ValueData(key=k, value=v) for k, v in values.items()],
         )
         for entity, values in image.quotas.items()

@@ -1,4 +1,4 @@
-"""DescribeCluster 0-2: the brokers, or on a controller listener the controllers."""
+"""DescribeCluster 0-2: the brokers, or on a controller listener the voters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeConfigs 1-4: configs of topics, brokers and groups with their sources."""
+"""DescribeConfigs 1-4: configs of topics, brokers, groups and client metrics, with sources."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
 
-#: As Kafka's max.request.partition.size.limit.
+#: The default of Kafka's max.request.partition.size.limit.
 MOST_PARTITIONS = 2000
 
 

@@ -66,8 +66,8 @@ def handle(node: ServingNode, pending: PendingResponse, request: EnvelopeRequest
         if len(data) > LARGE_REQUEST_BYTES:
             node.sliced.run(enveloped, read_and_serve(node, enveloped, data, head.body))
             return
-        cls = APIS[head.api_key].request()
-        inner = codec.decode_request(cls, head.version, data, head.body, len(data))
+        request_type = APIS[head.api_key].request()
+        inner = codec.decode_request(request_type, head.version, data, head.body, len(data))
     except ProtocolError:
         # Kafka, too, answers an unreadable embedded request with this code.
         pending.respond(EnvelopeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION))

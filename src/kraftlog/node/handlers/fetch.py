@@ -1,4 +1,4 @@
-"""Fetch 4-18: batches as stored, sent once there are min.bytes of them or max.wait.ms has passed.
+"""Fetch 4-18: batches as stored, sent once there are `min_bytes` of them or after `max_wait_ms`.
 
 Consumers see what is below the high watermark; without transactions the last stable offset is the
 same. They may read from a follower too, up to its own high watermark (KIP-392). Followers read up
@@ -128,7 +128,7 @@ class DelayedFetch:
         self.follower = max(request.replica_id, state.replica_id), state.replica_epoch
         self.is_by_follower = self.follower[0] >= 0
         self.reads_followers = pending.version >= RACKS_SINCE and not self.is_by_follower
-        #: The `id()`s of a follower's `FetchPartition`s that are not noted yet: each is noted once.
+        #: The `id()`s of a follower's `FetchPartition`s whose positions are not noted yet.
         self.pending_positions: set[int] = set()
         if self.is_by_follower:
             self.pending_positions.update(
@@ -147,19 +147,19 @@ class DelayedFetch:
         self.partitions: list[Partition] = []
         #: Bytes written to the partitions as of the last read; None: not all of them are committed.
         self.read_bytes: int | None = None
-        #: The leader's throttle of followers, if there is one, and bytes of replicas under it.
+        #: The quota that throttles followers, if there is one, and the bytes read under it.
         self.throttle: ReplicationQuota | None = None
         self.throttled_bytes = 0
         #: Bytes to count for each topic when the response is sent.
         self.sent_bytes: list[tuple[TopicCounts, int]] = []
         self.response: FetchResponse | None = None
-        #: Encodes partitions with offsets and records alone; None: all are `PartitionData`, as in
-        #: the first response of a session, which is made from it.
+        #: Encodes partitions that have only offsets and records. None: all are `PartitionData`, as
+        #: in the first response of a session, from which the new session takes its offsets.
         begins_session = session is None and request.session_epoch == INITIAL_EPOCH
         lists_aborted = request.isolation_level == READ_COMMITTED
         encoder = None if begins_session else partition_encoder(pending, lists_aborted)
         self.encode_partition = encoder
-        #: The session's partitions encoded so: high watermark, log start, whether with records.
+        #: Encoded partitions of the session: high watermark, log start, whether there are records.
         self.encoded: list[tuple[SessionPartition, int, int, bool]] = []
 
     @property
@@ -189,7 +189,7 @@ class DelayedFetch:
             self.park(node, now.monotonic_ms + self.max_wait_ms(node))
 
     def read(self, node: ServingNode) -> None:
-        """Read all partitions from scratch."""
+        """Read from scratch: all requested partitions, or the changed ones of the session."""
         if not (self.is_by_follower and read_changed(self, node)):
             for _ in self.read_in_steps(node):
                 pass
@@ -338,7 +338,7 @@ class DelayedFetch:
         )
 
     def _is_throttled(self, node: ServingNode, partition: Partition) -> bool:
-        """Whether the quota throttles the follower, which must not be in sync (V10)."""
+        """Whether the quota throttles the follower: never one that is in sync (V10)."""
         quota = node.replica_manager.quotas.leader
         return self.follower[0] not in partition.isr and quota.throttle_ms() > 0
 
@@ -389,7 +389,7 @@ class DelayedFetch:
             topic.topic, topic.topic_id, part.partition, self.pending.version >= BY_ID_SINCE
         )
         if session_partition is not None and not isinstance(partition, int):
-            session_partition.follow(partition)
+            session_partition.watch(partition)
         return partition
 
     def _diverging_epoch(
@@ -473,7 +473,7 @@ class DelayedFetch:
             node.replica_manager.delayed_fetches.add(self.follower[0], self)
 
     def _note_written(self) -> None:
-        """Note the bytes written so far; the next read finds at most those written later."""
+        """Note the bytes written so far; the next read finds at most the bytes written since."""
         watched = self.partitions
         all_committed = all(self._limit(it) == it.written_end for it in watched)
         self.read_bytes = self._written_bytes() if all_committed else None
@@ -496,7 +496,7 @@ class DelayedFetch:
         return sum([partition.written_bytes for partition in watched])
 
     def try_complete(self, partition: Partition) -> None:
-        """The high watermark of a partition has moved, or the partition is removed."""
+        """A watched partition has something new to read, or no longer serves requests."""
         if not (partition.online and self._has_too_few_bytes()):
             self._read_and_try_complete()
 

@@ -1,4 +1,4 @@
-"""Partitions in Fetch responses that have only offsets and records, encoded without an object each.
+"""Encodes Fetch partitions that have only offsets and records, without an object for each.
 
 The writer of the response copies these bytes. Their layout is found by encoding one partition
 normally, so they equal what the writer itself would write.
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.ports.logs import Slice
 
-    #: Encodes index, high watermark, log start, records and their size. The result is bytes, typed
-    #: as the struct that they stand for.
+    #: Encodes index, high watermark, log start, records and their size. The result is bytes or a
+    #: tuple of pieces, typed as the struct that they stand for.
     EncodePartition = Callable[[int, int, int, "Slice | bytes | None", int], PartitionData]
 
 _API = APIS[ApiKey.FETCH]
@@ -36,7 +36,7 @@ _encoders: dict[tuple[int, bool], EncodePartition] = {}
 
 
 def partition_encoder(pending: PendingResponse, lists_aborted: bool) -> EncodePartition | None:
-    """The encoder for a response; `lists_aborted`: with an empty list of aborted transactions."""
+    """The encoder for a response; `lists_aborted`: aborted transactions are empty, not null."""
     version = pending.version
     if version < STARTS_SINCE or not pending.takes_encoded:
         return None

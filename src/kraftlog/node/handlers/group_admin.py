@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
 from kraftlog.groups.admin import CLASSIC
-from kraftlog.groups.states import MAY_FOLLOW
+from kraftlog.groups.states import VALID_PREVIOUS_STATES
 from kraftlog.node.handlers.group_members import context_of
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: All operations on a group (there are no ACLs), as bits: read, delete, describe, describe configs,
 #: alter configs.
 ALL_OPERATIONS = sum([1 << operation for operation in (3, 6, 8, 10, 11)])
-STATES = tuple(MAY_FOLLOW)
+STATES = tuple(VALID_PREVIOUS_STATES)
 #: The cost of a group, besides 1 for each member, and of a slice, in microseconds.
 GROUP_COST = 10
 SLICE_COST = 200
@@ -60,7 +60,7 @@ def _listed(coordinators: GroupCoordinators, request: Any) -> ListGroupsResponse
 
 
 def _existing(names: Sequence[str], existing: Sequence[str]) -> tuple[str, ...]:
-    """The names that exist, in any case; if none of them does, a name that matches nothing."""
+    """The names that exist, ignoring case; if none of them does, a name that matches nothing."""
     if not names:
         return ()
     lower_names = {name.lower() for name in names}
@@ -70,7 +70,7 @@ def _existing(names: Sequence[str], existing: Sequence[str]) -> tuple[str, ...]:
 def _describe_in_steps(
     node: ServingNode, coordinators: GroupCoordinators, pending: PendingResponse, request: Any
 ) -> Iterator[int]:
-    """One result for each requested group: some clients crash without it."""
+    """Return one result for each requested group: some clients crash without it."""
     groups = []
     work = 0
     for group_id in dict.fromkeys(request.groups):

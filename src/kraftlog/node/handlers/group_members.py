@@ -75,7 +75,7 @@ def _dispatch(
 def _commit(
     node: ServingNode, shard: GroupShard, pending: PendingResponse, request: Any, now: Now
 ) -> None:
-    """Commit the offsets of existing topics, with name and id; unknown topics get an error."""
+    """Commit the offsets of existing partitions, with topic name and id; others get an error."""
     from kraftlog.wire.messages.offset_commit import (
         OffsetCommitResponsePartition,
         OffsetCommitResponseTopic,
@@ -148,7 +148,7 @@ def _delete(
 
 
 class _WithRefusedTopics:
-    """A response to which the errors of unknown topics are added."""
+    """A response to which the errors of refused topics and partitions are added."""
 
     __slots__ = ("_pending", "_refused")
 

@@ -1,8 +1,8 @@
 """A fetch from more than a hundred partitions, served in slices.
 
 Files may be replaced or deleted between two slices. So data is read at once, or its file stays
-open: it is never found again by name. While such a fetch waits, a partition with new records is
-read alone; all partitions are read again once there is enough data, or if many have changed.
+open: no file is opened again by its name. While such a fetch waits, only partitions that change are
+checked; all are read again once there is enough data, or if many have changed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""ListConfigResources 0-1: resources with configs; version 0 lists only client metrics."""
+"""ListConfigResources 0-1: resources that can have configs; version 0: only client metrics."""
 
 from __future__ import annotations
 

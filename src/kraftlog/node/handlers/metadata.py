@@ -91,7 +91,7 @@ def _to_create(
 ) -> Generator[int, None, Collection[str]]:
     """The names of missing topics to create, without duplicates.
 
-    Empty if they are too many: the controller refuses such a request as a whole.
+    Empty if there are too many: the controller refuses such a request as a whole.
     """
     is_allowed = request.allow_auto_topic_creation or pending.version <= ALWAYS_CREATES_UNTIL
     if not is_allowed or not request.topics or not node.config.settings.auto_create_topics_enable:
@@ -170,10 +170,10 @@ def _response(
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(
-                node_id=b.id, host=endpoint.host, port=endpoint.port, rack=b.rack
+                node_id=broker.id, host=endpoint.host, port=endpoint.port, rack=broker.rack
             )
-            for b in node.image.brokers.values()
-            if not b.fenced and (endpoint := b.endpoint(listener))
+            for broker in node.image.brokers.values()
+            if not broker.fenced and (endpoint := broker.endpoint(listener))
         ],
         cluster_id=node.cluster_id,
         # Clients send admin requests to the node named here: this broker forwards them.
@@ -199,7 +199,7 @@ def _refused(
     """The error response for an unknown topic."""
     name: str | None
     if version < BY_ID_SINCE and requested.name is None:
-        # The schema of these versions allows a null name, but has no ids and no null response.
+        # These versions allow a null name in requests, but not in responses, and have no ids.
         code, name, topic_id = ErrorCode.INVALID_REQUEST, "", NULL_UUID
     elif version >= BY_ID_SINCE and requested.topic_id != NULL_UUID:
         code, name, topic_id = ErrorCode.UNKNOWN_TOPIC_ID, None, requested.topic_id

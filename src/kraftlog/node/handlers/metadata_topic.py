@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kraftlog.types import Now, Uuid
     from kraftlog.wire.messages.fetch import FetchRequest
 
-#: The timestamps of ListOffsets for the last and the first offset.
+#: Special timestamps of ListOffsets: the end, the start and the local start of the log.
 LATEST, EARLIEST, EARLIEST_LOCAL = -1, -2, -4
 
 
@@ -41,7 +41,8 @@ def is_metadata_topic(name: str | None, topic_id: Uuid) -> bool:
 def describe_topic(node: ServingNode, listener: str, operations: int) -> MetadataResponseTopic:
     """The topic in a Metadata response.
 
-    Its leader is the quorum's if clients can reach it as a broker, else this broker.
+    It names the quorum's leader as the leader if clients can reach that node as a broker, else
+    this broker.
     """
     leader = node.image.brokers.get(node.quorum.leader_id)
     is_reachable = leader is not None and not leader.fenced and leader.endpoint(listener)
@@ -104,24 +105,24 @@ def offset_of(node: ServingNode, timestamp: int) -> int:
 
 
 def try_serve(node: ServingNode, pending: PendingResponse, request: FetchRequest, now: Now) -> bool:
-    """Serve a fetch of the metadata partition; False if it is a fetch of topic partitions."""
-    if pending.connection.serves & CONTROLLER and _is_of_metadata_alone(request):
+    """Serve a fetch of the metadata partition alone; returns False for any other fetch."""
+    if pending.connection.serves & CONTROLLER and _is_for_metadata(request):
         fetch_metadata(node, pending, request, now)
         return True
-    if _is_by_consumer(pending, request):
+    if _is_consumer_fetch_of_metadata(pending, request):
         MetadataFetch(node, pending, request).respond_or_wait(now)
         return True
     return False
 
 
-def _is_of_metadata_alone(request: FetchRequest) -> bool:
-    """Whether a request is for the metadata partition only."""
+def _is_for_metadata(request: FetchRequest) -> bool:
+    """Whether a request is for the metadata partition; `fetch_metadata` refuses further topics."""
     topic = request.topics[0]
     return topic.topic_id == METADATA_TOPIC_ID and all(it.partition == 0 for it in topic.partitions)
 
 
-def _is_by_consumer(pending: PendingResponse, request: FetchRequest) -> bool:
-    """Whether a consumer fetches the metadata partition alone, from a broker, without a session."""
+def _is_consumer_fetch_of_metadata(pending: PendingResponse, request: FetchRequest) -> bool:
+    """Whether a consumer fetches only the metadata partition, from a broker, without a session."""
     if pending.connection.serves & CONTROLLER or request.session_id or len(request.topics) != 1:
         return False
     topic = request.topics[0]
@@ -131,7 +132,7 @@ def _is_by_consumer(pending: PendingResponse, request: FetchRequest) -> bool:
 
 
 class MetadataFetch:
-    """A consumer's fetch of the metadata partition; `respond` gets the response of the quorum."""
+    """A consumer's fetch of the metadata partition, which waits for new records like any fetch."""
 
     __slots__ = ("done", "node", "pending", "request")
 
@@ -164,7 +165,7 @@ class MetadataFetch:
         self.node.metadata_fetches.remove(self)
 
     def _read(self) -> None:
-        """Have the host read batches; `respond` gets them as in a response to a replica."""
+        """Have the host read batches; it passes `respond` the response that a replica would get."""
         self.cancel()
         log, quorum = self.node.quorum.core.log, self.node.quorum
         if not log.start <= self.offset <= log.high_watermark:
@@ -186,7 +187,7 @@ class MetadataFetch:
             self._respond(ErrorCode.NONE, result.high_watermark, b"")
 
     def respond(self, response: Any) -> None:
-        """Take the response that a replica would get."""
+        """Turn the response for a replica into one for a consumer, and send it."""
         [partition] = response.responses[0].partitions
         self._respond(partition.error_code, partition.high_watermark, partition.records)
 

@@ -60,7 +60,7 @@ def handle(
 def _without_repeats(
     groups: Iterable[api.OffsetFetchRequestGroup],
 ) -> list[api.OffsetFetchRequestGroup]:
-    """The groups without repeated requests for all offsets, which would multiply the response."""
+    """Drop a group's repeated requests for all offsets, which would multiply the response."""
     kept, requested_in_full = [], set()
     for group in groups:
         if group.topics is None:
@@ -183,7 +183,7 @@ def _refused(topic: api.OffsetFetchRequestTopics, code: int) -> api.OffsetFetchR
 
 
 def _topic_before_groups(topic: api.OffsetFetchResponseTopics) -> api.OffsetFetchResponseTopic:
-    """The topic as the versions return it whose responses have no groups."""
+    """The topic in the schema of versions before 8, whose responses have no groups."""
     return api.OffsetFetchResponseTopic(
         name=topic.name,
         partitions=[

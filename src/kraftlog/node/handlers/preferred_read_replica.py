@@ -1,4 +1,4 @@
-"""The follower that a consumer should fetch from, named instead of records (KIP-392)."""
+"""Names the follower that a consumer should fetch from, instead of sending records (KIP-392)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def nearer_replica(
     partition: Partition,
     part: FetchPartition,
 ) -> PartitionData | None:
-    """The response to a consumer whose rack has a follower; None if it is served here."""
+    """The response that names a follower in the consumer's rack; None if this broker serves it."""
     if not partition.leads:
         return None
     nearest = nearest_follower(

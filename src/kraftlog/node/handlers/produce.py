@@ -225,7 +225,7 @@ def _append_checked(
 ) -> PartitionProduceResponse:
     """Check a batch, apply the topic config and append it.
 
-    `check_result` is that of its records (see `Checked`), if they have been checked before.
+    `check_result` is the result for its records (see `Checked`), None if still unchecked.
     """
     append_config = partition.append_config
     try:
@@ -293,7 +293,7 @@ def _appended(
         log_start_offset=partition.start,
     )
     if request.acks != ACKS_NONE:
-        # As `ReplicaManager.wait_for`, but the last offset needs no search for its place.
+        # As `ReplicaManager.wait_for`, but the largest offset goes to the end, without a search.
         pending.waits += 1
         partition.acks.append((partition.end, pending, result, timeout_ms(request)))
     return result
@@ -303,7 +303,7 @@ def _error_code(partition: Partition, acks: int) -> int:
     if not partition.online:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     if is_internal(partition.topic):
-        return ErrorCode.INVALID_TOPIC_EXCEPTION  # only its coordinator writes it
+        return ErrorCode.INVALID_TOPIC_EXCEPTION  # only coordinators write to internal topics
     if acks not in ACKS:
         return ErrorCode.INVALID_REQUIRED_ACKS
     if acks == ACKS_ALL and partition.lacks_replicas:
@@ -325,7 +325,7 @@ def _duplicate(
     partition: Partition,
     header: BatchHeader,
 ) -> PartitionProduceResponse:
-    """The response to a duplicate batch: the first copy's offset, once that is acknowledged."""
+    """Respond to a duplicate batch with the first copy's offset, once that copy is acknowledged."""
     first = partition.duplicate_of(header)
     result = PartitionProduceResponse(
         index=partition.index,

@@ -1,9 +1,9 @@
 """AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter: change the quorum's voters, one at a time.
 
 Only the quorum leader changes them; a broker forwards the request. The response is sent once the
-change is committed, or is a timeout if the outcome is unknown. Before it adds a voter, the leader
-sends ApiVersions to its controller endpoint to learn its kraft.version range. As in Kafka, nothing
-else prevents adding a node that is only a broker.
+change is committed, or is a timeout if the outcome is unknown. Before the leader adds a voter, it
+sends ApiVersions to the controller endpoint of that voter, to learn the voter's kraft.version
+range. As in Kafka, nothing else prevents adding a node that is only a broker.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def handle(node: ServingNode, pending: PendingResponse, request: Any, now: Now) 
 
 
 def _error_code(node: ServingNode, api_key: int, request: Any) -> int:
-    """The error code by all checks that need no response of the new voter, in Kafka's order."""
+    """The error code of the checks that need no response from the new voter, in Kafka's order."""
     core = node.quorum.core
     if core.cluster_id_differs(request.cluster_id):
         return ErrorCode.INCONSISTENT_CLUSTER_ID
@@ -161,7 +161,7 @@ class _AddVoter:
             self.on_appended(ErrorCode.INVALID_REQUEST)
             return
         if self.is_auto_join and quorum.core.log.voters.has_removed(self.key):
-            # It was removed after it sent this request (R12).
+            # The node was removed as a voter after it sent this request (R12).
             self.on_appended(ErrorCode.INVALID_REQUEST)
             return
         added = Voter(self.key, self.endpoints, low, high)

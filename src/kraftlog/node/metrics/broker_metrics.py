@@ -35,15 +35,17 @@ def broker_state(node: Node) -> int:
 
 
 def _is_under_replicated(partition: Partition) -> bool:
-    return partition.leads and partition.in_sync < partition.replica_count
+    return partition.leads and partition.in_sync_count < partition.replica_count
 
 
 def _is_under_min_isr(partition: Partition) -> bool:
-    return partition.leads and partition.in_sync < partition.append_config.min_insync_replicas
+    return partition.leads and partition.in_sync_count < partition.append_config.min_insync_replicas
 
 
 def _is_at_min_isr(partition: Partition) -> bool:
-    return partition.leads and partition.in_sync == partition.append_config.min_insync_replicas
+    return (
+        partition.leads and partition.in_sync_count == partition.append_config.min_insync_replicas
+    )
 
 
 def _partitions(name: str, help_text: str, matches: Callable[[Partition], bool]) -> Family:
@@ -105,7 +107,7 @@ PARTITIONS = (
     _per_partition(
         "kafka_cluster_partition_insyncreplicascount",
         "Size of the ISR of a partition led here.",
-        lambda _, p: p.in_sync,
+        lambda _, p: p.in_sync_count,
         if_leading=True,
     ),
     _per_partition(
@@ -160,7 +162,7 @@ LOGS = (
 
 
 def _traffic(name: str, help_text: str, value: Callable[[TopicCounts], float]) -> Family:
-    """A sample of all topics, without a label, and one per topic."""
+    """A sample for all topics together, without a label, and one per topic."""
 
     def measure(node: Node, _: Now) -> Samples:
         yield (), value(node.replica_manager.topic_stats.of_all_topics())
@@ -180,7 +182,10 @@ QUANTILES = ("0.50", "0.75", "0.95", "0.98", "0.99", "0.999")
 
 
 def _labels_of_api(node: Node, key: int) -> Iterator[tuple[str, str]]:
-    """As in Kafka, a Fetch is also counted as FetchConsumer or FetchFollower."""
+    """As in Kafka, a Fetch has a second label, but the role of this node decides which.
+
+    A broker counts all fetches as FetchConsumer, those of followers too.
+    """
     yield "request", APIS[key].name
     if key == ApiKey.FETCH:
         yield "request", "FetchFollower" if node.broker_lifecycle is None else "FetchConsumer"

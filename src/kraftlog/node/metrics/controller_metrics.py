@@ -29,7 +29,7 @@ def _is_active(node: Node, _: Now) -> float:
     return int(node.active_controller is not None and node.active_controller.is_active)
 
 
-def _fenced(state: ControllerState) -> float:
+def _fenced_count(state: ControllerState) -> float:
     return sum(1 for broker in list(state.brokers.values()) if broker.fenced)
 
 
@@ -52,9 +52,11 @@ FAMILIES = (
         lambda node, _: node.counts.activations,
     ),
     _state(
-        "activebrokercount", "Unfenced brokers.", lambda state: len(state.brokers) - _fenced(state)
+        "activebrokercount",
+        "Unfenced brokers.",
+        lambda state: len(state.brokers) - _fenced_count(state),
     ),
-    _state("fencedbrokercount", "Fenced brokers.", _fenced),
+    _state("fencedbrokercount", "Fenced brokers.", _fenced_count),
     _state("globaltopiccount", "Topics in the cluster.", lambda state: len(state.topics)),
     _state(
         "globalpartitioncount", "Partitions in the cluster.", lambda state: len(state.partitions)

@@ -56,7 +56,7 @@ def _quorum_problems(node: Node, now: Now) -> Iterator[str]:
 
 def readiness(node: Node, now: Now, *, is_open: bool = True) -> dict[str, Any]:
     """The status of the node for JSON. `is_open`: the client listeners are open."""
-    core, times = node.quorum.core, node.quorum.latency
+    core, latency = node.quorum.core, node.quorum.latency
     reasons = why_not_ready(node, now)
     if not reasons and not is_open:
         reasons.append("the client listeners are not open yet")
@@ -72,9 +72,9 @@ def readiness(node: Node, now: Now, *, is_open: bool = True) -> dict[str, Any]:
             "high_watermark": high_watermark(core),
             "log_end_offset": core.log.end,
             "high_watermark_moved_ms_ago": (
-                None if times.moved_ms < 0 else now.monotonic_ms - times.moved_ms
+                None if latency.moved_ms < 0 else now.monotonic_ms - latency.moved_ms
             ),
-            "uncommitted_for_ms": times.waiting_ms(now.monotonic_ms),
+            "uncommitted_for_ms": latency.waiting_ms(now.monotonic_ms),
         },
     }
     if node.broker_lifecycle is not None:

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 PREFIX = "kafka_server_raftmetrics_"
 #: The prefix of metrics that Kafka does not have.
 OWN_PREFIX = "kraftlog_quorum_"
-#: The prefix of Kafka's own metrics, those under `PREFIX`, in the Strimzi Metrics Reporter.
+#: What the Strimzi Metrics Reporter writes in place of `PREFIX`.
 REPORTER_PREFIX = "kafka_server_raft_metrics_"
 UNKNOWN = -1
-#: Kafka's names of states, where they differ.
+#: Kafka's names of states, where they differ from the raft core's.
 KAFKA_STATES = {quorum.VOTED: "unattached-voted"}
 
 
@@ -110,8 +110,8 @@ def _voter_contacts(node: Node, now: Now) -> Samples:
     ]
 
 
-def _as_reporter_names(family: Family) -> Family:
-    """The family with its name in the Strimzi Metrics Reporter."""
+def _with_reporter_name(family: Family) -> Family:
+    """The same family under the name that the Strimzi Metrics Reporter gives it."""
     suffix = "_info" if family.kind == UNTYPED else ""
     name = REPORTER_PREFIX + family.name.removeprefix(PREFIX) + suffix
     return Family(name, GAUGE, family.help, family.measure)
@@ -196,7 +196,7 @@ _FAMILIES = (
         COUNTER,
         "Times since the start that this node, as a follower or observer, did not reach the leader "
         "within the fetch timeout, which is shorter if the leader was found dead; a follower that "
-        "campaigns at once then is not counted.",
+        "then campaigns at once is not counted.",
         lambda node, _: node.quorum.core.fetch_timeouts,
     ),
     single(
@@ -222,5 +222,5 @@ _FAMILIES = (
 )
 FAMILIES = (
     *_FAMILIES,
-    *[_as_reporter_names(each) for each in _FAMILIES if each.name.startswith(PREFIX)],
+    *[_with_reporter_name(each) for each in _FAMILIES if each.name.startswith(PREFIX)],
 )

@@ -38,15 +38,16 @@ class Addresses:
         self._known_nodes = known_nodes
         self._listener = listener
         self._static_addresses = static_addresses
-        #: Addresses of nodes that are not voters, or of voters without endpoints.
+        #: Addresses of bootstrap servers, and from responses of peers; the last resort.
         self._discovered = dict(bootstrap_addresses)
         #: (epoch, leader, address), as reported by the leader itself and by peers.
         self._leader_report: tuple[int, int, Address] | None = None
         self._peer_report: tuple[int, int, Address] | None = None
-        #: Of each peer: the address of the last request, and the one that has worked since.
+        #: By peer: the address of the last request, and the one that works.
         self._used: dict[int, Address | None] = {}
         self._working: dict[int, Address | None] = {}
-        #: The address of each peer that failed last, since its last report; the next one is tried.
+        #: By peer: the address that failed last, since the peer's last report; the one after it is
+        #: tried next.
         self._failed: dict[int, Address | None] = {}
         #: The peers whose connection is unknown or broken; `Discovery` asks for them.
         self.unreached: set[int] = set()
@@ -136,7 +137,7 @@ class Addresses:
         return candidates[index % len(candidates)]
 
     def candidates(self, peer: int) -> list[Address]:
-        """The reported and the recorded address; only the node's own report comes first."""
+        """A peer's reported and recorded address; a report that it made itself comes first."""
         report = self._known_nodes.of(peer)
         recorded = self.recorded(peer)
         addresses = [] if report is None else [report.address]

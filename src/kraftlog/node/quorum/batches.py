@@ -123,13 +123,13 @@ def unreplayable_snapshot(
 
 
 def _reason(error: Exception) -> str:
-    """The message of an expected error; that of any other names it an internal error."""
+    """The message of an expected error; any other is described as an internal error."""
     is_expected = isinstance(error, (ReplayError, UnreplayableRecordError, KraftlogError))
     return str(error if is_expected else InternalError("replaying it", error))
 
 
 def _offset_of(batches: Sequence[Buffer], number: int) -> int:
-    """The offset of the data record with this index, else the base offset of the batches."""
+    """The offset of the data record with this index, else the base offset of the first batch."""
     first = -1
     for data in batches:
         for _, fields in walk(memoryview(data)):

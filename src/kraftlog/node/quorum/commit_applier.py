@@ -50,7 +50,7 @@ DECODE_COST = 6
 
 
 class CommitApplier:
-    """`end` is the end of the applied batches. Calls `has_applied` whenever it has moved."""
+    """`end` is the end of the applied batches. Calls `on_applied` whenever it has moved."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class CommitApplier:
         snapshotter: Snapshotter,
         emit: Callable[[Any], None],
         slices: Slices,
-        has_applied: Callable[[], None],
+        on_applied: Callable[[], None],
         end: int,
     ) -> None:
         self._core = core
@@ -69,7 +69,7 @@ class CommitApplier:
         self._snapshotter = snapshotter
         self._emit = emit
         self._slices = slices
-        self._has_applied = has_applied
+        self._on_applied = on_applied
         self.end = end
         #: Whether batches that the tail lacks are being read from the log or applied.
         self.is_reading = False
@@ -118,7 +118,8 @@ class CommitApplier:
             if not tail or tail.start > self.end:
                 self._read_log()
                 break
-            # A leader has already applied its own proposals speculatively: one batch at a time.
+            # The controller of a leader has applied its own proposals, and skips them by the last
+            # offset of a batch: so a leader replays one batch at a time.
             max_pieces = 1 if isinstance(core.role, Leader) else len(tail)
             pieces, end = tail.take(self.end, core.log.high_watermark, max_pieces)
             if not pieces:
@@ -143,7 +144,7 @@ class CommitApplier:
             raise unreplayable([data for data, _ in pieces], records, error) from error
         self._snapshotter.applied(end - self.end, sum([len(data) for data, _ in pieces]))
         self.end = end
-        self._has_applied()
+        self._on_applied()
         yield from free_in_steps(records)
 
     def _read_log(self) -> None:

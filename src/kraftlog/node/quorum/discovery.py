@@ -90,9 +90,10 @@ class Discovery:
         self._was_needed = False
         self._due_ms: int | None = None
         self._last_round_ms = now.monotonic_ms
-        self._logged_ms: int | None = None
-        #: The last address of each member that was logged.
-        self._logged: dict[int, Address] = {}
+        #: When it was last logged that this node knows no voters, while that is so.
+        self._waiting_logged_ms: int | None = None
+        #: By member: the address that was logged last.
+        self._logged_addresses: dict[int, Address] = {}
 
     # Time ----------------------------------------------------------------------------------------
 
@@ -148,7 +149,7 @@ class Discovery:
         return not self._addresses.unreached.isdisjoint(self._others)
 
     def _update_members(self) -> None:
-        """Note new members as unreached; a broker notes only those without a recorded address."""
+        """Note new members as unreached; a broker notes only those without a known address."""
         voters = self._quorum.core.log.voter_set
         if voters is self._checked_voters:
             return
@@ -159,8 +160,8 @@ class Discovery:
         for node_id in self._member_ids - before - {self._quorum.core.me.id}:
             if self._endpoint is not None or not self._addresses.candidates(node_id):
                 self._addresses.unreached.add(node_id)
-        if self._member_ids and not before and self._logged_ms is not None:
-            self._logged_ms = None
+        if self._member_ids and not before and self._waiting_logged_ms is not None:
+            self._waiting_logged_ms = None
             ids = ", ".join([str(i) for i in sorted(self._member_ids)])
             self._emit(effects.LogLine(f"discovery: the voters are {ids}"))
 
@@ -347,8 +348,11 @@ class Discovery:
 
     def _log_waiting(self, now: Now) -> None:
         """Log which servers a node without voters asks; it does not elect itself (R10)."""
-        if self._logged_ms is None or now.monotonic_ms >= self._logged_ms + LOG_INTERVAL_MS:
-            self._logged_ms = now.monotonic_ms
+        if (
+            self._waiting_logged_ms is None
+            or now.monotonic_ms >= self._waiting_logged_ms + LOG_INTERVAL_MS
+        ):
+            self._waiting_logged_ms = now.monotonic_ms
             servers = ", ".join([f"{it[0]}:{it[1]}" for it in self._bootstrap_servers])
             self._emit(
                 effects.LogLine(
@@ -359,8 +363,8 @@ class Discovery:
 
     def _log_moved(self, peer: int, address: Address) -> None:
         """Log the address of a member, if it differs from that of the settings or the log."""
-        if address != self._logged.get(peer, self._addresses.recorded(peer)):
-            self._logged[peer] = address
+        if address != self._logged_addresses.get(peer, self._addresses.recorded(peer)):
+            self._logged_addresses[peer] = address
             self._emit(
                 effects.LogLine(
                     f"discovery: controller {peer} listens on {address[0]}:{address[1]}"

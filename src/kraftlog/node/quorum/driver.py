@@ -2,7 +2,7 @@
 
 The core decides; the driver turns its effects into the node's. It holds back messages until what
 they depend on is durable, encodes batches, finds the addresses of peers, and applies each committed
-record once and in order: from the tail in memory, or read back from the log in chunks (`applier`).
+record once, in order, from the tail in memory or from the log (`CommitApplier`).
 """
 
 from __future__ import annotations
@@ -81,9 +81,8 @@ class QuorumDriver:
         bootstrap_addresses: Mapping[int, tuple[str, int]] = MappingProxyType({}),
         static_addresses: Mapping[int, tuple[str, int]] = MappingProxyType({}),
         advertised_endpoints: Sequence[Endpoint] = (),
-        listener: str = "",
+        listener: str = "",  # the name of the controller listener to connect to
     ) -> None:
-        """`listener` is the name of the controller listener to connect to."""
         self.core = core
         self.latency = QuorumLatency()
         self._machine = machine
@@ -102,12 +101,12 @@ class QuorumDriver:
         self._waiting_for_disk: list[Any] = []
         self._tail = Tail()
         self.proposal_batch = ProposalBatch()
-        #: Finds a second process with the same node id and directory id as a replica.
+        #: Find two processes with one node id: with the same directory id, and with different ones.
         self.twins = TwinProcesses()
         self.shared_ids = SharedIds(core.me)
         #: The outcome of the last request to each peer, for the operator.
         self.contacts = Contacts()
-        #: Ends this node because a leader is of another cluster: `WrongClusterStop`.
+        #: Ends this node if its leader belongs to another cluster: `WrongClusterStop.stop`.
         self.stop_for_cluster: Callable[[int, str | None], None] | None = None
         #: Proposals that are committed and not applied: (offset, callbacks).
         self._committed: deque[tuple[int, Sequence[OnDone]]] = deque()
@@ -117,16 +116,16 @@ class QuorumDriver:
         self._is_settling = False
         #: The number of steps of the core in progress; one that has raised stays counted.
         self.steps = 0
-        #: Pending requests by peer and number: a response is decoded by its request.
-        self._pending: dict[tuple[int, int], Any] = {}
+        #: Requests in flight by peer and number: a response is decoded according to its request.
+        self._in_flight: dict[tuple[int, int], Any] = {}
         self.snapshotter = Snapshotter(core, emit)
         self.applier = CommitApplier(
-            core, machine, self._tail, self.snapshotter, emit, slices, self._has_applied, applied
+            core, machine, self._tail, self.snapshotter, emit, slices, self._on_applied, applied
         )
-        #: The epoch in which the state machine has become leader.
-        self._leading = -1
+        #: The latest epoch in which the state machine was notified that this node leads.
+        self._led_epoch = -1
         self._carry_out = self._effect_handlers()
-        self._reports = self._report_handlers()
+        self._on_report = self._report_handlers()
 
     def _effect_handlers(self) -> dict[type, Callable[[Any, Now], None]]:
         return {
@@ -202,14 +201,14 @@ class QuorumDriver:
     def is_resigning(self) -> bool:
         """Whether EndQuorumEpoch requests to peers are pending; other requests do not count."""
         held = [effect.body for effect in self._waiting_for_disk if isinstance(effect, raft.Send)]
-        return any(isinstance(body, raft.EndEpoch) for body in (*self._pending.values(), *held))
+        return any(isinstance(body, raft.EndEpoch) for body in (*self._in_flight.values(), *held))
 
     # Input ---------------------------------------------------------------------------------------
 
     def handle(self, report: Any, now: Now) -> None:
         """Take the outcome of an effect."""
         self.append_batched(now)
-        self._reports[type(report)](report, now)
+        self._on_report[type(report)](report, now)
         self._settle(now)
 
     def handle_request(
@@ -321,8 +320,8 @@ class QuorumDriver:
     def _settle(self, now: Now) -> None:
         """Carry out the effects of the core until there are none.
 
-        A callback may propose at once; those effects are carried out after the current ones, so
-        that batches reach the log in the order in which the core has appended them.
+        A callback may propose at once. The effects of its proposal are carried out after the
+        current ones, so that batches reach the log in the order in which the core appended them.
         """
         if self._is_settling:
             return
@@ -397,7 +396,7 @@ class QuorumDriver:
             self._waiting_for_disk.append(effect)
             return
         if self.send_on(QUORUM_CHANNEL, effect):
-            self._pending[effect.peer, effect.number] = effect.body
+            self._in_flight[effect.peer, effect.number] = effect.body
 
     def send_on(self, channel: str, effect: raft.Send) -> bool:
         """Send a raft message on this channel; False if the peer has no known address."""
@@ -472,7 +471,7 @@ class QuorumDriver:
         self._release(now)
 
     def _response_received(self, report: effects.ResponseReceived, now: Now) -> None:
-        request = self._pending.pop((report.peer, report.number), None)
+        request = self._in_flight.pop((report.peer, report.number), None)
         if request is None:
             return
         self.contacts.answered(report.peer)
@@ -497,11 +496,11 @@ class QuorumDriver:
         if not report.is_aborted:
             self.contacts.failed(report.peer, self.addresses.last_used(report.peer), report.reason)
         self.addresses.unreachable(report.peer)
-        self._pending.pop((report.peer, report.number), None)
+        self._in_flight.pop((report.peer, report.number), None)
         self.core.handle(raft.NoResponse(report.peer, report.number), now)
 
     def _version_unsupported(self, report: effects.VersionUnsupported, now: Now) -> None:
-        request = self._pending.pop((report.peer, report.number), None)
+        request = self._in_flight.pop((report.peer, report.number), None)
         if request is not None:
             name = APIS[request_to_wire(request)[0]].name
             why = f"responds, but does not support this version of {name}"
@@ -527,7 +526,7 @@ class QuorumDriver:
     def _read(self, report: effects.LogRead, _: Now) -> None:
         self.applier.read(report)
 
-    def _has_applied(self) -> None:
+    def _on_applied(self) -> None:
         now = self.core.now
         self._notify_applied(now)
         self._call_applied_listeners(now)
@@ -551,7 +550,10 @@ class QuorumDriver:
             self._notify(waiting.popleft()[1], ErrorCode.NONE, now)
 
     def _notify(self, callbacks: Sequence[OnDone], code: int, now: Now) -> None:
-        """Call back with an outcome; an exception of a callback does not change the outcome."""
+        """Call back with an outcome; an exception of a callback is logged and changes nothing.
+
+        A callback may run a step of the core: an exception in that is raised and ends the node.
+        """
         steps = self.steps
         for on_done in callbacks:
             try:
@@ -562,7 +564,7 @@ class QuorumDriver:
                 self._emit(effects.LogLine(str(InternalError("notifying of a change", error))))
 
     def _lead_if_caught_up(self, now: Now) -> list[Any]:
-        """Notify the state machine that it leads: it has applied the epoch's first record (I14).
+        """Notify the state machine that it leads, once the epoch's first record is applied (Q26).
 
         Returns the effects of the core that follow from that.
         """
@@ -570,9 +572,9 @@ class QuorumDriver:
         if (
             isinstance(role, Leader)
             and self.applied > role.epoch_start
-            and self._leading != self.epoch
+            and self._led_epoch != self.epoch
         ):
-            self._leading = self.epoch
+            self._led_epoch = self.epoch
             self._machine.became_leader(self.epoch, now)
         return self.core.take_effects()
 

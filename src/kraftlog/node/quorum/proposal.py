@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from kraftlog.wire.schema import Message
 
-#: How a PartitionChangeRecord names its partition, and its other fields.
+#: The bytes in a PartitionChangeRecord that name its partition, their limits, and the other
+#: fields.
 _PARTITION = struct.Struct(">i16s")
 UUID_SIZE, MAX_INDEX = 16, (1 << 31) - 1
 _OTHER_FIELDS = tuple(
@@ -32,7 +33,7 @@ _other_values = attrgetter(*_OTHER_FIELDS)
 BATCH_BYTES = 64 << 10
 #: Costs in microseconds: encoding a record and reading it back, and adding it to a batch.
 ENCODE_COST, BUILD_COST = 8, 2
-#: The same for a change of a partition, most of which are alike.
+#: The same for a PartitionChangeRecord: most of those in a decision are alike.
 ALIKE_COST = 2
 
 

@@ -56,7 +56,7 @@ class Window:
 
 
 def _sample(waiting: deque[tuple[int, int]], end: int, window: Window, now_ms: int) -> None:
-    """Sample the waiting entries up to `end`."""
+    """Remove the waiting entries up to `end`, and add their latencies to the window."""
     while waiting and waiting[0][0] <= end:
         window.add(now_ms - waiting.popleft()[1], now_ms)
 

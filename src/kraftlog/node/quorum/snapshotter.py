@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
 
 
-#: Replaying this many records takes about 0.1 s; a starting node cannot lead before.
+#: The default limit in records: replaying them takes about 0.1 s, and a starting node cannot lead
+#: before it has done that.
 RECORDS = 10_000
 BYTES_KEY = "metadata.log.max.record.bytes.between.snapshots"
 
@@ -29,8 +30,8 @@ class SnapshotPolicy(Value):
 
     If the latest snapshot has more than `after_records` records, their number is the limit: so a
     large state is not written too often, and a start takes at most about twice as long as reading
-    the snapshot. None if the operator has set the limit in bytes: then records do not count, as in
-    Kafka.
+    the snapshot. If the operator has set the limit in bytes, `after_records` is None and records do
+    not count, as in Kafka.
     """
 
     after_bytes: int

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kraftlog.logstate.voters import ReplicaKey
     from kraftlog.node.pending_response import PendingResponse
 
-#: Alternations that no single process makes.
+#: The number of alternations that proves two processes: a single one makes fewer.
 ALTERNATIONS = 5
 #: Fetches in a row on one connection that remove the evidence. Two processes also make two in a
 #: row: while records are written, one may fetch again before the other has its response.
@@ -39,7 +39,7 @@ class _Fetches(Value):
 
 
 class TwinProcesses:
-    """The fetches of each replica of the quorum."""
+    """Finds two processes of one replica, by the fetches of each replica of the quorum."""
 
     def __init__(self) -> None:
         self._by_replica: dict[ReplicaKey, _Fetches] = {}
@@ -72,12 +72,13 @@ def _count_alternation(fetches: _Fetches, former: PendingResponse, connection: o
             fetches.alternations = 0
 
 
-#: Returns to an earlier directory id that no single process makes: it moves to new ones only.
+#: The number of returns to an earlier directory id that proves two processes: a single one only
+#: moves to new ids.
 RETURNS = 2
 
 
 class _Fetcher(Value):
-    """The last fetch with a node id; `previous`: the last one with the directory id before."""
+    """The last fetch with a node id; `previous`: the last fetch with its previous directory id."""
 
     replica: ReplicaKey
     host: str

@@ -102,11 +102,10 @@ class VoterUpdater:
         #: The last checked voter set, and the change that it needs, if any.
         self._checked: VoterSet | None = None
         self._wanted: VoterChange | None = None
-        #: The last request.
         self._last_request: VoterChange | None = None
         #: The voter with this node's id and another directory, once that is logged.
         self._replaced: ReplicaKey | None = None
-        #: Whether this controller does not join only because it was removed.
+        #: Whether the removal of this controller is the only reason why it does not join.
         self._stays_removed = False
         self._in_flight = False
         self._due_ms = 0
@@ -181,7 +180,8 @@ class VoterUpdater:
     def _was_removed(self) -> bool:
         """Whether this replica was removed from the voters.
 
-        Logs that once, unless another directory votes with this node's id: `_change` logs that.
+        Logs the removal once, unless another directory votes with this node's id: `_change` logs
+        that voter instead.
         """
         core = self._quorum.core
         was_removed = core.log.voters.has_removed(core.me)

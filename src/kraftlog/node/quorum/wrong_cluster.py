@@ -90,9 +90,9 @@ class WrongClusterStop:
         if reported_id == own_id:  # another node responds there now
             reported_id = None
         if other_id is None or reported_id == other_id:
-            reason = self._followed(leader, address, reported_id)
+            reason = self._followed_reason(leader, address, reported_id)
         else:
-            reason = self._contacted(leader, other_id)
+            reason = self._contacted_reason(leader, other_id)
         self._emit(
             effects.Stop(
                 f"this node belongs to cluster {own_id} ({self._directory}/meta.properties), "
@@ -100,7 +100,9 @@ class WrongClusterStop:
             )
         )
 
-    def _followed(self, leader: int, address: tuple[str, int] | None, other_id: str | None) -> str:
+    def _followed_reason(
+        self, leader: int, address: tuple[str, int] | None, other_id: str | None
+    ) -> str:
         place = (
             ""
             if address is None
@@ -115,7 +117,7 @@ class WrongClusterStop:
             f"log.dirs to this node's own, or format an empty one with the id of {cluster}"
         )
 
-    def _contacted(self, leader: int, other_id: str) -> str:
+    def _contacted_reason(self, leader: int, other_id: str) -> str:
         other_id = effects.printable(other_id)
         return (
             f"but the leader {leader} of cluster {other_id} contacts it as one of its controllers. "

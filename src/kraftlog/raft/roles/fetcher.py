@@ -17,7 +17,7 @@ NEVER = -1
 
 
 class Fetcher(Role):
-    """Fetches from the leader; `heard_at` is the time of its last successful response."""
+    """Fetches from the leader; `heard_at` is the time of the leader's last successful response."""
 
     __slots__ = ("download", "heard_at")
 

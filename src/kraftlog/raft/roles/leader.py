@@ -370,7 +370,7 @@ class Leader(Role):
         return proofs >= voters.majority
 
     def proves(self, core: Core, voters: VoterSet, replica_id: int, read: PendingProof) -> bool:
-        """Whether this voter has shown that."""
+        """Whether this voter has shown that it still followed when the read arrived."""
         if replica_id == core.me.id:
             return True
         sender = read.replica
@@ -433,7 +433,7 @@ class Leader(Role):
                 self.watch_majority(core)
 
     def leave(self, core: Core) -> None:
-        """Fail what waits: fetches and reads as NOT_LEADER, and proposals as timed out.
+        """Fail fetches and reads with NOT_LEADER_OR_FOLLOWER, and proposals as timed out.
 
         A proposal may still be committed, by the next leader.
         """

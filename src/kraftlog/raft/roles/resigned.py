@@ -1,7 +1,7 @@
 """Resigned: was the leader of this epoch. It appends nothing and grants no vote in it.
 
-After a clean resignation or a restart it sends the names of its successors to every voter, until
-each has responded (Q17); after losing its majority it sends nothing.
+After a clean resignation or a restart it sends EndQuorumEpoch with its successors to every
+voter, until each has responded (Q17); after losing its majority it sends nothing.
 """
 
 from __future__ import annotations

@@ -78,10 +78,10 @@ class Role:
         """A snapshot that this role fetched is corrupt."""
 
     def on_read(self, core: Core, pending: object, read: ReadOffset) -> None:  # noqa: ARG002 - as above
-        answer = ReadOffsetResult(
+        response = ReadOffsetResult(
             error=ErrorCode.NOT_LEADER_OR_FOLLOWER, offset=-1, **core.leader_and_epoch
         )
-        core.reply(pending, answer)
+        core.reply(pending, response)
 
     def key(self) -> tuple[Any, ...]:
         """The state for comparison, without times."""

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from kraftlog.raft.interfaces import Core
 
 
-#: The backoff after a response that names no leader is that after this many failures.
+#: A response that names no leader causes the same backoff as this many failures.
 FAILURES_IF_NO_LEADER = 3
 #: One in this many discovery requests goes to a peer that is down.
 DOWN_PEER_ODDS = 4
 
 
 class Unattached(Campaigning, Role):
-    """Fetches from the other voters in turn to find out who leads (Q24, Q32)."""
+    """Fetches from random controllers until a response names the leader (Q24, Q32)."""
 
     __slots__ = ()
     name = quorum.UNATTACHED
@@ -65,20 +65,19 @@ def election_delay(core: Core) -> int:
 def discover(core: Core) -> None:
     """Fetch from a random controller: its response names the leader, if it knows one.
 
-    The candidates include a leader of this epoch that was found dead: this log may not have it as
-    a voter.
+    A leader of this epoch that was found dead may be chosen: this log may not have it as a voter.
     """
-    candidates = elections.known_controllers(core)
+    controllers = elections.known_controllers(core)
     epoch = core.election.epoch
     lost = [i for i, peer in core.peers.items() if peer.is_down and peer.down_in_epoch == epoch]
-    candidates += [i for i in lost if i not in candidates]
+    controllers += [i for i in lost if i not in controllers]
     now = core.now.monotonic_ms
-    down = [i for i in candidates if core.peer(i).is_down]
-    if 0 < len(down) < len(candidates):
+    down = [i for i in controllers if core.peer(i).is_down]
+    if 0 < len(down) < len(controllers):
         # A peer that counts as down may have restarted, or was never down. Until it responds,
         # other peers cannot name it as the leader, so it is asked now and then.
         asks_down = core.jitter(jitter_purposes.DOWN_PEER, now, below=DOWN_PEER_ODDS) == 0
-        candidates = down if asks_down else [i for i in candidates if i not in down]
-    if candidates:
-        chosen = core.jitter(jitter_purposes.DISCOVERED_PEER, now, below=len(candidates))
-        fetching.fetch_from(core, candidates[chosen])
+        controllers = down if asks_down else [i for i in controllers if i not in down]
+    if controllers:
+        chosen = core.jitter(jitter_purposes.DISCOVERED_PEER, now, below=len(controllers))
+        fetching.fetch_from(core, controllers[chosen])

@@ -1,1 +1,1 @@
-"""Checks of a run besides its invariants, and the coverage of runs."""
+"""Checks of what clients saw in a run, and the oracle that knows which batches are committed."""

@@ -34,7 +34,7 @@ class GroupHistory:
     def __init__(self) -> None:
         #: By partition and offset.
         self._commits: dict[int, dict[int, OffsetCommit]] = {}
-        #: The highest generation of which a member got its assignment.
+        #: The highest generation in which a member got its assignment.
         self.generation = 0
         #: By generation and partition: the member that has it.
         self._owners: dict[tuple[int, int], str] = {}
@@ -43,7 +43,7 @@ class GroupHistory:
         self._commits.setdefault(partition, {})[offset] = OffsetCommit(now_ms)
 
     def committed(self, partition: int, offset: int, now_ms: int) -> None:
-        """A commit is acknowledged."""
+        """A commit has taken effect: it was acknowledged, or its offset was fetched."""
         commit = self._commits[partition][offset]
         if commit.known_at is None:
             commit.known_at = now_ms
@@ -74,7 +74,7 @@ class GroupHistory:
         return ""
 
     def assigned(self, member: str, generation: int, partitions: Sequence[int]) -> str:
-        """A member got its assignment: the generation is in the log."""
+        """A member got its assignment, so the generation is in the log."""
         self.generation = max(self.generation, generation)
         for partition in partitions:
             owner = self._owners.setdefault((generation, partition), member)

@@ -80,7 +80,7 @@ class Verdict(Value):
 def check(history: Iterable[Operation], model: Model, budget: int = 1_000_000) -> Verdict:
     """Check a history; the outcome is `UNKNOWN` if `budget` configurations were not enough.
 
-    Memory grows with the budget, by a few hundred bytes each. All keys advance in slices, so that a
+    Memory grows by a few hundred bytes per configuration. All keys advance in slices, so that a
     key that is easily refuted does not wait for a hard one.
     """
     parts: dict[Hashable, list[Operation]] = {}
@@ -95,8 +95,8 @@ def check(history: Iterable[Operation], model: Model, budget: int = 1_000_000) -
     while undecided:
         hard = []
         for search in undecided:
-            outcome, looked_at = search.advance(min(SLICE, budget - used))
-            used += looked_at
+            outcome, visited = search.advance(min(SLICE, budget - used))
+            used += visited
             if outcome == NOT_LINEARIZABLE:
                 return Verdict(outcome, used, search.stuck)
             if outcome == UNKNOWN:
@@ -178,19 +178,19 @@ class _Search:
 
     def advance(self, limit: int) -> tuple[str, int]:
         """Visit up to `limit` more configurations; return the outcome and how many were visited."""
-        looked_at = 0
-        while self._stack and looked_at < limit:
-            looked_at += 1
+        visited = 0
+        while self._stack and visited < limit:
+            visited += 1
             next_return, happened, state = self._stack.pop()
             if next_return == self._returns:
-                return LINEARIZABLE, looked_at
+                return LINEARIZABLE, visited
             self._furthest = max(self._furthest, next_return)
             # backwards, so that the operation that returns next is tried first
             for number in reversed(self._changing[next_return]):
                 after = self._take(number, happened, state)
                 if after is not None:
                     self._visit(self._settle(next_return, happened | 1 << number, after[0]))
-        return (UNKNOWN if self._stack else NOT_LINEARIZABLE), looked_at
+        return (UNKNOWN if self._stack else NOT_LINEARIZABLE), visited
 
     def _visit(self, configuration: Configuration) -> None:
         if configuration not in self._seen:
@@ -205,9 +205,9 @@ class _Search:
         after, result = self._model.apply(state, operation.call)
         if number < self._returns:
             return (after,) if result == operation.result else None
-        # with an unknown outcome it need not happen: skip it if it has no effect
-        is_idle = after == state or self._twin[number] & ~happened
-        return None if is_idle else (after,)
+        # it need not happen: skip it if it has no effect, or if its earlier twin has not happened
+        is_skipped = after == state or self._twin[number] & ~happened
+        return None if is_skipped else (after,)
 
     def _settle(self, next_return: int, happened: int, state: Hashable) -> Configuration:
         """Let reads happen as soon as they match, and pass the returns that have happened.

@@ -6,7 +6,7 @@ rules, by the word that starts a violation:
 acknowledged  an acknowledged offset holds that value in the final log, and no other offset does
 order         an append that began after another was acknowledged has a higher offset
 read          a read returns an end offset: not below anything acknowledged, read or seen before it
-              began, and not beyond what had been invoked by then
+              began, and not beyond the appends invoked before it returned
 outcome       a failed append appears nowhere, one of unknown outcome at most once, and nothing
               appears that was never appended
 prefix        what a reader saw at an offset stays there, and nothing appears before it later
@@ -98,9 +98,9 @@ class Landmark(Value):
 
 
 if TYPE_CHECKING:
-    Settling = Acknowledged | ReadAnswered | Seen
-    Witness = Settling | Landmark
-    Event = Settling | Invoked | Failed | Unknown | ReadInvoked
+    EndWitness = Acknowledged | ReadAnswered | Seen
+    Witness = EndWitness | Landmark
+    Event = EndWitness | Invoked | Failed | Unknown | ReadInvoked
 
 BEGINNING = Landmark("the beginning of the log")
 FINAL_LOG = Landmark("the final log")
@@ -119,9 +119,10 @@ def _name(witness: Witness) -> str:
 
 
 class _Started(Value):
-    """An operation in progress: `floor` is the known end of the log when it began, by a witness.
+    """An operation in progress: `floor` is the log end that was known when it began.
 
-    The operation takes effect later: a read returns no less, an append gets no lower offset.
+    The witness `floor_by` proves that end. The operation takes effect later: a read returns no
+    less, an append gets no lower offset.
     """
 
     at: int
@@ -153,9 +154,9 @@ class LogHistory:
         self._reads: dict[OperationId, _Started | None] = {}
         #: by offset: the value there, and the first witness
         self._held: dict[int, tuple[Hashable, Witness]] = {}
-        #: the log is known to reach this offset, by this witness
-        self._settled = 0
-        self._settled_by: Witness = BEGINNING
+        #: the highest log end known so far, and the witness that proves it
+        self._known_end = 0
+        self._known_end_by: Witness = BEGINNING
         self._answers: list[ReadAnswered] = []
         self._readers: dict[OperationId, Seen] = {}
         #: what a reader saw before and after offsets that it did not see
@@ -169,7 +170,7 @@ class LogHistory:
                 self._acknowledged(event)
             case ReadInvoked():
                 self._check_is_new(event)
-                self._reads[event.id] = _Started(event.at, self._settled, self._settled_by)
+                self._reads[event.id] = _Started(event.at, self._known_end, self._known_end_by)
             case ReadAnswered():
                 self._read(event)
             case Seen():
@@ -215,14 +216,14 @@ class LogHistory:
         self._check_is_new(event)
         if event.value in self._by_value:
             raise ValueError(f"{event.value!r} is appended by {event.id} and by another")
-        append = _Append(event.at, self._settled, self._settled_by, event.id, event.value)
+        append = _Append(event.at, self._known_end, self._known_end_by, event.id, event.value)
         self._appends[event.id] = self._by_value[event.value] = append
 
     def _acknowledged(self, event: Acknowledged) -> None:
         append = self._append_of(event)
         append.outcome = event
         self._holds(event.offset, append.value, event)
-        self._settle(event.offset + 1, event)
+        self._raise_known_end(event.offset + 1, event)
 
     def _gave_up(self, event: Failed | Unknown) -> None:
         if self._reads.get(event.id):
@@ -245,7 +246,7 @@ class LogHistory:
                 "read", f"{_name(event)} began at {read.at}, after {_name(read.floor_by)}"
             )
         self._answers.append(event)
-        self._settle(event.offset, event)
+        self._raise_known_end(event.offset, event)
 
     def _seen(self, event: Seen) -> None:
         before = self._readers.get(event.reader)
@@ -253,7 +254,7 @@ class LogHistory:
             self._gaps.append((before, event))
         self._readers[event.reader] = event
         self._holds(event.offset, event.value, event)
-        self._settle(event.offset + 1, event)
+        self._raise_known_end(event.offset + 1, event)
 
     # -- helpers -----------------------------------------------------------------------------
 
@@ -267,9 +268,9 @@ class LogHistory:
             raise ValueError(f"no append in progress is ended by {event}")
         return append
 
-    def _settle(self, end: int, by: Settling) -> None:
-        if end > self._settled:
-            self._settled, self._settled_by = end, by
+    def _raise_known_end(self, end: int, by: EndWitness) -> None:
+        if end > self._known_end:
+            self._known_end, self._known_end_by = end, by
 
     def _holds(self, offset: int, value: Hashable, witness: Witness) -> None:
         """Record that a value is at an offset, and compare that with earlier reports."""
@@ -318,7 +319,7 @@ class LogHistory:
 
 
 def judge(events: Iterable[Event], final_log: Sequence[tuple[int, Hashable | None]]) -> list[str]:
-    """All violations of a history that is complete."""
+    """Record a complete history, and return all its violations."""
     history = LogHistory()
     for event in events:
         history.record(event)

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 class Register(Model):
-    """One value: `("read",)` returns it, `("write", new)` None, `("cas", old, new)` if it swapped.
+    """One value, None at first, with the calls `read`, `write` and `cas` (compare and swap).
 
-    An unwritten value is None.
+    `("read",)` returns the value, `("write", new)` None, `("cas", old, new)` whether it swapped.
     """
 
     def apply(self, state: Hashable, call: Any) -> tuple[Hashable, Hashable]:
@@ -31,7 +31,10 @@ class Register(Model):
 
 
 class KeyValue(Model):
-    """Texts by key: `("get", key)`, `("put", key, text)`, `("append", key, text)`; "" at first."""
+    """A text for each key, "" at first.
+
+    The calls are `("get", key)`, `("put", key, text)` and `("append", key, text)`.
+    """
 
     initial = ""
 

@@ -1,7 +1,7 @@
 """Global knowledge of a run: which logs are equal, and what is committed.
 
-A *chain* is a number for a log up to and including one batch: two logs with the same chain
-somewhere are equal up to there. So comparing whole prefixes is one comparison.
+A *chain* is a number for a log up to and including one batch: two logs that have a chain in common
+are equal up to its batch. So whole prefixes are compared by comparing two numbers.
 """
 
 from __future__ import annotations

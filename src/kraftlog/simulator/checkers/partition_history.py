@@ -1,10 +1,11 @@
 """Checks what producers and consumers of partitions saw, as Jepsen's Kafka workload does.
 
 Every record has a unique value, so nothing is searched. A partition that is removed, and added
-again under its number, has another log: its first leader epoch tells them apart (V11).
+again under its number, has another log: the first leader epoch of each log tells them apart (V11).
 A violation begins with its rule:
 
-- `lost`: an acknowledged write of a producer with acks=all is not in the log
+- `lost`: an acknowledged write of a producer with acks=all is not in the log, or a record that a
+  consumer saw is not there any more
 - `duplicate`: a write of an idempotent producer is in the log twice
 - `inconsistent`: two records at one offset
 - `phantom`: a record that no client wrote to this partition, or whose write was refused for good
@@ -44,8 +45,8 @@ class PartitionHistory:
     def __init__(self) -> None:
         self.violations: list[str] = []
         self._writes: dict[int, Write] = {}
-        #: The log, by its first epoch, and the offset where each value was acknowledged.
-        self._acknowledged: dict[int, Seen] = {}
+        #: By value: the first epoch of the log in which it was acknowledged, and its offset there.
+        self._acknowledged: dict[int, tuple[int, int]] = {}
         self._refused: set[int] = set()
         #: By log: the value that was seen at each offset, and the offset of each value.
         self._read: dict[PartitionLog, dict[int, int]] = {}
@@ -108,7 +109,7 @@ class PartitionHistory:
     def restarted(
         self, consumer: Hashable, partition: Hashable, start: int, first_epoch: int = 0
     ) -> None:
-        """A consumer that was out of range continues at the start of a log, and skips nothing."""
+        """An out-of-range consumer continues at the start of a log, which is no skip."""
         key = consumer, (partition, first_epoch)
         before = self._next.get(key)
         if before is not None:

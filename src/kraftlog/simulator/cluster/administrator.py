@@ -27,7 +27,10 @@ CHANGE_MS = (500, 6000)
 
 
 class TopicAdministrator(Client):
-    """Creates `missing_topics`: topics that do not exist yet, with their partition counts."""
+    """Creates, deletes and reassigns topics; `missing_topics` has the topics to create.
+
+    Its values are the topics' partition counts.
+    """
 
     missing_topics: dict[str, int]
     #: The topic that is to be deleted: name, id, and number of partitions.

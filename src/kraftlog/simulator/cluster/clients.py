@@ -89,7 +89,7 @@ class Client:
         self.incarnation = 0
         self.paused = False
         self.waiting: list[Any] = []
-        self.peers = VirtualPeers(self, self._receive)  # type: ignore[arg-type]  # a client has what it uses of a replica
+        self.peers = VirtualPeers(self, self._receive)  # type: ignore[arg-type]  # a client has all that the peers use of a replica
         self._callbacks: dict[int, OnResponse] = {}
         self._last_number = 0
         #: The leader of each partition and its epoch.
@@ -119,7 +119,7 @@ class Client:
         self._arm()
 
     def take_turn(self) -> None:
-        self.turn("looks around", lambda _: None)
+        self.turn("takes a turn", lambda _: None)
 
     def work(self, now: Now) -> None:
         """Send the requests that are due."""
@@ -201,7 +201,7 @@ class Client:
             self.leaders[key] = leader, epoch
 
     def leader_of(self, key: PartitionKey, now: Now) -> int:
-        """The leader as far as the client knows, or -1 and a refresh soon."""
+        """The leader that the client knows; or -1, and the metadata is refreshed soon."""
         leader = self.leaders.get(key, (-1, -1))[0]
         if leader < 0:
             self.refresh_soon(now)

@@ -32,7 +32,7 @@ class CommittedLog:
         self.leaders: dict[int, tuple[int, int]] = {}
 
     def extend(self, log: ReplicaLog, high_watermark: int, epoch: int) -> None:
-        """The high watermark of a leader, with this log and epoch, is higher than all before."""
+        """Add the batches of a leader's log below its high watermark, the highest so far."""
         for batch in log.between(self.high_watermark, high_watermark):
             self.batches.append(batch)
             self.bases.append(batch.base)

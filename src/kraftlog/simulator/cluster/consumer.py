@@ -1,10 +1,10 @@
 """A consumer of all partitions, from their beginning, one fetch in flight to each broker.
 
-Each fetch names the epoch of the consumer's last record (KIP-320), so that it notices when
-its partition was removed and another one added (V11). If its position no longer
-exists, for that reason or because records were deleted, it continues at the start of the log.
-With a rack it fetches from the follower that a leader names (KIP-392), for a while or until that
-fails; then it fetches from the leader again.
+Each fetch names the epoch of the last record of a partition (KIP-320), so that the consumer notices
+when the partition was removed and another one added (V11). If its position no longer exists, for
+that reason or because records were deleted, the consumer continues at the start of the log. With a
+rack it fetches from the follower that a leader names (KIP-392), for a while or until that fails;
+then it fetches from the leader again.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kraftlog.simulator.cluster.world import ClusterWorld
     from kraftlog.simulator.faults.fault_plan import Fault
 
-#: The faults of a quorum but those that lose synced data: a partition survives few such losses.
+#: The faults of a quorum, except those that lose synced data: partitions survive few such losses.
 CLUSTER_KINDS = (
     "loss",
     "delay",
@@ -60,8 +60,8 @@ def wipe_broker(world: ClusterWorld, rng: Rng, for_ms: int) -> None:
 def wipe_controller(world: ClusterWorld, rng: Rng, for_ms: int) -> None:
     """A controller loses its machine, and returns with an empty disk; it may be a broker, too.
 
-    Only if voters are known by their directory ids: it returns with a new one, as an observer, and
-    cannot vote twice.
+    Only if voters are known by their directory ids: the controller returns with a new directory id,
+    as an observer, and cannot vote twice.
     """
     victim = world.replicas[rng.below(world.setting.voters)]
     if world.setting.dynamic:
@@ -75,13 +75,13 @@ def _lose_machine(world: ClusterWorld, victim: ClusterNode, for_ms: int) -> None
 
 
 def _wipe_when_survivable(
-    world: ClusterWorld, victim: ClusterNode, incarnation: int, when: int
+    world: ClusterWorld, victim: ClusterNode, incarnation: int, earliest: int
 ) -> None:
     if victim.core is not None or victim.incarnation != incarnation or world.healed:
         return
-    if world.time < when or not world.may_be_wiped(victim):
+    if world.time < earliest or not world.may_be_wiped(victim):
         world.schedule(
-            world.time + RECHECK_MS, _wipe_when_survivable, world, victim, incarnation, when
+            world.time + RECHECK_MS, _wipe_when_survivable, world, victim, incarnation, earliest
         )
         return
     if victim.id >= world.setting.voters:

@@ -94,7 +94,7 @@ class GroupMember(Client):
         return next((topic_id for topic_id, name in self.topic_names.items() if name == TOPIC), b"")
 
     @property
-    def _is_current(self) -> bool:
+    def _coordinator_is_current(self) -> bool:
         """Whether the coordinator still leads the partition of the group.
 
         A former leader that has not noticed the change may return older offsets and generations, as
@@ -172,7 +172,7 @@ class GroupMember(Client):
                 self.refresh_soon(now)
 
     def _join(self) -> None:
-        lowest = self.world.groups.generation if self._is_current else 0
+        lowest = self.world.groups.generation if self._coordinator_is_current else 0
         request = JoinGroupRequest(
             group_id=GROUP,
             session_timeout_ms=SESSION_MS,
@@ -257,7 +257,7 @@ class GroupMember(Client):
         self._request(ApiKey.OFFSET_COMMIT, request, committed)
 
     def _fetch(self, now: Now) -> None:
-        sent_ms = now.monotonic_ms if self._is_current else BEFORE_ALL_COMMITS
+        sent_ms = now.monotonic_ms if self._coordinator_is_current else BEFORE_ALL_COMMITS
         indexes = range(self.world.setting.offsets_partitions)
         topic = fetches.OffsetFetchRequestTopics(topic_id=self._topic_id, partition_indexes=indexes)
         group = fetches.OffsetFetchRequestGroup(group_id=GROUP, topics=[topic])

@@ -1,4 +1,7 @@
-"""The invariants of replication, S1 to S10 and V11; hooks check each when it may be violated."""
+"""The invariants of replication: S1 to S5, S7, S8, S10, V6 and V11.
+
+Each overrides the hooks of the events that may violate it.
+"""
 
 from __future__ import annotations
 
@@ -128,8 +131,8 @@ class CommittedIsKept(ClusterInvariant):
     def _extend_by_former_leader(self, change: ReplicaChange) -> None:
         """A replica that does not lead has a higher high watermark than all leaders before.
 
-        It may have raised it as leader in this turn, in which it then resigned or was removed, and
-        may even have become leader. A follower may not raise it.
+        Only a replica that led in this turn may, even if it both became leader and resigned or was
+        removed in the turn. A follower must not be ahead of all leaders.
         """
         node, key, partition, before = change
         if before is None or not (before.online or before.leader_epoch < partition.leader_epoch):
@@ -210,9 +213,9 @@ class StrongIsr(ClusterInvariant):
             return
         newest = self.world.image.partitions.get(key)
         if newest is not None and member not in (*newest.isr, *newest.elr):
-            return  # it is no member any more
+            return  # the broker is no member any more
         if newest is not None and log.first_epoch != newest.first_leader_epoch:
-            return  # it does not know yet that the partition was removed and added again
+            return  # the broker does not know yet that the partition was removed and added again
         missing = self.world.committed(key).missing_in(log, start)
         if missing is not None:
             self.fail(

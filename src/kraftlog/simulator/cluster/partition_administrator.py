@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
 
 REQUEST_MS = 2000
-#: The pause before each change, and the shorter one after a removal: a broker may be down during
-#: the removal and the addition.
+#: The pause before each change, and the shorter one after a removal, so that a broker may be down
+#: during both the removal and the next addition.
 BEFORE_CHANGE_MS, AFTER_REMOVAL_MS = (300, 2000), (10, 400)
 MAX_PARTITIONS = 4
 #: Errors of a request that was sent twice, or that too few live brokers can satisfy.
@@ -76,8 +76,9 @@ class PartitionAdministrator(Client):
     def _next_topic(self) -> TopicImage | None:
         """A topic in use that does not have its intended number of partitions.
 
-        A request without a response may still take effect: it may undo a later request, or change
-        a topic that was created again with the same name.
+        It may have lost that number: a request without a response may still take effect, and undo a
+        later request, or change a topic that was created again with the same name. On the way,
+        clients are given the partitions of each topic that has its intended number.
         """
         world = self.world
         for topic_id, used in Counter([topic_id for topic_id, _ in world.keys]).items():

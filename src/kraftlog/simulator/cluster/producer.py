@@ -1,4 +1,4 @@
-"""A producer: one batch in flight per partition, retried until its outcome is known or too late."""
+"""A producer with one batch in flight per partition, which it retries for a limited time."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Batch:
         self.key = key
         self.values = values
         self.deadline_ms = now.monotonic_ms + DELIVERY_MS
-        #: The producer id and sequence number of the first attempt.
+        #: The producer id and sequence number, the same in all attempts.
         self.producer_id = self.sequence = NO_PRODUCER
         self.data = b""
         self.is_in_flight = False
@@ -225,7 +225,7 @@ class Producer(Client):
         self.work(now)
 
     def _maybe_give_up(self, batch: Batch) -> None:
-        """Without idempotence a retry may write twice: after an unknown outcome maybe give up."""
+        """Without idempotence, give up half of the batches that a retry may write a second time."""
         if batch.is_uncertain and not self.is_idempotent and self.rng.below(2):
             self._give_up(batch)
 
@@ -234,7 +234,7 @@ class Producer(Client):
             for value in batch.values:
                 self.world.refused(value)
         if batch.data and self._producer_id == batch.producer_id:
-            self._producer_id = NO_PRODUCER  # its next sequence number would leave a gap
+            self._producer_id = NO_PRODUCER  # the next batch would leave a gap in the sequence
         self._finish(batch)
 
     def _finish(self, batch: Batch) -> None:

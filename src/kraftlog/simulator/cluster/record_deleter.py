@@ -74,7 +74,8 @@ class RecordDeleter(Client):
         self.world.count_response("DeleteRecords", code)
         if code in RETRIABLE:
             self.refresh_soon(now)
-        elif code and code != ErrorCode.OFFSET_OUT_OF_RANGE:  # it was added again meanwhile
+        # OFFSET_OUT_OF_RANGE: the partition was removed and added again, with fewer records.
+        elif code and code != ErrorCode.OFFSET_OUT_OF_RANGE:
             raise Violation("record deleter", f"error {code}")
 
     def work(self, now: Now) -> None:

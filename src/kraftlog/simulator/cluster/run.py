@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: For how long new faults begin, and how long each goal after the last fault may take.
 FAULTS_MS = 8_000
 HEALING_MS = 20_000
-#: How many requests in a row of each member succeed in a stable group.
+#: How many requests in a row of each member must succeed before the group counts as stable.
 MIN_SERVED = 8
 #: The log of a replica without a log in its files.
 EMPTY_LOG = ReplicaLog()

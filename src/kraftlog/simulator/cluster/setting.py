@@ -55,7 +55,7 @@ def some_members(rng: Rng) -> int:
 
 
 def any_cluster(rng: Rng) -> ClusterSetting:
-    """Three to five nodes, combined or separate, in racks or not, with up to six partitions."""
+    """Three to six nodes, combined or separate, in racks or not, with up to six partitions."""
     separate = rng.below(3) == 0
     voters, observers = (3, 2 + rng.below(2)) if separate else (rng.pick([3, 3, 3, 4, 5]), 0)
     brokers = observers if separate else voters

@@ -279,7 +279,7 @@ class ClusterWorld(NodeWorld):
         self.history.restarted(consumer.name, key, start, self.first_epoch(key, epoch))
 
     def deleted_before(self, key: PartitionKey) -> int:
-        """Before which offset clients requested to delete records of a partition of this name."""
+        """The offset below which clients requested deletion, in any partition of this name."""
         topic = self.image.topics.get(key[0])
         return self.deleter.requested.get((topic.name, key[1]), 0) if topic is not None else 0
 
@@ -314,8 +314,8 @@ class ClusterWorld(NodeWorld):
     def _is_vulnerable(self, replica: Replica) -> bool:
         """Whether a broker that has lost data could be elected if this one ended now.
 
-        So it is if the former has not registered yet, as all others may restart before it, or if
-        only this one has all records of a partition of both.
+        It could be if it has not registered since, as all others may restart before it does, or if
+        this broker alone has all records of a partition that both have.
         """
         return any(
             broker != replica.id and not self.replicas[broker].is_registered
@@ -331,7 +331,7 @@ class ClusterWorld(NodeWorld):
             act(replica)
 
     def end_now(self, replica: Replica) -> None:
-        """End a process without postponing: it has ended by itself."""
+        """End a process without postponing that, as it ends by itself."""
         self._is_ending = True
         self.kill(replica)
         self._is_ending = False
@@ -359,9 +359,9 @@ class ClusterWorld(NodeWorld):
     def loses_data(self, node: ClusterNode) -> bool:
         """Whether a machine that lost power has lost its unsynced data; otherwise it was written.
 
-        It may be lost if fewer brokers than the minimum ISR lose data, every partition has a
-        running member of the ISR or ELR with all records (S5), and no unapplied record may change
-        an ISR.
+        It may be lost if records are flushed before they are acknowledged. Otherwise it may be lost
+        if fewer brokers than the minimum ISR lose data, every partition has a running member of the
+        ISR or ELR with all records (S5), and no unapplied record may change an ISR.
         """
         if self.setting.flushes:
             return True

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kraftlog.simulator.explorer.search import Space
 
 Bound = bounds.Bound | replication.Bound
-PARTS: tuple[Bound, ...] = (*bounds.PARTS, *replication.PARTS)
+BOUNDS: tuple[Bound, ...] = (*bounds.BOUNDS, *replication.BOUNDS)
 
 
 def main(arguments: list[str]) -> int:
@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     failed = False
     print(f"{'states':>10} {'transitions':>12} {'depth':>6} {'CPU s':>7} {'MB':>6}  bound")
-    for bound in PARTS:
+    for bound in BOUNDS:
         if not options.names or any(name in bound.name for name in options.names):
             outcome = _run(bound, options.seconds)
             failed |= bool(outcome.broken) or (options.whole and not outcome.exhausted)

@@ -26,17 +26,17 @@ class Bound(Value):
     #: Whether a request may be delivered twice, the second time after the next request: late and
     #: out of order.
     duplicates: bool = False
-    #: The search ends after this many states, when it has visited all shorter runs.
+    #: The search ends after this many states: it is breadth first, so all shorter runs are visited.
     max_states: int = 20_000_000
 
 
-#: `make test` exhausts this bound. CI exhausts the next two of PARTS as well: the three together
+#: `make test` exhausts this bound. CI exhausts the next two of BOUNDS as well: the three together
 #: are all of bound A except two epochs with a record *and* a crash.
 QUICK = (Bound("one epoch, a record, a crash", epochs=1),)
-#: How many states of each bound larger than A are visited.
+#: The `max_states` of bounds that may be too large to exhaust.
 MAX_STATES_BEYOND_A = 3_000_000
 #: `make explore` searches these.
-PARTS = (
+BOUNDS = (
     *QUICK,
     Bound("two epochs, a record, no crash", crashes=NO_CRASHES),
     Bound("two epochs, a crash", records=0),

@@ -34,7 +34,7 @@ class Broken(Exception):  # noqa: N818 - it reports a broken invariant, not an e
 
 
 def check_vote(node: Node, message: Message) -> None:
-    """Check that a vote, for another or for itself, is the node's only one of its epoch."""
+    """Check that a node votes only once in an epoch, for another node or for itself."""
     body = message.body
     if isinstance(body, Vote) and not body.pre_vote:
         vote = body.epoch, body.candidate.id
@@ -117,12 +117,12 @@ def _committed(history: History, node: Node) -> tuple[Batch, ...]:
             f"committed was {batches_text(before)}",
         )
     if len(reported) > shorter and reported[-1].epoch > node.core.election.epoch:
-        raise Broken("records are of past epochs", f"node {_name(node)}")
+        raise Broken("no committed record is of a future epoch", f"node {_name(node)}")
     return max(reported, before, key=len)
 
 
 def _check_log(node: Node) -> None:
-    """The end and the epochs that the core has of its log equal a scan of the log."""
+    """The log end and epochs that the core keeps equal those that a scan of the log finds."""
     log = node.core.log
     end = node.batches[-1].last_offset + 1 if node.batches else 0
     starts: list[tuple[int, int]] = []
@@ -180,7 +180,7 @@ def _check_own_epoch(old: Node, new: Node) -> None:
 
 
 def _check_followers(nodes: Sequence[Node]) -> None:
-    """A replica that a leader counts has reached its epoch, durably."""
+    """A replica that a leader counts has durably reached the leader's epoch."""
     for leader in nodes:
         role = leader.core.role
         if not isinstance(role, Leader):

@@ -1,7 +1,7 @@
 """Keys for nodes and messages, without times and request numbers.
 
-`names` maps each node to its new name, and -1 (none) to -1. For two states that
-differ only by the names of the nodes there are names under which they have the same key.
+`names` maps each node to its new name, and -1 (none) to -1. Two states that differ only by the
+names of the nodes have the same key under suitable names.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _role(role: Any, names: Names) -> tuple[Any, ...]:
 
 
 def _requests(node: Node, names: Names) -> tuple[Any, ...]:
-    """The peers from which it waits for a response, and the kind of request."""
+    """The peers from which the node waits for a response, and the kind of request."""
     peers = node.core.peers
     requests = [(names[peer], type(peers[peer].request).__name__) for peer in node.waits_for()]
     return tuple(sorted(requests))

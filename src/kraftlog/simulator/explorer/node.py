@@ -32,7 +32,7 @@ NO_VOTE = (0, -1)
 class Message(Value):
     """A request or response in flight; a response that is not awaited is never sent.
 
-    It is not awaited if the request's sender gave up, sent a newer request, or has crashed.
+    A message is not awaited if the request's sender gave up, sent a newer request, or has crashed.
     """
 
     source: int

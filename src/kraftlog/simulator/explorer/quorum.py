@@ -3,7 +3,7 @@
 A state is a tuple of numbers (`tables`): the nodes, the history, and a message or 0 for each place
 on the wire. A node's step depends on the node and the event alone (`step`), and the same node
 occurs in thousands of states, so each step is computed once. This relies on the keys: a test
-compares random walks with real nodes beside the tables.
+applies random walks to real nodes as well, and compares them with the tables.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ REQUEST, RESPONSE, LATE = range(3)
 _PAIRS = [
     (source, target) for source in range(NODES) for target in range(NODES) if source != target
 ]
-#: The places in a state from HISTORY + 1 on: source, target and kind.
+#: By place, a position in a state from HISTORY + 1 on: source, target and kind of the message.
 PLACES = {
-    HISTORY + 1 + number: (*pair, kind)
-    for number, (kind, pair) in enumerate([(kind, pair) for kind in range(3) for pair in _PAIRS])
+    HISTORY + 1 + position: (*pair, kind)
+    for position, (kind, pair) in enumerate([(kind, pair) for kind in range(3) for pair in _PAIRS])
 }
-PLACE_OF = {place: number for number, place in PLACES.items()}
-TARGET = {number: target for number, (_, target, _) in PLACES.items()}
-REQUESTS = [number for number, (_, _, kind) in PLACES.items() if kind != RESPONSE]
+PLACE_OF = {description: place for place, description in PLACES.items()}
+TARGET = {place: target for place, (_, target, _) in PLACES.items()}
+REQUESTS = [place for place, (_, _, kind) in PLACES.items() if kind != RESPONSE]
 #: The length of a state in a bound without late requests.
 LENGTH_WITHOUT_LATE = HISTORY + 1 + 2 * len(_PAIRS)
 
@@ -59,7 +59,7 @@ CAMPAIGNING_ROLES = {
 class NodeFacts(Value):
     """What the search needs to know about a node."""
 
-    #: Its own moves, assuming that there is a record to propose.
+    #: The node's own moves, assuming that there is a record to propose.
     moves: tuple[Move, ...]
     #: Its current epoch, and the one on its disk.
     epoch: int
@@ -275,7 +275,7 @@ class Quorum:
         return number
 
 
-_RESPONSES = {number for number, (_, _, kind) in PLACES.items() if kind == RESPONSE}
+_RESPONSES = {place for place, (_, _, kind) in PLACES.items() if kind == RESPONSE}
 _LATE = {PLACE_OF[(*pair, REQUEST)]: PLACE_OF[(*pair, LATE)] for pair in _PAIRS}
 
 

@@ -3,7 +3,7 @@
 A step depends on the node and the event alone, so it is computed once for all states of the quorum.
 Four shortcuts lose no behaviour:
 
-- A node forgets at once that it has heard from a leader, which only keeps it from voting or
+- A node forgets at once that it has heard from a leader: remembering only keeps it from voting or
   campaigning.
 - A node that cannot crash any more writes at once. A slow write only delays messages, which may be
   delayed anyway, and a leader that writes at once only commits earlier.
@@ -54,7 +54,7 @@ RETRIES = ("ask ", "begin-epoch ", "end-epoch ", "fetch")
 
 
 class Step(Value):
-    """The result of an event; the node no longer waits for earlier requests to `given_up` peers."""
+    """The result of an event; the node stopped waiting for responses of the `given_up` peers."""
 
     node: Node
     sent: tuple[Message, ...]
@@ -62,7 +62,7 @@ class Step(Value):
 
 
 def step(node: Node, event: str, argument: Any = None) -> Step:
-    """Apply an event to a copy; raises Broken or AssertionError if the core breaks a rule."""
+    """Apply an event to a copy of the node; Broken or AssertionError: the core breaks a rule."""
     if event == "crash":
         next_node = _restarted(node)
         given_up = node.waits_for()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Symmetry:
-    """Computes the keys of a quorum's states, as bytes without any loss."""
+    """Computes the keys of a quorum's states: complete, not hashes, so that none collide."""
 
     def __init__(self, quorum: Quorum) -> None:
         self._quorum = quorum
@@ -56,7 +56,7 @@ class Symmetry:
 
 
 class _AnonymousKeys(dict[int, int]):
-    """By the number of a node: a number for its anonymous key."""
+    """Maps the number of a node to a number for its anonymous key."""
 
     def __init__(self, quorum: Quorum) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """Numbers for the parts of states, so that each computation is done once.
 
-Objects with the same key have the same number. An object's number under other names is computed
-on demand.
+Things with equal keys have the same number. The number of a thing whose nodes are renamed is
+computed on demand.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
     from kraftlog.simulator.explorer.keys import Names
 
-#: All permutations of the nodes, the identity first; the last entry maps -1 to itself.
+#: All permutations of the nodes, the identity first. Each ends with -1, so that -1, which stands
+#: for no node, maps to itself.
 RENAMINGS: tuple[Names, ...] = tuple([(*names, -1) for names in permutations(range(NODES))])
-SAME = RENAMINGS[0]
+IDENTITY = RENAMINGS[0]
 
 
 class Numbers:
@@ -40,14 +41,14 @@ class Table:
         self._numbers = Numbers()
         renamed_numbers = Numbers()
         self.things: list[Any] = [None]
-        #: For each renaming a map from a number to that of the renamed thing.
+        #: For each renaming: a map from the number of a thing to that of the renamed thing.
         self.renamed = [
             _Renamed(self.things, make_key, names, renamed_numbers) for names in RENAMINGS
         ]
 
     def number(self, thing: Any, owner: int = -1) -> int:
         """The number of a thing; `owner` distinguishes equal things of different nodes."""
-        number = self._numbers.of((owner, self._make_key(thing, SAME)))
+        number = self._numbers.of((owner, self._make_key(thing, IDENTITY)))
         if number == len(self.things):
             self.things.append(thing)
         return number
@@ -60,7 +61,7 @@ class Table:
 
 
 class _Renamed(dict[int, int]):
-    """By the number of a thing: the number of the thing with other names for the nodes."""
+    """Maps the number of a thing to that of the same thing with its nodes renamed."""
 
     def __init__(
         self,

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def trace_lines(quorum: Quorum, path: Sequence[Move], broken: str) -> Iterator[str]:
-    """The moves in order, each with the nodes that it changed."""
+    """The moves in order, each with the node that acted and the nodes that it changed."""
     state = quorum.first
     for number, move in enumerate(path, 1):
-        line = f"{number:3} {_move(quorum, state, move)}"
+        line = f"{number:3} {_move_text(quorum, state, move)}"
         try:
             next_state = quorum.after(state, move)
         except Exception as error:
@@ -27,23 +27,23 @@ def trace_lines(quorum: Quorum, path: Sequence[Move], broken: str) -> Iterator[s
         actor = TARGET.get(move[1], move[1])
         changed = [i for i in range(NODES) if i == actor or next_state[i] != state[i]]
         state = next_state
-        yield f"{line:58} {', '.join([_node(quorum.nodes[state[i]]) for i in changed])}"
+        yield f"{line:58} {', '.join([_node_text(quorum.nodes[state[i]]) for i in changed])}"
     yield f"    broken: {broken}"
 
 
-def _move(quorum: Quorum, state: State, move: Move) -> str:
+def _move_text(quorum: Quorum, state: State, move: Move) -> str:
     what, where, argument = move
     if where > HISTORY:  # a message on the wire
         message = quorum.messages[state[where]]
         ends = f"{NAMES[message.source]} to {NAMES[message.target]}"
-        return f"{what}: {ends}: {_body(message)}"
+        return f"{what}: {ends}: {_message_text(message)}"
     details = (
         "" if argument is None else f" {NAMES[argument] if isinstance(argument, int) else argument}"
     )
     return f"{NAMES[where]}: {what}{details}"
 
 
-def _body(message: Message) -> str:
+def _message_text(message: Message) -> str:
     body = message.body
     name = type(body).__name__
     details = [f"epoch {body.epoch}"]
@@ -57,14 +57,16 @@ def _body(message: Message) -> str:
         details.append(f"from {body.offset}@{body.last_epoch}")
     elif name == "FetchResult":
         diverging = body.diverging
-        parts = f"diverging {diverging.offset}@{diverging.epoch}" if diverging is not None else ""
-        details.append(parts or f"{batches_text(body.batches)} committed {body.high_watermark}")
+        if diverging is not None:
+            details.append(f"diverging {diverging.offset}@{diverging.epoch}")
+        else:
+            details.append(f"{batches_text(body.batches)} committed {body.high_watermark}")
     elif name == "Vote":
         details.append(f"log {body.end_offset}@{body.last_epoch}")
     return f"{name} {', '.join(details)}"
 
 
-def _node(node: Node) -> str:
+def _node_text(node: Node) -> str:
     core, log = node.core, node.core.log
     return (
         f"{NAMES[node.id]} {core.role.name} {core.election.epoch} {batches_text(node.batches)} "

@@ -4,8 +4,8 @@ They are truncated, or have a flipped bit, a wrong epoch or a repeated batch, or
 batches.
 
 A host drops a batch that is truncated or has a wrong checksum, and everything after it. The core
-must detect the other kinds (KAFKA-18723). The checksum of a batch does not cover its epoch: a flip
-into another valid epoch cannot be noticed, so none is made.
+must detect the other kinds (KAFKA-18723). The checksum of a batch does not cover its epoch: a
+flipped bit that makes another valid epoch cannot be noticed, so no bit of an epoch is flipped.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kraftlog.raft.messages import FetchResult
     from kraftlog.simulator.rng import Rng
 
-#: The bytes of a batch that are its leader epoch.
+#: The positions of the leader epoch in a batch.
 EPOCH_BYTES = range(12, 16)
 
 
@@ -39,7 +39,7 @@ def corrupted(body: FetchResult, rng: Rng) -> FetchResult:
 
 
 def damaged(data: bytes, rng: Rng) -> bytes:
-    """The bytes of batches, truncated somewhere or with a bit flipped."""
+    """The bytes of batches, truncated or with a flipped bit; unchanged if an epoch is hit."""
     place = rng.below(len(data))
     if rng.below(2):
         return data[:place]

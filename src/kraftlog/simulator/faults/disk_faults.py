@@ -1,7 +1,7 @@
 """Disk faults: slow, full or failing disks, and disks that lose durable data.
 
-A disk that lost durable data returns only when the quorum can survive it (`survivable`): no
-protocol of this kind survives such a loss on more than a minority.
+A replica whose disk lost durable data restarts only when the quorum can survive the loss
+(`survivable`): no protocol of this kind survives such a loss on more than a minority.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class DiskLoss(Value):
     """What is left of a disk: some batches and an election state.
 
-    `what` is the situation for the coverage. Without `election`, only the epoch of the last batch
-    is known.
+    `what` names the loss in the coverage, `kept` is the number of batches. Without `election`, only
+    the epoch of the last batch is known.
     """
 
     what: str
@@ -104,8 +104,8 @@ def lost_writes(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
 def flipped_bit(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     """A bit flips in a stored batch, which the next start detects.
 
-    In the last batch it looks like a torn write and is truncated. Anywhere else it is corruption,
-    so the directory is replaced by a new one.
+    In the last batch it looks like a torn write, and the batch is truncated. Anywhere else it is
+    corruption, so the directory is replaced by a new one.
     """
 
     def loss(victim: Replica) -> DiskLoss:
@@ -151,7 +151,7 @@ def _restart_when_survivable(
 ) -> None:
     """Restart with what is left, after `when`, as soon as the quorum can survive the loss."""
     if victim.core is not None or victim.incarnation != incarnation:
-        return  # all faults have ended meanwhile
+        return  # it was restarted meanwhile, as when all faults end
     if world.time < when or not may_forget(world, victim, loss.kept):
         world.schedule(
             world.time + 50, _restart_when_survivable, world, victim, incarnation, loss, when

@@ -70,7 +70,7 @@ def split_with_bridge(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
 
 
 def majority_ring(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:  # noqa: ARG001 - one interface for all faults
-    """Replicas in a ring reach only their nearest neighbours: of five, each another majority."""
+    """In a ring, replicas reach only their neighbours: each of five reaches another majority."""
     ring = list(world.replicas)
     reach = max(len(ring) // 4, 1)
     far = [
@@ -92,7 +92,7 @@ def flap(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
 
 
 def clog(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
-    """Some directions hold all messages back for a while, then deliver them at once."""
+    """In some directions the network holds all messages back, and then delivers them at once."""
     world.network.calm = False
     until = world.time + for_ms
     for source in some_ids(world, rng):
@@ -204,7 +204,7 @@ def _unless_healed(world: SimulatedWorld, act: Callable[..., None], *replicas: R
         act(*replicas)
 
 
-# Clocks and others --------------------------------------------------------------------------------
+# Clocks and other faults --------------------------------------------------------------------------
 
 
 def skew_clock(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
@@ -230,7 +230,7 @@ def _restore_fetch_size(world: SimulatedWorld) -> None:
 
 
 def scatter_foreign_requests(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
-    """A sender of another cluster, or with a wrong id, sends requests to replicas."""
+    """Replicas get requests of another cluster, or for another directory than theirs."""
     for _ in range(1 + rng.below(20)):
         world.schedule(world.time + rng.below(for_ms), send_foreign_request, world, rng)
 

@@ -44,8 +44,8 @@ class Fault(Value):
 def draw(seed: int, duration_ms: int, kinds: Collection[str] | None = None) -> tuple[Fault, ...]:
     """The plan of a seed; `kinds` limits it to some kinds of faults.
 
-    Half of the seeds also have corruption, a third false information about peers. Each group is
-    drawn separately, so that the rest of the plan does not depend on it.
+    Without `kinds`, half of the seeds also have corruption, and a third false information about
+    peers. Each of these groups is drawn separately: the rest of the plan does not depend on it.
     """
     corruption, false_information = Rng(seed, "damage"), Rng(seed, "lies")
     wants_corruption = corruption.below(2) == 1 or kinds is not None

@@ -19,7 +19,7 @@ def some_replica(world: SimulatedWorld, rng: Rng) -> Replica:
 
 
 def some_ids(world: SimulatedWorld, rng: Rng) -> list[int]:
-    """Some replicas: at least one, not all."""
+    """The ids of some replicas: at least one, and not all if there are several."""
     ids = list(world.replicas)
     return rng.some(ids, 1 + rng.below(max(len(ids) - 1, 1)))
 

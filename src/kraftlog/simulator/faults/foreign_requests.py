@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 OTHER_CLUSTER = "another cluster"
 #: A log end beyond that of every replica: the candidate's log is no reason to refuse.
 HIGH_OFFSET = 1 << 40
-#: The name of a violation here.
+#: The invariant that a violation names.
 NAME = "identity"
 
 
@@ -27,7 +27,7 @@ class ForeignSender:
     """Takes the place of a pending response and keeps the response."""
 
     def __init__(self) -> None:
-        self.answer: Any = None
+        self.response: Any = None
 
     def __repr__(self) -> str:
         return "a foreign sender"
@@ -55,9 +55,8 @@ def foreign_request(replica: Replica, rng: Rng) -> Any:
         Fetch(OTHER_CLUSTER, sender, epoch, 0, 0, 0, 0, 1000),
         ReadOffset(OTHER_CLUSTER),
     ]
-    if (
-        replica.core.is_cluster_id_confirmed
-    ):  # before that, a leader of another cluster ends the process (Q31)
+    # Before the confirmation, a leader of another cluster stops the process (Q31).
+    if replica.core.is_cluster_id_confirmed:
         foreign.append(BeginEpoch(OTHER_CLUSTER, replica.key, 0, epoch))
     return rng.pick(foreign)
 
@@ -76,5 +75,5 @@ def check_refusal(world: SimulatedWorld, replica: Replica, body: Any) -> None:
     after = (core.role, core.election, core.log.end, core.log.high_watermark, core.timers)
     if before != after:
         raise Violation(NAME, f"replica {replica.id} changed from {before} to {after} by {body}")
-    if pending.answer is not None and pending.answer.error == ErrorCode.NONE:
-        raise Violation(NAME, f"replica {replica.id} responded to {body} with {pending.answer}")
+    if pending.response is not None and pending.response.error == ErrorCode.NONE:
+        raise Violation(NAME, f"replica {replica.id} responded to {body} with {pending.response}")

@@ -1,7 +1,7 @@
 """Decides which changes and losses a quorum survives.
 
 A voter is lost with its directory: the same id with another disk is another replica. A quorum
-survives the loss of a minority, and neither faults nor the simulated administrator exceed that.
+survives the loss of a minority; neither faults nor the simulated administrator cause a larger one.
 """
 
 from __future__ import annotations
@@ -78,8 +78,9 @@ def may_forget(world: SimulatedWorld, victim: Replica, kept: int) -> bool:
     """Whether a replica may restart with only `kept` batches of its log.
 
     It keeps its directory id or, if no batch is left, gets another. A voter whose directory id
-    changes loses its vote. One that keeps its vote has lost its promises, so the others must have
-    elected a leader of a newer epoch that has committed, and must all know the current voters.
+    changes loses its vote. A voter whose directory id stays forgets what it voted and acknowledged:
+    the others must have elected a leader of a newer epoch that has committed a record of it, and
+    must all know the current voters.
     Until then a majority might depend on the lost data, which no protocol of this kind survives.
     """
     if kept == 0 and not may_be_wiped(world, victim):
@@ -101,7 +102,7 @@ def may_forget(world: SimulatedWorld, victim: Replica, kept: int) -> bool:
 
 
 def _was_only_voter(world: SimulatedWorld, victim: Replica, newest: VoterSet) -> bool:
-    """Whether the replica once was the only voter, and by an old log would still be."""
+    """Whether the replica was once the only voter: with its old log, it would elect itself."""
     return newest.ids != (victim.id,) and any(
         batch.voters is not None and batch.voters.ids == (victim.id,)
         for batch in world.oracle.committed_batches

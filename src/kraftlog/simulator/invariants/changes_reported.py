@@ -26,7 +26,7 @@ class ChangesReported(Invariant):
         self.reported.append((change, end_offset))
 
     def on_full_check(self) -> None:
-        """Check what is committed by now; a process may crash before its commit is seen."""
+        """Check changes whose commit was seen; a leader may report one and crash before that."""
         end = self.oracle.committed_end
         committed = [entry for entry in self.reported if entry[1] <= end]
         self.reported = [entry for entry in self.reported if entry[1] > end]
@@ -38,7 +38,7 @@ class ChangesReported(Invariant):
             ]
             if change.kind == "update_voter" and not recorded[-1].kraft_version:
                 continue  # the leader keeps the update in memory only (R11)
-            # The voter may have corrected its address later; each update has another address.
+            # The voter may have updated its address again later; each update has a different one.
             sets = recorded if change.kind == "update_voter" else recorded[-1:]
             if not any(is_result_of(voters, change) for voters in sets):
                 newest = recorded[-1:]

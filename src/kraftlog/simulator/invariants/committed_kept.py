@@ -1,7 +1,7 @@
 """I9: no replica truncates what a majority has committed, or records of its current epoch.
 
-All replicas are considered: neither the one that truncates nor the leader may know yet what is
-committed. Source: Q19, Q21; Raft, section 5.3.
+The check looks at the disks of all replicas: the replica that truncates, and even the leader, may
+not know yet what is committed. Source: Q19, Q21; Raft, section 5.3.
 """
 
 from __future__ import annotations
@@ -37,12 +37,13 @@ class CommittedKept(Invariant):
             epoch = batch.epoch
             holders = self._holders(replica, position)
             if is_majority(holders, [], self._voters_at(replica, position)):
-                self.fail(f"{what}: {sorted(holders)} hold its end, from the leader of that epoch")
+                self.fail(f"{what}: {sorted(holders)} hold {batch}, from the leader of that epoch")
 
     def _holders(self, replica: Replica, position: int) -> dict[int, ReplicaKey]:
         """The replicas with a batch on disk that they received during its epoch.
 
-        Only such copies commit it: another leader may overwrite one that a later leader sent (Q21).
+        Only such copies commit it: yet another leader may overwrite a copy that the leader of a
+        later epoch sent (Q21).
         """
         chain = replica.disk.chains[position]
         return {

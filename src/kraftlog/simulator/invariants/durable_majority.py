@@ -27,14 +27,15 @@ class DurableMajority(Invariant):
             for other in self.world.replicas.values()
             if other.disk.durable > position and other.disk.chains[position] == chain
         }
-        # A lost directory has no vote: a new leader needs a majority of the others.
+        # The copy of a lost directory still counts: without its vote, a new leader needs a larger
+        # part of the other voters.
         lost = [
             key
             for other in self.world.replicas.values()
             for key, chains in other.lost_logs.items()
             if len(chains) > position and chains[position] == chain
         ]
-        # The set in force before this step, and those of this step.
+        # The voter set in force before this step, and the sets that this step appended.
         seen_count = len(replica.seen_voters or ())
         in_force = [replica.seen_voter_set] if replica.seen_voter_set is not None else []
         in_force += [voters for _, voters in core.log.voters.entries[seen_count:]]

@@ -66,7 +66,7 @@ class Invariant:
         """A fetched snapshot is about to replace the log and the state machine."""
 
     def on_snapshot(self, replica: Replica, core: RaftCore) -> None:
-        """The core's log starts at another snapshot."""
+        """The core's log now starts at a new snapshot."""
 
     def on_serve(self, replica: Replica, epoch: int) -> None:
         """The state machine was notified that it leads in an epoch."""

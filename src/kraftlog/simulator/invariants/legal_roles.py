@@ -57,17 +57,21 @@ class LegalRoles(Invariant):
             self.fail(f"replica {replica.id} leads although its removal is committed")
 
     def on_role(self, replica: Replica, core: RaftCore) -> None:
-        state, name, me = core.election, core.role.name, replica.id
+        state, name, replica_id = core.election, core.role.name, replica.id
         if not is_legal_state(name, state, core.me):
-            self.fail(f"replica {me} is {name} with {state}")
+            self.fail(f"replica {replica_id} is {name} with {state}")
         self._check_voters(replica, core)
         seen = replica.seen_role
         if seen is None or replica.seen_election.epoch != state.epoch:
             return
         if name in NEVER_AFTER.get(seen.name, ()):
-            self.fail(f"replica {me} became {name} after {seen.name} in epoch {state.epoch}")
+            self.fail(
+                f"replica {replica_id} became {name} after {seen.name} in epoch {state.epoch}"
+            )
         if not (
             replica.seen_election.leader_id in {-1, state.leader_id}
             or name in {"observer", "resigned"}
         ):
-            self.fail(f"replica {me} knew a leader of epoch {state.epoch} and forgot: {state}")
+            self.fail(
+                f"replica {replica_id} knew a leader of epoch {state.epoch} and forgot: {state}"
+            )

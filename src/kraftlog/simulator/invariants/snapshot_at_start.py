@@ -18,16 +18,16 @@ class SnapshotAtStart(Invariant):
     name = "snapshot at start"
 
     def on_snapshot(self, replica: Replica, core: RaftCore) -> None:
-        log, kept = core.log, replica.disk.snapshot
+        log, stored = core.log, replica.disk.snapshot
         if log.snapshot is None or log.start != log.snapshot.offset:
             self.fail(f"replica {replica.id}: the log starts at {log.start}, not {log.snapshot}")
         if log.start > log.high_watermark:
             self.fail(
                 f"replica {replica.id}: log start {log.start}, high watermark {log.high_watermark}"
             )
-        if kept is None or kept.id.offset < log.start:
-            self.fail(f"replica {replica.id} needs {log.snapshot}, the disk has {kept}")
-        self._check_committed(replica, kept)
+        if stored is None or stored.id.offset < log.start:
+            self.fail(f"replica {replica.id} needs {log.snapshot}, the disk has {stored}")
+        self._check_committed(replica, stored)
 
     def on_load(self, replica: Replica, snapshot: Snapshot) -> None:
         core = replica.core

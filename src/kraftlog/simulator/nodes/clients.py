@@ -71,7 +71,7 @@ def values_in(batch: Batch) -> Iterator[tuple[int, int]]:
 
 
 class NodeWorkload(Workload):
-    """Appends are changes of the cluster's configuration, reads are ReadOffset requests."""
+    """Appends are changes of client metrics configs, reads are ReadOffset requests."""
 
     world: WorldOfNodes
 
@@ -221,8 +221,8 @@ def _voter_request(replica: NodeProcess, kind: str, what: Any) -> tuple[int, int
 def _end_of_change(replica: NodeProcess, kind: str, what: Any) -> int:
     """The end of the newest committed voters record in this log.
 
-    Of a reassignment it is the record of this one: another may have replaced it and been committed
-    with it.
+    For a reassignment, the end of the newest such record that matches it: another reassignment may
+    have replaced it, and both may have been committed together.
     """
     assert replica.core is not None
     high_watermark, change = replica.core.log.high_watermark, VoterChange(kind, what)

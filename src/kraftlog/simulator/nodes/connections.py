@@ -1,4 +1,4 @@
-"""Both ends of a virtual connection: a node's requests to its peers, and theirs to it.
+"""Both ends of a virtual connection: one node's requests, and another's responses.
 
 Bytes arrive in order or not at all. The invariants also get the messages as objects.
 """
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
     from kraftlog.wire.schema import Message
 
-#: The ports of the two listeners of a node. A controller is reached at any port but the broker's:
-#: updates of voters may give it another one.
+#: The ports of the two listeners of a node. Any port but the broker's is a controller's: an update
+#: of a voter may give it a new port.
 CONTROLLER_PORT, BROKER_PORT = 9093, 9092
 
 _INT32 = struct.Struct(">i")
@@ -89,7 +89,7 @@ class VirtualPeers(PeerChannels):
 
 
 class WatchedResponse(PendingResponse):
-    """A response to a quorum request that is also shown to the invariants."""
+    """A pending response; the invariants also see it if `request` is a request of the quorum."""
 
     __slots__ = ("request",)
 
@@ -121,7 +121,7 @@ class ServerEnd(VirtualConnection):
     def watch(self, pending: WatchedResponse, response: Any) -> None:
         request = pending.request
         if isinstance(request, SnapshotFetch):
-            request = request.replace(epoch=0)  # the response leaves out the epoch if it is 0
+            request = request.replace(epoch=0)  # a response without an epoch means 0 here
         body = response_from_wire(response, request)
         self.connection.network.watch_response(self.replica, self.connection, body, response)
 

@@ -1,4 +1,4 @@
-"""Damages the files of a stopped node: an old copy, a lost tail, missing checkpoints."""
+"""Damages the files of a stopped node: an old copy, a lost tail, missing snapshots."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def restore_old_copy(
         if name.endswith(".log"):
             base = int(name.removesuffix(".log"))
             if base < end:
-                ends = [end for segment, end in view.ends[:kept] if segment == base]
-                size = max(ends, default=0)
+                batch_ends = [position for segment, position in view.ends[:kept] if segment == base]
+                size = max(batch_ends, default=0)
                 files.make_file(path, files.bytes_of(path)[:size])
                 continue
         if name != quorum_state.NAME:
@@ -45,7 +45,7 @@ def restore_old_copy(
 
 
 def lose_checkpoints(files: MemoryFiles) -> None:
-    """Delete the snapshots, as if they had been taken for old files."""
+    """Delete the snapshots, as an operator may who mistakes them for obsolete files."""
     for name in files.names(FOLDER):
         if parse_name(name) is not None:
             files.unlink(f"{FOLDER}/{name}")

@@ -1,4 +1,4 @@
-"""The I/O threads of a virtual process: each runs its jobs one by one, in the disk's time.
+"""The I/O threads of a virtual process: each runs its jobs in turn, at the speed of the disk.
 
 The threads are independent, and each may be slow for a long time: code that relies on an order
 between jobs of two threads fails in some run.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class VirtualIOThread:
-    """An I/O thread of one incarnation of a process, with which its pending jobs end."""
+    """An I/O thread of one incarnation of a process; pending jobs are lost when that ends."""
 
     def __init__(self, replica: NodeProcess, name: str) -> None:
         self._replica = replica

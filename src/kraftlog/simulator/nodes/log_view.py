@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 DIRECTORY = "data"
 FOLDER = f"{DIRECTORY}/{METADATA_TOPIC}-0"
-#: The name of a violation here.
+#: The invariant that a violation names.
 NAME = "storage"
 
 
@@ -85,7 +85,7 @@ class LogView(RaftDisk):
         self.from_later_leader.update(set(self.chains) - set(old_chains))
         self.refresh_durable()
         if self.chains[: len(durable_chains)] != durable_chains:
-            self._fails(
+            self._fail(
                 f"the opened log lacks or changed some of {len(durable_chains)} durable batches: "
                 f"it ended at offset {old_end}, now at {self.end}"
             )
@@ -97,7 +97,7 @@ class LogView(RaftDisk):
         self._stored_bytes = [b""] * len(self.batches)
         self.dropped = self.durable = len(self.batches)
         if self.end != newest.offset:
-            self._fails(f"{newest} has the records up to {self.end}")
+            self._fail(f"{newest} has the records up to {self.end}")
 
     def forget(self) -> None:
         """The disk was lost or replaced by an old copy: it need not have the durable batches."""
@@ -122,7 +122,7 @@ class LogView(RaftDisk):
             self.drop_prefix(log.start_offset)
 
     def _compare(self, log: Log) -> None:
-        """After a truncation, find where the files and the earlier view diverge."""
+        """After a truncation, make the view equal to the files from where they diverge."""
         stored = [
             entry
             for entry in _batches(self._replica.files, log)
@@ -240,9 +240,9 @@ class LogView(RaftDisk):
                 written[segment].append(raw)
         for segment, raws in written.items():
             if b"".join(raws) != self._replica.files.file(_path(segment)).content:
-                self._fails(f"segment {segment} has other bytes than were written to it")
+                self._fail(f"segment {segment} has other bytes than were written to it")
 
-    def _fails(self, what: str) -> None:
+    def _fail(self, what: str) -> None:
         raise Violation(NAME, f"replica {self._replica.id}: {what}")
 
 

@@ -58,7 +58,7 @@ class NewestAddresses(Invariant):
 
 
 def moved_voters(world: World) -> Iterator[Goal]:
-    """R9: only the voter that does not move can lead; its log has old addresses of the others.
+    """R9: at first only a voter that did not move can lead, and its log has old addresses.
 
     The clocks of moved nodes are set back, so that only their boot timestamps show which start is
     the newest.

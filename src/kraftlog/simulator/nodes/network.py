@@ -51,8 +51,8 @@ class Connection:
         self.server: ServerEnd | None = None
         #: For the invariants: the requests in flight, by correlation id.
         self.unanswered: dict[int, Any] = {}
-        #: The bytes in flight, to the server and back, in the order of sending, and the times when
-        #: the last of each arrive.
+        #: What is in flight to the server and back, as calls in the order of sending, and the times
+        #: when the last bytes to each end arrive.
         self.requests: Pieces = deque()
         self.responses: Pieces = deque()
         self.last_request_at = self.last_response_at = 0
@@ -137,7 +137,7 @@ class Connection:
 
 
 class ByteNetwork(Network):
-    """Rates are per thousand segments."""
+    """Carries the bytes of all connections; rates are per thousand segments."""
 
     world: WorldOfNodes
 
@@ -181,7 +181,7 @@ class ByteNetwork(Network):
             connection.source.turn("connects", connection.peers.connected, connection.channel)
 
     def late_ms(self) -> int:
-        """How long to hold back a response that arrives only after its request timed out."""
+        """How long to hold a response back: until after its request timed out, or 0."""
         if not (self.late_responses and self.rng.permille(self.late_responses)):
             return 0
         self.world.saw("response after the request timeout")
@@ -259,7 +259,7 @@ class ByteNetwork(Network):
                 self.carry(connection, True, 0, connection._closed_by_client)
 
     def _open(self) -> list[Connection]:
-        """The connections that an end still holds."""
+        """The connections that at least one end still holds."""
         self._connections = [
             connection
             for connection in self._connections

@@ -187,7 +187,7 @@ class NodeReplica(NodeProcess):
         self._node, self.core = node, node.quorum.core
 
     def _format(self) -> None:
-        """Format the directory once, as an operator does, with any recorded first voters."""
+        """Format the directory, as an operator does; the first voters if their logs record them."""
         world = self.world
         voters = None
         if world.setting.dynamic and not self.wipes and self.id < world.setting.voters:
@@ -358,7 +358,7 @@ class NodeReplica(NodeProcess):
         return client
 
     def handle(self, message: Request) -> None:
-        """Handle a request of a client, or of a foreign sender, to the core."""
+        """Pass a request to the core, from a client or a foreign sender."""
         api_key, request = request_to_wire(message.body)
 
         def on_response(response: Any) -> None:
@@ -366,7 +366,7 @@ class NodeReplica(NodeProcess):
             if isinstance(message.pending, int):
                 self.world.workload.read_response(message.pending, body)
             else:
-                message.pending.answer = body
+                message.pending.response = body
 
         self.send_as_client(api_key, VERSIONS[api_key], request, on_response)
 
@@ -381,7 +381,7 @@ class NodeReplica(NodeProcess):
         return not self.world.is_broker(self)
 
     def listens_on(self, port: int) -> bool:
-        """Only controllers listen for peers here; brokers of this quorum have no such listener."""
+        """Whether it accepts peers at a port: a controller does, except at its former ports."""
         return port != BROKER_PORT and port not in self._former_ports and self.is_controller
 
     def change_port(self) -> None:

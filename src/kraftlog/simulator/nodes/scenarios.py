@@ -15,7 +15,7 @@ from kraftlog.simulator.scenarios.snapshot_scenarios import (
     lagging_replica,
 )
 from kraftlog.simulator.scenarios.voter_scenarios import reassign_midway
-from kraftlog.simulator.setting import any_setting, some_voters
+from kraftlog.simulator.setting import any_setting, fixed_setting
 from kraftlog.simulator.violation import Violation
 from kraftlog.simulator.world import Goal, time_passes
 from kraftlog.value import TYPE_CHECKING
@@ -34,7 +34,7 @@ CORRUPT_PERMILLE = 250
 
 
 def lost_checkpoint(world: World) -> Iterator[Goal]:
-    """Q38: a node refuses to start if the checkpoint with the start of its log is missing."""
+    """Q38: a node refuses to start if the snapshot before the start of its log is missing."""
     yield from fall_behind(world)
     victim = lagging_replica(world)
     world.network.heal()
@@ -85,8 +85,8 @@ def recorded_voters(rng: Rng) -> Setting:
 
 NODE_SCENARIOS: dict[str, tuple[Callable[[Rng], Setting], Script]] = {
     # With configured voters the other nodes are brokers, which can't become voters.
-    "reassign-midway": (some_voters(3, 3, dynamic=True), reassign_midway),
-    "moved-voters": (some_voters(3, 0, dynamic=True), moved_voters),
+    "reassign-midway": (fixed_setting(3, 3, dynamic=True), reassign_midway),
+    "moved-voters": (fixed_setting(3, 0, dynamic=True), moved_voters),
     "lost-checkpoint": (recorded_voters, lost_checkpoint),
     "reads-anywhere": (any_setting, reads_anywhere),
     "garbled-snapshot": (in_small_chunks(3), garbled_snapshot),

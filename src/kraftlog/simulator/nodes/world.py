@@ -83,19 +83,19 @@ class NodeWorld(World):
         self.reserve_bytes = Rng(seed, "reserve").pick([0, 3000])
         #: The size of a segment of the metadata log: one snapshot per segment, or a few.
         self.segment_bytes = Rng(seed, "segments").pick([500, 4000])
-        #: The time in a turn for sliced work, and the duration of such a turn. In some runs it is a
-        #: single step, so that everything else happens between the steps of a change.
+        #: The time in a turn for sliced work, and the duration of such a turn. In some runs a turn
+        #: does a single step, so that everything else happens between the steps of a change.
         self.sliced_us, self.slice_ms = Rng(seed, "slices").pick([(TURN_BUDGET, 0), (1, 0), (1, 1)])
         self._io_rng = Rng(seed, "I/O threads")
         #: How much longer than a job of the quorum's thread a job of another thread takes, at most.
         self._slower_ms = {thread: self._io_rng.pick(SLOWER_MS) for thread in OTHER_IO_THREADS}
-        #: A node without the controller's role can't become a voter.
+        #: With configured voters, all other nodes are brokers, which can't become voters.
         self.reassigns = setting.dynamic
         #: The configured voters; none if the log has them.
         self.static_voters = VoterSet() if setting.dynamic else configured_voters(setting.voters)
         self._count = setting.voters + setting.observers
         self._settings: dict[int, BrokerConfig] = {}
-        #: The chain of the log that ends at an offset with a record of an epoch.
+        #: By end offset and last epoch of a log: its chain.
         self._endings: dict[tuple[int, int], int] = {}
         #: By chain: the offset and the value of each append in its last batch.
         self.values: dict[int, list[tuple[int, int]]] = {}
@@ -258,7 +258,7 @@ class NodeWorld(World):
         self._crash(replica)
 
     def stopped(self, replica: NodeReplica, error: BaseException) -> None:
-        """A node has ended because of its disk, and is restarted."""
+        """A node has ended because of its disk: restart it later."""
         self.saw("disk full" if "No space" in str(error) else "node stopped by its disk")
         replica.files.stop_before = None
         replica.files.faults.clear()

@@ -37,8 +37,8 @@ Moment = tuple[int, int]
 class RecordedMessage(Value):
     """A message; its `fate` is "arrived", "lost", "refused" (no process runs), or "" in flight.
 
-    `request` is the body of the request to which it responds, `answer` the body of its response;
-    `event` is the index of its line, -1 for a duplicate.
+    Of a response, `request` is the body of its request; of a request, `response` is the body of its
+    response. `event` is the index of its line of text, -1 for a duplicate.
     """
 
     sent: Moment
@@ -50,11 +50,11 @@ class RecordedMessage(Value):
     fate: str = ""
     arrives: Moment | None = None
     event: int = -1
-    answer: Any = None
+    response: Any = None
 
 
 class RecordedEvent(Value):
-    """One line of text; `message` is the number of the message that it is about."""
+    """One line of text; `message` is the index of the message that it is about."""
 
     at: Moment
     node: int
@@ -109,12 +109,12 @@ class Recording:
             self._requests[key] = message
             text = sentences.request(source.id, target, body)
         else:
-            request.answer = body
+            request.response = body
             text = sentences.response(source.id, target, body, request_body, source.core)
         message.event = len(self.events)
-        number = len(self.messages)
+        index = len(self.messages)
         self.messages.append(message)
-        self.events.append(RecordedEvent(moment, source.id, message.kind, text, number))
+        self.events.append(RecordedEvent(moment, source.id, message.kind, text, index))
         return message
 
     def message_ended(self, message: RecordedMessage, fate: str) -> None:
@@ -124,13 +124,13 @@ class Recording:
         message.fate, message.arrives = fate, self.moment()
 
     def finish(self) -> None:
-        """Complete each request's line with its fate, which is known now."""
+        """Complete the line of each message with its fate, which is known now."""
         for message in self.messages:
             if message.event < 0:
                 continue
             event = self.events[message.event]
             if message.request is None:
-                event.text += sentences.fate_of(message.body, message.fate, message.answer)
+                event.text += sentences.fate_of(message.body, message.fate, message.response)
             elif message.fate == "lost":
                 event.text = f"{event.text[:-1]}: lost."
 

@@ -239,7 +239,7 @@ def _list(ids: Iterable[int]) -> str:
 
 
 def change_result(change: str, error: int) -> str:
-    """The sentence of the administrator's response."""
+    """The sentence of a response to the administrator."""
     if error:
         return f"The request to {change} fails: {_ERRORS.get(error, str(error))}."
     return f"The request to {change} succeeds: it is committed."
@@ -342,7 +342,7 @@ def describe_cuts(
 
 
 def _connected_groups(replicas: Iterable[int], cuts: Collection[tuple[int, int]]) -> list[set[int]]:
-    """The groups of these replicas that reach each other, directly or through others."""
+    """The groups of replicas linked by an uncut direction, directly or through others."""
     groups: list[set[int]] = []
     for who in replicas:
         connected = [

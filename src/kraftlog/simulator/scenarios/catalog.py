@@ -31,8 +31,8 @@ from kraftlog.simulator.scenarios.rare_scenarios import (
     late_farewell,
     late_responses,
     late_setting,
+    leader_seems_down,
     parted_logs,
-    seems_gone,
 )
 from kraftlog.simulator.scenarios.snapshot_scenarios import SNAPSHOT_SCENARIOS
 from kraftlog.simulator.scenarios.voter_scenarios import VOTER_SCENARIOS
@@ -191,7 +191,7 @@ def mixture(world: World) -> Iterator[Goal]:
     for replica in world.replicas.values():
         world.start(replica)
     world.workload.begin()
-    snapshot_host.take_now_and_then(world)
+    snapshot_host.take_at_random_times(world)
     world.administrator.begin()
     fault_plan.schedule(world, world.plan)
     yield time_passes(MIXTURE_MS)
@@ -214,7 +214,7 @@ def reads_anywhere(world: World) -> Iterator[Goal]:
         )
 
 
-#: For how long new faults begin.
+#: New faults begin only within this time.
 MIXTURE_MS = 12_000
 
 
@@ -233,7 +233,7 @@ SCENARIOS: dict[str, tuple[Callable[[Rng], Setting], Script]] = {
     "late-farewell": (busy_setting, late_farewell),
     "parted-logs": (busy_setting, parted_logs),
     "late-answers": (late_setting, late_responses),
-    "seems-removed": (kafka_setting(3, 5, 2), seems_gone),
+    "seems-removed": (kafka_setting(3, 5, 2), leader_seems_down),
     "quiet": (any_setting, quiet),
     **VOTER_SCENARIOS,
     "mixture": (any_setting, mixture),
@@ -242,5 +242,5 @@ SCENARIOS: dict[str, tuple[Callable[[Rng], Setting], Script]] = {
 }
 #: Scenarios with random faults, drawn from the seed.
 WITH_FAULTS = {"mixture", "reads-anywhere"}
-#: The scenarios that Kafka's simulation has, too: to compare the speed of the two.
+#: Seven scenarios that Kafka's simulation has, too, for comparing the speeds of both simulations.
 KAFKA_MIX = tuple(SCENARIOS)[:7]

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     Script = Callable[[World], Iterator[Goal]]
 
-#: Kafka's simulation allows 500,000 events, about four minutes of its virtual time.
+#: How long a goal may take, unless it has its own limit. Kafka's simulation allows 500,000 events,
+#: about four minutes of its virtual time.
 DEFAULT_TIMEOUT_MS = 60_000
 #: How long after the last fault the quorum must have recovered.
 HEALING_MS = 20_000
@@ -27,7 +28,7 @@ def leader_agreed(world: World) -> Goal:
 
 
 def all_reached(world: World, offset: int, among: Iterable[int] | None = None) -> Goal:
-    """Every running replica, or those in `among`, has committed everything before the offset."""
+    """All replicas `able_to_follow`, or those in `among`, have committed all before `offset`."""
     chosen = None if among is None else set(among)
 
     def met() -> bool:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 #: Duplicates are so late that the leader may have been deposed when they arrive.
 LATE_MS = 4000
-#: How long after the timeout: the request has been repeated after a backoff, and newer requests are
-#: in flight.
+#: How long after the timeout of its request a late response arrives. By then the request has been
+#: repeated after a backoff, and newer requests are in flight.
 SOON_AFTER_RETRY_MS = (60, 125)
 
 
@@ -48,7 +48,7 @@ def parted_logs(world: World) -> Iterator[Goal]:
     for _ in range(2 + rng.below(4)):
         old = leader_of(world)
         world.network.isolate(old.id)
-        # Before another leader is elected, or so late that other logs diverge from its log, too.
+        # The old leader appends records that no other replica gets.
         yield time_passes(rng.below(2) * rng.below(2000))
         yield led_by_another(world, old)
         newer = leader_of(world)
@@ -103,7 +103,7 @@ def late_setting(rng: Rng) -> Setting:
 
 
 def late_responses(world: World) -> Iterator[Goal]:
-    """Q19: a "diverging" response arrives again, after the log was truncated and acknowledged.
+    """Q19: a "diverging" response arrives again, after the follower acknowledged newer records.
 
     The new leader needs the old one for a majority, so nothing is committed before the old one has
     fetched. The old leader's first fetch has timed out meanwhile, and newer ones are in flight.
@@ -127,8 +127,8 @@ def late_responses(world: World) -> Iterator[Goal]:
     yield from heal_and_serve(world)
 
 
-def seems_gone(world: World) -> Iterator[Goal]:
-    """One after the other, voters believe that the running leader is down; none deposes it.
+def leader_seems_down(world: World) -> Iterator[Goal]:
+    """One after the other, replicas believe that the running leader is down; none deposes it.
 
     The leader's next response proves that it runs. So a voter that is cut off later gets no votes.
     """

@@ -49,7 +49,7 @@ def in_smallest_chunks(rng: Rng) -> Setting:
 
 
 def take_snapshots(world: World, except_for: Replica | None = None) -> Goal:
-    """All running replicas take a snapshot; done when the logs of all start at one."""
+    """All running replicas but `except_for` take a snapshot and drop the log before it."""
     takers = [replica for replica in world.running if replica is not except_for]
     applied = {replica.id: replica.applied for replica in takers}
     for replica in takers:

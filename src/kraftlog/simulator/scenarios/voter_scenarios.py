@@ -17,7 +17,7 @@ from kraftlog.simulator.scenarios.goals import (
     led_by_another,
     voter_changes_settled,
 )
-from kraftlog.simulator.setting import kafka_setting, some_voters
+from kraftlog.simulator.setting import fixed_setting, kafka_setting
 from kraftlog.simulator.voter_change import VoterChange
 from kraftlog.simulator.world import Goal, World, time_passes
 from kraftlog.value import TYPE_CHECKING
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def change_committed(request: ChangeRequest) -> Goal:
-    """The change is committed; it is a failure if the administrator gives up before."""
+    """The change is committed; the run fails if the administrator gives up before that."""
     return Goal(f"“{request.change}” is committed", lambda: is_done(request), DEFAULT_TIMEOUT_MS)
 
 
@@ -208,7 +208,7 @@ def shrink(world: World) -> Iterator[Goal]:
 
 
 def move_to_new_nodes(world: World) -> Iterator[Goal]:
-    """R12: (0, 1, 2) to (3, 4, 5) under load; then the old ones are stopped."""
+    """R12: the voters change from 0, 1, 2 to 3, 4, 5 under load; then 0, 1, 2 lose power."""
     yield from begin(world)
     yield any_reached(world, 10)
     yield from move(world, 3, 4, 5)
@@ -220,7 +220,7 @@ def move_to_new_nodes(world: World) -> Iterator[Goal]:
 
 
 def reassign_midway(world: World) -> Iterator[Goal]:
-    """R2, R3, R6: a reassignment is replaced, the leader loses power, and another is cancelled."""
+    """R2, R3, R6: a reassignment is replaced and outlives its leader; a later one is cancelled."""
     yield from begin(world)
     yield any_reached(world, 10)
     rng, administrator = world.rng("script"), world.administrator
@@ -269,7 +269,7 @@ def replace_dead(world: World) -> Iterator[Goal]:
 
 
 def unseen_growth(world: World) -> Iterator[Goal]:
-    """R8: the voters 0, 1, 2 are joined by 3 and 4, which 2 has not seen; 0 and 1 lose power.
+    """R8: 3 and 4 become voters besides 0, 1, 2 while 2 is cut off; then 0 and 1 lose power.
 
     3 and 4 need the vote of 2, which does not know that they are voters.
     """
@@ -308,7 +308,7 @@ def early_changes(world: World) -> Iterator[Goal]:
     second = leader_of(world)
     others = [i for i in range(4) if i not in {first.id, second.id}]
     follower, bystander = others if rng.below(2) else others[::-1]
-    # Before the second leader has committed a record of its epoch; only one voter gets the change.
+    # The second leader has not committed a record of its epoch; one other voter gets its change.
     try_at(world, second, some_change(world, second, kinds[1], newcomers[1], removed_id=first.id))
     world.network.heal()
     world.network.split([second.id, follower, newcomers[1].id])
@@ -461,19 +461,19 @@ VOTER_SCENARIOS: dict[str, tuple[Callable[[Rng], Setting], Script]] = {
         add_while_split,
     ),
     "swap-cut-off-voter": (kafka_setting(3, 5, 3, min_observers=1), swap_cut_off_voter),
-    "grow": (some_voters(1, 4), grow),
-    "shrink": (some_voters(5, 0), shrink),
-    "move": (some_voters(3, 3, read_gap_ms=(5, 30)), move_to_new_nodes),
-    "reassign-midway": (some_voters(3, 3), reassign_midway),
-    "replace-dead": (some_voters(3, 1, dynamic=True), replace_dead),
-    "unseen-growth": (some_voters(3, 2), unseen_growth),
-    "early-changes": (some_voters(4, 2, append_gap_ms=(20, 100)), early_changes),
-    "returned-empty": (some_voters(3, 0, dynamic=True), returned_empty),
+    "grow": (fixed_setting(1, 4), grow),
+    "shrink": (fixed_setting(5, 0), shrink),
+    "move": (fixed_setting(3, 3, read_gap_ms=(5, 30)), move_to_new_nodes),
+    "reassign-midway": (fixed_setting(3, 3), reassign_midway),
+    "replace-dead": (fixed_setting(3, 1, dynamic=True), replace_dead),
+    "unseen-growth": (fixed_setting(3, 2), unseen_growth),
+    "early-changes": (fixed_setting(4, 2, append_gap_ms=(20, 100)), early_changes),
+    "returned-empty": (fixed_setting(3, 0, dynamic=True), returned_empty),
     "removed-voter": (kafka_setting(3, 5, 2), removed_voter),
     "leader-removes-itself": (kafka_setting(3, 5, 1), leader_removes_itself),
     "removed-leader-reads": (
-        some_voters(4, 0, append_gap_ms=(20, 60), read_gap_ms=(5, 30)),
+        fixed_setting(4, 0, append_gap_ms=(20, 60), read_gap_ms=(5, 30)),
         removed_leader_reads,
     ),
-    "only-the-removed-knows": (some_voters(2, 0), only_the_removed_knows),
+    "only-the-removed-knows": (fixed_setting(2, 0), only_the_removed_knows),
 }

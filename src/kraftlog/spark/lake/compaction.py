@@ -66,7 +66,7 @@ def _small_files(table: ArchiveTable, target_bytes: int) -> list[_SmallFile]:
 
 
 def _mergeable(files: Sequence[_SmallFile], target_bytes: int) -> Iterator[list[_SmallFile]]:
-    """Groups of at least two files to merge: of one partition, and in total at most the target."""
+    """Groups of two or more files to merge: of one date and partition, within the target size."""
     run: list[_SmallFile] = []
     for file in files:
         is_full = run and sum(other.size for other in run) + file.size > target_bytes

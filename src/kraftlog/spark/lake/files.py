@@ -30,8 +30,8 @@ _REPETITIVE = ("topic", "partition", "timestampType", "reason")
 #: Columns that grow slowly from row to row.
 _GROWING = ("offset", "timestamp")
 #: Columns whose smallest and largest values a commit records, so that readers can skip files. The
-#: table's property `delta.dataSkippingStatsColumns` has to name exactly these: by default it means
-#: all columns, and deltalake takes missing bounds for nulls, so that a filter would find no row.
+#: table's property `delta.dataSkippingStatsColumns` has to name exactly these: without the property
+#: all columns count, and deltalake takes missing bounds for nulls, so a filter would find no row.
 BOUNDED = ("partition", "offset", "timestamp")
 STATISTICS = {"delta.dataSkippingStatsColumns": ",".join(BOUNDED)}
 
@@ -49,6 +49,7 @@ class WrittenFile(Value):
     schema: str = ""
 
     def fields(self) -> dict[str, Any]:
+        """All attributes but the schema, for JSON."""
         return {name: getattr(self, name) for name in ("path", "size", "rows", "stats", "date")}
 
     @classmethod

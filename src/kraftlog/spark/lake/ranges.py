@@ -41,7 +41,7 @@ class Outcome:
     lost: list[tuple[int, int]] = field(default_factory=list)
     #: By name of a field without a column: the number of records that have the field.
     ignored: dict[str, int] = field(default_factory=dict)
-    #: Why the batch must not be committed; empty if it may.
+    #: Why the batch must not be committed; empty if it may be.
     refused: str = ""
 
     def fields(self) -> dict[str, Any]:

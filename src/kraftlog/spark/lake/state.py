@@ -1,8 +1,8 @@
-"""What each commit of a table records beside its files: which offsets of its topic the table has.
+"""What each commit of a table states besides its files: which offsets of its topic the table has.
 
-The record is in the commit's metadata under the key `kraftlog`, so `DeltaTable.history()` shows it.
-As it is committed together with the files, the newest record is always true: a batch of the
-pipeline begins at its offsets, whatever Spark's checkpoint or a consumer group says.
+This state is in the commit's metadata under the key `kraftlog`: `DeltaTable.history()` shows it. As
+it is committed together with the files, the newest state is always true: a batch of the pipeline
+begins at the offsets in it, whatever Spark's checkpoint or a consumer group says.
 """
 
 from __future__ import annotations
@@ -21,21 +21,24 @@ if TYPE_CHECKING:
 
     from kraftlog.types import Uuid
 
-#: The key of the record in a commit's metadata, and the version of the record's format.
+#: The key of the state in a commit's metadata, and the version of the state's format.
 KEY = "kraftlog"
 FORMAT = 1
 
 
 @dataclass
 class ArchiveState:
-    """The record of a commit, by partition number; in a range of offsets the end is exclusive."""
+    """The state of a table after a commit, kept in the metadata of the commit.
+
+    `offsets`, `ranges` and `lost` are by partition number. The end of a range is exclusive.
+    """
 
     topic: str
     #: As text; empty if the brokers are too old for topic ids.
     topic_id: str
     #: The value of --decode.
     decode: str
-    #: The first offset of each partition that the table does not have yet.
+    #: For each partition, the first offset that the table does not have yet.
     offsets: dict[int, int]
     #: The range of offsets that the commit added to each partition.
     ranges: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -80,7 +83,7 @@ class ArchiveState:
 
 
 def state_of(table: DeltaTable) -> ArchiveState | None:
-    """The newest record of a table; None if no commit of its history has one."""
+    """The newest state of a table; None if no commit of its history has one."""
     for limit in (1, None):  # the last commit nearly always has one
         for commit in table.history(limit):
             if KEY in commit:
@@ -88,26 +91,26 @@ def state_of(table: DeltaTable) -> ArchiveState | None:
     return None
 
 
-def _read(record: Mapping[str, Any]) -> ArchiveState:
+def _read(fields: Mapping[str, Any]) -> ArchiveState:
     return ArchiveState(
-        topic=record["topic"],
-        topic_id=record["topicId"],
-        decode=record["decode"],
-        offsets=_with_int_keys(record["offsets"]),
+        topic=fields["topic"],
+        topic_id=fields["topicId"],
+        decode=fields["decode"],
+        offsets=_with_int_keys(fields["offsets"]),
         ranges={
-            index: (start, end) for index, (start, end) in _with_int_keys(record["ranges"]).items()
+            index: (start, end) for index, (start, end) in _with_int_keys(fields["ranges"]).items()
         },
         lost={
             index: [(start, end) for start, end in lost]
-            for index, lost in _with_int_keys(record["lost"]).items()
+            for index, lost in _with_int_keys(fields["lost"]).items()
         },
-        query=record["query"],
-        batch=record["batch"],
-        rows=record["rows"],
-        bad=record["bad"],
-        dead_letters=tuple(WrittenFile.read(each) for each in record["deadLetters"]),
-        ignored=dict(record["ignored"]),
-        begun_at=record.get("from", ""),
+        query=fields["query"],
+        batch=fields["batch"],
+        rows=fields["rows"],
+        bad=fields["bad"],
+        dead_letters=tuple(WrittenFile.read(each) for each in fields["deadLetters"]),
+        ignored=dict(fields["ignored"]),
+        begun_at=fields.get("from", ""),
     )
 
 

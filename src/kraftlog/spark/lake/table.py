@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class LakeError(KraftlogError):
-    """The table and the topic contradict each other, so nothing is committed."""
+    """Archiving is refused, as records could be lost or mixed up; nothing is committed."""
 
 
 class ArchiveTable:
@@ -100,7 +100,7 @@ class ArchiveTable:
         return pa.schema([field for field in schema if field.name != layout.DATE])
 
     def has_batch(self, query: str, batch: int) -> bool:
-        """Whether a commit of this batch exists."""
+        """Whether this batch of the query, or a later one, was committed."""
         newest = self._table.transaction_version(query)
         return newest is not None and newest >= batch
 
@@ -111,9 +111,9 @@ class ArchiveTable:
         self.state = state
 
     def commit(self, state: ArchiveState, files: Sequence[WrittenFile]) -> None:
-        """Add the files of a batch; `state` is the record of the commit."""
+        """Add the files of a batch; `state` goes into the metadata of the commit."""
         if added := self._new_columns(files):
-            self.add_columns(added)  # a commit of its own, which repeats the previous record
+            self.add_columns(added)  # a commit of its own, which repeats the previous state
         _append(self._table, files, state, state.metadata())
         self._table.update_incremental()
         self.state = state
@@ -127,7 +127,7 @@ class ArchiveTable:
         return actions
 
     def replace(self, removed: Sequence[str], files: Sequence[WrittenFile]) -> None:
-        """Replace files by others with the same rows; the newest record is repeated."""
+        """Replace files by others with the same rows; the commit repeats the newest state."""
         by_path = {unquote(action["path"]): action for action in self.actions()}
         now_ms = wall_ms()
         removals = [

@@ -58,7 +58,7 @@ class RangeResult(NamedTuple):
     topic: str
     partition: int
     start: int
-    #: Records in the lake and in the log.
+    #: Records in the lake, without the `expired` and `compacted` ones, and in the log.
     lake: int
     log: int
     #: Records of the lake that the log no longer has, because of retention and of compaction.
@@ -72,11 +72,11 @@ class RangeResult(NamedTuple):
 
 
 class _NotInOrderError(Exception):
-    """Rows overlap those of another file, or occur twice."""
+    """Rows overlap those of another file, occur twice, or have too many runs."""
 
 
 class _Run:
-    """Consecutive rows of a file, with ascending offsets and no step over `_MAX_STEP`."""
+    """Consecutive rows with ascending offsets and no step over `_MAX_STEP`."""
 
     def __init__(self, first: int) -> None:
         self.first = first
@@ -158,10 +158,10 @@ class _Comparison:
         expired = 0
         for path in self._range.files:
             for rows in self._rows_of(path):
-                for run in _ascending(rows):
-                    old = int(np.searchsorted(values_of(run.column(OFFSET)), self._start))
-                    expired += old
-                    _add_run(runs, run.slice(old))
+                for part in _ascending(rows):
+                    before = int(np.searchsorted(values_of(part.column(OFFSET)), self._start))
+                    expired += before
+                    _add_run(runs, part.slice(before))
         sums = Checksums()
         last = -1
         for run in sorted(runs, key=lambda run: run.first):
@@ -213,7 +213,7 @@ class _Comparison:
     def _lake_rows(self) -> LakeRows:
         """The rows of all files of the range, sorted by offset."""
         tables = []
-        numbers = []
+        numbers_by_file = []
         unreadable = {}
         for file_number, path in enumerate(self._range.files):
             try:
@@ -222,12 +222,12 @@ class _Comparison:
                 unreadable[path] = unreadable_reason(error)
                 continue
             tables.append(table)
-            numbers.append(np.full(len(table), file_number))
+            numbers_by_file.append(np.full(len(table), file_number))
         rows = pa.concat_tables(tables) if tables else self._schema().empty_table()
         order = np.argsort(offsets_of(rows), kind="stable")
-        sorted_numbers = np.concatenate([_NO_OFFSETS, *numbers])
+        file_numbers = np.concatenate([_NO_OFFSETS, *numbers_by_file])
         return LakeRows(
-            rows.take(pa.array(order)), sorted_numbers[order], self._range.files, unreadable
+            rows.take(pa.array(order)), file_numbers[order], self._range.files, unreadable
         )
 
     def _schema(self) -> pa.Schema:

@@ -46,7 +46,7 @@ def consecutive_ranges(offsets: Numbers) -> tuple[tuple[int, int], ...]:
 
 
 def merged(findings: Iterable[Finding]) -> list[Finding]:
-    """Join findings of the same partition, kind, files and note; they are in order of offsets."""
+    """Join findings that differ only in offsets and records; `findings` are in order of offsets."""
     by_key: dict[tuple[Any, ...], Finding] = {}
     for finding in findings:
         key = (finding.kind, finding.topic, finding.partition, finding.files, finding.note)

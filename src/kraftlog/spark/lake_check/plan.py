@@ -31,7 +31,7 @@ class Range(NamedTuple):
     start: int
     end: int
     files: tuple[str, ...]
-    #: How many records the table has in this range; estimated if its files share several ranges.
+    #: How many records the table has in this range; estimated if other ranges have the same files.
     records: int
 
 

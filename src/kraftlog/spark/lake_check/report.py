@@ -26,7 +26,7 @@ class PartitionReport(NamedTuple):
     end: int
     #: The end offset of the log.
     log_end: int
-    #: The numbers of records in the lake and in the log.
+    #: The numbers of records in the lake, without `expired` and `compacted`, and in the log.
     lake: int
     log: int
     #: The numbers of records that are only in the lake, because of retention and of compaction.

@@ -37,8 +37,8 @@ class LakeRows(NamedTuple):
 
     def from_offset(self, offset: int) -> LakeRows:
         """The rows from an offset on."""
-        old = int(np.searchsorted(offsets_of(self.rows), offset))
-        return self._replace(rows=self.rows.slice(old), file_numbers=self.file_numbers[old:])
+        first = int(np.searchsorted(offsets_of(self.rows), offset))
+        return self._replace(rows=self.rows.slice(first), file_numbers=self.file_numbers[first:])
 
     def files_of(self, rows: Numbers) -> tuple[str, ...]:
         return tuple(self.files[number] for number in np.unique(self.file_numbers[rows]).tolist())

@@ -25,8 +25,8 @@ PARTITION, OFFSET = "partition", "offset"
 CONTENT = ("key", "value", "timestamp", "timestampType", "headers")
 #: The directory by which a Delta table is recognized.
 _DELTA_LOG = "_delta_log"
-#: The key of kraftlog's record in a commit's metadata.
-_RECORD = "kraftlog"
+#: The key of kraftlog's state in a commit's metadata.
+_STATE_KEY = "kraftlog"
 
 
 class FileSpan(NamedTuple):
@@ -112,11 +112,11 @@ def _recorded_by_archive(table: DeltaTable) -> tuple[dict[int, tuple[int, int]],
     archived: dict[int, tuple[int, int]] = {}
     topic_id = ""
     for commit in table.history():
-        record = commit.get(_RECORD)
-        if not isinstance(record, dict):
+        state = commit.get(_STATE_KEY)
+        if not isinstance(state, dict):
             continue
-        topic_id = topic_id or record.get("topicId", "")
-        for partition, (start, end) in record.get("ranges", {}).items():
+        topic_id = topic_id or state.get("topicId", "")
+        for partition, (start, end) in state.get("ranges", {}).items():
             old_start, old_end = archived.get(int(partition), (start, end))
             archived[int(partition)] = (min(old_start, start), max(old_end, end))
     return archived, topic_id

@@ -187,7 +187,7 @@ class Pipeline:
 
 
 def _stop(spark: SparkSession) -> None:
-    # This server would print a stack trace if a task still runs, as after an interrupt.
+    # The accumulator server would print a stack trace if a task still runs, as after an interrupt.
     server: Any = getattr(spark.sparkContext, "_accumulatorServer", None)
     if server is not None:
         server.handle_error = lambda *_: None
@@ -197,7 +197,7 @@ def _stop(spark: SparkSession) -> None:
 def stop_in_thread(stop: Callable[[], object]) -> None:
     """Stop a query or a session from another thread, which has its own connection to the JVM.
 
-    After an interrupted call, the main thread's connection may still receive its response.
+    The main thread's connection may still receive the response of a call that was interrupted.
     """
 
     def run() -> None:

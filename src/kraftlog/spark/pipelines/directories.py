@@ -16,7 +16,7 @@ def check_writable(directory: str) -> None:
     while not os.path.lexists(parent):
         parent = os.path.dirname(parent)
     try:
-        # Permissions alone do not show it: root has all, and a file system may be read-only.
+        # Permissions alone do not decide this: root has all, and a file system may be read-only.
         os.rmdir(tempfile.mkdtemp(prefix=".kraftlog-", dir=parent))
     except OSError as error:
         raise ConfigError(

@@ -97,7 +97,7 @@ def _run(pipeline: Pipeline) -> int:
     if options.to:
         check_writable(options.to)
     names = options.table or list(TABLES_OF_IMAGE)
-    moments = [moment(text) for text in options.diff or [options.as_of or LATEST]]
+    moments = [_moment(text) for text in options.diff or [options.as_of or LATEST]]
     with _metadata_log(pipeline) as log:
         states = [log.state_at(moment) for moment in moments]
     if options.diff:
@@ -143,7 +143,8 @@ def _check_single_source(options: argparse.Namespace) -> None:
         )
 
 
-def moment(text: str) -> Moment:
+def _moment(text: str) -> Moment:
+    """Parse an offset or a time; raises UsageError."""
     try:
         return moment_of(text)
     except ValueError as error:

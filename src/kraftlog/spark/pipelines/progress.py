@@ -1,7 +1,8 @@
 """Prints the progress of a pipeline: rows, rows per second, lag and time left; or JSON.
 
 Text goes to standard error: on a terminal the last line is redrawn, in a file there is at most one
-line per second. With --json, each step and the result is a JSON object on standard output.
+line per second. With --json, each step, progress report, row and result is a JSON object on
+standard output.
 """
 
 from __future__ import annotations
@@ -75,15 +76,15 @@ class Progress:
             rate = self._rate(now_ns, rows)
             left_s = None if left is None or rate <= 0 else round(left / rate, 1)
             if self._is_json:
-                rates = {unit: rows, f"{unit}_per_s": round(rate, 1), "left_s": left_s}
-                end = {"lag": lag} if total is None else {"of": total}
-                self._print_json({"event": "progress", **rates, **end, **data})
+                done = {unit: rows, f"{unit}_per_s": round(rate, 1), "left_s": left_s}
+                lag_or_total = {"lag": lag} if total is None else {"of": total}
+                self._print_json({"event": "progress", **done, **lag_or_total, **data})
                 return
             if not self._redraws and now_ns - self._last_line_ns < _NS and left != 0:
                 return
             self._last_line_ns = now_ns
-            done = f"{rows:,} {unit}" if total is None else f"{rows:,} of {total:,} {unit}"
-            parts = [f"{self._name}: {done}", f"{rate:,.{int(rate < 10)}f} {unit}/s"]
+            done_text = f"{rows:,} {unit}" if total is None else f"{rows:,} of {total:,} {unit}"
+            parts = [f"{self._name}: {done_text}", f"{rate:,.{int(rate < 10)}f} {unit}/s"]
             if lag is not None:
                 parts.append(f"lag {lag:,}")
             if left and left_s is not None:

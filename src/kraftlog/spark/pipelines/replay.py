@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 #: The header of a replayed record: its original topic, partition and offset, as JSON.
 HEADER = "kraftlog.replay"
-#: The most offsets of one job of Spark; a low rate makes it fewer.
+#: A Spark job has at most this many offsets; with a low --rate, fewer.
 _MAX_OFFSETS_PER_JOB = 1_000_000
 #: With --rate, a job has the records of at most this many seconds.
 _SECONDS_PER_JOB = 2
@@ -102,7 +102,7 @@ class _Replay:
         self._limits = _limits(self._options)
 
     def run(self) -> int:
-        # Checks that need no Spark come before its start.
+        # Checks that do not need Spark run before it starts.
         if columns := _columns(self._options.table):
             self._check_columns(columns)
         with self._pipeline.client() as client:
@@ -119,17 +119,21 @@ class _Replay:
             )
             .collect()
         )
-        archived = {(self._options.to, row.partition): (row.first, row.last + 1) for row in spans}
+        table_ranges = {
+            (self._options.to, row.partition): (row.first, row.last + 1) for row in spans
+        }
         # A new client, as brokers close connections that are idle while Spark works.
         with self._pipeline.client() as client:
-            next_offsets = self._next_offsets(client, [index for _, index in archived], name)
-        start = {key: max(first, next_offsets.get(key, 0)) for key, (first, _) in archived.items()}
-        end = {key: max(last, start[key]) for key, (_, last) in archived.items()}
+            next_offsets = self._next_offsets(client, [index for _, index in table_ranges], name)
+        start = {
+            key: max(first, next_offsets.get(key, 0)) for key, (first, _) in table_ranges.items()
+        }
+        end = {key: max(last, start[key]) for key, (_, last) in table_ranges.items()}
         remaining = rows.where(_between(start, end))
         total = remaining.count() if any(start[key] < end[key] for key in end) else 0
         already = sum(row.records for row in spans) - total
         if self._options.dry_run:
-            self._print_plan(archived, start, total, already)
+            self._print_plan(table_ranges, start, total, already)
             return DONE
         if total:
             self._replay(_records(remaining, name, self._options), start, end, total)
@@ -154,7 +158,7 @@ class _Replay:
                 raise ConfigError(f"{name} has no column {column} to select by")
         if self._options.keep_timestamps and "timestamp" not in columns:
             raise ConfigError(f"{name} has no column timestamp to keep")
-        if topic and "topic" not in columns and topic != _own_name(name):
+        if topic and "topic" not in columns and topic != _topic_named_by(name):
             raise UsageError(
                 f"--topic {topic}: {name} has no column topic to choose by, so all its records are "
                 "replayed; leave --topic out"
@@ -171,7 +175,7 @@ class _Replay:
         """The original topic of the records to replay."""
         requested: str | None = self._options.topic
         if "topic" not in rows.columns:
-            return _own_name(self._options.table)
+            return _topic_named_by(self._options.table)
         names = sorted(row.topic for row in rows.select("topic").distinct().limit(20).collect())
         if requested is None and len(names) > 1:
             raise UsageError(f"the table has records of {', '.join(names)}: choose with --topic")
@@ -180,7 +184,10 @@ class _Replay:
         return requested or (names[0] if names else "")
 
     def _next_offsets(self, client: Client, indexes: Sequence[int], name: str) -> Positions:
-        """The next offset of each partition; raises ConfigError if the topic lacks a partition."""
+        """The offsets at which an earlier replay is to continue; empty with --again.
+
+        Raises ConfigError if the topic lacks a partition.
+        """
         topic = self._options.to
         count = len(client.cluster.topic(topic).partitions)
         if indexes and max(indexes) >= count:
@@ -199,15 +206,15 @@ class _Replay:
         self._pipeline.progress.begin()
         started_ns = time.monotonic_ns()
         written = 0
-        for first, end_of_job in _jobs(start, end, max_offsets):
+        for start_of_job, end_of_job in _jobs(start, end, max_offsets):
             self._pipeline.progress.show(written, total=total, unit="records")
             if rate is not None:
                 due_ns = started_ns + int(written / rate * _NS)
                 time.sleep(max(0, due_ns - time.monotonic_ns()) / _NS)
-            rows_of_job = rows.where(_between(first, end_of_job))
+            rows_of_job = rows.where(_between(start_of_job, end_of_job))
             written += rows_of_job.count()
             # A single task for each partition keeps the order.
-            parts = rows_of_job.repartition(len(first), "partition")
+            parts = rows_of_job.repartition(len(start_of_job), "partition")
             ordered = parts.sortWithinPartitions("partition", "offset").drop("offset")
             writer = ordered.write.format("kraftlog").mode("append")
             writer.options(**self._pipeline.source_options, topic=self._options.to).save()
@@ -215,14 +222,14 @@ class _Replay:
 
     def _print_plan(
         self,
-        archived: Mapping[tuple[str, int], tuple[int, int]],
+        table_ranges: Mapping[tuple[str, int], tuple[int, int]],
         start: Positions,
         total: int,
         already: int,
     ) -> None:
         rows = [
             (key[1], first, end - 1, start[key] if start[key] < end else None)
-            for key, (first, end) in sorted(archived.items())
+            for key, (first, end) in sorted(table_ranges.items())
         ]
         heads = ("PARTITION", "FIRST", "LAST", "NEXT")
         names = [head.lower() for head in heads]
@@ -234,7 +241,7 @@ class _Replay:
 
 
 def _limits(options: argparse.Namespace) -> dict[tuple[str, bool], int | datetime]:
-    """The limits of --from and --until, by their column and whether they are the end."""
+    """The limits of --from and --until, by column and by whether the limit is the end."""
     limits: dict[tuple[str, bool], int | datetime] = {}
     for name, text in (("from", options.start), ("until", options.end)):
         if text is None:
@@ -251,7 +258,7 @@ def _limits(options: argparse.Namespace) -> dict[tuple[str, bool], int | datetim
     return limits
 
 
-def _own_name(directory: str) -> str:
+def _topic_named_by(directory: str) -> str:
     """The topic of a table without a column `topic`: the name of its directory."""
     return os.path.basename(os.path.abspath(directory))
 
@@ -259,7 +266,8 @@ def _own_name(directory: str) -> str:
 def _columns(directory: str) -> list[str]:
     """The columns of a Delta table; empty for Parquet files, whose columns only Spark reads.
 
-    Raises ConfigError if the directory is neither.
+    Raises ConfigError if the directory does not exist, is a Delta table without rows, or is a
+    directory of tables.
     """
     if "://" not in directory and not os.path.exists(directory):
         raise ConfigError(f"{directory} does not exist: expected a Delta table or Parquet files")
@@ -329,7 +337,10 @@ def _jobs(
 
 
 def _replayed_until(client: Client, topic: str, indexes: Sequence[int], name: str) -> Positions:
-    """The next offset to replay of each partition, by the header of its last record."""
+    """The next offset to replay of each partition that ends with a replayed record of topic `name`.
+
+    The offset is from the header of that record.
+    """
     cluster = client.cluster
     names = [(topic, index) for index in indexes]
     ends = offsets.find(cluster, dict.fromkeys(names, offsets.LATEST))

@@ -40,7 +40,7 @@ _ARROW = pa.schema(
         ("command", pa.string()),
     ]
 )
-#: Fewer tasks cost less overhead, some 0.1 s each; more tasks show finer progress.
+#: A task costs some 0.1 s of overhead, but with more tasks, progress is reported more often.
 MAX_SEEDS_PER_TASK, TASKS_PER_CORE = 100, 4
 
 
@@ -71,10 +71,12 @@ def _parser() -> argparse.ArgumentParser:
         "--scenario",
         default="mixture",
         metavar="NAME",
-        help="default: mixture; any: each seed picks one; kraftlog simulate --list prints them",
+        help="default: mixture; any: each seed picks one; kraftlog simulate --list prints all",
     )
     command_line.add_argument(
-        "--nodes", action="store_true", help="whole nodes instead of cores alone"
+        "--nodes",
+        action="store_true",
+        help="whole nodes, with storage and connections, instead of cores alone",
     )
     command_line.add_argument(
         "--faults", metavar="KINDS", help="only these faults, such as loss,pause"
@@ -124,12 +126,16 @@ def _seeds(text: str) -> tuple[int, int]:
 
 def _run_settings(options: argparse.Namespace) -> RunSettings:
     if options.scenario not in {*scenarios(nodes=options.nodes), "any", CLUSTER}:
-        raise UsageError(f"--scenario {options.scenario}: kraftlog simulate --list prints them")
+        raise UsageError(
+            f"--scenario {options.scenario}: unknown; kraftlog simulate --list prints the scenarios"
+        )
     if options.scenario == CLUSTER and options.nodes:
         raise UsageError("--scenario cluster always has whole nodes; remove --nodes")
     kinds = None if options.faults is None else tuple(options.faults.split(","))
     if unknown := [kind for kind in kinds or () if kind not in ALL_KINDS]:
-        raise UsageError(f"--faults {unknown[0]}: kraftlog simulate --list names them")
+        raise UsageError(
+            f"--faults {unknown[0]}: unknown; kraftlog simulate --list prints the faults"
+        )
     return RunSettings(options.scenario, options.nodes, kinds)
 
 
@@ -181,8 +187,8 @@ def _report(pipeline: Pipeline, runs: DataFrame, settings: RunSettings) -> int:
         for row in runs.orderBy("seed").toLocalIterator():
             pipeline.progress.row(row.asDict())
     failures = [row.asDict() for row in runs.where("verdict = 'failed'").orderBy("seed").collect()]
-    kind = "nodes" if settings.nodes else settings.scenario
-    never = [] if settings.kinds is not None else missing(reached, kind)
+    simulated = "nodes" if settings.nodes else settings.scenario
+    never = [] if settings.kinds is not None else missing(reached, simulated)
     lines = [f"seed {row['seed']}: {row['violation']}\n  {row['command']}" for row in failures]
     lines.append(
         f"{totals.seeds:,} seeds, {totals.failed:,} failed, {totals.steps:,} steps, "

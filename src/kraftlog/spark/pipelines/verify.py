@@ -89,12 +89,12 @@ class _Verification:
             if topics and len(topics) > 1:
                 raise ConfigError(f"{directories[0]} is one table: expected one --topic")
             return [(topics[0] if topics else os.path.basename(directories[0]), directories[0])]
-        names = {os.path.basename(path): path for path in directories}
-        names.pop(_DEAD_LETTERS, None)
-        unknown = sorted(set(topics or ()) - set(names))
+        paths = {os.path.basename(path): path for path in directories}
+        paths.pop(_DEAD_LETTERS, None)
+        unknown = sorted(set(topics or ()) - set(paths))
         if unknown:
             raise ConfigError(f"{self._options.directory} has no table {', '.join(unknown)}")
-        return [(name, path) for name, path in names.items() if not topics or name in topics]
+        return [(topic, path) for topic, path in paths.items() if not topics or topic in topics]
 
     def _add(self, client: Client, name: str, directory: str) -> None:
         """Open a table and look up the log of its topic."""

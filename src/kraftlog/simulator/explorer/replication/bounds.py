@@ -46,7 +46,7 @@ class Bound(Value):
     cancellations: int = 0
     #: Deletions of the topic, after which it may be created again under its name.
     deletions: int = 0
-    #: The search ends after this many states, when it has visited all shorter runs.
+    #: The search ends after this many states: it is breadth first, so all shorter runs are visited.
     max_states: int = 20_000_000
 
     @property
@@ -70,7 +70,7 @@ RECREATED = Bound(
     "partition: a record, created again, a broker fenced", replicas=(A, B), deletions=1
 )
 #: `make explore` and CI exhaust these.
-PARTS = (
+BOUNDS = (
     Bound("partition: a record, a crash", fencings=0, crashes=1),
     Bound("partition: a record, a fenced broker returns", unfencings=1),
     Bound("partition: a record, two brokers fenced", fencings=2),
@@ -168,4 +168,4 @@ PARTS = (
     ),
 )
 #: The smallest: `make test` exhausts these.
-QUICK = (PARTS[0], PARTS[3], REASSIGNED, RECREATED)
+QUICK = (BOUNDS[0], BOUNDS[3], REASSIGNED, RECREATED)

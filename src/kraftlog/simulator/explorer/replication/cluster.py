@@ -39,19 +39,19 @@ if TYPE_CHECKING:
 METADATA, HISTORY = NODES, NODES + 1
 #: LATE is a request that a newer one has overtaken.
 REQUEST, RESPONSE, LATE = range(3)
-#: The places in a state: the follower, the leader, and the kind of message.
 _PAIRS = [
     (follower, leader) for follower in range(NODES) for leader in range(NODES) if follower != leader
 ]
+#: By place, a position in a state from HISTORY + 1 on: follower, leader and kind of the message.
 PLACES = {
-    HISTORY + 1 + number: (*pair, kind)
-    for number, (kind, pair) in enumerate([(kind, pair) for kind in range(3) for pair in _PAIRS])
+    HISTORY + 1 + position: (*pair, kind)
+    for position, (kind, pair) in enumerate([(kind, pair) for kind in range(3) for pair in _PAIRS])
 }
-PLACE_OF = {place: number for number, place in PLACES.items()}
+PLACE_OF = {description: place for place, description in PLACES.items()}
 #: By place, the broker that receives the message there.
 TARGET = {
-    number: follower if kind == RESPONSE else leader
-    for number, (follower, leader, kind) in PLACES.items()
+    place: follower if kind == RESPONSE else leader
+    for place, (follower, leader, kind) in PLACES.items()
 }
 #: The events whose number is bounded, in the order of `History.remaining`.
 BOUNDED = (
@@ -133,9 +133,9 @@ class Cluster:
         self._extended: dict[tuple[int, int], int] = {}
         self._trimmed: dict[tuple[int, int], int] = {}
         self._checked: set[State] = set()
-        self.first = self._first()
+        self.first = self._first_state()
 
-    def _first(self) -> State:
+    def _first_state(self) -> State:
         bound = self.bound
         metadata = Metadata(bound)
         budget = (
@@ -252,11 +252,11 @@ class Cluster:
         state[broker_id], sent = result
         for place, message in sent:
             self._send(state, place, message)
-        self._note(state, broker_id)
-        self._drop_unused(state, broker_id)
+        self._extend_history(state, broker_id)
+        self._deliver_ineffective_response(state, broker_id)
 
-    def _drop_unused(self, state: list[int], broker_id: int) -> None:
-        """Deliver at once a response that makes no difference: it only delays the next request."""
+    def _deliver_ineffective_response(self, state: list[int], broker_id: int) -> None:
+        """Deliver a response without effect at once: until then it only delays the next request."""
         for leader in self.brokers.facts[state[broker_id]].waits_for:
             place = PLACE_OF[broker_id, leader, RESPONSE]
             message = state[place]
@@ -296,7 +296,7 @@ class Cluster:
                 state[PLACE_OF[follower, leader, LATE]] = self._abandoned(state[place])
         state[place] = message
         if kind == RESPONSE:
-            self._drop_unused(state, follower)
+            self._deliver_ineffective_response(state, follower)
 
     def _forget(self, state: list[int], leader: int, follower: int) -> None:
         if follower in self.brokers.facts[state[leader]].holds:
@@ -306,7 +306,7 @@ class Cluster:
         self._apply(state, broker_id, "restart", (epoch, state[METADATA]))
 
     def _crash(self, state: list[int], broker_id: int, argument: Any) -> None:
-        """A process ends; its connections are reset, but its last request may arrive."""
+        """A process ends, and its connections with it, but its last request may still arrive."""
         waiting = self.brokers.facts[state[broker_id]].waits_for
         self._apply(state, broker_id, "crash", argument)
         for leader in waiting:
@@ -322,7 +322,7 @@ class Cluster:
                     self._apply(state, follower, "fetch_failed", (broker_id,))
 
     def _heartbeat(self, state: list[int], what: str, broker_id: int) -> None:
-        """A broker sends a heartbeat; if it may stop by the response, its process ends."""
+        """A broker sends a heartbeat; if the response lets it shut down, its process ends."""
         metadata = self.metadata[state[METADATA]]
         offset = metadata.offset_of(self.brokers.facts[state[broker_id]].replayed)
         _, response = self._decide(state, what, (broker_id, offset))
@@ -347,7 +347,7 @@ class Cluster:
         state[METADATA] = result[0]
         return result
 
-    def _note(self, state: list[int], broker_id: int) -> None:
+    def _extend_history(self, state: list[int], broker_id: int) -> None:
         pair = (state[HISTORY], state[broker_id])
         history = self._extended.get(pair)
         if history is None:
@@ -507,9 +507,9 @@ def _moves_of(broker: Broker, isr_request: int, bound: Bound) -> list[Move]:
     return moves
 
 
-def _has_news(facts: Sequence[BrokerFacts], expires: Move) -> bool:
+def _has_news(facts: Sequence[BrokerFacts], expiry: Move) -> bool:
     """Whether the response to an expired fetch would have a new high watermark."""
-    _, leader, (follower,) = expires
+    _, leader, (follower,) = expiry
     return (
         leader in facts[follower].useful_leaders
         and facts[leader].high_watermark > facts[follower].high_watermark

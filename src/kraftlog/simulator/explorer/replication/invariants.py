@@ -2,7 +2,8 @@
 
 `check_step` is for two successive states of one broker, `History.with_broker` for a history and a
 broker, `check_state` for all brokers, the metadata and a history, `check_shutdown` for a broker
-that may stop. S10 is checked where a reassignment completes (`metadata`).
+that may stop. S5 is checked where records are acknowledged (`process`), S10 where a reassignment
+completes (`metadata`).
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class History(Value):
         return self._with_committed(topic_id, reported)
 
     def with_unclean_election(self, topic_id: Uuid, epoch: int) -> History:
-        """From now on, only what this leader and later ones commit counts."""
+        """From now on, only what the elected leader and later ones commit counts."""
         return self._with_committed(topic_id, ()).replace(unclean=(topic_id, epoch))
 
 
@@ -77,8 +78,8 @@ def _serves(broker: Broker, batches: Sequence[bytes]) -> str:
 def check_step(old: Broker, new: Broker, *, may_lose: bool = False) -> None:
     """Epochs grow (S8), and the high watermark does not fall (S7), until a process ends.
 
-    `may_lose`: an unclean election may lose records, so that the high watermark falls. No log has
-    records of two topics of the same name (S9).
+    Nor does a log have records of two topics of the same name (S9). `may_lose`: an unclean election
+    may lose records, so that the high watermark falls.
     """
     name, before, after = NAMES[new.id], old.partition, new.partition
     if any(topic_of(batch) != new.log.topic_id for batch in new.log.batches):
@@ -193,7 +194,7 @@ def _check_members(brokers: Sequence[Broker], partition: PartitionImage, history
 
 
 def _check_assigned(broker: Broker, metadata: Metadata) -> None:
-    """A broker that knows that it has no replica any more has no log of it (S9, S10)."""
+    """A broker that knows that it no longer has a replica has no log of the partition (S9, S10)."""
     if broker.process is None or broker.process.replayed < len(metadata.batches):
         return
     partition = metadata.partition

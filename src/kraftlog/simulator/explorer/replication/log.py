@@ -89,7 +89,7 @@ def epoch_of(batch: bytes) -> int:
 
 
 def topic_of(batch: bytes) -> Uuid:
-    """The topic to which its record was produced: the record's value, before its headers."""
+    """The topic to which a batch's record was produced: the record's value, before its headers."""
     return batch[-17:-1]
 
 

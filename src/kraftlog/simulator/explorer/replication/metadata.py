@@ -60,7 +60,7 @@ class Metadata:
         self.oldest = 0
         #: The leader of each epoch of a topic.
         self.elected: dict[tuple[Uuid, int], int] = {}
-        #: How many topics of this name have been created.
+        #: How many topics named `TOPIC` have been created.
         self.topics = 1
         #: The brokers in controlled shutdown, each with the number of metadata batches that all
         #: others must replay first; 0 for a broker that led nothing.
@@ -157,7 +157,7 @@ class Metadata:
         return response
 
     def waits_for(self, broker_id: int) -> bool:
-        """Whether a broker in controlled shutdown waits for a heartbeat of another one."""
+        """Whether another broker, in controlled shutdown, waits for a heartbeat of this one."""
         sessions = self.controller.sessions
         own = sessions.get(broker_id)
         return own is not None and any(

@@ -1,8 +1,9 @@
 """Copies and keys of object graphs, without knowledge of their classes.
 
 A copy has its own objects all the way down; values (`kraftlog.value`) and functions are shared, as
-they never change. A key has everything that the objects hold, except the fields of `OMITTED`: two
-graphs with the same key behave alike. A field missing in `OMITTED` makes more states, never fewer.
+they never change. A key has everything that the objects hold, except the fields that the caller
+omits: two graphs with the same key behave alike. A field that is kept needlessly makes more states,
+never fewer.
 """
 
 from __future__ import annotations
@@ -113,8 +114,8 @@ class Objects:
         cls = type(obj)
         slots = self._fields.get(cls)
         if slots is None:
-            names = [vars(base).get("__slots__", ()) for base in cls.__mro__]
-            slots = self._fields[cls] = tuple([name for some in names for name in some])
+            slots_by_class = [vars(base).get("__slots__", ()) for base in cls.__mro__]
+            slots = self._fields[cls] = tuple([name for names in slots_by_class for name in names])
         return (*slots, *getattr(obj, "__dict__", ()))
 
     # Keys ----------------------------------------------------------------------------------------

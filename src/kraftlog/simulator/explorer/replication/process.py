@@ -1,8 +1,8 @@
 """`Process`: the host of a broker's real `ReplicaManager`, and of its Produce and Fetch handlers.
 
 Time stands still, and everything that can be done at once is done at once: appends are written,
-logs truncated and deleted, requests sent and repeated. The effects of time are events, such as that
-of a follower that has not caught up for too long.
+logs truncated and deleted, requests sent and repeated. What time would cause is an event of its
+own: for example, that a follower has not caught up for too long.
 """
 
 from __future__ import annotations
@@ -132,11 +132,11 @@ class Process:
         self.effects: list[Any] = []
         #: The fetches that wait for data, by follower.
         self.parked: dict[int, PendingFetch] = {}
-        #: The leaders whose response it waits for, with the position of its fetch.
+        #: By leader whose response it waits for: the topic, offset and leader epoch of its fetch.
         self.waits_for: dict[int, tuple[Uuid, int, int]] = {}
         #: The channels and numbers of those fetches.
         self._sent: dict[int, tuple[str, int]] = {}
-        #: The AlterPartition without a response, if any, and the callback for the response.
+        #: The AlterPartition request that has no response yet, if any, and the response's callback.
         self.isr_request: Message | None = None
         self._on_isr_response: Any = None
         #: How many batches of the metadata log are replayed.
@@ -242,7 +242,7 @@ class Process:
         produce.handle(self, pending, request, NOW)  # type: ignore[arg-type]  # see the class
 
     def receive_fetch(self, sent: FetchMessage) -> None:
-        """A Fetch arrives."""
+        """Handle a Fetch; it is not parked if the follower no longer waits for the response."""
         pending: Any = PendingFetch(self, sent)
         fetch.handle(self, pending, sent.request, NOW)  # type: ignore[arg-type]  # see the class
         if pending.waiter is None:

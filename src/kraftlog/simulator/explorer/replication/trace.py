@@ -22,20 +22,20 @@ def trace_lines(cluster: Cluster, path: Sequence[Move], broken: str) -> Iterator
     """The moves in order, each with what it changed."""
     state = cluster.first
     for number, move in enumerate(path, 1):
-        line = f"{number:3} {_move(cluster, state, move)}"
+        line = f"{number:3} {_move_text(cluster, state, move)}"
         try:
             next_state = cluster.after(state, move)
         except Exception as error:
             yield f"{line:58} {type(error).__name__}"
             break
         changed = [
-            _broker(cluster.brokers[next_state[broker_id]])
+            _broker_text(cluster.brokers[next_state[broker_id]])
             for broker_id in range(NODES)
-            if _broker(cluster.brokers[next_state[broker_id]])
-            != _broker(cluster.brokers[state[broker_id]])
+            if _broker_text(cluster.brokers[next_state[broker_id]])
+            != _broker_text(cluster.brokers[state[broker_id]])
         ]
         before, after = [
-            _metadata(cluster.metadata[which[METADATA]]) for which in (state, next_state)
+            _metadata_text(cluster.metadata[which[METADATA]]) for which in (state, next_state)
         ]
         if after != before:
             changed.append(after)
@@ -44,7 +44,7 @@ def trace_lines(cluster: Cluster, path: Sequence[Move], broken: str) -> Iterator
     yield f"    broken: {broken}"
 
 
-def _move(cluster: Cluster, state: State, move: Move) -> str:
+def _move_text(cluster: Cluster, state: State, move: Move) -> str:
     what, where, argument = move
     if where > HISTORY:  # a message on the wire
         follower, leader, _ = PLACES[where]
@@ -53,9 +53,9 @@ def _move(cluster: Cluster, state: State, move: Move) -> str:
         ends = (follower, leader) if is_request else (leader, follower)
         if is_request and not message.is_awaited:
             what += " late"
-        return f"{what}: {NAMES[ends[0]]} to {NAMES[ends[1]]}: {_body(message)}"
+        return f"{what}: {NAMES[ends[0]]} to {NAMES[ends[1]]}: {_message_text(message)}"
     if where == METADATA:
-        return f"controller: {what}{_about(what, argument)}"
+        return f"controller: {what}{_argument_text(what, argument)}"
     details = f" {NAMES[argument[0]]}" if what == "lag" else ""
     if what == EXPIRE:
         details = f" of {NAMES[argument[0]]}"
@@ -64,7 +64,7 @@ def _move(cluster: Cluster, state: State, move: Move) -> str:
     return f"{NAMES[where]}: {what}{details}"
 
 
-def _about(what: str, argument: Any) -> str:
+def _argument_text(what: str, argument: Any) -> str:
     """What a decision of the controller is about."""
     if what == "reassign":
         return f" to {_names(argument)}"
@@ -75,7 +75,7 @@ def _names(brokers: Sequence[int]) -> str:
     return "".join([NAMES[broker] for broker in brokers])
 
 
-def _body(message: Any) -> str:
+def _message_text(message: Any) -> str:
     if isinstance(message, FetchMessage):
         partition = message.request.topics[0].partitions[0]
         position = f"{partition.fetch_offset}@{partition.last_fetched_epoch}"
@@ -89,7 +89,7 @@ def _body(message: Any) -> str:
     return f"{epochs_text(split(bytes(data.records)))} committed {data.high_watermark}"
 
 
-def _broker(broker: Broker) -> str:
+def _broker_text(broker: Broker) -> str:
     partition = broker.partition
     name, log = NAMES[broker.id], epochs_text(broker.log.batches)
     if broker.process is None:
@@ -100,7 +100,7 @@ def _broker(broker: Broker) -> str:
     return f"{name} {role} {partition.leader_epoch} {log} committed {partition.high_watermark}"
 
 
-def _metadata(metadata: Metadata) -> str:
+def _metadata_text(metadata: Metadata) -> str:
     partition = metadata.partition
     if partition is None:
         return "no topic"

@@ -9,7 +9,7 @@ function drawBox(offset, first, top, height, state) {
   }
   const epoch = epochOf(state.epochs, offset);
   const isVoters = state.votersAt.includes(offset);
-  const classes = `entry${isVoters ? " voters" : ""}${offset < state.mark ? " committed" : ""}${offset >= state.flushed ? " unflushed" : ""}`;
+  const classes = `entry${isVoters ? " voters" : ""}${offset < state.highWatermark ? " committed" : ""}${offset >= state.flushed ? " unflushed" : ""}`;
   const text = height > 12 ? `<text class="entry-epoch" x="${x + LANE.box / 2}" y="${top + height / 2 + 3.2}">${isVoters ? "V" : epoch}</text>` : "";
   return `<rect class="${classes}" style="--epoch:${epochColour(epoch)}" x="${x}" y="${top}" width="${LANE.box}" height="${height}" rx="2"/>${text}`;
 }
@@ -22,19 +22,19 @@ function epochOf(epochs, offset) {
 
 function drawLane(id, state, newest, top, height, first, count) {
   const middle = top + height / 2 + 4;
-  const parts = [`<g data-lane="${id}" data-start="${state.start}" data-end="${state.end}" data-mark="${state.mark}">`,
+  const parts = [`<g data-lane="${id}" data-start="${state.start}" data-end="${state.end}" data-high-watermark="${state.highWatermark}">`,
     `<circle cx="7" cy="${top + height / 2}" r="5" fill="var(--${state.role})"/>`,
     `<text class="lane-name" x="17" y="${middle}">${id}${state.role === "leader" && state.epoch === newest ? " ★" : ""}</text>`];
   if (first > 0) parts.push(`<text class="lane-note" x="${LANE.name - 6}" y="${middle}" text-anchor="end">${Math.min(first, state.end)}&#8201;…</text>`);
   for (let offset = first; offset < Math.min(state.end, first + count); offset++) {
     parts.push(drawBox(offset, first, top, height - 3, state));
   }
-  if (state.role !== "down" && state.mark >= first) {
-    const x = LANE.name + (state.mark - first) * (LANE.box + LANE.gap) - LANE.gap / 2;
+  if (state.role !== "down" && state.highWatermark >= first) {
+    const x = LANE.name + (state.highWatermark - first) * (LANE.box + LANE.gap) - LANE.gap / 2;
     parts.push(`<path class="mark" d="M${x} ${top - 1}v${height - 1}"/><path class="mark-top" d="M${x - 4} ${top - 2}h8l-4 5z"/>`);
   }
   const beyond = state.end > first + count ? `${state.end - first - count} more ›  ` : "";
-  const note = beyond + (state.role === "down" ? `ends at ${state.end}` : `${state.mark} of ${state.end} committed`);
+  const note = beyond + (state.role === "down" ? `ends at ${state.end}` : `${state.highWatermark} of ${state.end} committed`);
   parts.push(`<text class="lane-note" x="100%" y="${middle}" text-anchor="end">${note}</text></g>`);
   return parts.join("");
 }
@@ -46,8 +46,8 @@ function drawLogs(time) {
   const end = Math.max(...states.map((state) => state.end));
   // Show the offsets around the high watermark; a long uncommitted tail is only counted. Scroll in
   // steps of five, so that the boxes do not move all the time.
-  const mark = Math.max(...states.map((state) => state.mark));
-  const last = Math.min(end, mark + Math.floor(count * 0.4));
+  const highWatermark = Math.max(...states.map((state) => state.highWatermark));
+  const last = Math.min(end, highWatermark + Math.floor(count * 0.4));
   const first = last <= count ? 0 : Math.ceil((last - count) / 5) * 5;
   const height = nodes.length > 7 ? 17 : 21;
   const ruler = [];

@@ -6,7 +6,7 @@ const SPEEDS = [1, 5, 10, 20, 50, 100, 250, 500, 1000];
 const FADE_SECONDS = 0.5;
 // How many events are listed before and after the current one.
 const ROWS_AROUND = 40;
-// By how much time passes faster while nothing is visible.
+// The factor by which time passes faster while nothing is visible.
 const IDLE_SPEEDUP = 12;
 
 const view = {time: 0, event: -1, playing: false, speed: 20, lastFrame: 0};

@@ -64,7 +64,7 @@ function linesOf(id, state, newest, targets) {
   if (targets && targets.includes(id) !== state.votes) lines.push(state.votes ? "is to be removed" : "is to become a voter");
   if (state.votes) {
     const vote = state.voted < 0 ? "no vote" : state.voted === id ? "voted for itself" : `voted for ${state.voted}`;
-    lines.push(state.writing ? `${vote} (to disk …)` : vote);
+    lines.push(state.writing ? `${vote} (not yet on disk)` : vote);
   }
   return lines;
 }
@@ -87,7 +87,7 @@ function drawNode(id, time, shown) {
   const targets = targetsAt(time);
   const lines = linesOf(id, state, newest, targets);
   return `<g class="node${shown ? "" : " off"}" data-node="${id}" data-role="${state.role}" data-epoch="${state.epoch}" data-leader="${state.leader}" data-voted="${state.voted}" data-voter="${state.votes}" data-target="${!!targets && targets.includes(id)}" transform="translate(${fixed(x)} ${fixed(y)})">` +
-    `<title>${id}: ${lines.join(", ")}; epoch ${state.epoch}; log up to ${state.end}, ${state.mark} committed</title>${crown}` +
+    `<title>${id}: ${lines.join(", ")}; epoch ${state.epoch}; log up to ${state.end}, ${state.highWatermark} committed</title>${crown}` +
     `<circle class="body" r="${RING.node}" fill="var(--${state.role})"/>` +
     `<text class="id" y="4" text-anchor="middle">${id}</text><text class="epoch" y="17" text-anchor="middle">epoch ${state.epoch}</text>` +
     `${drawLabel(id, lines)}</g>`;

@@ -24,7 +24,7 @@ const RULES = {
   role: "A replica in any role adopts a newer epoch at once.",
   log: "Only the leader appends; the others replicate. A log that diverges from the leader’s is truncated.",
   commit: "Records are committed once a majority of the voters has them on disk. They are never lost.",
-  voters: "Voters change one at a time. A change is in force as soon as it is in a replica’s log, and reverted if it is truncated.",
+  voters: "Voters change one at a time. A replica uses the new voters as soon as their record is in its log, and reverts to the old ones if the record is truncated.",
   client: "A client gets a response only after the commit. Without a response the outcome is unknown.",
   fault: "Faults may delay the quorum. They must not make it lose or contradict committed records.",
 };
@@ -41,9 +41,9 @@ function lastAt(list, time) {
 
 function stateAt(id, time) {
   const states = run.states[id];
-  const [, role, epoch, leader, voted, end, flushed, mark, paused, writing, epochs, voters, votes, targets, votersAt, start] =
+  const [, role, epoch, leader, voted, end, flushed, highWatermark, paused, writing, epochs, voters, votes, targets, votersAt, start] =
     states[Math.max(lastAt(states, time), 0)];
-  return {role, epoch, leader, voted, end, flushed, mark, paused, writing, epochs, voters, votes, targets, votersAt, start};
+  return {role, epoch, leader, voted, end, flushed, highWatermark, paused, writing, epochs, voters, votes, targets, votersAt, start};
 }
 
 // The newest epoch with a leader: the leader of an older one does not know of it yet.

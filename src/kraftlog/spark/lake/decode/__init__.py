@@ -27,7 +27,7 @@ DECODINGS = (RAW, "string", "json", "avro", "avro-confluent")
 
 
 def value_columns(decoding: Decoding) -> list[pa.Field]:
-    """The columns that --schema defines for the values in a new table."""
+    """The columns that --schema defines for decoded values; none without --schema."""
     if decoding.kind == "json":
         from kraftlog.spark.lake.decode import json_values
 
@@ -39,13 +39,13 @@ def value_columns(decoding: Decoding) -> list[pa.Field]:
     return []
 
 
-def decoder_of(fields: Mapping[str, Any], table: pa.Schema, *, is_new: bool) -> Decoder | None:
+def decoder_of(attributes: Mapping[str, Any], table: pa.Schema, *, is_new: bool) -> Decoder | None:
     """The decoder for a table with these columns, or None if values are not decoded.
 
-    `fields` are the attributes of a `Decoding`. A new table without --schema gets a column
-    for every field, whatever the rule for drift is.
+    `attributes` are those of a `Decoding`. A new table without --schema gets a column for every
+    field of the values, whatever the rule for drift is.
     """
-    decoding = Decoding(**fields)
+    decoding = Decoding(**attributes)
     if decoding.kind == RAW:
         return None
     if is_new and not decoding.schema:

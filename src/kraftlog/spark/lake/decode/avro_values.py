@@ -10,6 +10,7 @@ import json
 import os
 import struct
 from collections import Counter
+from datetime import datetime, time
 from io import BytesIO
 from typing import TYPE_CHECKING
 from urllib.error import URLError
@@ -43,11 +44,14 @@ _PRIMITIVES = {
     "fixed": pa.binary(),
     "enum": pa.string(),
 }
-#: Times of day are text, because Delta has no type for them.
+#: Times of day are text, because Delta has no type for them; so are local timestamps, whose type
+#: not every version of a Delta table has.
 _LOGICAL = {
     "date": pa.date32(),
     "timestamp-millis": pa.timestamp("us", tz="UTC"),
     "timestamp-micros": pa.timestamp("us", tz="UTC"),
+    "local-timestamp-millis": pa.string(),
+    "local-timestamp-micros": pa.string(),
     "time-millis": pa.string(),
     "time-micros": pa.string(),
     "uuid": pa.string(),
@@ -249,16 +253,19 @@ def registered_schema(registry: str, schema_id: int) -> str | None:
 
 
 def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """An array of the column's type; times of day and UUIDs become text."""
+    """An array of the column's type; a column of text takes any value."""
+    plain = [_plain(each) for each in values]
     if pa.types.is_string(kind):
-        values = [each if each is None or isinstance(each, str) else str(each) for each in values]
-    return pa.array([_plain(each) for each in values], kind)
+        plain = [each if each is None or isinstance(each, str) else str(each) for each in plain]
+    return pa.array(plain, kind)
 
 
 def _plain(value: Any) -> Any:
-    """The value with UUIDs as text, within lists and records, too."""
+    """The value with UUIDs, times of day and local timestamps as text, also if they are nested."""
     if isinstance(value, UUID):
         return str(value)
+    if isinstance(value, time) or (isinstance(value, datetime) and value.tzinfo is None):
+        return value.isoformat()
     if isinstance(value, list):
         return [_plain(each) for each in value]
     if isinstance(value, dict):

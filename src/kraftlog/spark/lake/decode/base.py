@@ -97,7 +97,7 @@ class Decoder(ABC):
 
 
 def column_name(name: str) -> str:
-    """The column of a field: its name, after `value_` if reserved; `_` for forbidden characters."""
+    """The column for a field: `_` for forbidden characters, prefix `value_` for a reserved name."""
     allowed = _FORBIDDEN.sub("_", name)
     is_reserved = allowed.lower() in {each.lower() for each in layout.RESERVED}
     return f"value_{allowed}" if is_reserved else allowed

@@ -1,6 +1,7 @@
 """Values that are JSON objects, with the columns of a JSON Schema.
 
-Arrow parses all values of a batch at once. Only if it refuses them are they parsed one by one.
+Arrow parses all values of a batch at once if each is a line with known fields, and none lacks a
+required one. Otherwise the values are parsed one by one.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ class JsonDecoder(Decoder):
             record = {} if value is None else _object(value)
             if isinstance(record, str):
                 bad[row] = record
-            elif value is not None and (missing := self._missing(record)):
+            elif value is not None and (missing := self._missing_required(record)):
                 bad[row] = f"without the required field {missing}"
             else:
                 parsed[row] = record
@@ -132,7 +133,7 @@ class JsonDecoder(Decoder):
         assert columns is not None, "Arrow has read all of these rows, in parts"
         return self.result(raw, good, columns, bad, ignored)
 
-    def _missing(self, record: Mapping[str, Any]) -> str:
+    def _missing_required(self, record: Mapping[str, Any]) -> str:
         return next((name for name in sorted(self._required) if record.get(name) is None), "")
 
     def _apply_drift_rule(
@@ -177,7 +178,7 @@ class JsonDecoder(Decoder):
         return counts
 
     def _line(self, value: bytes | None, record: Mapping[str, Any]) -> bytes:
-        """The value as one line of JSON, with objects and arrays as text for string columns."""
+        """The value as a line of JSON, with objects and arrays as text in added string columns."""
         if value is None:
             return b"{}"
         texts = {
