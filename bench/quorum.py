@@ -60,7 +60,7 @@ def cases() -> Iterator[Case]:
         try:
             yield from address_cases("one node", node.address)
         finally:
-            node.make_sure_it_is_gone()
+            node.kill_if_running()
     changed = f"one node killed after {BEFORE_KILL:,} changes"
     yield f"{changed}: restart until ready", ready_again_ms(), "ms"
     rare_snapshots_ms = ready_again_ms(*KAFKA_SNAPSHOT_SETTING)
@@ -113,7 +113,7 @@ def ready_again_ms(*settings: str) -> float:
                 node = NodeProcess(data, *settings, errors=errors, topics={})
                 took.append((time.perf_counter() - begin) * 1000)
         finally:
-            node.make_sure_it_is_gone()
+            node.kill_if_running()
     return min(took)
 
 

@@ -21,8 +21,8 @@ WORKERS = 3
 
 #: Wall seconds that a group of tests may take in a full run, on two quiet cores. A full run stays
 #: under eight minutes; these leave each group some room.
-BUDGETS = {"ground": 110, "quorum": 100, "node": 240, "spark": 110}
-#: The group of each folder of tests; all others belong to `ground`.
+BUDGETS = {"basics": 110, "quorum": 100, "node": 240, "spark": 110}
+#: The group of each folder of tests; all others belong to `basics`.
 GROUPS = {
     "raft": "quorum",
     "simulator": "quorum",
@@ -44,7 +44,7 @@ GROUPS = {
 def group_of(node_id: str) -> str:
     """The group of a test, by the folder below `tests/` in its id."""
     parts = node_id.partition("::")[0].split("/")
-    return GROUPS.get(parts[1], "ground") if len(parts) > 2 else "ground"
+    return GROUPS.get(parts[1], "basics") if len(parts) > 2 else "basics"
 
 
 class GroupTimes:

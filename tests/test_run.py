@@ -26,8 +26,8 @@ def report(
 def test_a_test_belongs_to_the_group_of_its_folder() -> None:
     assert run.group_of("tests/raft/test_votes.py::test_q12[tests/cluster/x]") == "quorum"
     assert run.group_of("tests/interop/test_driver.py::test_a@jvm") == "node"
-    assert run.group_of("tests/records/deep/test_a.py::test_a") == "ground"
-    assert run.group_of("tests/test_house_rules.py::test_a") == "ground"
+    assert run.group_of("tests/records/deep/test_a.py::test_a") == "basics"
+    assert run.group_of("tests/test_house_rules.py::test_a") == "basics"
 
 
 def test_every_group_has_a_budget() -> None:
@@ -62,7 +62,7 @@ def test_a_run_without_a_test_fails(
     pytester.makepyfile(f"import pytest\ndef test_a():\n    {body}\n")
     result = pytester.run(sys.executable, "-m", "tests.run", "-n", "0")  # workers start slowly
     assert result.ret == code
-    result.stdout.fnmatch_lines(["ground *"])
+    result.stdout.fnmatch_lines(["basics *"])
 
 
 def test_tests_of_an_xdist_group_run_in_one_worker(

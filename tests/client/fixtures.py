@@ -25,7 +25,7 @@ def our_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield started.address
         assert started.stop() == 0
     finally:
-        started.make_sure_it_is_gone()
+        started.kill_if_running()
 
 
 @pytest.fixture(params=["our_node", KAFKA])

@@ -55,7 +55,7 @@ def two_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield started[1].address
     finally:
         for node in started:
-            node.make_sure_it_is_gone()
+            node.kill_if_running()
 
 
 def test_requests_go_to_the_leader_of_each_partition(two_brokers: str) -> None:
@@ -100,9 +100,9 @@ def test_producing_and_consuming_continue_after_a_restart(tmp_path: Path) -> Non
             with pytest.raises(UnreachableError):
                 client.produce("demo", "nobody")
     finally:
-        first.make_sure_it_is_gone()
+        first.kill_if_running()
         if second is not None:
-            second.make_sure_it_is_gone()
+            second.kill_if_running()
 
 
 def test_r12_quorum_command_adds_and_removes_a_voter(

@@ -35,7 +35,7 @@ def address(tmp_path: Path, data: str) -> Iterator[str]:
         assert node.stop() == 0
         assert node.logged_errors() == []
     finally:
-        node.make_sure_it_is_gone()
+        node.kill_if_running()
 
 
 @pytest.mark.interop

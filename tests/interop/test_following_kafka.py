@@ -116,7 +116,7 @@ class Cluster:
     def start_ours(self, node_id: int) -> None:
         errors = str(self._folder / f"errors-{node_id}.txt")
         node = NodeProcess(None, self.file(node_id), topics={}, errors=errors)
-        self._closing.callback(node.make_sure_it_is_gone)
+        self._closing.callback(node.kill_if_running)
         self.ours.append(node)
 
     def file(self, node_id: int) -> str:

@@ -61,7 +61,7 @@ class KafkaBrokers:
         controller = NodeProcess(
             None, self.file(CONTROLLER), topics={}, errors=str(folder / "errors.txt")
         )
-        closing.callback(controller.make_sure_it_is_gone)
+        closing.callback(controller.kill_if_running)
         self.kafka = KafkaNodes(folder, closing)
         for broker in brokers:
             self._format(broker, BROKER_FILE)

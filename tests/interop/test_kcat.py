@@ -36,7 +36,7 @@ def run_on_node(kcat: str, tmp_path: Path) -> Iterator[Kcat]:
         assert node.stop() == 0
         assert node.logged_errors() == []
     finally:
-        node.make_sure_it_is_gone()
+        node.kill_if_running()
 
 
 def test_kcat_is_built_with_librdkafka(kcat: str) -> None:

@@ -11,7 +11,7 @@ from kraftlog.client.deadline import Deadline
 from kraftlog.errors import ErrorCode, RefusedError
 from tests.interop.kafka_broker import start_kafka
 from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum
-from tests.server.test_moved_voters import described
+from tests.server.test_moved_voters import describe_status
 from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ def test_r11_the_directory_of_kafkas_voter_is_recorded(tmp_path: Path) -> None:
             deadline = Deadline(LIMIT_S)
             while not raise_level(quorum):
                 assert level(quorum) == 0
-                assert not deadline.is_over, described(quorum)
+                assert not deadline.is_over, describe_status(quorum)
             assert level(quorum) == 1
-            status = described(quorum)
+            status = describe_status(quorum)
             assert [voter["id"] for voter in status["CurrentVoters"]] == list(CONTROLLERS)
             assert all(voter["directoryId"] for voter in status["CurrentVoters"])
             our_follower = next(i for i in CONTROLLERS[:2] if i != status["LeaderId"])

@@ -316,7 +316,7 @@ def addresses(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
             _wait_for_coordinators(address)
         yield kafka, node.address
     finally:
-        node.make_sure_it_is_gone()
+        node.kill_if_running()
 
 
 def _wait_for_coordinators(address: str) -> None:

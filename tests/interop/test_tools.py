@@ -74,7 +74,7 @@ def node(tmp_path: Path) -> Iterator[NodeProcess]:
         assert node.stop() == 0
         assert node.logged_errors() == []
     finally:
-        node.make_sure_it_is_gone()
+        node.kill_if_running()
 
 
 def test_tools_print_the_same_as_with_kafka(jvm: Driver, node: NodeProcess, tmp_path: Path) -> None:

@@ -10,5 +10,5 @@ MUTANT = Mutant(
     replacement="self.broker_epoch, self.end, self.start = broker_epoch, max(self.end, end), start",
     scenario="cluster",
     seed=137,
-    test="tests/replication/test_progress.py::test_v7_a_followers_position_may_fall",
+    test="tests/replication/test_progress.py::test_v7_a_followers_end_may_fall",
 )

@@ -200,7 +200,7 @@ def test_v14_a_leader_that_resigns_undoes_a_half_made_decision() -> None:
     assert requests.responses[0][1].topics[0].error_code == 0
 
 
-def test_v1_a_decision_has_no_effect_after_a_kill_within_it() -> None:
+def test_v14_a_decision_has_no_effect_after_a_kill_within_it() -> None:
     host, active_controller = slow_host()
     Requests(host, active_controller).create(many=20)
     for _ in range(10):

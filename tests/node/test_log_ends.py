@@ -37,7 +37,7 @@ from kraftlog.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from tests.node.frame_client import FrameClient, configured_host, create_topics, make_host
-from tests.node.test_producers import Writer, numbered
+from tests.node.test_producers import Writer, idempotent_batch
 from tests.node.test_requests import batch, fetch, fetched_partition, produce, values_in
 
 if TYPE_CHECKING:
@@ -223,14 +223,14 @@ def test_producers_are_kept_when_all_their_records_are_deleted() -> None:
     host = make_host()
     writer = Writer(host)
     for sequence in range(3):
-        writer.write(numbered(sequence))
+        writer.write(idempotent_batch(sequence))
     assert delete(host, -1) == (0, 3)
-    assert writer.write(numbered(2)) == (0, 2)
-    assert writer.write(numbered(5)) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+    assert writer.write(idempotent_batch(2)) == (0, 2)
+    assert writer.write(idempotent_batch(5)) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
     host.files.kill()
     restarted = Writer(make_host(host.files))
-    assert restarted.write(numbered(2)) == (0, 2)
-    assert restarted.write(numbered(3)) == (0, 3)
+    assert restarted.write(idempotent_batch(2)) == (0, 2)
+    assert restarted.write(idempotent_batch(3)) == (0, 3)
 
 
 def lead_in(host: VirtualHost, epoch: int, leader: int = 1) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 EXPIRATION_CHECK_MS = 600_000
 
 
-def numbered(
+def idempotent_batch(
     sequence: int,
     count: int = 1,
     *,
@@ -55,10 +55,10 @@ class Writer(FrameClient):
 def test_a_repeat_of_one_of_the_last_five_batches_gets_its_offset(acks: int) -> None:
     writer = Writer(make_host())
     for number in range(6):
-        assert writer.write(numbered(2 * number, 2), acks) == (0, 2 * number)
+        assert writer.write(idempotent_batch(2 * number, 2), acks) == (0, 2 * number)
     for number in range(1, 6):
-        assert writer.write(numbered(2 * number, 2), acks) == (0, 2 * number)
-    too_old = writer.write(numbered(0, 2), acks)
+        assert writer.write(idempotent_batch(2 * number, 2), acks) == (0, 2 * number)
+    too_old = writer.write(idempotent_batch(0, 2), acks)
     assert too_old == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
     assert len(writer.values()) == 12
 
@@ -66,14 +66,14 @@ def test_a_repeat_of_one_of_the_last_five_batches_gets_its_offset(acks: int) -> 
 @pytest.mark.parametrize(
     ("raw", "code"),
     [
-        (numbered(4, epoch=2), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
-        (numbered(1, 3, epoch=2), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
-        (numbered(3, epoch=1), ErrorCode.INVALID_PRODUCER_EPOCH),
-        (numbered(3, epoch=3), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
-        (numbered(3, epoch=2), ErrorCode.NONE),
-        (numbered(0, epoch=3), ErrorCode.NONE),
-        (numbered(3, producer=8), ErrorCode.NONE),
-        (numbered(3, epoch=2, is_transactional=True), ErrorCode.INVALID_TXN_STATE),
+        (idempotent_batch(4, epoch=2), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
+        (idempotent_batch(1, 3, epoch=2), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
+        (idempotent_batch(3, epoch=1), ErrorCode.INVALID_PRODUCER_EPOCH),
+        (idempotent_batch(3, epoch=3), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
+        (idempotent_batch(3, epoch=2), ErrorCode.NONE),
+        (idempotent_batch(0, epoch=3), ErrorCode.NONE),
+        (idempotent_batch(3, producer=8), ErrorCode.NONE),
+        (idempotent_batch(3, epoch=2, is_transactional=True), ErrorCode.INVALID_TXN_STATE),
     ],
     ids=[
         "gap",
@@ -91,7 +91,7 @@ def test_only_the_next_sequence_or_a_new_epoch_or_producer_is_accepted(
 ) -> None:
     """A new epoch begins at 0, an unknown producer anywhere, as its state may have expired."""
     writer = Writer(make_host())
-    assert writer.write(numbered(0, 3, epoch=2)) == (0, 0)
+    assert writer.write(idempotent_batch(0, 3, epoch=2)) == (0, 0)
     assert writer.write(raw) == (code, -1 if code else 3)
 
 
@@ -100,7 +100,7 @@ def test_a_duplicate_within_a_turn_is_written_once() -> None:
     host = make_host()
     first, second = Writer(host), Writer(host)
     for writer in (first, second, first):
-        writer.send(ApiKey.PRODUCE, 9, produce(numbered(0, 2), -1))
+        writer.send(ApiKey.PRODUCE, 9, produce(idempotent_batch(0, 2), -1))
     assert first.take() == []
     host.turn()
     responses = [response for writer in (first, second) for _, response in writer.take()]
@@ -112,17 +112,17 @@ def test_a_failed_write_restores_the_producer_state() -> None:
     """State and offsets are undone, so that the producer's retry of the batch is accepted."""
     host = make_host()
     writer = Writer(host)
-    assert writer.write(numbered(0)) == (0, 0)
+    assert writer.write(idempotent_batch(0)) == (0, 0)
     host.files.capacity_bytes = host.files.used_bytes() + 10
     for sequence in (1, 2):
-        writer.send(ApiKey.PRODUCE, 9, produce(numbered(sequence)))
-    writer.send(ApiKey.PRODUCE, 9, produce(numbered(0, producer=8)))
+        writer.send(ApiKey.PRODUCE, 9, produce(idempotent_batch(sequence)))
+    writer.send(ApiKey.PRODUCE, 9, produce(idempotent_batch(0, producer=8)))
     host.turn()
     codes = [produce_result(response).error_code for _, response in writer.take()]
     assert codes == [ErrorCode.KAFKA_STORAGE_ERROR] * 3
     host.files.capacity_bytes = None
-    assert writer.write(numbered(2)) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
-    assert writer.write(numbered(1)) == (0, 1)
+    assert writer.write(idempotent_batch(2)) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+    assert writer.write(idempotent_batch(1)) == (0, 1)
     assert [entry.producer_id for entry in describe_producers(host)] == [7]
 
 
@@ -130,13 +130,13 @@ def test_an_append_that_is_undone_is_not_written() -> None:
     """The next append has its offset."""
     host = make_host()
     writer = Writer(host)
-    writer.send(ApiKey.PRODUCE, 9, produce(numbered(0)))
+    writer.send(ApiKey.PRODUCE, 9, produce(idempotent_batch(0)))
     host.node.replica_manager.undo(host.node.replica_manager.turn[0])
     [(_, response)] = writer.take()
     assert produce_result(response).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     host.turn()
     assert writer.values() == []
-    assert writer.write(numbered(0)) == (0, 0)
+    assert writer.write(idempotent_batch(0)) == (0, 0)
 
 
 def test_a_duplicate_batch_fails_with_the_first_one() -> None:
@@ -144,7 +144,7 @@ def test_a_duplicate_batch_fails_with_the_first_one() -> None:
     writer = Writer(host)
     host.files.faults.append(Fault("pwritev"))
     for _ in range(2):
-        writer.send(ApiKey.PRODUCE, 9, produce(numbered(0)))
+        writer.send(ApiKey.PRODUCE, 9, produce(idempotent_batch(0)))
     host.turn()
     codes = [produce_result(response).error_code for _, response in writer.take()]
     assert codes == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
@@ -154,29 +154,29 @@ def test_a_duplicate_batch_fails_with_the_first_one() -> None:
 def test_producers_are_known_after_a_restart(clean: bool) -> None:
     first = make_host()
     for sequence in range(7):
-        assert Writer(first).write(numbered(sequence)) == (0, sequence)
+        assert Writer(first).write(idempotent_batch(sequence)) == (0, sequence)
     if clean:
         first.runner.close()
     else:
         first.files.kill()
     writer = Writer(make_host(first.files))
-    assert writer.write(numbered(4)) == (0, 4)
-    assert writer.write(numbered(8)) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
-    assert writer.write(numbered(7)) == (0, 7)
+    assert writer.write(idempotent_batch(4)) == (0, 4)
+    assert writer.write(idempotent_batch(8)) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+    assert writer.write(idempotent_batch(7)) == (0, 7)
 
 
 def test_an_idle_producer_expires() -> None:
     host = make_host()
     set_config(host, BROKER, "", "producer.id.expiration.ms", 3_000_000)
     writer = Writer(host)
-    writer.write(numbered(0, timestamp=0))
-    writer.write(numbered(0, producer=8, timestamp=2_900_000))
+    writer.write(idempotent_batch(0, timestamp=0))
+    writer.write(idempotent_batch(0, producer=8, timestamp=2_900_000))
     for _ in range(4):
         host.pass_time(EXPIRATION_CHECK_MS)
     assert [entry.producer_id for entry in describe_producers(host)] == [7, 8]
     host.pass_time(EXPIRATION_CHECK_MS)
     assert [entry.producer_id for entry in describe_producers(host)] == [8]
-    assert writer.write(numbered(9)) == (0, 2)
+    assert writer.write(idempotent_batch(9)) == (0, 2)
 
 
 def describe_producers(host: VirtualHost, topic: str = "demo") -> Any:
@@ -191,7 +191,7 @@ def test_producers_are_described() -> None:
     writer = Writer(host)
     assert list(describe_producers(host)) == []
     writer.write(batch(b"of nobody"))
-    writer.write(numbered(0, 3, epoch=2, timestamp=1234))
+    writer.write(idempotent_batch(0, 3, epoch=2, timestamp=1234))
     [entry] = describe_producers(host)
     assert (entry.producer_id, entry.producer_epoch, entry.last_sequence) == (7, 2, 2)
     assert (entry.last_timestamp, entry.current_txn_start_offset) == (1234, -1)

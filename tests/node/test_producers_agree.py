@@ -14,7 +14,7 @@ from kraftlog.simulator.files import MemoryFiles
 from kraftlog.wire.apis import ApiKey
 from tests.node.frame_client import FrameClient, make_host
 from tests.node.test_log_ends import delete
-from tests.node.test_producers import numbered
+from tests.node.test_producers import idempotent_batch
 from tests.node.test_requests import produce, produce_result
 
 #: Producer, distance of the first sequence from the expected one, number of records.
@@ -51,7 +51,7 @@ class Model:
             batches.append((producer, first, count))
             if distance == 0:
                 expected[producer] = first + count
-            raw = numbered(first, count, producer=producer)
+            raw = idempotent_batch(first, count, producer=producer)
             client.send(ApiKey.PRODUCE, 9, produce(raw, -1))
         host.turn()
         host.files.capacity_bytes = None

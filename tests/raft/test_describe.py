@@ -62,9 +62,8 @@ def test_d7_a_silent_observer_disappears_and_a_silent_voter_does_not() -> None:
     assert [row.key.id for row in description_by_leader(net).observers] == [4]
     net.isolate(4)
     net.isolate(silent_voter)
-    observer = next(
-        progress for key, progress in net.leader().role.progress.replicas.items() if key.id == 4
-    )  # type: ignore[attr-defined]  # its role is Leader
+    replicas = net.leader().role.progress.replicas  # type: ignore[attr-defined]  # a Leader
+    observer = next(progress for key, progress in replicas.items() if key.id == 4)
     just_before = Now(observer.fetched_at + 5 * 60 * 1000 - 1, 0)
     for now, listed in ((just_before, [4]), (Now(just_before.monotonic_ms + 1, 0), [])):
         description = describe(net.leader(), now)

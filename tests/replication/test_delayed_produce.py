@@ -15,7 +15,7 @@ from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.metadata_records import PartitionChangeRecord, RemoveTopicRecord
 from kraftlog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.node.frame_client import FrameClient, make_host, set_config
-from tests.node.test_producers import numbered
+from tests.node.test_producers import idempotent_batch
 from tests.node.test_requests import batch, fetch, produce, produce_result, values_in
 
 if TYPE_CHECKING:
@@ -102,10 +102,12 @@ def test_v7_an_isr_below_the_minimum_after_append_is_an_error(host: VirtualHost)
 def test_a_duplicate_batch_waits_like_the_first_one(host: VirtualHost) -> None:
     first, second = FrameClient(host), FrameClient(host)
     for client in (first, second):
-        assert client.ask(ApiKey.PRODUCE, 9, produce(numbered(0), acks=-1)) is None
+        assert client.ask(ApiKey.PRODUCE, 9, produce(idempotent_batch(0), acks=-1)) is None
     leader_only = FrameClient(host)
     assert (
-        produce_result(leader_only.ask(ApiKey.PRODUCE, 9, produce(numbered(0), acks=1))).base_offset
+        produce_result(
+            leader_only.ask(ApiKey.PRODUCE, 9, produce(idempotent_batch(0), acks=1))
+        ).base_offset
         == 0
     )
     change(host, isr=(1,))

@@ -124,7 +124,7 @@ def test_v8_follower_at_the_end_of_its_previous_fetch_was_caught_up_then() -> No
     assert not follower.keeps_up(leader_end=4, now_ms=12_001, max_lag_ms=10_000)
 
 
-def test_v7_a_followers_position_may_fall() -> None:
+def test_v7_a_followers_end_may_fall() -> None:
     """V7: a follower that has truncated its log lacks what it had fetched."""
     follower = Follower(2, caught_up_ms=0, leader_bytes=0)
     for end in (5, 3):

@@ -77,7 +77,7 @@ def test_records_of_a_recreated_topic_survive_a_kill() -> None:
 
 @pytest.mark.parametrize("seed", [None, 1, 2], ids=["only synced", "seed 1", "seed 2"])
 def test_recreation_survives_a_power_loss_before_any_operation(seed: int | None) -> None:
-    """V15: acknowledged new records survive; `seed` chooses the unsynced writes that do so, too."""
+    """V15: acknowledged records survive, whichever of the other writes `seed` keeps."""
     stop, is_complete = 0, False
     while not is_complete:
         host = VirtualHost()

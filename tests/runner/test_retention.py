@@ -23,7 +23,7 @@ from tests.node.frame_client import (
     set_config,
 )
 from tests.node.test_log_ends import offset_at
-from tests.node.test_producers import EXPIRATION_CHECK_MS, Writer, numbered
+from tests.node.test_producers import EXPIRATION_CHECK_MS, Writer, idempotent_batch
 from tests.node.test_requests import batch, fetch, fetched_partition, produce
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def test_a_full_disk_postpones_rolling() -> None:
 def test_the_logs_producer_state_expires_too() -> None:
     host = make_host()
     set_config(host, BROKER, "", "producer.id.expiration.ms", EXPIRATION_CHECK_MS)
-    Writer(host).write(numbered(0, timestamp=1))
+    Writer(host).write(idempotent_batch(0, timestamp=1))
     log = host.runner.directory.logs["demo", 0]
     assert list(log.producers.entries) == [7]
     host.pass_time(FIRST_CHECK_MS)
@@ -195,7 +195,7 @@ def test_the_logs_producer_state_expires_too() -> None:
 def test_completed_transactions_are_forgotten_once_replicated() -> None:
     """Each retention check forgets those whose marker is before the high watermark."""
     host = write_records(configured_host(retention_ms=-1), 0)
-    Writer(host).write(numbered(0))
+    Writer(host).write(idempotent_batch(0))
     state = host.runner.directory.logs["demo", 0].tracker.state
     end = host.node.replica_manager.by_log["demo", 0].high_watermark
     state.unreplicated.update({0: end - 1, 1: end})

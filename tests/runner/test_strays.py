@@ -184,7 +184,7 @@ def test_a_log_waits_until_a_stray_of_its_name_is_renamed() -> None:
     assert records_in(host) == 1
 
 
-def test_deleting_an_unopened_log_leaves_anothers_folder_alone() -> None:
+def test_deleting_an_unopened_log_makes_another_logs_folder_a_stray() -> None:
     host = restart_with_foreign_log(make_host(), ("left", 0))
     log, topic_id = ("left", 0), bytes(15) + b"\x01"
     assert host.runner.directory.unopened >= {log}

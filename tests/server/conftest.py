@@ -19,4 +19,4 @@ def node(tmp_path: Path) -> Iterator[NodeProcess]:
     try:
         yield started
     finally:
-        started.make_sure_it_is_gone()
+        started.kill_if_running()

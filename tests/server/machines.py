@@ -74,7 +74,7 @@ class Machines:
 
     def end(self) -> None:
         for node in self.nodes.values():
-            node.make_sure_it_is_gone()
+            node.kill_if_running()
 
     def file(self, node_id: int) -> str:
         return str(self.folder / f"{node_id}.properties")

@@ -84,7 +84,7 @@ class NodeProcess:
         self.process.kill()
         self.wait()
 
-    def make_sure_it_is_gone(self) -> None:
+    def kill_if_running(self) -> None:
         if self.process.poll() is None:
             self.kill()
 

@@ -150,7 +150,7 @@ class Quorum:
 
     def end(self) -> None:
         for node in self.nodes.values():
-            node.make_sure_it_is_gone()
+            node.kill_if_running()
 
     @property
     def address(self) -> str:

@@ -64,7 +64,7 @@ class RawClient:
 
     def __init__(self, port: int) -> None:
         self.sock = socket.create_connection(("127.0.0.1", port), LIMIT_S)
-        self.answers = self.sock.makefile("rb")
+        self.stream = self.sock.makefile("rb")
 
     def __enter__(self) -> RawClient:
         return self
@@ -73,46 +73,47 @@ class RawClient:
         self.close()
 
     def close(self) -> None:
-        self.answers.close()
+        self.stream.close()
         self.sock.close()
 
     def send(self, data: bytes) -> None:
         self.sock.sendall(data)
 
-    def answer(self) -> tuple[int, bytes] | None:
+    def next_response(self) -> tuple[int, bytes] | None:
         """The next response, or None if the node has closed the connection."""
         try:
-            head = self.answers.read(_SIZE_AND_ID.size)
+            head = self.stream.read(_SIZE_AND_ID.size)
             if len(head) < _SIZE_AND_ID.size:
                 return None
             size, correlation_id = _SIZE_AND_ID.unpack(head)
-            body = self.answers.read(size - 4)
+            body = self.stream.read(size - 4)
         except ConnectionResetError:
             return None
         return (correlation_id, body) if len(body) == size - 4 else None
 
-    def answer_to_produce(self) -> tuple[int, int, int] | None:
+    def next_produce_response(self) -> tuple[int, int, int] | None:
         """The next response to `produce`: correlation id, error code and base offset."""
-        answer = self.answer()
-        if answer is None:
+        received = self.next_response()
+        if received is None:
             return None
-        response = decode(ProduceResponse, VERSIONS[ApiKey.PRODUCE], answer[1][1:])
+        correlation_id, body = received
+        response = decode(ProduceResponse, VERSIONS[ApiKey.PRODUCE], body[1:])
         part = response.responses[0].partition_responses[0]
-        return answer[0], part.error_code, part.base_offset
+        return correlation_id, part.error_code, part.base_offset
 
     def message(self, api_key: int) -> Any:
         """The next response as a message."""
-        answer = self.answer()
-        assert answer is not None, "the node closed the connection"
+        response = self.next_response()
+        assert response is not None, "the node closed the connection"
         api, version = APIS[api_key], VERSIONS[api_key]
-        return decode(api.response(), version, answer[1][api.response_header_version(version) :])
+        return decode(api.response(), version, response[1][api.response_header_version(version) :])
 
     def round_trip(self) -> None:
         """Send a request and receive its response, so that the node has run a turn."""
         self.send(api_versions(7))
-        answer = self.answer()
-        assert answer is not None
-        assert answer[0] == 7
+        response = self.next_response()
+        assert response is not None
+        assert response[0] == 7
 
 
 def open_descriptors(node: NodeProcess) -> int:

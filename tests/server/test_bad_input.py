@@ -100,7 +100,7 @@ def test_acks_0_that_is_refused_closes_the_connection(node: NodeProcess) -> None
     request = ProduceRequest(acks=0, timeout_ms=1000, topic_data=[topic])
     with RawClient(node.port) as refused, RawClient(node.port) as other:
         refused.send(frame(1, ApiKey.PRODUCE, request))
-        assert refused.answer() is None
+        assert refused.next_response() is None
         other.round_trip()
     assert "Produce with acks=0 is refused: demo-7" in node.output()
     assert node.stop() == 0

@@ -43,7 +43,7 @@ def test_q38_replay_after_a_kill_is_bounded(tmp_path: Path) -> None:
             changes.send(change(0))
             changes.await_responses(1)
     finally:
-        node.make_sure_it_is_gone()
+        node.kill_if_running()
 
 
 def recovered(data: str) -> RecoveredMetadata:

@@ -142,7 +142,7 @@ def test_an_idempotent_producer_writes_once_although_the_node_is_killed(
         assert clients.end_offset(node.address) == len(values)
         assert node.stop() == 0
     finally:
-        node.make_sure_it_is_gone()
+        node.kill_if_running()
 
 
 def test_acknowledged_records_survive_kill_9(tmp_path: Path) -> None:
@@ -158,4 +158,4 @@ def test_acknowledged_records_survive_kill_9(tmp_path: Path) -> None:
         assert consume(second.address, len(values)) == values
         assert second.stop() == 0
     finally:
-        second.make_sure_it_is_gone()
+        second.kill_if_running()

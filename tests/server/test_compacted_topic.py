@@ -110,4 +110,4 @@ def test_a_compacted_topic_survives_a_kill_during_compaction(tmp_path: Path) -> 
         assert not [name for name in os.listdir(data / "kept-0") if name.endswith(".cleaned")]
     finally:
         if node is not None:
-            node.make_sure_it_is_gone()
+            node.kill_if_running()

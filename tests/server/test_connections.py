@@ -1,4 +1,4 @@
-"""A connection sends responses from files, limits the unsent ones, and releases all at its end."""
+"""A connection sends file slices, limits unsent responses, and releases its files at its end."""
 
 from __future__ import annotations
 

@@ -74,9 +74,9 @@ def test_v9_a_leader_that_is_cut_off_commits_nothing(machines: LinkedMachines) -
         with Client(servers, timeout_s=LIMIT_S) as client:
             assert client.produce(TOPIC, b"after") == (0, 1)
         machines.links.restore()
-        answer = cut_off.answer_to_produce()
-        assert answer is not None
-        assert answer[1] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        response = cut_off.next_produce_response()
+        assert response is not None
+        assert response[1] == ErrorCode.NOT_LEADER_OR_FOLLOWER
     await_isr(machines, *NODES)
     with (
         Client(machines.nodes[first].address, timeout_s=LIMIT_S) as client,

@@ -48,7 +48,7 @@ def restarts(tmp_path: Path) -> Iterator[NodeRestarts]:
     restarts = NodeRestarts(tmp_path)
     yield restarts
     for node in restarts.nodes:
-        node.make_sure_it_is_gone()
+        node.kill_if_running()
 
 
 def produce_until_it_ends(
@@ -70,8 +70,8 @@ def produce_until_it_ends(
         sender = threading.Thread(target=send)
         sender.start()
         acknowledged: dict[int, bytes] = {}
-        while answer := client.answer_to_produce():
-            number, code, offset = answer
+        while response := client.next_produce_response():
+            number, code, offset = response
             assert code == ErrorCode.NONE
             assert number == len(acknowledged)
             acknowledged[offset] = values[number]
@@ -108,9 +108,9 @@ def test_an_internal_error_stops_the_node_without_the_clean_marker(restarts: Nod
     broken = restarts.start("tests.server.with_a_broken_handler")
     with RawClient(broken.port) as client:
         client.send(produce(1, b"and after"))
-        assert client.answer() is not None
+        assert client.next_response() is not None
         client.send(frame(2, ApiKey.METADATA, MetadataRequest(topics=None)))
-        assert client.answer() is None
+        assert client.next_response() is None
     assert broken.wait() == 1
     assert "a deliberate mistake" in broken.output()
     assert CLEAN_MARKER not in os.listdir(restarts.data)
@@ -135,16 +135,16 @@ def test_an_error_without_changes_costs_only_its_request(restarts: NodeRestarts)
         ):
             with RawClient(node.port) as client:
                 client.send(b"".join(request_frame(APIS[key], version, 1, "raw", request)))
-                assert client.answer() is None
+                assert client.next_response() is None
         topic = CreatePartitionsTopic(name="demo", count=2, assignments=None)
         two_partitions = CreatePartitionsRequest(
             topics=[topic], timeout_ms=1000, validate_only=False
         )
         api = APIS[ApiKey.CREATE_PARTITIONS]
         other.send(b"".join(request_frame(api, 3, 1, "raw", two_partitions)))
-        answer = other.answer()
-        assert answer is not None
-        [result] = decode(CreatePartitionsResponse, 3, answer[1][1:]).results
+        response = other.next_response()
+        assert response is not None
+        [result] = decode(CreatePartitionsResponse, 3, response[1][1:]).results
         assert (result.name, result.error_code) == ("demo", ErrorCode.UNKNOWN_SERVER_ERROR)
         other.round_trip()
     output = node.output()

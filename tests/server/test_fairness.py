@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Connect = Callable[[], Peer]
 
-#: The time that a request takes: the server reads the clock once for each.
+#: The time that an ApiVersions request takes: the server reads the clock after each.
 REQUEST_NS = SLICE_NS // 4
 REQUESTS_PER_SLICE = SLICE_NS // REQUEST_NS
 SLICES_PER_TURN = TURN_NS // SLICE_NS

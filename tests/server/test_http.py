@@ -38,7 +38,7 @@ def node(tmp_path: Path) -> Iterator[NodeProcess]:
     try:
         yield started
     finally:
-        started.make_sure_it_is_gone()
+        started.kill_if_running()
 
 
 def test_q35_every_documented_metric_is_exposed_as_described(node: NodeProcess) -> None:
@@ -61,7 +61,7 @@ def test_q35_metrics_count_what_clients_do(node: NodeProcess) -> None:
     port = web_port(node)
     with RawClient(node.port) as client:
         client.send(produce(1, b"a", b"bc"))
-        assert client.answer_to_produce() == (1, 0, 0)
+        assert client.next_produce_response() == (1, 0, 0)
         client.send(fetch(2))
         assert client.message(ApiKey.FETCH).responses
         page = Metrics(port)
@@ -104,23 +104,23 @@ def test_q35_metrics_count_what_clients_do(node: NodeProcess) -> None:
 
 def test_a_healthy_node_is_ready(node: NodeProcess) -> None:
     port = web_port(node)
-    answer, text = ask(port, "/health/ready")
+    response, text = ask(port, "/health/ready")
     health = json.loads(text)
-    assert (answer.status, health["ready"], health["reasons"]) == (200, True, [])
+    assert (response.status, health["ready"], health["reasons"]) == (200, True, [])
     assert health["quorum"]["state"] == "leader"
     assert health["quorum"]["high_watermark"] == health["quorum"]["log_end_offset"] > 0
     assert health["broker"]["state"] == "running"
-    answer, text = ask(port, "/health/live?verbose=1")
-    assert (answer.status, json.loads(text)) == (200, {"live": True})
+    response, text = ask(port, "/health/live?verbose=1")
+    assert (response.status, json.loads(text)) == (200, {"live": True})
 
 
 def test_invalid_http_requests_are_refused(node: NodeProcess) -> None:
     port = web_port(node)
     assert ask(port, "/nothing")[0].status == 404
     assert ask(port, "/metrics", "POST")[0].headers["Allow"] == "GET, HEAD"
-    answer, text = ask(port, "/metrics", "HEAD")
-    assert (answer.status, text) == (200, "")
-    assert int(answer.headers["Content-Length"]) > 1000
+    response, text = ask(port, "/metrics", "HEAD")
+    assert (response.status, text) == (200, "")
+    assert int(response.headers["Content-Length"]) > 1000
     with socket.create_connection(("127.0.0.1", port), timeout=LIMIT_S) as client:
         client.sendall(b"\x00\x00\x00\x10 this is no HTTP\r\n\r\n")
         assert client.makefile("rb").read().startswith(b"HTTP/1.1 400 Bad Request\r\n")
@@ -132,7 +132,7 @@ def test_http_is_off_unless_configured(tmp_path: Path) -> None:
     try:
         assert "http" not in started.output()
     finally:
-        started.make_sure_it_is_gone()
+        started.kill_if_running()
 
 
 def start_with_http(quorum: Quorum, node_id: int) -> int:
@@ -154,9 +154,9 @@ def test_q11_a_controller_without_a_majority_is_not_ready(tmp_path: Path) -> Non
     try:
         port = start_with_http(quorum, first)
         assert ask(port, "/health/live")[0].status == 200
-        answer, text = ask(port, "/health/ready")
+        response, text = ask(port, "/health/ready")
         health = json.loads(text)
-        assert (answer.status, health["ready"]) == (503, False)
+        assert (response.status, health["ready"]) == (503, False)
         assert health["reasons"] == ["this node knows no leader of the quorum"]
         assert (health["quorum"]["leader_id"], health["quorum"]["high_watermark"]) == (-1, -1)
         quorum.start(second)
@@ -165,9 +165,9 @@ def test_q11_a_controller_without_a_majority_is_not_ready(tmp_path: Path) -> Non
         quorum.kill(second)
         wait_for_status(port, 503)
         assert Metrics(port).value("kafka_controller_kafkacontroller_activecontrollercount") == 0
-        answer, text = ask(broker_port, "/health/ready")
+        response, text = ask(broker_port, "/health/ready")
         health = json.loads(text)
-        assert (answer.status, health["broker"]["state"]) == (200, "running")
+        assert (response.status, health["broker"]["state"]) == (200, "running")
         assert "kafka_server_brokermetadatametrics" in Metrics(broker_port).text
     finally:
         quorum.end()

@@ -33,10 +33,10 @@ def send(client: RawClient, key: int, request: Message) -> None:
 
 def receive(client: RawClient, key: int) -> Any:
     """The next response of a client, which must be of this API."""
-    answer = client.answer()
-    assert answer is not None, "the node closed the connection"
+    response = client.next_response()
+    assert response is not None, "the node closed the connection"
     api, version = APIS[key], VERSIONS[key]
-    return decode(api.response(), version, answer[1][api.response_header_version(version) :])
+    return decode(api.response(), version, response[1][api.response_header_version(version) :])
 
 
 def ask(client: RawClient, key: int, request: Message) -> Any:

@@ -45,7 +45,7 @@ def outside(tmp_path: Path) -> Iterator[str]:
     try:
         yield f"127.0.0.1:{outside}"
     finally:
-        node.make_sure_it_is_gone()
+        node.kill_if_running()
 
 
 def test_librdkafka_works_through_the_second_listener(outside: str) -> None:

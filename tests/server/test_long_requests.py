@@ -38,10 +38,10 @@ def deletion(topic: str) -> DeleteTopicsRequest:
 
 def code_of(client: RawClient, api_key: int) -> int:
     """The error code of the only topic in the next response."""
-    answer = client.answer()
-    assert answer is not None
+    received = client.next_response()
+    assert received is not None
     api = APIS[api_key]
-    body = answer[1][1:]  # after the empty tagged fields of the header
+    body = received[1][1:]  # after the empty tagged fields of the header
     response: Any = decode(api.response(), VERSIONS[api_key], body)
     [topic] = response.topics if api_key == ApiKey.CREATE_TOPICS else response.responses
     return int(topic.error_code)
@@ -52,9 +52,9 @@ def test_large_requests_are_answered_in_order_while_others_are_served(node: Node
         client.send(long_request(1) + api_versions(2) + long_request(3) + api_versions(4))
         for _ in range(5):
             other.round_trip()
-        answers = [client.answer() for _ in range(4)]
-        assert [answer and answer[0] for answer in answers] == [1, 2, 3, 4]
-        assert [answer and len(answer[1]) > MANY * 10 for answer in answers] == [1, 0, 1, 0]
+        responses = [client.next_response() for _ in range(4)]
+        assert [response and response[0] for response in responses] == [1, 2, 3, 4]
+        assert [response and len(response[1]) > MANY * 10 for response in responses] == [1, 0, 1, 0]
     assert node.stop() == 0
 
 

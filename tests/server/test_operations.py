@@ -188,7 +188,7 @@ class OperatedNodes:
             return
         file = self._file(node)
         started = NodeProcess(None, file, errors=f"{file}.errors", topics={})
-        self._exit_stack.callback(started.make_sure_it_is_gone)
+        self._exit_stack.callback(started.kill_if_running)
         self._added[node] = started
 
     def lose(self, *nodes: int) -> None:

@@ -40,7 +40,7 @@ def address(tmp_path: Path) -> Iterator[str]:
         yield node.address
         assert node.stop() == 0
     finally:
-        node.make_sure_it_is_gone()
+        node.kill_if_running()
 
 
 def test_own_apis_are_advertised(address: str) -> None:

@@ -69,10 +69,10 @@ def test_d6_describe_quorum_has_the_controllers_address(
             (controller.node_id, listener.port)
         ]
     finally:
-        node.make_sure_it_is_gone()
+        node.kill_if_running()
 
 
-def test_q31_a_broker_of_another_cluster_logs_it_and_stops(
+def test_q31_a_broker_of_another_cluster_logs_the_reason_and_stops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The broker's only controller belongs to a cluster with another id."""
@@ -88,4 +88,4 @@ def test_q31_a_broker_of_another_cluster_logs_it_and_stops(
         assert done.returncode != 0
         assert f"another cluster than its own, {CLUSTER_ID}" in done.stderr
     finally:
-        node.make_sure_it_is_gone()
+        node.kill_if_running()

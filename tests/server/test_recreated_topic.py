@@ -40,7 +40,7 @@ def test_v15_acknowledged_records_of_a_recreated_topic_survive_kill_9(tmp_path: 
             assert values(client) == [b"new %d" % number for number in range(10)]
         assert node.logged_errors() == []
     finally:
-        node.make_sure_it_is_gone()
+        node.kill_if_running()
 
 
 def log_of(cluster: LocalCluster, node: int) -> bytes:

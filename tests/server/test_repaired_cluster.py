@@ -104,7 +104,7 @@ def writer(cluster: RepairableCluster) -> Iterator[Writer]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("brokers_run", [True, False], ids=["brokers run", "brokers are stopped"])
-def test_r8_no_acknowledged_record_is_lost_by_a_repair(
+def test_no_acknowledged_record_is_lost_by_a_repair(
     cluster: RepairableCluster,
     writer: Writer,
     capsys: pytest.CaptureFixture[str],
@@ -135,7 +135,7 @@ def test_r8_no_acknowledged_record_is_lost_by_a_repair(
 
 
 @pytest.mark.long
-def test_r8_brokers_with_a_longer_log_follow_the_repaired_controller(
+def test_brokers_with_a_longer_log_follow_the_repaired_controller(
     cluster: RepairableCluster, writer: Writer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A topic that the surviving log lacks is lost; its records stay on disk, as strays."""

@@ -306,13 +306,13 @@ def test_v6_the_next_leader_recognises_a_duplicate(
         producer_id = client.message(ApiKey.INIT_PRODUCER_ID).producer_id
         for sequence in (0, 1):
             client.send(idempotent_batch(producer_id, sequence))
-            assert client.answer_to_produce() == (sequence, ErrorCode.NONE, sequence)
+            assert client.next_produce_response() == (sequence, ErrorCode.NONE, sequence)
     cluster.kill(first)
     until(lambda: leader() not in {first, -1}, "the next leader")
     with raw.RawClient(cluster.port(leader())) as client:
         for sequence in (1, 0, 2):
             client.send(idempotent_batch(producer_id, sequence))
-            assert client.answer_to_produce() == (sequence, ErrorCode.NONE, sequence)
+            assert client.next_produce_response() == (sequence, ErrorCode.NONE, sequence)
     with Client(cluster.servers, timeout_s=LIMIT_S) as reader:
         assert reader.offsets(TOPIC)[0].offset == 3
 

@@ -55,10 +55,10 @@ def test_a_slow_consumer_gets_everything_beside_a_fast_one(node: NodeProcess) ->
         slow.send(fetch(1) + fetch(2))
         assert consume(node.address, len(values)) == values
         for number in (1, 2):
-            answer = slow.answer()
-            assert answer is not None
-            assert answer[0] == number
-            assert len(answer[1]) > 20 * 900_000
+            response = slow.next_response()
+            assert response is not None
+            assert response[0] == number
+            assert len(response[1]) > 20 * 900_000
     assert node.stop() == 0
 
 
@@ -94,8 +94,8 @@ def test_responses_follow_that_of_a_delayed_request(node: NodeProcess) -> None:
         client.send(fetch(1, max_wait_ms=MAX_WAIT_MS))
         client.send(b"".join([api_versions(number) for number in range(2, 6000)]))
         writer.send(produce(1, b"x"))
-        assert writer.answer() is not None
-        numbers = [answer[0] for _ in range(5999) if (answer := client.answer())]
+        assert writer.next_response() is not None
+        numbers = [response[0] for _ in range(5999) if (response := client.next_response())]
         assert numbers == list(range(1, 6000))
 
 
@@ -109,7 +109,7 @@ def test_a_thousand_idle_connections_delay_nothing(node: NodeProcess) -> None:
         produce_all(node.address, [b"meanwhile"])
         for client in idle:
             client.send(request[9:])
-            assert client.answer() is not None
+            assert client.next_response() is not None
     finally:
         for client in idle:
             client.close()
@@ -158,7 +158,7 @@ def test_memory_of_clients_that_never_read_is_released(tmp_path: Path) -> None:
                 assert deadline.left_s() > 0, f"{resident_kib(node)} KiB, before {before_kib}"
         assert node.stop() == 0
     finally:
-        node.make_sure_it_is_gone()
+        node.kill_if_running()
 
 
 @pytest.mark.parametrize("taken", [0, 30])
@@ -177,7 +177,7 @@ def test_without_descriptors_connections_wait_and_the_loop_idles(
             for _ in range(TURNS):
                 clients[0].round_trip()
             clients[0].send(produce(1, b"still written"))
-            assert clients[0].answer() is not None
+            assert clients[0].next_response() is not None
             # The line is logged once per second, not in every turn.
             assert 1 <= node.output().count("new connections wait") < TURNS // 2
         finally:
@@ -187,7 +187,7 @@ def test_without_descriptors_connections_wait_and_the_loop_idles(
             newcomer.round_trip()
         assert node.stop() == 0
     finally:
-        node.make_sure_it_is_gone()
+        node.kill_if_running()
 
 
 def test_a_too_large_batch_is_refused_without_closing(node: NodeProcess) -> None:

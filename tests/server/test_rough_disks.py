@@ -56,7 +56,7 @@ def write_until_refused(client: RawClient) -> tuple[int, int]:
     """Produce values until one is refused; return how many were accepted, and the error code."""
     for number in range(10_000):
         client.send(produce(number, VALUE))
-        outcome = client.answer_to_produce()
+        outcome = client.next_produce_response()
         assert outcome is not None, "the node closed the connection"
         if outcome[1]:
             return number, outcome[1]
@@ -81,18 +81,18 @@ def test_a_full_disk_refuses_records_and_loses_none(
             assert node.output().count("File too large") == 1
             create_topics(node.port, {"others": 1})
             client.send(produce(1, VALUE))
-            assert client.answer_to_produce() == (1, ErrorCode.KAFKA_STORAGE_ERROR, -1)
+            assert client.next_produce_response() == (1, ErrorCode.KAFKA_STORAGE_ERROR, -1)
             assert len(consume(node.address, accepted)) == accepted
             _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
             resource.prlimit(node.process.pid, resource.RLIMIT_FSIZE, (hard, hard))
             client.send(produce(1, b"there is room"))
-            assert client.answer_to_produce() == (1, ErrorCode.NONE, accepted)
+            assert client.next_produce_response() == (1, ErrorCode.NONE, accepted)
         node.kill()
         monkeypatch.delenv(FILE_BYTES)
         node = limited_node(tmp_path)
         assert consume(node.address, accepted + 1)[-1] == b"there is room"
     finally:
-        node.make_sure_it_is_gone()
+        node.kill_if_running()
 
 
 @pytest.fixture
@@ -103,9 +103,9 @@ def other_client(node: NodeProcess) -> Iterator[RawClient]:
 
 def ask(client: RawClient, key: int, version: int, request: Message) -> bytes:
     client.send(b"".join(request_frame(APIS[key], version, 1, "raw", request)))
-    answer = client.answer()
-    assert answer is not None, "the node closed the connection"
-    return answer[1][APIS[key].response_header_version(version) :]
+    response = client.next_response()
+    assert response is not None, "the node closed the connection"
+    return response[1][APIS[key].response_header_version(version) :]
 
 
 def test_a_response_survives_the_deletion_of_its_topic(
@@ -115,7 +115,7 @@ def test_a_response_survives_the_deletion_of_its_topic(
     produce_all(node.address, [bytes([n]) * 900_000 for n in range(20)])
     with RawClient(node.port) as slow:
         slow.send(fetch(1) + fetch(2))
-        beginning = slow.answers.peek(1)
+        beginning = slow.stream.peek(1)
         assert beginning, "the response has begun"
         request = DeleteTopicsRequest(topic_names=["demo"], timeout_ms=LIMIT_S * 1000)
         deleted = decode(
@@ -124,10 +124,10 @@ def test_a_response_survives_the_deletion_of_its_topic(
         assert deleted.responses[0].error_code == ErrorCode.NONE
         other_client.round_trip()
         for number in (1, 2):
-            answer = slow.answer()
-            assert answer is not None
-            assert answer[0] == number
-            assert len(answer[1]) > 20 * 900_000
+            response = slow.next_response()
+            assert response is not None
+            assert response[0] == number
+            assert len(response[1]) > 20 * 900_000
     other_client.round_trip()
     assert node.stop() == 0
 
@@ -149,8 +149,8 @@ def test_more_logs_than_descriptors_are_served(
                 parts = [PartitionProduceData(index=i, records=raw) for i in sorted(missing)]
                 topic = TopicProduceData(name="wide", partition_data=parts)
                 request = ProduceRequest(acks=-1, timeout_ms=LIMIT_S * 1000, topic_data=[topic])
-                answer = decode(ProduceResponse, 9, ask(client, ApiKey.PRODUCE, 9, request))
-                responses = answer.responses[0].partition_responses
+                response = decode(ProduceResponse, 9, ask(client, ApiKey.PRODUCE, 9, request))
+                responses = response.responses[0].partition_responses
                 assert {part.error_code for part in responses} <= {
                     ErrorCode.NONE,
                     ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -164,7 +164,7 @@ def test_more_logs_than_descriptors_are_served(
             assert open_descriptors(node) < DESCRIPTORS
         assert node.stop() == 0
     finally:
-        node.make_sure_it_is_gone()
+        node.kill_if_running()
 
 
 def log_ends(client: RawClient) -> list[int]:
@@ -173,8 +173,8 @@ def log_ends(client: RawClient) -> list[int]:
     topic = ListOffsetsTopic(name="wide", partitions=partitions)
     request = ListOffsetsRequest(replica_id=-1, topics=[topic])
     while True:
-        answer = decode(ListOffsetsResponse, 5, ask(client, ApiKey.LIST_OFFSETS, 5, request))
-        responses = answer.topics[0].partitions
+        response = decode(ListOffsetsResponse, 5, ask(client, ApiKey.LIST_OFFSETS, 5, request))
+        responses = response.topics[0].partitions
         if not any(part.error_code for part in responses):
             return [part.offset for part in responses]
         assert {part.error_code for part in responses} <= {

@@ -94,7 +94,7 @@ def jbod(tmp_path: Path) -> Iterator[Jbod]:
     try:
         yield started
     finally:
-        started.node.make_sure_it_is_gone()
+        started.node.kill_if_running()
 
 
 def indexes(logs: set[LogName], topic: str) -> set[int]:

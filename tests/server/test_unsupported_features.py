@@ -37,7 +37,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
     try:
         yield started
     finally:
-        started.make_sure_it_is_gone()
+        started.kill_if_running()
 
 
 def test_librdkafka_fails_at_once_with_transactions(node: NodeProcess) -> None:

@@ -1,4 +1,4 @@
-"""Spark and its dependencies are imported only by pipelines."""
+"""A node imports neither Spark nor the packages that only pipelines need."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def test_a_node_that_serves_imports_nothing_of_spark(
     try:
         assert node.stop() == 0
     finally:
-        node.make_sure_it_is_gone()
+        node.kill_if_running()
     imported = set(_IMPORTED.findall(node.output()))
     assert "kraftlog.server.start" in imported
-    top = {name.partition(".")[0] for name in imported}
-    assert top.isdisjoint(HEAVY)
+    packages = {name.partition(".")[0] for name in imported}
+    assert packages.isdisjoint(HEAVY)
     assert not any(name.startswith("kraftlog.spark") for name in imported)

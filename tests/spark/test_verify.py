@@ -221,7 +221,7 @@ def test_records_deleted_by_compaction_are_counted(
             write_deltalake(str(tmp_path / "lake" / "kept"), pa.table(rows))
             verified = Verification(capsys, tmp_path / "lake", "-b", node.address)
     finally:
-        node.make_sure_it_is_gone()
+        node.kill_if_running()
 
     assert verified.code == 3
     assert verified.findings("kept") == [("different", 1, [[1999, 1999]])]

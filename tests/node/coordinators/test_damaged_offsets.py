@@ -124,7 +124,7 @@ def test_a_failed_write_takes_one_coordinator_offline() -> None:
     assert commit(host, LOST) == ErrorCode.NOT_COORDINATOR
 
 
-def test_the_line_about_a_failed_directory_suggests_no_discarding() -> None:
+def test_v18_the_log_line_of_a_failed_directory_suggests_no_deletion() -> None:
     """V18: the offsets are still on that disk, or another replica has them."""
     host = VirtualHost(directories=("data", "b"))
     create_topics(host, {TOPIC: PARTITIONS, "t": PARTITIONS})

@@ -35,7 +35,7 @@ from kraftlog.wire.messages.metadata_records import PartitionChangeRecord
 from kraftlog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.node.frame_client import FrameClient, ask_settled, create_topics, set_config
 from tests.node.test_log_ends import delete, delete_request
-from tests.node.test_producers import numbered
+from tests.node.test_producers import idempotent_batch
 from tests.node.test_requests import batch
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ NUMBERS = (-(2**15), -1, 0, 1, 2, 3, 4, 5, 8, 16, 32, 64, 999, 2**14)
 LENGTH, MAGIC_FIELD, CRC = 1, 3, 4
 ALTERED_BATCHES = [
     with_header_field(raw, field, value, sign=sign)
-    for raw in (PLAIN, numbered(0), numbered(1))
+    for raw in (PLAIN, idempotent_batch(0), idempotent_batch(1))
     for field in range(13)
     if field != CRC
     for value in NUMBERS
@@ -208,7 +208,11 @@ BATCHES: st.SearchStrategy[bytes | None] = st.one_of(
     st.just(PLAIN),
     st.builds(lambda size, time: batch(b"x" * size, timestamp=time), st.integers(0, 300), TIMES),
     st.builds(
-        numbered, st.integers(0, 4), st.integers(1, 2), epoch=st.integers(0, 1), timestamp=TIMES
+        idempotent_batch,
+        st.integers(0, 4),
+        st.integers(1, 2),
+        epoch=st.integers(0, 1),
+        timestamp=TIMES,
     ),
     st.sampled_from(ALTERED_BATCHES),
     st.sampled_from(FALSE_HEADERS),
@@ -326,7 +330,9 @@ def test_any_batch_header_gets_the_ordinary_response(version: int) -> None:
     """Each header field with valid, wrong and impossible values."""
     quick, slow = Side(VirtualConnection), Side(ConnectionWithoutTemplates)
     for side in (quick, slow):
-        for number, raw in enumerate([PLAIN, numbered(0), *ALTERED_BATCHES, *FALSE_HEADERS]):
+        for number, raw in enumerate(
+            [PLAIN, idempotent_batch(0), *ALTERED_BATCHES, *FALSE_HEADERS]
+        ):
             side.send(0, frame(raw, version, -1, number=number, host=side.host))
             if number % 8 == 0:
                 side.turn()
@@ -364,7 +370,14 @@ def test_produce_requests_of_every_version_use_templates(
     version: int, acks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Batches of all sizes, also of idempotent producers."""
-    batches = [PLAIN, PLAIN, batch(b"x" * 200), batch(b"x" * 17_000), numbered(0), numbered(1)]
+    batches = [
+        PLAIN,
+        PLAIN,
+        batch(b"x" * 200),
+        batch(b"x" * 17_000),
+        idempotent_batch(0),
+        idempotent_batch(1),
+    ]
     host = Side(VirtualConnection).host  # topic ids are the same on every virtual host
     frames = [frame(raw, version, acks, host=host) for raw in batches]
     assert served_by_template_each(frames, monkeypatch) == [False] + 5 * [True]
@@ -382,7 +395,7 @@ def test_a_producer_gets_a_template_for_each_partition(
     [
         frame(PLAIN, also=[PartitionProduceData(index=1, records=PLAIN)]),
         frame(PLAIN[:-1]),
-        frame(numbered(5)),
+        frame(idempotent_batch(5)),
         frame(PLAIN, topic="none"),
         frame(PLAIN, acks=3),
     ],
@@ -391,7 +404,7 @@ def test_a_producer_gets_a_template_for_each_partition(
 def test_unusual_requests_are_served_by_the_handler(
     unusual: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    frames = [frame(numbered(0)), unusual, unusual, frame(PLAIN)]
+    frames = [frame(idempotent_batch(0)), unusual, unusual, frame(PLAIN)]
     assert served_by_template_each(frames, monkeypatch) == [False, False, False, True]
 
 

@@ -25,7 +25,7 @@ from tests.node.fast_path.test_produce import (
     frame,
 )
 from tests.node.frame_client import set_config
-from tests.node.test_producers import numbered
+from tests.node.test_producers import idempotent_batch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +47,7 @@ class CheckingSide(Side):
             super().send(connection, frame)
 
 
-batches = st.one_of(BATCHES, st.builds(numbered, st.integers(0, 3), st.integers(1, 3)))
+batches = st.one_of(BATCHES, st.builds(idempotent_batch, st.integers(0, 3), st.integers(1, 3)))
 requests = st.lists(
     st.tuples(
         st.lists(st.tuples(st.integers(0, 2), batches), min_size=1, max_size=5),
@@ -86,7 +86,9 @@ def test_any_batch_header_gets_the_response_of_the_full_checks(version: int) -> 
     """Each header field with valid, wrong and impossible values."""
     quick, checking = Side(ConnectionWithoutTemplates), CheckingSide(ConnectionWithoutTemplates)
     for side in (quick, checking):
-        for number, raw in enumerate([PLAIN, numbered(0), *ALTERED_BATCHES, *FALSE_HEADERS]):
+        for number, raw in enumerate(
+            [PLAIN, idempotent_batch(0), *ALTERED_BATCHES, *FALSE_HEADERS]
+        ):
             others = [PartitionProduceData(index=1, records=raw)]
             side.send(0, frame(raw, version, -1, number=number, also=others))
             if not number % 8:

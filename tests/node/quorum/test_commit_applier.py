@@ -294,7 +294,7 @@ def test_v14_a_controller_decides_once_it_has_applied_earlier_records() -> None:
     assert [it.error_code for it in response.topics] == [ErrorCode.TOPIC_ALREADY_EXISTS]
 
 
-def test_v1_a_batch_is_replayed_whole_after_a_kill_within_it() -> None:
+def test_a_batch_is_replayed_whole_after_a_kill_within_it() -> None:
     host = slow_host(demo=1)
     FrameClient(host).send(ApiKey.CREATE_TOPICS, 7, creation({"many": 20}))
     while not host.node.quorum.is_applying:

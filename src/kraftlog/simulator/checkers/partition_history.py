@@ -30,13 +30,13 @@ UNKNOWN_OFFSET = -1
 
 
 class Write(Value):
-    """A write; `once`: it must have no duplicate; `safe`: it must not be lost once acknowledged."""
+    """A write; `must_survive`: it must not be lost once it is acknowledged."""
 
     value: int
     producer: Hashable
     partition: Hashable
-    once: bool
-    safe: bool
+    must_be_unique: bool
+    must_survive: bool
 
 
 class PartitionHistory:
@@ -68,7 +68,7 @@ class PartitionHistory:
     def acknowledged(self, value: int, offset: int, first_epoch: int = 0) -> None:
         self._acknowledged[value] = first_epoch, offset
         write = self._writes[value]
-        if write.safe and offset != UNKNOWN_OFFSET:
+        if write.must_survive and offset != UNKNOWN_OFFSET:
             self._is_at((write.partition, first_epoch), offset, value)
 
     def refused(self, value: int) -> None:
@@ -127,7 +127,7 @@ class PartitionHistory:
         earlier_offset = self._offsets.setdefault((log, value), offset)
         self._seen_values.add(value)
         write = self._writes.get(value)
-        if earlier_offset != offset and (write is None or write.once):
+        if earlier_offset != offset and (write is None or write.must_be_unique):
             self._violated(
                 "duplicate", f"value {value} is at {earlier_offset} and at {offset} of {partition}"
             )
@@ -152,7 +152,7 @@ class PartitionHistory:
             self._was_written(partition, offset, value)
         for value, offsets in offsets_of.items():
             write = self._writes.get(value)
-            if len(offsets) > 1 and write is not None and write.once:
+            if len(offsets) > 1 and write is not None and write.must_be_unique:
                 self._violated("duplicate", f"value {value} is at {offsets} of {partition}")
         self._compare_writes((partition, first_epoch), start, values, offsets_of)
         self._compare_reads((partition, first_epoch), start, values)
@@ -172,7 +172,7 @@ class PartitionHistory:
                 continue
             epoch, offset = self._acknowledged.get(write.value, (-1, UNKNOWN_OFFSET))
             offsets = offsets_of.get(write.value, [])
-            if epoch == first_epoch and write.safe and not start > offset > UNKNOWN_OFFSET:
+            if epoch == first_epoch and write.must_survive and not start > offset > UNKNOWN_OFFSET:
                 is_there = (
                     write.value in offsets_of if offset < 0 else values.get(offset) == write.value
                 )
@@ -183,7 +183,7 @@ class PartitionHistory:
                         f"value {write.value} was acknowledged {place} of {partition}, "
                         f"which has it at {offsets}",
                     )
-            if write.once and offsets:
+            if write.must_be_unique and offsets:
                 previous = last.get(write.producer, (-1, -1))
                 if offsets[0] < previous[0]:
                     self._violated(
