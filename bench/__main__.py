@@ -1,7 +1,7 @@
 """`python -m bench [NAME …]`: measure, print, and write docs/generated/performance.md.
 
-Each module has a function `cases()`, which yields (what, figure, unit), and a section of the page,
-which a run replaces. Without names all modules run. `python -m bench beside [CASE …]` compares with
+A name is one of the modules in `SECTION_TITLES`: its function `cases()` yields (what, figure, unit),
+and its section of the page is replaced. Without names everything runs, the comparisons included. `python -m bench beside [CASE …]` compares with
 Apache Kafka, `python -m bench cluster [TASK …]` three nodes with three of Kafka, and
 `python -m bench spark [TASK …]` the source and sink of Apache Spark with Spark's own.
 """
@@ -23,8 +23,8 @@ from bench.spark.command import main as spark
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: Modules, and the titles of their sections of the page.
-PARTS = {
+#: The title of each module's section of the page.
+SECTION_TITLES = {
     "wire": "Messages to bytes and back",
     "records": "Record batches",
     "storage": "Logs on disk",
@@ -49,14 +49,14 @@ def main(names: list[str]) -> int:
     if names[:1] == ["spark"]:
         return spark(names[1:])
     for name in names:
-        if name not in PARTS:
+        if name not in SECTION_TITLES:
             print(
-                f"no benchmark {name!r}; there are {', '.join(PARTS)}, beside, cluster, spark",
+                f"no benchmark {name!r}; there are {', '.join(SECTION_TITLES)}, beside, cluster, spark",
                 file=sys.stderr,
             )
             return 2
-    for name in names or PARTS:
-        write_section(PARTS[name], run(name))
+    for name in names or SECTION_TITLES:
+        write_section(SECTION_TITLES[name], run(name))
         print(f"written: {os.path.relpath(PAGE)}")
     if not names:
         if beside([]):
@@ -68,13 +68,13 @@ def main(names: list[str]) -> int:
 
 def run(name: str) -> str:
     """Run one module; print each figure as it is measured, and return the section."""
-    print(f"== {PARTS[name]}", flush=True)
+    print(f"== {SECTION_TITLES[name]}", flush=True)
     rows = []
     for row in import_module(f"bench.{name}").cases():
         what, figure, unit = row
         print(f"{what:<72}{figure_text(figure):>12} {unit}", flush=True)
         rows.append(row)
-    return table(f"{PARTS[name]} (`python -m bench {name}`)", rows)
+    return table(f"{SECTION_TITLES[name]} (`python -m bench {name}`)", rows)
 
 
 def table(title: str, rows: Iterable[tuple[str, float, str]]) -> str:

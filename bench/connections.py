@@ -1,4 +1,4 @@
-"""The effect on other clients of connections that pipeline, never read or send partial requests.
+"""The effect on other clients of connections that pipeline, send partial requests or never read.
 
 The node has 250 topics of 4 partitions. Each case measures the longest turn of the loop in CPU
 time, the latency of another client's ApiVersions and Produce requests, and the memory of the node
@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from bench.node import REQUESTS, Server, frame
-from bench.stalls import TOPIC, OtherClient, creation, receive
+from bench.stalls import TOPIC_RESOURCE, OtherClient, creation, receive
 from bench.stalls_node import REPORT_FORMAT, REPORT_VARIABLE, open_report
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.describe_configs import (
@@ -55,7 +55,7 @@ def cases() -> Iterator[Case]:
 
 def pipelined() -> Iterator[tuple[str, bytes]]:
     config = DescribeConfigsResource(
-        resource_type=TOPIC, resource_name="topic-0", configuration_keys=None
+        resource_type=TOPIC_RESOURCE, resource_name="topic-0", configuration_keys=None
     )
     described = DescribeConfigsRequest(resources=[config])
     sizes = DescribeLogDirsRequest(topics=None)

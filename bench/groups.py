@@ -89,7 +89,7 @@ class ShardHarness:
 
 
 def best_seconds(run: Callable[[], object], runs: int = RUNS) -> float:
-    """The duration of the fastest of several runs in seconds."""
+    """The duration of the fastest of several runs."""
     times = []
     for _ in range(runs):
         start = perf_counter()
@@ -147,7 +147,7 @@ def offset_cases(
 
 
 def loading_cases() -> Iterator[tuple[str, float, str]]:
-    """A partition of many groups that only commit offsets."""
+    """Load a partition with the offsets of many groups that have no members."""
     source = ShardHarness()
     for number in range(GROUPS):
         source.shard.offset_commit(1, CONTEXT, commit_request(f"group-{number}", range(100)), NOW)

@@ -44,7 +44,7 @@ def cases() -> Iterator[Case]:
 
 
 class Load:
-    """A node with 100 partitions, and a client of it."""
+    """A node with 100 partitions, a client whose requests are measured, and a producer."""
 
     def __init__(self) -> None:
         self.host: VirtualHost = make_host(many=PARTITIONS)
@@ -111,12 +111,12 @@ class SessionFetch(Load):
 
     def __init__(self) -> None:
         super().__init__()
-        self.extra = self.identity()
+        self.extra = self.follower_arguments()
         self.session_id = self.begin_session(**self.extra)
         self.epoch = 0
 
-    def identity(self) -> dict[str, Any]:
-        """The fields of a Fetch request that identify the replica, if one fetches."""
+    def follower_arguments(self) -> dict[str, Any]:
+        """Arguments of `fetch` that only a follower needs."""
         return {}
 
     def next_frame(self) -> bytes:
@@ -129,9 +129,9 @@ class SessionFetch(Load):
 
 
 class FollowerFetch(SessionFetch):
-    """The same by a follower: the offsets in the request also acknowledge the earlier batches."""
+    """A session fetch by a follower: the offsets in the request also acknowledge the earlier batches."""
 
-    def identity(self) -> dict[str, Any]:
+    def follower_arguments(self) -> dict[str, Any]:
         state = ReplicaState(replica_id=FOLLOWER, replica_epoch=FOLLOWER_EPOCH)
         return {"epoch": 0, "replica_state": state}
 
@@ -168,10 +168,11 @@ CASES: dict[str, Callable[[], Load]] = {
 }
 
 
-def measure(make_load: Any) -> tuple[float, float]:
+def measure(make_load: Callable[[], Any]) -> tuple[float, float]:
+    """CPU microseconds per partition: of the requests, and of the rest of their turns."""
     load = make_load()
     host, connection = load.host, load.client.connection
-    requests = turns = 0.0
+    request_s = turn_s = 0.0
     for turn in range(WARM_UP_TURNS + TURNS):
         raw = load.next_frame()
         began = time.process_time()
@@ -182,7 +183,7 @@ def measure(make_load: Any) -> tuple[float, float]:
         response = connection.take()
         assert len(response) > PARTITIONS * 30, response
         if turn >= WARM_UP_TURNS:
-            requests += middle - began
-            turns += ended - middle
+            request_s += middle - began
+            turn_s += ended - middle
     scale = 1e6 / TURNS / PARTITIONS
-    return requests * scale, turns * scale
+    return request_s * scale, turn_s * scale

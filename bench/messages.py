@@ -100,7 +100,7 @@ def fetch_request(version: int, count: int) -> FetchRequest:
         max_bytes=50 << 20,
         session_id=0,
         session_epoch=-1,
-        topics=(FetchTopic(**name_or_id(version), partitions=partitions),),  # type: ignore[arg-type]  # one of two
+        topics=(FetchTopic(**name_or_id(version), partitions=partitions),),  # type: ignore[arg-type]  # name or id
         rack_id="",
     )
 
@@ -120,7 +120,7 @@ def fetch_response(version: int, count: int) -> FetchResponse:
             for n in range(count)
         ]
     )
-    topic = FetchableTopicResponse(**name_or_id(version), partitions=partitions)  # type: ignore[arg-type]  # one of two
+    topic = FetchableTopicResponse(**name_or_id(version), partitions=partitions)  # type: ignore[arg-type]  # name or id
     return FetchResponse(responses=(topic,))
 
 
@@ -156,8 +156,8 @@ def metadata_response(topics: int, partitions: int) -> MetadataResponse:
     )
 
 
-def with_pieces() -> tuple[MetadataResponse, int]:
-    """The large Metadata response, made of topics that are encoded already."""
+def metadata_response_of_pieces() -> tuple[MetadataResponse, int]:
+    """The large Metadata response, made of topics that are encoded already, and its version."""
     whole = metadata_response(100, 10)
     pieces = tuple([encode_piece(MetadataResponse, 12, topic) for topic in whole.topics])
     return whole.replace(topics=pieces), 12

@@ -135,10 +135,11 @@ def server_cases(data: str) -> Iterator[Case]:
         yield "memory after that", server.rss_mb(), "MB"
 
 
-#: The loads of one connection with pipelined requests: bytes of a request, number of requests.
+#: The loads of one connection with pipelined requests: the bytes that a request produces or
+#: fetches, and the number of requests.
 PRODUCED = ((170, 40_000), (16 << 10, 8_000), (100 << 10, 3_000), (1_000_000, 400))
 FETCHED = ((4 << 10, 10_000), (64 << 10, 5_000), (1 << 20, 800))
-#: Requests in flight, by the bytes of a request; 4 for all other sizes.
+#: Requests in flight, by those bytes; 4 for all other sizes.
 IN_FLIGHT = {170: 100, 4 << 10: 32}
 
 

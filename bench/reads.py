@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 TOPIC = "read"
 NODES = (1, 2, 3)
+#: The number of sequential reads, and of those of all processes that read in parallel.
 ONE_BY_ONE = 2000
 IN_PARALLEL = 40_000
 #: Processes that read in parallel, each on one connection with requests in flight.
@@ -118,7 +119,7 @@ def read_in_parallel(address: str, kind: str, count: int) -> None:
 
 
 def leader_cpu_ms(cluster: LocalCluster, leader: int, address: str) -> float:
-    """The leader's CPU time for 1,000 linearizable reads at this address, without its idle time."""
+    """The leader's CPU time for 1,000 linearizable reads here, beyond what it uses when idle."""
     pid = cluster.pid(leader)
     begin, before = time.perf_counter(), cpu_ms(pid)
     reads_per_second(address, "linearizable")

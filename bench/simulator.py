@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from kraftlog.raft.core import RaftCore
     from kraftlog.simulator.process import Replica
 
-#: The seeds of each scenario.
+#: The number of seeds of each scenario.
 SEEDS = 20
-#: The recorded seeds of each scenario, and the rounds of replaying them, of which the best counts.
+#: The number of seeds of each scenario whose calls are recorded, and the rounds of replaying them,
+#: of which the fastest counts.
 RECORDED_SEEDS = 3
 ROUNDS = 5
 METHODS = ("handle", "poll", "propose", "shut_down")
@@ -66,7 +67,8 @@ class Recording:
 
         return record
 
-    def play(self) -> RaftCore:
+    def replay(self) -> RaftCore:
+        """The core after the same calls, from the same initial state."""
         core = self.initial.copy()
         methods = {method: getattr(core, method) for method in METHODS}
         take_effects = core.take_effects
@@ -77,7 +79,7 @@ class Recording:
 
 
 def record_cores(scenarios: Sequence[str]) -> list[Recording]:
-    """All cores of these scenarios, one for each start of a replica."""
+    """Recordings of all cores of these scenarios, one for each start of a replica."""
     recordings: list[Recording] = []
 
     class Recorder(World):
@@ -102,7 +104,7 @@ def best_seconds(act: Callable[[], object]) -> float:
 
 def quorum_of(recordings: Sequence[Recording]) -> list[RaftCore]:
     """Three cores at the end of their recordings."""
-    return [recording.play() for recording in recordings[:3]]
+    return [recording.replay() for recording in recordings[:3]]
 
 
 def cases() -> Iterator[tuple[str, float, str]]:
@@ -137,7 +139,7 @@ def core_cases(what: str, scenarios: Sequence[str]) -> Iterator[tuple[str, float
         1e6 * whole / events,
         "µs",
     )
-    alone = best_seconds(lambda: [recording.play() for recording in recordings])
+    alone = best_seconds(lambda: [recording.replay() for recording in recordings])
     yield f"{what}: one event of a Raft core alone", 1e6 * alone / events, "µs"
 
 

@@ -72,9 +72,9 @@ if TYPE_CHECKING:
 
     Case = tuple[str, float, str]
 
-#: The topic with most of the node's partitions, and the number of topics with one partition.
+#: The topic with most of the node's partitions, their number, and that of topics with one partition.
 MANY, MANY_PARTITIONS, SINGLES = "many", 9_000, 1_000
-TOPIC = 2
+TOPIC_RESOURCE = 2
 #: The timeout of a response.
 TIMEOUT_S = 120
 #: How long the other client continues after the last response, as requests may have late effects.
@@ -215,7 +215,7 @@ class Stalls:
         self.send([produce("sequences", 0, raw) for raw in raws])
         change = AlterableConfig(name="segment.bytes", config_operation=0, value="1048576")
         resource = AlterConfigsResource(
-            resource_type=TOPIC, resource_name="sequences", configs=[change]
+            resource_type=TOPIC_RESOURCE, resource_name="sequences", configs=[change]
         )
         request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
         assert not self.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request).responses[0].error_code
@@ -223,10 +223,10 @@ class Stalls:
     # Cases ---------------------------------------------------------------------------------------
 
     def cases(self) -> Iterator[tuple[str, list[bytes]]]:
-        yield from self.reading()
-        yield from self.changing()
+        yield from self.reading_cases()
+        yield from self.changing_cases()
 
-    def reading(self) -> Iterator[tuple[str, list[bytes]]]:
+    def reading_cases(self) -> Iterator[tuple[str, list[bytes]]]:
         def by_time(topic: str, timestamp: int, indexes: list[int]) -> list[bytes]:
             return [frame(ApiKey.LIST_OFFSETS, 7, offsets(topic, timestamp, indexes))]
 
@@ -245,7 +245,9 @@ class Stalls:
         yield "Metadata of all", [everything]
         resources = [
             DescribeConfigsResource(
-                resource_type=TOPIC, resource_name=f"single-{number}", configuration_keys=None
+                resource_type=TOPIC_RESOURCE,
+                resource_name=f"single-{number}",
+                configuration_keys=None,
             )
             for number in range(SINGLES)
         ]
@@ -254,7 +256,7 @@ class Stalls:
         sizes = frame(ApiKey.DESCRIBE_LOG_DIRS, 4, DescribeLogDirsRequest(topics=None))
         yield "DescribeLogDirs of all", [sizes]
 
-    def changing(self) -> Iterator[tuple[str, list[bytes]]]:
+    def changing_cases(self) -> Iterator[tuple[str, list[bytes]]]:
         yield "Produce of 700,000 records, compacted", [produce("compacted", 0, small_records())]
         yield "DeleteRecords of 1,000 partitions", [record_deletion(0, 1_000)]
         yield "DeleteRecords of 8,000 partitions", [record_deletion(1_000, MANY_PARTITIONS)]
@@ -373,6 +375,7 @@ def millions_of_records() -> bytes:
 
 
 def empty_members() -> bytes:
+    """A batch that claims two records, compressed to 45,000 gzip members that are all empty."""
     return batch_with_header(GZIP, 2, gzip.compress(b"", mtime=0) * 45_000)
 
 

@@ -1,4 +1,4 @@
-"""A node that reports its longest turn, for `bench.stalls`: `python -m bench.stalls_node start …`.
+"""A node that reports its longest turn to a benchmark: `python -m bench.stalls_node start …`.
 
 The report is a memory-mapped file, shared by both processes: CPU time in nanoseconds, and the
 cause. Zeros reset it.
@@ -41,8 +41,8 @@ class ReportingClock(TurnClock):
     def end(self, cause: str) -> None:
         used_ns = time.thread_time_ns() - self._since_ns
         if used_ns > REPORT_FORMAT.unpack(self._file[:])[0]:
-            longest = max(self._steps, key=self._steps.__getitem__, default=cause)
-            self._file[:] = REPORT_FORMAT.pack(used_ns, longest.encode()[:56])
+            longest_step = max(self._steps, key=self._steps.__getitem__, default=cause)
+            self._file[:] = REPORT_FORMAT.pack(used_ns, longest_step.encode()[:56])
         super().end(cause)
 
 

@@ -48,7 +48,7 @@ def one_record_batch(batch_bytes: int) -> bytearray:
 def turns(
     batch: bytearray, turn_bytes: int, count: int
 ) -> Iterator[tuple[list[memoryview], Batches]]:
-    """The appends of one turn of the loop: stamped batches in one buffer, and their description."""
+    """The appends of `count` turns of the loop: stamped batches in one buffer, their description."""
     per_turn = max(turn_bytes // len(batch), 1)
     arena = bytearray(batch * per_turn)
     view = memoryview(arena)
@@ -99,7 +99,7 @@ def best_seconds(measure: Callable[[str], float], runs: int) -> float:
     return min(results)
 
 
-def appending() -> Iterator[tuple[str, float, str]]:
+def append_cases() -> Iterator[tuple[str, float, str]]:
     for size, name in ((200, "200 B"), (16 << 10, "16 KB"), (MB, "1 MB")):
         batch = one_record_batch(size)
         ours = bare = float("inf")
@@ -110,7 +110,7 @@ def appending() -> Iterator[tuple[str, float, str]]:
         yield f"append in batches of {name}: throughput relative to pwritev alone", bare / ours, "x"
 
 
-def compacting() -> Iterator[tuple[str, float, str]]:
+def compaction_cases() -> Iterator[tuple[str, float, str]]:
     """Compact a log of 64 MB to a tenth of its records, in this process."""
     for codec, name in ((0, "plain"), (3, "lz4")):
 
@@ -147,8 +147,8 @@ def compacting() -> Iterator[tuple[str, float, str]]:
         )
 
 
-def small_appends() -> Iterator[tuple[str, float, str]]:
-    """The cost of a turn with one small batch, and of locating the batch."""
+def small_append_cases() -> Iterator[tuple[str, float, str]]:
+    """The cost of appending one small batch in a turn, and of finding an offset."""
     batch, count = one_record_batch(200), 50_000
 
     def one_by_one(folder: str) -> float:
@@ -192,7 +192,7 @@ def small_appends() -> Iterator[tuple[str, float, str]]:
     yield "find any offset through the index, for a fetch of 64 KB", cold / 20_000 * 1e6, "µs"
 
 
-def recovering() -> Iterator[tuple[str, float, str]]:
+def recovery_cases() -> Iterator[tuple[str, float, str]]:
     for size, name, total in ((16 << 10, "16 KB", 1000), (200, "200 B", 64)):
         batch = one_record_batch(size)
 
@@ -223,7 +223,7 @@ def fill_directory(path: str, count: int) -> LogDirectory:
     return logs
 
 
-def opening(count: int = 10_000) -> Iterator[tuple[str, float, str]]:
+def open_cases(count: int = 10_000) -> Iterator[tuple[str, float, str]]:
     """Time and memory to open all logs of a directory, after a clean stop and after a kill."""
     parent = tempfile.mkdtemp(dir=os.environ.get("BENCH_DIR"))
     try:
@@ -281,7 +281,7 @@ def open_and_print(path: str) -> None:
     open_all(logs)
     spent = time.perf_counter() - start
     sys.stdout.write(f"{spent} {resident_kb() - before}\n")
-    for name, content in contents.items():
+    for name, content in contents.items():  # for the next run, as opening changes these files
         if content is not None:
             with open(f"{path}/{name}", "wb") as file:
                 file.write(content)
@@ -297,11 +297,11 @@ def read_file(path: str) -> bytes | None:
 
 def cases() -> Iterator[tuple[str, float, str]]:
     """The name, value and unit of each figure."""
-    yield from appending()
-    yield from small_appends()
-    yield from compacting()
-    yield from recovering()
-    yield from opening()
+    yield from append_cases()
+    yield from small_append_cases()
+    yield from compaction_cases()
+    yield from recovery_cases()
+    yield from open_cases()
 
 
 if __name__ == "__main__" and sys.argv[1:2] == ["open"]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from kio.serial import entity_reader, entity_writer
 from tests.wire.samples import Sampler
 
-from bench.messages import SAMPLES, Sample, with_pieces
+from bench.messages import SAMPLES, Sample, metadata_response_of_pieces
 from kraftlog.wire.apis import APIS
 from kraftlog.wire.codec import encode, reader
 from kraftlog.wire.messages.headers import RequestHeader
@@ -133,7 +133,7 @@ def request_cases() -> Iterator[tuple[str, float, str]]:
 
 
 def piece_cases() -> Iterator[tuple[str, float, str]]:
-    message, version = with_pieces()
+    message, version = metadata_response_of_pieces()
     name = "encode Metadata v12 response, 1000 partitions, topics kept as pieces"
     yield f"{name}, kraftlog", best_us(lambda: encode(message, version)), "µs"
 

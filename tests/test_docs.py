@@ -1,4 +1,4 @@
-"""Generated tables of the docs: their content, and the check without writing."""
+"""Generated tables of the docs: their content, and the check for outdated ones."""
 
 from __future__ import annotations
 
@@ -67,16 +67,16 @@ def test_only_an_outdated_table_is_reported() -> None:
 
 
 @pytest.mark.parametrize(
-    "where", [("tests/simulator/",), ("tests/server/", "tests/interop/", "tests/cli/")]
+    "folders", [("tests/simulator/",), ("tests/server/", "tests/interop/", "tests/cli/")]
 )
 def test_every_replication_rule_is_simulated_and_run_in_processes(
-    where: tuple[str, ...],
+    folders: tuple[str, ...],
 ) -> None:
     """V rules are cited by tests of the simulator, and by tests with real processes."""
     cited = {
         rule
         for path, text in repository().items()
-        if is_test(path) and path.startswith(where)
+        if is_test(path) and path.startswith(folders)
         for rule in docs.cited_rules(text)
     }
     assert not {rule for rule in RULES if rule.startswith("V")} - cited

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.xdist_group("house rules")
 
 @pytest.fixture(scope="module")
 def files() -> Iterator[dict[str, str]]:
-    """All parsed files are kept: without gc.disable, searching them takes longer than parsing."""
+    """All files. GC is off, as traversing their parsed trees takes longer than parsing them."""
     gc.disable()
     yield house_rules.repository()
     house_rules.parsed.cache_clear()
@@ -86,7 +86,7 @@ def test_names_of_tests_are_short(files: dict[str, str]) -> None:
         assert len(list(house_rules.long_test_names({"tests/test_a.py": text}))) == complaints
 
 
-def test_a_partition_changes_by_its_methods_alone(files: dict[str, str]) -> None:
+def test_a_partition_is_changed_only_by_its_own_methods(files: dict[str, str]) -> None:
     assert list(house_rules.partition_writes(files)) == []
     place = "src/kraftlog/replication/partition.py"
     text = "partition.start = 1\nappend.partition.end += 1\nx = partition.start\npartition.x = 1\n"
@@ -105,7 +105,7 @@ def modules(**imports: str) -> dict[str, str]:
     }
 
 
-def test_no_import_runs_in_a_circle(files: dict[str, str]) -> None:
+def test_no_import_circle_is_too_long_or_joins_folders(files: dict[str, str]) -> None:
     assert list(house_rules.import_circles(files)) == []
     three = modules(a="b", b="c", c="a")
     assert list(house_rules.import_circles(three)) == []

@@ -211,8 +211,8 @@ def test_every_other_command_of_the_page_is_a_make_target() -> None:
     """A new command in README.md must be run by a test of this file, or be a make target."""
     with open(os.path.join(ROOT, "Makefile"), encoding="utf-8") as file:
         targets = re.findall(r"^([a-z]+):", file.read(), re.MULTILINE)
-    tried = ("One minute", "Watch a quorum")
-    typed = [text for section in tried for kind in KINDS for text in fences(section, kind)]
+    run_sections = ("One minute", "Watch a quorum")
+    typed = [text for section in run_sections for kind in KINDS for text in fences(section, kind)]
     others = [text for _, text in FENCE.findall(page_text()) if text not in typed]
     for command, _ in [pair for text in others for pair in commands(text)]:
         make, target = command.split()[:2]
@@ -222,6 +222,6 @@ def test_every_other_command_of_the_page_is_a_make_target() -> None:
 
 def test_readme_links_every_page_of_the_docs() -> None:
     docs = os.path.join(ROOT, "docs")
-    made = [f"generated/{name}" for name in os.listdir(os.path.join(docs, "generated"))]
-    pages = [name for name in (*os.listdir(docs), *made) if name.endswith(".md")]
+    generated = [f"generated/{name}" for name in os.listdir(os.path.join(docs, "generated"))]
+    pages = [name for name in (*os.listdir(docs), *generated) if name.endswith(".md")]
     assert [name for name in pages if f"(docs/{name})" not in page_text()] == []

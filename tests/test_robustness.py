@@ -1,4 +1,4 @@
-"""The page on robustness names existing tests in files that are run."""
+"""Every row of docs/robustness.md names a test that exists."""
 
 from __future__ import annotations
 

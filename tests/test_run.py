@@ -1,4 +1,4 @@
-"""The table of a test run's time."""
+"""`python -m tests.run`: its table of times, its exit code, and one worker for each group."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def test_every_group_has_a_budget() -> None:
 
 def test_wall_time_is_divided_in_proportion_to_the_time_of_tests() -> None:
     times = run.GroupTimes()
-    for r in (
+    for test_report in (
         report("tests/raft/test_a.py::test_a", 2.0, when="setup"),
         report("tests/raft/test_a.py::test_a", 4.0),
         report("tests/spark/test_a.py::test_a", 2.0, outcome="skipped"),
     ):
-        times.pytest_runtest_logreport(r)
+        times.pytest_runtest_logreport(test_report)
     assert times.tests["quorum"] == 1
     assert times.tests["spark"] == 0
     lines = times.table(280.0).splitlines()
@@ -55,7 +55,7 @@ def test_wall_time_is_divided_in_proportion_to_the_time_of_tests() -> None:
 @pytest.mark.parametrize(
     ("body", "code"), [("pass", 0), ("assert False", 1), ("pytest.skip('all')", 5)]
 )
-def test_a_run_without_a_test_fails(
+def test_a_run_fails_if_a_test_fails_or_none_runs(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, body: str, code: int
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", house_rules.ROOT)
@@ -68,7 +68,7 @@ def test_a_run_without_a_test_fails(
 def test_tests_of_an_xdist_group_run_in_one_worker(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a pytest that pytest-xdist does not support, two JVMs of each kind would start."""
+    """A pytest that pytest-xdist does not support ignores the groups, and two JVMs would start."""
     monkeypatch.setenv("PYTHONPATH", house_rules.ROOT)
     body = """
 import os

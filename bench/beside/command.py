@@ -69,7 +69,7 @@ def run_case(case: str, plan: Plan, folder: str) -> bool:
 
 
 def plan_of(options: argparse.Namespace) -> Plan:
-    """The full plan, or that of a trial, whose results and page are written elsewhere."""
+    """The plan of these options; unless it is full, results and page go to a folder for trials."""
     plan = QUICK if options.quick else Plan()
     return replace(
         plan,
@@ -83,9 +83,13 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m bench beside", description=__doc__)
     parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(CASES))
     parser.add_argument("--quick", action="store_true", help="a little of everything, to try it")
-    parser.add_argument("--rounds", type=int, help="number of rounds (5; with fewer: a trial)")
+    parser.add_argument(
+        "--rounds", type=int, help="number of rounds (5; any other number: a trial)"
+    )
     parser.add_argument("--scale", type=float, help="the fraction of the records to send (1)")
-    parser.add_argument("--load-seconds", type=float, help="seconds of load before memory")
+    parser.add_argument(
+        "--load-seconds", type=float, help="seconds of load before memory is measured (300)"
+    )
     parser.add_argument("--page", action="store_true", help="only write the page from results")
     options = parser.parse_args(arguments)
     for case in options.cases:

@@ -58,13 +58,13 @@ def stored_result(case: str, folder: str = FOLDER) -> Result | None:
 
 
 def percentile(figures: Sequence[float], percent: float) -> float:
-    """The percentile of the figures by nearest rank."""
+    """A percentile of the figures, which is always one of them: nothing is interpolated."""
     ordered = sorted(figures)
     return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
 
 
 def parse_perf_test(output: str) -> tuple[int, float]:
-    """Records and seconds in the last line of Kafka's producer-perf-test."""
+    """Records and seconds by the last line that Kafka's producer-perf-test prints."""
     for line in reversed(output.splitlines()):
         words = line.replace(",", " ").split()
         if words[1:3] == ["records", "sent"] and words[4:5] == ["records/sec"]:

@@ -174,24 +174,25 @@ def produce_records(port: int, topic: str, count: int) -> None:
             connection.call(produce_request(topic, 100), deadline())
 
 
-def produce_frames(topic: str, acks: int = 1) -> bytes:
+def produce_frame(topic: str, acks: int = 1) -> bytes:
     return frame(ApiKey.PRODUCE, PRODUCE_VERSION, produce_request(topic, 100, acks))
 
 
 def change_frames(topic: str, count: int = 64) -> bytes:
-    """Requests of different changes, as a broker may skip a change that has no effect."""
+    """Requests for different values, as a broker may skip a change that has no effect."""
     changes = [retention_change(topic, 100_000_000 + number) for number in range(count)]
     return b"".join(frame(ApiKey.INCREMENTAL_ALTER_CONFIGS, ALTER_VERSION, it) for it in changes)
 
 
 def produce_error_position(topic: str) -> int:
-    """Where a response has its error code, counted from after its length."""
+    """The position of the error code in a Produce response, counted after the length field."""
     part = PartitionProduceResponse(index=0, error_code=SENTINEL, base_offset=0)
     topics = [TopicProduceResponse(name=topic, partition_responses=[part])]
     return _position_of_code(encode(ProduceResponse(responses=topics), PRODUCE_VERSION))
 
 
 def change_error_position(topic: str) -> int:
+    """The position of the error code in a response to `retention_change`."""
     part = AlterConfigsResourceResponse(
         error_code=SENTINEL, error_message=None, resource_type=TOPIC_RESOURCE, resource_name=topic
     )

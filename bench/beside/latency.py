@@ -61,7 +61,7 @@ def synchronous(peers: Sequence[Peer], plan: Plan, folder: str, result: Result) 
     placement is random and lasts for minutes.
     """
     frames, error_position = (
-        frame_client.produce_frames(TOPIC),
+        frame_client.produce_frame(TOPIC),
         frame_client.produce_error_position(TOPIC),
     )
     count = plan.count(2000, minimum=200)
@@ -89,7 +89,7 @@ def end_to_end(peers: Sequence[Peer], plan: Plan, result: Result) -> None:
 
 
 def end_to_end_ms(port: int, topic: str, count: int, acks: int = 1) -> list[float]:
-    """Milliseconds from sending a record to its arrival at a waiting consumer; the topic is new."""
+    """Milliseconds from sending a record until a waiting consumer has it; the topic must be empty."""
     request = frame_client.produce_request(topic, 100, acks)
     times = []
     with (

@@ -28,7 +28,7 @@ def ended_cpu_seconds() -> float:
 
 @contextmanager
 def pinned(pid: int, *, apart: bool) -> Iterator[None]:
-    """Pin a process to one processor, and processes started meanwhile to it or to another one."""
+    """Pin a process and the clients started meanwhile to one processor, or `apart` to two."""
     everywhere = os.sched_getaffinity(0)
     one, *others = sorted(everywhere)
     threads = [int(each) for each in os.listdir(f"/proc/{pid}/task")]

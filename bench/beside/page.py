@@ -74,9 +74,9 @@ def is_comparable(row: Row, peers: Container[str]) -> bool:
 def compared(row: Row, medians: Mapping[str, float], with_bare: bool) -> Iterator[str]:
     """The cells of a row."""
     kafka = medians.get(KAFKA)
-    times_kafka = kafka or 1.0  # cancelled out in comparisons with an absolute goal
-    better = row.times_better(times_kafka, medians[KRAFTLOG])
-    bare = row.times_better(times_kafka, medians[BARE]) if BARE in medians else None
+    kafka_or_1 = kafka or 1.0  # cancelled out in comparisons with an absolute goal
+    better = row.times_better(kafka_or_1, medians[KRAFTLOG])
+    bare = row.times_better(kafka_or_1, medians[BARE]) if BARE in medians else None
     yield row.what
     yield row.unit
     yield figure_text(kafka) if kafka else ""
@@ -85,7 +85,7 @@ def compared(row: Row, medians: Mapping[str, float], with_bare: bool) -> Iterato
         yield figure_text(medians[BARE]) if BARE in medians else ""
     yield f"{better:.3g}×" if kafka else ""
     yield row.goal.text if row.goal else ""
-    yield verdict(row, times_kafka, better, bare) if kafka or not is_relative(row) else ""
+    yield verdict(row, kafka_or_1, better, bare) if kafka or not is_relative(row) else ""
 
 
 def is_relative(row: Row) -> bool:

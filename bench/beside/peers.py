@@ -57,7 +57,7 @@ transaction.state.log.min.isr=1
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 """
-#: Without delays that batch rebalances or appends.
+#: Without the delays by which Kafka batches rebalances and appends to the metadata log.
 TUNED = "group.initial.rebalance.delay.ms=0\ncontroller.quorum.append.linger.ms=0\n"
 
 

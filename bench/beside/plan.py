@@ -24,7 +24,7 @@ class Plan:
 
     @property
     def is_full(self) -> bool:
-        """Whether the figures may be quoted; the page states the duration of the memory load."""
+        """Whether the figures may be quoted. `load_s` may differ, as the page states it."""
         return self == replace(Plan(), load_s=self.load_s)
 
     def count(self, full: int, minimum: int = 20) -> int:

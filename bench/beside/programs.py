@@ -1,4 +1,4 @@
-"""Compiles kraftlog's programs in C once, and runs the clients among them."""
+"""Compiles the C programs of the benchmarks once, and runs those that are clients."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench.beside.figures import percentile
 
 SOURCES = os.path.join(os.path.dirname(__file__), "c")
 LIBRARIES = {"load": ["-lrdkafka"], "probe": [], "hold": [], "bare": [], "bare_follower": []}
-RUN_SECONDS = 400
+RUN_TIMEOUT_S = 400
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,9 @@ def parse_probe(text: str) -> ProbeResult:
 
 
 def output(command: list[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=RUN_SECONDS)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=RUN_TIMEOUT_S
+    )
     if done.returncode:
         last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-3:]
         shown = " ".join([os.path.basename(command[0]), *command[1:]])

@@ -1,7 +1,7 @@
 """Makes memory equally expensive for both brokers.
 
-A virtual machine may get memory from its host only on first use, which takes ten times as long, and
-may lose idle memory again. So helper processes hold most of the memory, and the rest is filled with
+A virtual machine may get a page from its host only on first use, which takes ten times as long as
+using the page again, and may lose idle pages. So helper processes hold most of the memory, and the rest is filled with
 clean page cache, which the brokers' writes then replace.
 """
 
@@ -41,8 +41,9 @@ def recycled_memory(folder: str) -> Iterator[Callable[[], None]]:
 
 
 @contextmanager
-def memory_holder(size_mb: int) -> Iterator[subprocess.Popen[bytes]]:
-    command = [program("hold"), str(max(1, size_mb // HOLDERS))]
+def memory_holder(total_mb: int) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that holds its share of the memory."""
+    command = [program("hold"), str(max(1, total_mb // HOLDERS))]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         yield holder  # it ends when its standard input is closed
 

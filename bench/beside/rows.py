@@ -1,7 +1,7 @@
 """The rows of the comparison: names, units and goals.
 
-A goal is relative to Kafka's figure in the same run, or absolute. Both are converted to a factor to
-Kafka's figure, which the picture shows.
+A goal is relative to Kafka's figure in the same run, or absolute. Both are converted to how many
+times better than Kafka the figure must be, which the picture shows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ BARE = "bare"
 
 @dataclass(frozen=True)
 class Goal:
-    """A goal as text, and as a factor to Kafka's figure, to which it may be relative."""
+    """A goal as text, and how many times better than Kafka's figure it is.
+
+    `is_relative`: the goal itself is a multiple of Kafka's figure, not an absolute limit.
+    """
 
     text: str
     times: Callable[[float], float]
@@ -44,7 +47,7 @@ class Row:
     only_kraftlog: bool = False
 
     def times_better(self, kafka: float, other: float) -> float:
-        """The factor to Kafka's figure; below 1 it is worse."""
+        """How many times better than Kafka's figure another one is; below 1 it is worse."""
         return other / kafka if self.more_is_better else kafka / other
 
     def goal_times(self, kafka: float) -> float | None:
@@ -70,7 +73,7 @@ def at_least(rate: float) -> Goal:
 
 
 def load(key: str, what: str, rate_times: float, cpu_times: float | None) -> tuple[Row, Row]:
-    """Records per second, and the broker's CPU time; the goals are factors to Kafka's figures."""
+    """Records per second, and the broker's CPU time; the goals are times better than Kafka's."""
     cost = times(cpu_times) if cpu_times else None
     return (
         Row(f"{key}.rate", what, "records/s", times(rate_times), more_is_better=True),

@@ -48,7 +48,7 @@ PRODUCE_LOADS = (
     Load("defaults", 100, 2_000_000, ("acks=all",)),
     UNBATCHED_LOAD,
 )
-#: Kafka's own client, with the start of its JVM: more records, fewer rounds.
+#: Kafka's own client, which starts a JVM in each round: fewer rounds.
 JAVA_LOAD = Load("java", 100, 1_500_000, max_rounds=3)
 CONSUME_LOADS = (
     Load("100B", 100, 3_000_000),

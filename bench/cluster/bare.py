@@ -24,7 +24,7 @@ FOLLOWERS = 2
 
 
 class BareCluster(Cluster):
-    """A leader and its followers, each a process with a file; every topic gets new ones."""
+    """A leader and its followers, each a process with a file; creating a topic replaces them."""
 
     def __init__(self, folder: str) -> None:
         self.name = BARE
@@ -45,7 +45,7 @@ class BareCluster(Cluster):
             process.stop(signal.SIGKILL)
 
     def create_topic(self, name: str, partitions: int = 1) -> None:
-        """Start processes with empty files, which stay until all has been measured."""
+        """Stop the processes and start new ones with empty files; old files are deleted at the end."""
         assert partitions == 1, "the bare server has one partition"
         self.stop()
         folder = tempfile.mkdtemp(prefix=f"{name}-", dir=self.folder)

@@ -80,11 +80,12 @@ class IsrChanges:
         self.cluster = cluster
         self.topic = topic
         self.broker_epochs = broker_epochs(cluster)
-        #: At most the partition's epoch, which each change of the partition increases by one.
+        #: A guess at the partition's epoch, which each change of the partition increases by one: too
+        #: low after changes by others, too high until the leader's own change is committed.
         self.partition_epoch = 0
 
     def shrink(self) -> float:
-        """Milliseconds until the smaller ISR is committed; waits until it is complete again."""
+        """Milliseconds until the smaller ISR is committed; then waits until the ISR is full again."""
         with closing(frame_client.connect(self.cluster.first.port)) as connection:
             [topic] = metadata(connection, self.topic).topics
         [partition] = topic.partitions
@@ -108,7 +109,7 @@ class IsrChanges:
     def _commit(
         self, connection: Connection, leader: int, topic_id: bytes, changed: PartitionData
     ) -> float:
-        """Repeat the request until its partition epoch is the current one; return milliseconds."""
+        """Repeat the request until its partition epoch is current; return the milliseconds of the last."""
         end = Deadline(frame_client.RESPONSE_TIMEOUT_S)
         while not end.is_over:
             partition = changed.replace(partition_epoch=self.partition_epoch)
@@ -123,9 +124,8 @@ class IsrChanges:
             assert isinstance(response, AlterPartitionResponse)
             assert response.error_code == 0, response
             code = response.topics[0].partitions[0].error_code
-            if (
-                code == ErrorCode.NOT_CONTROLLER
-            ):  # our epoch is ahead: the leader's own change is not committed yet
+            # Our epoch is ahead: the leader's own change is not committed yet.
+            if code == ErrorCode.NOT_CONTROLLER:
                 time.sleep(RETRY_INTERVAL_S)
                 continue
             self.partition_epoch += 1

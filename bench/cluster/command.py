@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
     from bench.cluster.nodes import Cluster
 
-#: For each peer: its logs when it is warmed up, blocks that are preallocated, metadata, indexes.
+#: What each peer writes besides the measured loads: logs of the warm-up, preallocated blocks,
+#: metadata, indexes.
 OVERHEAD_BYTES = 3 << 30
 FULL = Plan(rounds=3, warm_s=10, rest_s=20)
 QUICK = Plan(scale=0.02, rounds=1, warm_s=0, settle_s=0, rest_s=0.5, with_recycling=False)
@@ -55,8 +56,8 @@ def main(arguments: Sequence[str]) -> int:
     results = {task: Result(task, idle_before=idle, is_full=plan == FULL) for task in tasks}
     results_of = {peer: [results[task] for task in tasks_of(peer, options.tasks)] for peer in peers}
     try:
-        # All files are deleted at the end: ext4 makes files at half the speed for a minute after
-        # many were deleted.
+        # All files are deleted at the end: ext4 creates files at half the speed for a minute
+        # after many were deleted.
         with tempfile.TemporaryDirectory(prefix="cluster-", ignore_cleanup_errors=True) as folder:
             failed = [peer for peer in peers if not run_tasks(peer, plan, results_of[peer], folder)]
     finally:
@@ -74,7 +75,9 @@ def exit_once(*_: object) -> None:
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m bench cluster", description=__doc__)
     parser.add_argument("tasks", nargs="*", metavar="TASK", help=", ".join(TASKS))
-    parser.add_argument("--peer", choices=PEERS, help="only one of them; the page is not written")
+    parser.add_argument(
+        "--peer", choices=PEERS, help="measure only this peer; the page is not written"
+    )
     parser.add_argument("--quick", action="store_true", help="a little of everything, to try it")
     options = parser.parse_args(arguments)
     for task in options.tasks:
@@ -117,7 +120,7 @@ def require_space(folder: str, peers: Sequence[str], named: Sequence[str], plan:
 
 
 def run_tasks(peer: str, plan: Plan, results: Sequence[Result], folder: str) -> bool:
-    """Run a peer's tasks, after a failed one with a new cluster; return whether all succeeded."""
+    """Run a peer's tasks, in a new cluster after a failure; return whether all succeeded."""
     waiting = list(results)
     succeeded = True
     while waiting:
@@ -141,7 +144,7 @@ def run_task(result: Result, cluster: Cluster, plan: Plan) -> bool:
     try:
         if TASKS[result.case].needs_partitions and not cluster.topics:
             failures.create_partitions(cluster, plan, Result("unmeasured"))
-            time.sleep(plan.settle_s)  # as `partitions` does: what was created is flushed
+            time.sleep(plan.settle_s)  # the task `partitions` waits too: new logs are flushed
         TASKS[result.case].measure(cluster, plan, result)
     except Exception as error:
         traceback.print_exc()

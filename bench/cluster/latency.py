@@ -37,7 +37,7 @@ def latency(cluster: Cluster, plan: Plan, result: Result) -> None:
 
 
 def produce_one_by_one(cluster: Cluster, topic: str, count: int) -> ProbeResult:
-    frames = frame_client.produce_frames(topic, acks=-1)
+    frames = frame_client.produce_frame(topic, acks=-1)
     error_position = frame_client.produce_error_position(topic)
     port = cluster.leader_of(topic).port
     return probe(port, frames, error_position, cluster.folder, connections=1, count=count)

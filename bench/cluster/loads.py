@@ -29,7 +29,7 @@ CONSUMED = Load("1KiB", KIB, 600_000, ACKS_ALL)
 
 
 def written_bytes(task: str, plan: Plan) -> int:
-    """What a task writes to the disk for each peer, all replicas together."""
+    """The bytes that a task writes to the disk for each peer, all replicas together."""
     one_replica = 0
     if task == "produce":
         one_replica = sum([plan.count(it.count) * it.size for it in LOADS]) * (1 + plan.rounds)

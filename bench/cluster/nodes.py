@@ -222,8 +222,8 @@ def wait_until_each(
 ) -> None:
     """Wait until all partitions of the topics satisfy a condition in the Metadata of a node.
 
-    Only the first topic is requested until its partitions do, then all others, so that requests
-    cost little.
+    Only the first topic is requested until its partitions satisfy it, and then all others at once:
+    so the requests cost the node little.
     """
     waiting = list(topics)
     width = 1

@@ -33,7 +33,7 @@ this machine allow.
 
 
 def section_text(results: Mapping[str, Result], old: str) -> str:
-    """The whole section: new tables, tables of the old section, or what is not measured."""
+    """The whole section: for each task its new table, its old one, or that it is not measured."""
     tables = [HEAD]
     for task in ROWS:
         if task in results and is_measured(results[task]):

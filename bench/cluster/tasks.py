@@ -46,9 +46,9 @@ def one_node(peer: str, folder: str) -> Cluster:
 class Task:
     """A part of the comparison, which has a table of its own.
 
-    Tasks with the same `cluster` that follow each other share one. `needs_partitions`: many
-    partitions are created first, if the cluster has none yet. `if_named`: peers that take minutes,
-    and are measured only if the task is named.
+    `cluster` makes the cluster; consecutive tasks with the same function share one.
+    `needs_partitions`: many partitions are created first, if the cluster has none yet. `if_named`:
+    peers with which the task takes minutes, and which are measured only if the task is named.
     """
 
     measure: Callable[[Cluster, Plan, Result], None]

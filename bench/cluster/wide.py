@@ -52,7 +52,7 @@ def accepts_produce(connection: Connection, topic: str) -> bool:
 
 
 def create_partitions(cluster: Cluster, partitions: int, prefix: str = "wide") -> list[str]:
-    """Create topics with that many partitions in all; wait until every node has them."""
+    """Create topics with this number of partitions in all; wait until every node has them."""
     topics: list[str] = []
     with closing(frame_client.connect(cluster.nodes[cluster.controller()].port)) as connection:
         while partitions > 0:
@@ -66,7 +66,7 @@ def create_partitions(cluster: Cluster, partitions: int, prefix: str = "wide") -
 
 
 def wait_until_idle(cluster: Cluster) -> None:
-    """Wait until all nodes together use little CPU: they create the folders of new logs later."""
+    """Wait until all nodes use little CPU: they create the folders of new logs after responding."""
     end = Deadline(IDLE_WITHIN_S)
     while not end.is_over:
         before = cluster.cpu_seconds()

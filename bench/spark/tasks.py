@@ -1,4 +1,4 @@
-"""What is measured: a task is a function that handles rows with a source, and returns how many.
+"""What is measured: a task reads or writes rows with a format of Spark, and returns their number.
 
 To add a row to the page, add a function and its entry in `TASKS`.
 """
@@ -88,7 +88,7 @@ def archive(bench: Bench, source: str) -> int:
 
 
 def verify(bench: Bench, source: str) -> int:  # noqa: ARG001 - only ours verifies
-    """Verify an archive; the first turn, which only warms up, makes it."""
+    """Verify an archive; the first turn, which only warms up, creates it."""
     lake = os.path.join(bench.folder, "lake")
     if not os.path.exists(lake):
         _pipeline("archive", bench.topic, "--to", lake, "-b", bench.address)

@@ -1,4 +1,4 @@
-"""A log on disk: appended records are found, in order, across segments."""
+"""A log on a simulated disk: appends, rolls, reads, truncation, retention and lookups by time."""
 
 from __future__ import annotations
 
@@ -73,6 +73,7 @@ def test_one_whole_batch_is_located_with_any_max_bytes(max_bytes: int) -> None:
 
 
 def test_many_batches_are_appended_by_one_write() -> None:
+    """One `pwritev` takes at most 1024 buffers (IOV_MAX), so 2100 batches take three."""
     files = memory_files()
     log, _ = open_log_on(new_disk(files), LogConfig())
     put(log, batch(0))
@@ -194,7 +195,7 @@ def test_raising_the_log_start_deletes_whole_segments() -> None:
     fill(log, 2)
 
 
-def test_a_start_whose_segments_stay_for_lack_of_space_has_its_epoch(
+def test_a_new_start_truncates_the_epochs_even_if_the_disk_is_full(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """V6: the last segment is deleted by starting a new one, which may fail."""
@@ -229,7 +230,7 @@ def test_retention_deletes_segments_by_size_and_time() -> None:
 def test_deleting_all_segments_writes_no_indexes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Index files take milliseconds to create and delete, and thousands of logs may roll."""
+    """Index files take milliseconds to create and delete; thousands of logs may roll at once."""
     files = memory_files()
     log, _ = open_log_on(new_disk(files))
     put(log, batch(0, 3))

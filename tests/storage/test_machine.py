@@ -1,4 +1,4 @@
-"""Any order of appends, truncations, flushes, crashes and faults, compared with a list."""
+"""Random appends, truncations, flushes, crashes and faults: the log always matches its model."""
 
 from __future__ import annotations
 
@@ -51,10 +51,11 @@ class LogMachine(RuleBasedStateMachine):
     def truncate_fully(self, ahead: int) -> None:
         self.modelled_log.truncate_fully(self.modelled_log.end + ahead)
 
-    @rule(part=st.floats(0, 1))
-    def move_start(self, part: float) -> None:
+    @rule(fraction=st.floats(0, 1))
+    def move_start(self, fraction: float) -> None:
         self.modelled_log.move_start(
-            self.modelled_log.start + int((self.modelled_log.end - self.modelled_log.start) * part)
+            self.modelled_log.start
+            + int((self.modelled_log.end - self.modelled_log.start) * fraction)
         )
 
     @rule(keep_bytes=st.integers(0, 3000))
@@ -80,14 +81,14 @@ class LogMachine(RuleBasedStateMachine):
     @rule(
         seed=st.integers(0, 1 << 20),
         operation=st.integers(0, 12),
-        act=st.sampled_from(["append", "flush", "truncate", "roll", "move_start", "close"]),
+        action=st.sampled_from(["append", "flush", "truncate", "roll", "move_start", "close"]),
     )
-    def crash_during(self, seed: int, operation: int, act: str) -> None:
-        """Crash before one of the disk operations of an act."""
+    def crash_during(self, seed: int, operation: int, action: str) -> None:
+        """Crash before one of the disk operations of an action, or after them all."""
         modelled_log = self.modelled_log
         modelled_log.files.stop_before = modelled_log.files.operations + operation
         with contextlib.suppress(PowerLost):
-            match act:
+            match action:
                 case "append":
                     modelled_log.append([5, 5, 5, 5], 1)
                 case "truncate":
@@ -111,10 +112,10 @@ class LogMachine(RuleBasedStateMachine):
         self.modelled_log.files.faults = []
         self.modelled_log.crash(None, power=False)
 
-    @rule(room=st.integers(0, 400), count=st.sampled_from([1, 2, 12]))
-    def fill_the_disk(self, room: int, count: int) -> None:
+    @rule(free_bytes=st.integers(0, 400), count=st.sampled_from([1, 2, 12]))
+    def fill_the_disk(self, free_bytes: int, count: int) -> None:
         modelled_log = self.modelled_log
-        modelled_log.files.capacity_bytes = modelled_log.files.used_bytes() + room
+        modelled_log.files.capacity_bytes = modelled_log.files.used_bytes() + free_bytes
         sequences, before = dict(modelled_log.next_sequence), list(modelled_log.possible)
         try:
             modelled_log.append([3] * count, 1)
@@ -134,8 +135,8 @@ TestLogMachine.settings = settings(
 )
 
 
-def test_deleted_segments_come_back_before_newer_records() -> None:
-    """Nothing makes their deletion durable: the process ends after it, and then the machine."""
+def test_a_power_loss_may_restore_a_segment_deleted_before_a_crash() -> None:
+    """A process that is killed after the deletion has not made it durable."""
 
     def power_loss_restores_a_segment(random: Random) -> bool:
         modelled_log = ModelledLog(SMALL)
@@ -151,5 +152,5 @@ def test_deleted_segments_come_back_before_newer_records() -> None:
         return (modelled_log.log.start_offset, modelled_log.log.end_offset) == (0, 21)
 
     assert any(power_loss_restores_a_segment(Random(seed)) for seed in range(1, 400)), (
-        "no run shows it"
+        "no seed restores the segment"
     )

@@ -186,8 +186,8 @@ def test_v15_a_job_in_progress_stores_no_point_above_a_truncation() -> None:
     assert offsets_after_power_loss(files)[RECOVERY_POINTS] == {OLD: 7, OTHER: 5}
 
 
-def test_v15_a_job_in_steps_stores_no_point_above_a_truncation() -> None:
-    """The points are read log by log, and a truncation can happen between two of them."""
+def test_v15_a_truncation_lowers_a_point_already_read_for_a_job() -> None:
+    """The directory reads the points log by log; a log may be truncated after its own was read."""
     files, checkpoints = checkpoints_with_lines()
     checkpoints.recovery_points[OLD] = 100
     checkpoints.lower({OLD: 50})

@@ -37,7 +37,7 @@ def files_with_folder() -> MemoryFiles:
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_q4_a_stored_election_state_is_loaded(state: QuorumStateData) -> None:
+def test_q4_a_stored_quorum_state_is_loaded(state: QuorumStateData) -> None:
     files = files_with_folder()
     assert load(files, "log") is None
     store(files, "log", state)
@@ -47,10 +47,10 @@ def test_q4_a_stored_election_state_is_loaded(state: QuorumStateData) -> None:
 def test_q4_a_crash_at_any_instant_leaves_the_old_or_the_new_file() -> None:
     old, new = STATES[2], STATES[3]
     seen = set()
-    for moment in range(100):
+    for operation in range(100):
         files = files_with_folder()
         store(files, "log", old)
-        files.stop_before = files.operations + moment
+        files.stop_before = files.operations + operation
         try:
             store(files, "log", new)
         except PowerLost:
@@ -119,7 +119,7 @@ def test_q4_a_file_that_kafka_wrote_is_read(raw: bytes, expected: QuorumStateDat
 
 @pytest.mark.parametrize("state", STATES)
 def test_q4_kafka_reads_what_we_wrote(jvm: Driver, tmp_path: Path, state: QuorumStateData) -> None:
-    """Unknown keys are ignored, and the directory id of a vote is read in either version."""
+    """Kafka ignores unknown keys, and reads the directory id of a vote in both versions."""
     path = tmp_path / NAME
     path.write_bytes(encode(state))
     voted = state.voted or ReplicaKey(-1)

@@ -30,7 +30,9 @@ def main() -> int:
     )
     parser.add_argument("--seconds", type=float, default=60, help="how long a run injects faults")
     parser.add_argument("--alone", action="store_true", help="one node, no quorum")
-    parser.add_argument("--cluster", action="store_true", help="three nodes with three replicas")
+    parser.add_argument(
+        "--cluster", action="store_true", help="three nodes that replicate every partition"
+    )
     parser.add_argument(
         "--pace", type=float, default=0.05, help="pause of a client between two steps, in seconds"
     )

@@ -1,4 +1,7 @@
-"""Compares the journal with the final state of the nodes; every check yields the errors."""
+"""Compares the journal with the final state of the nodes.
+
+Each check yields the violations of the rule in its docstring.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
 
     from kraftlog.metadata.image import Image
-    from tests.torture.journal import Change, Journal, PartitionName, Sent
+    from tests.torture.journal import AcknowledgedRecord, Change, Journal, PartitionName
 
     #: The key and value of each record that is in a topic at the end, by partition and offset.
     TopicRecords = dict[tuple[int, int], tuple[bytes | None, bytes]]
@@ -24,7 +27,9 @@ def by_offset(records: Iterable[Any]) -> TopicRecords:
     return {(r.partition, r.offset): (r.key, r.value) for r in records}
 
 
-def lost_records(sent: Sequence[Sent], found: Mapping[str, TopicRecords]) -> Iterable[str]:
+def lost_records(
+    acknowledged: Sequence[AcknowledgedRecord], found: Mapping[str, TopicRecords]
+) -> Iterable[str]:
     """Acknowledged records are at their offsets.
 
     Exceptions are records before the log start, and those superseded in a compacted topic.
@@ -36,7 +41,7 @@ def lost_records(sent: Sequence[Sent], found: Mapping[str, TopicRecords]) -> Ite
             name = topic, partition
             starts[name] = min(offset, starts.get(name, offset))
             newest[name, key] = max(offset, newest.get((name, key), -1))
-    for record in sent:
+    for record in acknowledged:
         name = record.topic, record.partition
         at_offset = found.get(record.topic, {}).get((record.partition, record.offset))
         if at_offset == (record.key, record.value):
@@ -54,13 +59,13 @@ def _place(topic: str, partition: int, offset: int) -> str:
     return f"{topic}-{partition} offset {offset}"
 
 
-def unexpected_records(invoked: set[bytes], found: Mapping[str, TopicRecords]) -> Iterable[str]:
-    """There are no unsent records; those of idempotent producers are unique and in order."""
+def unexpected_records(sent_values: set[bytes], found: Mapping[str, TopicRecords]) -> Iterable[str]:
+    """Every record was sent; the records of idempotent producers are unique and in order."""
     for topic, records in found.items():
         seen: set[bytes] = set()
         last: dict[int, int] = defaultdict(int)
         for (partition, offset), (_, value) in sorted(records.items()):
-            if value not in invoked:
+            if value not in sent_values:
                 yield f"{topic}-{partition} offset {offset}: {value[:40]!r} was never sent"
                 continue
             if topic not in NUMBERED:
@@ -75,10 +80,10 @@ def unexpected_records(invoked: set[bytes], found: Mapping[str, TopicRecords]) -
 
 
 def changed_records(
-    seen: Mapping[tuple[str, int, int], bytes], found: Mapping[str, TopicRecords]
+    consumed: Mapping[tuple[str, int, int], bytes], found: Mapping[str, TopicRecords]
 ) -> Iterable[str]:
     """Consumed records are still at their offsets."""
-    for (topic, partition, offset), value in seen.items():
+    for (topic, partition, offset), value in consumed.items():
         at_offset = found[topic].get((partition, offset))
         if at_offset is None or at_offset[1] != value:
             place = _place(topic, partition, offset)
@@ -99,7 +104,7 @@ def wrong_deletions(journal: Journal, found: Mapping[str, TopicRecords]) -> Iter
 
 
 def lost_commits(journal: Journal, committed: Mapping[PartitionName, int]) -> Iterable[str]:
-    """A committed offset is at least the last acknowledged one, and was requested."""
+    """A committed offset is at least the highest acknowledged one, and was requested."""
     for name, acknowledged in journal.committed.items():
         final = committed.get(name, 0)
         if final < acknowledged or final not in journal.requested_commits[name]:
@@ -118,7 +123,7 @@ def possible_partition_counts(changes: Sequence[Change]) -> set[int]:
 
 
 def lost_changes(journal: Journal, image: Image) -> Iterable[str]:
-    """Topics are as acknowledged, with their topic ids."""
+    """Acknowledged topic changes are in force, and topics keep their ids."""
     changes = defaultdict(list)
     for change in journal.changes:
         changes[change.topic].append(change)
@@ -127,15 +132,15 @@ def lost_changes(journal: Journal, image: Image) -> Iterable[str]:
         count = 0 if final is None else final.partition_count
         if topic != "remade" and count not in possible_partition_counts(requested):
             yield f"{topic} has {count} partitions after {requested}"
-        topic_id = journal.ids.get(topic)
+        topic_id = journal.topic_ids.get(topic)
         if final is not None and topic_id is not None and repr(final.id) != topic_id:
             yield f"{topic} was {topic_id}, and is {final.id!r}"
 
 
-def records_of_other_topics(
+def wrong_records_of_recreated_topic(
     journal: Journal, topic_id: str | None, found: TopicRecords
 ) -> Iterable[str]:
-    """A recreated topic has only its own records."""
+    """A recreated topic has its acknowledged records, and none of an earlier topic of its name."""
     own_records = journal.recreated.get(topic_id or "", {})
     for offset, value in own_records.items():
         at_offset = found.get((0, offset))

@@ -56,7 +56,7 @@ class Faults:
             time.sleep(self.rng.random() * 4)
 
     def _note(self, what: str, *processes: Process) -> None:
-        self.journal.fault(f"{what} {','.join(str(process.id) for process in processes)}")
+        self.journal.add_fault(f"{what} {','.join(str(process.id) for process in processes)}")
 
     def _random_node(self) -> Process:
         return self.rng.choice(list(self.nodes.all.values()))
@@ -134,10 +134,10 @@ class Faults:
         self._wait()
         process.limit_file_size()
         if process.is_gone():
-            process.codes.clear()
+            process.exit_codes.clear()
 
     def wipe_a_controller(self) -> None:
-        """Wipe a controller that the others can do without; return once it has caught up."""
+        """If all nodes have caught up, wipe a controller's disk and wait until it catches up."""
         self.nodes.revive()
         if not caught_up(self.nodes):
             return

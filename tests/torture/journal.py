@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     PartitionName = tuple[str, int]
 
 
-class Sent(Value):
-    """An acknowledged record and its position."""
+class AcknowledgedRecord(Value):
+    """A record that a node has acknowledged, and its position."""
 
     topic: str
     partition: int
@@ -38,26 +38,27 @@ class Change(Value):
 
 
 class Journal:
-    """What clients have requested and learned, and the faults, in this order."""
+    """The requests of the clients, the responses that they got, and the injected faults."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.invoked: set[bytes] = set()
-        self.sent: list[Sent] = []
-        #: Records that may have been written: their producer got an error.
+        #: The values of all records that producers have tried to send.
+        self.sent_values: set[bytes] = set()
+        self.acknowledged: list[AcknowledgedRecord] = []
+        #: The number of records whose producer got an error: they may have been written.
         self.unknown = 0
         self.changes: list[Change] = []
         self.registers: list[Operation] = []
-        #: The highest acknowledged commit of a group, and every requested one.
+        #: The highest acknowledged commit of each partition, and every requested one.
         self.committed: dict[PartitionName, int] = {}
         self.requested_commits: dict[PartitionName, set[int]] = defaultdict(set)
-        #: Consumed values by partition and offset.
-        self.seen: dict[tuple[str, int, int], bytes] = {}
+        #: Consumed values by topic, partition and offset.
+        self.consumed: dict[tuple[str, int, int], bytes] = {}
         #: The highest log start that DeleteRecords has returned, and the highest one requested.
         self.trimmed_to = 0
         self.trim_requested = 0
-        #: Topic ids by topic name; the records of each recreated topic by its id and by offset.
-        self.ids: dict[str, str] = {}
+        self.topic_ids: dict[str, str] = {}
+        #: The records of each recreated topic, by topic id and offset.
         self.recreated: dict[str, dict[int, bytes]] = {}
         self.faults: list[str] = []
         self.problems: list[str] = []
@@ -67,11 +68,11 @@ class Journal:
         """Microseconds since the start."""
         return int((seconds() - self.began_s) * 1e6)
 
-    def problem(self, what: str) -> None:
+    def add_problem(self, what: str) -> None:
         with self.lock:
             self.problems.append(f"at {self.now() / 1e6:.2f} s: {what}")
 
-    def fault(self, what: str) -> None:
+    def add_fault(self, what: str) -> None:
         with self.lock:
             self.faults.append(f"{self.now() / 1e6:7.2f} {what}")
 
@@ -88,6 +89,6 @@ class Journal:
     def record_consumed(self, name: PartitionName, offset: int, value: bytes) -> None:
         """A consumed record must never change."""
         with self.lock:
-            before = self.seen.setdefault((*name, offset), value)
+            before = self.consumed.setdefault((*name, offset), value)
         if before != value:
-            self.problem(f"{name} offset {offset} was {before[:40]!r}, then {value[:40]!r}")
+            self.add_problem(f"{name} offset {offset} was {before[:40]!r}, then {value[:40]!r}")

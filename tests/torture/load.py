@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from kraftlog import Client
 from kraftlog.errors import ClientError, ErrorCode, RefusedError
 from tests.time_limit import LIMIT_S
-from tests.torture.journal import Change, Sent
+from tests.torture.journal import AcknowledgedRecord, Change
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -78,7 +78,7 @@ class Load:
             for name, (partitions, configs) in TOPICS.items():
                 client.create_topic(name, partitions, self.replicas, configs=configs)
                 self.journal.changes.append(Change(name, "create", partitions, True))
-                self.journal.ids[name] = repr(client.describe_topic(name).id)
+                self.journal.topic_ids[name] = repr(client.describe_topic(name).id)
 
     def start(self) -> None:
         tasks: list[tuple[str, Callable[..., None], tuple[Any, ...]]] = [
@@ -102,9 +102,9 @@ class Load:
             if thread.is_alive():
                 assert thread.ident is not None
                 stack = traceback.format_stack(sys._current_frames()[thread.ident])
-                self.journal.problem(f"{thread.name} hangs in {''.join(stack[-2:])}")
+                self.journal.add_problem(f"{thread.name} hangs in {''.join(stack[-2:])}")
                 with Client(self.address, timeout_s=LIMIT_S) as client:
-                    self.journal.problem(f"its group: {client.describe_group(GROUP)}")
+                    self.journal.add_problem(f"its group: {client.describe_group(GROUP)}")
 
     def join(self) -> None:
         """Wait for the threads, up to the time limit of each."""
@@ -115,7 +115,7 @@ class Load:
         try:
             task(*arguments)
         except Exception as error:
-            self.journal.problem(f"{name} died of {error!r}")
+            self.journal.add_problem(f"{name} died of {error!r}")
 
     # Records -------------------------------------------------------------------------------------
 
@@ -133,9 +133,10 @@ class Load:
             "batch.size": 8_000,  # segments are small
             "reconnect.backoff.max.ms": 500,
             "log_level": 2,
-            "error_cb": lambda error: self._fatal(topic, error),
+            "error_cb": lambda error: self._note_if_fatal(topic, error),
         }
-        # With more, librdkafka may repeat records in a new producer epoch after a change of leader.
+        # With more requests in flight, librdkafka may repeat records in a new producer epoch
+        # after a change of leader.
         if not is_numbered or self.replicas > 1:
             settings["max.in.flight.requests.per.connection"] = 1
         producer = Producer(settings)
@@ -147,24 +148,26 @@ class Load:
                 number += 1
                 key = b"%d" % rng.randrange(KEYS)
                 value = b"%s %d %s" % (topic.encode(), number, PADDING[: rng.randrange(150)])
-                self.journal.invoked.add(value)
+                self.journal.sent_values.add(value)
                 partition = rng.randrange(TOPICS[topic][0])
                 producer.produce(topic, value, key, partition, on_delivery=self._on_delivery)
             producer.poll(self.pace_s)
         left = producer.flush(100)
         if left:
-            self.journal.problem(f"{left} records of {topic} were neither acknowledged nor refused")
+            self.journal.add_problem(
+                f"{left} records of {topic} were neither acknowledged nor refused"
+            )
 
-    def _fatal(self, topic: str, error: Any) -> None:
+    def _note_if_fatal(self, topic: str, error: Any) -> None:
         if error.fatal():
-            self.journal.problem(f"the producer of {topic} can't go on: {error!r}")
+            self.journal.add_problem(f"the producer of {topic} can't go on: {error!r}")
 
     def _on_delivery(self, error: Any, message: Any) -> None:
         if error is not None or message.offset() < 0:
             self.journal.unknown += 1
             return
-        self.journal.sent.append(
-            Sent(
+        self.journal.acknowledged.append(
+            AcknowledgedRecord(
                 message.topic(),
                 message.partition(),
                 message.offset(),
@@ -202,7 +205,7 @@ class Load:
                 consumer.close()
 
     def _check_committed(self, consumer: Any, partitions: list[Any]) -> None:
-        """A new owner of a partition starts no earlier than the last acknowledged commit."""
+        """A new owner of a partition starts no earlier than the highest acknowledged commit."""
         acknowledged = {(p.topic, p.partition): 0 for p in partitions}
         with self.journal.lock:
             acknowledged |= {name: self.journal.committed.get(name, 0) for name in acknowledged}
@@ -213,7 +216,7 @@ class Load:
         for position in committed:
             acknowledged_offset = acknowledged[position.topic, position.partition]
             if position.error is None and max(position.offset, 0) < acknowledged_offset:
-                self.journal.problem(
+                self.journal.add_problem(
                     f"{position.topic}-{position.partition} was committed up to "
                     f"{acknowledged_offset}, "
                     f"then found at {position.offset}"
@@ -287,8 +290,8 @@ class Load:
     def _change(self, change: Change, attempt: Callable[[], None], done_already: int) -> bool:
         """Attempt a change; return whether it is known to be done.
 
-        `done_already` is the error code that means that an earlier attempt has made the change; its
-        response was lost.
+        `done_already` is the error code that means that an earlier attempt has made the change, but
+        its response was lost.
         """
         done = False
         try:
@@ -307,11 +310,14 @@ class Load:
             topic_id = repr(client.describe_topic(name).id)
         except (ClientError, OSError):
             return
-        if self.journal.ids.setdefault(name, topic_id) != topic_id:
-            self.journal.problem(f"{name} was {self.journal.ids[name]}, then {topic_id}")
+        if self.journal.topic_ids.setdefault(name, topic_id) != topic_id:
+            self.journal.add_problem(f"{name} was {self.journal.topic_ids[name]}, then {topic_id}")
 
     def _use_register(self, client: Client, rng: random.Random, number: int) -> None:
-        """Write a unique value. Reads through a broker may be stale."""
+        """Write a unique value to a register, or read one.
+
+        A read is journalled as if it had begun at 0: through a broker, it may return an old value.
+        """
         register = f"register-{rng.randrange(REGISTERS)}"
         journal = self.journal
         invoked = journal.now()
@@ -347,21 +353,21 @@ class Load:
                 except (ClientError, OSError):
                     continue
                 if start < before:
-                    self.journal.problem(f"{name} begins at {start}, requested {before}")
+                    self.journal.add_problem(f"{name} begins at {start}, requested {before}")
                 self.journal.trimmed_to = max(self.journal.trimmed_to, start)
 
     def remake(self) -> None:
         """Create, write and delete a topic, again and again under the same name."""
-        name, life = "remade", 0
+        name, incarnation = "remade", 0
         with Client(self.address, timeout_s=20) as client:
             while not self.stopping.wait(self.pace_s):
-                life += 1
+                incarnation += 1
                 self._change(
                     Change(name, "create", 1, False),
                     lambda: client.create_topic(name, 1, self.replicas),
                     ErrorCode.TOPIC_ALREADY_EXISTS,
                 )
-                self._write_remade(client, name, life)
+                self._write_remade(client, name, incarnation)
                 if self.stopping.is_set():
                     return
                 self._change(
@@ -370,10 +376,10 @@ class Load:
                     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 )
 
-    def _write_remade(self, client: Client, name: str, life: int) -> None:
+    def _write_remade(self, client: Client, name: str, incarnation: int) -> None:
         for number in range(20):
-            value = b"life %d number %d" % (life, number)
-            self.journal.invoked.add(value)
+            value = b"incarnation %d number %d" % (incarnation, number)
+            self.journal.sent_values.add(value)
             try:
                 before = repr(client.describe_topic(name).id)
                 _, offset = client.produce(name, value, partition=0)

@@ -58,14 +58,17 @@ def _content(path: str) -> bytes:
 def differences(logs: Mapping[str, MetadataLog], committed: int | None = None) -> Iterable[str]:
     """Differences between the logs, or between their images at the same offset.
 
-    That is the end of the shortest log, or `committed`: controllers that are brokers too go on
-    writing while they stop, and may end with different uncommitted records.
+    The offset is `committed`, or else the end of the shortest log. Controllers that are brokers too
+    append records while they stop, so their logs may end with different uncommitted records.
     """
     until = min(log.end for log in logs.values()) if committed is None else committed
     comparable = {name: log for name, log in logs.items() if log.snapshot_end <= until}
     for name, log in logs.items():
         if committed is None and name not in comparable:
-            yield f"the snapshot of {name} ends at {log.snapshot_end}, where others have {until}"
+            yield (
+                f"the snapshot of {name} ends at {log.snapshot_end}, "
+                f"beyond the end {until} of the shortest log"
+            )
     if len(comparable) < 2:
         return
     (first_name, first), *others = comparable.items()

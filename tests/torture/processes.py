@@ -77,9 +77,9 @@ class Process:
         self.errors = f"{folder}/errors-{node_id}.txt"
         self.running: subprocess.Popen[bytes] | None = None
         self.is_paused = False
-        #: Number of starts, and the exit codes of processes that were not killed.
         self.starts = 0
-        self.codes: list[int] = []
+        #: The exit codes of processes that were not killed.
+        self.exit_codes: list[int] = []
 
     @property
     def pid(self) -> int | None:
@@ -100,11 +100,11 @@ class Process:
             return "kraftlog ready on " in output.read()
 
     def is_gone(self) -> bool:
-        """Whether it has ended by itself; the exit code is recorded."""
+        """Whether no process runs; records the exit code of one that has ended without a kill."""
         if self.running is not None and self.running.poll() is not None:
-            # A process that gets SIGTERM before it handles signals does not shut down cleanly.
+            # A process that gets SIGTERM before it handles signals can't shut down cleanly.
             is_early = self.running.returncode == -signal.SIGTERM and not self.is_ready()
-            self.codes.append(0 if is_early else self.running.returncode)
+            self.exit_codes.append(0 if is_early else self.running.returncode)
             self.running = None
         return self.running is None
 
@@ -149,13 +149,13 @@ class Process:
         format_node(self.file)
 
     def logged_errors(self) -> list[str]:
-        """The first traceback or internal error on standard error, with the lines after it."""
+        """The first traceback or internal error on standard error, with the lines around it."""
         with open(self.errors, errors="replace") as file:
             lines = file.read().splitlines()
-        wrong = [
+        error_lines = [
             n for n, line in enumerate(lines) if "Traceback" in line or "internal error" in line
         ]
-        return ["\n".join(lines[max(0, n - 1) : n + 40]) for n in wrong[:1]]
+        return ["\n".join(lines[max(0, n - 1) : n + 40]) for n in error_lines[:1]]
 
 
 #: The kinds of a run: a single node, three controllers and a broker, or three nodes that replicate.
@@ -230,13 +230,13 @@ class Nodes:
         until("all nodes are ready", all_are_ready)
 
     def stop(self, processes: Sequence[Process] | None = None) -> None:
-        """Stop all nodes, the broker first."""
+        """Stop these nodes in this order, or all, the broker first."""
         chosen = processes or [self.broker, *[c for c in self.controllers if c is not self.broker]]
         for process in chosen:
             process.terminate()
             process.wait()
 
-    def end(self) -> None:
+    def kill_all(self) -> None:
         for process in self.all.values():
             process.kill()
 

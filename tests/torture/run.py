@@ -45,11 +45,11 @@ class Run:
         )
         self.faults = Faults(self.nodes, self.journal, random.Random(seed))
         self.folder = folder
-        #: Maximum of each node: resident bytes and descriptors.
+        #: The most resident bytes and descriptors that each node has had.
         self.peaks: dict[int, tuple[int, int]] = {}
 
     def torture(self, is_over: Callable[[], bool]) -> Outcome:
-        """Inject faults until the time is over; then stop the nodes."""
+        """Inject faults under load until `is_over`; then undo them, check the result, and stop."""
         try:
             self.nodes.start()
             self.nodes.revive()
@@ -60,11 +60,11 @@ class Run:
                     self.faults.step()
                     self.measure()
             except TimeoutError as error:
-                self.journal.problem(f"timed out waiting: {error}")
+                self.journal.add_problem(f"timed out waiting: {error}")
             self._undo_faults_and_check()
         finally:
             self.load.stopping.set()
-            self.nodes.end()
+            self.nodes.kill_all()
             self.load.join()
             self._write_report()
         return Outcome(tuple(self.journal.problems), self.summary())
@@ -73,9 +73,9 @@ class Run:
         journal = self.journal
         peaks = ", ".join(f"{i}: {rss >> 20} MiB {fds} fds" for i, (rss, fds) in self.peaks.items())
         return (
-            f"{len(journal.sent)} records and {sum(c.is_done for c in journal.changes)} changes "
-            f"acknowledged ({journal.unknown} and "
-            f"{sum(not c.is_done for c in journal.changes)} unknown), "
+            f"{len(journal.acknowledged)} records and "
+            f"{sum(c.is_done for c in journal.changes)} changes acknowledged "
+            f"({journal.unknown} and {sum(not c.is_done for c in journal.changes)} unknown), "
             f"{len(journal.registers)} uses of registers, "
             f"{len(journal.recreated)} recreated topics, "
             f"{sum(map(len, journal.requested_commits.values()))} commits, "
@@ -90,7 +90,7 @@ class Run:
                 self.peaks[process.id] = max(before[0], usage[0]), max(before[1], usage[1])
 
     def _undo_faults_and_check(self) -> None:
-        report = self.journal.problem
+        report = self.journal.add_problem
         try:
             self.nodes.revive()
             self.load.stop()
@@ -105,7 +105,7 @@ class Run:
             report(problem)
 
     def _errors_in_responses(self) -> list[str]:
-        """Check through the broker, as clients see it."""
+        """Check what clients can see through the broker."""
         journal = self.journal
         errors: list[str] = []
         with Client(self.nodes.address, timeout_s=LIMIT_S) as client:
@@ -115,17 +115,19 @@ class Run:
             committed = {
                 name: position.offset for name, position in client.committed(GROUP).items()
             }
-            remade = repr(client.describe_topic("remade").id) if "remade" in names else None
+            remade_id = repr(client.describe_topic("remade").id) if "remade" in names else None
         records = read_all(
             self.nodes.address, {name: 1 for name in (*TOPICS, "remade") if name in names}
         )
         final_records = {
             topic: checks.by_offset(all_of_topic) for topic, all_of_topic in records.items()
         }
-        errors += checks.records_of_other_topics(journal, remade, final_records.pop("remade", {}))
-        errors += checks.lost_records(journal.sent, final_records)
-        errors += checks.unexpected_records(journal.invoked, final_records)
-        errors += checks.changed_records(journal.seen, final_records)
+        errors += checks.wrong_records_of_recreated_topic(
+            journal, remade_id, final_records.pop("remade", {})
+        )
+        errors += checks.lost_records(journal.acknowledged, final_records)
+        errors += checks.unexpected_records(journal.sent_values, final_records)
+        errors += checks.changed_records(journal.consumed, final_records)
         errors += checks.wrong_deletions(journal, final_records)
         errors += checks.lost_commits(journal, committed)
         errors += checks.impossible_registers(journal.registers, final, journal.now())
@@ -145,8 +147,8 @@ class Run:
             process.terminate()
         for process in self.nodes.all.values():
             process.wait()
-            if any(process.codes):
-                errors.append(f"node {process.id} ended with {process.codes}")
+            if any(process.exit_codes):
+                errors.append(f"node {process.id} ended with {process.exit_codes}")
             errors += [f"node {process.id} logged: {line}" for line in process.logged_errors()]
         logs = {f"node {i}": MetadataLog(process.data) for i, process in self.nodes.all.items()}
         errors += differences(logs, committed)

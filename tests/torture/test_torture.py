@@ -8,7 +8,7 @@ from kraftlog.metadata.image import Image
 from kraftlog.simulator.checkers.linearizability import Operation
 from kraftlog.wire.messages.metadata_records import PartitionRecord, TopicRecord
 from tests.torture import checks
-from tests.torture.journal import Change, Journal, Sent
+from tests.torture.journal import AcknowledgedRecord, Change, Journal
 from tests.torture.processes import ALONE, until
 from tests.torture.run import Run
 
@@ -27,8 +27,8 @@ def test_acknowledged_operations_survive_kills_under_every_load(tmp_path: Path) 
 
     def kill_after_enough_records() -> bool:
         nonlocal kills
-        target = len(run.journal.sent) + RECORDS_BETWEEN_KILLS
-        until("records are acknowledged", lambda: len(run.journal.sent) >= target)
+        target = len(run.journal.acknowledged) + RECORDS_BETWEEN_KILLS
+        until("records are acknowledged", lambda: len(run.journal.acknowledged) >= target)
         if kills < KILLS:
             run.nodes.broker.kill()
             run.nodes.revive()
@@ -38,42 +38,46 @@ def test_acknowledged_operations_survive_kills_under_every_load(tmp_path: Path) 
     run.faults.step = lambda: None  # type: ignore[method-assign]  # kills depend on records here, not on time
     outcome = run.torture(kill_after_enough_records)
     assert outcome.problems == ()
-    assert len(run.journal.sent) > KILLS * RECORDS_BETWEEN_KILLS
+    assert len(run.journal.acknowledged) > KILLS * RECORDS_BETWEEN_KILLS
 
 
-def sent(topic: str, offset: int, value: bytes, key: bytes = b"k") -> Sent:
-    return Sent(topic, 0, offset, key, value)
+def acknowledged(topic: str, offset: int, value: bytes, key: bytes = b"k") -> AcknowledgedRecord:
+    return AcknowledgedRecord(topic, 0, offset, key, value)
 
 
 def test_a_lost_record_is_found() -> None:
     final: TopicRecords = {(0, 5): (b"k", b"five"), (0, 7): (b"k", b"seven")}
-    kept = [sent("plain", 5, b"five"), sent("plain", 7, b"seven")]
+    kept = [acknowledged("plain", 5, b"five"), acknowledged("plain", 7, b"seven")]
     assert not [*checks.lost_records(kept, {"plain": final})]
-    for lost in (sent("plain", 6, b"six"), sent("plain", 5, b"six"), sent("plain", 4, b"four")):
+    for lost in (
+        acknowledged("plain", 6, b"six"),
+        acknowledged("plain", 5, b"six"),
+        acknowledged("plain", 4, b"four"),
+    ):
         assert [*checks.lost_records([lost], {"plain": final})]
 
 
 def test_compaction_may_remove_only_superseded_records() -> None:
     final: dict[str, TopicRecords] = {"compacted": {(0, 5): (b"k", b"five")}}
-    assert not [*checks.lost_records([sent("compacted", 4, b"four")], final)]
-    assert [*checks.lost_records([sent("compacted", 6, b"six")], final)]
-    assert [*checks.lost_records([sent("compacted", 4, b"four", b"other")], final)]
+    assert not [*checks.lost_records([acknowledged("compacted", 4, b"four")], final)]
+    assert [*checks.lost_records([acknowledged("compacted", 6, b"six")], final)]
+    assert [*checks.lost_records([acknowledged("compacted", 4, b"four", b"other")], final)]
 
 
-def test_a_trimmed_topic_lost_only_records_before_its_start() -> None:
+def test_trimming_may_remove_only_records_before_the_log_start() -> None:
     final: dict[str, TopicRecords] = {
         "trimmed": {(0, 5): (b"k", b"five"), (0, 7): (b"k", b"seven")}
     }
-    assert not [*checks.lost_records([sent("trimmed", 4, b"four")], final)]
-    assert [*checks.lost_records([sent("trimmed", 6, b"six")], final)]
+    assert not [*checks.lost_records([acknowledged("trimmed", 4, b"four")], final)]
+    assert [*checks.lost_records([acknowledged("trimmed", 6, b"six")], final)]
 
 
 def test_unsent_duplicate_and_reordered_records_are_found() -> None:
-    invoked = {b"numbered 1 .", b"numbered 2 ."}
+    sent_values = {b"numbered 1 .", b"numbered 2 ."}
 
     def errors(*values: bytes) -> list[str]:
         records: TopicRecords = {(0, offset): (b"k", value) for offset, value in enumerate(values)}
-        return [*checks.unexpected_records(invoked, {"numbered": records})]
+        return [*checks.unexpected_records(sent_values, {"numbered": records})]
 
     assert not errors(b"numbered 1 .", b"numbered 2 .")
     assert errors(b"numbered 3 .")
@@ -104,7 +108,7 @@ def test_commits_that_regress_or_were_not_requested_are_found() -> None:
     assert [*checks.lost_commits(journal, {})]
 
 
-def test_deletions_that_exceed_or_revert_are_found() -> None:
+def test_deletions_of_too_much_and_undone_deletions_are_found() -> None:
     journal = Journal()
     journal.trimmed_to, journal.trim_requested = 5, 7
 
@@ -140,25 +144,25 @@ def test_lost_and_replaced_topics_are_found() -> None:
     )
     journal = Journal()
     journal.changes.append(Change("made", "create", 1, True))
-    journal.ids["made"] = repr(bytes(15) + b"\x07")
+    journal.topic_ids["made"] = repr(bytes(15) + b"\x07")
     assert not [*checks.lost_changes(journal, image)]
     journal.changes.append(Change("made", "grow", 2, False))
     assert not [*checks.lost_changes(journal, image)]
-    journal.ids["made"] = repr(bytes(16))
+    journal.topic_ids["made"] = repr(bytes(16))
     assert len([*checks.lost_changes(journal, image)]) == 1
     journal.changes.append(Change("made", "delete", 0, True))
     journal.changes.append(Change("gone", "create", 1, True))
     assert len([*checks.lost_changes(journal, image)]) == 3
 
 
-def test_records_of_a_deleted_topic_are_found() -> None:
+def test_lost_and_foreign_records_of_a_recreated_topic_are_found() -> None:
     journal = Journal()
-    journal.recreated["id"] = {0: b"life 2 number 1"}
-    mine, other = (None, b"life 2 number 1"), (None, b"life 1 number 1")
-    assert not [*checks.records_of_other_topics(journal, "id", {(0, 0): mine})]
-    assert [*checks.records_of_other_topics(journal, "id", {(0, 0): other})]
-    assert [*checks.records_of_other_topics(journal, "id", {})]
-    assert [*checks.records_of_other_topics(journal, "other", {(0, 0): mine})]
+    journal.recreated["id"] = {0: b"incarnation 2 number 1"}
+    own, other = (None, b"incarnation 2 number 1"), (None, b"incarnation 1 number 1")
+    assert not [*checks.wrong_records_of_recreated_topic(journal, "id", {(0, 0): own})]
+    assert [*checks.wrong_records_of_recreated_topic(journal, "id", {(0, 0): other})]
+    assert [*checks.wrong_records_of_recreated_topic(journal, "id", {})]
+    assert [*checks.wrong_records_of_recreated_topic(journal, "other", {(0, 0): own})]
 
 
 def test_a_reverted_metadata_write_is_found() -> None:

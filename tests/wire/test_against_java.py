@@ -37,8 +37,10 @@ if TYPE_CHECKING:
     from tests.interop.driver import DecodedMessage, Driver
 
 ROUNDS = 4
-OWN = {cls for api in APIS.values() if api.key >= 1000 for cls in (api.request(), api.response())}
-KAFKAS = [cls for cls in all_messages() if cls not in OWN]
+OWN_MESSAGES = {
+    cls for api in APIS.values() if api.key >= 1000 for cls in (api.request(), api.response())
+}
+KAFKA_MESSAGES = [cls for cls in all_messages() if cls not in OWN_MESSAGES]
 
 
 def samples(cls: type[Message], version: int, own_tags: bool = False) -> list[Any]:
@@ -75,7 +77,7 @@ def single_as_json(field: Field, value: Any, schema: VersionedSchema) -> Any:
 
 
 def comparable(json: Any) -> Any:
-    """Kafka's JSON with lower-case names; every record set is empty in it."""
+    """Kafka's JSON with lower-case names; Kafka's converters leave every record set empty."""
     if isinstance(json, list):
         return [comparable(item) for item in json]
     if not isinstance(json, dict):
@@ -97,7 +99,7 @@ def check(
 def test_kafka_decodes_and_encodes_the_same_bytes(jvm: Driver) -> None:
     cases = [
         (cls, version, message, encode(message, version))
-        for cls in KAFKAS
+        for cls in KAFKA_MESSAGES
         for version in versions_of(cls)
         for message in samples(cls, version)
     ]
@@ -108,7 +110,7 @@ def test_kafka_decodes_and_encodes_the_same_bytes(jvm: Driver) -> None:
 
 
 def test_kafka_skips_our_tagged_fields(jvm: Driver) -> None:
-    tagged = [cls for cls in KAFKAS if has_our_tags(cls)]
+    tagged = [cls for cls in KAFKA_MESSAGES if has_our_tags(cls)]
     assert {control_records.VotersRecord, metadata_records.PartitionChangeRecord} <= set(tagged)
     cases = [
         (cls, version, message, encode(message, version))
@@ -159,7 +161,7 @@ def test_invalid_utf8_is_decoded_as_in_java(jvm: Driver) -> None:
         assert decode(FindCoordinatorRequest, 0, raw).key == result.json["key"], raw
 
 
-NULLS: dict[str, tuple[type[Message], int, bytes]] = {
+NEGATIVE_LENGTHS: dict[str, tuple[type[Message], int, bytes]] = {
     "an array": (MetadataRequest, 1, b"\xff\xff\xff\xfe"),
     "a compact array": (MetadataRequest, 9, b"\xff\xff\xff\xff\x0f\1\0\0\0"),
     "a compact array of the lowest length": (MetadataRequest, 9, b"\x81\x80\x80\x80\x08\1\0\0\0"),
@@ -176,9 +178,9 @@ NULLS: dict[str, tuple[type[Message], int, bytes]] = {
 }
 
 
-@pytest.mark.parametrize("name", NULLS)
-def test_negative_lengths_are_null_as_in_kafka(name: str, jvm: Driver) -> None:
-    cls, version, raw = NULLS[name]
+@pytest.mark.parametrize("name", NEGATIVE_LENGTHS)
+def test_negative_lengths_are_null_or_refused_as_in_kafka(name: str, jvm: Driver) -> None:
+    cls, version, raw = NEGATIVE_LENGTHS[name]
     (result,) = jvm.decode([(cls.__name__, version, raw)])
     if result.error:
         with pytest.raises(ProtocolError):
@@ -193,8 +195,8 @@ def test_negative_lengths_are_null_as_in_kafka(name: str, jvm: Driver) -> None:
 def test_every_message_of_kafka_is_compared() -> None:
     """Our own APIs are compared with literal bytes instead."""
     with_literal_bytes = {cls for cls, _, _ in GOLDEN}
-    assert with_literal_bytes == OWN, (
-        f"GOLDEN of tests/wire/test_own_apis.py: {with_literal_bytes ^ OWN}"
+    assert with_literal_bytes == OWN_MESSAGES, (
+        f"GOLDEN of tests/wire/test_own_apis.py: {with_literal_bytes ^ OWN_MESSAGES}"
     )
-    assert set(KAFKAS) | OWN == set(all_messages())
-    assert not set(KAFKAS) & OWN
+    assert set(KAFKA_MESSAGES) | OWN_MESSAGES == set(all_messages())
+    assert not set(KAFKA_MESSAGES) & OWN_MESSAGES

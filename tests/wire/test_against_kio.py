@@ -1,7 +1,7 @@
-"""Compares every message that kio has, in every version, byte for byte in both directions.
+"""Compares every request and response with kio, in every version, in both directions.
 
 kio's classes are generated from Kafka's message definitions, and its parser is independent of ours:
-a random message must pass through it unchanged.
+the bytes of a random message must pass through it unchanged.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def kio_class(name: str, api: Any, version: int) -> Any:
 def test_encoding_and_decoding_agree_with_kio(api: Any) -> None:
     for cls in (api.request(), api.response()):
         for version in versions_of(cls):
-            theirs = kio_class(cls.__name__, api, version)
-            read, write = entity_reader(theirs), entity_writer(theirs)
+            kio_message = kio_class(cls.__name__, api, version)
+            read, write = entity_reader(kio_message), entity_writer(kio_message)
             sampler = Sampler(Random(f"{cls.__name__}{version}"), kio_ranges=True)
             for _ in range(ROUNDS):
                 message = sampler.message(cls, version)

@@ -101,7 +101,7 @@ def peak_of(read: Callable[[], object]) -> int:
 
 
 def allocates_less_than(limit: int, read: Callable[[], object]) -> bool:
-    """Try three times, as a table of the interpreter may grow during one."""
+    """Measure up to three times: during one reading, a table of the interpreter may grow."""
     return any(peak_of(read) < limit for _ in range(3))
 
 
@@ -134,7 +134,7 @@ def test_small_items_take_at_most_50_times_the_frame_in_memory(cls: type[Message
 
 @EVERY_MESSAGE
 def test_bytes_beyond_the_end_are_not_read(cls: type[Message]) -> None:
-    """A frame may be part of a large buffer; its lengths must not reach beyond it."""
+    """A frame may be part of a larger buffer: no wrong length leads a reader past the frame."""
     version = cls._versions[1]
     raw, trailing = small_message(cls, version), bytes(300_000)
     compile_readers(cls, version)

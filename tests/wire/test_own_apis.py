@@ -212,10 +212,10 @@ def test_p7_a_linearizable_read_needs_a_version_with_the_tag() -> None:
         (ListConfigResourcesRequest(), ListConfigResourcesRequest(linearizable=True), 1),
     ],
 )
-def test_p7_without_the_tag_bytes_are_kafkas_and_reads_may_be_stale(
+def test_p7_a_request_without_the_tag_has_kafkas_bytes(
     ordinary: Message, linearizable: Message, version: int
 ) -> None:
-    """P7: a linearizable read is requested with a tagged field, which ordinary clients lack."""
+    """P7: a tagged field, which ordinary clients do not send, requests a linearizable read."""
     raw = encode(ordinary, version)
     assert encode(linearizable, version) == raw[:-1] + bytes.fromhex("01 904e 01 01")
     assert decode(type(ordinary), version, raw) == ordinary

@@ -48,7 +48,7 @@ from kraftlog.wire.record_frames import (
 from kraftlog.wire.schema import Message
 from tests.wire.samples import Sampler, all_messages, plain, versions_of
 
-COORDINATORS = [
+COORDINATOR_MODULES = [
     group_records,
     consumer_group_records,
     share_group_records,
@@ -87,7 +87,7 @@ def test_every_record_class_has_a_type() -> None:
     logs = (OFFSETS_LOG, TRANSACTION_LOG)
     coordinator_classes = {log.key_class(n) for log in logs for n in log.types}
     coordinator_classes |= {log.value_class(n) for log in logs for n in log.types}
-    assert coordinator_classes == classes_in(*COORDINATORS)
+    assert coordinator_classes == classes_in(*COORDINATOR_MODULES)
     control = {decode_control(*control_sample(kind))[1].__class__ for kind in CONTROL_TYPES}
     schema = {control_records.ControlRecordTypeSchema}  # the key, which has no type
     assert control | schema == classes_in(control_records)

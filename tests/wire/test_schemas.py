@@ -39,13 +39,15 @@ def test_every_api_key_has_an_api_of_its_name() -> None:
 def test_header_versions_agree_with_kio(api: Api) -> None:
     for version in range(api.first, api.last + 1):
         package = f"kio.schema.{api.module}.v{version}"
-        for kind, ours in (
+        for kind, header_version in (
             ("request", api.request_header_version(version)),
             ("response", api.response_header_version(version)),
         ):
-            theirs: Any = getattr(import_module(f"{package}.{kind}"), api.name + kind.capitalize())
-            assert theirs.__api_key__ == api.key
-            assert theirs.__header_schema__.__module__ == f"kio.schema.{kind}_header.v{ours}.header"
+            module = import_module(f"{package}.{kind}")
+            kio_message: Any = getattr(module, api.name + kind.capitalize())
+            assert kio_message.__api_key__ == api.key
+            header_module = f"kio.schema.{kind}_header.v{header_version}.header"
+            assert kio_message.__header_schema__.__module__ == header_module
 
 
 @pytest.mark.parametrize("cls", all_messages(), ids=lambda cls: cls.__name__)

@@ -46,8 +46,8 @@ def test_stepwise_readers_and_writers_agree_with_plain_ones(cls: type[Message]) 
                 assert plain(read) == plain(decode(cls, version, raw))
 
 
-def test_decoded_values_do_not_reference_the_buffer() -> None:
-    """Ids are dict keys, so they must be hashable."""
+def test_ids_decoded_from_a_mutable_buffer_are_hashable() -> None:
+    """Topic ids are dict keys; a view of the buffer could not be hashed."""
     topic = MetadataRequestTopic(topic_id=b"i" * 16, name=None)
     buffer = bytearray(encode(MetadataRequest(topics=[topic]), 12))
     read, _ = run_steps(decode_request_in_steps(MetadataRequest, 12, buffer))
@@ -66,10 +66,10 @@ def test_a_step_has_a_bounded_number_of_items() -> None:
     topics = [MetadataRequestTopic(name=f"topic-{number}") for number in range(1050)]
     request = MetadataRequest(topics=topics)
     pieces: list[bytes] = []
-    written = list(encode_in_steps(request, 12, pieces.append))
+    write_costs = list(encode_in_steps(request, 12, pieces.append))
     raw = b"".join(pieces)
-    _, read = run_steps(decode_request_in_steps(MetadataRequest, 12, raw))
-    assert written == read == [ITEMS_PER_STEP] * 10 + [50]
+    _, read_costs = run_steps(decode_request_in_steps(MetadataRequest, 12, raw))
+    assert write_costs == read_costs == [ITEMS_PER_STEP] * 10 + [50]
 
 
 def test_stepwise_readers_accept_invalid_utf8() -> None:
@@ -79,7 +79,7 @@ def test_stepwise_readers_accept_invalid_utf8() -> None:
     assert [topic.name for topic in read.topics[-2:]] == ["topic-498", "topic-\ufffd99"]
 
 
-def test_malformed_data_is_refused_in_the_step_that_reads_it() -> None:
+def test_stepwise_readers_refuse_truncated_data() -> None:
     topics = [MetadataRequestTopic(name=f"topic-{number}") for number in range(500)]
     raw = encode(MetadataRequest(topics=topics), 12)
     steps = decode_request_in_steps(MetadataRequest, 12, raw[:-20])
