@@ -3,7 +3,7 @@
     python -m tests.fuzz --minutes 5
 
 The first two bytes of an input choose the message type and version, the rest is the message. An
-input passes if `judge` raises nothing: the compiled reader and `read_slowly` agree. Failing inputs
+input passes if `assert_readers_agree` raises nothing: the compiled reader and `read_slowly` agree. Failing inputs
 are written to tests/wire/corpus, where an ordinary test reads them; inputs that reach new code are
 kept in .cache/fuzz for the next run.
 """
@@ -20,7 +20,7 @@ import atheris
 with atheris.instrument_imports(include=["kraftlog.wire"]):
     from kraftlog.wire import codec, compiler, explain, primitives  # noqa: F401 - instrumented
 
-from tests.wire.judge import VERSIONS, chosen, judge
+from tests.wire.readers_agree import VERSIONS, assert_readers_agree, choose_message
 from tests.wire.samples import Sampler
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -30,11 +30,11 @@ LONGEST_INPUT = 300
 
 
 def fuzz_one(data: bytes) -> None:
-    cls, version, raw = chosen(data)
+    cls, version, raw = choose_message(data)
     if (cls, version) not in codec._readers:
         read = compiler.compile_reader(cls, version)
         codec._readers[cls, version] = atheris.instrument_func(read)
-    judge(cls, version, raw)
+    assert_readers_agree(cls, version, raw)
 
 
 def write_seeds() -> None:

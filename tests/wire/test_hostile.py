@@ -26,7 +26,7 @@ from kraftlog.wire.codec import (
 from kraftlog.wire.primitives import text_as_java
 from kraftlog.wire.schema import Message, array, string
 from kraftlog.wire.versioned_schema import has_batches
-from tests.wire.judge import VERSIONS, attempt, chosen, judge
+from tests.wire.readers_agree import VERSIONS, assert_readers_agree, attempt, choose_message
 from tests.wire.samples import Sampler, all_messages, plain, versions_of
 
 EVERY_MESSAGE = pytest.mark.parametrize("cls", all_messages(), ids=lambda cls: cls.__name__)
@@ -57,7 +57,7 @@ def test_truncation_at_every_byte_is_refused(cls: type[Message]) -> None:
     for version in versions_of(cls):
         raw = small_message(cls, version)
         for stop in range(len(raw)):
-            error = judge(cls, version, raw[:stop])
+            error = assert_readers_agree(cls, version, raw[:stop])
             assert error
             assert error.field != f"{cls.__name__} v{version}", "names no field"
             with pytest.raises(ProtocolError) as caught:
@@ -69,7 +69,7 @@ def test_truncation_at_every_byte_is_refused(cls: type[Message]) -> None:
 def test_bytes_after_the_message_are_refused(cls: type[Message]) -> None:
     for version in versions_of(cls):
         raw = small_message(cls, version)
-        error = judge(cls, version, raw + b"\0\1")
+        error = assert_readers_agree(cls, version, raw + b"\0\1")
         assert error
         assert (error.what, error.position) == ("2 bytes too many", len(raw))
 
@@ -89,7 +89,9 @@ def test_readers_agree_on_flipped_bits(cls: type[Message]) -> None:
         raw, random = small_message(cls, version), Random(version)
         for position in positions(raw, random):
             flipped = raw[position] ^ (1 << random.randrange(8))
-            judge(cls, version, raw[:position] + bytes((flipped,)) + raw[position + 1 :])
+            assert_readers_agree(
+                cls, version, raw[:position] + bytes((flipped,)) + raw[position + 1 :]
+            )
 
 
 def peak_of(read: Callable[[], object]) -> int:
@@ -115,7 +117,7 @@ def test_absurd_lengths_allocate_no_memory(cls: type[Message]) -> None:
             absurd = ABSURD[position % len(ABSURD)]
             broken = raw[:position] + absurd + raw[position + len(absurd) :]
             assert allocates_less_than(
-                100_000 + 200 * len(raw), partial(judge, cls, version, broken)
+                100_000 + 200 * len(raw), partial(assert_readers_agree, cls, version, broken)
             )
 
 
@@ -155,7 +157,7 @@ def test_readers_agree_on_corrupt_unknown_tags(cls: type[Message]) -> None:
         raw = encode_with_tags(message, version)
         for position in positions(raw, random):
             broken = raw[:position] + b"\xff" + raw[position + 1 :]
-            judge(cls, version, broken)
+            assert_readers_agree(cls, version, broken)
             try:
                 kept = decode_with_tags(cls, version, broken)
             except ProtocolError:
@@ -169,7 +171,7 @@ def test_readers_agree_on_all_kinds_of_buffers(cls: type[Message]) -> None:
     raw, random = small_message(cls, version), Random(0)
     for position in positions(raw, random):
         broken = raw[:position] + b"\xff" + raw[position + 1 :]
-        expected = judge(cls, version, broken)
+        expected = assert_readers_agree(cls, version, broken)
         for buffer in (
             bytearray(broken),
             memoryview(broken),
@@ -192,7 +194,7 @@ def test_readers_agree_on_all_kinds_of_buffers(cls: type[Message]) -> None:
 def test_readers_agree_on_arbitrary_bytes(
     cls_and_version: tuple[type[Message], int], raw: bytes
 ) -> None:
-    judge(*cls_and_version, raw)
+    assert_readers_agree(*cls_and_version, raw)
 
 
 CORPUS = os.path.join(os.path.dirname(__file__), "corpus")
@@ -203,9 +205,9 @@ def test_readers_agree_on_the_fuzzing_corpus(name: str) -> None:
     """`make fuzz` stores its findings here; each is tried on every message."""
     with open(os.path.join(CORPUS, name), "rb") as file:
         data = file.read()
-    judge(*chosen(data))
+    assert_readers_agree(*choose_message(data))
     for cls in all_messages():
-        judge(cls, cls._versions[1], data[2:])
+        assert_readers_agree(cls, cls._versions[1], data[2:])
 
 
 class Words(Message, versions=(0, 1), flexible=1):
@@ -233,7 +235,7 @@ class Words(Message, versions=(0, 1), flexible=1):
 def test_the_error_names_field_and_byte(
     version: int, raw: bytes, what: str, field: str, position: int
 ) -> None:
-    error = judge(Words, version, raw)
+    error = assert_readers_agree(Words, version, raw)
     assert error
     name = f"Words v{version}" + (f": {field}" if field else "")
     assert (error.what, error.field, error.position) == (what, name, position)

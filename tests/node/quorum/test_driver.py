@@ -425,14 +425,12 @@ def test_endpoints_of_another_clusters_leader_are_ignored(epoch: int, follows_le
     driver, pending, me = machine.driver, PendingResponse(None), ReplicaKey(1)
     assert driver is not None
     if follows_leader:
-        driver.begin_epoch_received(
-            pending, raft.BeginEpoch("cluster", me, 2, 5), ("10.0.0.9", 1), NOW
-        )
+        begin = raft.BeginEpoch("cluster", me, 2, 5)
+        driver.begin_epoch_received(pending, begin, ("10.0.0.9", 1), NOW)
     before = driver.address_of(2)
     assert before == (("10.0.0.9", 1) if follows_leader else ("127.0.0.1", 9092))
-    driver.begin_epoch_received(
-        pending, raft.BeginEpoch("another", me, 2, epoch), ("10.0.0.8", 1), NOW
-    )
+    begin = raft.BeginEpoch("another", me, 2, epoch)
+    driver.begin_epoch_received(pending, begin, ("10.0.0.8", 1), NOW)
     assert driver.address_of(2) == before
 
 

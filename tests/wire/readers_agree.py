@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 VERSIONS = [(cls, version) for cls in all_messages() for version in versions_of(cls)]
 
 
-def chosen(data: bytes) -> tuple[type[Message], int, bytes]:
+def choose_message(data: bytes) -> tuple[type[Message], int, bytes]:
     """Choose a message and version by the first two bytes; return them and the other bytes."""
     cls, version = VERSIONS[int.from_bytes(data[:2], "big") % len(VERSIONS)]
     return cls, version, data[2:]
@@ -43,7 +43,7 @@ def attempt_stepwise(cls: type[Message], version: int, raw: bytes) -> Any:
         return error
 
 
-def judge(cls: type[Message], version: int, raw: bytes) -> ProtocolError | None:
+def assert_readers_agree(cls: type[Message], version: int, raw: bytes) -> ProtocolError | None:
     """Assert that all readers refuse these bytes, or that all return the same message."""
     outcome = attempt(cls, version, raw)
     if not has_batches(cls):
