@@ -1,9 +1,10 @@
 """`python -m bench [NAME …]`: measure, print, and write docs/generated/performance.md.
 
-A name is one of the modules in `SECTION_TITLES`: its function `cases()` yields (what, figure, unit),
-and its section of the page is replaced. Without names everything runs, the comparisons included. `python -m bench beside [CASE …]` compares with
-Apache Kafka, `python -m bench cluster [TASK …]` three nodes with three of Kafka, and
-`python -m bench spark [TASK …]` the source and sink of Apache Spark with Spark's own.
+A name is a module of `SECTION_TITLES`: its function `cases()` yields (what, figure, unit), and its
+section of the page is replaced. Without names everything runs, also the comparisons: `python -m
+bench beside [CASE …]` compares with Apache Kafka, `python -m bench cluster [TASK …]` three nodes
+with three of Kafka, and `python -m bench spark [TASK …]` the source and sink of Apache Spark with
+Spark's own.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ def main(names: list[str]) -> int:
     for name in names:
         if name not in SECTION_TITLES:
             print(
-                f"no benchmark {name!r}; there are {', '.join(SECTION_TITLES)}, beside, cluster, spark",
+                f"no benchmark {name!r}; there are {', '.join(SECTION_TITLES)}, "
+                "beside, cluster, spark",
                 file=sys.stderr,
             )
             return 2

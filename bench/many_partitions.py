@@ -129,7 +129,7 @@ class SessionFetch(Load):
 
 
 class FollowerFetch(SessionFetch):
-    """A session fetch by a follower: the offsets in the request also acknowledge the earlier batches."""
+    """A session fetch by a follower: its offsets also acknowledge the earlier batches."""
 
     def follower_arguments(self) -> dict[str, Any]:
         state = ReplicaState(replica_id=FOLLOWER, replica_epoch=FOLLOWER_EPOCH)

@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 
     Case = tuple[str, float, str]
 
-#: The topic with most of the node's partitions, their number, and that of topics with one partition.
+#: The topic with most of the node's partitions, its partitions, and the topics with one partition.
 MANY, MANY_PARTITIONS, SINGLES = "many", 9_000, 1_000
 TOPIC_RESOURCE = 2
 #: The timeout of a response.

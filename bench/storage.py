@@ -48,7 +48,7 @@ def one_record_batch(batch_bytes: int) -> bytearray:
 def turns(
     batch: bytearray, turn_bytes: int, count: int
 ) -> Iterator[tuple[list[memoryview], Batches]]:
-    """The appends of `count` turns of the loop: stamped batches in one buffer, their description."""
+    """The appends of each of `count` turns: stamped batches in a buffer, and their description."""
     per_turn = max(turn_bytes // len(batch), 1)
     arena = bytearray(batch * per_turn)
     view = memoryview(arena)

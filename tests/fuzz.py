@@ -3,7 +3,7 @@
     python -m tests.fuzz --minutes 5
 
 The first two bytes of an input choose the message type and version, the rest is the message. An
-input passes if `assert_readers_agree` raises nothing: the compiled reader and `read_slowly` agree. Failing inputs
+input passes if the compiled reader and `read_slowly` agree (`assert_readers_agree`). Failing inputs
 are written to tests/wire/corpus, where an ordinary test reads them; inputs that reach new code are
 kept in .cache/fuzz for the next run.
 """

@@ -89,7 +89,7 @@ def end_to_end(peers: Sequence[Peer], plan: Plan, result: Result) -> None:
 
 
 def end_to_end_ms(port: int, topic: str, count: int, acks: int = 1) -> list[float]:
-    """Milliseconds from sending a record until a waiting consumer has it; the topic must be empty."""
+    """Milliseconds from sending a record until a waiting consumer has it; the topic must be new."""
     request = frame_client.produce_request(topic, 100, acks)
     times = []
     with (

@@ -163,7 +163,7 @@ def kill_leader(cluster: Cluster, number: int) -> float:
     took = time.perf_counter() - begin
     victim.start()
     wait_until_caught_up(cluster, victim)
-    # The restarted controller must still replay its log: until then a kill would be a second failure.
+    # The controller must still replay its log: until then another kill would be a second failure.
     time.sleep(REST_S)
     return took
 

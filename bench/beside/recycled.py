@@ -1,8 +1,8 @@
 """Makes memory equally expensive for both brokers.
 
 A virtual machine may get a page from its host only on first use, which takes ten times as long as
-using the page again, and may lose idle pages. So helper processes hold most of the memory, and the rest is filled with
-clean page cache, which the brokers' writes then replace.
+using the page again, and may lose idle pages. So helper processes hold most of the memory, and the
+rest is filled with clean page cache, which the brokers' writes then replace.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class BareCluster(Cluster):
             process.stop(signal.SIGKILL)
 
     def create_topic(self, name: str, partitions: int = 1) -> None:
-        """Stop the processes and start new ones with empty files; old files are deleted at the end."""
+        """Replace the processes by new ones with empty files; the old files stay until the end."""
         assert partitions == 1, "the bare server has one partition"
         self.stop()
         folder = tempfile.mkdtemp(prefix=f"{name}-", dir=self.folder)

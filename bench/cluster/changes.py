@@ -80,12 +80,12 @@ class IsrChanges:
         self.cluster = cluster
         self.topic = topic
         self.broker_epochs = broker_epochs(cluster)
-        #: A guess at the partition's epoch, which each change of the partition increases by one: too
-        #: low after changes by others, too high until the leader's own change is committed.
+        #: A guess at the partition's epoch, which each change of the partition increases by one. It
+        #: is too low at first, and too high while the leader's own change is not committed yet.
         self.partition_epoch = 0
 
     def shrink(self) -> float:
-        """Milliseconds until the smaller ISR is committed; then waits until the ISR is full again."""
+        """Milliseconds until the smaller ISR is committed; then waits until it is full again."""
         with closing(frame_client.connect(self.cluster.first.port)) as connection:
             [topic] = metadata(connection, self.topic).topics
         [partition] = topic.partitions
@@ -109,7 +109,7 @@ class IsrChanges:
     def _commit(
         self, connection: Connection, leader: int, topic_id: bytes, changed: PartitionData
     ) -> float:
-        """Repeat the request until its partition epoch is current; return the milliseconds of the last."""
+        """Try partition epochs until one is current; return the milliseconds of that request."""
         end = Deadline(frame_client.RESPONSE_TIMEOUT_S)
         while not end.is_over:
             partition = changed.replace(partition_epoch=self.partition_epoch)

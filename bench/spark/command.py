@@ -85,7 +85,7 @@ def _measure(task: str, source: str, bench: Bench, figure: Figure, node: int) ->
 
 
 def _spark_cpu_s(node: int) -> float:
-    """CPU seconds of Spark: of this process and all its children, ended or not, but not the node."""
+    """CPU seconds of Spark: this process and its children, also ended ones, without the node."""
     return _tree_cpu_s(os.getpid()) - _tree_cpu_s(node)
 
 
