@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kraftlog.cli import main
 from kraftlog.cli.consume import NOTHING
 from kraftlog.cli.delete_records import _FORMAT
+from kraftlog.client.client import Client
 from tests.client.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tests.cli.shell import Shell
@@ -376,3 +377,36 @@ def test_an_invalid_partition_count_is_refused(
     words = ["topics", "-b", our_node, "--create", "--topic", "of-none", "--partitions", "0"]
     assert main(words) == 1
     assert "INVALID_PARTITIONS" in capsys.readouterr().err
+
+
+def test_a_flag_wins_over_the_property_of_the_client(
+    shell: Shell, named: Named, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = named("t")
+    shell.run(f"topics --create --topic {topic}")
+    levels: list[str] = []
+    consume = Client.consume
+
+    def noting_the_level(*arguments: Any, isolation: str, **options: Any) -> Any:
+        levels.append(isolation)
+        return consume(*arguments, isolation=isolation, **options)
+
+    monkeypatch.setattr(Client, "consume", noting_the_level)
+    read = f"consume --topic {topic} --from-beginning --timeout-ms 1"
+    shell.run(read)
+    read_committed = "--consumer-property isolation.level=read_committed"
+    shell.run(f"{read} {read_committed}")
+    shell.run(f"{read} {read_committed} --isolation-level read_uncommitted")
+    assert levels == ["read_uncommitted", "read_committed", "read_uncommitted"]
+
+    lingers: list[int] = []
+
+    def noting_the_linger(_: int, linger_ms: int) -> Iterator[bytes]:
+        lingers.append(linger_ms)
+        yield b"a"
+
+    monkeypatch.setattr("kraftlog.cli.produce.lines", noting_the_linger)
+    for words in ("", "--timeout 0", "--producer-property linger.ms=7"):
+        shell.feed(b"", f"produce --topic {topic} {words}")
+    shell.feed(b"", f"produce --topic {topic} --timeout 0 --producer-property linger.ms=7")
+    assert lingers == [1000, 0, 7, 0]

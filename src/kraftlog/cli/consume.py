@@ -74,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--isolation-level",
         choices=("read_committed", "read_uncommitted"),
-        default="read_uncommitted",
+        help="default: the property isolation.level, or else read_uncommitted",
     )
     parser.add_argument(
         *("--formatter-property", "--property"),
@@ -130,7 +130,7 @@ def _consume(client: Client, options: argparse.Namespace) -> None:
         partitions=None if options.partition is None else [options.partition],
         group=group,
         timeout_s=None if options.timeout_ms is None else options.timeout_ms / 1000,
-        isolation=properties.get("isolation.level", options.isolation_level),
+        isolation=options.isolation_level or properties.get("isolation.level", "read_uncommitted"),
     )
     with _interrupted_by_sigterm(), consumer:
         _print_records(consumer, format_record, options)

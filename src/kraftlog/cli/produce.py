@@ -125,7 +125,9 @@ def _produce(client: Client, options: argparse.Namespace) -> None:
     reader = LineReader(READER | _reader_properties(options))
     if options.max_block_ms is not None:
         client.cluster.timeout_s = options.max_block_ms / 1000
-    linger_ms = int(properties.get("linger.ms", options.timeout or 1000))
+    linger_ms = options.timeout
+    if linger_ms is None:
+        linger_ms = int(properties.get("linger.ms", 1000))
     progress = Progress("records written")
     producer = client.producer(
         acks=options.request_required_acks or properties.get("acks", "all"),
