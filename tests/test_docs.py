@@ -17,11 +17,12 @@ class TestVotes:
     def test_v2_leads(self):
         """As in version 2 of Q12."""
 def test_p1():
-    """No rule: UTF8, Q, xQ5."""
+    """No rule: UTF8, Q, xQ5, and no `_` after p1."""
 '''
 
 
 def test_rules_are_read_from_names_and_docstrings() -> None:
+    # "" stands for the docstring of a module or class.
     assert docs.cited_rules(SOURCE) == {
         "Q9": [""],
         "Q10": [""],
@@ -69,7 +70,7 @@ def test_only_an_outdated_table_is_reported() -> None:
 @pytest.mark.parametrize(
     "folders", [("tests/simulator/",), ("tests/server/", "tests/interop/", "tests/cli/")]
 )
-def test_every_replication_rule_is_simulated_and_run_in_processes(
+def test_every_replication_rule_is_cited_by_simulator_and_process_tests(
     folders: tuple[str, ...],
 ) -> None:
     """V rules are cited by tests of the simulator, and by tests with real processes."""

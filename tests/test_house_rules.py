@@ -29,6 +29,8 @@ def in_src(text: str) -> dict[str, str]:
     return {"src/kraftlog/a.py": text}
 
 
+#: Rule -> pattern, a text with a match, one without. `WORKPLACE` matches references to how the
+#: work itself is organised.
 BANNED = {
     "workplace": (house_rules.WORKPLACE, "see issue #12", "the fetch session ends; two issues"),
     "session": (house_rules.WORKPLACE, "done in the last session", "scope='session'"),
@@ -98,7 +100,7 @@ def test_a_partition_is_changed_only_by_its_own_methods(files: dict[str, str]) -
 
 
 def modules(**imports: str) -> dict[str, str]:
-    """Files of src, by path with `__` for a slash, and the module that each imports."""
+    """Files of src: `a__b="c"` makes src/kraftlog/a/b.py, which imports kraftlog.c."""
     return {
         f"src/kraftlog/{name.replace('__', '/')}.py": f"if X:\n  from kraftlog.{module} import y\n"
         for name, module in imports.items()
@@ -119,6 +121,7 @@ def test_no_import_circle_is_too_long_or_joins_folders(files: dict[str, str]) ->
 
 
 def test_no_name_is_a_former_private_word(files: dict[str, str]) -> None:
+    """Names that we coined for things that have a usual name; variables are not checked."""
     assert list(house_rules.private_words(files)) == []
     bad = {"src/kraftlog/upkeep.py": "class PassedOn: pass\ndef f(errands): governing = 1\n"}
     assert len(list(house_rules.private_words(bad))) == 3

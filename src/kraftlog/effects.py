@@ -95,7 +95,7 @@ class LogLine(Value):
 
 
 class AppendBatch(Value):
-    """Append whole batches to a log and flush them soon; reported by LogFlushed.
+    """Append whole batches to the metadata log and flush them soon; reported by LogFlushed.
 
     Without `flush`, they are flushed with a later append or when the node stops.
     """

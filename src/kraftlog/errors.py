@@ -1,7 +1,7 @@
 """Kafka's error codes, and kraftlog's exceptions.
 
-Handlers return error codes as values. Exceptions are for protocol violations, failed disks and
-broken invariants.
+Handlers return error codes as values. Exceptions are for protocol violations, invalid settings,
+corrupt batches, failed disks, broken invariants, and for everything that fails in a client.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ class UnsupportedVersionError(KraftlogError):
 
 
 class UnwritableError(KraftlogError):
-    """A record cannot be encoded, because a value exceeds the limits of its field."""
+    """A record cannot be encoded, or would be decoded to other values."""
 
 
 class CorruptBatchError(KraftlogError):

@@ -308,6 +308,8 @@ def test_the_cluster_its_features_and_apis_are_described(shell: Shell) -> None:
     assert shell.json("cluster list-endpoints")[0]["type"] == "broker"
     assert "Produce" in shell.run("api-versions")
     assert "give --feature" in shell.fails("features upgrade", code=2)
+    both = "features upgrade --release-version 4.3 --metadata 4.3"
+    assert "give either --release-version or --metadata" in shell.fails(both, code=2)
     apis = {row["api"]: row for row in shell.json("api-versions --broker 1")}
     assert (apis["Fetch"]["to"], apis["Fetch"]["used"]) == (18, 12)
 

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from kraftlog.cli.common import UsageError, matching, parse_pairs
-from kraftlog.cli.produce import READER, LineReader, lines
+from kraftlog.cli.produce import READER_DEFAULTS, LineReader, lines
 
 
 def test_lines_are_read_when_complete_or_last_and_a_pause_is_none() -> None:
@@ -23,14 +23,14 @@ def test_lines_are_read_when_complete_or_last_and_a_pause_is_none() -> None:
 
 def test_a_line_is_parsed_into_key_value_and_headers() -> None:
     properties = {"parse.key": "true", "parse.headers": "true", "ignore.error": "true"}
-    reader = LineReader(READER | properties)
+    reader = LineReader(READER_DEFAULTS | properties)
     assert reader.read(b"one", 1) == (None, b"one", ())
     assert reader.read(b"h,i:2\tk\tv", 1) == (b"k", b"v", [("h", None), ("i", b"2")])
-    strict = LineReader(READER | properties | {"ignore.error": "false"})
+    strict = LineReader(READER_DEFAULTS | properties | {"ignore.error": "false"})
     with pytest.raises(ValueError, match="line 7: header b'h' has no value"):
         strict.read(b"h\tk\tv", 7)
     with pytest.raises(UsageError, match=r"key\.separator is empty"):
-        LineReader(READER | {"parse.key": "true", "key.separator": ""})
+        LineReader(READER_DEFAULTS | {"parse.key": "true", "key.separator": ""})
 
 
 def test_invalid_pairs_and_expressions_are_refused() -> None:

@@ -129,11 +129,11 @@ def test_all_nodes_are_formatted_for_one_cluster(tmp_path: Path) -> None:
 
 def test_free_ports_are_found_once_and_kept(tmp_path: Path) -> None:
     cluster = plan_of(tmp_path, 3, "--port", "0")
-    assert len(cluster.held) == 6
+    assert len(cluster.port_reservations) == 6
     prepare(cluster)
     for words in ([], ["--port", "0"]):
         assert plan_of(tmp_path, 3, *words).nodes == cluster.nodes
-    for sock in cluster.held:
+    for sock in cluster.port_reservations:
         sock.close()
 
 

@@ -342,6 +342,8 @@ def test_auto_commit_runs_while_consuming(
         assert client.committed(group)[topic, 0].offset == 2
         records.commit()
         assert client.committed(group)[topic, 0].offset == 3
+    with client.consume(topic) as records, pytest.raises(ValueError, match="committed for a group"):
+        records.commit()
 
 
 def test_an_unreachable_cluster_fails_at_once() -> None:

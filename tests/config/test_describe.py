@@ -97,6 +97,12 @@ def test_every_known_key_is_documented(kind: str) -> None:
     assert voters.documentation == "Voters of a static quorum, as id@host:port."
 
 
+def test_keys_of_kraftlog_alone_are_documented() -> None:
+    [port] = describe_broker(ConfigLayers({"kraftlog.http.port": "0"}), ["kraftlog.http.port"])
+    assert port.documentation is not None
+    assert port.documentation.startswith("Port of metrics and health")
+
+
 def test_only_requested_keys_are_described() -> None:
     names = ["flush.ms", "no.such.key", "retention.ms", "interval.ms", "node.id"]
     assert [it.name for it in describe_topic({}, LAYERS, names)] == ["flush.ms", "retention.ms"]

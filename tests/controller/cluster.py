@@ -81,9 +81,9 @@ class Cluster:
     def decide(self, api: int, request: Message) -> Decision:
         return result_of(self.controller.decide_in_steps(api, request, self.now, len(self.log)))
 
-    def propose(self, *parts: Sequence[Message]) -> None:
+    def propose(self, *batches: Sequence[Message]) -> None:
         """Propose batches whose records will be at the end of the log."""
-        result_of(self.controller.propose_in_steps(parts, lambda: len(self.log)))
+        result_of(self.controller.propose_in_steps(batches, lambda: len(self.log)))
 
     def append(self, decision: Decision, *, commit: bool = True) -> Decision:
         if decision.records:

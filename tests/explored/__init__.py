@@ -47,13 +47,13 @@ class Edit(Value):
 
 
 class Mutant(Value):
-    """`rule` describes the bug, `detected_by` is the invariant that detects it.
+    """`breaks` has the rule and the bug, `detected_by` is the invariant that detects it.
 
     `bound` has the fields of the smallest Bound within which the explorer finds the bug. If no
     invariant detects it, `detected_by` is empty, and the search must exhaust the bound.
     """
 
-    rule: str
+    breaks: str
     detected_by: str
     module: str
     original: str

@@ -13,7 +13,7 @@ def main(names: list[str]) -> int:
         if names and name not in names:
             continue
         outcome = explore_mutant(name, mutant)
-        print(f"\n{name}: {mutant.rule}", f"    {outcome.states} states", sep="\n")
+        print(f"\n{name}: breaks {mutant.breaks}", f"    {outcome.states} states", sep="\n")
         print(*outcome.trace or ["    exhausted: no invariant detects it"], sep="\n", flush=True)
         if not is_as_expected(mutant, outcome):
             surprises.append(name)

@@ -1,11 +1,11 @@
-"""V10 (KAFKA-14808): a reassignment is cancelled although only new replicas are in sync."""
+"""Breaks V10 (KAFKA-14808): a reassignment is cancelled although only new replicas are in sync."""
 
 from __future__ import annotations
 
 from tests.explored import REPLICATION, Mutant
 
 MUTANT = Mutant(
-    rule="V10 (KAFKA-14808): cancelled although only new replicas are in sync",
+    breaks="V10 (KAFKA-14808): cancelled although only new replicas are in sync",
     detected_by="the ISR is sound",
     module="kraftlog.controller.reassignment",
     original="""\

@@ -1,11 +1,11 @@
-"""V6, KIP-101 before KIP-279: a leader without the follower's epoch compares only epoch ends."""
+"""Breaks V6 as KIP-101 does: a leader without the follower's epoch compares only epoch ends."""
 
 from __future__ import annotations
 
 from tests.explored import REPLICATION, Mutant
 
 MUTANT = Mutant(
-    rule="V6, KIP-101 before KIP-279: a leader without the follower's epoch compares ends only",
+    breaks="V6, as KIP-101 before KIP-279: a leader without the follower's epoch compares ends",
     detected_by="what is committed never changes",
     module="kraftlog.node.handlers.fetch",
     original="if epoch == part.last_fetched_epoch and part.fetch_offset <= end:",

@@ -1,11 +1,11 @@
-"""Q19: only the offset of a fetch decides whether it diverges."""
+"""Breaks Q19: only the offset of a fetch decides whether it diverges."""
 
 from __future__ import annotations
 
 from tests.explored import Mutant
 
 MUTANT = Mutant(
-    rule="Q19: only the offset of a fetch decides whether it diverges",
+    breaks="Q19: only the offset of a fetch decides whether it diverges",
     detected_by="what is committed is durable on a majority",
     module="kraftlog.raft.log",
     original="if common.epoch == last_epoch and offset <= common.offset:",

@@ -1,11 +1,11 @@
-"""Q19: a fetch counts although the logs diverge before its offset."""
+"""Breaks Q19: a fetch counts although the logs diverge before its offset."""
 
 from __future__ import annotations
 
 from tests.explored import Mutant
 
 MUTANT = Mutant(
-    rule="Q19: a fetch counts although the logs diverge before its offset",
+    breaks="Q19: a fetch counts although the logs diverge before its offset",
     detected_by="what is committed is durable on a majority",
     module="kraftlog.raft.roles.leader",
     original="        diverging = core.log.divergence(fetch.offset, fetch.last_epoch)\n",

@@ -1,4 +1,4 @@
-"""Q18: a fetch of an older epoch is accepted, and only safety is checked.
+"""Breaks Q18: a fetch of an older epoch is accepted, and only safety is checked.
 
 No invariant detects it. A fetcher in an older epoch has no record of the leader's epoch, and the
 leader commits only from the first record of its epoch on (Q21). The fetcher's log is compared
@@ -11,7 +11,7 @@ from __future__ import annotations
 from tests.explored import Mutant
 
 MUTANT = Mutant(
-    rule="Q18: a fetch of an older epoch is accepted, and only safety is checked",
+    breaks="Q18: a fetch of an older epoch is accepted, and only safety is checked",
     detected_by="",
     module="kraftlog.raft.roles.leader",
     original="        if 0 <= epoch < core.election.epoch:",

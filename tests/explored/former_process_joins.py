@@ -1,11 +1,11 @@
-"""V8 (KAFKA-14139): a broker joins the ISR by what its former process had fetched."""
+"""Breaks V8 (KAFKA-14139): a broker joins the ISR by what its former process had fetched."""
 
 from __future__ import annotations
 
 from tests.explored import REPLICATION, Mutant
 
 MUTANT = Mutant(
-    rule="V8 (KAFKA-14139): the controller ignores the broker epochs of a new ISR",
+    breaks="V8 (KAFKA-14139): the controller ignores the broker epochs of a new ISR",
     detected_by="every member of the ISR has what is committed",
     module="kraftlog.controller.isr",
     original=" and epoch in (ANY_EPOCH, broker.epoch)",

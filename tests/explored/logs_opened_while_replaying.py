@@ -1,11 +1,11 @@
-"""V5 (KAFKA-14616): a starting broker opens logs before it has replayed its registration."""
+"""Breaks V5 (KAFKA-14616): a starting broker opens logs before it has replayed its registration."""
 
 from __future__ import annotations
 
 from tests.explored import REPLICATION, Mutant
 
 MUTANT = Mutant(
-    rule="V5: a starting broker touches logs while it replays old metadata",
+    breaks="V5: a starting broker touches logs while it replays old metadata",
     detected_by="every member of the ISR has what is committed",
     module="kraftlog.replication.replica_manager",
     original="""\

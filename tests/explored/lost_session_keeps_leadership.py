@@ -1,11 +1,11 @@
-"""V2: a broker whose session has ended is fenced, and goes on leading."""
+"""Breaks V2: a broker whose session has ended is fenced, and goes on leading."""
 
 from __future__ import annotations
 
 from tests.explored import REPLICATION, Mutant
 
 MUTANT = Mutant(
-    rule="V2: a broker without a session stays leader and in the ISR",
+    breaks="V2: a broker without a session stays leader and in the ISR",
     detected_by="the ISR is sound",
     module="kraftlog.controller.brokers",
     original="""\

@@ -1,11 +1,11 @@
-"""Q21: one voter fewer than a majority commits."""
+"""Breaks Q21: one voter fewer than a majority commits."""
 
 from __future__ import annotations
 
 from tests.explored import Mutant
 
 MUTANT = Mutant(
-    rule="Q21: one voter fewer than a majority commits",
+    breaks="Q21: one voter fewer than a majority commits",
     detected_by="what is committed is durable on a majority",
     module="kraftlog.raft.progress",
     original="return sorted(ends, reverse=True)[voters.majority - 1]",

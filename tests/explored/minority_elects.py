@@ -1,11 +1,11 @@
-"""Q13: a candidate wins with one vote fewer than a majority."""
+"""Breaks Q13: a candidate wins with one vote fewer than a majority."""
 
 from __future__ import annotations
 
 from tests.explored import Mutant
 
 MUTANT = Mutant(
-    rule="Q13: a candidate wins with one vote fewer than a majority",
+    breaks="Q13: a candidate wins with one vote fewer than a majority",
     detected_by="one leader an epoch",
     module="kraftlog.raft.roles.voter_poll",
     original="if len(self.granted) >= voters.majority:",

@@ -1,11 +1,11 @@
-"""V7, the first design of KIP-320: a leader counts the fetch of a follower in an older epoch."""
+"""Breaks V7 as KIP-320's first design did: a leader counts a follower's fetch in an older epoch."""
 
 from __future__ import annotations
 
 from tests.explored import REPLICATION, Mutant
 
 MUTANT = Mutant(
-    rule="V7, the first design of KIP-320: a fetch in an older epoch moves the high watermark",
+    breaks="V7, as KIP-320's first design: a fetch in an older epoch moves the high watermark",
     detected_by="every member of the ISR has what is committed",
     module="kraftlog.replication.partition",
     original="            if leader_epoch < self.leader_epoch:",

@@ -1,11 +1,11 @@
-"""V1: the controller accepts an ISR proposed before the partition last changed."""
+"""Breaks V1: the controller accepts an ISR proposed before the partition last changed."""
 
 from __future__ import annotations
 
 from tests.explored import REPLICATION, Mutant
 
 MUTANT = Mutant(
-    rule="V1: the controller accepts an ISR proposed before the partition last changed",
+    breaks="V1: the controller accepts an ISR proposed before the partition last changed",
     detected_by="the leader counts the ISR",
     module="kraftlog.controller.isr",
     original="    if epochs[1] < known[1]:",

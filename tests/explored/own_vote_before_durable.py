@@ -1,4 +1,4 @@
-"""Q13: a candidate counts its own vote before it is durable.
+"""Breaks Q13: a candidate counts its own vote before it is durable.
 
 With three voters no invariant detects it: the candidate requests the other votes only once its own
 is durable (Q3), and one vote is no majority.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from tests.explored import Mutant
 
 MUTANT = Mutant(
-    rule="Q13: a candidate counts its own vote before it is durable",
+    breaks="Q13: a candidate counts its own vote before it is durable",
     detected_by="",
     module="kraftlog.raft.roles.candidate",
     original="if core.durable_election_version >= core.election_version:",

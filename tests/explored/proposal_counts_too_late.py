@@ -1,11 +1,11 @@
-"""V7: a proposed ISR counts only once it is committed."""
+"""Breaks V7: a proposed ISR counts only once it is committed."""
 
 from __future__ import annotations
 
 from tests.explored import REPLICATION, Mutant
 
 MUTANT = Mutant(
-    rule="V7: a proposed ISR counts only once it is committed",
+    breaks="V7: a proposed ISR counts only once it is committed",
     detected_by="the leader counts the ISR",
     module="kraftlog.replication.partition",
     original="""\

@@ -1,11 +1,11 @@
-"""V10: a reassignment is complete before its new replicas have caught up."""
+"""Breaks V10: a reassignment is complete before its new replicas have caught up."""
 
 from __future__ import annotations
 
 from tests.explored import REPLICATION, Mutant
 
 MUTANT = Mutant(
-    rule="V10: a reassignment does not wait for its new replicas",
+    breaks="V10: a reassignment does not wait for its new replicas",
     detected_by="a reassignment waits for its replicas",
     module="kraftlog.controller.partition_change",
     original="""\

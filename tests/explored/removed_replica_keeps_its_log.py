@@ -1,11 +1,11 @@
-"""V4, V10: the log of a removed replica is not deleted."""
+"""Breaks V4, V10: the log of a removed replica is not deleted."""
 
 from __future__ import annotations
 
 from tests.explored import REPLICATION, Mutant
 
 MUTANT = Mutant(
-    rule="V4, V10: a removed replica keeps its log",
+    breaks="V4, V10: a removed replica keeps its log",
     detected_by="a replica that is not assigned is deleted",
     module="kraftlog.replication.replica_manager",
     original="""\

@@ -1,11 +1,11 @@
-"""V10: removing a replica does not bump the leader epoch."""
+"""Breaks V10: removing a replica does not bump the leader epoch."""
 
 from __future__ import annotations
 
 from tests.explored import REPLICATION, Mutant
 
 MUTANT = Mutant(
-    rule="V10: removing a replica does not bump the leader epoch",
+    breaks="V10: removing a replica does not bump the leader epoch",
     detected_by="every member of the ISR has what is committed",
     module="kraftlog.controller.partition_change",
     original="""\

@@ -1,11 +1,11 @@
-"""V10: a replica that a reassignment removes stays in the ISR."""
+"""Breaks V10: a replica that a reassignment removes stays in the ISR."""
 
 from __future__ import annotations
 
 from tests.explored import REPLICATION, Mutant
 
 MUTANT = Mutant(
-    rule="V10: a removed replica stays in the ISR",
+    breaks="V10: a removed replica stays in the ISR",
     detected_by="the ISR is sound",
     module="kraftlog.controller.partition_change",
     original="""\

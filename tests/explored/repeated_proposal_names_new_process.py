@@ -1,11 +1,11 @@
-"""V8 (KAFKA-14139): a proposal that is sent again names the newest process of a broker."""
+"""Breaks V8 (KAFKA-14139): a proposal that is sent again names the newest process of a broker."""
 
 from __future__ import annotations
 
 from tests.explored import REPLICATION, Mutant
 
 MUTANT = Mutant(
-    rule="V8 (KAFKA-14139): a proposal names the process of the newest fetch when it is sent",
+    breaks="V8 (KAFKA-14139): a proposal names the process of the newest fetch when it is sent",
     detected_by="every member of the ISR has what is committed",
     module="kraftlog.replication.isr",
     original="BrokerState(broker_id=broker, broker_epoch=epoch)",

@@ -1,11 +1,11 @@
-"""V3: a broker in controlled shutdown stops before the others know the new leaders."""
+"""Breaks V3: a broker in controlled shutdown stops before the others know the new leaders."""
 
 from __future__ import annotations
 
 from tests.explored import REPLICATION, Mutant
 
 MUTANT = Mutant(
-    rule="V3: a broker stops before the others know the new leaders",
+    breaks="V3: a broker stops before the others know the new leaders",
     detected_by="a broker stops when all others know the new leader",
     module="kraftlog.controller.brokers",
     original="""\

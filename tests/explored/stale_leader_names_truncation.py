@@ -1,4 +1,4 @@
-"""V6, KIP-279 before KIP-320: a leader of an older epoch tells a follower where to truncate.
+"""Breaks V6 as KIP-279 does: a leader of an older epoch tells a follower where to truncate.
 
 As in KIP-279, a follower asks until the logs agree, and not again in that epoch; any leader
 answers. The older leader does not note the fetch position of a follower in a newer epoch, for the
@@ -12,7 +12,7 @@ from tests.explored import REPLICATION, Edit, Mutant
 FETCHER = "kraftlog.replication.fetcher"
 
 MUTANT = Mutant(
-    rule="V6, KIP-279 before KIP-320: a leader of an older epoch says where logs diverge",
+    breaks="V6, as KIP-279 before KIP-320: a leader of an older epoch says where logs diverge",
     detected_by="every member of the ISR has what is committed",
     module="kraftlog.node.handlers.fetch",
     original="""\

@@ -1,11 +1,11 @@
-"""V8 (KAFKA-14139): the late fetch of a former process counts."""
+"""Breaks V8 (KAFKA-14139): the late fetch of a former process counts."""
 
 from __future__ import annotations
 
 from tests.explored import REPLICATION, Mutant
 
 MUTANT = Mutant(
-    rule="V8 (KAFKA-14139): the late fetch of a former process counts",
+    breaks="V8 (KAFKA-14139): the late fetch of a former process counts",
     detected_by="every member of the ISR has what is committed",
     module="kraftlog.replication.in_sync_replicas",
     original="        if self._is_stale(follower, broker_epoch):",

@@ -1,11 +1,11 @@
-"""Q19: truncated records stay on disk."""
+"""Breaks Q19: truncated records stay on disk."""
 
 from __future__ import annotations
 
 from tests.explored import Mutant
 
 MUTANT = Mutant(
-    rule="Q19: truncated records stay on disk",
+    breaks="Q19: truncated records stay on disk",
     detected_by="the core knows its log",
     module="kraftlog.raft.fetching",
     original="core.effect(Truncate(end))",

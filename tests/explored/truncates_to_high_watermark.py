@@ -1,11 +1,11 @@
-"""V6, before KIP-101: a new follower truncates its log to its own high watermark."""
+"""Breaks V6, as before KIP-101: a new follower truncates its log to its own high watermark."""
 
 from __future__ import annotations
 
 from tests.explored import REPLICATION, Mutant
 
 MUTANT = Mutant(
-    rule="V6, before KIP-101: a new follower truncates its log to its own high watermark",
+    breaks="V6, as before KIP-101: a new follower truncates its log to its own high watermark",
     detected_by="every member of the ISR has what is committed",
     module="kraftlog.replication.replica_fetchers",
     original="""\

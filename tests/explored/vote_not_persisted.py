@@ -1,11 +1,11 @@
-"""Q4: the vote is not persisted."""
+"""Breaks Q4: the vote is not persisted."""
 
 from __future__ import annotations
 
 from tests.explored import Mutant
 
 MUTANT = Mutant(
-    rule="Q4: the vote is not persisted",
+    breaks="Q4: the vote is not persisted",
     detected_by="a node votes once in an epoch",
     module="kraftlog.raft.core",
     original="PersistElection(self.election_version, self.election)",

@@ -1,11 +1,11 @@
-"""Q6: a voter acknowledges before its log is durable."""
+"""Breaks Q6: a voter acknowledges before its log is durable."""
 
 from __future__ import annotations
 
 from tests.explored import Mutant
 
 MUTANT = Mutant(
-    rule="Q6: a voter acknowledges before its log is durable",
+    breaks="Q6: a voter acknowledges before its log is durable",
     detected_by="what is committed is durable on a majority",
     module="kraftlog.raft.fetching",
     original="unflushed = core.may_campaign and log.flushed < log.end",

@@ -6,9 +6,9 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.raft.roles.leader",
-    source="        proof = PendingProof(pending, self.events, replica)\n",
+    source="        unproved = UnprovedRead(pending, self.events, replica)\n",
     replacement="""\
-        proof = PendingProof(pending, self.events, replica)
+        unproved = UnprovedRead(pending, self.events, replica)
         self.reads = tuple([one.replace(replica=replica) for one in self.reads])
         self.complete_reads(core)
 """,

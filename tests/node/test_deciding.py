@@ -221,7 +221,7 @@ def test_an_exception_in_a_later_slice_fails_only_that_request(
         nonlocal count
         count += 1
         if count == 10:
-            raise ZeroDivisionError("of ours")
+            raise ZeroDivisionError("raised by the test")
         return bytes(16)
 
     monkeypatch.setattr("kraftlog.controller.topics.default_directory", fail_at_the_tenth_call)
@@ -238,7 +238,7 @@ def test_a_callback_that_raises_does_not_delay_other_decisions() -> None:
     host, active_controller = slow_host()
 
     def raise_error(*_: object) -> None:
-        raise ZeroDivisionError("of ours")
+        raise ZeroDivisionError("raised by the test")
 
     active_controller.decide(
         ApiKey.UNREGISTER_BROKER, 0, UnregisterBrokerRequest(broker_id=7), raise_error, host.now
@@ -266,7 +266,8 @@ def test_v5_the_broker_epoch_is_the_registrations_offset_in_a_grown_log() -> Non
     requests = Requests(host, active_controller)
     requests.ask("register", ApiKey.BROKER_REGISTRATION, registration_of(7))
     assert not requests.responses
-    assert not host.node.quorum.propose(proposal_of([NoOpRecord()]), lambda *_: None, host.now)
+    error = host.node.quorum.propose(proposal_of([NoOpRecord()]), lambda *_: None, host.now)
+    assert error == ErrorCode.NONE
     requests.finish(1)
     end = host.node.quorum.end
     broker = host.node.image.brokers[7]

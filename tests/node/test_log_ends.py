@@ -56,9 +56,11 @@ def delete_request(offset: int, topic: str = "demo", index: int = 0) -> DeleteRe
     return DeleteRecordsRequest(topics=topics, timeout_ms=1000)
 
 
-def delete(host: VirtualHost, offset: int, topic: str = "demo", index: int = 0) -> tuple[int, int]:
-    """Delete the records before an offset; return the error code and the low watermark."""
-    response = FrameClient(host).ask(ApiKey.DELETE_RECORDS, 2, delete_request(offset, topic, index))
+def delete_records(
+    host: VirtualHost, before: int, topic: str = "demo", index: int = 0
+) -> tuple[int, int]:
+    """Delete the records before this offset; return the error code and the low watermark."""
+    response = FrameClient(host).ask(ApiKey.DELETE_RECORDS, 2, delete_request(before, topic, index))
     [result] = response.topics[0].partitions
     return result.error_code, result.low_watermark
 
@@ -81,14 +83,14 @@ def fetch_from(host: VirtualHost, offset: int) -> Any:
 
 def test_deleted_records_are_gone_and_the_others_stay() -> None:
     host = write_values(make_host(), 5)
-    assert delete(host, 3) == (0, 3)
+    assert delete_records(host, 3) == (0, 3)
     assert offset_at(host, -2)[0] == 3
     assert fetched_partition(fetch_from(host, 2)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
     response = fetch_from(host, 3)
     assert values_in(response) == [b"3", b"4"]
     assert fetched_partition(response).log_start_offset == 3
-    assert delete(host, 1) == (0, 3), "the log already starts at 3"
-    assert delete(host, -1) == (0, 5)
+    assert delete_records(host, 1) == (0, 3), "the log already starts at 3"
+    assert delete_records(host, -1) == (0, 5)
     assert Writer(host).write(batch(b"5")) == (0, 5)
     assert values_in(fetch_from(host, 5)) == [b"5"]
 
@@ -96,7 +98,7 @@ def test_deleted_records_are_gone_and_the_others_stay() -> None:
 @pytest.mark.parametrize("clean", [True, False], ids=["closed", "killed"])
 def test_deleted_records_stay_deleted_after_a_restart(clean: bool) -> None:
     host = write_values(make_host(), 5)
-    assert delete(host, 3) == (0, 3)
+    assert delete_records(host, 3) == (0, 3)
     if clean:
         host.runner.close()
     else:
@@ -156,7 +158,7 @@ def test_an_invalid_delete_records_is_refused(
 ) -> None:
     host = write_values(make_host(demo=1, __consumer_offsets=1), 5)
     create_topics(host, {"kept": 1}, {"cleanup.policy": "compact"})
-    assert delete(host, offset, topic, index) == (code, -1)
+    assert delete_records(host, offset, topic, index) == (code, -1)
     assert offset_at(host, -2)[0] == 0
 
 
@@ -164,7 +166,7 @@ def test_a_deletion_that_cannot_be_stored_is_a_storage_error() -> None:
     host = write_values(make_host(), 5)
     host.pass_time(1)
     host.files.faults.append(Fault("sync_directory", times=10))
-    assert delete(host, 3) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+    assert delete_records(host, 3) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
 
 
 def test_a_deletion_on_a_full_disk_is_an_error_that_can_be_retried() -> None:
@@ -175,10 +177,10 @@ def test_a_deletion_on_a_full_disk_is_an_error_that_can_be_retried() -> None:
     host.files.faults.append(no_room)
     lines_before = len(host.log_lines)
     for _ in range(2):
-        assert delete(host, 3) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+        assert delete_records(host, 3) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
         assert not host.runner.has_work
     assert len(host.log_lines) == lines_before + 2
-    assert delete(host, 3) == (0, 3)
+    assert delete_records(host, 3) == (0, 3)
     assert values_in(fetch_from(host, 3)) == [b"3", b"4"]
 
 
@@ -224,7 +226,7 @@ def test_producers_are_kept_when_all_their_records_are_deleted() -> None:
     writer = Writer(host)
     for sequence in range(3):
         writer.write(idempotent_batch(sequence))
-    assert delete(host, -1) == (0, 3)
+    assert delete_records(host, -1) == (0, 3)
     assert writer.write(idempotent_batch(2)) == (0, 2)
     assert writer.write(idempotent_batch(5)) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
     host.files.kill()

@@ -13,7 +13,7 @@ from kraftlog.errors import ErrorCode
 from kraftlog.simulator.files import MemoryFiles
 from kraftlog.wire.apis import ApiKey
 from tests.node.frame_client import FrameClient, make_host
-from tests.node.test_log_ends import delete
+from tests.node.test_log_ends import delete_records
 from tests.node.test_producers import idempotent_batch
 from tests.node.test_requests import produce, produce_result
 
@@ -102,7 +102,7 @@ def test_partition_and_log_have_the_same_producer_state(
         if step == "turn":
             model.turn(sent, full)
         elif step == "delete":
-            assert delete(model.host, -1)[0] == ErrorCode.NONE
+            assert delete_records(model.host, -1)[0] == ErrorCode.NONE
         else:
             model.restart(step)
         model.check()

@@ -69,6 +69,15 @@ def test_quick_requests_are_counted_in_bucket_0() -> None:
     assert quantile(counts[FETCH], 0.5) == upper_bound(bucket_of(500))
 
 
+def test_a_request_that_was_pending_at_the_start_of_a_span_counts_as_slow() -> None:
+    latency = RequestLatency()
+    latency.recent({FETCH: 1}, SPAN_MS)
+    latency.recent({FETCH: 1}, 2 * SPAN_MS)
+    latency.add(FETCH, 500)
+    counts = latency.recent({FETCH: 1}, 2 * SPAN_MS + 1)
+    assert quantile(counts[FETCH], 0.5) == upper_bound(bucket_of(500))
+
+
 def test_requests_before_the_last_span_are_dropped() -> None:
     latency = RequestLatency()
     latency.add(PRODUCE, 9)

@@ -302,7 +302,7 @@ EVERY_ROLE = {
     "resigned": resigned,
     "observer": observer,
 }
-VOTERS = {name: make for name, make in EVERY_ROLE.items() if name != "observer"}
+VOTER_ROLES = {name: make for name, make in EVERY_ROLE.items() if name != "observer"}
 
 
 # Effects -----------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from tests.raft.single_core import (
     ELECTION_TIMEOUT_MS,
     EVERY_ROLE,
     FETCH_TIMEOUT_MS,
-    VOTERS,
+    VOTER_ROLES,
     SingleCore,
     batch,
     candidate,
@@ -267,7 +267,7 @@ def test_q12_a_candidate_refuses_vote_requests_of_its_epoch() -> None:
 # Epochs ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("make", VOTERS.values(), ids=VOTERS)
+@pytest.mark.parametrize("make", VOTER_ROLES.values(), ids=VOTER_ROLES)
 @pytest.mark.parametrize(("leader_id", "role"), [(-1, "unattached"), (3, "follower")])
 def test_q2_a_newer_epoch_in_a_response_is_adopted(make: Any, leader_id: int, role: str) -> None:
     context = make()
@@ -279,7 +279,7 @@ def test_q2_a_newer_epoch_in_a_response_is_adopted(make: Any, leader_id: int, ro
     assert of_kind(LeaderChanged, effects) == [LeaderChanged(leader_id, 7)]
 
 
-@pytest.mark.parametrize("make", VOTERS.values(), ids=VOTERS)
+@pytest.mark.parametrize("make", VOTER_ROLES.values(), ids=VOTER_ROLES)
 def test_q2_a_response_of_an_older_epoch_changes_nothing(make: Any) -> None:
     """C18."""
     context = make()
@@ -290,7 +290,7 @@ def test_q2_a_response_of_an_older_epoch_changes_nothing(make: Any) -> None:
     assert context.state == before
 
 
-@pytest.mark.parametrize("make", VOTERS.values(), ids=VOTERS)
+@pytest.mark.parametrize("make", VOTER_ROLES.values(), ids=VOTER_ROLES)
 def test_q2_an_unexpected_response_changes_nothing(make: Any) -> None:
     """C68, C117."""
     context = make()

@@ -1,4 +1,8 @@
-"""Followers: finding the leader, fetching, appending, truncating, acknowledging."""
+"""Followers: finding the leader, fetching, appending, truncating, acknowledging.
+
+A Q or R and a number cite a rule (docs/generated/rules.md), a C and a number a situation
+(docs/generated/checklist.md).
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ from kraftlog.types import OffsetAndEpoch
 from tests.raft.single_core import (
     EVERY_ROLE,
     FETCH_TIMEOUT_MS,
-    VOTERS,
+    VOTER_ROLES,
     batch,
     candidate,
     follower,
@@ -57,7 +61,7 @@ def test_q22_a_pure_voter_does_not_fetch_for_commits_alone() -> None:
 # The leader -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("make", VOTERS.values(), ids=VOTERS)
+@pytest.mark.parametrize("make", VOTER_ROLES.values(), ids=VOTER_ROLES)
 def test_q16_the_leader_of_a_newer_epoch_is_followed_at_once(make: Any) -> None:
     """Q3: the fetch leaves once the election state is durable. C63."""
     context = make()
@@ -231,6 +235,24 @@ def test_q2_responses_to_requests_of_another_role_are_ignored(role: str) -> None
     assert context.core.log.end == 10
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"error": ErrorCode.NOT_LEADER_OR_FOLLOWER},
+        {"error": ErrorCode.FENCED_LEADER_EPOCH},
+        {"error": ErrorCode.UNKNOWN_SERVER_ERROR},
+    ],
+    ids=str,
+)
+def test_q9a_an_error_of_the_leader_does_not_reset_the_timeout(answer: dict[str, int]) -> None:
+    """C65: the fetch is repeated until the timeout."""
+    context = follower_after_fetch()
+    context.wait(100)
+    context.respond(2, context.fetch_result(**answer))
+    assert context.ms_until("fetch timeout") == FETCH_TIMEOUT_MS - 100
+    assert isinstance(sends(context.wait_for("fetch"))[2], Fetch)
+
+
 # Truncating --------------------------------------------------------------------------------------
 
 LOG: dict[str, Any] = {"epochs": ((1, 0), (3, 4), (4, 8)), "end": 10}
@@ -241,7 +263,7 @@ LOG: dict[str, Any] = {"epochs": ((1, 0), (3, 4), (4, 8)), "end": 10}
     [
         ((9, 4), 9),  # the leader's end is smaller
         ((4, 1), 4),
-        ((6, 1), 4),  # its own end is smaller
+        ((6, 1), 4),  # the follower's end is smaller
         ((5, 3), 5),
         ((8, 3), 8),
         ((9, 3), 8),
@@ -289,7 +311,15 @@ def test_q6_records_appended_after_a_truncation_are_flushed_again() -> None:
     assert send.after == (LogDurable(6),)
 
 
-# Unusual leaders ---------------------------------------------------------------------------------
+def test_q7_truncating_no_record_still_removes_epochs_starting_there() -> None:
+    """C78, KAFKA-10706: otherwise the next fetch would have an epoch without any record."""
+    log = follower(epochs=((1, 0), (4, 10)), end=10).core.log
+    assert log.last_epoch == 4
+    log.truncate(10)
+    assert (log.end, log.epochs.entries(), log.last_epoch) == (10, [(1, 0)], 1)
+
+
+# A leader that is no voter ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("make", [unattached, voted])
@@ -300,29 +330,3 @@ def test_r5_a_non_voter_leader_may_be_followed(make: Any) -> None:
     effects = context.respond(9, context.fetch_result(batch(10, 5), high_watermark=11))
     assert of_kind(Committed, effects) == [Committed(11)]
     assert context.role == "follower"
-
-
-def test_q7_truncating_no_record_still_removes_epochs_starting_there() -> None:
-    """C78, KAFKA-10706: otherwise the next fetch would have an epoch without any record."""
-    log = follower(epochs=((1, 0), (4, 10)), end=10).core.log
-    assert log.last_epoch == 4
-    log.truncate(10)
-    assert (log.end, log.epochs.entries(), log.last_epoch) == (10, [(1, 0)], 1)
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        {"error": ErrorCode.NOT_LEADER_OR_FOLLOWER},
-        {"error": ErrorCode.FENCED_LEADER_EPOCH},
-        {"error": ErrorCode.UNKNOWN_SERVER_ERROR},
-    ],
-    ids=str,
-)
-def test_q9a_an_error_of_the_leader_does_not_reset_the_timeout(answer: dict[str, int]) -> None:
-    """C65: the fetch is repeated until the timeout."""
-    context = follower_after_fetch()
-    context.wait(100)
-    context.respond(2, context.fetch_result(**answer))
-    assert context.ms_until("fetch timeout") == FETCH_TIMEOUT_MS - 100
-    assert isinstance(sends(context.wait_for("fetch"))[2], Fetch)

@@ -93,7 +93,7 @@ def test_p1_a_voter_that_still_follows_is_soon_asked_again() -> None:
 @pytest.mark.parametrize(("me", "turn"), [(1, 2), (3, 3)])
 def test_q9a_a_lagging_voter_campaigns_last(me: int, turn: int) -> None:
     context = follower_after_fetch(me=key(me))
-    context.step(PeerDown(2, lags=True))
+    context.step(PeerDown(2, this_replica_lags=True))
     context.wait(turn * STAGGER_MS - 1)
     assert context.role == "follower"
     context.wait(1)

@@ -19,7 +19,7 @@ from kraftlog.types import NULL_UUID
 from tests.raft.single_core import (
     EVERY_ROLE,
     FETCH_TIMEOUT_MS,
-    VOTERS,
+    VOTER_ROLES,
     SingleCore,
     candidate,
     follower,
@@ -38,7 +38,7 @@ from tests.raft.single_core import (
 NON_VOTER = 9  # not a voter in any log
 
 in_every_role = pytest.mark.parametrize("make", EVERY_ROLE.values(), ids=EVERY_ROLE)
-in_every_voter_role = pytest.mark.parametrize("make", VOTERS.values(), ids=VOTERS)
+in_every_voter_role = pytest.mark.parametrize("make", VOTER_ROLES.values(), ids=VOTER_ROLES)
 both_kinds = pytest.mark.parametrize("pre_vote", [False, True], ids=["vote", "pre-vote"])
 
 

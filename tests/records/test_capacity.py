@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kraftlog.records.builder import encode_record
-from kraftlog.records.capacity import EXPANSION, MOST_RECORDS, count_error
+from kraftlog.records.capacity import EXPANSION, MOST_RECORDS, header_error
 from kraftlog.records.compression import CODEC_NAMES, GZIP, LZ4, NONE, SNAPPY, ZSTD, compress
 from kraftlog.records.reader import MIN_RECORD_SIZE
 
@@ -40,7 +40,7 @@ def test_no_codec_exceeds_its_expansion_bound(codec: int, size: int) -> None:
 @given(st.integers(1, 500), st.integers(NONE, ZSTD), st.sampled_from([None, b"", b"v", b"v" * 99]))
 def test_valid_compressed_batches_are_accepted(count: int, codec: int, value: bytes | None) -> None:
     payload = b"".join(encode_record(number, 0, None, value) for number in range(count))
-    assert count_error(codec, compress(codec, payload), count) == ""
+    assert header_error(codec, compress(codec, payload), count) == ""
 
 
 @pytest.mark.parametrize(
@@ -61,4 +61,4 @@ def test_valid_compressed_batches_are_accepted(count: int, codec: int, value: by
 def test_impossible_record_counts_are_refused(
     codec: int, records: bytes, count: int, reason: str
 ) -> None:
-    assert reason in count_error(codec, records, count)
+    assert reason in header_error(codec, records, count)

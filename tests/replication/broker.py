@@ -46,7 +46,7 @@ MAX_RECORDS = 1 << 30
 LATEST_FETCH_VERSION = APIS[ApiKey.FETCH].last
 
 
-class PendingProduce:
+class PendingResponse:
     """A pending response to Produce or DeleteRecords."""
 
     def __init__(self) -> None:
@@ -246,9 +246,9 @@ class Broker:
         producer: tuple[int, int, int] | None = None,
         timeout_ms: int = TIMEOUT_MS,
         partition: Partition | None = None,
-    ) -> PendingProduce:
+    ) -> PendingResponse:
         """Append a batch for each letter, as Produce with acks=all does."""
-        pending = PendingProduce()
+        pending = PendingResponse()
         partition = partition or self.partition
         code = partition.error_for_request(-1)
         if not code and partition.lacks_replicas:
@@ -290,8 +290,8 @@ class Broker:
         fetch.handle(cast("Any", self), cast("Any", pending), request, self.now)
         return pending
 
-    def delete_records(self, offset: int, timeout_ms: int = TIMEOUT_MS) -> PendingProduce:
-        pending = PendingProduce()
+    def delete_records(self, offset: int, timeout_ms: int = TIMEOUT_MS) -> PendingResponse:
+        pending = PendingResponse()
         manager = self.replica_manager
         manager.delete_records(self.partition, offset, pending, pending, timeout_ms)
         return pending

@@ -1,4 +1,8 @@
-"""DeleteRecords waits for the log starts of all replicas that are alive, as in Kafka."""
+"""DeleteRecords waits for the log starts of all replicas that are alive, as in Kafka.
+
+A V and a number cite a rule (docs/generated/rules.md), a C and a number a situation
+(docs/generated/checklist.md).
+"""
 
 from __future__ import annotations
 
@@ -12,12 +16,12 @@ from tests.replication.cluster import Cluster
 from tests.replication.test_fetching import LONG_MS, two_replicas
 
 if TYPE_CHECKING:
-    from tests.replication.broker import PendingProduce
+    from tests.replication.broker import PendingResponse
 
 TIMED_OUT = ErrorCode.REQUEST_TIMED_OUT
 
 
-def outcome(deleted: PendingProduce) -> tuple[int | None, int]:
+def outcome(deleted: PendingResponse) -> tuple[int | None, int]:
     return deleted.outcome, deleted.low_watermark
 
 
@@ -86,7 +90,9 @@ def test_repeated_deletion_waits_for_the_followers_too() -> None:
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1])
-def test_without_a_timeout_the_deletion_starts_and_is_not_waited_for(timeout_ms: int) -> None:
+def test_with_a_timeout_of_zero_or_less_the_deletion_only_starts(
+    timeout_ms: int,
+) -> None:
     cluster = two_replicas("1:abcd", "1:abcd")
     deleted = cluster[1].delete_records(3, timeout_ms)
     cluster.run_turns()

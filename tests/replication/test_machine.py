@@ -21,7 +21,7 @@ from tests.replication.cluster import Cluster
 
 if TYPE_CHECKING:
     from kraftlog.metadata.values import PartitionImage
-    from tests.replication.broker import Broker, PendingProduce
+    from tests.replication.broker import Broker, PendingResponse
     from tests.replication.memory_log import MemoryLog
 
 BROKERS = 1, 2, 3
@@ -116,7 +116,7 @@ class ReplicationMachine(RuleBasedStateMachine):
         self.controller = Controller(self.cluster)
         self.record_count = 0
         self.committed: dict[int, tuple[int, bytes]] = {}
-        self.produced: list[tuple[PendingProduce, str]] = []
+        self.produced: list[tuple[PendingResponse, str]] = []
         #: The highest offset that DeleteRecords has named.
         self.deleted = 0
 

@@ -16,8 +16,7 @@ from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.node.frame_client import FrameClient, ask_settled, create_topics
-from tests.node.test_log_ends import delete as delete_records
-from tests.node.test_log_ends import offset_at
+from tests.node.test_log_ends import delete_records, offset_at
 from tests.node.test_producers import Writer
 from tests.node.test_requests import batch, fetch, produce, produce_result, values_in
 from tests.runner.test_recreated_topics import delete_topic

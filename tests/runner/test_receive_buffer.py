@@ -1,4 +1,4 @@
-"""The receive buffer of a connection to a peer: frames from pieces, without copies."""
+"""The receive buffer of a connection to a peer: frames from pieces, no whole frame copied."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_frames_are_whole_however_the_bytes_arrive(piece_size: int) -> None:
     assert receive(buffer, b"".join(map(frame_of, bodies)), piece_size) == bodies
 
 
-def test_a_large_frame_gets_a_buffer_of_its_size() -> None:
+def test_a_frame_larger_than_the_buffer_is_whole() -> None:
     buffer = ReceiveBuffer()
     body = b"z" * (3 << 20)
     assert receive(buffer, frame_of(body) + frame_of(b"next"), 1 << 16) == [body, b"next"]
@@ -67,7 +67,7 @@ def test_a_lent_frame_keeps_its_bytes_until_the_next_is_complete(size: int) -> N
 
 
 def test_a_slightly_larger_frame_needs_no_new_buffer() -> None:
-    """Two buffers take turns, although a follower's responses differ in size."""
+    """Two buffers take turns, although the responses to a follower differ in size."""
     buffer = ReceiveBuffer()
     used: list[memoryview] = []
     for size in (3_000_000, 3_100_000, 3_050_000, 3_140_000, 3_000_000, 3_130_000):

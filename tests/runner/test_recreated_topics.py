@@ -19,8 +19,7 @@ from kraftlog.simulator.host import VirtualHost
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
 from tests.node.frame_client import FrameClient, ask_settled, create_topics
-from tests.node.test_log_ends import delete as delete_records
-from tests.node.test_log_ends import delete_request, offset_at
+from tests.node.test_log_ends import delete_records, delete_request, offset_at
 from tests.node.test_producers import Writer
 from tests.node.test_requests import batch, fetch, produce, values_in
 

@@ -320,7 +320,7 @@ def test_v6_the_next_leader_recognises_a_duplicate(
 def test_v7_a_consumer_reads_acknowledged_records_while_leaders_change(
     cluster: LocalCluster,
 ) -> None:
-    """C248: the consumer reads each acknowledged record once, at its acknowledged offset."""
+    """C248: the consumer reads each acknowledged record at its offset, none at two offsets."""
     consumer = Consumer(
         {"bootstrap.servers": cluster.servers, "group.id": "none", "reconnect.backoff.max.ms": 100}
     )
@@ -349,7 +349,7 @@ def test_v7_a_consumer_reads_acknowledged_records_while_leaders_change(
 def test_v7_a_consumer_reads_from_the_follower_in_its_rack(
     tmp_path: Path,
 ) -> None:
-    """KIP-392: librdkafka fetches from the follower in its rack; from the leader once that dies."""
+    """KIP-392: librdkafka fetches from the follower in its rack; from the leader once it dies."""
     selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
     words = [word for setting in SETTINGS for word in ("--override", setting)]
     cluster = LocalCluster(tmp_path, *words, "--override", f"replica.selector.class={selector}")

@@ -259,3 +259,8 @@ def test_options_have_kafkas_names_and_defaults() -> None:
     assert chosen.topic == "t"
     assert (chosen.acks, chosen.is_idempotent, chosen.delivery_timeout_s) == ("1", False, 5.0)
     assert (chosen.compression, chosen.level, chosen.batch_bytes) == ("zstd", 7, 100000)
+
+
+def test_a_batch_size_of_0_turns_batching_off() -> None:
+    """A batch has at least one record, also if that is larger than the limit."""
+    assert sink_options(SERVERS | {"kafka.batch.size": "0"}).batch_bytes == 1

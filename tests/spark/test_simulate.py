@@ -23,7 +23,10 @@ COMMAND = ["pipeline", "simulate", "--seeds", "11:21", "--scenario", "leader-par
 def test_runs_equal_those_of_the_simulator(
     spark: SparkSession, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """The same seeds give the same rows, whichever task runs them."""
+    """The same seeds give the same rows, whichever task runs them; `--to` stores the same rows.
+
+    A table that exists already is refused.
+    """
     assert main([*COMMAND, "--json"]) == 0
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     rows = [event for event in events if event["event"] == "row"]

@@ -31,7 +31,7 @@ def test_a_limit_is_shared_out_by_backlog() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "least", "most", "expected"),
+    ("sizes", "min_partitions", "max_records", "expected"),
     [
         ([10, 0, 5], None, None, [10, 5]),
         ([10, 5], None, 4, [3, 3, 4, 2, 3]),
@@ -42,10 +42,10 @@ def test_a_limit_is_shared_out_by_backlog() -> None:
     ],
 )
 def test_ranges_are_split_as_by_the_connector(
-    sizes: list[int], least: int | None, most: int | None, expected: list[int]
+    sizes: list[int], min_partitions: int | None, max_records: int | None, expected: list[int]
 ) -> None:
     ranges = [OffsetRange("t", number, 7, 7 + size) for number, size in enumerate(sizes)]
-    parts = split(ranges, min_partitions=least, max_records=most)
+    parts = split(ranges, min_partitions=min_partitions, max_records=max_records)
     assert [each.size for each in parts] == expected
     for whole in ranges:
         bounds = [(each.start, each.end) for each in parts if each.partition == whole.partition]

@@ -173,10 +173,13 @@ def test_q4_an_atomic_write_leaves_the_old_or_the_new(seed: int | None) -> None:
 
 
 def test_overwriting_a_file_is_not_atomic() -> None:
-    """So `test_q4_an_atomic_write_leaves_the_old_or_the_new` can fail."""
+    """A write that is not atomic is detected.
+
+    So `test_q4_an_atomic_write_leaves_the_old_or_the_new` can fail.
+    """
     files = MemoryFiles()
     files.make_file("/f", b"old")
-    files.stop_before = 2
+    files.stop_before = 2  # after open and truncate
     with pytest.raises(PowerLost):
         write_whole(files, "/f", b"new and longer")
     files.write_back()

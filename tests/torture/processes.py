@@ -204,7 +204,7 @@ class Nodes:
             arguments += ["--override", line]
         plan = local_cluster.plan(options_of(arguments))
         local_cluster.prepare(plan)
-        for sock in plan.held:
+        for sock in plan.port_reservations:
             sock.close()
         for node in plan.nodes:
             process = self.all[node.id] = Process(self.folder, node.id)

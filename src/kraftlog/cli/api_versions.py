@@ -34,7 +34,7 @@ def _show(client: Client, options: argparse.Namespace) -> None:
     brokers = [broker.id for broker in client.describe_cluster().brokers]
     if options.broker is not None:
         brokers = [options.broker]
-    result = {broker: client.api_versions(broker).api_keys for broker in brokers}
+    apis_by_broker = {broker: client.api_versions(broker).api_keys for broker in brokers}
     rows = [
         (
             broker,
@@ -44,7 +44,7 @@ def _show(client: Client, options: argparse.Namespace) -> None:
             each.max_version,
             _used_version(each),
         )
-        for broker, apis in result.items()
+        for broker, apis in apis_by_broker.items()
         for each in sorted(apis, key=lambda api: api.api_key)
     ]
     heads = ("BROKER", "KEY", "API", "FROM", "TO", "USED")
@@ -55,19 +55,19 @@ def _show(client: Client, options: argparse.Namespace) -> None:
         print_table(heads, rows)
 
 
-def _api_name(result: ApiVersion) -> str:
-    return APIS[result.api_key].name if result.api_key in APIS else "?"
+def _api_name(api: ApiVersion) -> str:
+    return APIS[api.api_key].name if api.api_key in APIS else "?"
 
 
-def _used_version(result: ApiVersion) -> int | None:
-    """The version that this client would use; None if it supports none."""
+def _used_version(api: ApiVersion) -> int | None:
+    """The version that this client would use; None if it does not support any of the broker's."""
     from kraftlog.client.versions import chosen_version
     from kraftlog.errors import UnsupportedApiError
 
-    if result.api_key not in APIS:
+    if api.api_key not in APIS:
         return None
-    supported = {result.api_key: (result.min_version, result.max_version)}
+    supported = {api.api_key: (api.min_version, api.max_version)}
     try:
-        return chosen_version(APIS[result.api_key], supported, "")
+        return chosen_version(APIS[api.api_key], supported, "")
     except UnsupportedApiError:
         return None

@@ -48,7 +48,10 @@ def balanced(
 def moved_away(
     assignment: Mapping[PartitionName, Sequence[int]], racks: Mapping[int, str | None], broker: int
 ) -> dict[PartitionName, tuple[int, ...]]:
-    """The partitions of a broker, with another broker in its place; nothing else moves."""
+    """The partitions of a broker, with another broker in its place; nothing else moves.
+
+    `racks` has the brokers to choose from, so not `broker` itself.
+    """
     held = {name: replicas for name, replicas in assignment.items() if broker in replicas}
     for replicas in held.values():
         # The other replicas stay, even on brokers that are not in `racks`.
@@ -75,6 +78,7 @@ class _Plan:
         self.partitions_of: dict[int, dict[PartitionName, None]] = {
             each: {} for each in self.brokers
         }
+        #: (broker, topic) to the number of partitions of the topic on the broker.
         self.topic_counts: Counter[tuple[int, str]] = Counter()
         for name, replicas in self.replicas.items():
             for broker in replicas:
@@ -148,6 +152,7 @@ class _Plan:
         return self.racks[target] not in racks or self.racks[source] in racks
 
     def even_out_leaders(self) -> None:
+        #: The partitions whose preferred leader is each broker.
         led: dict[int, dict[PartitionName, None]] = {each: {} for each in self.brokers}
         for name, replicas in self.replicas.items():
             led[replicas[0]][name] = None
@@ -168,7 +173,11 @@ class _Plan:
     def _path_of_leaders(
         self, led: Mapping[int, Iterable[PartitionName]], source: int
     ) -> list[tuple[PartitionName, int]]:
-        """Partitions with their new leaders, along a path, so that `source` leads one fewer."""
+        """A chain of leader changes (partition, new leader), or none if `source` cannot lead fewer.
+
+        After it `source` leads one fewer, a broker with at least two fewer leads one more, and all
+        others between them lead as many as before.
+        """
         counts = {each: len(list(led[each])) for each in self.brokers}
         reached_from: dict[int, tuple[int, PartitionName] | None] = {source: None}
         queue = deque([source])

@@ -1,4 +1,4 @@
-"""Options, errors and exit codes shared by the commands that connect to a cluster."""
+"""Options, errors and exit codes that the commands share."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def is_linearizable(options: argparse.Namespace) -> bool:
 
 
 def matching(names: Iterable[str], pattern: str | None) -> list[str]:
-    """Names that fully match a regular expression, where a comma means "or"; all without one."""
+    """Names that fully match a regular expression, where a comma means "or"; None matches all."""
     if pattern is None:
         return sorted(names)
     import re

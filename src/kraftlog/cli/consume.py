@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kraftlog.client.model import ConsumedRecord
 
 #: Formatter properties and their defaults.
-FORMATTER = {
+FORMATTER_DEFAULTS = {
     "print.timestamp": "false",
     "print.key": "false",
     "print.offset": "false",
@@ -82,7 +82,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help=f"formatter property: {', '.join(FORMATTER)}",
+        help=f"formatter property: {', '.join(FORMATTER_DEFAULTS)}",
     )
     parser.add_argument("--formatter-config", metavar="FILE", help="formatter properties file")
     parser.add_argument(
@@ -199,7 +199,7 @@ def _start(options: argparse.Namespace, properties: Mapping[str, str]) -> str | 
     return "beginning" if options.from_beginning or reads_earliest else "end"
 
 
-def _properties(options: argparse.Namespace) -> dict[str, str]:
+def _formatter_properties(options: argparse.Namespace) -> dict[str, str]:
     from kraftlog.config.properties import parse
 
     properties: dict[str, str] = {}
@@ -212,9 +212,11 @@ def _properties(options: argparse.Namespace) -> dict[str, str]:
         deserializer = getattr(options, f"{part}_deserializer")
         if deserializer:
             properties[f"{part}.deserializer"] = deserializer
-    unknown = sorted(set(properties) - set(FORMATTER))
+    unknown = sorted(set(properties) - set(FORMATTER_DEFAULTS))
     if unknown:
-        raise UsageError(f"--formatter-property {unknown[0]}: expected one of {[*FORMATTER]}")
+        raise UsageError(
+            f"--formatter-property {unknown[0]}: expected one of {[*FORMATTER_DEFAULTS]}"
+        )
     return properties
 
 
@@ -231,7 +233,7 @@ class Formatter:
         self._read_value = _deserializer(properties["value.deserializer"])
         self._read_header = _deserializer(properties["headers.deserializer"])
 
-    def text(self, record: ConsumedRecord) -> bytes:
+    def format(self, record: ConsumedRecord) -> bytes:
         parts: dict[str, Callable[[ConsumedRecord], bytes]] = {
             "print.timestamp": self._timestamp,
             "print.partition": lambda record: b"Partition:%d" % record.partition,
@@ -279,7 +281,7 @@ def _deserializer(name: str) -> Callable[[bytes], bytes]:
 
 def _formatter(options: argparse.Namespace) -> Callable[[ConsumedRecord], bytes]:
     if options.formatter == DEFAULT:
-        return Formatter(FORMATTER | _properties(options)).text
+        return Formatter(FORMATTER_DEFAULTS | _formatter_properties(options)).format
     if options.formatter == NOTHING:
         return _format_nothing
     from kraftlog.cli.coordinator_text import formatter

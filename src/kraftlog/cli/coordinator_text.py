@@ -24,7 +24,7 @@ def formatter(name: str) -> Callable[[ConsumedRecord], bytes]:
     """A formatter for some record types; other and invalid records are skipped."""
     log, printed_types = FORMATTERS[name]
 
-    def text(record: ConsumedRecord) -> bytes:
+    def format_record(record: ConsumedRecord) -> bytes:
         import json
 
         try:
@@ -42,4 +42,4 @@ def formatter(name: str) -> Callable[[ConsumedRecord], bytes]:
             result["value"] = {"version": version, "data": message_json(value, version)}
         return json.dumps(result, separators=(",", ":")).encode() + b"\n"
 
-    return text
+    return format_record

@@ -46,7 +46,7 @@ class _FencedBrokersError(ClientError):
 class _Moves(Value):
     """The partitions to be moved from a node."""
 
-    #: The new replicas of each partition that is on the node, and not already leaving it.
+    #: The new replicas of each partition that is on the node and not leaving it, or will be on it.
     changes: dict[PartitionName, tuple[int, ...]]
     #: How many partitions have a replica on the node, or will by an ongoing reassignment.
     partitions: int
@@ -170,7 +170,8 @@ def _remove_voter(client: Client, node: int) -> None:
     try:
         client.remove_voter(node, client.voter_directory(node))
     except RefusedError as error:
-        if error.code != ErrorCode.VOTER_NOT_FOUND:  # removed, but the response was lost
+        # VOTER_NOT_FOUND: it was removed, but the response was lost.
+        if error.code != ErrorCode.VOTER_NOT_FOUND:
             raise
 
 
@@ -221,9 +222,9 @@ def _plan(
 def _start(client: Client, moves: _Moves) -> None:
     """Start the moves; raise the first refusal.
 
-    Only a move that replaces an ongoing reassignment may change the replication factor. If another
-    move would change it, it was planned with the replicas of a reassignment that has ended since,
-    and has to be refused.
+    Only a move that replaces an ongoing reassignment may change the number of replicas. Any other
+    move keeps it, unless the asked broker still showed the replicas of a finished reassignment;
+    such a move must be refused.
     """
     for may_change in (False, True):
         targets = {

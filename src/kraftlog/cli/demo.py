@@ -266,7 +266,7 @@ class Demo:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-        for sock in self._plan.held:
+        for sock in self._plan.port_reservations:
             sock.close()
         if not self._keep:
             shutil.rmtree(self._directory, ignore_errors=True)

@@ -71,6 +71,7 @@ class GroupReader(_Worker):
     """A member of the consumer group, which collects the offsets that it has read."""
 
     def __init__(self, servers: str) -> None:
+        #: The partition and offset of each record.
         self.read: set[tuple[int, int]] = set()
         super().__init__(servers)
 

@@ -20,13 +20,14 @@ COMPLETED, ONGOING = "completed", "still in progress"
 
 
 def replica_text(name: ReplicaName) -> str:
+    """A replica as topic-partition-broker."""
     return f"{name[0]}-{name[1]}-{name[2]}"
 
 
 def begin(
     client: Client, targets: Mapping[ReplicaName, str], timeout_s: float
 ) -> dict[ReplicaName, RefusedError]:
-    """Begin each move once its replica exists; return the errors of the refused moves."""
+    """Begin each move once its replica exists; return the errors of moves that did not begin."""
     deadline = Deadline(timeout_s)
     waiting = dict(targets)
     refused: dict[ReplicaName, RefusedError] = {}

@@ -1,4 +1,4 @@
-"""Prints indexes, producer snapshots and epoch checkpoints as `kafka-dump-log` does."""
+"""Prints offset, time and transaction indexes, and producer snapshots, as `kafka-dump-log` does."""
 
 from __future__ import annotations
 

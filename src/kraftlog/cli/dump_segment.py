@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kraftlog.types import Buffer
     from kraftlog.wire.schema import Message
 
-    #: Formats the key and the value of a record; one that is None is not printed.
+    #: Formats the key and the value of a record; a text line omits one that is None.
     Decoder = Callable[[Record], tuple[Any, Any]]
 
 #: Sequence numbers of producers begin again at 0 after this many.
@@ -274,7 +274,7 @@ def _coordinator(log_name: str) -> Decoder:
 
 
 def _decode_members(value: Message, data: dict[str, Any]) -> None:
-    """Decode the consumer protocol metadata in a group record."""
+    """In `data`, replace the raw subscription and assignment of each member by decoded ones."""
     from kraftlog.wire.messages.consumer_protocol import (
         ConsumerProtocolAssignment,
         ConsumerProtocolSubscription,

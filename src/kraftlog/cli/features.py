@@ -118,6 +118,8 @@ def _levels(client: Client, options: argparse.Namespace) -> dict[str, int]:
     if options.command == "disable":
         return dict.fromkeys(options.feature, 0)
     levels = dict([parse_feature(text) for text in options.feature])
+    if options.release_version and options.metadata:
+        raise UsageError("give either --release-version or --metadata")
     release = options.release_version or options.metadata
     if release is None and not levels:
         raise UsageError("give --feature or --release-version")

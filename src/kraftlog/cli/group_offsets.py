@@ -159,7 +159,7 @@ def as_csv(plans: Mapping[str, Mapping[PartitionName, int]]) -> str:
 
 
 def from_csv(text: str, group: str) -> dict[PartitionName, int]:
-    """Parse the lines of `as_csv` for a group."""
+    """Parse the lines of `as_csv`; skip those of other groups."""
     offsets: dict[PartitionName, int] = {}
     for number, line in enumerate(text.splitlines(), 1):
         cells = [cell.strip().strip('"') for cell in line.split(",")]

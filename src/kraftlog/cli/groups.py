@@ -128,13 +128,13 @@ def _describe(client: Client, options: argparse.Namespace) -> int:
     if sum((options.members, options.offsets, options.state is not None)) > 1:
         raise UsageError("give only one of --members, --offsets and --state")
     if options.members:
-        parts = [_members(client, name, options) for name in _selected_groups(client, options)]
+        tables = [_members(client, name, options) for name in _selected_groups(client, options)]
     elif options.state is not None:
-        parts = [_state(client, name) for name in _selected_groups(client, options)]
+        tables = [_state(client, name) for name in _selected_groups(client, options)]
     else:
-        parts = [_offsets(client, name, options) for name in _selected_groups(client, options)]
-    heads = parts[0][0] if parts else ()
-    rows = [row for _, part in parts for row in part]
+        tables = [_offsets(client, name, options) for name in _selected_groups(client, options)]
+    heads = tables[0][0] if tables else ()
+    rows = [row for _, table_rows in tables for row in table_rows]
     if options.json:
         keys = [head.lower().replace(" ", "_") for head in heads]
         print_json([dict(zip(keys, row, strict=True)) for row in rows])

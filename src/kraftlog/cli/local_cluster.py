@@ -77,7 +77,7 @@ class Plan(Value):
     #: The number of nodes that existed before; the others are new.
     existing_count: int
     #: Sockets that reserve free ports until the nodes listen on them.
-    held: Sequence[socket.socket] = ()
+    port_reservations: Sequence[socket.socket] = ()
 
 
 def plan(options: argparse.Namespace) -> Plan:
@@ -89,8 +89,8 @@ def plan(options: argparse.Namespace) -> Plan:
         if key in overrides:
             raise ConfigError(f"--override {key}: --nodes sets this for each node")
     existing = _existing_nodes(data, options.nodes)
-    held: list[socket.socket] = []
-    host, first_port = _first_listener(options, existing, held)
+    port_reservations: list[socket.socket] = []
+    host, first_port = _first_listener(options, existing, port_reservations)
     moves_listeners = options.host is not None or bool(options.port)
     nodes = []
     for node_id in range(1, options.nodes + 1):
@@ -109,7 +109,7 @@ def plan(options: argparse.Namespace) -> Plan:
     servers = ",".join([node.controller for node in nodes if node.controller])
     settings = {**_replication(options.nodes), **overrides}
     texts = [_text(node, servers, {**_node_settings(node, options), **settings}) for node in nodes]
-    return Plan(nodes, texts, len(existing), held)
+    return Plan(nodes, texts, len(existing), port_reservations)
 
 
 def _new_node(
@@ -178,16 +178,21 @@ def _is_formatted(directory: str) -> bool:
 
 
 def _first_listener(
-    options: argparse.Namespace, existing: Sequence[LocalNode], held: list[socket.socket]
+    options: argparse.Namespace,
+    existing: Sequence[LocalNode],
+    port_reservations: list[socket.socket],
 ) -> tuple[str, int]:
-    """Host and port of node 1, from which the ports of the others follow; by default unchanged."""
+    """Host and port of node 1, from which the ports of the others follow; by default unchanged.
+
+    For --port 0, `port_reservations` gets a socket for each free port.
+    """
     host, port = "127.0.0.1", DEFAULT_PORT
     if existing:
         old_host, _, old_port = existing[0].listener.rpartition(":")
         host, port = old_host.strip("[]"), int(old_port)
     host = host if options.host is None else options.host
     if options.port == 0 and not existing:
-        return host, _reserve_ports(host, options.nodes, held)
+        return host, _reserve_ports(host, options.nodes, port_reservations)
     if options.port:
         port = options.port
     max_port = MAX_PORT - options.nodes + 1 - CONTROLLER_PORT_OFFSET
@@ -199,7 +204,7 @@ def _first_listener(
     return host, port
 
 
-def _reserve_ports(host: str, count: int, held: list[socket.socket]) -> int:
+def _reserve_ports(host: str, count: int, port_reservations: list[socket.socket]) -> int:
     """The first of `count` consecutive free ports; reserves them and those of the controllers."""
     from kraftlog.server.ids import new_id
     from kraftlog.server.listening import bind
@@ -208,11 +213,11 @@ def _reserve_ports(host: str, count: int, held: list[socket.socket]) -> int:
         first = FREE_FROM + int.from_bytes(new_id()[:4], "big") % (FREE_TO - FREE_FROM)
         try:
             for number in range(count):
-                held.append(bind(host, first + number))
-                held.append(bind(host, first + number + CONTROLLER_PORT_OFFSET))
+                port_reservations.append(bind(host, first + number))
+                port_reservations.append(bind(host, first + number + CONTROLLER_PORT_OFFSET))
         except OSError:
-            while held:
-                held.pop().close()
+            while port_reservations:
+                port_reservations.pop().close()
         else:
             return first
     raise ConfigError(f"--port 0: no {count} free ports in a row were found")
@@ -372,8 +377,8 @@ def _format(plan: Plan, empty: Sequence[LocalNode]) -> list[str]:
         directory = formatting.metadata_directory
         format_directory(files, directory, ids[node.id], formatting, read_clock().wall_ms)
     return [
-        f"node {node.id}: {node.directory} was empty and has been formatted; the node copies what "
-        "it had from the others"
+        f"node {node.id}: {node.directory} was empty and has been formatted; the node copies its "
+        "data again from the others"
         for node in empty
         if node.id <= plan.existing_count
     ]
@@ -389,7 +394,7 @@ def _server(address: str) -> tuple[str, int]:
 
 
 def _refuse_data(nodes: Sequence[LocalNode]) -> None:
-    """Refuse directories with the data of a node, which a new cluster must not get."""
+    """Refuse directories with a metadata log: a new cluster must not take over old data."""
     for node in nodes:
         folder = f"{node.directory}/__cluster_metadata-0"
         if os.path.isdir(folder) and any(name.endswith(".log") for name in os.listdir(folder)):

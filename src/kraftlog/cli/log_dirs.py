@@ -25,7 +25,7 @@ def _parser() -> argparse.ArgumentParser:
         "--topic-list demo",
     )
     parser.add_argument(
-        "--describe", action="store_true", help="describe log directories (required)"
+        "--describe", action="store_true", help="describe log directories (the only action)"
     )
     parser.add_argument("--broker-list", metavar="1,2", help="only these brokers")
     parser.add_argument("--topic-list", metavar="a,b", help="only these topics")

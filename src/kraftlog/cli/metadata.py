@@ -79,6 +79,7 @@ def _metadata_log(
 
 
 def _states(client: Client, data: str | None, *texts: str) -> list[MetadataState]:
+    """The metadata at each of the offsets or times that `texts` give."""
     from kraftlog.client.metadata_text import moment_of
 
     try:

@@ -26,9 +26,9 @@ pwd                   print the directory
 cat PATH...           print files; a directory is printed as JSON
 tree [PATH]           print all below a directory
 find [PATH] [NAME]    print the paths below a directory, or those with this name
-at [OFFSET|TIME]      go to an offset or a time; 'latest' reads the log again
+at [OFFSET|TIME]      print the offset, or go to an offset or a time; 'latest' reads the log again
 exit                  leave
-Paths and names may contain * and ?; a / in a name is written as %2F."""
+Paths and names may contain *, ? and [...]; a / in a name is written as %2F."""
 
 
 class ShellError(KraftlogError):

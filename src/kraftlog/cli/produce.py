@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kraftlog.records.record import Header
 
 #: Properties of the line reader and their defaults.
-READER = {
+READER_DEFAULTS = {
     "parse.key": "false",
     "parse.headers": "false",
     "ignore.error": "false",
@@ -96,7 +96,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help=f"reader property: {', '.join(READER)}",
+        help=f"reader property: {', '.join(READER_DEFAULTS)}",
     )
     parser.add_argument("--reader-config", metavar="FILE", help="reader properties file")
     parser.add_argument(
@@ -122,7 +122,7 @@ def _produce(client: Client, options: argparse.Namespace) -> None:
     properties = client_properties(options.command_config, options.command_property)
     for key in sorted(set(properties) - KNOWN_PROPERTIES):
         print(f"kraftlog produce: {key} is not supported and has no effect", file=sys.stderr)
-    reader = LineReader(READER | _reader_properties(options))
+    reader = LineReader(READER_DEFAULTS | _reader_properties(options))
     if options.max_block_ms is not None:
         client.cluster.timeout_s = options.max_block_ms / 1000
     linger_ms = options.timeout
@@ -204,9 +204,11 @@ def _reader_properties(options: argparse.Namespace) -> dict[str, str]:
     properties.update(
         {k: v.replace("\\t", "\t") for k, v in parse_pairs(options.reader_property).items()}
     )
-    unknown = sorted(set(properties) - set(READER))
+    unknown = sorted(set(properties) - set(READER_DEFAULTS))
     if unknown:
-        raise UsageError(f"--reader-property {unknown[0]}: expected one of {', '.join(READER)}")
+        raise UsageError(
+            f"--reader-property {unknown[0]}: expected one of {', '.join(READER_DEFAULTS)}"
+        )
     return properties
 
 
@@ -232,12 +234,12 @@ class LineReader:
         if self._has_headers:
             text, line = self._split(line, self._delimiter, number, "headers")
             if text is not None and text != self._null:
-                headers = [self._header(each, number) for each in self._parts(text)]
+                headers = [self._header(each, number) for each in self._header_texts(text)]
         if self._has_key:
             key, line = self._split(line, self._key_separator, number, "key")
         return self._or_null(key), self._or_null(line), headers
 
-    def _parts(self, text: bytes) -> list[bytes]:
+    def _header_texts(self, text: bytes) -> list[bytes]:
         return [each for each in text.split(self._header_separator) if each]
 
     def _split(

@@ -122,7 +122,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _repair(
-    data: str, voters_text: str, accepted: str | None, drop_from: int | None, *, is_dry: bool
+    data: str, voters_text: str, accepted_loss: str | None, drop_from: int | None, *, is_dry: bool
 ) -> int:
     import time
 
@@ -137,12 +137,12 @@ def _repair(
             survivor.drop_from(drop_from)
         state = survivor.state
         print(*survivor.recovery, *describe_repair(state, voters), sep="\n")
-        if is_dry or (possible_losses(state) and accepted is None):
+        if is_dry or (possible_losses(state) and accepted_loss is None):
             command = f"kraftlog quorum repair --data {data} --voters {voters_text}"
             command += "" if drop_from is None else f" --drop-from {drop_from}"
             print(f"Nothing was changed. To proceed:\n  {command} --accept-loss {state.point}")
             return 0 if is_dry else 1
-        repaired = survivor.repair(voters, accepted, time.time_ns() // 1_000_000)
+        repaired = survivor.repair(voters, accepted_loss, time.time_ns() // 1_000_000)
         print(
             f"Done: epoch {repaired.election.epoch}, voters at offset "
             f"{repaired.batch.last_offset}; start node {state.me.id}."

@@ -193,9 +193,9 @@ def _execute(client: Client, options: argparse.Namespace) -> int:
     current = {name: partitions[name].replicas for name in targets}
     _print_rollback(current, options)
     code = _start(client, options, current, targets, is_watched=options.wait)
-    return (
-        _move_directories(client, options, plan.directories) or code if plan.directories else code
-    )
+    if plan.directories:
+        return _move_directories(client, options, plan.directories) or code
+    return code
 
 
 def _check_replicas(client: Client, targets: Assignment) -> None:
@@ -271,6 +271,7 @@ def _start(
     *,
     is_watched: bool,
 ) -> int:
+    """Start reassignments, and watch them until the end if asked; return the exit code."""
     if options.throttle is not None:
         _throttle(client, options, current, targets)
     refused = client.reassign_partitions(

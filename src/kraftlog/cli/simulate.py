@@ -45,7 +45,10 @@ def _parser() -> argparse.ArgumentParser:
         "--shrink", action="store_true", help="remove faults that the failure does not need"
     )
     parser.add_argument(
-        "--coverage", action="store_true", help="count rare situations; fail if one never occurs"
+        "--coverage",
+        action="store_true",
+        help="count rare situations; fail if one never occurs (any, mixture and cluster without "
+        "--nodes)",
     )
     parser.add_argument(
         "--soak", metavar="DIR", help="run all scenarios until stopped; DIR keeps the progress"
@@ -70,16 +73,15 @@ def run(arguments: Sequence[str]) -> int:
         option = f"--faults {unknown[0]}" if unknown else f"--scenario {options.scenario}"
         print(f"kraftlog simulate: unknown {option}; see --list", file=sys.stderr)
         return 2
-    mode = options.scenario if options.scenario == CLUSTER else "--nodes"
-    if mode == CLUSTER and options.nodes:
+    is_cluster = options.scenario == CLUSTER
+    if is_cluster and options.nodes:
         print(
             "kraftlog simulate: --scenario cluster always has whole nodes; remove --nodes",
             file=sys.stderr,
         )
         return 2
-    if (options.nodes or mode == CLUSTER) and (
-        options.html is not None or options.soak is not None
-    ):
+    if (options.nodes or is_cluster) and (options.html is not None or options.soak is not None):
+        mode = CLUSTER if is_cluster else "--nodes"
         print(f"kraftlog simulate: {mode} does not work with --html or --soak", file=sys.stderr)
         return 2
     if options.html is not None and options.runs != 1:

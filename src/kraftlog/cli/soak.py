@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from kraftlog.simulator.run import Outcome
 
-#: How many seeds a task runs. It takes only one or two seconds, as a stop waits for running tasks.
+#: How many seeds a task runs: one or two seconds of work, as a stop waits for running tasks.
 SEEDS_PER_TASK = 10
 RUNS_PER_REPORT = 1000
 
@@ -33,6 +33,7 @@ class Soak:
         self.first = self.next_seed = first if first is not None else self._stored_next_seed()
         self.runs = self.failed = 0
         self.coverage: dict[str, int] = {}
+        #: The first seeds of finished tasks from `next_seed` on.
         self._done: set[int] = set()
         self.stopping = False
 

@@ -325,14 +325,14 @@ def _feature_dependencies(options: argparse.Namespace) -> int:
         )
         return 0
     for name, level in requested:
-        result = f"{name}={level}"
+        feature_text = f"{name}={level}"
         if name == METADATA_VERSION:
-            result += f" ({METADATA_VERSIONS[level]})"
+            feature_text += f" ({METADATA_VERSIONS[level]})"
         dependencies = DEPENDENCIES.get((name, level))
         if dependencies is None:
-            print(f"{result} has no dependencies.")
+            print(f"{feature_text} has no dependencies.")
             continue
-        print(f"{result} requires:")
+        print(f"{feature_text} requires:")
         for feature, min_level in dependencies.items():
             print(f"    {feature}={min_level} ({METADATA_VERSIONS[min_level]})")
     return 0

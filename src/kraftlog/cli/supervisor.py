@@ -175,7 +175,7 @@ class Supervisor:
             log_line(f"node {process.node.id}: {line}")
 
     def _log_end(self, process: NodeProcess) -> None:
-        """Log the end of a node, unless it is what the supervisor has asked for."""
+        """Log the end of a node, unless the supervisor asked for it; may stop the other nodes."""
         code = process.code
         assert code is not None
         if process.is_stopping and code in {0, -signal.SIGTERM, -signal.SIGINT}:

@@ -49,7 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--replica-assignment",
         metavar="1:2,2:3",
-        help="brokers of each partition (with --alter: including existing ones)",
+        help="brokers of each partition (with --alter: of existing partitions, too)",
     )
     parser.add_argument(
         "--remove-partitions",
@@ -93,7 +93,10 @@ def _list(client: Client, options: argparse.Namespace) -> None:
 
 
 def _selected_topics(client: Client, options: argparse.Namespace) -> list[Topic]:
-    """The topics that the options select; raises if none, except with --list or --if-exists."""
+    """The topics that the options select.
+
+    Raises if there is none for --topic or --topic-id, except with --list or --if-exists.
+    """
     topics = client.topics(linearizable=is_linearizable(options))
     if options.topic_id is not None:
         topic_id = uuid_from_text(options.topic_id)

@@ -47,6 +47,7 @@ class Listener(Value):
 class RepairPlan(Value):
     """What the repair of a directory would do."""
 
+    #: For the operator: what recovery truncated, the state of the directory and the plan.
     lines: tuple[str, ...]
     current_voters: tuple[int, ...]
     new_voters: tuple[int, ...]
@@ -161,8 +162,9 @@ class Admin(ConnectedToCluster):
 
     @staticmethod
     def plan_repair(data: str, voters: Sequence[tuple[int, Listener]]) -> RepairPlan:
-        """What the repair of a stopped node's directory would do; changes nothing.
+        """What the repair of a stopped node's data directory would do; changes nothing.
 
+        `data` is the path of the directory; `voters` are the new voters: (node id, listener).
         `kraftlog quorum repair` carries it out.
         """
         from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet

@@ -1,4 +1,4 @@
-"""Checks arguments before a request is sent; errors name the argument and what is expected."""
+"""Checks arguments before a request is sent, and parses times; errors say what is expected."""
 
 from __future__ import annotations
 

@@ -16,9 +16,9 @@ from kraftlog.client.produce_requests import (
     ACKS,
     SEQUENCES,
     BatchInFlight,
+    batch_results,
     new_identity,
     produce_request,
-    results,
 )
 from kraftlog.errors import RefusedError, UnreachableError
 from kraftlog.records.builder import wrap_records
@@ -75,6 +75,7 @@ class BatchSender:
         #: The unacknowledged batches of each partition, in the order of sending.
         self._unacknowledged: dict[PartitionName, deque[BatchInFlight]] = {}
         self._connections: dict[int, Connection] = {}
+        #: Of each leader: the batches of each request that awaits its response.
         self._in_flight: dict[int, deque[BatchesByPartition]] = {}
         #: Partitions whose first batch since the last flush is acknowledged. A second batch waits
         #: for that: a broker that does not know the producer would accept it without the first one.
@@ -217,7 +218,8 @@ class BatchSender:
     def _handle_response(self, response: object, batches: BatchesByPartition, leader: int) -> None:
         assert isinstance(response, ProduceResponse)
         refused = []
-        for name, result in results(response, self._cluster.error_context("Produce", leader)):
+        context = self._cluster.error_context("Produce", leader)
+        for name, result in batch_results(response, context):
             if isinstance(result, RefusedError):
                 refused.append(result)
             else:

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 class Client(ConnectedToCluster):
     """A client of the cluster with these bootstrap `servers` ("host:port,host:port").
 
-    `controllers=True`: the servers are controllers, which serve the cluster and its quorum but no
-    topics.
+    `controllers=True`: the servers are controllers, which describe and change the cluster and its
+    quorum but serve no topics.
     """
 
     def __init__(
@@ -229,7 +229,10 @@ class Client(ConnectedToCluster):
         batch_size: int = 128 << 10,
         acknowledged: Callable[[int], None] | None = None,
     ) -> Producer:
-        """A producer for many records: `with client.producer() as p: p.send(topic, value)`."""
+        """A producer for many records: `with client.producer() as p: p.send(topic, value)`.
+
+        `acknowledged` is called with the number of records of each acknowledged batch.
+        """
         from kraftlog.client.producer import Producer
 
         return Producer(
@@ -256,7 +259,8 @@ class Client(ConnectedToCluster):
     ) -> Consumer:
         """Iterate over records from `start`, or from the first one not older than `at_ms`.
 
-        The iteration ends after `timeout_s` without a record; with `until_end`, at the log end that
+        With a `group`, partitions that have a committed offset start there instead. The iteration
+        ends after `timeout_s` without a record; with `until_end`, at the log end that
         was current at the start.
         """
         from kraftlog.client.consumer import Consumer, StartPosition

@@ -241,7 +241,7 @@ class Cluster:
     # Metadata
 
     def controller(self, deadline: Deadline) -> int:
-        """The id of the controller; ANY if the metadata names none."""
+        """The id of the controller; ANY if the metadata does not list it."""
         if self.controller_id < 0:
             self.refresh((), deadline)
         return self.controller_id if self.controller_id in self.brokers else ANY

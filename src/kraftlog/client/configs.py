@@ -1,4 +1,4 @@
-"""Describes and alters configs of topics, brokers, groups and client metrics."""
+"""Describes and alters configs of all resource types; lists the resources that have configs."""
 
 from __future__ import annotations
 

@@ -156,6 +156,8 @@ class Consumer:
 
     def commit(self) -> None:
         """Commit all returned records, including the current one."""
+        if self._group is None:
+            raise ValueError("offsets are committed for a group, and this consumer has none")
         self._finish_current()
         self._commit_processed()
 

@@ -40,6 +40,7 @@ class GroupMember(Value):
     client_id: str
     host: str
     assignment: tuple[PartitionName, ...]
+    #: The member epoch; -1 in a classic group.
     epoch: int = -1
 
 
@@ -50,6 +51,7 @@ class Group(Value):
     assignor: str
     coordinator: Broker
     members: tuple[GroupMember, ...]
+    #: The group epoch; -1 in a classic group.
     epoch: int = -1
 
 

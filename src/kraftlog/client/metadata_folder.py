@@ -52,6 +52,7 @@ class MetadataFolder:
 
     @property
     def start(self) -> int:
+        """The first offset of the segments; without any, the end offset of the newest snapshot."""
         return int(self._segments[0][:-4]) if self._segments else max(self._snapshots)[0]
 
     def snapshots(self) -> list[OffsetAndEpoch]:
@@ -61,7 +62,7 @@ class MetadataFolder:
         return self._read(self._snapshot_names[snapshot.offset, snapshot.epoch])
 
     def read(self, offset: int) -> Iterator[bytes]:
-        """The valid batches of the segments, from the one with this offset on."""
+        """Yield the valid batches of each segment, from the segment with this offset on."""
         for number, name in enumerate(self._segments):
             next_segment = self._segments[number + 1 : number + 2]
             if next_segment and int(next_segment[0][:-4]) <= offset:
@@ -81,13 +82,13 @@ class MetadataFolder:
                 pass
         except CorruptBatchError as error:
             is_preallocated = not any(data[error.position : error.position + _MAGIC_POSITION + 1])
-            is_batch = data[
+            may_be_batch = data[
                 error.position + _MAGIC_POSITION : error.position + _MAGIC_POSITION + 1
             ] in {
                 bytes([MAGIC]),
                 b"",
             }
-            if is_last and (is_preallocated or is_batch):
+            if is_last and (is_preallocated or may_be_batch):
                 return error.position
             path = os.path.join(self.path, name)
             raise CorruptLogError(f"{path} at position {error.position}: {error}") from error

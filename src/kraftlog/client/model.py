@@ -38,7 +38,7 @@ class Partition(Value):
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     offline: tuple[int, ...] = ()
-    #: None if the broker is too old to report it.
+    #: None if read from a Metadata response, which lacks it.
     elr: tuple[int, ...] | None = None
     last_known_elr: tuple[int, ...] | None = None
 

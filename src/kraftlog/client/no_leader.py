@@ -31,7 +31,7 @@ class NoLeaderError(ClientError):
 
 
 def explain_missing_leader(cluster: Cluster, error: ClientError) -> ClientError:
-    """A NoLeaderError in place of an error that a missing leader may have caused; or the error."""
+    """A NoLeaderError if a missing leader may have caused the error; else the error itself."""
     if isinstance(error, RefusedError):
         if error.code not in NO_LEADER_CODES:
             return error

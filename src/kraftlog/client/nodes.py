@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 class ClusterDescription(Value):
     id: str
     controller_id: int
+    #: The controllers, if the bootstrap servers are controllers.
     brokers: tuple[Broker, ...]
 
 
@@ -171,7 +172,7 @@ def update_levels(
 def log_dirs(
     cluster: Cluster, brokers: Sequence[int], topics: Mapping[str, Sequence[int]] | None = None
 ) -> dict[int, tuple[describe_log_dirs.DescribeLogDirsResult, ...]]:
-    """The log directories of each broker, with these replicas or with all."""
+    """The log directories of each broker, with the replicas of these partitions, or with all."""
     requested = None
     if topics is not None:
         requested = [
@@ -259,7 +260,7 @@ def add_voter(
     listeners: Sequence[tuple[str, str, int]],
     deadline: Deadline | None = None,
 ) -> None:
-    """Add a controller that has caught up to the voters; listeners are (name, host, port)."""
+    """Add to the voters a controller that has caught up; listeners are (name, host, port)."""
 
     def check(response: add_raft_voter.AddRaftVoterResponse, context: ErrorContext) -> None:
         context.check(response.error_code, f"controller {voter}", response.error_message)

@@ -27,6 +27,7 @@ class BatchInFlight(Value):
     """A batch that is sent and not yet acknowledged."""
 
     name: PartitionName
+    #: The encoded batch, and the number of its records.
     batch: bytes
     count: int
 
@@ -49,7 +50,7 @@ def produce_request(
     )
 
 
-def results(
+def batch_results(
     response: ProduceResponse, context: ErrorContext
 ) -> Iterator[tuple[PartitionName, int | RefusedError]]:
     """Yield the base offset of each partition's batch, or why it was refused."""

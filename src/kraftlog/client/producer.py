@@ -16,9 +16,9 @@ from kraftlog.client.produce_requests import (
     ACKS,
     SEQUENCES,
     BatchInFlight,
+    batch_results,
     new_identity,
     produce_request,
-    results,
 )
 from kraftlog.errors import RefusedError, UnreachableError
 from kraftlog.records.builder import BatchBuilder
@@ -184,7 +184,8 @@ class Producer:
         self, response: ProduceResponse, waiting: dict[PartitionName, BatchInFlight], leader: int
     ) -> None:
         refused: list[RefusedError] = []
-        for name, result in results(response, self._cluster.error_context("Produce", leader)):
+        context = self._cluster.error_context("Produce", leader)
+        for name, result in batch_results(response, context):
             if isinstance(result, RefusedError):
                 refused.append(result)
             else:

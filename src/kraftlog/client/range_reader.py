@@ -80,6 +80,7 @@ class RangeReader:
         self._isolation_level = isolation_level
         self._fetch_size = fetch_size or FetchSize(FETCH_BYTES)
         self._topic_id = topic_id
+        #: The leader's connection while a fetch is pending.
         self._connection: Connection | None = None
         self._deadline = cluster.deadline()
         #: Until when the metadata may lack the topic; None while the metadata has it.

@@ -55,7 +55,7 @@ class Reader:
         self._give_up_at: Deadline | None = None
 
     def assign(self, positions: Mapping[PartitionName, int]) -> None:
-        """Replace the assignment; the results of pending fetches are dropped."""
+        """Replace the assignment; results of pending fetches from other positions are dropped."""
         self.positions = dict(positions)
         self._taken = []
 
@@ -126,7 +126,8 @@ class Reader:
     def _take_responses(self, wait_s: float) -> None:
         """Take the responses that arrive in time.
 
-        If one broker fails, the batches of the others are kept, as the positions are after them.
+        If a broker fails or refuses a partition, all other batches are kept, as the positions are
+        after them.
         """
         broker_by_fd = {self._connections[broker].fileno(): broker for broker in self._in_flight}
         if not broker_by_fd:
@@ -156,7 +157,7 @@ class Reader:
                     refused.append(context.error(result.error_code, f"{name[0]}-{name[1]}"))
                 else:
                     self._taken += self._batches(name, result)
-        if refused and not self._taken:
+        if refused:
             raise refused[0]
 
     def _reset_position(self, name: PartitionName) -> None:

@@ -182,14 +182,14 @@ def remove_last_partitions(cluster: Cluster, name: str, count: int) -> None:
 
 
 def _wait_for(cluster: Cluster, name: str, is_reached: Callable[[int], bool]) -> None:
-    """Wait until the broker has applied a change to the topic, but at most `TOPIC_WAIT_S`."""
+    """Wait until `is_reached` accepts the topic's partition count, but at most `TOPIC_WAIT_S`."""
     cluster.drop_cache()
     if cluster.is_controllers:
         return
     limit = cluster.deadline(min(TOPIC_WAIT_S, cluster.timeout_s))
     while not limit.is_over:
-        result = cluster.retry(lambda: cluster.refresh([name], limit), limit)
-        if is_reached(sum(len(each.partitions) for each in result if not each.error_code)):
+        topics = cluster.retry(lambda: cluster.refresh([name], limit), limit)
+        if is_reached(sum(len(each.partitions) for each in topics if not each.error_code)):
             return
         limit.pause(_METADATA_POLL_S)
 
@@ -204,10 +204,10 @@ def delete_records_before(
     def call_leader(broker: int, names: Sequence[PartitionName]) -> None:
         topics: dict[str, list[delete_records.DeleteRecordsPartition]] = {}
         for topic, index in names:
-            part = delete_records.DeleteRecordsPartition(
+            partition = delete_records.DeleteRecordsPartition(
                 partition_index=index, offset=offsets[topic, index]
             )
-            topics.setdefault(topic, []).append(part)
+            topics.setdefault(topic, []).append(partition)
         request = delete_records.DeleteRecordsRequest(
             topics=[
                 delete_records.DeleteRecordsTopic(name=topic, partitions=parts)

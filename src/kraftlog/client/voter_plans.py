@@ -45,6 +45,7 @@ class AddVoterPlan(Value):
 
     voter: int
     directory_id: Uuid
+    #: The voters before the change.
     voters: tuple[int, ...]
     lag: int
 
@@ -52,6 +53,7 @@ class AddVoterPlan(Value):
 class ReassignVotersPlan(Value):
     """Moving the quorum to other voters; the move waits for nodes that do not fetch yet."""
 
+    #: The voters before the move.
     voters: tuple[int, ...]
     to_add: tuple[int, ...]
     to_remove: tuple[int, ...]

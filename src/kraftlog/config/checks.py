@@ -71,7 +71,10 @@ def _read_only_error(key: Key) -> str | None:
 def combination_error(
     resource_type: int, name: str, values: Mapping[str, str], layers: ConfigLayers
 ) -> str | None:
-    """The error in a combination of valid configs, or None; `layers` are those of a broker."""
+    """The error in a combination of valid configs of the resource `name`, or None.
+
+    For BROKER, an empty name means all brokers. `layers` are those of a broker.
+    """
     if resource_type == TOPIC:
         return _topic_error(values, layers)
     if resource_type == GROUP:

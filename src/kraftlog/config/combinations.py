@@ -272,7 +272,7 @@ _ASSIGNORS = {
 
 
 def _group_limits_hold(config: BrokerConfig) -> None:
-    """Group defaults are between their minimum and maximum."""
+    """Group defaults are within their limits; heartbeats come more often than sessions expire."""
     for group_type in ("consumer", "share", "streams"):
         for limited in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"):
             _check_between(

@@ -3,7 +3,7 @@
 Three differences from a Kafka broker are intended:
 
 - The source of a topic's `retention.ms`, `segment.ms`, `segment.jitter.ms` and `flush.ms` is the
-  broker's file if a larger unit is set there (`log.retention.hours`). Kafka reports a default.
+  broker's file if only another key sets it there (`log.retention.hours`). Kafka reports a default.
 - `log.retention.hours` and the like keep the value of the file if the smaller unit is set
   dynamically. Kafka shows the default, with the file's value as a synonym.
 - The documentation strings are kraftlog's own, and say which keys have no effect.
@@ -80,7 +80,7 @@ def describe_topic(
 
 
 def _shown_synonyms(key: Key, synonyms: list[ConfigSynonym]) -> list[ConfigSynonym]:
-    """The synonyms without leading defaults of broker keys that have another unit."""
+    """The synonyms, without leading defaults of broker keys other than `key.synonyms[0]`."""
     first = key.synonyms[0][0] if key.synonyms else ""
     while synonyms and synonyms[0].source == DEFAULT_CONFIG and synonyms[0].name != first:
         synonyms = synonyms[1:]
@@ -136,7 +136,7 @@ def _described(
 def describe_broker(
     layers: ConfigLayers, names: Sequence[str] | None = None
 ) -> list[DescribedConfig]:
-    """Describe a broker's keys, except internal and dynamic ones, and all keys that are set."""
+    """Describe all keys that are set, and the others that are neither internal nor dynamic."""
     described = {key.name for key in BROKER_KEYS if key.update_mode not in {"internal", "dynamic"}}
     all_names = sorted({*described, *layers.file, *layers.all_brokers, *layers.broker})
     return [_described_broker_key(name, layers) for name in all_names if _is_wanted(name, names)]

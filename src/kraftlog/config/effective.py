@@ -1,8 +1,8 @@
 """The config keys that have an effect, each with its documentation.
 
-Values of all other keys are checked, but change nothing; `safety` refuses those that a node must
-not ignore. A change that gives a key an effect adds it here. The text is shown by DescribeConfigs
-and in docs/configuration.md.
+Values of all other keys are checked, but change nothing; `safety` refuses settings that a node
+must not ignore. A change that gives a key an effect adds it here. The text is shown by
+DescribeConfigs and in docs/configuration.md.
 """
 
 from __future__ import annotations
@@ -144,7 +144,9 @@ _BROKER = {
     "replica.fetch.response.max.bytes": "Bytes of one response to a follower's fetch.",
     "replica.fetch.wait.max.ms": "Longest wait of a follower's fetch for new records.",
     "replica.high.watermark.checkpoint.interval.ms": "Interval between writes of high watermarks.",
-    "replica.lag.max.bytes": "Bytes by which a follower may lag before it leaves the ISR; -1: any.",
+    "replica.lag.max.bytes": (
+        "Bytes by which a follower may lag before it leaves the ISR; -1: any. A key of kraftlog."
+    ),
     "replica.lag.time.max.ms": "Time after which a follower that has not caught up leaves the ISR.",
     "replica.selector.class": (
         "RackAwareReplicaSelector: a consumer reads from an in-sync follower in its own rack."
@@ -173,7 +175,7 @@ _BROKER = {
     "socket.request.max.bytes": "Largest request.",
     "unclean.leader.election.enable": "Default for topics that do not set their own.",
 }
-#: The keys of `OWN_TABLE`, which Kafka does not have.
+#: kraftlog's own broker keys, those of `broker_keys.OWN_TABLE`.
 OWN = {
     "kraftlog.fence.on.connection.refused": (
         "Whether the controller fences a broker whose connection ends and that refuses another, "
@@ -244,4 +246,6 @@ _NO_EFFECT = "Accepted for compatibility with Kafka; has no effect."
 
 def documentation(resource_type: int, name: str) -> str:
     """The documentation of a key, or a sentence that it has no effect."""
+    if resource_type == BROKER and name in OWN:
+        return OWN[name]
     return EFFECTIVE[resource_type].get(name, _NO_EFFECT)

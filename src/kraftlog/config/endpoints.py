@@ -41,9 +41,9 @@ class Voter(Value):
 
 
 def is_any_address(host: str) -> bool:
-    """Whether a host means all addresses, as `0.0.0.0` and `::0` do: it has only zeros.
+    """Whether a host is an address of only zeros and separators, such as `0.0.0.0` or `::`.
 
-    Clients cannot connect to such a host.
+    It stands for all addresses, so clients cannot connect to it. The empty host is not one.
     """
     return bool(host) and not host.strip("0.:")
 
@@ -105,7 +105,7 @@ def parse_listener(text: str, key: str, protocols: dict[str, str]) -> Listener:
 
 
 def parse_protocol_map(text: str) -> dict[str, str]:
-    """Parse listener -> security protocol; the last one of duplicates counts."""
+    """Parse `LISTENER:PROTOCOL,…` into listener -> protocol; of duplicates the last counts."""
     protocols = {}
     for entry in text.split(","):
         name, colon, protocol = entry.strip().rpartition(":")

@@ -10,7 +10,7 @@ and, optionally, the valid values:
 
 The next column of a broker key is its update mode: `cluster` (for one broker or for all), `broker`
 (only for one), `listener` (only for one listener of one broker), `dynamic` (as cluster, not in a
-file), `internal` (in a file, not described); read-only without one.
+file), `internal` (only in a file; described only if it is set). Without a mode a key is read-only.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class KeyTable:
         return key
 
     def names(self) -> dict[str, str]:
-        """The lines of the table by name, without the name."""
+        """The names of the keys, each with the other columns of its line."""
         if not self._lines:
             pairs = [line.split(" ", 1) for line in self._text().splitlines()]
             self._lines = {name: rest for name, rest in pairs}  # noqa: C416 - the pairs are lists

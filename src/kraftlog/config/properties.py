@@ -1,4 +1,4 @@
-"""Parser of Java's `.properties` format."""
+"""Parses Java's `.properties` format, and `--override` arguments."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """`setting()`: a config value as a typed attribute.
 
 class TopicConfig:
+    def __getitem__(self, key: str) -> Any: ...
+
     retention_ms: int = setting()       # self["retention.ms"]
 """
 
@@ -29,5 +31,5 @@ class Setting:
 
 
 def setting() -> Any:
-    """A typed setting; the key is the attribute name with dots."""
+    """A typed setting; the key is the attribute name with dots for underscores."""
     return Setting()

@@ -200,6 +200,7 @@ def _are_servers(items: list[str]) -> bool:
     return all(parse_server(item) is not None for item in items)
 
 
+#: Special formats of `valid`: the check of a value, and what an error says is expected.
 _FORMATS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "<throttled-replicas>": (
         _is_throttled_list,

@@ -28,7 +28,7 @@ class ControllerConfig(Value):
     rebalance_interval_ms: int = 300_000
     #: Interval of unclean elections for topics that allow them.
     unclean_interval_ms: int = 300_000
-    #: The most elections of one such periodic check; the next check continues at once.
+    #: The most elections of one periodic run, preferred or unclean; the next continues at once.
     elections_at_once: int = 1000
 
 
@@ -73,7 +73,7 @@ class Context:
         self.evidence = FailureEvidence(sessions)
         self.rng = rng
         self.new_id = new_id
-        #: The voters of the quorum: control records set them, which the controller does not replay.
+        #: The voters of the quorum, from control records, which the controller does not replay.
         self.voters = voters
         #: These voters with what they have reported to the leader, to raise kraft.version.
         self.reported_voters = reported_voters

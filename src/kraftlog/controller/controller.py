@@ -113,7 +113,7 @@ class Controller:
     # The log -------------------------------------------------------------------------------------
 
     def propose_in_steps(
-        self, parts: Sequence[Sequence[Message]], first_offset: Callable[[], int]
+        self, batches: Sequence[Sequence[Message]], first_offset: Callable[[], int]
     ) -> Generator[int, None, None]:
         """Replay proposed batches speculatively, before they are appended.
 
@@ -121,7 +121,7 @@ class Controller:
         changes nothing either. `first_offset` is called last; the caller then appends the batches
         from the offset that it returned, before anything else happens.
         """
-        self._proposed_to = yield from self.state.propose_in_steps(parts, first_offset)
+        self._proposed_to = yield from self.state.propose_in_steps(batches, first_offset)
 
     def replay_in_steps(
         self, records: Sequence[Message], last_offset: int
@@ -146,8 +146,8 @@ class Controller:
         """Become the active controller, once the log up to here is committed and applied."""
         self.active = True
         state = self.state
-        alive = [(b.id, b.epoch) for b in state.brokers.values() if state.needs_session(b)]
-        self.sessions.begin(alive, now.monotonic_ms)
+        brokers = [(b.id, b.epoch) for b in state.brokers.values() if state.needs_session(b)]
+        self.sessions.begin(brokers, now.monotonic_ms)
         self.evidence.begin()
         config, now_ms = self._context.config, now.monotonic_ms
         self._periodic_work = {}

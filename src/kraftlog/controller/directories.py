@@ -60,7 +60,10 @@ def _assign(
     index: int,
     records: list[Message],
 ) -> int:
-    """Record the directory of a replica; one in an offline directory leaves the ISR (V18)."""
+    """Record the directory of a replica; return an error code.
+
+    A replica in an offline directory leaves the ISR (V18).
+    """
     if topic_id not in state.topics:
         return ErrorCode.UNKNOWN_TOPIC_ID
     partition = state.partitions.get((topic_id, index))

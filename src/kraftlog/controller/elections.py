@@ -1,4 +1,4 @@
-"""Leader elections: after broker changes, by ElectLeaders, and of preferred leaders."""
+"""Leader elections: after broker changes, by ElectLeaders, and periodic ones."""
 
 from __future__ import annotations
 
@@ -69,13 +69,13 @@ def elect_returned_broker(state: ControllerState, broker_id: int) -> list[Messag
     def alive(broker: int) -> bool:
         return broker == broker_id or state.active(broker)
 
-    changes: list[Message] = []
-    records, wanted = PartitionChanges(state, alive), PartitionTarget()
+    records: list[Message] = []
+    changes, wanted = PartitionChanges(state, alive), PartitionTarget()
     for key in sorted(state.index.leaderless):
-        change = records.record(state.partitions[key], wanted)
-        if change is not None:
-            changes.append(change)
-    return changes
+        record = changes.record(state.partitions[key], wanted)
+        if record is not None:
+            records.append(record)
+    return records
 
 
 def remove_from_isrs_and_elrs(state: ControllerState, broker_id: int) -> list[Message]:
@@ -91,8 +91,8 @@ def _remove_broker(
     def alive(broker: int) -> bool:
         return broker != broker_id and state.active(broker)
 
-    changes: list[Message] = []
-    records = PartitionChanges(state, alive)
+    records: list[Message] = []
+    changes = PartitionChanges(state, alive)
     targets: dict[tuple[int, ...], PartitionTarget] = {}
     for key in sorted(keys):
         partition = state.partitions[key]
@@ -100,10 +100,10 @@ def _remove_broker(
         if wanted is None:
             wanted = PartitionTarget(isr=without(partition.isr, (broker_id,)), unclean=unclean)
             targets[partition.isr] = wanted
-        change = records.record(partition, wanted)
-        if change is not None:
-            changes.append(change)
-    return changes
+        record = changes.record(partition, wanted)
+        if record is not None:
+            records.append(record)
+    return records
 
 
 # ElectLeaders ------------------------------------------------------------------------------------

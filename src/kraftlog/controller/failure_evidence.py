@@ -24,6 +24,7 @@ class _BelievedFailure(Value):
     """A broker epoch whose process is believed to have ended."""
 
     epoch: int
+    #: When the evidence was believed.
     at_ms: int
     #: When its session would have timed out.
     until_ms: int

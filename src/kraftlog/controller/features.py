@@ -72,7 +72,7 @@ def _raised_kraft_version(request: UpdateFeaturesRequest, context: Context) -> i
 
 
 def cluster_min_isr(state: ControllerState, static_config: Mapping[str, str]) -> list[Message]:
-    """The records that leave min.insync.replicas set only cluster-wide, as ELR requires."""
+    """Records that set min.insync.replicas cluster-wide and unset it per broker, for ELR."""
     cluster = (BROKER, ALL_BROKERS)
     changes: list[tuple[str, str | None]] = [
         (name, None)

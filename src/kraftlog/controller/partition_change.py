@@ -48,6 +48,7 @@ class PartitionTarget(Value):
     directories: tuple[tuple[int, bytes], ...] = ()
     #: Replicas after an unclean shutdown, which are not eligible.
     unclean: frozenset[int] = frozenset()
+    #: A kind of `Election`; None: ONLINE, or UNCLEAN if the topic allows it.
     election: int | None = None
 
 
@@ -75,7 +76,7 @@ class _Change:
         self.elr = before.elr
         self.recovery = before.recovery if wanted.recovery is None else wanted.recovery
         self.leader = SAME_LEADER
-        self.unclean = False
+        self.is_leader_unclean = False
         self.elr_enabled = state.elr_enabled
 
     # Reassignment --------------------------------------------------------------------------------
@@ -114,7 +115,7 @@ class _Change:
         elected = self._elected()
         if elected != self.before.leader:
             self.leader = elected
-        if self.unclean:
+        if self.is_leader_unclean:
             # From now on, only the records of the new leader count.
             self.isr, self.elr, self.recovery = (elected,), (), RECOVERING
         elif elected in self.elr and elected not in self.isr:
@@ -133,7 +134,7 @@ class _Change:
             unclean_leader = next(filter(self.can_lead, self.replicas), None)
         if unclean_leader is None:
             return NO_LEADER
-        self.unclean = True
+        self.is_leader_unclean = True
         return unclean_leader
 
     def _may_be_unclean(self) -> bool:

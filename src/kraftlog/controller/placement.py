@@ -73,6 +73,7 @@ class _Racks:
     def __init__(self, brokers: Iterable[BrokerImage], rng: Rng) -> None:
         self._rng = rng
         self._racks: dict[str | None, _Rack] = {}
+        #: Number of brokers, in all and unfenced.
         self.total = self.unfenced = 0
         for broker in brokers:
             rack = self._racks.setdefault(broker.rack, _Rack())

@@ -59,7 +59,7 @@ def decide_alter_reassignments(
     context: Context,  # noqa: ARG001 - every decision is called alike
 ) -> DecisionInSteps:
     may_change_factor = request.allow_replication_factor_change
-    named = yield from count_names(
+    counts = yield from count_names(
         (topic.name, p.partition_index) for topic in request.topics for p in topic.partitions
     )
     records: list[Message] = []
@@ -69,7 +69,7 @@ def decide_alter_reassignments(
         for requested in topic.partitions:
             outcome = (
                 Refusal(ErrorCode.INVALID_REQUEST, "The same partition is named twice.")
-                if named[topic.name, requested.partition_index] > 1
+                if counts[topic.name, requested.partition_index] > 1
                 else _alter(state, topic.name, requested, may_change_factor=may_change_factor)
             )
             refused = outcome if isinstance(outcome, Refusal) else None

@@ -22,7 +22,8 @@ class BrokerSession(Value):
     last_contact_ms: int
     #: The metadata offset that it has applied.
     metadata_offset: int = -1
-    #: Log end offset at its shutdown request; all other brokers must reach it first.
+    #: Log end offset at its shutdown request, which waits until all other brokers have applied it;
+    #: -1: no request.
     shutdown_offset: int = -1
     #: When this controller last heard from it; -1: not since its activation.
     heard_ms: int = -1
@@ -145,7 +146,7 @@ class BrokerSessions:
         return None
 
     def lowest_offset(self, broker_ids: Iterable[int]) -> int | None:
-        """The lowest offset that these brokers have applied; None if there are none."""
+        """The lowest offset that these brokers have applied; None if none has a session."""
         offsets = [
             self._by_broker[broker].metadata_offset
             for broker in broker_ids

@@ -65,7 +65,7 @@ class ControllerState(Image):
     # Proposing -----------------------------------------------------------------------------------
 
     def propose_in_steps(
-        self, parts: Sequence[Sequence[Message]], first_offset: Callable[[], int]
+        self, batches: Sequence[Sequence[Message]], first_offset: Callable[[], int]
     ) -> Generator[int, None, int]:
         """Replay proposed batches speculatively; return the last offset.
 
@@ -75,7 +75,7 @@ class ControllerState(Image):
         """
         journals: list[list[tuple[dict[Any, Any], Any, Any]]] = []
         try:
-            for records in parts:
+            for records in batches:
                 self._journal = []
                 journals.append(self._journal)
                 yield from self.replay_in_steps(records)
@@ -86,7 +86,7 @@ class ControllerState(Image):
                 self._undo(journal)
             raise
         self._journal = None
-        for records, journal in zip(parts, journals, strict=True):
+        for records, journal in zip(batches, journals, strict=True):
             end += len(records)
             self._undo_log.append((end - 1, journal))
         return end - 1

@@ -112,12 +112,14 @@ def _refused(name: str, refusal: Refusal) -> topics_api.CreatableTopicResult:
 
 
 class _CreatedTopics:
-    """What the topics of one request share: names so far, and described configs."""
+    """What the topics of one request share: names so far, and configs for the responses."""
 
     __slots__ = ("described", "names")
 
     def __init__(self) -> None:
+        #: Collision name -> topic name.
         self.names: dict[str, str] = {}
+        #: A topic's own configs, as (name, value) -> all its configs.
         self.described: dict[
             tuple[tuple[str, str | None], ...], list[topics_api.CreatableTopicConfigs]
         ] = {}

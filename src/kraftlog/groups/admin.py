@@ -71,7 +71,7 @@ def describe(shard: Shard, context: RequestContext, group_id: str) -> DescribedG
                 group_instance_id=member.instance_id,
                 client_id=member.client_id,
                 client_host=member.client_host,
-                # The protocol is chosen only when the group is stable.
+                # Kafka too shows it for a stable group only: others may have no protocol.
                 member_metadata=member.metadata(group.protocol) if is_stable else b"",
                 member_assignment=member.assignment,
             )

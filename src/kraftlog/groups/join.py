@@ -167,7 +167,7 @@ def _join_new(
 
 
 def is_writable(member_id: str) -> bool:
-    """Whether a generated id, which is longer than its parts, fits into responses and records."""
+    """Whether a generated id, a UUID after a client's string, fits into responses and records."""
     return len(member_id) <= LONGEST_STRING and len(member_id.encode()) <= LONGEST_STRING
 
 

@@ -160,7 +160,7 @@ def leave(
     if group is not None and group.state == GroupState.DEAD:
         shard.respond(pending, LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
         return
-    result = [
+    results = [
         MemberResponse(
             member_id=each.member_id,
             group_instance_id=each.group_instance_id,
@@ -168,19 +168,20 @@ def leave(
         )
         for each in leaving
     ]
-    shard.respond(pending, _leave_response(result, has_several))
-    if group is not None and any(not each.error_code for each in result):
+    shard.respond(pending, _leave_response(results, has_several))
+    if group is not None and any(not each.error_code for each in results):
         rebalance.members_left(shard, group, now)
 
 
-def _leave_response(result: Sequence[MemberResponse], has_several: bool) -> LeaveGroupResponse:
+def _leave_response(results: Sequence[MemberResponse], has_several: bool) -> LeaveGroupResponse:
     """Before SEVERAL_SINCE, the response has the error code of the only member at the top level."""
     if has_several:
-        return LeaveGroupResponse(error_code=ErrorCode.NONE, members=tuple(result))
-    return LeaveGroupResponse(error_code=result[0].error_code)
+        return LeaveGroupResponse(error_code=ErrorCode.NONE, members=tuple(results))
+    return LeaveGroupResponse(error_code=results[0].error_code)
 
 
 def _leave_one(shard: Shard, group: Group | None, leaving: MemberIdentity) -> int:
+    """Remove a member, or the id of one that has not joined yet; return the error code."""
     if group is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
     member_id: str | None = leaving.member_id

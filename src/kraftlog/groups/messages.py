@@ -1,4 +1,4 @@
-"""Effects of a shard and their outcomes."""
+"""Effects of a shard, their outcomes, and the context of a request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class WriteRecords(Value):
     """Append records as one batch to the shard's partition; outcomes are reported in order."""
 
     token: int
-    records: Sequence[tuple[bytes, bytes | None]]
+    records: Sequence[tuple[bytes, bytes | None]]  # (key, value)
 
 
 class GroupResponse(Value):

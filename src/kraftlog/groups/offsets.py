@@ -75,7 +75,7 @@ def commit(
     if not records:
         shard.respond(pending, commit_response(request, check_metadata))
         return
-    # A commit alone creates a group, for a consumer without membership.
+    # A commit is enough to create a group: consumers without membership never join one.
     group_of_commit = group or shard.new_group(request.group_id, now)
 
     def on_done(code: int, later: Now) -> None:  # noqa: ARG001 - an OnDone callback

@@ -201,7 +201,7 @@ def _notify(write: PendingWrite, code: int, now: Now) -> None:
 
 
 def coordinator_error(code: int) -> int:
-    """The error code for clients after a failed append: retry, or look up the coordinator."""
+    """The error code for clients after a failed append, as in Kafka."""
     return _CLIENT_ERRORS.get(code, code)
 
 

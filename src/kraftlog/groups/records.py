@@ -34,7 +34,7 @@ class GroupRecord(Value):
 
     key: Message
     value: Message | None
-    version: int = -1
+    version: int = -1  # of the value; -1 for a tombstone
 
     def encoded(self) -> tuple[bytes, bytes | None]:
         """Encode and verify a record; raises UnwritableError if it decodes to other values."""

@@ -2,7 +2,7 @@
 
 Empty: no members; kept while it has offsets. PreparingRebalance: waits for all members to join.
 CompletingRebalance: waits for the leader's assignment. Stable: all members have assignments. Dead:
-the tombstone is being written; if that fails, the group is Empty again.
+the group was dropped, or its tombstone is being written; if that fails, the group is Empty again.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class Timers:
         timer.at = None
 
     def clear(self) -> None:
-        """Cancel all timers."""
+        """Cancel all timers for good: none of them may be set again."""
         self._heap.clear()
 
     def deadline(self) -> int | None:

@@ -1,10 +1,11 @@
 """The state of a log's idempotent and transactional producers.
 
-For each producer id: its epoch, its last five batches, and the start of its open transaction.
+For each producer id: its epoch, last five batches, last timestamp, and the start of its open
+transaction.
 `check` validates a batch as Kafka does; `apply` updates the state for an appended batch: on a
 leader after the check, on followers and in recovery without one.
 
-Entries are replaced and never changed, so a copy of the state is a copy of one dict.
+Entries are replaced and never changed, so a copy of the state shares them.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Protocol, TypeVar
 
     class NamedEndpoint(Protocol):
-        """An endpoint in a message of the wire, or an `Endpoint`."""
+        """An endpoint of a wire message, or an `Endpoint`."""
 
         @property
         def name(self) -> str: ...
@@ -164,10 +164,10 @@ class VoterHistory:
 
     @property
     def before_latest(self) -> VoterSet:
-        """The newest earlier set whose voters, endpoints or versions differ from those in force.
+        """The newest set with other voters, endpoints or versions than the one in force.
 
-        If no record has one, it is the base. But if the first voters record is at offset 0, the
-        base is only configuration, and the set in force is returned.
+        If no record has such a set: the base, or the set in force if the first voters record is at
+        offset 0, because the base is then only configuration.
         """
         members = self.latest.voters
         for _, voters in reversed(self.entries):
@@ -195,7 +195,10 @@ class VoterHistory:
         return voters.replace(removed=(*missing, *voters.removed)[-MAX_REMOVED:])
 
     def _former_voters(self) -> list[ReplicaKey]:
-        """The voters of earlier sets, and their removed ones, that the latest set does not hold."""
+        """The voters of earlier sets, and their removed ones, that the latest set does not hold.
+
+        Only those with a known directory id.
+        """
         sets = [voters for _, voters in self.entries]
         if not self.entries or self.entries[0][0] > 0:  # else the base is only configuration
             sets.insert(0, self.base)
@@ -219,14 +222,14 @@ class VoterHistory:
         return changed
 
     def committed(self, high_watermark: int) -> VoterSet:
-        """The newest set whose record is committed."""
+        """The newest set whose record is committed, or the base."""
         for offset, voters in reversed(self.entries):
             if offset < high_watermark:
                 return voters
         return self.base
 
     def trim(self, start: int) -> None:
-        """The log now starts at `start`: the set in force there becomes the base."""
+        """The log now starts at `start`; make the set in force before that offset the base."""
         for offset, voters in self.entries:
             if offset < start:
                 self.base = voters

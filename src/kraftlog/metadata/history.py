@@ -63,7 +63,7 @@ class MetadataState:
         self.voters: VoterSet | None = None
         self.offset = -1
         self.epoch = -1
-        #: When that record, or the last one that a snapshot contains, was appended.
+        #: When the last replayed record, or the last one that a snapshot contains, was appended.
         self.time_ms = -1
 
     def load(self, data: Buffer, end: OffsetAndEpoch) -> None:

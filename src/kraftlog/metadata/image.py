@@ -1,8 +1,8 @@
 """`Image`: the state of the cluster, replayed from the metadata log.
 
-Only `replay` changes it, on leaders, followers and after a restart. The maps hold values that are
-replaced, never modified, so callers may keep them; the cost of a change does not depend on the size
-of the cluster.
+Only replayed records change it, on leaders, followers and after a restart. The maps hold values
+that are replaced, never modified, so callers may keep them; the cost of a change does not depend on
+the size of the cluster.
 
 All changes go through `put` and `drop`: a controller overrides them to record how to undo
 uncommitted changes.
@@ -72,7 +72,7 @@ class ReplayError(Exception):
 
 
 class Image:
-    """The state of the cluster; only `replay` changes it."""
+    """The state of the cluster; only replayed records change it."""
 
     def __init__(self) -> None:
         self.features: dict[str, int] = {}
@@ -89,6 +89,7 @@ class Image:
         self.quotas: dict[tuple[tuple[str, str | None], ...], Mapping[str, float]] = {}
         self.producer_ids: dict[int, ProducerIdsRecord] = {}
         self.acls: dict[Uuid, AccessControlEntryRecord] = {}
+        #: By mechanism and user name.
         self.scram: dict[tuple[int, str], UserScramCredentialRecord] = {}
         self.tokens: dict[str, DelegationTokenRecord] = {}
         #: The open transaction, if any, and its records so far.

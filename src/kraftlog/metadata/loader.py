@@ -33,7 +33,7 @@ class MetadataPublisher:
         """A snapshot has replaced the image."""
 
     def published(self) -> Iterable[int]:
-        """All records of a batch are replayed: act on them in steps; yields the costs."""
+        """All records of a batch are replayed: act on them in steps; yield the cost of each."""
         return ()
 
 

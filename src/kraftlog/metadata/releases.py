@@ -13,12 +13,13 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: metadata.version -> its release. The last one of a release stands for the release.
+#: The names of metadata.version 7 and up. The last name of a release stands for the release.
 _NAMES = (
     "3.3-IV3", "3.4-IV0", "3.5-IV0", "3.5-IV1", "3.5-IV2", "3.6-IV0", "3.6-IV1", "3.6-IV2",
     "3.7-IV0", "3.7-IV1", "3.7-IV2", "3.7-IV3", "3.7-IV4", "3.8-IV0", "3.9-IV0", "4.0-IV0",
     "4.0-IV1", "4.0-IV2", "4.0-IV3", "4.1-IV0", "4.1-IV1", "4.2-IV0", "4.2-IV1", "4.3-IV0",
 )  # fmt: skip
+#: metadata.version -> its name.
 METADATA_VERSIONS = dict(enumerate(_NAMES, 7))
 LATEST = max(METADATA_VERSIONS)
 

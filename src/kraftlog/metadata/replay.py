@@ -115,6 +115,7 @@ def _register_controller(
 
 
 def _topic(image: Image, record: records.TopicRecord) -> Sequence[Change]:
+    """Create a topic; it becomes visible with its partitions, by `Image.publish`."""
     topic = TopicImage(record.topic_id, record.name, 0)
     if image.topic_ids.get(topic.name, topic.id) != topic.id or topic.id in image.topics:
         raise KeyError(f"an unused name and topic id for {topic.name}")

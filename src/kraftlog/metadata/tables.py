@@ -1,4 +1,4 @@
-"""The metadata image as tables of plain values, and the differences between two images."""
+"""The metadata image and the voters as tables of plain values, and how two states differ."""
 
 from __future__ import annotations
 

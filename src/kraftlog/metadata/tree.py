@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kraftlog.metadata.history import MetadataState
 
 #: For each table its directory, and the columns whose values name the directories below it. The
-#: other columns are files; a column "key" names the file that has the column "value".
+#: other columns are files; a column "key" names the file whose content is the column "value".
 _PATHS = {
     "brokers": ("brokers", ("broker",)),
     "configs": ("configs", ("type", "name")),
@@ -68,5 +68,5 @@ def tree_of(state: MetadataState) -> dict[str, Any]:
 
 
 def escaped(name: str) -> str:
-    """A name as one part of a path: percent-encoded, and `%00` if it is empty."""
+    """A name as one part of a path: `%` and `/` are percent-encoded; `%00` if it is empty."""
     return name.replace("%", "%25").replace("/", "%2F") or "%00"

@@ -2,7 +2,7 @@
 
 A handler module is imported at the first request of its API, to start fast. An API that is not in
 this table is not advertised; a request for it closes the connection, as in Kafka. APIs that Kafka
-does not have are advertised to kraftlog's own client only.
+does not have are advertised to kraftlog's own clients and nodes only.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Containment of internal errors: an exception closes only its client's connection (decision 0013).
 
 The changes of a failed handler are undone: a partition drops appends that are not written, the
-groups that the request used are reloaded from their log, and delayed work is cancelled. Only an
-exception within a step of the quorum ends the node, as a vote or an acknowledgement might depend on
-a half-made change: see `QuorumDriver.steps`.
+groups that the request used are reloaded from their log, the session of a Fetch ends, and delayed
+work is cancelled. Only an exception within a step of the quorum ends the node, as a vote or an
+acknowledgement might depend on a half-made change: see `QuorumDriver.steps`.
 
 Periodic tasks that raise are retried later.
 """

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def error_response(api_key: int, version: int, request: Message, code: int) -> Any:
-    """The response with this error code for every item of the request."""
+    """The response with this error code, for the whole request or for each of its items."""
     response_type: Any = APIS[api_key].response()
     fields = _FIELDS.get(api_key)
     if fields is None:

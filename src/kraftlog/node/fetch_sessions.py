@@ -346,7 +346,7 @@ class FetchSessions:
                 return session_id
 
     def _make_room(self, newcomer: FetchSession, now: Now) -> bool:
-        """Whether there is room for another session, if necessary by evicting one.
+        """Evict a session if there is no room for another one; returns whether there is room.
 
         An idle session is evicted first; else the smallest one, if it is smaller than the newcomer
         and has a minimum age. A follower's session counts as larger than any consumer's, and evicts

@@ -4,8 +4,8 @@ Control traffic enters by `handle` and leaves as effects. Requests enter by `fra
 the `replica_manager` holds what they append to partitions until the host writes it.
 
 A node connects cores: the metadata quorum (`quorum`), the active controller, the replicas and the
-coordinators. `image` describes the cluster; only replayed records change it, and the publishers of
-the `metadata_loader` act on each change.
+coordinators. `image` describes the cluster; only replayed records and loaded snapshots change it,
+and the publishers of the `metadata_loader` act on each change.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Node:
         #: When the current turn began.
         self.now = now
         #: Whether `poll` is needed, as something since the last one may have changed what is due.
-        #: Produce and Fetch requests do not, unless they have to wait.
+        #: Produce, Fetch and ReadOffset do not set it, unless their handlers call `emit`.
         self.needs_poll = True
         #: `poll` is due at this time at the latest, by the calls of `poll_by` since the last poll.
         self.due_ms = NEVER_MS
@@ -245,7 +245,7 @@ class Node:
         """This node leads the quorum and has replayed the log: its controller becomes active."""
         if self.active_controller is not None:
             self.counts.activations += 1
-            # Unless this process has registered its broker, an earlier incarnation has: fence it.
+            # A broker with this id that this process has not registered is an earlier incarnation.
             lifecycle = self.broker_lifecycle
             own_broker_ended = lifecycle is None or lifecycle.registration is None
             self.active_controller.begin(epoch, now, own_broker_ended=own_broker_ended)
@@ -387,6 +387,7 @@ class Node:
         )
 
     def take_effects(self) -> list[Any]:
+        """Finish the turn; returns the effects that the host has to carry out."""
         self.quorum.append_batched(self.now)
         self.replica_manager.send_requests(self.now)
         self.linearizable_reads.finish_turn(self.now)

@@ -1,6 +1,6 @@
 """Creates the parts of a node for its roles.
 
-Their modules are imported on creation: a broker does not import the controller.
+Modules that only some roles need are imported on creation: a broker imports no controller.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def broker_probes(node: Node, active_controller: ActiveController) -> BrokerProb
 
 
 def voter_updater(node: Node) -> VoterUpdater:
-    """With static voters, the endpoint to record is this node's in controller.quorum.voters."""
+    """With static voters it records this node's endpoint from controller.quorum.voters."""
     from kraftlog.config.endpoints import Listener
     from kraftlog.node.quorum.voter_updater import VoterUpdater
 

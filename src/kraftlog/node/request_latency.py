@@ -87,27 +87,29 @@ class RequestLatency:
     def recent(self, totals: dict[int, int], now_ms: int) -> dict[int, list[int]]:
         """By API key, counts by bucket over the last one to two spans; `totals`: all requests.
 
-        A pending request counts as quick until its response is sent.
+        A pending request counts as quick until its response is sent. If it is slow then, there
+        may be fewer quick ones than before: none are counted.
         """
-        result = self._all(totals)
+        all_counts = self._all_counts(totals)
         if now_ms - self._began_ms >= SPAN_MS:
-            self._before, self._latest, self._began_ms = self._latest, result, now_ms
+            self._before, self._latest, self._began_ms = self._latest, all_counts, now_ms
         zeros = [0] * BUCKETS
         return {
             key: [
-                count - before
+                max(0, count - before)
                 for count, before in zip(buckets, self._before.get(key, zeros), strict=True)
             ]
-            for key, buckets in result.items()
+            for key, buckets in all_counts.items()
         }
 
-    def _all(self, totals: dict[int, int]) -> dict[int, list[int]]:
-        result = {}
+    def _all_counts(self, totals: dict[int, int]) -> dict[int, list[int]]:
+        """By API key: counts by bucket since the start, quick ones in bucket 0."""
+        all_counts = {}
         for key, total in totals.items():
             buckets = self.slow.get(key)
-            result[key] = buckets = [0] * BUCKETS if buckets is None else buckets[:]
+            all_counts[key] = buckets = [0] * BUCKETS if buckets is None else buckets[:]
             buckets[0] = max(0, total - sum(buckets))
-        return result
+        return all_counts
 
 
 def quantile(buckets: list[int], share: float) -> float:

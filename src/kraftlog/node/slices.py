@@ -74,7 +74,10 @@ class Slices:
         self.slice_budget = min(turn_budget, SLICE_BUDGET)
 
     def begin(self, steps: Iterator[int]) -> Work:
-        """Begin work of the node itself; runs one slice of it at once, whatever budget is left."""
+        """Begin work of the node itself; runs one slice of it at once, whatever budget is left.
+
+        Work that is alone may use all that is left.
+        """
         work = Work(steps)
         is_alone = not self.has_work and self._budget_left > self.slice_budget
         self._budget_left -= work.advance(self._budget_left if is_alone else self.slice_budget)

@@ -100,10 +100,10 @@ def reported_voters(core: Core, leader: LeaderRole) -> VoterSet:
 
     A report that does not match the voter's fetches is left out: see `missing_report_reasons`.
     """
-    voters, obstacles = core.log.voter_set, missing_report_reasons(core, leader)
+    voters, reasons = core.log.voter_set, missing_report_reasons(core, leader)
     for voter_id, reported in leader.reported.items():
-        counts = voter_id != core.me.id or reported.key == core.me
-        if counts and voter_id not in obstacles and voters.holds(reported.key):
+        is_plausible = voter_id != core.me.id or reported.key == core.me
+        if is_plausible and voter_id not in reasons and voters.holds(reported.key):
             voters = voters.with_voter(reported)
     return voters.with_directory(core.me)
 
@@ -115,7 +115,7 @@ def missing_report_reasons(core: Core, leader: LeaderRole) -> dict[int, str]:
     other: a report alone may come from a second process with this node.id, or from a directory
     that has been lost since.
     """
-    obstacles = {}
+    reasons = {}
     for voter in core.log.voter_set.voters:
         voter_id = voter.key.id
         if voter_id == core.me.id or voter.key.directory_id != NULL_UUID:
@@ -123,14 +123,14 @@ def missing_report_reasons(core: Core, leader: LeaderRole) -> dict[int, str]:
         keys = leader.progress.keys_of(voter_id, core.now, core.config.fetch_timeout_ms)
         reported = leader.reported.get(voter_id)
         if not keys:
-            obstacles[voter_id] = "is not fetching: start it"
+            reasons[voter_id] = "is not fetching: start it"
         elif len(keys) > 1:
-            obstacles[voter_id] = "has two directories that fetch: stop one of the two nodes"
+            reasons[voter_id] = "has two directories that fetch: stop one of the two nodes"
         elif reported is None:
-            obstacles[voter_id] = "has not reported since the leader changed: try again"
+            reasons[voter_id] = "has not reported since the leader changed: try again"
         elif reported.key != keys[0]:
-            obstacles[voter_id] = "fetches with another directory than it reported: try again"
-    return obstacles
+            reasons[voter_id] = "fetches with another directory than it reported: try again"
+    return reasons
 
 
 def raise_kraft_version(core: Core, leader: LeaderRole, pending: object, level: int) -> int:
@@ -203,9 +203,10 @@ def step(core: Core, leader: LeaderRole) -> None:
 
 
 def awaited_targets(core: Core, leader: LeaderRole, now: Now) -> tuple[int, ...]:
-    """The targets of which one must catch up, as the only replica with its id (R4).
+    """The targets that are not voters, while the next step waits until one may be added (R4).
 
-    Empty if there are no target voters, or if the next step does not wait for one of them.
+    Empty if there are no target voters, or if the next step does not wait for one of them. See
+    `_most_caught_up` for what the targets lack.
     """
     voters = core.log.voter_set
     if voters.targets is None or not may_change(core, leader):

@@ -1,9 +1,9 @@
 """`RaftCore`: one replica of a Raft log, a pure state machine from messages to effects.
 
 Its interface is `handle(message, now)`, `poll(now)`, `deadline()`, `take_effects()`, and methods
-for the proposals of a leader. The roles decide what a message means; the core keeps what survives
-a change of role: the election state, the log's metadata and the peers. All state is plain data,
-cheap to copy and to compare.
+for proposals, voter changes, resignation and shutdown. The roles decide what a message means; the
+core keeps what survives a change of role: the election state, the log's metadata and the peers. All
+state is plain data, cheap to copy and to compare.
 """
 
 from __future__ import annotations
@@ -359,7 +359,7 @@ class RaftCore:
             raise TypeError(f"not a request between the replicas of a quorum: {body!r}")
 
     def note_alive(self, replica_id: int) -> None:
-        """Note that a peer runs: it has sent a request, so it has a process again."""
+        """Note that a peer runs: it has sent a request or a response, so it has a process."""
         peer = self.peers.get(replica_id)
         if peer is not None:
             peer.is_down = False
@@ -419,7 +419,7 @@ class RaftCore:
         peer.is_down = True
         if message.peer == self.election.leader_id:
             peer.down_in_epoch = self.election.epoch
-        self.role.on_peer_down(self, message.peer, lags=message.lags)
+        self.role.on_peer_down(self, message.peer, this_replica_lags=message.this_replica_lags)
 
     def _on_flushed(self, message: Flushed) -> None:
         if message.offset > self.log.flushed:

@@ -43,7 +43,10 @@ def fetch_from(core: Core, peer: int) -> None:
 
 
 def apply(core: Core, response: FetchResult) -> bool:
-    """Apply a leader's response to the log; return False if it is an error."""
+    """Apply a leader's response to the log; return False if it is an error.
+
+    The role fetches the snapshot that a response names.
+    """
     if response.error:
         return False
     if response.diverging is not None:

@@ -1,6 +1,7 @@
-"""The parts of the core, its peers and its role that roles and rules use; for type checkers alone.
+"""The parts of the core, its peers and its role that other modules use; for type checkers alone.
 
-The core creates the roles and calls the rules, so neither can import the core.
+The core creates the roles (`roles`) and calls the rules (`changes`, `elections`, `fetching` and
+`snapshots`), so neither can import the core.
 """
 
 from __future__ import annotations
@@ -27,12 +28,17 @@ if TYPE_CHECKING:
         config: RaftConfig
         now: Now
         cluster_id: str | None
+        #: Describes an observer as a voter; None while its endpoints are unknown.
         new_voter: Callable[[ReplicaKey], Voter | None]
         #: Whether the quorum has confirmed the cluster id since the start (Q31).
         is_cluster_id_confirmed: bool
         timers: dict[str, int]
+        #: While the log names no voters: nodes that may be controllers (R9). They have no vote.
         discovered: tuple[int, ...]
+        #: The campaigns that this replica has lost since it last knew a leader, or since another
+        #: candidate began an epoch.
         attempt: int
+        #: The voters that granted their vote in the last election that this replica won.
         granted: tuple[int, ...]
         #: The newest version of the election state, and the newest that is durable.
         election_version: int

@@ -112,7 +112,8 @@ class RaftLog:
         """The point where a fetcher's log at (offset, epoch) diverges from this one, or None.
 
         The fetcher's log does not diverge if it ends within `last_epoch` in this log, or at the end
-        of that epoch (Q19).
+        of that epoch (Q19). It is not compared if it ends where this log starts, or if `last_epoch`
+        is unknown (-1).
         """
         if last_epoch < 0 or offset == self.start:
             return None

@@ -211,16 +211,16 @@ class NoResponse(Value):
 class PeerDown(Value):
     """A peer's process is dead: its connection closed, and a new one was refused.
 
-    `lags` means that the local state machine has much to replay, so that other voters should
-    campaign first.
+    `this_replica_lags` means that the local state machine has much to replay, so that other voters
+    should campaign first.
     """
 
     peer: int
-    lags: bool = False
+    this_replica_lags: bool = False
 
 
 class Flushed(Value):
-    """The log is durable up to `offset`; not reported after a truncation in between."""
+    """The log is durable up to `offset`; not reported if it was truncated during the flush."""
 
     offset: int
 

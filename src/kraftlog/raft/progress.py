@@ -1,7 +1,7 @@
 """The progress of each replica, as its leader sees it.
 
-From it follow the high watermark (Q21), whether a majority is alive (Q11) and each replica's lag
-(D3, D4).
+From it follow the high watermark (Q21), whether a majority is alive (Q11), which reads are
+linearizable (P5), which observers have caught up (R4) and each replica's lag (D3, D4).
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class ProgressTable:
             self.obstacles.pop(forgotten, None)
 
     def note_obstacle(self, key: ReplicaKey, voters: VoterSet, obstacle: Obstacle) -> None:
-        """Note why a fetch gets no records, if it is a voter's or that of a tracked replica."""
+        """Note why a replica's fetch gets no records, if the replica is a voter or is tracked."""
         if key in self.replicas or voters.holds(key):
             self.obstacles[key] = obstacle
 

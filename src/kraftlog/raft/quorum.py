@@ -1,4 +1,4 @@
-"""Which role may follow which: the one table of legal transitions (Q1).
+"""The roles of a replica, and which role may follow which (Q1).
 
     unattached   knows no leader of its epoch, has not voted in it
     voted        knows no leader of its epoch, has voted for another
@@ -9,7 +9,7 @@
     resigned     was the leader of this epoch, and has resigned or restarted
     observer     is no voter: fetches, and neither campaigns nor counts
 
-Within an epoch only the transitions of this table are legal; a newer epoch makes any role
+Within an epoch only the transitions of `WITHIN_AN_EPOCH` are legal; a newer epoch makes any role
 unattached, voted, follower or observer.
 """
 

@@ -103,6 +103,7 @@ def plan(survivor: SurvivingState, voters: VoterSet, accepted: str | None, size_
     )
     change = LeaderChange(survivor.me.id, new_voters.ids, (survivor.me.id,), new_voters)
     raises_level = new_voters.kraft_version > survivor.voters.kraft_version
+    # Records: the leader change, kraft.version if it rises, and the voters.
     last = survivor.end + 1 + raises_level
     batch = Batch(survivor.end, last, epoch, size_bytes, new_voters, change)
     # The survivor does not lead this epoch. Its vote for itself keeps others from being elected.

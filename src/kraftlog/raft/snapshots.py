@@ -44,7 +44,7 @@ class Download(Value):
     position: int = 0
 
 
-# Leader ------------------------------------------------------------------------------------------
+# Every replica -----------------------------------------------------------------------------------
 
 
 def on_taken(core: Core, taken: SnapshotTaken) -> None:
@@ -56,6 +56,9 @@ def on_taken(core: Core, taken: SnapshotTaken) -> None:
     assert log.epochs.epoch_at(end.offset - 1) == end.epoch, "the epoch of its last record"
     log.drop_prefix(end)
     core.effect(DropPrefix(end.offset))
+
+
+# Leader ------------------------------------------------------------------------------------------
 
 
 def is_needed(core: Core, fetch: Fetch) -> bool:

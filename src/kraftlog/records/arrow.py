@@ -179,5 +179,5 @@ def _text(names: pa.Array) -> pa.Array:
 
     try:
         return names.cast(pa.string())
-    except pa.ArrowInvalid:
+    except pa.ArrowInvalid:  # so rare that the import of pandas does not matter
         return pa.array([name.decode("utf-8", "replace") for name in names.to_pylist()])

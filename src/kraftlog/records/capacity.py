@@ -1,6 +1,7 @@
-"""Bounds the records in a batch, which exposes a wrong record count without decompression.
+"""Exposes a wrong record count or codec in a batch's header without decompression.
 
-A record takes at least 7 bytes. A codec's bound is the highest compression ratio of its format:
+The count is bounded: a record takes at least 7 bytes. A codec's bound is the highest compression
+ratio of its format:
 
     gzip     deflate's longest match: 258 bytes in two bits
     snappy   a copy of 64 bytes in three bytes
@@ -44,8 +45,8 @@ def _is_skippable(batch: bytes | bytearray, position: int) -> bool:
     return batch[position] & 0xF0 == 0x50 and batch.startswith(b"\x2a\x4d\x18", position + 1)
 
 
-def count_error(codec: int, records: Buffer, count: int) -> str:
-    """Explain why `records` can't hold this many records; an empty string if they can."""
+def header_error(codec: int, records: Buffer, count: int) -> str:
+    """Explain why `records` disprove the header's count or codec; an empty string if they don't."""
     if not can_hold(codec, len(records), count):
         return f"{count} records in {len(records)} bytes"
     if not has_codec_magic(codec, bytes(records[:4])):

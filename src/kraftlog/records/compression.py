@@ -1,7 +1,7 @@
 """The compression codecs of record batches, with a limit on the decompressed size.
 
 gzip is in the standard library. snappy, lz4 and zstd are in cramjam, which is imported for the
-first batch that needs one of them. A broker decompresses few: batches are opaque to it.
+first batch that needs one of them. A broker seldom decompresses a batch.
 
 Decompression never allocates more than `max_size`, nor more than the compressed bytes can contain:
 the block headers of lz4 and zstd frames give a bound without decompression.
@@ -223,6 +223,7 @@ def _unsnappy_block(block: memoryview, room: int, max_size: int) -> bytes:
 #: Version 1, independent blocks of at most 64 KiB, no content size, no checksum but the header's.
 _LZ4_HEADER = bytes.fromhex("04224d18604082")
 _LZ4_BLOCK = 64 * 1024
+#: The bit in a block's size that marks an uncompressed block.
 _LZ4_STORED = 1 << 31
 
 

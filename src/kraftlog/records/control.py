@@ -1,7 +1,7 @@
 """Control batches: records for brokers and clients, which applications do not see.
 
-A control record's key is (version, type). From LEADER_CHANGE on the values are messages, defined
-with the others in `wire.messages`. Transaction markers have a fixed format, defined here.
+A control record's key is (version, type). The value of a transaction marker (ABORT, COMMIT) has a
+fixed format, defined here; those of the other types are messages, defined in `wire.messages`.
 """
 
 from __future__ import annotations

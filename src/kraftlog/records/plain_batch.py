@@ -36,8 +36,8 @@ def plain_fields(
 ) -> Sequence[int] | None:
     """The header fields of a valid batch of `size` bytes at this position of `view`, or None.
 
-    The result is also None for valid batches that need more checks: those of transactions and those
-    with append times.
+    The result is also None if any attribute but the codec is set: `check_produced` then decides
+    whether the batch is valid.
     """
     if size < SMALLEST_BATCH:
         return None

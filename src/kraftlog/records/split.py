@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     #: start, end, key, whether there is a value, offset delta, timestamp delta
-    Part = tuple[int, int, bytes | None, bool, int, int]
+    SplitRecord = tuple[int, int, bytes | None, bool, int, int]
 
 
-def split_records(payload: bytes, count: int) -> Iterator[Part]:  # noqa: PLR0912 - calls would double its time
+def split_records(payload: bytes, count: int) -> Iterator[SplitRecord]:  # noqa: PLR0912 - calls would double its time
     """Yield the records in a batch's decompressed payload; each is `payload[start:end]`."""
     end = 0
     varint = decode_varint

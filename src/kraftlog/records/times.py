@@ -32,8 +32,9 @@ def find_time_in_steps(batch: bytes, timestamp: int, first: int) -> TimestampSea
     """Find the first record at or after `timestamp`, from offset `first` on, in a whole batch.
 
     Yields the cost of each step in microseconds. If the header suffices, the records are not read.
-    In a batch larger than `MAX_DECOMPRESSED`, only the front is searched. If all of that is older,
-    the result is the offset after the front, so that a reader that starts there misses nothing.
+    Of records that decompress to more than `MAX_DECOMPRESSED`, only the front is searched. If all
+    of that is older, the result is the offset after the front, so that a reader that starts there
+    misses nothing.
     """
     header = read_checked_header(batch)
     if header.max_timestamp < timestamp:

@@ -8,7 +8,7 @@ batch; docs/records.md lists the differences for clients.
 from __future__ import annotations
 
 from kraftlog.errors import CorruptBatchError, ErrorCode, RejectedRecordsError
-from kraftlog.records.capacity import count_error
+from kraftlog.records.capacity import header_error
 from kraftlog.records.compression import ZSTD
 from kraftlog.records.crc import crc32c
 from kraftlog.records.examine import examine_records
@@ -45,7 +45,7 @@ STEP_COST = 500
 
 
 class ProduceRules(Value):
-    """The topic configs that decide which batches are accepted. The defaults are Kafka's."""
+    """Which batches a topic and a request version accept. The defaults are Kafka's."""
 
     #: max.message.bytes and segment.bytes
     max_batch_size: int = 1_048_588
@@ -59,7 +59,7 @@ class ProduceRules(Value):
     needs_keys: bool = False
     #: batch.validation is records
     checks_every_record: bool = False
-    #: Produce requests before version 7 do not support it
+    #: Produce requests before version 7 do not support zstd
     allows_zstd: bool = True
 
     @property
@@ -93,7 +93,7 @@ def check_produced(records: Buffer, rules: ProduceRules, now_ms: int) -> BatchHe
             code=ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
         )
     _check_numbers(header)
-    error = count_error(header.codec, memoryview(records)[HEADER_SIZE:], header.record_count)
+    error = header_error(header.codec, memoryview(records)[HEADER_SIZE:], header.record_count)
     if error:
         raise _invalid(error)
     if header.has_log_append_time:

@@ -38,7 +38,7 @@ class AppendConfig(Value):
 
     @property
     def stores_as_produced(self) -> bool:
-        """Whether batches are stored unchanged, and only their headers are checked."""
+        """Whether batches are stored unchanged, and only header and CRC are checked."""
         cached: bool | None = getattr(self, "_stores_as_produced", None)
         if cached is None:
             rules = self.rules

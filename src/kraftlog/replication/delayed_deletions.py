@@ -50,6 +50,7 @@ class DelayedDeletion:
         #: The log start that completes it.
         self.offset = offset
         self.pending = pending
+        #: The partition's entry in the response.
         self.result = result
         self.timeout_ms = timeout_ms
         #: Whether it waits for followers only, and so no longer than its timeout.

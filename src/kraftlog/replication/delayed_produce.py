@@ -43,6 +43,7 @@ class DelayedProduce:
         #: The high watermark that completes it.
         self.offset = offset
         self.pending = pending
+        #: The partition's entry in the response.
         self.result = result
         self.done = False
         #: Whether its timeout or a small ISR ends the wait.

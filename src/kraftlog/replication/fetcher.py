@@ -119,7 +119,7 @@ class Fetcher:
         #: No request leaves before this.
         self._due_ms = 0
         self._backoff_ms = 0
-        #: Whether the leader has a new address or process since the last connection.
+        #: Whether the leader has a new process since the last connection.
         self._must_reconnect = False
 
     # Partitions ----------------------------------------------------------------------------------
@@ -311,10 +311,10 @@ class Fetcher:
         self._backoff_ms = self._config.backoff_ms
         self._due_ms = now.monotonic_ms + self._backoff_ms
 
-    def leader_moved(self, *, is_new: bool) -> None:
+    def leader_moved(self, *, is_new_process: bool) -> None:
         """The leader's broker has another address or process: connect without waiting."""
         self._due_ms = self._backoff_ms = 0
-        self._must_reconnect |= is_new
+        self._must_reconnect |= is_new_process
 
     @property
     def is_needed(self) -> bool:
@@ -357,7 +357,7 @@ class Fetcher:
                     yield followed, data
 
     def appended(self, followed: FollowedPartition) -> None:
-        """Fetched batches of a partition were appended to this turn: the host writes them next."""
+        """Fetched batches of a partition were appended in this turn: the host writes them next."""
         followed.last_problem = ""
         self._unwritten[followed.partition] = None
         self._changed[followed.key] = None

@@ -1,9 +1,10 @@
 """`InSyncReplicas`: followers, ISR and high watermark of the partitions that this broker leads.
 
-The high watermark is the minimum of the ends of the ISR, committed or proposed (V7); it does not
-move while the ISR is smaller than min.insync.replicas. A follower leaves the ISR when it has not
-caught up for `replica.lag.time.max.ms`, and joins when it has reached the high watermark and the
-start of the leader epoch (V8). Only the controller changes the ISR: see `isr`.
+The high watermark is the least log end of the ISR, committed or proposed, and of the followers that
+are about to join it (V7); it does not move while the ISR is smaller than min.insync.replicas. A
+follower leaves the ISR when it has not caught up for `replica.lag.time.max.ms` or lacks more than
+`replica.lag.max.bytes`, and joins when it has reached the high watermark and the start of the
+leader epoch (V8). Only the controller changes the ISR: see `isr`.
 """
 
 from __future__ import annotations

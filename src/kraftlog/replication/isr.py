@@ -83,7 +83,7 @@ class IsrChanges:
         self._broker_epoch = broker_epoch
         self._send = send
         self._refused = refused
-        #: The partitions whose proposals go into the next requests.
+        #: The partitions whose proposals are to be sent, or are in the request in flight.
         self._waiting: dict[Key, Partition] = {}
         #: The partitions for which a response had no outcome, and when to propose them again.
         self._unresolved: dict[Key, Partition] = {}
@@ -91,7 +91,7 @@ class IsrChanges:
         self._is_in_flight = False
         #: No request leaves before this.
         self._due_ms = 0
-        #: The number of requests in a row without a response, and of incomplete responses.
+        #: The number of failed requests in a row, and of responses that lack an outcome.
         self._failures = self._incomplete = 0
 
     def propose(self, partition: Partition, isr: tuple[int, ...]) -> None:

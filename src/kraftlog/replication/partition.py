@@ -380,7 +380,7 @@ class Partition:
         return base
 
     def add(self, batch: memoryview, delta: int, max_timestamp: int, turn: list[Append]) -> None:
-        """`append` for a batch without producer id, which needs no parsed header."""
+        """Add a batch without the need for a parsed header; `delta`: its last offset delta."""
         base = self.end
         stamp_whole(batch, base, self.leader_epoch)
         append = self.open_append

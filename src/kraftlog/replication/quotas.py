@@ -60,7 +60,7 @@ class ByteRate:
 
 
 class ReplicationQuota:
-    """The quota of one direction, by the config keys of its rate and its replicas."""
+    """The quota of this broker as leader or as follower: the two keys are its settings."""
 
     def __init__(
         self,

@@ -67,6 +67,7 @@ class ReplicaFetchers:
         self._broker_epoch = broker_epoch
         self._moved = moved
         self._quota = quota
+        #: By leader id, and the number of the fetcher among those for this leader.
         self._fetchers: dict[tuple[int, int], Fetcher] = {}
         #: The fetcher of each followed partition.
         self._by_partition: dict[Partition, Fetcher] = {}
@@ -158,7 +159,7 @@ class ReplicaFetchers:
             )
         )
 
-    def broker_changed(self, broker_id: int, now: Now, *, is_new: bool) -> None:
+    def broker_changed(self, broker_id: int, now: Now, *, is_new_process: bool) -> None:
         """A broker's registration has changed: end the backoff of the fetchers that fetch from it.
 
         A new process of the broker never responds to a request to its former one, whose connection
@@ -166,10 +167,10 @@ class ReplicaFetchers:
         """
         for (leader_id, _), fetcher in self._fetchers.items():
             if leader_id == broker_id:
-                if is_new and fetcher.in_flight is not None:
+                if is_new_process and fetcher.in_flight is not None:
                     del self._in_flight[fetcher.in_flight]
                     fetcher.failed(now)
-                fetcher.leader_moved(is_new=is_new)
+                fetcher.leader_moved(is_new_process=is_new_process)
 
     def leader_is_down(self, broker_id: int, now: Now) -> None:
         """A broker's process has ended: its partitions wait for new leaders, or for its return.

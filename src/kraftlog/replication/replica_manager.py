@@ -243,7 +243,7 @@ class ReplicaManager(MetadataPublisher):
             self._wait_for_replicas(partition)
 
     def _wait_for_replicas(self, partition: Partition) -> None:
-        """Start the timeouts of written batches that wait for the other in-sync replicas."""
+        """Have written batches wait for the other in-sync replicas; their timeouts start."""
         for offset, pending, result, timeout_ms in partition.take_just_written():
             may_fail = timeout_ms != UNTIL_COMMITTED
             waiting = DelayedProduce(partition, offset, pending, result, may_fail=may_fail)
@@ -436,7 +436,7 @@ class ReplicaManager(MetadataPublisher):
 
     def _broker_changed(self, before: BrokerImage | None, after: BrokerImage) -> None:
         is_new = before is None or before.epoch != after.epoch
-        self.fetchers.broker_changed(after.id, self._services.clock(), is_new=is_new)
+        self.fetchers.broker_changed(after.id, self._services.clock(), is_new_process=is_new)
         self.in_sync_replicas.broker_changed(after.id)
         self.deletions.check_all()
 

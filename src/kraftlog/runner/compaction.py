@@ -53,6 +53,7 @@ class _Compaction:
         }
         self.truncations = log.truncations
         self.began_ms = now.monotonic_ms
+        #: The clean offset of the log, once all new segments are in place.
         self.clean_to = 0
         #: The new segments that are still to be swapped in, each for one or more old ones.
         self.groups: list[dict[str, Any]] = []
@@ -99,7 +100,7 @@ class Compactions:
         return self._current is not None and bool(self._current.groups)
 
     def take_turn(self, node: Node, now: Now) -> bool:
-        """Run at the end of a turn: continue or begin a compaction; return whether any was due."""
+        """Run at the end of a turn: continue or begin a compaction; return whether work was due."""
         is_swapping = self._current is not None and bool(self._current.groups)
         if self._current is not None and is_swapping:
             self._swap_in(self._current, now)
@@ -206,13 +207,13 @@ class Compactions:
         return is_online and is_same and compaction.log.truncations == compaction.truncations
 
     def _swap_in(self, compaction: _Compaction, now: Now) -> None:
-        result = compaction.groups.pop(0)
-        log, bases = compaction.log, result["bases"]
+        group = compaction.groups.pop(0)
+        log, bases = compaction.log, group["bases"]
         try:
             old = [compaction.segments[base] for base in bases]
             if self._is_unchanged(compaction) and all(segment in log.segments for segment in old):
-                log.replace_segments(old, new_segment(log, result))
-                compaction.saved_bytes += result["old_size"] - result["size"]
+                log.replace_segments(old, new_segment(log, group))
+                compaction.saved_bytes += group["old_size"] - group["size"]
             elif self._directory.disk.failure is None:  # truncated, deleted or expired
                 discard_cleaned(self._files, f"{log.folder}/{bases[0]:020d}")
         except OSError as error:

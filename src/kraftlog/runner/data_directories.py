@@ -227,7 +227,8 @@ def _delete_former_copies(
 ) -> None:
     """Delete the older log of a partition if a move was interrupted after its copy was complete.
 
-    Two logs of a partition without exactly one mark are refused: the newer one is unknown.
+    The newer log is the one that is marked as moved. If both are marked, or neither is, the start
+    of the node fails.
     """
     directories_by_log: dict[LogName, LogDirectory] = {}
     for directory in directories:

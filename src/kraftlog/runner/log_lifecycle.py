@@ -126,7 +126,7 @@ class LogLifecycle:
         return spent_bytes > 0
 
     def close(self) -> None:
-        """Shut down cleanly: delete what is still to be deleted."""
+        """Shut down cleanly: rename the remaining folders of deleted and stray logs."""
         for step in self._steps:
             if not isinstance(step, OpenLog):
                 try:

@@ -1,7 +1,9 @@
-"""Periodic maintenance of a log directory: retention, deletion, flushes and checkpoints.
+"""Maintenance of a log directory.
 
-Blocking work runs in an I/O thread. The monotonic clock schedules the work; the wall clock gives
-the age of records, so a clock that jumps back only delays deletion.
+Retention, flushes, checkpoints and the deletion of files are periodic; log starts are moved and
+large producer snapshots are written on request. Blocking work runs in an I/O thread. The monotonic
+clock schedules the work; the wall clock gives the age of records, so a clock that jumps back only
+delays deletion.
 """
 
 from __future__ import annotations
@@ -135,7 +137,7 @@ class LogMaintenance:
         return (
             name in self._unstored_starts
             or name in self._starts_being_stored
-            or any(log == name for log, _, __ in self._starts_to_move)
+            or any(moving == name for moving, _, __ in self._starts_to_move)
         )
 
     def store_start(self, name: LogName) -> None:

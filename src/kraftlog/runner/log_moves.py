@@ -212,8 +212,8 @@ class LogMoves:
         data = read_batches(log, copy.end_offset, log.end_offset, size)
         if not data:
             raise CannotMoveError(f"there are no batches from offset {copy.end_offset} on")
-        for part in split_by_epoch(data):
-            copy.append([part], describe([part]), now.wall_ms)
+        for batches in split_by_epoch(data):
+            copy.append([batches], describe([batches]), now.wall_ms)
         if self._copy_rate is not None:
             self._copy_rate.record(len(data), now.monotonic_ms)
         return len(data)

@@ -123,6 +123,7 @@ class LostDirectory:
         self.path = path
 
     def space(self) -> tuple[int, int]:
+        """The total and available bytes are unknown."""
         return -1, -1
 
 

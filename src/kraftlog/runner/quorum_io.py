@@ -1,4 +1,4 @@
-"""Carries out the quorum's effects on the metadata log, its snapshots and its peers.
+"""Carries out the quorum's effects: file writes, responses with data, and requests to peers.
 
 A disk failure here stops the node: its votes and acknowledged records may not be on disk.
 """

@@ -31,9 +31,10 @@ class StoredSnapshot(Value):
 
 
 def newest_snapshot(log: Log, log_line: Callable[[str], None]) -> StoredSnapshot | None:
-    """The newest complete snapshot in a log's folder; the log must start at or before its end.
+    """The newest complete snapshot in a log's folder.
 
-    Corrupt snapshots are logged and skipped; unfinished ones are deleted.
+    Raises CorruptLogError if the log starts after the end of that snapshot, or after offset 0
+    without one. Corrupt snapshots are logged and skipped; unfinished ones are deleted.
     """
     snapshots = MetadataSnapshots(log.disk.files, log.folder)
     snapshots.remove_unfinished()
@@ -48,11 +49,11 @@ def newest_snapshot(log: Log, log_line: Callable[[str], None]) -> StoredSnapshot
         newest = StoredSnapshot(end, content)
         break
     if log.start_offset > (0 if newest is None else newest.end.offset):
-        raise CorruptLogError(_without_snapshot(log))
+        raise CorruptLogError(_missing_snapshot_message(log))
     return newest
 
 
-def _without_snapshot(log: Log) -> str:
+def _missing_snapshot_message(log: Log) -> str:
     return (
         f"{log.folder}: the log starts at offset {log.start_offset}, and the snapshot up to there "
         "is missing or corrupt, so the metadata is incomplete. Restore the .checkpoint file from "

@@ -47,7 +47,7 @@ class SurvivingDirectory:
                 f"{path} is in use: stop the node and keep it stopped"
             ) from None
         try:
-            #: Lines for the operator: what recovery truncated, which snapshots are corrupt.
+            #: `recovery`: lines for the operator about truncated bytes and corrupt snapshots.
             self._log, self.recovery = self._open(path)
             self.stored = quorum_state.load(files, self._log.folder)
             self.state = self._inspect()
@@ -108,6 +108,8 @@ class SurvivingDirectory:
 
     def repair(self, voters: VoterSet, accepted: str | None, now_ms: int) -> Plan:
         """Write the new voters at the end of the log, durably; `plan` may refuse.
+
+        `accepted`: the point at which the operator accepts lost records (--accept-loss).
 
         The election state comes first: after a crash with it alone, the node has only skipped
         epochs and can be repaired again. Then the log is truncated if `drop_from` was called, and

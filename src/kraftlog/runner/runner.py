@@ -1,9 +1,10 @@
 """Runs a node: carries out its effects, in the server and in the simulator alike.
 
-A turn has a fixed order. First the records that requests appended are written, one call per
-partition, and the node completes their responses. Then all effects are carried out in order,
-including those that follow from others. Then the flushes that something waits for start in I/O
-threads. The host sends responses after the turn.
+A turn has a fixed order. First the node continues the requests that it serves in slices. Then the
+records that requests appended are written, one call per partition, and the node completes their
+responses. Then all effects are carried out in order, including those that follow from others. Then
+maintenance continues. Then the flushes that something waits for start in I/O threads. The host
+sends responses after the turn.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class Arena:
         self.used = 0
         self._free: dict[int, list[bytearray]] = {}
         self._free_bytes = 0
-        #: Buffers of requests that were passed to the node in this turn.
+        #: Large buffers that are free after this turn; until then, requests or batches use them.
         self._given_back: list[bytearray] = []
 
     def lend(self, size: int, received: int) -> bytearray:
@@ -188,6 +188,7 @@ class Connection:
         self.unanswered = 0
         #: The send queue of the loop; None while this connection is in it.
         self.dirty: list[Connection] | None = None
+        #: The epoll events that the loop has registered for the socket.
         self.events = 0
         #: The request templates of this connection, owned by the node.
         self.request_templates: RequestTemplates | None = None
@@ -412,7 +413,7 @@ class Connection:
             pending = responses.popleft()
             out.extend(pending.pieces or ())
             self.unanswered -= pending.size
-            if pending.received_ms != quick_ms:
+            if pending.received_ms != quick_ms:  # quick responses are not recorded
                 self.latency.sent(pending)
         before = self.unsent
         while out:

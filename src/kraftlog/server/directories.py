@@ -48,10 +48,10 @@ class OpenDirectories(Value):
 def open_directories(
     files: Files, settings: BrokerConfig, handles: HandleCache, log_line: Callable[[str], None]
 ) -> OpenDirectories:
-    """Open all directories; any error in that of the metadata log, which is formatted, is fatal.
+    """Open all directories; any error in the directory of the metadata log is fatal.
 
-    Of the others, an empty one, as on a new disk, is formatted. One that cannot be read is left
-    out, and the node serves the logs in the others (V18).
+    That directory must be formatted. Another one is formatted if it is empty, as on a new disk.
+    One that cannot be read is left out, and the node serves the logs in the rest (V18).
     """
     path = os.path.abspath(settings.metadata_directory)
     properties = load_for_node(files, path, settings.node_id)

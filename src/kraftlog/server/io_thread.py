@@ -80,7 +80,7 @@ class IOThread:
         self._logged_failure = False
         self._results = results or Results()
         self.ready_fd = self._results.ready_fd
-        #: Jobs whose results are not delivered yet.
+        #: Number of jobs whose results are not delivered yet.
         self._pending = 0
         self._jobs: SimpleQueue[Job | None] | None = None
         self._thread: threading.Thread | None = None

@@ -32,6 +32,7 @@ class ConnectionLimits:
         self._by_host: dict[str, int] = {}
         #: When to check whether a connection is idle; the entry's number orders equal times.
         self._due: list[tuple[int, int, Connection]] = []
+        #: The number of the last entry.
         self._entries = 0
         #: The last text of the overrides, and the parsed value.
         self._overrides_text = ""

@@ -114,7 +114,7 @@ class Server:
         self._maintenance_due_ms = 0
         #: When new connections are accepted again; None while they are.
         self.accept_paused_until_ms: int | None = None
-        #: The next deadline of node and peers, as of the last poll.
+        #: The earliest of all deadlines (see `_wait`), as of the last poll.
         self._due_ms = 0
         #: Connections with something to send; they hold this list, so it is never replaced.
         self.dirty: list[Connection] = []
@@ -466,7 +466,7 @@ class Server:
     def _serve(self, connection: Connection, now: Now) -> None:
         """Serve requests of a connection for a slice of the turn."""
         turns = self.turns
-        # The event precedes the `mute`, or `_send` has not stopped watching the socket yet.
+        # This event came before the `mute`, or before `_send` could stop watching the socket.
         if connection.mutes:
             return
         turns.slice_until_ns = turns.step_ended_ns + SLICE_NS

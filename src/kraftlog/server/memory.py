@@ -52,7 +52,8 @@ class ClientMemory:
     def wait(self, connection: Connection) -> None:
         """Make a connection wait.
 
-        If none is exempt, exempt the first one with a large request or with unserved ones.
+        If no connection is exempt, exempt the first waiting one that is receiving a large request
+        or holds unserved requests.
         """
         if self.exempt is not connection:
             self.waiting[connection] = None

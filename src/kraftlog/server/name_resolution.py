@@ -58,7 +58,7 @@ class NameResolver:
             self._notify(on_resolved, [])
             if not self._logged_failure:
                 log_line(f"cannot resolve {host}: {error}")
-        self._logged_failure = not thread.ident
+        self._logged_failure = not thread.ident  # a thread that did not start has no id
 
     def _look_up(self, host: str, port: int, on_resolved: OnResolved) -> None:
         try:

@@ -79,8 +79,10 @@ class TurnClock:
         #: By cause: steps of a millisecond and more; long turns, by their longest step.
         self.steps: dict[str, StepTimes] = {}
         self.long_turns: dict[str, StepTimes] = {}
+        #: The longest turn of the previous span, and that of this one.
         self._longest_ns = [0, 0]
         self._span_began_ns = 0
+        #: When a long turn was last logged, and the number of long turns since then.
         self._logged_ns: int | None = None
         self._unlogged = 0
 
@@ -156,8 +158,8 @@ class TurnClock:
 
 
 def _long_turn_line(used_ns: int, took_ns: int, steps: dict[str, int], unlogged: int) -> str:
-    parts = sorted(steps.items(), key=lambda step: -step[1])[:MAX_NAMED]
-    named = ", ".join([f"{cause} {step_ns / 1e6:.0f} ms" for cause, step_ns in parts])
+    longest_steps = sorted(steps.items(), key=lambda step: -step[1])[:MAX_NAMED]
+    named = ", ".join([f"{cause} {step_ns / 1e6:.0f} ms" for cause, step_ns in longest_steps])
     unlogged_note = f"; {unlogged} more long turns since the last line" if unlogged else ""
     why = named or "many small steps"
     times = f"{took_ns / 1e6:.0f} ms, {used_ns / 1e6:.0f} ms of it CPU time"

@@ -36,6 +36,7 @@ class WorkerProcess:
     def compact(
         self, task: dict[str, Any], done: Callable[[Any, BaseException | None, Now], None]
     ) -> None:
+        """Run `storage.cleaning.clean(files, task)` in a process, then call `done` on the loop."""
         self._io_thread.submit(lambda: self._run(task), done)
 
     def _run(self, task: dict[str, Any]) -> Any:

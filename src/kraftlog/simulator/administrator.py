@@ -63,6 +63,7 @@ class Administrator:
         self.requests: list[ChangeRequest] = []
         self._rng = world.rng("administrator")
         self._is_running = False
+        #: The number of address updates; each update uses it as the new port.
         self._updates = 0
 
     @property
@@ -117,7 +118,7 @@ class Administrator:
         if not world.reassigns:
             return self.removal(rng.pick(voters.voters).key)
         if choice < 6 and voters.targets is not None:
-            return VoterChange("reassign", None)
+            return VoterChange("reassign", None)  # cancels the reassignment
         ids = list(world.replicas)
         return VoterChange("reassign", tuple(rng.some(ids, 1 + rng.below(min(len(ids), 5)))))
 
@@ -148,7 +149,7 @@ class Administrator:
         return request
 
     def _attempt(self, request: ChangeRequest, last_attempt: int) -> None:
-        """Retry, unless the change was decided or attempted again since `last_attempt`."""
+        """Try the change (again), unless it is over or was attempted since `last_attempt`."""
         world = self.world
         if request.is_over or request.attempts != last_attempt:
             return

@@ -101,6 +101,10 @@ CLUSTER_SITUATIONS = (
 
 
 def missing(seen: Collection[str], scenario: str = "any") -> list[str]:
+    """The situations that runs of a scenario must reach and have not reached.
+
+    "any" stands for all scenarios of the quorum.
+    """
     wanted = {
         "any": ALL_SITUATIONS,
         "mixture": MIXTURE_SITUATIONS,

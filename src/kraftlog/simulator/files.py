@@ -300,7 +300,7 @@ class MemoryFiles:
         if len(buffers) > IOV_MAX:
             raise _error(errno.EINVAL, path)
         data = b"".join(buffers)
-        fault = self._fault("pwritev", path)
+        fault = self._take_fault("pwritev", path)
         self._count("pwritev", path)
         if fault is None:
             return self._write(file, path, data, position)
@@ -330,7 +330,7 @@ class MemoryFiles:
 
     def sync(self, fd: int) -> None:
         file, path, _ = self._opened(fd)
-        fault = self._fault("sync", path)
+        fault = self._take_fault("sync", path)
         self._count("sync", path)
         if fault is not None:
             file.lose_pages()
@@ -444,7 +444,7 @@ class MemoryFiles:
 
     def _operation(self, name: str, path: str) -> None:
         """Count the operation, then fail as planned; a crash may come before reads, too."""
-        fault = self._fault(name, path)
+        fault = self._take_fault(name, path)
         self._count(name, path)
         if fault is not None:
             raise _error(fault.code, path)
@@ -456,7 +456,7 @@ class MemoryFiles:
         if self.journal is not None:
             self.journal.append(f"{name} {path}")
 
-    def _fault(self, name: str, path: str) -> Fault | None:
+    def _take_fault(self, name: str, path: str) -> Fault | None:
         for fault in self.faults:
             if fault.operation == name and fault.path in path and fault.times:
                 if fault.skip:

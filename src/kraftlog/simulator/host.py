@@ -42,7 +42,7 @@ class VirtualConnection:
 
     def __init__(self, serves: int = BROKER, name: str = "PLAINTEXT") -> None:
         self.responses: deque[PendingResponse | PendingResponses | ReadyResponse] = deque()
-        self.serves = serves
+        self.serves = serves  # the roles whose APIs it serves: BROKER, CONTROLLER or both
         self.listener_name = name
         self.host = "127.0.0.1"
         self.request_templates: RequestTemplates | None = None
@@ -216,7 +216,8 @@ class VirtualHost:
         """Start a node; `settled`: run turns until it is idle and ready.
 
         `voters` are the configured ones, by default this node alone. The first of the `directories`
-        has the metadata log; `lost` are log directories that cannot be used.
+        has the metadata log; `lost` are log directories that cannot be used. A cluster without an
+        id gets `fresh_cluster_id` from its first leader.
         """
         self.files = files or MemoryFiles()
         self.files.starts += 1
@@ -232,7 +233,7 @@ class VirtualHost:
         opened = [self._open_directory(path, node_id) for path in directories]
         directory = opened[0]
         # the ids differ from those of an earlier process
-        self._ids = (node_id << 56) + (self.files.starts << 32)
+        self._last_id = (node_id << 56) + (self.files.starts << 32)
         directory.keep_reserve(node_settings["kraftlog.reserve.bytes"])
         self.runner = Runner(
             self.files,
@@ -275,8 +276,8 @@ class VirtualHost:
         return LogDirectory(self.files, path, directory_id=directory_id_of(node_id, path))
 
     def _new_id(self) -> bytes:
-        self._ids += 1
-        return self._ids.to_bytes(8, "big") + bytes([0x80, *bytes(7)])
+        self._last_id += 1
+        return self._last_id.to_bytes(8, "big") + bytes([0x80, *bytes(7)])
 
     def settle(self) -> None:
         """Run turns until there is no work before the next deadline."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kraftlog.simulator.voter_change import VoterChange
 
     class SimulatedNetwork(Protocol):
-        """The network of the replicas, with its rates of faults."""
+        """The network of the replicas; the rates of its faults are per thousand messages."""
 
         cuts: set[tuple[int, int]]
         clogged: dict[tuple[int, int], int]
@@ -57,7 +57,13 @@ if TYPE_CHECKING:
         def is_reassigning(self) -> bool: ...
 
     class SimulatedWorld(Protocol):
-        """Time, all replicas, the rates of faults, and what happened."""
+        """Time, all replicas, their faults, and what happened.
+
+        By replica id: `slow_disks` has milliseconds, `room` how many batches a full disk holds; the
+        other faults have rates per thousand.
+
+        `saw` counts a rare situation, `note` writes the trace.
+        """
 
         seed: int
         time: int
@@ -66,6 +72,7 @@ if TYPE_CHECKING:
         tracing: bool
         healed: bool
         reassigns: bool
+        #: Changes whenever a goal might have been reached.
         progress: int
         batches_per_fetch: int
         voters: VoterSet

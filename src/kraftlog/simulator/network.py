@@ -39,6 +39,7 @@ class Network:
         self.cuts: set[tuple[int, int]] = set()
         #: Directions that hold all messages back until a time.
         self.clogged: dict[tuple[int, int], int] = {}
+        #: The rates of lost, duplicated and delayed messages, and the usual delay of the last.
         self.loss = 0
         self.duplicates = 0
         self.delayed = 0

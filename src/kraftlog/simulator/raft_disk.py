@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 class RaftDisk:
     """A log and an election state; the first `durable` of the `batches` are synced.
 
+    Each batch has a chain, a number for the whole log up to it (see `checkers/oracle`).
+
     The first `dropped` batches are only in the snapshot: no reader sees them, they are kept for
     comparing logs. `from_later_leader` has the chains of batches that were received from the leader
     of a later epoch than the batch's own. `old_tail` is the end of the log that an unsynced
     truncation removed; a power loss may bring it back.
-
-    Each batch has a chain, a number for the whole log up to it (see `checkers/oracle`).
     """
 
     __slots__ = (

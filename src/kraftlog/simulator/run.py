@@ -36,7 +36,9 @@ class Outcome(Value):
     scenario: str
     seed: int
     violation: Any
+    #: Steps of replicas; the invariants are checked after each.
     steps: int
+    #: Events of the world that were handled, such as arrivals and due timers.
     events: int
     time_ms: int
     coverage: Any
@@ -64,7 +66,7 @@ def plan_of(seed: int, kinds: Collection[str] | None = None) -> tuple[Fault, ...
 
 
 def scenarios(*, nodes: bool = False) -> dict[str, tuple[Callable[[Rng], Setting], Script]]:
-    """All scenarios for bare cores, or for whole nodes."""
+    """All scenarios but `CLUSTER`, for bare cores or for whole nodes."""
     if not nodes:
         return SCENARIOS
     from kraftlog.simulator.nodes.scenarios import NODE_SCENARIOS
@@ -73,7 +75,7 @@ def scenarios(*, nodes: bool = False) -> dict[str, tuple[Callable[[Rng], Setting
 
 
 def scenario_of(seed: int, *, nodes: bool = False) -> str:
-    """The scenario of a seed if all are run: the mixture for odd seeds, the others in turn."""
+    """The scenario of a seed: the mixture if it is odd, else the others but `CLUSTER` in turn."""
     if seed % 2:
         return "mixture"
     named = [name for name in scenarios(nodes=nodes) if name != "mixture"]
@@ -92,7 +94,8 @@ def simulate(
 ) -> Outcome:
     """Run a scenario; `kinds` and `keep` limit the faults, by kind and by number in the plan.
 
-    With `nodes`, every replica is a whole node, as it always is in the cluster scenario.
+    With `nodes`, every replica is a whole node, as it always is in the cluster scenario. Only
+    worlds of bare cores are made by `make_world`.
     """
     world: World
     script: Iterator[Goal]

@@ -252,13 +252,16 @@ def _selection(options: Options) -> Selection:
     return Selection(ASSIGN, partitions=partitions)
 
 
-def _limit(options: Options, side: str, default: int) -> Limit:
-    """Where to start or end; precedence: one timestamp, timestamps by partition, offsets."""
-    if f"{side}Timestamp" in options:
-        return Limit(time_ms=options.number(f"{side}Timestamp", minimum=None))
-    if f"{side}OffsetsByTimestamp" in options:
-        return Limit(times_ms=options.by_partition(f"{side}OffsetsByTimestamp"))
-    name = f"{side}Offsets"
+def _limit(options: Options, prefix: str, default: int) -> Limit:
+    """The limit by the options with this prefix, `starting` or `ending`.
+
+    Precedence: one timestamp, timestamps by partition, offsets.
+    """
+    if f"{prefix}Timestamp" in options:
+        return Limit(time_ms=options.number(f"{prefix}Timestamp", minimum=None))
+    if f"{prefix}OffsetsByTimestamp" in options:
+        return Limit(times_ms=options.by_partition(f"{prefix}OffsetsByTimestamp"))
+    name = f"{prefix}Offsets"
     text = (options.text(name) or "").lower()
     if not text:
         return Limit(everywhere=default)

@@ -1,6 +1,6 @@
-"""The options of the sink, with the names of Spark's Kafka connector.
+"""The options of the sink, with the names of Spark's Kafka connector; only `batchHeader` is ours.
 
-The defaults are the same, too, except that of kafka.batch.size (`BATCH_BYTES`).
+The defaults are the connector's, too, except that of kafka.batch.size (`BATCH_BYTES`).
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ _REFUSED = {
 class SinkOptions(Value):
     servers: str
     topic: str | None = None
+    #: Whether each row gets a `ROW_ID_HEADER`.
     has_batch_header: bool = False
     acks: str = "all"
     compression: str = "none"
@@ -68,6 +69,7 @@ def sink_options(given: Mapping[str, Any]) -> SinkOptions:
             "kafka.max.in.flight.requests.per.connection",
             f"expected at most {MAX_IN_FLIGHT} with idempotence",
         )
+    batch_bytes = options.number("kafka.batch.size", minimum=0)
     topic = options.text("topic")
     if topic == "":
         raise options.wrong("topic", "expected the name of a topic")
@@ -79,7 +81,8 @@ def sink_options(given: Mapping[str, Any]) -> SinkOptions:
         compression=codec,
         level=options.number(f"kafka.compression.{codec}.level", minimum=None),
         is_idempotent=is_idempotent,
-        batch_bytes=options.number("kafka.batch.size", minimum=0) or BATCH_BYTES,
+        # 0 turns batching off, as in Kafka: a batch has at least one record.
+        batch_bytes=BATCH_BYTES if batch_bytes is None else max(batch_bytes, 1),
         max_in_flight=in_flight,
         ignores_keys=options.flag("kafka.partitioner.ignore.keys", default=False),
         request_timeout_s=(options.number("kafka.request.timeout.ms") or 30_000) / 1000,

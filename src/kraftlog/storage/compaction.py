@@ -135,6 +135,7 @@ def describe_task(log: Log, target: LogToClean, now_ms: int, max_keys: int) -> d
 
 def new_segment(log: Log, result: dict[str, Any]) -> Segment:
     """The segment that the cleaner reports, whose files are not swapped in yet."""
+    # `bases`: the base offsets of the segments that it replaces; it takes the first one's.
     segment = Segment(log.disk, log.folder, result["bases"][0])
     segment.size = result["size"]
     segment.first_timestamp = result["first_timestamp"]

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 class IOContext:
     """Turns an operating system error into a StorageError that names the operation.
 
-    A failed read does not take the disk offline: the rest of the directory may be fine.
+    A failed read does not take the disk offline: the rest of the directory may be fine. Any other
+    error does, unless the operation may be retried, as on a full disk (`Disk.fail_unless_full`).
     """
 
     __slots__ = ("_log", "_only_reads", "_operation")

@@ -32,7 +32,7 @@ TRANSACTION_INDEX, SNAPSHOT = ".txnindex", ".snapshot"
 DELETED = ".deleted"
 #: the read size for headers: usually enough to reach the next index entry
 _WALK_BYTES = 8192
-#: A segment remembers the positions of its latest batches: between this many and twice as many.
+#: How many of the positions marked last a segment keeps: between this many and twice as many.
 _MARKS = 1024
 #: Shared by all segments without marks, because many are idle.
 _NO_MARKS: dict[int, int] = {}
@@ -44,7 +44,7 @@ def file_name(offset: int, ending: str) -> str:
 
 
 class Slice(Value):
-    """Whole batches in a file; pin the handle to keep it beyond the current turn."""
+    """Whole batches in a file; pin the handle to keep it beyond this turn of the event loop."""
 
     handle: Handle
     position: int
@@ -52,7 +52,7 @@ class Slice(Value):
 
 
 class Segment:
-    """A file of batches from `base_offset` to `end_offset`; only its log changes it."""
+    """A file of batches from `base_offset` to `end_offset`."""
 
     __slots__ = (
         "_disk",
@@ -85,16 +85,19 @@ class Segment:
         #: Where preallocated blocks end; -1 once an allocation has failed, so that none is retried.
         self.allocated = 0
         self.created_ms = 0
+        #: The largest timestamp of the first append, or, after a scan, of the first batch:
+        #: `segment.ms` counts from it.
         self.first_timestamp = -1
         self.max_timestamp = -1
         self.max_timestamp_offset = -1
         #: Bytes since the last entry of the offset index.
         self.since_entry = 0
+        #: Whether the indexes are read from their files; otherwise they are in memory.
         self.has_index_files = False
         self.aborted: list[AbortedTransaction] | None = None
         self._offsets: OffsetIndex | None = None
         self._times: TimeIndex | None = None
-        # base offset -> position of some batches: those after an append, and after a response
+        # offset -> position, as marked last: where appends ended, and the limits of fetches
         self._marks = _NO_MARKS
         self._old_marks = _NO_MARKS
 
@@ -140,9 +143,10 @@ class Segment:
         self.mark(self.end_offset, self.size)
 
     def _index(self, buffers: Sequence[Buffer], interval_bytes: int) -> None:
-        """Index each batch that starts more than the interval after the batch indexed before it.
+        """Index each buffer that starts more than the interval after the last indexed position.
 
-        Buffers within the interval are not parsed, as a turn has thousands of them.
+        Only buffers larger than the interval are parsed, to index batches within them, too: a turn
+        has thousands of small ones.
         """
         starts = list(accumulate(map(len, buffers), initial=self.size))
         end, unpack = len(buffers), BATCH_EXTENT.unpack_from
@@ -229,7 +233,10 @@ class Segment:
         return self._walk_to(offset, entry[1] if entry else 0)
 
     def _walk_to(self, offset: int, position: int) -> int:
-        """Like `walk`, but only up to the batch that contains `offset`; every fetch uses it."""
+        """The position of the first batch that contains `offset` or a later one, or the size.
+
+        The search begins at `position`. It does less per batch than `walk`, because fetches use it.
+        """
         files, unpack = self._disk.files, BATCH_EXTENT.unpack_from
         while position < self.size:
             chunk = files.pread(self.log.use(), _WALK_BYTES, position)
@@ -280,7 +287,11 @@ class Segment:
             position += in_chunk
 
     def end_within(self, start: int, end: int, max_bytes: int) -> int:
-        """The last known batch boundary within `max_bytes` of `start`; at least one batch."""
+        """The end of whole batches of at most `max_bytes` from `start`; at least one batch.
+
+        If not all of it fits, the end is the last index entry in that range, or else the last batch
+        boundary.
+        """
         if end - start <= max_bytes:
             return end
         entry = self.offsets.before_position(start + max_bytes)
@@ -321,7 +332,7 @@ class Segment:
             return  # nothing is written any more
         try:
             self.write_indexes()
-        except OSError as error:  # the lookup only reads, and would report a failed read
+        except OSError as error:  # else the lookup would report a failed read
             where = f"{error.filename or self.log.path}: writing rebuilt indexes"
             raise self._disk.fail_unless_full(where, error) from error
 

@@ -17,7 +17,10 @@ class VersionedSchema:
     def __init__(
         self, cls: type[Message], version: int, keep_tags: bool = False, lenient: bool = False
     ) -> None:
-        """With `lenient`, invalid UTF-8 in strings is decoded as in Java."""
+        """With `keep_tags`, messages keep unknown tagged fields: see `Message.unknown_tags`.
+
+        With `lenient`, invalid UTF-8 in strings is decoded as in Java.
+        """
         first, last = cls._versions
         if not first <= version <= last:
             raise UnsupportedVersionError(
@@ -46,12 +49,13 @@ class VersionedSchema:
         return self.flexible and field.flexible
 
     def min_size(self, field: Field) -> int:
-        """The minimum size of the field, which bounds the length of an array."""
+        """The fewest bytes that the field takes."""
         if field.is_array:
             return 1 if self.compact(field) else 4
         return self.min_item_size(field)
 
     def min_item_size(self, field: Field) -> int:
+        """The fewest bytes of one item; the bytes left, divided by it, bound an array's length."""
         if field.struct is not None:
             if not field.is_array and field.nullable_in(self.version):
                 return 1

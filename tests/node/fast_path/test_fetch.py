@@ -31,7 +31,7 @@ from tests.node.fast_path.test_produce import (
     frame,
     served_by_templates,
 )
-from tests.node.test_log_ends import delete
+from tests.node.test_log_ends import delete_records
 from tests.node.test_requests import batch
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def fetch_frame(
     client: str = "client",
     **fields: Any,
 ) -> bytes:
-    """A fetch of partitions from offsets; `session` is its id and epoch."""
+    """A fetch; `offsets` are pairs of partition and offset, `session` is its id and epoch."""
     topic_id = host.node.image.topic_ids.get(topic, bytes(16))
     parts = [
         FetchPartition(
@@ -160,7 +160,9 @@ def run_step(side: Side, readers: list[Reader], step: tuple[Any, ...], number: i
     elif step[0] == "write":
         write(side, step[1])
     elif step[0] == "delete":
-        delete(side.host, min(2, side.host.node.replica_manager.by_log["demo", 0].high_watermark))
+        delete_records(
+            side.host, min(2, side.host.node.replica_manager.by_log["demo", 0].high_watermark)
+        )
     elif step[0] == "forget":
         readers[0].ask(0, parts=0, forgotten=[0])
     else:
@@ -227,7 +229,7 @@ def test_fetches_of_consumers_that_catch_up_use_templates(
     for offset in (1, 2, 3):
         reader.ask(offset)
     reader.ask(5)
-    assert served == [True, True, True, False], "a fetch at the log end waits"
+    assert served == [True, True, True, False], "the handler serves a fetch at the log end"
     side.turn()
     assert side.responses[-1]
 
@@ -249,7 +251,7 @@ def test_unusual_requests_are_served_by_the_handler(
 
 @pytest.mark.parametrize(("length", "is_known"), [(300, True), (LONGEST_PREFIX, False)])
 @pytest.mark.parametrize("name", ["client", "rack_id"])
-def test_requests_with_long_names_get_no_template(
+def test_only_requests_within_the_longest_prefix_get_a_template(
     name: str, length: int, is_known: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The long name is the client id or another field."""
@@ -271,7 +273,7 @@ def test_requests_with_long_names_get_no_template(
     ],
     ids=["ends a session", "a follower before version 15", "a follower"],
 )
-def test_fetches_of_followers_or_ending_a_session_use_no_template(
+def test_fetches_outside_a_session_or_ending_it_use_no_template(
     version: int, fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     side = Side(VirtualConnection)
@@ -308,7 +310,9 @@ def test_sessionless_fetches_get_a_template_for_each_partition(
     for offset in range(4):
         for index in (0, 1):
             side.send(1, fetch_frame(side.host, 12, [(index, offset)]))
-    assert served == [False] + 6 * [True]  # the template is learnt from the first
+    # The very first request finds no templates and is not listed; the first of partition 1 is the
+    # False.
+    assert served == [False] + 6 * [True]
 
 
 def test_fetches_use_templates_after_the_next_election(
@@ -335,7 +339,7 @@ def test_deleted_records_are_refused_on_the_fast_path() -> None:
         reader = Reader(side, 1, {"version": 12}, uses_session=True)
         reader.ask(0)
         reader.ask(1)
-        delete(side.host, 2)
+        delete_records(side.host, 2)
         for offset in (1, 2, 5, 6):
             reader.ask(offset)
         side.turn()

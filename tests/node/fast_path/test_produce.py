@@ -34,7 +34,7 @@ from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopi
 from kraftlog.wire.messages.metadata_records import PartitionChangeRecord
 from kraftlog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.node.frame_client import FrameClient, ask_settled, create_topics, set_config
-from tests.node.test_log_ends import delete, delete_request
+from tests.node.test_log_ends import delete_records, delete_request
 from tests.node.test_producers import idempotent_batch
 from tests.node.test_requests import batch
 
@@ -299,7 +299,7 @@ def run_step(side: Side, producers: list[Any], step: tuple[Any, ...], number: in
     elif step[0] == "delete records":
         end = host.node.replica_manager.by_log["demo", 0].high_watermark
         if "delete" in host.node.topic_configs.of("demo").config.cleanup_policy:
-            delete(host, end)
+            delete_records(host, end)
     else:
         state = [DeleteTopicState(name="demo")]
         ask_settled(

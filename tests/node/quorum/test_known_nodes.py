@@ -51,6 +51,7 @@ def test_r9_a_report_with_the_same_address_is_no_news() -> None:
     nodes = known_nodes(1, 2, 3)
     nodes.take(report_of(1, 5, 100), NOW_MS)
     assert not nodes.take(report_of(1, 6, 200), NOW_MS)
+    # The report before counts, too: by its epoch and start, this one is older.
     assert not nodes.take(report_of(2, 6, 150), NOW_MS)
 
 

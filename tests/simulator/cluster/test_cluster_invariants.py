@@ -263,9 +263,9 @@ def test_v11_a_consumer_notices_records_of_another_partition() -> None:
     position, epoch = consumer.positions[scene.key], consumer.epochs[scene.key]
     assert position > 0
     with pytest.raises(Violation, match="lost its position"):
-        scene.world.must_restart(consumer, scene.key, position, epoch)
+        scene.world.check_must_restart(consumer, scene.key, position, epoch)
     scene.world.committed(scene.key, epoch + 1)
-    scene.world.must_restart(consumer, scene.key, position, epoch)
+    scene.world.check_must_restart(consumer, scene.key, position, epoch)
     batch = scene.log.batches[-1]
     data = bytearray(batch.data)
     data[EPOCH_POSITION : EPOCH_POSITION + 4] = (epoch + 1).to_bytes(4, "big")

@@ -70,7 +70,7 @@ def test_the_original_text_of_a_mutant_is_in_its_module(name: str) -> None:
 
 
 def test_an_original_text_that_is_not_unique_is_an_error() -> None:
-    mutant = Mutant(rule="", detected_by="", module="m", original="a", replacement="b", bound={})
+    mutant = Mutant(breaks="", detected_by="", module="m", original="a", replacement="b", bound={})
     [edit] = mutant.edits
     assert edit.edited("xax") == "xbx"
     with pytest.raises(ValueError, match="2 times"):

@@ -39,7 +39,8 @@ NEVER = 1 << 63
 class BrokerLifecycle(MetadataPublisher):
     """`epoch` is the broker epoch of this incarnation, from its registration.
 
-    `on_registered` is called once the registration of this incarnation is replayed.
+    `on_registered` is called when the registration of this incarnation is replayed, and again at
+    each later change of a broker.
     """
 
     name = "broker lifecycle"
@@ -81,6 +82,7 @@ class BrokerLifecycle(MetadataPublisher):
         #: A lost heartbeat is sent again before the session times out.
         self._timeout_ms = session_ms // 2
         self._controller_channel = controller_channel
+        #: The end offset of the replayed metadata.
         self._applied = applied
         self._metadata = metadata
         self._on_registered = on_registered

@@ -1,6 +1,7 @@
 """`ControllerChannel`: requests of this node to the active controller.
 
 A request goes to this node's own controller if that is active, else to the quorum's leader.
+`send_to` sends a request to any node.
 """
 
 from __future__ import annotations
@@ -55,13 +56,14 @@ class ControllerChannel:
     def __init__(
         self,
         quorum: QuorumDriver,
-        active_controller: LocalController | None,
+        local_controller: LocalController | None,
         emit: Callable[[Any], None],
         attempt: Callable[..., bool],
     ) -> None:
+        """`attempt` runs a task: (description, task, *arguments); returns whether it completed."""
         self._attempt = attempt
         self._quorum = quorum
-        self._active_controller = active_controller
+        self._local_controller = local_controller
         self._emit = emit
         self._last_number = 0
         self._waiting: dict[int, tuple[SendRequest, OnDone]] = {}
@@ -80,9 +82,9 @@ class ControllerChannel:
         timeout_ms: int = TIMEOUT_MS,
     ) -> None:
         """Send a request to the active controller, on the connection that `channel` names."""
-        active_controller = self._active_controller
-        if active_controller is not None and active_controller.is_active:
-            active_controller.decide(
+        local_controller = self._local_controller
+        if local_controller is not None and local_controller.is_active:
+            local_controller.decide(
                 api_key, version, request, partial(self._call_back, on_done), now
             )
             return
@@ -135,7 +137,7 @@ class ControllerChannel:
         self._emit(effect)
 
     def wait_for_leader(self, callback: Callable[[Now], None]) -> None:
-        """Call back once there is a leader or an active controller."""
+        """Call back, once, when a leader is next found (`leader_found`)."""
         self._waiting_for_leader[callback] = None
 
     def stop_waiting(self, callback: Callable[[Now], None]) -> None:

@@ -185,7 +185,7 @@ class ActiveController:
                 if not self.controller.depends_on_offset:
                     offset = None
                 try:
-                    parts = yield from self._prepare(decision, self._now(queued.since), offset)
+                    proposals = yield from self._prepare(decision, self._now(queued.since), offset)
                     break
                 except _LogGrownError:
                     continue  # the quorum has appended a record of its own in the meantime
@@ -198,18 +198,18 @@ class ActiveController:
             )
         else:
             self._waiting.popleft()
-            self._append(decision, parts, queued.on_done, queued.since)
+            self._append(decision, proposals, queued.on_done, queued.since)
             yield from free_in_steps(decision.records)
 
     def _carry_out(self, decision: Decision, since: Now) -> Iterator[int]:
         """Propose a periodic decision, then decide the requests that have arrived since."""
         try:
-            parts = yield from self._prepare(decision, since, None)
+            proposals = yield from self._prepare(decision, since, None)
         except Exception as error:
             self._is_refused = True
             self._failed(PERIODIC_WORK, error, self._now(since))
         else:
-            self._append(decision, parts, _do_nothing, since)
+            self._append(decision, proposals, _do_nothing, since)
             yield from free_in_steps(decision.records)
         yield from self._decide_waiting()
 
@@ -223,24 +223,25 @@ class ActiveController:
         """
         if not decision.records:
             return ()
-        parts = []
-        for part in batches(decision.records, "a large request"):
-            proposal = yield from Proposal.make_in_steps(part, now.wall_ms)
-            parts.append(proposal)
-        self._check(parts)
+        proposals = []
+        for batch in batches(decision.records, "a large request"):
+            proposal = yield from Proposal.make_in_steps(batch, now.wall_ms)
+            proposals.append(proposal)
+        self._check(proposals)
 
         def check_end() -> int:
-            self._check(parts)
+            self._check(proposals)
             end = self._quorum.end
             if offset is not None and end != offset:
                 raise _LogGrownError
             return end
 
-        yield from self.controller.propose_in_steps([part.records for part in parts], check_end)
-        return parts
+        batch_records = [proposal.records for proposal in proposals]
+        yield from self.controller.propose_in_steps(batch_records, check_end)
+        return proposals
 
-    def _check(self, parts: Sequence[Proposal]) -> None:
-        code = self._quorum.refusal_of(parts)
+    def _check(self, proposals: Sequence[Proposal]) -> None:
+        code = self._quorum.refusal_of(proposals)
         if code:
             raise _RefusedError(code)
 
@@ -261,14 +262,14 @@ class ActiveController:
         return ErrorCode.UNKNOWN_SERVER_ERROR
 
     def _append(
-        self, decision: Decision, parts: Sequence[Proposal], on_done: OnDone, since: Now
+        self, decision: Decision, proposals: Sequence[Proposal], on_done: OnDone, since: Now
     ) -> None:
         """Propose a prepared decision; the response waits for its last batch.
 
         The response of a decision without records waits for what was proposed before.
         """
         now = self._now(since)
-        if not parts and not decision.kraft_version:
+        if not proposals and not decision.kraft_version:
             if self._last_proposed is None:
                 self._call_back(on_done, decision.response, now)
             else:
@@ -276,10 +277,10 @@ class ActiveController:
             return
         self.steps += 1
         proposed = self._last_proposed = _Proposed(on_done, decision.response, since)
-        for part in parts:
-            is_last = part is parts[-1] and not decision.kraft_version
+        for proposal in proposals:
+            is_last = proposal is proposals[-1] and not decision.kraft_version
             on_outcome = partial(self._on_outcome, proposed) if is_last else _do_nothing
-            error = self._quorum.propose(part, on_outcome, now)
+            error = self._quorum.propose(proposal, on_outcome, now)
             assert not error, "a proposal is checked before it is made"
         if decision.kraft_version:
             self._raise_kraft_version(decision.kraft_version, proposed, now)
@@ -356,4 +357,4 @@ class _RefusedError(Exception):
 
 
 def _do_nothing(_: Any, __: Now) -> None:
-    """The callback of all batches of a decision but its last."""
+    """The callback of a decision without a request, and of all but the last batch of any other."""

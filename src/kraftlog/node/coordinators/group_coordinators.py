@@ -58,17 +58,19 @@ REMEDY = (
 class CoordinatorWrite:
     """A write of the coordinator that waits for its commit, like a produce response."""
 
-    __slots__ = ("base_offset", "done", "error_code", "response", "waits")
+    __slots__ = ("base_offset", "error_code", "on_done", "response", "waits")
 
-    def __init__(self, base_offset: int, done: Callable[[int, int], None]) -> None:
+    def __init__(self, base_offset: int, on_done: Callable[[int, int], None]) -> None:
+        """`on_done` gets the error code and the base offset."""
+        #: The number of outcomes that it waits for: see `DelayedResponse`.
         self.waits = 0
         self.response: Any = None
         self.error_code = int(ErrorCode.NONE)
         self.base_offset = base_offset
-        self.done = done
+        self.on_done = on_done
 
     def respond(self, _: Any) -> None:
-        self.done(self.error_code, self.base_offset)
+        self.on_done(self.error_code, self.base_offset)
 
 
 class ShardContext:
@@ -88,20 +90,20 @@ class ShardContext:
 
 
 class DelayedLoad:
-    """Calls `done` when the high watermark reaches an offset, or the partition goes offline."""
+    """Calls `on_done` when the high watermark reaches an offset, or the partition goes offline."""
 
     #: It has no response: interface of delayed fetches.
     pending = None
 
-    def __init__(self, partition: Partition, offset: int, done: Callable[[], None]) -> None:
+    def __init__(self, partition: Partition, offset: int, on_done: Callable[[], None]) -> None:
         self._offset = offset
-        self._done = done
+        self._on_done = on_done
         partition.watch(self)
 
     def try_complete(self, partition: Partition) -> None:
         if partition.high_watermark >= self._offset or not partition.online:
             partition.unwatch(self)
-            self._done()
+            self._on_done()
 
 
 class GroupCoordinators(MetadataPublisher):
@@ -199,7 +201,7 @@ class GroupCoordinators(MetadataPublisher):
         self._take_offline(context, why, now, remedy=f" ({REMEDY})")
 
     def _take_offline(self, context: ShardContext, why: str, now: Now, *, remedy: str = "") -> None:
-        """Take the coordinator offline until the partition has a leader again."""
+        """Take the coordinator offline until this broker becomes the partition's leader again."""
         if context.is_offline:
             return
         topic, index = context.partition.log

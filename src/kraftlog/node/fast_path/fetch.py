@@ -43,6 +43,7 @@ class ReadyResponse:
     __slots__ = ("pieces", "received_ms")
 
     api = _API
+    #: As in `PendingResponse`: one response, whose request takes no memory any more.
     count = 1
     size = 0
 
@@ -59,10 +60,10 @@ class FetchTemplate:
 
     __slots__ = (
         "_after_offsets",
+        "_before_offsets",
         "_connection",
         "_count_key",
         "_epoch_at",
-        "_front",
         "_head_struct",
         "_is_at_leader",
         "_is_flexible",
@@ -93,13 +94,13 @@ class FetchTemplate:
     ) -> None:
         """`parts`: the constant bytes of a request, see `_split_frame`."""
         version = pending.version
-        front, middle, self._suffix = parts
+        prefix, middle, self._suffix = parts
         self.head = _API.key << 16 | version
-        self._epoch_at = 8 + len(front)
+        self._epoch_at = 8 + len(prefix)
         self._offset_at = self._epoch_at + _INT32.size + len(middle)
         if session is None:  # the session epoch is constant, so it belongs to the prefix
-            front, middle = front + _INT32.pack(FINAL_EPOCH) + middle, b""
-        self.prefix, self._middle = front, middle
+            prefix, middle = prefix + _INT32.pack(FINAL_EPOCH) + middle, b""
+        self.prefix, self._middle = prefix, middle
         self._size = self._offset_at + _INT64.size + len(self._suffix)
         self.node = node
         self._connection = pending.connection
@@ -161,7 +162,7 @@ class FetchTemplate:
                 offset,
                 partition.high_watermark,
                 min(self._max_bytes, node.max_fetch_bytes),
-                True,
+                True,  # at least one batch
             )
         except StorageError:
             return False
@@ -213,7 +214,7 @@ class FetchTemplate:
         head = self._head_struct.pack(
             response_size,
             correlation_id,
-            self._front,
+            self._before_offsets,
             high_watermark,
             high_watermark,
             self.partition.start,
@@ -228,7 +229,7 @@ class FetchTemplate:
             lambda number: self._encode(version, number)[0], _OFFSETS_SIZE
         )
         length_size = 1 if self._is_flexible else _INT32.size
-        self._front, self._after_offsets = front, back[:-length_size]
+        self._before_offsets, self._after_offsets = front, back[:-length_size]
         self._tail = b"".join(pieces[2:])
         self._head_struct = Struct(f">ii{len(front)}sqqq{len(self._after_offsets)}s")
 
@@ -320,7 +321,7 @@ def _split_frame(
 ) -> tuple[bytes, bytes, bytes] | None:
     """The bytes before the session epoch, between it and the offset, and after the offset.
 
-    None if these numbers change other bytes, too.
+    The first part begins after the correlation id. None if these numbers change other bytes, too.
     """
     frames = []
     for number in (0, -1):

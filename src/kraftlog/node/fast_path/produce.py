@@ -86,6 +86,7 @@ class PendingResponses:
         self.start = start
         #: The append that they wait for.
         self.write = write
+        #: The encoded responses.
         self.packed: list[bytes] = []
         self.pieces: list[Any] | None = None
         self.waits = 1
@@ -292,6 +293,7 @@ class ProduceTemplate:
         else:
             latest = self._latest = PendingResponses(self, start, partition.open_append, now)
             responses.append(latest)
+            # It gets the error code and base offset itself, in place of a partition result.
             acks.append((partition.end, latest, latest, self._timeout_ms))
         latest.packed.append(
             self._pack(self._response_size, correlation_id, self._front, base, self._back)

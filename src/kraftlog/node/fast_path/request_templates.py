@@ -83,7 +83,7 @@ class RequestTemplates:
         self._learnt = 0
 
     def serve(self, buffer: bytearray, view: memoryview, pos: int, end: int, now: Now) -> bool:
-        """Whether a template has served the frame in `buffer[pos:end]`."""
+        """Serve the frame in `buffer[pos:end]` by its template; returns whether one served it."""
         if end - pos < HEAD.size:
             return False
         head, correlation_id = HEAD.unpack_from(buffer, pos)

@@ -1,7 +1,7 @@
 """ApiVersions 0-4: the supported APIs and features.
 
-An unsupported version gets UNSUPPORTED_VERSION in version 0, with the version range of ApiVersions
-itself, from which clients choose another one.
+A request of an unsupported version (`request` is None) gets UNSUPPORTED_VERSION in a response of
+version 0, with the version range of ApiVersions itself, from which clients choose another version.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def linearizable_on_request(handle: Handler) -> Handler:
-    """A handler that waits first if the request wants a linearizable read."""
+    """A handler that waits for a linearizable read if the request's `linearizable` is true."""
 
     @wraps(handle)
     def handle_when_readable(

@@ -58,13 +58,13 @@ class DelayedDeleteRecords:
         topics = []
         self._timeout_ms = request.timeout_ms
         for topic in drained(request.topics):
-            result = []
+            results = []
             for part in topic.partitions:
-                result.append(self._delete(topic.name, part))
+                results.append(self._delete(topic.name, part))
                 self._size += 1
                 if not self._size % PARTITIONS_PER_SLICE:
                     yield PARTITIONS_PER_SLICE * PARTITION_COST
-            topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=result))
+            topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
             yield 1
         self.response.topics = topics
         complete_wait(self)

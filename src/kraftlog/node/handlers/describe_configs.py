@@ -31,7 +31,7 @@ def handle(
     now: Now,  # noqa: ARG001 - interface of handlers
 ) -> Iterator[int]:
     results = []
-    entries = 0
+    item_count = 0
     described: set[tuple[int, str, tuple[str, ...] | None]] = set()
     for resource in drained(request.resources):
         keys = resource.configuration_keys
@@ -46,9 +46,9 @@ def handle(
         described.add(key)
         result = _resource(node, resource, request)
         results.append(result)
-        entries += 1 + len(result.configs)
+        item_count += 1 + len(result.configs)
         yield RESOURCE_COST + ENTRY_COST * len(result.configs)
-    yield from pending.respond_in_steps(api.DescribeConfigsResponse(results=results), entries)
+    yield from pending.respond_in_steps(api.DescribeConfigsResponse(results=results), item_count)
 
 
 def _resource(

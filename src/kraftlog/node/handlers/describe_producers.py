@@ -38,7 +38,7 @@ def handle(
         results = []
         for index in topic.partition_indexes:
             if (topic.name, index) in described:
-                continue  # a duplicate: the response would be much larger than the request
+                continue  # a duplicate: many of them would multiply the size of the response
             described.add((topic.name, index))
             result = yield from _described(node, topic.name, index)
             results.append(result)

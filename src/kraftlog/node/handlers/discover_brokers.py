@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 def handle(
     node: ServingNode, pending: PendingResponse, request: DiscoverBrokersRequest, now: Now
 ) -> None:
-    """Ignore addresses reported on a broker's listener, to which any client may connect."""
+    """Respond with the known addresses, and note the sender's own on a controller listener.
+
+    A broker's listener takes no reports: any client may connect to it.
+    """
     may_report = pending.connection.serves == CONTROLLER
     pending.respond(node.discovery.respond_to(request, now, may_report=may_report))

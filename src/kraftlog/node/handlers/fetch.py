@@ -1,8 +1,8 @@
 """Fetch 4-18: batches as stored, sent once there are `min_bytes` of them or after `max_wait_ms`.
 
-Consumers see what is below the high watermark; without transactions the last stable offset is the
-same. They may read from a follower too, up to its own high watermark (KIP-392). Followers read up
-to the end of the leader's log; a follower's fetch offset tells the leader what it has.
+Consumers see what is below the high watermark, which without transactions is the last stable offset
+too. They may read from a follower as well, up to its own high watermark (KIP-392). Followers read
+up to the end of the leader's log; a follower's fetch offset tells the leader what it has.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from kraftlog.node.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION
 from kraftlog.node.handlers import follower_news, metadata_topic
 from kraftlog.node.handlers.fetched_partitions import partition_encoder
 from kraftlog.node.handlers.follower_read import read_changed
-from kraftlog.node.handlers.preferred_read_replica import nearer_replica
+from kraftlog.node.handlers.preferred_read_replica import redirect_to_follower
 from kraftlog.node.leaders import add_current_leaders
 from kraftlog.replication.leader_epochs import end_of_epoch
 from kraftlog.value import TYPE_CHECKING
@@ -94,8 +94,8 @@ class DelayedFetch:
         "encode_partition",
         "encoded",
         "epoch",
-        "failed",
         "follower",
+        "has_errors",
         "is_by_follower",
         "is_immediate",
         "is_soon",
@@ -103,7 +103,6 @@ class DelayedFetch:
         "partitions",
         "pending",
         "pending_positions",
-        "read_bytes",
         "reads_followers",
         "request",
         "response",
@@ -112,6 +111,7 @@ class DelayedFetch:
         "size",
         "throttle",
         "throttled_bytes",
+        "written_at_read",
     )
 
     #: Set while it waits.
@@ -138,7 +138,7 @@ class DelayedFetch:
         self.session = session
         self.epoch = FINAL_EPOCH if session is None else session.epoch
         self.done = False
-        self.failed = False
+        self.has_errors = False
         #: Whether to respond now, without waiting for data, as with an error.
         self.is_immediate = False
         #: Whether to respond within NOTIFIED_WITHIN_MS, even without data.
@@ -146,7 +146,7 @@ class DelayedFetch:
         self.size = 0
         self.partitions: list[Partition] = []
         #: Bytes written to the partitions as of the last read; None: not all of them are committed.
-        self.read_bytes: int | None = None
+        self.written_at_read: int | None = None
         #: The quota that throttles followers, if there is one, and the bytes read under it.
         self.throttle: ReplicationQuota | None = None
         self.throttled_bytes = 0
@@ -197,7 +197,7 @@ class DelayedFetch:
     def read_in_steps(self, node: ServingNode) -> Iterator[int]:
         """`read` in steps; yields their costs."""
         self.size = self.throttled_bytes = 0
-        self.failed = self.is_immediate = self.is_soon = False
+        self.has_errors = self.is_immediate = self.is_soon = False
         self.partitions = []
         self.sent_bytes = []
         self.encoded = []
@@ -215,7 +215,7 @@ class DelayedFetch:
             session_id=NO_SESSION if session is None else session.id,
             responses=responses,
         )
-        if self.failed and self.pending.version >= LEADERS_SINCE:
+        if self.has_errors and self.pending.version >= LEADERS_SINCE:
             yield from add_current_leaders(node, self.pending, self.response)
 
     def _read_topics(
@@ -294,7 +294,7 @@ class DelayedFetch:
             and self.reads_followers
             and node.replica_manager.selects_by_rack
         ):
-            response = nearer_replica(node, self.pending, self.request, partition, part)
+            response = redirect_to_follower(node, self.pending, self.request, partition, part)
             self.is_immediate |= response is not None
         if response is not None:
             return response
@@ -448,7 +448,7 @@ class DelayedFetch:
         )
 
     def _refused(self, index: int, code: int) -> PartitionData:
-        self.failed = self.is_immediate = True
+        self.has_errors = self.is_immediate = True
         return PartitionData(
             partition_index=index,
             error_code=code,
@@ -476,7 +476,7 @@ class DelayedFetch:
         """Note the bytes written so far; the next read finds at most the bytes written since."""
         watched = self.partitions
         all_committed = all(self._limit(it) == it.written_end for it in watched)
-        self.read_bytes = self._written_bytes() if all_committed else None
+        self.written_at_read = self._written_bytes() if all_committed else None
 
     def _has_too_few_bytes(self) -> bool:
         """Whether the bytes written since the last read are certainly too few.
@@ -485,9 +485,9 @@ class DelayedFetch:
         """
         if self.session is not None:
             return self.size + self.session.new_bytes < self.request.min_bytes
-        if self.read_bytes is None:
+        if self.written_at_read is None:
             return False
-        return self.size + self._written_bytes() - self.read_bytes < self.request.min_bytes
+        return self.size + self._written_bytes() - self.written_at_read < self.request.min_bytes
 
     def _written_bytes(self) -> int:
         watched = self.partitions

@@ -52,7 +52,7 @@ def _respond_in_steps(
     coordinators = []
     for number, key in enumerate(keys, 1):
         if request.key_type == TRANSACTION:
-            coordinators.append(_without_transactions(key, several=several))
+            coordinators.append(_transactions_unsupported(key, several=several))
         else:
             coordinators.append(_find(node, pending, request.key_type, key))
         if not number % KEYS_PER_SLICE:
@@ -96,7 +96,7 @@ def _find(node: ServingNode, pending: PendingResponse, key_type: int, key: str) 
     )
 
 
-def _without_transactions(key: str, *, several: bool) -> Coordinator:
+def _transactions_unsupported(key: str, *, several: bool) -> Coordinator:
     """An error that clients do not retry.
 
     librdkafka, which sends a single key, retries all errors but those of authorization.

@@ -68,7 +68,8 @@ def read_changed(fetch: DelayedFetch, node: ServingNode) -> bool:
         piece = encode(part.partition, high_watermark, start, records, length)
         by_topic.setdefault(session_partition.topic, []).append(piece)
     fetch.size, fetch.is_soon = size, is_soon and manager.selects_by_rack
-    fetch.failed, fetch.is_immediate, fetch.throttle, fetch.throttled_bytes = False, False, None, 0
+    fetch.has_errors, fetch.is_immediate = False, False
+    fetch.throttle, fetch.throttled_bytes = None, 0
     fetch.response = _response(session, by_topic)
     _note(session, partitions, unchanged)
     return True

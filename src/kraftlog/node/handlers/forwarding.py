@@ -1,10 +1,10 @@
-"""Requests that change the cluster: topics, partitions, configs, features, brokers.
+"""Requests that the active controller handles: topics, partitions, configs, features, brokers.
 
-The active controller decides them; a broker forwards them to it and returns its response.
+A broker forwards them to the controller and returns its response.
 
-On a controller listener a node that is not active responds NOT_CONTROLLER at once: the sender finds
-the leader itself. On a broker listener the request waits for an active controller, up to its
-timeout.
+On a controller listener a node that is not the quorum leader responds NOT_CONTROLLER at once: the
+sender finds the leader itself. On a broker listener the request waits for an active controller, up
+to its timeout.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def _listed(coordinators: GroupCoordinators, request: Any) -> ListGroupsResponse
 
 
 def _existing(names: Sequence[str], existing: Sequence[str]) -> tuple[str, ...]:
-    """The names that exist, ignoring case; if none of them does, a name that matches nothing."""
+    """The names that exist, ignoring case; () filters nothing out, ("",) matches nothing."""
     if not names:
         return ()
     lower_names = {name.lower() for name in names}
@@ -70,7 +70,7 @@ def _existing(names: Sequence[str], existing: Sequence[str]) -> tuple[str, ...]:
 def _describe_in_steps(
     node: ServingNode, coordinators: GroupCoordinators, pending: PendingResponse, request: Any
 ) -> Iterator[int]:
-    """Return one result for each requested group: some clients crash without it."""
+    """Respond with a result for each requested group: some clients crash if one is missing."""
     groups = []
     work = 0
     for group_id in dict.fromkeys(request.groups):

@@ -79,7 +79,7 @@ class LargeFetch(DelayedFetch):
                 last_read is None
                 or last_read[2] < self._limit(partition)
                 or self._error_code(partition, last_read[0])
-                or self._has_offsets_for(partition, last_read[0])
+                or self._has_new_offsets(partition, last_read[0])
             ):
                 self.try_complete(partition)
                 if not self.done:
@@ -148,7 +148,7 @@ class LargeFetch(DelayedFetch):
     # Waiting -------------------------------------------------------------------------------------
 
     def _note_written(self) -> None:
-        """`last_reads` has the readable end of each partition."""
+        """Nothing to note: `last_reads` has the readable end of each partition."""
 
     def partitions_changed(self, partitions: Collection[Partition]) -> None:
         if len(partitions) > FEW_PARTITIONS:
@@ -165,7 +165,7 @@ class LargeFetch(DelayedFetch):
         if (
             part is not None
             and not self._error_code(partition, part)
-            and not self._has_offsets_for(partition, part)
+            and not self._has_new_offsets(partition, part)
         ):
             try:
                 records = super()._locate(self.node, partition, part)
@@ -183,8 +183,8 @@ class LargeFetch(DelayedFetch):
             return None
         return self.session.find(partition.topic, partition.topic_id, partition.index)
 
-    def _has_offsets_for(self, partition: Partition, part: FetchPartition) -> bool:
-        """Whether a follower waits for a new high watermark or log start alone."""
+    def _has_new_offsets(self, partition: Partition, part: FetchPartition) -> bool:
+        """Whether a follower must get a new high watermark or log start, even without records."""
         manager = self.node.replica_manager
         return self.is_by_follower and (
             follower_news.is_awaited(manager, partition, part)

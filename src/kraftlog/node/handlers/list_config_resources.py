@@ -20,7 +20,7 @@ BROKER_LOGGER = 8
 ALL = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
 
 
-@linearizable_on_request
+@linearizable_on_request  # if the request's field `linearizable` is set
 def handle(
     node: ServingNode,
     pending: PendingResponse,

@@ -2,7 +2,8 @@
 
 Negative timestamps are special: -1 latest (high watermark), -2 earliest, -3 maximum timestamp.
 -4 to -6 are for tiered storage, which is not supported: -4 means the same as -2, the others find
-nothing. In a version before its first one, a special timestamp gets UNSUPPORTED_VERSION.
+nothing. A special timestamp in a request older than the first version that has it gets
+UNSUPPORTED_VERSION.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def handle(
     now: Now,  # noqa: ARG001 - interface of handlers
 ) -> Iterator[int]:
     version, topics, count = pending.version, [], 0
-    for topic in drained(request.topics):
+    for topic in drained(request.topics):  # each is freed after its turn, not all in one step
         partitions = []
         for number, part in enumerate(topic.partitions, 1):
             partitions.append((yield from _partition(node, version, topic.name, part)))

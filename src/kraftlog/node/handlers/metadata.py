@@ -48,9 +48,13 @@ LISTENER_NOT_FOUND_SINCE = 6
 ALL_TOPIC_OPERATIONS = sum([1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11)])
 #: Instead of operations.
 NOT_REQUESTED = -(2**31)
-#: Items per slice, and their costs in microseconds.
+#: Names that are looked up in a slice; four take a microsecond.
 NAMES_PER_SLICE = 100
+#: Partitions that are described in a slice, each in two microseconds; more are encoded in steps.
 PARTITIONS_PER_SLICE = 100
+#: Microseconds in a slice that collects topics; a cached topic takes one.
+COLLECTED_US_PER_SLICE = 100
+#: Microseconds for a topic besides its partitions, and for one that is refused.
 TOPIC_COST = 10
 UNKNOWN_COST = 3
 
@@ -157,7 +161,7 @@ def _respond(
             elif not isinstance(requested, TopicImage):
                 topics.append(_refused(requested, pending.version, codes))
             work += 1
-        if work >= NAMES_PER_SLICE:
+        if work >= COLLECTED_US_PER_SLICE:
             yield work
             work = 0
     yield work
@@ -196,10 +200,11 @@ def _find(image: Image, requested: MetadataRequestTopic, version: int) -> TopicI
 def _refused(
     requested: MetadataRequestTopic, version: int, codes: dict[str, int]
 ) -> MetadataResponseTopic:
-    """The error response for an unknown topic."""
+    """The error response for a topic that is unknown, or whose creation failed."""
     name: str | None
     if version < BY_ID_SINCE and requested.name is None:
-        # These versions allow a null name in requests, but not in responses, and have no ids.
+        # Versions 10 and 11 allow a null name in requests, but not in responses. Both have topic
+        # ids, but do not find topics by them.
         code, name, topic_id = ErrorCode.INVALID_REQUEST, "", NULL_UUID
     elif version >= BY_ID_SINCE and requested.topic_id != NULL_UUID:
         code, name, topic_id = ErrorCode.UNKNOWN_TOPIC_ID, None, requested.topic_id
@@ -220,9 +225,10 @@ def unknown_topic_error(name: str) -> int:
 def _encode_and_cache(
     node: ServingNode, topic: TopicImage, form: Form
 ) -> Generator[int, None, MetadataResponseTopic | None]:
-    """Encode a topic and cache it, unless it changes while it is encoded.
+    """Encode a topic and cache it, unless anything in the image changes meanwhile.
 
-    None: the topic has been deleted meanwhile. The result never lacks existing partitions.
+    None: the topic has been deleted meanwhile. The result has no gaps: it has all partitions below
+    its count, though more may have been added since.
     """
     cache = node.encoded_topics
     while True:

@@ -48,8 +48,8 @@ def handle(
                 position, api.OffsetFetchResponseGroup(group_id=group.group_id, error_code=shard)
             )
         else:
-            result = _GroupResult(collector, position, unknown)
-            shard.offset_fetch(result, group, request.require_stable)
+            receiver = _GroupReceiver(collector, position, unknown)
+            shard.offset_fetch(receiver, group, request.require_stable)
         if work >= SLICE_COST:
             node.group_coordinators.settle(node.now)
             yield work
@@ -84,7 +84,7 @@ def _as_group(request: api.OffsetFetchRequest) -> api.OffsetFetchRequestGroup:
 def _name_topics(
     image: Image, group: api.OffsetFetchRequestGroup, version: int
 ) -> list[api.OffsetFetchResponseTopics]:
-    """Resolve topic ids to names; unknown ids get an error."""
+    """Resolve topic ids to names; drop topics with unknown ids, and return errors for them."""
     if version < BY_ID_SINCE or group.topics is None:
         return []
     unknown, known = [], []
@@ -99,7 +99,7 @@ def _name_topics(
     return unknown
 
 
-class _GroupResult:
+class _GroupReceiver:
     """Receives the response for one group."""
 
     __slots__ = ("_collector", "_position", "_unknown")

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest
 
 
-def nearer_replica(
+def redirect_to_follower(
     node: ServingNode,
     pending: PendingResponse,
     request: FetchRequest,
     partition: Partition,
     part: FetchPartition,
 ) -> PartitionData | None:
-    """The response that names a follower in the consumer's rack; None if this broker serves it."""
+    """A response that names a follower in the consumer's rack; None: read from this broker."""
     if not partition.leads:
         return None
     nearest = nearest_follower(

@@ -362,7 +362,7 @@ def _apply_topic_config(
 
 
 def timeout_ms(request: ProduceRequest) -> int:
-    """How long to wait for other replicas."""
+    """How long to wait for other replicas; `WRITTEN_IS_ENOUGH` without acks=all."""
     return max(0, request.timeout_ms) if request.acks == ACKS_ALL else WRITTEN_IS_ENOUGH
 
 

@@ -1,6 +1,6 @@
 """Vote, Begin- and EndQuorumEpoch, FetchSnapshot, ReadOffset: requests between quorum replicas.
 
-The raft core handles them, as it does Fetch requests for the metadata log (see `fetch`).
+The raft core handles them, as it does Fetch requests for the metadata log (see `fetch_metadata`).
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ def fetch_metadata(
     node.needs_poll = True
     body = request_from_wire(ApiKey.FETCH, request)
     if node.quorum.twins.refuses(body.replica, pending):
+        # Another process runs on a copy of the same log directory.
         code = ErrorCode.DUPLICATE_BROKER_REGISTRATION
         pending.respond(FetchResponse(error_code=code, responses=()))
         return

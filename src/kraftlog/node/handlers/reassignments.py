@@ -48,6 +48,7 @@ def handle(
     if all(topic.name != METADATA_TOPIC for topic in request.topics):
         forwarding.handle(node, pending, request, now)
     elif node.quorum.is_leader or pending.connection.serves == CONTROLLER:
+        # A controller that does not lead refuses; a broker forwards to the leader.
         _change_voters(node, pending, request, now)
     else:
         LeaderOnly(node, pending, request, now.monotonic_ms + max(request.timeout_ms, 0)).start(now)

@@ -1,9 +1,10 @@
 """AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter: change the quorum's voters, one at a time.
 
 Only the quorum leader changes them; a broker forwards the request. The response is sent once the
-change is committed, or is a timeout if the outcome is unknown. Before the leader adds a voter, it
-sends ApiVersions to the controller endpoint of that voter, to learn the voter's kraft.version
-range. As in Kafka, nothing else prevents adding a node that is only a broker.
+change is committed (appended, if AddRaftVoter sets AckWhenCommitted to false), or is a timeout if
+the outcome is unknown. Before the leader adds a voter, it sends ApiVersions to the controller
+endpoint of that voter, to learn the voter's kraft.version range. As in Kafka, nothing else prevents
+adding a node that is only a broker.
 """
 
 from __future__ import annotations
@@ -97,6 +98,7 @@ def _error_code(node: ServingNode, api_key: int, request: Any) -> int:
 
 
 def _change(node: ServingNode, api_key: int, request: Any, on_done: Any, now: Now) -> int:
+    """Remove or update a voter; returns an error code, NONE once the change is in the log."""
     quorum, core = node.quorum, node.quorum.core
     key = ReplicaKey(request.voter_id, request.voter_directory_id)
     if api_key == ApiKey.REMOVE_RAFT_VOTER:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from kraftlog.types import Now
 
-    #: Pairs of name and value; empty if the family has a single sample.
+    #: Pairs of name and value; empty for a sample without labels.
     Labels = tuple[tuple[str, str], ...]
     Samples = Iterable[tuple[Labels, float]]
 

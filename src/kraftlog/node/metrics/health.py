@@ -60,7 +60,7 @@ def readiness(node: Node, now: Now, *, is_open: bool = True) -> dict[str, Any]:
     reasons = why_not_ready(node, now)
     if not reasons and not is_open:
         reasons.append("the client listeners are not open yet")
-    result: dict[str, Any] = {
+    status: dict[str, Any] = {
         "ready": not reasons,
         "reasons": reasons,
         "node_id": node.config.node_id,
@@ -78,8 +78,8 @@ def readiness(node: Node, now: Now, *, is_open: bool = True) -> dict[str, Any]:
         },
     }
     if node.broker_lifecycle is not None:
-        result["broker"] = {
+        status["broker"] = {
             "state": BROKER_STATES[broker_metrics.broker_state(node)],
             "epoch": node.broker_lifecycle.epoch,
         }
-    return result
+    return status

@@ -49,8 +49,8 @@ def _unknown_voters(node: Node, _: Now) -> float:
 
 def _observers(node: Node, now: Now) -> float:
     """The observers that fetch from this leader; NaN on other nodes."""
-    result = describe(node.quorum.core, now)
-    return float("nan") if result is None else len(result.observers)
+    description = describe(node.quorum.core, now)
+    return float("nan") if description is None else len(description.observers)
 
 
 def _uncommitted_change(node: Node, _: Now) -> float:

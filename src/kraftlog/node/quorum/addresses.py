@@ -22,8 +22,9 @@ class Addresses:
     A leader whose address has changed leads before its voters record is updated. So the order of
     sources is: the BeginQuorumEpoch request of this epoch's leader; the responses of peers, while
     the leader is reachable there; the report of the node's last start (R9); static voters of the
-    settings; the voters record. An address that works is kept. If the reported address fails, it
-    and the others are tried in turn, so a false report costs one attempt.
+    settings; the voters record; at last the bootstrap servers and older responses. An address that
+    works is kept. If the reported address fails, it and the others are tried in turn, so a false
+    report costs one attempt.
     """
 
     def __init__(

@@ -92,11 +92,11 @@ def unreplayable(
 
     `records` are the records of the batches, up to the first that can't be decoded.
     """
-    number = len(records)
+    failed_index = len(records)
     if isinstance(error, ReplayError):
         indexes = (index for index, record in enumerate(records) if record is error.record)
-        number = next(indexes, number)
-    offset = _offset_of(batches, number)
+        failed_index = next(indexes, failed_index)
+    offset = _offset_of(batches, failed_index)
     name = f"{METADATA_LOG[0]}-{METADATA_LOG[1]}"
     why = _reason(error)
     return UnreplayableError(
@@ -128,7 +128,7 @@ def _reason(error: Exception) -> str:
     return str(error if is_expected else InternalError("replaying it", error))
 
 
-def _offset_of(batches: Sequence[Buffer], number: int) -> int:
+def _offset_of(batches: Sequence[Buffer], index: int) -> int:
     """The offset of the data record with this index, else the base offset of the first batch."""
     first = -1
     for data in batches:
@@ -137,9 +137,9 @@ def _offset_of(batches: Sequence[Buffer], number: int) -> int:
             if fields[5] & CONTROL_BIT:
                 continue
             count = BatchHeader(*fields).record_count
-            if number < count:
-                return fields[0] + number
-            number -= count
+            if index < count:
+                return fields[0] + index
+            index -= count
     return first
 
 
@@ -170,7 +170,7 @@ def control_batch(batch: Batch, timestamp_ms: int) -> bytes:
         )
     if batch.voters is not None:
         count = batch.last_offset - batch.base_offset + 1
-        if count > len(records) + 1:
+        if count > len(records) + 1:  # `raft.changes` has counted a change of kraft.version, too
             records.append(
                 (ControlType.KRAFT_VERSION, kraft_version_record(batch.voters.kraft_version))
             )

@@ -2,7 +2,8 @@
 
 Each batch is applied once, in order, and in slices if it is large. It counts as applied when all of
 it is: until then no later batch is applied, no proposal completes, leadership does not begin and no
-snapshot is taken. A crash during a batch is the same as a crash before it.
+snapshot is taken. A crash during a batch is the same as a crash before it. All this holds for
+several batches that a node other than the leader applies as one.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A controller reports its endpoint to the other members and requests theirs, with DiscoverBrokers,
 after its start and as long as a member's connection is unknown or broken. This works without a
-leader. A node that knows no voters yet sends the request to its bootstrap servers. Discovery only
-provides addresses; it has no part in elections.
+leader. The bootstrap servers get the request, too: a node that knows no voters yet has at first
+only these to ask. Discovery only provides addresses; it has no part in elections.
 """
 
 from __future__ import annotations
@@ -126,7 +126,11 @@ class Discovery:
         self._was_needed = needed
 
     def _first_wait_ms(self) -> int:
-        """A member reports itself at once; others wait, as the log may have all addresses."""
+        """The wait once requests have become needed.
+
+        At its start a member reports itself at once; others wait, as the log may have all
+        addresses.
+        """
         if self._rounds:
             return self._backoff.next_ms()
         return 0 if self._quorum.core.me.id in self._member_ids else LEADERLESS_RETRY_MS
@@ -297,7 +301,10 @@ class Discovery:
     def respond_to(
         self, request: DiscoverBrokersRequest, now: Now, *, may_report: bool
     ) -> DiscoverBrokersResponse:
-        """Remember the sender if it is a member, and return the addresses of all members."""
+        """Remember the sender's report, and return the addresses of all members.
+
+        The sender must be a member, and `may_report`: its connection is on a controller listener.
+        """
         from kraftlog.wire.messages import discover_brokers as api
 
         self._update_members()
@@ -362,7 +369,7 @@ class Discovery:
             )
 
     def _log_moved(self, peer: int, address: Address) -> None:
-        """Log the address of a member, if it differs from that of the settings or the log."""
+        """Log a member's address if it is not the last logged one, or at first the recorded one."""
         if address != self._logged_addresses.get(peer, self._addresses.recorded(peer)):
             self._logged_addresses[peer] = address
             self._emit(

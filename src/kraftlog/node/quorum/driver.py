@@ -214,7 +214,7 @@ class QuorumDriver:
     def handle_request(
         self, pending: Responder, body: Any, channel: Any, now: Now, max_bytes: int = 0
     ) -> None:
-        """Take the request of a peer; `pending` gets the response as a wire message."""
+        """Take a request that a peer sent on the connection `channel`; `pending` responds."""
         self._pass_to_core(pending, body, channel, now, max_bytes)
         self._settle(now)
 
@@ -515,7 +515,7 @@ class QuorumDriver:
 
     def _peer_down(self, report: effects.PeerDown, now: Now) -> None:
         # A node that still replays its log, as after a start, should not campaign at once.
-        self.core.handle(raft.PeerDown(report.peer, lags=self.is_catching_up), now)
+        self.core.handle(raft.PeerDown(report.peer, this_replica_lags=self.is_catching_up), now)
 
     # Commits -------------------------------------------------------------------------------------
 

@@ -56,8 +56,9 @@ class NodeReport(Value):
 
 
 class KnownNodes:
-    """The newest report of each other member of the quorum; other nodes are not remembered.
+    """The newest report of each other member of the quorum.
 
+    While no voters are known, it remembers up to `MAX_UNCONFIRMED` nodes, which may be members.
     `members` returns the ids of the voters and target voters: see `QuorumDriver.member_ids`.
     """
 

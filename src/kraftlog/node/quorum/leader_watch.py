@@ -28,6 +28,7 @@ class Contacts:
     """The outcome of the last request to each peer: "" for a response, else why there was none."""
 
     def __init__(self) -> None:
+        #: By peer: the outcome, and the address that was tried if there was no response.
         self._outcomes: dict[int, tuple[str, Address | None]] = {}
 
     def answered(self, peer: int) -> None:
@@ -40,7 +41,7 @@ class Contacts:
         return self._outcomes.get(peer)
 
     def forget(self) -> None:
-        """Forget all outcomes: those with a leader do not explain why there is none."""
+        """Forget all outcomes: they date from before the leader was lost, and do not explain it."""
         self._outcomes.clear()
 
 

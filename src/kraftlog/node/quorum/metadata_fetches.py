@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
         @property
         def offset(self) -> int: ...
-        def expire(self, now: Now) -> None: ...
+        def expire(self, now: Now) -> None:
+            """Stop waiting, and respond with the records that there are now."""
+            ...
 
 
 class MetadataFetches:

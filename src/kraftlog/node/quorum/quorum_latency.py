@@ -1,4 +1,4 @@
-"""Latencies of the quorum over the last 30 to 60 seconds, computed as Kafka does."""
+"""Latencies and append rates of the quorum over the last 30 to 60 s, computed as in Kafka."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def response_to_wire(body: Any, data: Buffer = b"") -> Message:
 
 
 def response_from_wire(response: Any, request: Any) -> Any:
-    """The raft message of a response to `request`, without fetched batches: see `summaries`."""
+    """The raft message of a response to `request`, without its batches (`batches.summaries`)."""
     return _FROM_WIRE[type(request)](response, request)
 
 

@@ -33,7 +33,10 @@ RECORDS_IN_BATCH = 500
 def snapshot_pieces(
     records: Iterable[Message], voters: VoterSet, epoch: int, written_ms: int
 ) -> Iterator[bytes]:
-    """The bytes, one batch at a time. `written_ms`: timestamp of the last contained record."""
+    """The bytes, one batch at a time.
+
+    `written_ms`: the time now, which also stands for the timestamp of the last contained record.
+    """
     beginning, offset = snapshot_beginning(voters, epoch, written_ms, contained_ms=written_ms)
     yield beginning
     remaining = iter(records)

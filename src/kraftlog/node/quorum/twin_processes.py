@@ -65,7 +65,7 @@ class TwinProcesses:
 def _count_alternation(fetches: _Fetches, former: PendingResponse, connection: object) -> None:
     if connection is not former.connection:
         fetches.in_a_row = 1
-        fetches.alternations += former.pieces is None
+        fetches.alternations += former.pieces is None  # the former fetch has no response yet
     else:
         fetches.in_a_row += 1
         if fetches.in_a_row >= IN_A_ROW:

@@ -233,9 +233,9 @@ class VoterUpdater:
         self._on_done(-1 if response is None else response.error_code, now)
 
     def _on_done(self, error: int, now: Now) -> None:
-        """Send the request again later even after success: this log may not have the record yet."""
+        """Plan the next request; even after success, as this log may not have the record yet."""
         self._in_flight = False
-        self._back_off(now)  # until the rest of this method has run
+        self._back_off(now)  # stays after an error, or if `_needed_change` raises
         if self._needed_change() != self._last_request:
             self.send_soon()
         elif not error:

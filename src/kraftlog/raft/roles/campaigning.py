@@ -1,4 +1,4 @@
-"""Campaigning without a pre-vote, because a resigning leader named this replica (Q17)."""
+"""Becoming a candidate: after a won pre-vote, or as a resigning leader's successor (Q17)."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Follower(Campaigning, Fetcher):
         else:
             self.on_campaign_timer(core, name)
 
-    def on_peer_down(self, core: Core, peer: int, *, lags: bool) -> None:
+    def on_peer_down(self, core: Core, peer: int, *, this_replica_lags: bool) -> None:
         """Treat the leader's death as a fetch timeout, staggered by voter.
 
         All voters notice it at almost the same time; if all campaigned at once, they would split
@@ -44,7 +44,7 @@ class Follower(Campaigning, Fetcher):
         survivors = [voter_id for voter_id in core.log.voter_set.ids if voter_id != peer]
         # A voter that is being removed comes last.
         rank = survivors.index(core.me.id) if core.is_voter else len(survivors)
-        if lags:
+        if this_replica_lags:
             rank += len(survivors)
         if rank == 0:
             core.become(quorum.PROSPECTIVE)

@@ -49,10 +49,11 @@ class ParkedFetch(Value):
     deadline: int
 
 
-class PendingProof(Value):
+class UnprovedRead(Value):
     """A linearizable read that waits for proof that this replica still leads (P5)."""
 
     pending: Any
+    #: `Leader.events` when it arrived.
     arrived: int
     #: The replica that sent it, if that replica is in this epoch.
     replica: ReplicaKey | None
@@ -84,10 +85,10 @@ class Leader(Role):
         self.parked: tuple[ParkedFetch, ...] = ()
         #: (end offset, pending), oldest first.
         self.proposals: deque[tuple[int, Any]] = deque()
-        self.reads: tuple[PendingProof, ...] = ()
+        self.reads: tuple[UnprovedRead, ...] = ()
         #: At kraft.version 0: what voters have reported of themselves (R11), by their ids.
         self.reported: dict[int, Voter] = {}
-        #: Counts requests and responses, to order them.
+        #: Counts reads and responses to fetches, to order them.
         self.events = 0
 
     def key(self) -> tuple[Any, ...]:
@@ -114,7 +115,8 @@ class Leader(Role):
     def append_leader_change(self, core: Core) -> None:
         """Append the LeaderChange record (Q14).
 
-        The first leader of a cluster also records the voters and the cluster id (R11).
+        If the log has no voters record and starts at 0, it also records the voters and the cluster
+        id (R11).
         """
         voters, count = None, 1
         if core.log.voters.latest_offset < 0 and core.log.start == 0:
@@ -167,7 +169,7 @@ class Leader(Role):
         self.advance(core)
 
     def advance(self, core: Core) -> None:
-        """Commit what a majority has on disk, from the first record of the epoch on (Q21)."""
+        """Commit what a majority has on disk, once that has the epoch's first record (Q21)."""
         log = core.log
         mark = log.high_watermark
         end = self.progress.majority_end(log.voters, core.me, log.flushed, mark)
@@ -304,7 +306,10 @@ class Leader(Role):
             core.timers.pop("parked", None)
 
     def complete_parked(self, core: Core, *, of_voters: bool = False) -> None:
-        """Respond to parked fetches that have data or are due (Q20), or to all `of_voters`."""
+        """Respond to parked fetches that have data or are due (Q20).
+
+        With `of_voters`, respond to the parked fetches of all voters, too.
+        """
         parked, self.parked = self.parked, ()
         kept = []
         for waiting in parked:
@@ -329,11 +334,11 @@ class Leader(Role):
             return
         self.events += 1
         replica = read.replica if read.replica_epoch == core.election.epoch else None
-        proof = PendingProof(pending, self.events, replica)
-        if core.log.high_watermark > self.epoch_start and self.is_proved(core, proof):
+        unproved = UnprovedRead(pending, self.events, replica)
+        if core.log.high_watermark > self.epoch_start and self.is_proved(core, unproved):
             self.complete_read(core, pending, ErrorCode.NONE, core.log.high_watermark)
             return
-        self.reads = (*self.reads, proof)
+        self.reads = (*self.reads, unproved)
         self.complete_parked(core, of_voters=True)
         self.complete_reads(core)
 
@@ -360,16 +365,16 @@ class Leader(Role):
                 self.complete_read(core, read.pending, ErrorCode.NONE, core.log.high_watermark)
                 done += 1
             else:
-                break  # a fetch that proves a later read proves this one, too
+                break  # later reads wait, even one that is proved with the help of its sender
         self.reads = self.reads[done:]
 
-    def is_proved(self, core: Core, read: PendingProof) -> bool:
+    def is_proved(self, core: Core, read: UnprovedRead) -> bool:
         """Whether a majority has shown that it still followed when the read arrived."""
         voters = core.log.voter_set
         proofs = sum([self.proves(core, voters, voter_id, read) for voter_id in voters.ids])
         return proofs >= voters.majority
 
-    def proves(self, core: Core, voters: VoterSet, replica_id: int, read: PendingProof) -> bool:
+    def proves(self, core: Core, voters: VoterSet, replica_id: int, read: UnprovedRead) -> bool:
         """Whether this voter has shown that it still followed when the read arrived."""
         if replica_id == core.me.id:
             return True
@@ -455,8 +460,8 @@ class Leader(Role):
     def hand_over(self, core: Core) -> None:
         """Resign once another voter has the whole log and so can be elected (R5).
 
-        Until then it accepts no proposals, for at most an election timeout (Ongaro's
-        thesis, 3.10).
+        It resigns after an election timeout at the latest, and accepts no proposals until then
+        (Ongaro's thesis, 3.10).
         """
         voters, end = core.log.voter_set, core.log.end
         others = [self.progress.of_voter(voters, peer) for peer in core.others]

@@ -52,7 +52,7 @@ class Observer(Fetcher):
         else:
             core.arm("discover", core.backoff(core.peer(peer).failures))
 
-    def on_peer_down(self, core: Core, peer: int, *, lags: bool) -> None:  # noqa: ARG002 - one interface for all roles
+    def on_peer_down(self, core: Core, peer: int, *, this_replica_lags: bool) -> None:  # noqa: ARG002 - one interface for all roles
         if peer == core.election.leader_id:
             self.lose_leader(core)
 

@@ -43,8 +43,8 @@ class Role:
     def on_no_response(self, core: Core, peer: int, request: Any) -> None:
         """A request got no response; the peer's failures are counted."""
 
-    def on_peer_down(self, core: Core, peer: int, *, lags: bool) -> None:
-        """The peer's process is dead; `lags` means that this replica should not lead."""
+    def on_peer_down(self, core: Core, peer: int, *, this_replica_lags: bool) -> None:
+        """The peer's process is dead; a replica that lags should not campaign first."""
 
     def on_flushed(self, core: Core) -> None:
         """More of the log is durable."""

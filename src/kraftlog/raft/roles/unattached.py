@@ -65,7 +65,8 @@ def election_delay(core: Core) -> int:
 def discover(core: Core) -> None:
     """Fetch from a random controller: its response names the leader, if it knows one.
 
-    A leader of this epoch that was found dead may be chosen: this log may not have it as a voter.
+    A leader of this epoch that was found dead may also be chosen, even if this log does not have it
+    as a voter.
     """
     controllers = elections.known_controllers(core)
     epoch = core.election.epoch

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class VoterPoll(Role):
-    """A poll of the voters; each id ends up in `granted` or in `refused`, and stays there."""
+    """The first response of each voter puts its id in `granted` or `refused`, for good."""
 
     __slots__ = ("granted", "refused")
     pre_vote = False
@@ -54,7 +54,7 @@ class VoterPoll(Role):
     def on_response(self, core: Core, peer: int, request: Any, body: Any) -> None:
         if not isinstance(request, Vote):
             return
-        # P4: a peer that does not support pre-votes grants this one, and decides in the election.
+        # P4: a peer without pre-votes counts as granting this one, and decides in the election.
         lacks_pre_vote = self.pre_vote and body.error == ErrorCode.UNSUPPORTED_VERSION
         granted = body.granted and not body.error
         self.count(core, peer, granted=granted or lacks_pre_vote)

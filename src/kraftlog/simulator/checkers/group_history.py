@@ -40,6 +40,7 @@ class GroupHistory:
         self._owners: dict[tuple[int, int], str] = {}
 
     def committing(self, partition: int, offset: int, now_ms: int) -> None:
+        """A member sends the request to commit an offset."""
         self._commits.setdefault(partition, {})[offset] = OffsetCommit(now_ms)
 
     def committed(self, partition: int, offset: int, now_ms: int) -> None:

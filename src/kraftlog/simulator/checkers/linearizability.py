@@ -5,8 +5,8 @@ return, such that the operations in the order of these instants return what the 
 Deciding that is exponential in the number of overlapping operations. Three things keep it small:
 
 - Keys are checked one by one: a history is linearizable if it is so for every key.
-- An operation takes effect as late as possible (Lowe's just-in-time linearization): only when an
-  operation returns must it, and those before it, have happened.
+- An operation takes effect as late as possible (Lowe's just-in-time linearization): only when it
+  returns, or when another operation returns that comes after it in the order.
 - Each configuration (the next return, the pending operations that have happened, the state) is
   visited once.
 
@@ -83,14 +83,17 @@ def check(history: Iterable[Operation], model: Model, budget: int = 1_000_000) -
     Memory grows by a few hundred bytes per configuration. All keys advance in slices, so that a
     key that is easily refuted does not wait for a hard one.
     """
-    parts: dict[Hashable, list[Operation]] = {}
+    by_key: dict[Hashable, list[Operation]] = {}
     for operation in history:
         if operation.returned is not None and operation.returned < operation.invoked:
             raise ValueError(f"returned before it was invoked: {operation}")
-        parts.setdefault(model.key(operation.call), []).append(operation)
+        by_key.setdefault(model.key(operation.call), []).append(operation)
     # a key without any return is always linearizable: none of its calls need have happened
-    judged = [part for part in parts.values() if any(o.returned is not None for o in part)]
-    undecided = [_Search(part, model) for part in judged]
+    undecided = [
+        _Search(operations, model)
+        for operations in by_key.values()
+        if any(operation.returned is not None for operation in operations)
+    ]
     used = 0
     while undecided:
         hard = []
@@ -115,20 +118,22 @@ if TYPE_CHECKING:
 
 
 class _Search:
-    """The search in one part of a history.
+    """The search in the history of one key.
 
     Operations are numbered in the order of their returns; those with unknown outcome come last.
     """
 
-    def __init__(self, part: Sequence[Operation], model: Model) -> None:
-        closed = [o for o in part if o.returned is not None]
-        closed.sort(key=lambda o: (o.returned, o.invoked))
-        unknown = [o for o in part if o.returned is None]
+    def __init__(self, history: Sequence[Operation], model: Model) -> None:
+        known = [o for o in history if o.returned is not None]
+        known.sort(key=lambda o: (o.returned, o.invoked))
+        unknown = [o for o in history if o.returned is None]
         unknown.sort(key=lambda o: o.invoked)
         self._model = model
-        self._operations = closed + unknown
-        self._returns = len(closed)
+        self._operations = known + unknown
+        #: The number of operations that returned.
+        self._returns = len(known)
         self._twin = self._earlier_twins()
+        #: By return: the numbers of the pending operations, with reads of known result separate.
         self._changing: list[list[int]] = []
         self._reading: list[list[int]] = []
         self._find_pending()

@@ -3,7 +3,7 @@
 Every appended value is unique, so a response identifies its append and nothing is searched. The
 rules, by the word that starts a violation:
 
-acknowledged  an acknowledged offset holds that value in the final log, and no other offset does
+acknowledged  the final log has an acknowledged value at its acknowledged offset, and nowhere else
 order         an append that began after another was acknowledged has a higher offset
 read          a read returns an end offset: not below anything acknowledged, read or seen before it
               began, and not beyond the appends invoked before it returned
@@ -98,6 +98,7 @@ class Landmark(Value):
 
 
 if TYPE_CHECKING:
+    #: Events that prove how far the log reaches at least.
     EndWitness = Acknowledged | ReadAnswered | Seen
     Witness = EndWitness | Landmark
     Event = EndWitness | Invoked | Failed | Unknown | ReadInvoked
@@ -151,6 +152,7 @@ class LogHistory:
         self.violations: list[str] = []
         self._appends: dict[OperationId, _Append] = {}
         self._by_value: dict[Hashable, _Append] = {}
+        #: None for a read that has ended
         self._reads: dict[OperationId, _Started | None] = {}
         #: by offset: the value there, and the first witness
         self._held: dict[int, tuple[Hashable, Witness]] = {}

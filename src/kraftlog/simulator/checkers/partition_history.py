@@ -69,7 +69,7 @@ class PartitionHistory:
         self._acknowledged[value] = first_epoch, offset
         write = self._writes[value]
         if write.must_survive and offset != UNKNOWN_OFFSET:
-            self._is_at((write.partition, first_epoch), offset, value)
+            self._record_at((write.partition, first_epoch), offset, value)
 
     def refused(self, value: int) -> None:
         """The value was not written and never will be."""
@@ -103,8 +103,8 @@ class PartitionHistory:
                 )
             before = offset
             saw.add(offset)
-            self._is_at(log, offset, value)
-            self._was_written(partition, offset, value)
+            self._record_at(log, offset, value)
+            self._check_was_written(partition, offset, value)
 
     def restarted(
         self, consumer: Hashable, partition: Hashable, start: int, first_epoch: int = 0
@@ -117,7 +117,7 @@ class PartitionHistory:
             self._next[key] = start
             self._began[key] = min(self._began[key], start)
 
-    def _is_at(self, log: PartitionLog, offset: int, value: int) -> None:
+    def _record_at(self, log: PartitionLog, offset: int, value: int) -> None:
         partition, _ = log
         earlier = self._read.setdefault(log, {}).setdefault(offset, value)
         if earlier != value:
@@ -132,7 +132,7 @@ class PartitionHistory:
                 "duplicate", f"value {value} is at {earlier_offset} and at {offset} of {partition}"
             )
 
-    def _was_written(self, partition: Hashable, offset: int, value: int) -> None:
+    def _check_was_written(self, partition: Hashable, offset: int, value: int) -> None:
         write = self._writes.get(value)
         if write is None or write.partition != partition:
             self._violated("phantom", f"no client wrote {value}, at {offset}, to {partition}")
@@ -149,7 +149,7 @@ class PartitionHistory:
         offsets_of: dict[int, list[int]] = {}
         for offset, value in values.items():
             offsets_of.setdefault(value, []).append(offset)
-            self._was_written(partition, offset, value)
+            self._check_was_written(partition, offset, value)
         for value, offsets in offsets_of.items():
             write = self._writes.get(value)
             if len(offsets) > 1 and write is not None and write.must_be_unique:
@@ -172,6 +172,7 @@ class PartitionHistory:
                 continue
             epoch, offset = self._acknowledged.get(write.value, (-1, UNKNOWN_OFFSET))
             offsets = offsets_of.get(write.value, [])
+            # A value below the start was deleted, so it need not be there.
             if epoch == first_epoch and write.must_survive and not start > offset > UNKNOWN_OFFSET:
                 is_there = (
                     write.value in offsets_of if offset < 0 else values.get(offset) == write.value

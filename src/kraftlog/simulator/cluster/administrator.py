@@ -1,7 +1,7 @@
 """The administrator of topics: creates them at any broker, and retries until they exist.
 
-In half of the runs it deletes a topic and creates it again; in half of those with enough brokers it
-reassigns partitions.
+In half of the runs it deletes a topic and creates it again. Independently, if there are more
+brokers than replicas, it reassigns partitions in half of the runs.
 """
 
 from __future__ import annotations
@@ -27,11 +27,9 @@ CHANGE_MS = (500, 6000)
 
 
 class TopicAdministrator(Client):
-    """Creates, deletes and reassigns topics; `missing_topics` has the topics to create.
+    """Creates and deletes topics, and reassigns partitions."""
 
-    Its values are the topics' partition counts.
-    """
-
+    #: The partition count of each topic that is to be created, by its name.
     missing_topics: dict[str, int]
     #: The topic that is to be deleted: name, id, and number of partitions.
     topic_to_delete: tuple[str, bytes, int] | None = None

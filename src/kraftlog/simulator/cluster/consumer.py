@@ -147,7 +147,7 @@ class Consumer(Client):
             by_follower = self._preferred.pop(key, (-1, 0))[0] == broker
             self._retry_at_ms[key] = now.monotonic_ms + RETRY_MS
             if is_out_of_range and not by_follower:
-                self.world.must_restart(self, key, position, self.epochs.get(key, -1))
+                self.world.check_must_restart(self, key, position, self.epochs.get(key, -1))
                 self._out_of_range.add(key)
             elif code not in RETRIABLE and not is_out_of_range:
                 raise Violation("consumer", f"{self} got error {code} at {position} of {key}")
@@ -222,14 +222,14 @@ class Consumer(Client):
         if response is None:
             self.refresh_soon(now)
             return
-        result = response.topics[0].partitions[0]
-        self.world.count_response("offsets", result.error_code)
-        if result.error_code:
-            if result.error_code not in RETRIABLE:
-                raise Violation("consumer", f"{self} got error {result.error_code} for {key}")
+        partition = response.topics[0].partitions[0]
+        self.world.count_response("offsets", partition.error_code)
+        if partition.error_code:
+            if partition.error_code not in RETRIABLE:
+                raise Violation("consumer", f"{self} got error {partition.error_code} for {key}")
             self.refresh_soon(now)
             return
         self._out_of_range.discard(key)
-        self.world.restarted(self, key, result.offset, result.leader_epoch)
-        self.positions[key], self.epochs[key] = result.offset, result.leader_epoch
+        self.world.restarted(self, key, partition.offset, partition.leader_epoch)
+        self.positions[key], self.epochs[key] = partition.offset, partition.leader_epoch
         self.work(now)

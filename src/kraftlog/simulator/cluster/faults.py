@@ -1,4 +1,4 @@
-"""The faults of a cluster: those of a quorum that partitions survive, too, and three others."""
+"""The faults of a cluster: most faults of a quorum, and three that only a cluster has."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def wipe_controller(world: ClusterWorld, rng: Rng, for_ms: int) -> None:
 
 def _lose_machine(world: ClusterWorld, victim: ClusterNode, for_ms: int) -> None:
     world.lose_power(victim)
-    if victim.core is None:
+    if victim.core is None:  # otherwise its loss of power was postponed
         _wipe_when_survivable(world, victim, victim.incarnation, world.time + for_ms)
 
 
@@ -118,8 +118,8 @@ ALL_KINDS = {
 def draw(seed: int, duration_ms: int, kinds: Collection[str] | None = None) -> tuple[Fault, ...]:
     """The plan of a seed; `kinds` limits it to some kinds of faults.
 
-    Half of the seeds also have wiped brokers, half have clients that are cut off, and half have
-    wiped controllers.
+    Without `kinds`, half of the seeds also have wiped brokers, half have clients that are cut off,
+    and half have wiped controllers.
     """
     plan = [*fault_plan.draw_faults(Rng(seed, "faults"), CLUSTER_KINDS, duration_ms, kinds)]
     for kind, rng_name in INDEPENDENT_KINDS.items():

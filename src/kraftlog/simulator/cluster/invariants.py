@@ -1,4 +1,4 @@
-"""The invariants of replication: S1 to S5, S7, S8, S10, V6 and V11.
+"""The invariants of replication: S1 to S5, S7, S8, S10, V6, V11, and one of deleted records.
 
 Each overrides the hooks of the events that may violate it.
 """
@@ -91,6 +91,7 @@ CLUSTER_HOOKS = tuple([name for name in vars(ClusterInvariant) if name.startswit
 class CommittedIsKept(ClusterInvariant):
     """S4, S5, S7: records below the high watermark of a leader stay, and every leader has them.
 
+    Only such records are acknowledged (acks=all) or read by consumers.
     This invariant is the first, as it extends the committed log, which the others use.
     """
 
@@ -176,7 +177,9 @@ class StrongIsr(ClusterInvariant):
 
     def __init__(self, world: ClusterWorld) -> None:
         super().__init__(world)
+        #: By committed log, the high watermark up to which all members were checked.
         self._checked: dict[CommittedLog, int] = {}
+        #: By partition, its ISR and ELR.
         self._members: dict[PartitionKey, tuple[int, ...]] = {}
 
     def on_replica(self, change: ReplicaChange) -> None:
@@ -368,7 +371,7 @@ class EpochsGrow(ClusterInvariant):
 
 
 class HighWatermarkGrows(ClusterInvariant):
-    """S7: a leader's high watermark never falls in its epoch, nor passes the end of its log."""
+    """S7: a leader's high watermark never falls in its epoch; no replica's passes its log end."""
 
     name = "partition high watermark grows"
 

@@ -76,9 +76,10 @@ class PartitionAdministrator(Client):
     def _next_topic(self) -> TopicImage | None:
         """A topic in use that does not have its intended number of partitions.
 
-        It may have lost that number: a request without a response may still take effect, and undo a
-        later request, or change a topic that was created again with the same name. On the way,
-        clients are given the partitions of each topic that has its intended number.
+        A topic that already had it may differ again: a request without a response may still take
+        effect later, and undo a later request, or change a topic that was created again with the
+        same name. On the way, clients are given the partitions of each topic that has its intended
+        number.
         """
         world = self.world
         for topic_id, used in Counter([topic_id for topic_id, _ in world.keys]).items():

@@ -53,6 +53,7 @@ class ReplicaLog:
     def __init__(self, first_epoch: int = 0) -> None:
         #: The first leader epoch of the partition, which tells it from a removed one (V11).
         self.first_epoch = first_epoch
+        #: The process's log and its `truncations` at the last read; None: read all of it again.
         self.log: Log | None = None
         self.truncations = -1
         self.start = 0

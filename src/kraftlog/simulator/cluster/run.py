@@ -155,7 +155,7 @@ def check_histories(world: ClusterWorld) -> None:
     """Check what clients saw against the final log of each partition."""
     for key in world.keys:
         log = next((log for _, log in world.logs_of(key)), EMPTY_LOG)
-        values = [seen for batch in log.batches for seen in batch.values]
+        values = [offset_and_value for batch in log.batches for offset_and_value in batch.values]
         violations = world.history.finish(key, log.start, values, log.first_epoch)
         if violations:
             raise Violation("client history", violations[0])

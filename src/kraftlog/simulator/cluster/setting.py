@@ -25,6 +25,7 @@ class ClusterSetting(Setting):
     flushes: bool = False
     heartbeat_ms: int = 300
     session_ms: int = 1500
+    #: replica.lag.time.max.ms
     lag_ms: int = 1500
     fetch_wait_ms: int = 300
     producers: int = 2
@@ -55,7 +56,10 @@ def some_members(rng: Rng) -> int:
 
 
 def any_cluster(rng: Rng) -> ClusterSetting:
-    """Three to six nodes, combined or separate, in racks or not, with up to six partitions."""
+    """Three to six nodes, combined or separate, in racks or not, with up to six partitions.
+
+    It has no consumer group; `some_members` draws one.
+    """
     separate = rng.below(3) == 0
     voters, observers = (3, 2 + rng.below(2)) if separate else (rng.pick([3, 3, 3, 4, 5]), 0)
     brokers = observers if separate else voters

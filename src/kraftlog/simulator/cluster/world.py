@@ -93,8 +93,8 @@ class ClusterWorld(NodeWorld):
 
     # Nodes ---------------------------------------------------------------------------------------
 
-    def is_broker(self, replica: Replica) -> bool:
-        """Whether it is a broker only."""
+    def is_broker_only(self, replica: Replica) -> bool:
+        """Whether it is a broker and no controller."""
         return replica.id >= self.setting.voters
 
     def raft_of(self, replica: NodeReplica) -> RaftConfig:
@@ -231,11 +231,11 @@ class ClusterWorld(NodeWorld):
     def acknowledged(self, producer: Producer, key: PartitionKey, value: int, offset: int) -> None:
         self.history.acknowledged(value, offset, self.acknowledged_in(key, value, offset))
         self._call_hooks("on_acknowledged", producer, key, value, offset)
-        self._judge()
+        self._check_history()
 
     def refused(self, value: int) -> None:
         self.history.refused(value)
-        self._judge()
+        self._check_history()
 
     def polled(
         self,
@@ -254,9 +254,9 @@ class ClusterWorld(NodeWorld):
             self.history.polled(consumer.name, key, position, records, following, first_epoch)
         if epoch >= 0 or len(self.committed_logs[key]) == 1:
             self._call_hooks("on_polled", consumer, key, first_epoch, following, high_watermark)
-        self._judge()
+        self._check_history()
 
-    def must_restart(
+    def check_must_restart(
         self, consumer: Consumer, key: PartitionKey, position: int, epoch: int
     ) -> None:
         """A leader does not have the position of a consumer, whose last record is of `epoch`.
@@ -287,35 +287,36 @@ class ClusterWorld(NodeWorld):
         """The highest position of any consumer in a partition."""
         return max([consumer.positions.get(key, 0) for consumer in self.consumers])
 
-    def _judge(self) -> None:
+    def _check_history(self) -> None:
         if self.history.violations:
             raise Violation("client history", self.history.violations[0])
 
     # Processes and power -------------------------------------------------------------------------
 
     def kill(self, replica: Replica) -> None:
-        if not self._postpones(self.kill, replica):
+        if not self._postpone_end(self.kill, replica):
             super().kill(replica)
 
     def lose_power(self, replica: Replica) -> None:
-        if not self._postpones(self.lose_power, replica):
+        if not self._postpone_end(self.lose_power, replica):
             super().lose_power(replica)
 
-    def _postpones(self, act: Callable[[Replica], None], replica: Replica) -> bool:
-        """Whether the end of a broker is postponed, as it would leave no replica with all records.
+    def _postpone_end(self, act: Callable[[Replica], None], replica: Replica) -> bool:
+        """Postpone the end of a broker that must keep running; return whether it is postponed.
 
-        A broker that has lost data could then be elected, as the last known leader.
+        Without it no replica would have all records, and a broker that has lost data could be
+        elected, as the last known leader.
         """
-        if self._is_ending or not self._is_vulnerable(replica):
+        if self._is_ending or not self._must_keep_running(replica):
             return False
         self.schedule(self.time + POSTPONED_MS, self._unless_healed, act, replica)
         return True
 
-    def _is_vulnerable(self, replica: Replica) -> bool:
+    def _must_keep_running(self, replica: Replica) -> bool:
         """Whether a broker that has lost data could be elected if this one ended now.
 
-        It could be if it has not registered since, as all others may restart before it does, or if
-        this broker alone has all records of a partition that both have.
+        It could be if it has not registered since its loss, as all others may restart before it
+        does, or if this broker alone has all records of a partition that both have.
         """
         return any(
             broker != replica.id and not self.replicas[broker].is_registered
@@ -347,21 +348,22 @@ class ClusterWorld(NodeWorld):
         self._is_ending = False
 
     def plan_file_faults(self, replica: NodeReplica) -> None:
-        if self._is_vulnerable(replica):
+        if self._must_keep_running(replica):
             replica.files.stop_before = replica.files.capacity_bytes = None
             replica.files.faults.clear()
         else:
             super().plan_file_faults(replica)
 
     def sync_fails(self, replica: NodeProcess) -> bool:
-        return not self._is_vulnerable(replica) and super().sync_fails(replica)
+        return not self._must_keep_running(replica) and super().sync_fails(replica)
 
     def loses_data(self, node: ClusterNode) -> bool:
-        """Whether a machine that lost power has lost its unsynced data; otherwise it was written.
+        """Decide whether a machine that lost power loses unsynced data; otherwise it is written.
 
-        It may be lost if records are flushed before they are acknowledged. Otherwise it may be lost
-        if fewer brokers than the minimum ISR lose data, every partition has a running member of the
-        ISR or ELR with all records (S5), and no unapplied record may change an ISR.
+        It does if records are flushed before they are acknowledged. Otherwise it does, and is added
+        to `lossy`, only if fewer brokers than the minimum ISR lose data, every partition has a
+        running member of the ISR or ELR with all records (S5), and no unapplied record may change
+        an ISR.
         """
         if self.setting.flushes:
             return True
@@ -405,8 +407,10 @@ class ClusterWorld(NodeWorld):
     def may_be_wiped(self, node: ClusterNode) -> bool:
         """Whether a stopped node may lose its disk.
 
-        A broker may if it is fenced, so that no record is committed by it alone, and each of its
-        partitions has another sound replica. A voter may if the quorum survives the loss.
+        A broker may if it is fenced, so that no record is committed by it alone, no other broker is
+        in `lossy`, no unapplied record may change an ISR, and each of its partitions has another
+        sound replica. A voter may if the quorum survives the loss; a voter that is a broker needs
+        both.
         """
         if node.id < self.setting.voters and not may_forget(self, node, 0):
             return False

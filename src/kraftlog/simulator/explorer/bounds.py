@@ -15,11 +15,12 @@ class Bound(Value):
 
     name: str
     epochs: int = 2
+    #: The records that are appended besides those with which leaders begin.
     records: int = 1
     #: How often each node may crash; the order makes no difference, as all nodes are alike.
     crashes: tuple[int, ...] = (0, 0, 1)
     #: Whether nodes campaign only after a pre-vote (P1). Otherwise any node may campaign at any
-    #: time, as a named successor may (Q17): fewer messages and more transitions.
+    #: time, as a named successor may (Q17), which needs fewer messages and allows more transitions.
     has_pre_vote: bool = False
     #: Whether nodes without a leader fetch from the others to find the leader (Q24).
     finds_leader: bool = False
@@ -30,8 +31,9 @@ class Bound(Value):
     max_states: int = 20_000_000
 
 
-#: `make test` exhausts this bound. CI exhausts the next two of BOUNDS as well: the three together
-#: are all of bound A except two epochs with a record *and* a crash.
+#: `make test` exhausts this bound. CI exhausts the next two of BOUNDS as well. Bound A is two
+#: epochs, a record and a crash; the three together are all of it except a record *and* a crash in
+#: two epochs.
 QUICK = (Bound("one epoch, a record, a crash", epochs=1),)
 #: The `max_states` of bounds that may be too large to exhaust.
 MAX_STATES_BEYOND_A = 3_000_000

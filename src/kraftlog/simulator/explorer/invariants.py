@@ -1,8 +1,8 @@
 """The invariants of a step, of the history, and of all nodes together.
 
 Each is checked once for the parts of a state on which it depends: `check_step` for a node before
-and after an event, `History.with_node` for a history and a node, `check_state` for all nodes and a
-history.
+and after an event, `check_vote` for a message that a node sends, `History.with_node` for a history
+and a node, `check_state` for all nodes and a history.
 """
 
 from __future__ import annotations

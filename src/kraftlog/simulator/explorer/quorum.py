@@ -66,7 +66,7 @@ class NodeFacts(Value):
     durable_epoch: int
     #: The nodes to whose requests it has not responded yet.
     unanswered: tuple[int, ...]
-    #: The nodes from which it waits for a response, and those of them without a sent request.
+    #: The nodes from which it waits for a response, and those to which its request is still held.
     waits_for: tuple[int, ...]
     held_requests: tuple[int, ...]
 
@@ -83,7 +83,7 @@ class MessageFacts(Value):
 
 
 class Step(Value):
-    """The result of a step as numbers; `sent` has pairs of a place and a message."""
+    """A step's result as numbers; `sent` has pairs of place and message, `given_up` has peers."""
 
     node: int
     sent: tuple[tuple[int, int], ...]

@@ -55,12 +55,14 @@ class Outcome(Value):
 
 
 class _Search:
-    """The visited states, and how each was reached."""
+    """The states found so far, and how each was reached.
+
+    A state's number is its position in the order of visits, which is the order of finding.
+    """
 
     def __init__(self, space: Space) -> None:
         self.space = space
-        #: The keys of all states found so far; a state's number is its position in the order of
-        #: visits.
+        #: The keys of all states found so far.
         self.seen: set[bytes] = set()
         self.queue: deque[State] = deque()
         #: For each state the number of its predecessor, and the index of the move between them.

@@ -118,7 +118,7 @@ def _campaign(node: Node, _: Any) -> None:
         _time_out_majority(core)
     if core.role.name in {quorum.CANDIDATE, quorum.RESIGNED}:
         core.fire("election")
-    core.role.on_succession(core, 0)
+    core.role.on_succession(core, 0)  # campaign at once, without a pre-vote
 
 
 def _resign(node: Node, _: Any) -> None:
@@ -258,7 +258,7 @@ def _message(node: Node, effect: Send | Reply) -> Message:
 
 
 def _retry(node: Node) -> bool:
-    """Repeat unanswered requests at once."""
+    """Repeat unanswered requests at once; return whether there are any."""
     names = [name for name in node.core.timers if name != "fetch timeout"]
     names = [name for name in names if name.startswith(RETRIES)]
     for name in names:

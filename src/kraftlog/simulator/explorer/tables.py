@@ -41,7 +41,8 @@ class Table:
         self._numbers = Numbers()
         renamed_numbers = Numbers()
         self.things: list[Any] = [None]
-        #: For each renaming: a map from the number of a thing to that of the renamed thing.
+        #: For each renaming: a map from the number of a thing to the renamed number of the renamed
+        #: thing. Renamed numbers are equal for equal things, but differ from those of `number`.
         self.renamed = [
             _Renamed(self.things, make_key, names, renamed_numbers) for names in RENAMINGS
         ]
@@ -61,7 +62,7 @@ class Table:
 
 
 class _Renamed(dict[int, int]):
-    """Maps the number of a thing to that of the same thing with its nodes renamed."""
+    """Maps the number of a thing to the renamed number of that thing with its nodes renamed."""
 
     def __init__(
         self,

@@ -34,7 +34,7 @@ class DiskLoss(Value):
     election: Any = None
 
 
-# Disks that report errors -------------------------------------------------------------------------
+# Disks that are slow or report errors -------------------------------------------------------------
 
 
 def slow_disk(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:

@@ -35,7 +35,7 @@ def delay_messages(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
 
 
 def corrupt_responses(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
-    """Corrupt fetch responses: truncated, bits flipped, or of another range."""
+    """Corrupt some fetch responses, in one of the ways that `corruption` lists."""
     _set_rate(world, "corrupt_permille", rng.between(20, 600), for_ms)
 
 

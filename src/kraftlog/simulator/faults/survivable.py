@@ -30,6 +30,7 @@ def lost_voters(
 
 
 def has_majority(world: SimulatedWorld, voters: VoterSet, lost: ReplicaKey | None = None) -> bool:
+    """Whether a majority of these voters keep their directories, even if `lost` is lost."""
     remaining = len(voters.voters) - len(lost_voters(world, voters, lost))
     return remaining >= voters.majority
 
@@ -52,7 +53,7 @@ def is_survivable(world: SimulatedWorld, voters: VoterSet, change: VoterChange) 
 
 
 def may_be_wiped(world: SimulatedWorld, victim: Replica) -> bool:
-    """Whether all voter sets that may come into force keep a majority without this directory."""
+    """Whether all voter sets that may come into force keep a majority without its directory."""
     if world.administrator.is_reassigning:
         return False
     return all(
@@ -79,9 +80,10 @@ def may_forget(world: SimulatedWorld, victim: Replica, kept: int) -> bool:
 
     It keeps its directory id or, if no batch is left, gets another. A voter whose directory id
     changes loses its vote. A voter whose directory id stays forgets what it voted and acknowledged:
-    the others must have elected a leader of a newer epoch that has committed a record of it, and
-    must all know the current voters.
-    Until then a majority might depend on the lost data, which no protocol of this kind survives.
+    the others must have elected a leader in a newer epoch, which has committed a record of that
+    epoch, and must all know the current voters. A replica that was once the only voter must still
+    be that. Until then a majority might depend on the lost data, which no protocol of this kind
+    survives.
     """
     if kept == 0 and not may_be_wiped(world, victim):
         return False

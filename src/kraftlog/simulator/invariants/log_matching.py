@@ -19,7 +19,7 @@ class LogMatching(Invariant):
 
     def __init__(self, world: SimulatedWorld) -> None:
         super().__init__(world)
-        #: The only chain with a batch of this base offset and epoch.
+        #: By base offset and epoch of a batch: the only chain (number of a log) that ends with it.
         self.chains: dict[tuple[int, int], int] = {}
 
     def on_append(self, replica: Replica, batch: Batch) -> None:

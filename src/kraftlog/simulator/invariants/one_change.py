@@ -68,5 +68,7 @@ def _changes(before: Voter | None, after: Voter | None) -> int:
     """0 to 2; 2 if the id stands for another replica: one was removed and one added."""
     if before == after:
         return 0
-    is_one = before is None or after is None or before.key == after.key
-    return 1 if is_one or (before is not None and not any(before.key.directory_id)) else 2
+    if before is None or after is None or before.key == after.key:
+        return 1
+    was_unknown = not any(before.key.directory_id)  # only the directory id became known
+    return 1 if was_unknown else 2

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from kraftlog.simulator.nodes.node_process import NodeProcess, Request, WorldOfNodes
     from kraftlog.wire.schema import Message
 
-#: Each append sets the interval of one of this many client metrics subscriptions to its value plus
-#: the smallest valid interval.
+#: There are SUBSCRIPTION_COUNT client metrics subscriptions. An append sets the interval of one of
+#: them: to the append's value plus the smallest valid interval.
 SUBSCRIPTION_COUNT, INTERVAL_KEY, MIN_INTERVAL_MS = 12, "interval.ms", 100
 #: The versions of the requests; a change is a removal or an update of a voter.
 ALTER_VERSION = 1
@@ -106,8 +106,8 @@ class Proposals:
         self._pending: dict[Any, Request] = {}
 
     def propose(self, pending: Any, value: int) -> int:
-        """Send an append; return an error code, or 0 if the response follows later."""
-        errors: list[int] = []
+        """Send an append; return an immediate error code, or 0 if the workload is notified."""
+        immediate_codes: list[int] = []  # the error code of a response during the send
         is_sent = False
 
         def on_response(response: Any) -> None:
@@ -116,17 +116,17 @@ class Proposals:
             if is_sent:
                 self._notify(pending, value, error)
             else:
-                errors.append(error)
+                immediate_codes.append(error)
 
         replica = self._replica
         client = replica.send_as_client(
             ApiKey.INCREMENTAL_ALTER_CONFIGS, ALTER_VERSION, append_request(value), on_response
         )
         is_sent = True
-        if errors:
-            if not errors[0]:
-                self._notify(pending, value, errors[0])
-            return errors[0]
+        if immediate_codes:
+            if not immediate_codes[0]:
+                self._notify(pending, value, immediate_codes[0])
+            return immediate_codes[0]
         if client.is_open:
             self._pending[pending] = client
         self.drop_if_resigned()
@@ -159,22 +159,22 @@ class Proposals:
 
 
 def change_voters(replica: NodeProcess, kind: str, attempt: Any, what: Any) -> int:
-    """Request a change; return the error code of an immediate response."""
-    errors: list[int] = []
+    """Request a change; return the error code of an immediate response, or 0 if it comes later."""
+    immediate_codes: list[int] = []  # the error code of a response during the send
     is_sent = False
 
     def decided(error: int) -> None:
         if not is_sent:
-            errors.append(error)
+            immediate_codes.append(error)
             return
         attempt.decided(error, -1 if error else _end_of_change(replica, kind, what))
 
     api_key, version, request = _voter_request(replica, kind, what)
     replica.send_as_client(api_key, version, request, lambda response: decided(_error_of(response)))
     is_sent = True
-    if errors and not errors[0]:
+    if immediate_codes and not immediate_codes[0]:
         attempt.decided(0, _end_of_change(replica, kind, what))
-    return errors[0] if errors else 0
+    return immediate_codes[0] if immediate_codes else 0
 
 
 def _error_of(response: Any) -> int:

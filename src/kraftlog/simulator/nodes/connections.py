@@ -121,7 +121,7 @@ class ServerEnd(VirtualConnection):
     def watch(self, pending: WatchedResponse, response: Any) -> None:
         request = pending.request
         if isinstance(request, SnapshotFetch):
-            request = request.replace(epoch=0)  # a response without an epoch means 0 here
+            request = request.replace(epoch=0)  # then a response without an epoch gets 0
         body = response_from_wire(response, request)
         self.connection.network.watch_response(self.replica, self.connection, body, response)
 

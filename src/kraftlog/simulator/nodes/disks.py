@@ -44,7 +44,7 @@ def restore_old_copy(
     files.write_back()
 
 
-def lose_checkpoints(files: MemoryFiles) -> None:
+def lose_snapshots(files: MemoryFiles) -> None:
     """Delete the snapshots, as an operator may who mistakes them for obsolete files."""
     for name in files.names(FOLDER):
         if parse_name(name) is not None:

@@ -20,14 +20,18 @@ SOME_RECORDS = 5
 
 
 class NewestAddresses(Invariant):
-    """A node never goes back to the address of an earlier start of another node (R9)."""
+    """A node never goes back to the address of an earlier start of another node (R9).
+
+    Each start of a node has a newer boot timestamp than all before.
+    """
 
     name = "newest addresses"
 
     def __init__(self, world: SimulatedWorld) -> None:
         super().__init__(world)
-        #: By process (replica and incarnation): the recency of the report of each node that it
-        #: knows. Processes forget nodes that are no longer members of the quorum.
+        #: By process (replica and incarnation): the recency (epoch, boot timestamp) of the report
+        #: of each node that it knows. Processes forget nodes that are no longer members of the
+        #: quorum.
         self._recencies: dict[tuple[int, int], dict[int, tuple[int, int]]] = {}
         #: By replica and number of wipes: the boot timestamp that was last written.
         self._boots: dict[tuple[int, int], int] = {}

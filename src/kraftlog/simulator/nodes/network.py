@@ -200,7 +200,7 @@ class ByteNetwork(Network):
     def carry(
         self,
         connection: Connection,
-        is_request: bool,
+        to_server: bool,
         after: int,
         act: Callable[..., None],
         *arguments: Any,
@@ -208,14 +208,14 @@ class ByteNetwork(Network):
         """Call `act` at the other end, not before the time `after`; return the time of the call."""
         world = self.world
         client, server = connection.source, connection.target
-        source, target = (client, server) if is_request else (server, client)
+        source, target = (client, server) if to_server else (server, client)
         when = world.time + self._low + (self._bits(32) * self._span >> 32)
         if not self.calm:
             direction = source.id, target.id
             if self.rng.permille(self.loss):
                 world.saw("message lost")
                 is_begun = connection.channel.connection is connection or connection.is_over
-                if self.rng.below(2) and is_begun:  # otherwise the first segment is retransmitted
+                if self.rng.below(2) and is_begun:  # a request to connect is only retransmitted
                     connection.reset()
                     return after
                 when += RETRANSMIT_MS + self.rng.below(RETRANSMIT_MS)
@@ -223,23 +223,23 @@ class ByteNetwork(Network):
                 when += self.rng.long_tail(self.delay_ms)
             when = max(when, self.clogged.get(direction, 0))
         when = max(when, after)
-        (connection.requests if is_request else connection.responses).append((act, arguments))
-        world.schedule(when, self._land, connection, source.id, target, is_request)
+        (connection.requests if to_server else connection.responses).append((act, arguments))
+        world.schedule(when, self._land, connection, source.id, target, to_server)
         return when
 
-    def _land(self, connection: Connection, source: int, target: Replica, is_request: bool) -> None:
-        pieces = connection.requests if is_request else connection.responses
+    def _land(self, connection: Connection, source: int, target: Replica, to_server: bool) -> None:
+        pieces = connection.requests if to_server else connection.responses
         if (source, target.id) in self.cuts:
             # The bytes are retransmitted until they arrive or the connection ends.
             if connection.is_over:
                 pieces.popleft()
                 return
             again = self.world.time + RETRANSMIT_MS
-            if is_request:
+            if to_server:
                 connection.last_request_at = max(connection.last_request_at, again)
             else:
                 connection.last_response_at = max(connection.last_response_at, again)
-            self.world.schedule(again, self._land, connection, source, target, is_request)
+            self.world.schedule(again, self._land, connection, source, target, to_server)
             return
         act, arguments = pieces.popleft()
         if target.paused and act != self._connect_to:
@@ -251,14 +251,14 @@ class ByteNetwork(Network):
 
     def process_ended(self, dead: Replica) -> None:
         """The machine of a dead process closes its connections."""
-        for connection in self._open():
+        for connection in self._open_connections():
             if connection.target is dead and connection.server is not None:
                 connection.server = None
                 connection.reset_client()
             elif connection.source is dead:
                 self.carry(connection, True, 0, connection._closed_by_client)
 
-    def _open(self) -> list[Connection]:
+    def _open_connections(self) -> list[Connection]:
         """The connections that at least one end still holds."""
         self._connections = [
             connection
@@ -270,7 +270,7 @@ class ByteNetwork(Network):
 
     def reset(self, source: Replica, target: Replica) -> None:
         """A connection breaks with everything in flight."""
-        for connection in self._open():
+        for connection in self._open_connections():
             if connection.source is source and connection.target is target:
                 self.world.saw("connection reset")
                 connection.reset()
@@ -279,7 +279,7 @@ class ByteNetwork(Network):
         """Connections end, and new ones are refused for a moment, though the process runs."""
         if source.core is not None and source is not target:
             self._refuses_until[source.id, target.id] = self.world.time + FALSELY_REFUSED_MS
-            for connection in self._open():
+            for connection in self._open_connections():
                 if connection.source is source and connection.target is target:
                     connection.reset()
 

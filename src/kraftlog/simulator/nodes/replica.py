@@ -60,7 +60,7 @@ def host_of(replica_id: int) -> str:
 
 
 class ObservedNode(Node):
-    """A node that reports to its `watcher` what its state machine is notified of."""
+    """Reports to its `watcher` the state machine's notifications and written boot timestamps."""
 
     watcher: NodeReplica | None = None
 
@@ -100,12 +100,13 @@ class NodeReplica(NodeProcess):
         super().__init__(world, replica_id)
         self.disk = LogView(self)
         self.disk.cluster_id = CLUSTER_ID
-        self._ids = 0
+        self._last_id = 0
 
     def _forget_process(self) -> None:
         super()._forget_process()
         self._node: ObservedNode | None = None
-        #: The notifications of the state machine in this turn.
+        #: The notifications of the state machine in this turn: "applied" or "installed" with the
+        #: end offset, or "serves" with the epoch.
         self.notifications: list[tuple[str, int]] = []
         self.ready_connections = {}
         self.held_connections = {}
@@ -187,7 +188,10 @@ class NodeReplica(NodeProcess):
         self._node, self.core = node, node.quorum.core
 
     def _format(self) -> None:
-        """Format the directory, as an operator does; the first voters if their logs record them."""
+        """Format the directory, as an operator does.
+
+        The directories of a dynamic quorum's first voters record these voters.
+        """
         world = self.world
         voters = None
         if world.setting.dynamic and not self.wipes and self.id < world.setting.voters:
@@ -207,8 +211,9 @@ class NodeReplica(NodeProcess):
         format_directory(self.files, DIRECTORY, self.key.directory_id, formatting, wall_ms)
 
     def _new_id(self) -> bytes:
-        self._ids += 1
-        return bytes([self.id + 1, self.incarnation % 256, 0, 0]) + self._ids.to_bytes(12, "big")
+        self._last_id += 1
+        prefix = bytes([self.id + 1, self.incarnation % 256, 0, 0])
+        return prefix + self._last_id.to_bytes(12, "big")
 
     def _notify(self, report: Any, now: Now) -> None:
         self.node.handle(report, now)
@@ -378,7 +383,7 @@ class NodeReplica(NodeProcess):
 
     @property
     def is_controller(self) -> bool:
-        return not self.world.is_broker(self)
+        return not self.world.is_broker_only(self)
 
     def listens_on(self, port: int) -> bool:
         """Whether it accepts peers at a port: a controller does, except at its former ports."""

@@ -41,7 +41,7 @@ def lost_checkpoint(world: World) -> Iterator[Goal]:
     yield all_reached(world, log_end(world))
     expect_coverage(world, "snapshot installed")
     world.kill(victim)
-    disks.lose_checkpoints(victim.files)  # type: ignore[attr-defined]  # it is a whole node
+    disks.lose_snapshots(victim.files)  # type: ignore[attr-defined]  # it is a whole node
     world.start(victim)
     if victim.core is not None:
         raise Violation("storage", f"{victim} starts without its checkpoint")

@@ -133,7 +133,7 @@ class NodeWorld(World):
         for invariant in self._address_invariants:
             invariant.on_turn(replica)
 
-    def is_broker(self, replica: Replica) -> bool:
+    def is_broker_only(self, replica: Replica) -> bool:
         """In a quorum with configured voters, all other nodes are brokers only."""
         return not self.setting.dynamic and replica.id >= self.setting.voters
 
@@ -145,7 +145,7 @@ class NodeWorld(World):
             voters = ",".join([f"{i}@{host_of(i)}:{PORT}" for i in range(self.setting.voters)])
             quorum = f"controller.quorum.voters={voters}"
         role, listener, port = "controller", LISTENER, replica.port
-        if self.is_broker(replica):
+        if self.is_broker_only(replica):
             role, listener, port = "broker", "PLAINTEXT", BROKER_PORT
         return "\n".join(
             [
@@ -163,7 +163,7 @@ class NodeWorld(World):
         setting = self.setting
         raft: RaftConfig = setting.raft.replace(
             seed=self.seed * 1009 + replica.id + 1,
-            awaits_commits=self.is_broker(replica),
+            awaits_commits=self.is_broker_only(replica),
             bootstrap_ids=tuple(range(-2, -2 - self._count, -1)) if setting.dynamic else (),
         )
         if setting.batches_per_fetch < FEW_BATCHES:

@@ -27,7 +27,10 @@ def play_page(
     keep: Collection[int] | None = None,
     trace: Callable[[str], None] | None = None,
 ) -> str:
-    """Repeat a run and return its page."""
+    """Repeat a run and return its page.
+
+    `kinds` and `keep` limit the faults, by kind and by number in the plan, as in `simulate`.
+    """
     worlds: list[RecordedWorld] = []
 
     def recorded(*arguments: Any) -> RecordedWorld:

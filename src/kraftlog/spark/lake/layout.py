@@ -41,7 +41,7 @@ _DEAD_LETTERS, _PRIVATE = "_dead_letters", "_kraftlog"
 
 
 def check_topic(name: str) -> None:
-    """Raise ConfigError unless a topic can have this name, and a table in the archive."""
+    """Raise ConfigError unless a topic and its table in the archive can have this name."""
     if name in {_DEAD_LETTERS, _PRIVATE}:
         raise ConfigError(f"topic {name} can't be archived: the archive uses this name itself")
     if not _TOPIC_NAME.fullmatch(name) or name in {".", ".."}:

@@ -112,7 +112,10 @@ class RangeArchiver:
             self._write(rows.drop_columns(["topic"]))
 
     def _after_loss(self, offset_range: OffsetRange, position: int) -> OffsetRange:
-        """Record the deleted range and return the range after it; raise if that is not allowed."""
+        """Record a deleted range and return the range after it.
+
+        Raises LakeError if loss is not allowed, or if the log was truncated instead.
+        """
         log_start = offsets.find(self._cluster, {offset_range.name: offsets.EARLIEST})[
             offset_range.name
         ].offset

@@ -62,8 +62,11 @@ class ArchiveReader(StreamReader):
         )
         self._directory = options.required("archive.directory")
         self._topic = options.required("subscribe")
+        #: The attributes of `lake.decode.Decoding`, as JSON.
         self._decoding = options.required("archive.decoding")
+        #: The offset of each partition at which --until ends the archive, if it was given.
         self._end = options.by_partition("archive.end")
+        #: Whether the archive ends after one batch.
         self._is_once = options.flag("archive.once", default=False)
         self._may_lose = options.flag("archive.allowDataLoss", default=False)
 

@@ -54,9 +54,11 @@ class ArchiveSettings(Value):
     start: Limit
     start_text: str
     is_start_given: bool
-    #: Where the archive ends (None: it does not).
+    #: The limit of --until, if it was given.
     end: Limit | None
+    #: How the query ends: `ONCE`, `CAUGHT_UP` or `CONTINUOUS`.
     mode: str
+    #: The interval of batches, as Spark reads it.
     trigger: str
     batch_records: int
     by_date: bool
@@ -71,7 +73,9 @@ class BatchReport(Value):
     topic: str
     version: int
     rows: int
+    #: The number of dead letters.
     bad: int
+    #: The number of offsets that were deleted from the log before they were archived.
     lost: int
     #: The number of offsets that the table still lacks.
     lag: int
@@ -209,7 +213,7 @@ class TopicArchive:
             note = (
                 f"{self.topic}: the table exists and is continued at its end: --from has no effect"
             )
-            self.notes[:] = [note]
+            self.notes[:] = [note]  # only once, although `prepare` plans again
         if settings.is_start_given and first_start and first_start != settings.start_text:
             alternative = (
                 f"delete {path}, which has no records yet"
@@ -293,11 +297,11 @@ class TopicArchive:
         decoding = self._settings.decoding
         schema_columns = {each.name: each for each in value_columns(decoding)}
         table_schema = table.schema
-        added: list[pa.Field] = []
+        unknown: list[pa.Field] = []
         names: list[str] = []
         for name, column in schema_columns.items():
             if name not in table_schema.names:
-                added.append(column)
+                unknown.append(column)
                 names.append(name)
                 continue
             kind = merged_type(table_schema.field(name).type, column.type)
@@ -307,9 +311,9 @@ class TopicArchive:
                     f"{table_schema.field(name).type}: a column's type can't change"
                 )
             if kind != table_schema.field(name).type:
-                added.append(column.with_type(kind))
+                unknown.append(column.with_type(kind))
                 names += missing_fields(name, table_schema.field(name).type, kind)
-        if not added:
+        if not unknown:
             return
         text = ", ".join(names)
         if decoding.on_drift == FAIL:
@@ -318,7 +322,7 @@ class TopicArchive:
                 "--on-drift add adds them, --on-drift ignore leaves them out"
             )
         if decoding.on_drift == ADD:
-            table.add_columns(added)
+            table.add_columns(unknown)
             self.notes.append(f"{self.topic}: new columns: {text}")
         else:
             self.notes.append(f"{self.topic}: columns of --schema left out: {text}")

@@ -113,7 +113,7 @@ def _inner_edges(files: Sequence[str], span: tuple[int, int], records: int, size
     parts = max(-(-records // max_records), -(-size // RANGE_BYTES))
     if parts < 2:
         return []
-    starts = _row_groups(files[0], first, end) if len(files) == 1 else []
+    starts = _row_group_starts(files[0], first, end) if len(files) == 1 else []
     if not starts:
         parts = max(-(-records // RANGE_RECORDS), -(-size // RANGE_BYTES))
     even = [first + (end - first) * number // parts for number in range(1, parts)]
@@ -122,7 +122,7 @@ def _inner_edges(files: Sequence[str], span: tuple[int, int], records: int, size
     return sorted({min(starts, key=lambda start: abs(start - edge)) for edge in even})
 
 
-def _row_groups(path: str, first: int, end: int) -> list[int]:
+def _row_group_starts(path: str, first: int, end: int) -> list[int]:
     """The first offsets of a file's row groups after the first one, if it has statistics."""
     try:
         with ParquetFile(path) as file:

@@ -123,7 +123,7 @@ class Report(NamedTuple):
         ]
         heads = ("TOPIC", "PARTITION", "OFFSETS", "LAKE", "LOG", "CRC LAKE", "CRC LOG", "RESULT")
         lines = [table(heads, rows)] if rows else []
-        lines += [not_compared(each) for each in self.tables if each.not_compared]
+        lines += [not_compared_line(each) for each in self.tables if each.not_compared]
         lines += self._finding_lines()
         lines.append(self._summary())
         return "\n".join(lines)
@@ -169,7 +169,7 @@ def _plural_s(count: int) -> str:
     return "" if count == 1 else "s"
 
 
-def not_compared(lake: LakeTable) -> str:
+def not_compared_line(lake: LakeTable) -> str:
     """Name the columns that are not as in the log, such as decoded values, and the others."""
     missing = ", ".join(lake.not_compared)
     compared = ", ".join(("offset", *lake.compared))

@@ -53,6 +53,7 @@ class RowComparison:
         self._log = log
         self._lake_offsets = offsets_of(lake.rows)
         self._log_offsets = offsets_of(log)
+        #: For each row of the lake: its index in the log, and whether the log has its offset.
         self._log_indexes, self.is_in_log = _indexes_in(self._lake_offsets, self._log_offsets)
         self.findings: list[Finding] = []
 

@@ -123,7 +123,10 @@ def _recorded_by_archive(table: DeltaTable) -> tuple[dict[int, tuple[int, int]],
 
 
 def _columns(schema: pa.Schema) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The columns with the same bytes as in the log, and those that are missing or decoded."""
+    """The columns of `CONTENT` that are as in the log, and those that are not.
+
+    The latter are decoded, or are a missing key or value; other missing columns are left out.
+    """
     log = arrow_schema(with_headers=True)
     compared = []
     not_compared = []

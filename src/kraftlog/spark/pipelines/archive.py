@@ -170,7 +170,7 @@ class _Archive:
         return DONE
 
     def _run_queries(self, archives: Sequence[TopicArchive]) -> None:
-        """Run a query for each topic, a few at the same time; the first error stops all of them."""
+        """Run a query for each topic; the first error stops all of them."""
         waiting = list(archives)
         max_running = len(waiting) if self._options.continuous else _MAX_RUNNING
         running: list[tuple[TopicArchive, StreamingQuery]] = []

@@ -182,11 +182,11 @@ def _written_text(
 def _text(state: MetadataState, tables: dict[str, list[Row]], options: argparse.Namespace) -> str:
     parts = [f"as of {position_text(state)}"]
     hidden = 0
-    for name, every in tables.items():
-        rows = every
+    for name, all_rows in tables.items():
+        rows = all_rows
         if not options.internal:
-            rows = [row for row in every if not _is_internal((row.get("topic"),))]
-        hidden += len(every) - len(rows)
+            rows = [row for row in all_rows if not _is_internal((row.get("topic"),))]
+        hidden += len(all_rows) - len(rows)
         if name == "voters" and state.voters is None:
             parts.append(f"\n{name}: not in the metadata log; the nodes' configuration has them")
             continue
@@ -211,6 +211,7 @@ def _is_internal(key: tuple[object, ...]) -> bool:
 
 
 def _left_out_line(count: int) -> list[str]:
+    """The line on rows of internal topics that are not printed; an empty list if there are none."""
     rows = "row" if count == 1 else "rows"
     return [f"\n{count} {rows} of internal topics left out; --internal prints them"] * bool(count)
 

@@ -1,8 +1,8 @@
 """Prints the progress of a pipeline: rows, rows per second, lag and time left; or JSON.
 
-Text goes to standard error: on a terminal the last line is redrawn, in a file there is at most one
-line per second. With --json, each step, progress report, row and result is a JSON object on
-standard output.
+Text goes to standard error, except the result, which goes to standard output. On a terminal the
+progress is redrawn in the last line; a file gets at most one line of it per second. With --json,
+each step, progress report, row and result is a JSON object on standard output.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ class _Replay:
             self._check_columns(columns)
         with self._pipeline.client() as client:
             client.cluster.topic(self._options.to)
-        rows = self._rows(_read(self._pipeline, self._options.table))
+        rows = self._selected(_read(self._pipeline, self._options.table))
         name = self._topic_name(rows)
         rows = rows.where(f.col("topic") == name) if "topic" in rows.columns else rows
         spans = (
@@ -164,7 +164,8 @@ class _Replay:
                 "replayed; leave --topic out"
             )
 
-    def _rows(self, rows: DataFrame) -> DataFrame:
+    def _selected(self, rows: DataFrame) -> DataFrame:
+        """The rows within --from and --until; raises ConfigError if a needed column is missing."""
         self._check_columns(rows.columns)
         for (column, is_end), limit in self._limits.items():
             value = f.lit(limit)

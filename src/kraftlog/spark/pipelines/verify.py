@@ -17,7 +17,7 @@ from kraftlog.config.keys import TOPIC
 from kraftlog.errors import ConfigError
 from kraftlog.spark.lake_check.compare import ComparedTopic, compare
 from kraftlog.spark.lake_check.plan import ranges, tasks
-from kraftlog.spark.lake_check.report import Report, not_compared, partition_report
+from kraftlog.spark.lake_check.report import Report, not_compared_line, partition_report
 from kraftlog.spark.lake_check.tables import OFFSET, PARTITION, open_table, table_directories
 from kraftlog.spark.pipelines.common import DONE, FINDINGS, Pipeline, parser, run_pipeline
 from kraftlog.types import uuid_text
@@ -172,7 +172,10 @@ class _Verification:
                 (lake_table.topic, lake_table.version, partitions, files, records, compared)
             )
         heads = ("TOPIC", "VERSION", "PARTITIONS", "FILES", "RECORDS", "COMPARED")
-        lines = [table(heads, rows), *(not_compared(t) for t in self._tables if t.not_compared)]
+        lines = [
+            table(heads, rows),
+            *(not_compared_line(t) for t in self._tables if t.not_compared),
+        ]
         names = [head.lower() for head in heads]
         data = {"tables": [dict(zip(names, row, strict=True)) for row in rows]}
         self._pipeline.progress.result(data, "\n".join(lines))

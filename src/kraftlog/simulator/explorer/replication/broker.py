@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kraftlog.simulator.explorer.replication.process import FetchMessage, FetchResponseMessage
 
 #: By class, the fields that make no difference to the future of a broker: settings, statistics,
-#: times (which stand still) and request numbers.
+#: times (which stand still), request numbers, and lists that are empty after every event.
 OMITTED = {
     "Process": frozenset(
         {"loader", "fetch_sessions", "_sent", "epoch", "effects", "messages", "has_slow_disk"}
@@ -65,7 +65,7 @@ OMITTED = {
     "Partition": frozenset({"counts", "append_config", "written_bytes"}),
     "Follower": frozenset({"caught_up_bytes", "fetched_bytes"}),
     "DelayedFetch": frozenset(
-        {"sent_bytes", "response", "read_bytes", "pending_positions", "size", "node"}
+        {"sent_bytes", "response", "written_at_read", "pending_positions", "size", "node"}
     ),
     "DelayedFetches": frozenset({"_clock", "_fail"}),
     "DelayedDeletions": frozenset({"_schedule", "_is_alive"}),

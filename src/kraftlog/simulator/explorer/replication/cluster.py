@@ -126,11 +126,15 @@ class Cluster:
         self.brokers = FactTable(broker_key, self._broker_facts)
         self.metadata = FactTable(_metadata_key, self._metadata_facts)
         self.histories = FactTable(_history_key, lambda history: history.remaining)
+        #: Fetch messages, AlterPartition messages and metadata batches.
         self.messages = FactTable(objects.key, _is_refusal)
+        #: By broker, event and argument: the broker after it, and what it sent: (place, message).
         self._steps: dict[tuple[int, str, Any], tuple[int, tuple[tuple[int, int], ...]]] = {}
+        #: By metadata, decision and argument: the metadata after it, and the response.
         self._decisions: dict[tuple[int, str, Any], tuple[int, Any]] = {}
         #: By history and broker: the history with what the broker adds.
         self._extended: dict[tuple[int, int], int] = {}
+        #: By metadata and its new `oldest`: the metadata with that.
         self._trimmed: dict[tuple[int, int], int] = {}
         self._checked: set[State] = set()
         self.first = self._first_state()

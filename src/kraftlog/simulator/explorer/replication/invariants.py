@@ -1,9 +1,9 @@
-"""The invariants of a replicated partition: the properties S1 to S9, and V3.
+"""The invariants of a replicated partition: the properties S1 to S10, and V3.
 
 `check_step` is for two successive states of one broker, `History.with_broker` for a history and a
 broker, `check_state` for all brokers, the metadata and a history, `check_shutdown` for a broker
-that may stop. S5 is checked where records are acknowledged (`process`), S10 where a reassignment
-completes (`metadata`).
+that may stop. S5 is checked where records are acknowledged (`process`), S10 also where a
+reassignment completes (`metadata`).
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def _serves(broker: Broker, batches: Sequence[bytes]) -> str:
 def check_step(old: Broker, new: Broker, *, may_lose: bool = False) -> None:
     """Epochs grow (S8), and the high watermark does not fall (S7), until a process ends.
 
-    Nor does a log have records of two topics of the same name (S9). `may_lose`: an unclean election
-    may lose records, so that the high watermark falls.
+    A log never has records of two topics of the same name (S9). `may_lose`: an unclean election may
+    lose records, so that the high watermark falls.
     """
     name, before, after = NAMES[new.id], old.partition, new.partition
     if any(topic_of(batch) != new.log.topic_id for batch in new.log.batches):

@@ -45,7 +45,10 @@ LEVELS = {METADATA_VERSION: 25, ELR_FEATURE: 1}
 
 
 class Metadata:
-    """The metadata log, with the controller that writes it."""
+    """The metadata log, with the controller that writes it.
+
+    The Bound has the brokers, the replicas, and how often each kind of event may happen.
+    """
 
     def __init__(self, bound: Bound) -> None:
         config = ControllerConfig(node_id=0, cluster_id=CLUSTER_ID)
@@ -134,7 +137,9 @@ class Metadata:
         """A broker's session times out, while all others send heartbeats."""
         sessions = self.controller.sessions
         later = Now(sessions.timeout_ms + 1, sessions.timeout_ms + 1)
-        for now in (later, NOW):  # time stands still before and after
+        # At `later` the session expires; then the others' sessions are set back to NOW, the time of
+        # all other events.
+        for now in (later, NOW):
             for other in self.brokers:
                 session = sessions.get(other)
                 if session is not None and other != broker_id:

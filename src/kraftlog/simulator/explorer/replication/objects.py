@@ -38,8 +38,9 @@ class Objects:
     ) -> None:
         self._copied_values = copied_values
         self._omitted = omitted
+        #: By class, how to copy its objects; None: they are shared.
         self._copiers: dict[type, Callable[[Any, Copies], Any] | None] = {}
-        self._fields: dict[type, tuple[str, ...]] = {}
+        self._slots: dict[type, tuple[str, ...]] = {}
         self._key_fields: dict[type, tuple[str, ...]] = {}
 
     # Copies --------------------------------------------------------------------------------------
@@ -112,10 +113,10 @@ class Objects:
     def _fields_of(self, obj: Any) -> tuple[str, ...]:
         """The names of the fields that an object may have."""
         cls = type(obj)
-        slots = self._fields.get(cls)
+        slots = self._slots.get(cls)
         if slots is None:
             slots_by_class = [vars(base).get("__slots__", ()) for base in cls.__mro__]
-            slots = self._fields[cls] = tuple([name for names in slots_by_class for name in names])
+            slots = self._slots[cls] = tuple([name for names in slots_by_class for name in names])
         return (*slots, *getattr(obj, "__dict__", ()))
 
     # Keys ----------------------------------------------------------------------------------------

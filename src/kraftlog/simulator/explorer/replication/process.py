@@ -299,12 +299,13 @@ class Process:
 
     # Outcomes ------------------------------------------------------------------------------------
 
-    def produced(self, result: Any) -> None:
+    def produced(self, partition_response: Any) -> None:
         """A produce request gets its response: records must be committed to be acknowledged."""
-        if result.error_code == ErrorCode.NONE and (
-            result.base_offset >= self.replica.high_watermark
+        base_offset = partition_response.base_offset
+        if partition_response.error_code == ErrorCode.NONE and (
+            base_offset >= self.replica.high_watermark
         ):
-            raise Broken("only committed records are acknowledged", f"offset {result.base_offset}")
+            raise Broken("only committed records are acknowledged", f"offset {base_offset}")
 
     def fetched(self, sent: FetchMessage, response: FetchResponse) -> None:
         if sent.is_awaited:

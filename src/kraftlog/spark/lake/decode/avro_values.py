@@ -188,8 +188,9 @@ class AvroDecoder(Decoder):
         schemas: Sequence[AvroSchema],
         raw: pa.RecordBatch,
     ) -> Counter[str]:
-        """Add columns for unknown fields if the drift rule is to add; count the ignored fields."""
+        """Add unknown fields to the columns if the drift rule is `ADD`; count the ignored ones."""
         unknown: dict[str, pa.Field] = {}
+        #: By path of a nested field that its column lacks: the field of the record.
         missing: dict[str, str] = {}
         for schema in schemas:
             for name, column in schema.columns.items():
@@ -223,7 +224,7 @@ class AvroDecoder(Decoder):
         return Counter({path: ignored[path] for path in missing})
 
 
-#: What fastavro raises for bytes that are not a record of the schema.
+#: What fastavro and `_record` raise for bytes that are not a record of a known schema.
 _UNREADABLE = (ValueError, EOFError, IndexError, KeyError, TypeError, OverflowError, struct.error)
 
 

@@ -139,7 +139,7 @@ class JsonDecoder(Decoder):
     def _apply_drift_rule(
         self, parsed: Mapping[int, dict[str, Any]], raw: pa.RecordBatch
     ) -> Counter[str]:
-        """Add columns for unknown fields if the drift rule is to add; count the ignored fields."""
+        """Add unknown fields to the columns if the drift rule is `ADD`; count the ignored ones."""
         fields_with_column = set(self._fields.values())
         unknown: dict[str, list[Any]] = {}
         for record in parsed.values():
@@ -211,7 +211,11 @@ class JsonDecoder(Decoder):
     def _read(
         self, data: bytes, count: int, unexpected: str, reasons: list[str] | None = None
     ) -> dict[str, pa.Array] | None:
-        """The columns of `count` lines of JSON; None if Arrow can't read them."""
+        """The columns of `count` lines of JSON; None if Arrow can't read them.
+
+        `unexpected` is what Arrow does with unknown fields: "error" or "ignore". Its error is added
+        to `reasons`.
+        """
         if not count:
             return {name: pa.nulls(0, each.type) for name, each in self.columns.items()}
         schema = pa.schema(

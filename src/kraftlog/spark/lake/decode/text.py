@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class TextDecoder(Decoder):
-    """Columns `key` and `value` are strings; bytes that are not UTF-8 are dead letters."""
+    """Columns `key` and `value` are strings; records that are not UTF-8 are dead letters."""
 
     def decode(self, raw: pa.RecordBatch) -> Decoded:
         try:
