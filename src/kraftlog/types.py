@@ -57,7 +57,10 @@ _URL_UNSAFE = bytes.maketrans(b"-_", b"+/")
 
 
 class ControlType:
-    """Types of control records. From LEADER_CHANGE on, the value's version is a message field."""
+    """Types of control records.
+
+    ABORT and COMMIT values are a version and a message; the later messages have a `version` field.
+    """
 
     ABORT = 0
     COMMIT = 1

@@ -58,6 +58,16 @@ def test_the_first_record_at_or_after_the_timestamp_is_found(codec: int) -> None
             assert find(batch, timestamp, first) == next(iter(expected), None)
 
 
+def test_a_timestamp_that_overflows_wraps_as_in_java() -> None:
+    """A response with a larger number could not be encoded."""
+    batch = bytearray(batch_with_timestamps(NONE, 1000, (1 << 63) - 1))
+    batch[27:35] = (2000).to_bytes(8, "big")  # the base timestamp, to which the delta is added
+    batch[35:43] = (3000).to_bytes(8, "big")
+    records = [*read_records(with_checksum(batch))]
+    assert records[1].timestamp_ms < 0
+    assert find(with_checksum(batch), 2500) is None
+
+
 def test_the_header_suffices_if_all_timestamps_are_equal() -> None:
     """Otherwise a batch of 12 kB with 18.7 million equal records would have to be decompressed."""
     batch = bytearray(batch_with_timestamps(NONE, *[1000] * 5))

@@ -192,8 +192,14 @@ class OperatedNodes:
         self._added[node] = started
 
     def lose(self, *nodes: int) -> None:
-        """Kill nodes once all voters have the same log end, and delete the nodes' directories."""
+        """Kill nodes once all voters have the same log end, and delete the nodes' directories.
+
+        A topic is created and deleted first: then the log has records after the last election,
+        as on the page.
+        """
         with self._client() as client:
+            client.create_topic("before-the-loss")
+            client.delete_topic("before-the-loss")
             until(lambda: len({v.log_end_offset for v in client.describe_quorum().voters}), 1)
         for node in nodes:
             if node in NODES:

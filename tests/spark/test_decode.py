@@ -134,6 +134,14 @@ def test_json_with_two_objects_in_a_value_is_a_dead_letter() -> None:
     assert (decoded.rows.column("id").to_pylist(), list(decoded.bad)) == ([3], [0])
 
 
+def test_new_fields_that_differ_in_case_alone_get_one_column() -> None:
+    """Delta and Spark take such names for one column."""
+    decoding = Decoding("json", JSON_SCHEMA, on_drift="add")
+    decoded = decode_values(decoding, [b'{"id": 1, "New": 7, "new": 8}'])
+    assert decoded.rows.column("New").to_pylist() == [7]
+    assert (decoded.ignored, "new" in decoded.rows.schema.names) == ({"new": 1}, False)
+
+
 @pytest.mark.parametrize("rule", ["fail", "ignore", "add"])
 def test_fields_without_a_column_follow_the_rule(rule: str) -> None:
     values = [b'{"id": 1, "new": 7}', b'{"id": 2}']
@@ -283,16 +291,25 @@ def test_new_fields_within_an_avro_record_follow_the_rule(tmp_path: Path, rule: 
         assert (row["lines"], decoded.ignored) == ([{"sku": "a"}], {"lines[].count": 1})
 
 
+#: By schema id: what a registry responds; only the first is right.
+BODIES = {
+    1: json.dumps({"schema": json.dumps(AVRO)}).encode(),
+    2: b"<html>",
+    3: b"{}",
+    4: b"[]",
+}
+
+
 @pytest.fixture
 def registry() -> Iterator[str]:
-    """A schema registry that has schema 1."""
+    """A schema registry with these bodies."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            is_known = self.path == "/schemas/ids/1"
-            self.send_response(200 if is_known else 404)
+            schema_id = int(self.path.removeprefix("/schemas/ids/"))
+            self.send_response(200 if schema_id in BODIES else 404)
             self.end_headers()
-            self.wfile.write(json.dumps({"schema": json.dumps(AVRO)}).encode())
+            self.wfile.write(BODIES.get(schema_id, b""))
 
         def log_message(self, *_: object) -> None:
             """Log nothing."""
@@ -310,9 +327,18 @@ def registry() -> Iterator[str]:
 
 def test_schemas_come_from_a_registry(registry: str) -> None:
     decoding = Decoding("avro-confluent", registry=registry, on_drift="add")
-    decoded = decode_values(decoding, [framed_avro(1, AVRO, ORDER), framed_avro(2, AVRO, ORDER)])
+    decoded = decode_values(decoding, [framed_avro(1, AVRO, ORDER), framed_avro(9, AVRO, ORDER)])
     assert decoded.rows.column("id").to_pylist() == [5]
-    assert decoded.bad[1].endswith("the registry has no schema 2")
+    assert decoded.bad[1].endswith("the registry has no schema 9")
+
+
+@pytest.mark.parametrize("schema_id", [2, 3, 4])
+def test_a_wrong_response_of_the_registry_makes_no_dead_letters(
+    registry: str, schema_id: int
+) -> None:
+    decoding = Decoding("avro-confluent", registry=registry, on_drift="add")
+    with pytest.raises(ConfigError, match="no schema in the response"):
+        decode_values(decoding, [framed_avro(schema_id, AVRO, ORDER)])
 
 
 @pytest.mark.parametrize(

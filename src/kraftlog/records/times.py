@@ -9,7 +9,7 @@ from kraftlog.records.header import (
     HEADER_SIZE,
     read_checked_header,
 )
-from kraftlog.records.reader import MIN_RECORD_SIZE, check_crc
+from kraftlog.records.reader import MIN_RECORD_SIZE, check_crc, wrap_long
 from kraftlog.records.varint import decode_varint
 from kraftlog.value import TYPE_CHECKING
 
@@ -82,7 +82,9 @@ def _search(
         if not 0 <= offset_delta <= header.last_offset_delta:
             raise CorruptBatchError(f"record {number}: offset delta {offset_delta}")
         offset = base_offset + offset_delta
-        time = max_timestamp if header.has_log_append_time else base_timestamp + time_delta
+        time = max_timestamp
+        if not header.has_log_append_time:
+            time = wrap_long(base_timestamp + time_delta)
         if time >= timestamp and offset >= first:
             yield STEP_COST * (number % RECORDS_PER_STEP) // RECORDS_PER_STEP
             return offset, time

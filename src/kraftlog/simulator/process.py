@@ -137,7 +137,7 @@ class Replica:
         raise NotImplementedError
 
     def lose_disk(self, kept: int, election: ElectionState | None = None) -> None:  # noqa: ARG002 - subclasses use it
-        """Lose the disk of a stopped process, or all but some batches and an election state.
+        """Lose the disk of a stopped process, except `kept` batches and an election state.
 
         Without an election state, only the epoch of the last batch is known.
         """

@@ -58,11 +58,16 @@ class CoreReplica(Replica):
 
     def _forget_process(self) -> None:
         super()._forget_process()
+        #: The messages that wait for the disk.
         self.held: list[Any] = []
+        #: By peer: the number of the request in flight, and when it was sent.
         self.in_flight: dict[int, tuple[int, int]] = {}
+        #: The peers for which a timeout check is scheduled.
         self.watched_peers: set[int] = set()
+        #: By peer: this replica's id, its incarnation, and the number of the connection.
         self.channels: dict[int, tuple[int, int, int]] = {}
         self.flushing = False
+        #: The election states that are not on disk yet, and the one that is being written.
         self.persisting: list[PersistElection] = []
         self.writing: PersistElection | None = None
         #: The epoch in which the state machine serves as leader, and the one in which it will serve

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 def shrink(
     failing: Outcome, kinds: Collection[str] | None = None, *, nodes: bool = False
 ) -> Outcome:
-    """Drop faults, many at once at first, then one by one; return the last run that failed."""
+    """Drop faults, many at once at first, then one by one; return the last run that failed.
+
+    `kinds` (of faults) and `nodes` (whether replicas are whole nodes) are those of the failing run.
+    """
     kept = [fault.number for fault in failing.plan]
     best, size = failing, max(len(kept) // 2, 1)
     while kept:

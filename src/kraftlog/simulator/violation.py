@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-#: How the file names end of modules that assert the expected course of a scenario.
+#: The file name endings of the modules that assert the expected course of a scenario.
 SCRIPTS = ("scenarios.py", "catalog.py", "goals.py")
 
 

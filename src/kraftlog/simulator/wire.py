@@ -80,7 +80,7 @@ def encode_batch(batch: Batch) -> bytes:
 
 def decode_payload(batch: Batch) -> Batch:
     """Replace the bytes of a batch by the payload that was encoded."""
-    batch.payload = value_in(batch.payload, is_control=is_control(batch))
+    batch.payload = payload_in(batch.payload, is_control=is_control(batch))
     return batch
 
 
@@ -89,7 +89,8 @@ def is_control(batch: Batch) -> bool:
     return bool(batch.payload[22] & CONTROL_BIT)  # the low byte of the attributes
 
 
-def value_in(data: Buffer, *, is_control: bool) -> Any:
+def payload_in(data: Buffer, *, is_control: bool) -> Any:
+    """The payload of a batch: a client's value, or what a control record says."""
     for record in read_records(data):
         assert record.value is not None, "values are never null here"
         if not is_control:

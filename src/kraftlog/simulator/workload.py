@@ -148,7 +148,7 @@ class Workload:
             raise Violation("client history", self.history.violations[0])
 
     def judge(self) -> list[str]:
-        """Check the recorded history against everything that was ever committed."""
+        """Return the violations of the history, given everything that was ever committed."""
         final: list[tuple[int, int | None]] = [
             (batch.base_offset, batch.payload if isinstance(batch.payload, int) else None)
             for batch in self.world.oracle.committed_batches

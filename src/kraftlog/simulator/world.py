@@ -106,7 +106,9 @@ class World:
         self.pause_rng = self.rng("pauses")
         self.snapshot_rng = self.rng("snapshots")
         self._crash_rng = self.rng("crash points")
+        #: By replica: the mean extra time of a disk operation, in ms.
         self.slow_disks: dict[int, int] = {}
+        #: By replica: how many of a thousand syncs fail, steps crash, and writes fail.
         self.failing_disks: dict[int, int] = {}
         self.crash_permille: dict[int, int] = {}
         self.write_errors: dict[int, int] = {}

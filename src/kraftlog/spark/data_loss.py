@@ -79,7 +79,7 @@ def truncation_text(name: PartitionName, offset: int, end: int) -> str:
     )
 
 
-def ends_early(name: PartitionName, offset: int, end: int) -> str:
+def early_end_text(name: PartitionName, offset: int, end: int) -> str:
     """Describe a log that ends before the end of a batch read."""
     return f"{partition_text(name)} was to be read up to offset {offset}, but ends at offset {end}"
 

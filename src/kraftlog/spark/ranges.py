@@ -18,7 +18,7 @@ RECORDS_PER_TASK = 1_000_000
 
 
 class OffsetRange(Value):
-    """The offsets from `start` to before `end` of a partition; one Spark task reads them."""
+    """The offsets from `start` to before `end` of a partition; one or several tasks read them."""
 
     topic: str
     partition: int
@@ -60,7 +60,7 @@ def split(
 
 
 def _split_proportionally(ranges: Sequence[OffsetRange], count: int) -> list[OffsetRange]:
-    """Split the ranges into about `count` parts: each by its share of all offsets."""
+    """Split the ranges into about `count` parts of similar size; small ranges stay whole."""
     total = sum(each.size for each in ranges)
     small = {each for each in ranges if _share(each.size, total, count) == 1}
     large_total = total - sum(each.size for each in small)

@@ -56,8 +56,11 @@ class RowProducer:
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_bytes = 0
         self._waiting_rows = 0
+        #: how many rows have been passed to the sender
         self.count = 0
+        #: by topic: the most bytes of a batch
         self._limits: dict[str, int] = {}
+        #: by topic: the next turn, a number that `_in_turn` maps to a partition
         self._next_turns: dict[str, int] = {}
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -181,7 +184,7 @@ class RowProducer:
         """Partitions for rows without a key: each one with a leader gets a batch, in turn."""
         turn = self._next_turns.get(topic)
         if turn is None:
-            turn = wall_ms()
+            turn = wall_ms()  # so that tasks do not all begin with the same partition
         turns = turn + (sizes.cumsum() - sizes) // self._limit(topic)
         self._next_turns[topic] = int(turns[-1]) + 1
         return with_leader[turns % len(with_leader)]

@@ -210,7 +210,7 @@ class BatchReader(Planner, DataSourceReader):
                         f"after the end, offset {end[name]}"
                     )
                 if end[name] > latest[name]:
-                    losses.append(data_loss.ends_early(name, end[name], latest[name]))
+                    losses.append(data_loss.early_end_text(name, end[name], latest[name]))
                     end[name] = latest[name]
             return self._readable_tasks(start, end, losses)
 

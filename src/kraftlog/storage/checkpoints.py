@@ -1,5 +1,7 @@
 """Kafka's small text files: offsets of all logs, leader epochs of one, and its topic id.
 
+All but the file of the topic id, `partition.metadata`, have this format:
+
 0                      version
 2                      number of lines that follow
 topic-a 0 1234         topic, partition, offset   (or: epoch, start offset)

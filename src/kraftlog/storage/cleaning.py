@@ -46,7 +46,7 @@ _DIGEST_SIZE = 16
 
 
 def clean(files: Files, task: dict[str, Any]) -> dict[str, Any]:
-    """Run the task of `compaction.describe_task`; return the result for each group of segments."""
+    """Run the task of `compaction.describe_task`; return the rewritten groups and the clean end."""
     undo_stems: list[str] = []
     try:
         return _CleaningPass(files, task).run(undo_stems)
@@ -320,7 +320,7 @@ class Cleaner:
         return rebuild_batch(header, b"".join(kept), len(kept), max_timestamp)
 
     def _with_horizon(self, header: BatchHeader, data: Buffer, deltas: set[int] | None) -> bytes:
-        """The records with these offset deltas (None: all), with a horizon for tombstones."""
+        """The records with these offset deltas (None: all), with a new delete horizon."""
         builder = BatchBuilder(
             base_offset=header.base_offset,
             leader_epoch=header.leader_epoch,

@@ -1,4 +1,4 @@
-"""The config of one log, with Kafka's names."""
+"""The config of one log: Kafka's topic configs, and what only kraftlog needs."""
 
 from __future__ import annotations
 

@@ -253,6 +253,7 @@ class LogDirectory:
                 self.disk,
                 self.folder(name),
                 config,
+                # A log that no longer matches its row has changed since the clean shutdown.
                 clean=self.was_clean and row is None,
                 recovery_point=recovery_point,
                 start_offset=self._checkpoints.log_starts.get(name, 0),

@@ -100,8 +100,8 @@ def bootstrap_checkpoint(features: Mapping[str, int], now_ms: int) -> bytes:
 def first_snapshot(voters: Iterable[Voter], listener: str, now_ms: int) -> bytes:
     """Encode the snapshot of the first voters, which ends at offset 0 of the metadata log."""
     voter_set = voter_state.VoterSet(tuple([_with_endpoint(voter, listener) for voter in voters]))
-    beginning, end = snapshot_beginning(voter_set, 0, now_ms, contained_ms=now_ms)
-    return beginning + snapshot_end(end, 0, now_ms)
+    beginning, next_offset = snapshot_beginning(voter_set, 0, now_ms, contained_ms=now_ms)
+    return beginning + snapshot_end(next_offset, 0, now_ms)
 
 
 def _with_endpoint(voter: Voter, listener: str) -> voter_state.Voter:

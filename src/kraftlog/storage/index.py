@@ -129,7 +129,7 @@ class OffsetIndex(Index):
 
 
 class TimeIndex(Index):
-    """Timestamps and relative offsets, both ascending: each is the largest timestamp so far."""
+    """Timestamps and relative offsets, both ascending: each timestamp is the largest so far."""
 
     __slots__ = ()
     entry = TIME_ENTRY

@@ -423,7 +423,7 @@ class Log:
         return self._generation
 
     def replace_segments(self, old: Sequence[Segment], new: Segment) -> None:
-        """Replace segments by the one that compaction has written for them.
+        """Replace adjacent segments, never the active one, by the one that compaction has written.
 
         Its `.cleaned` files are durable. Nothing is synced here: file systems keep the order of
         renames, also after a crash.

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def make_log_folder(disk: Disk, folder: str, topic_id: Uuid) -> str:
-    """Create a folder with a `partition.metadata`, and return its path; nothing is durable yet.
+    """Create the folder with its file `partition.metadata`; return the path of this file.
 
-    On a full disk the folder is removed again, and the caller may try again.
+    Nothing is durable yet. On a full disk the folder is removed again, and the caller may retry.
     """
     files, path = disk.files, f"{folder}/{PARTITION_METADATA}"
     try:

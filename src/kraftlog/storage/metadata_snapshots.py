@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 ENDING = ".checkpoint"
 #: The suffix of a snapshot that is being written, or fetched from a leader.
 UNFINISHED = ".part"
+#: The suffix under which Kafka deletes a snapshot; kraftlog deletes it at once.
 DELETED = ".deleted"
 
 

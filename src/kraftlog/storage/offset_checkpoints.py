@@ -69,7 +69,7 @@ class OffsetCheckpoints:
         offsets_by_file = {file: self._read(file) if file in names else {} for file in FILES}
         self.recovery_points = offsets_by_file[RECOVERY_POINTS]
         self.log_starts = offsets_by_file[LOG_STARTS]
-        #: the high watermarks of the next checkpoint; the broker updates them
+        #: the high watermarks of the next checkpoint, set by `note_high_watermark` of the directory
         self.high_watermarks = offsets_by_file[HIGH_WATERMARKS]
         #: the end of the clean part of each log that is, or was, compacted
         self.cleaned = offsets_by_file[CLEANED_OFFSETS]

@@ -37,6 +37,7 @@ class QueuedSnapshot:
     def __init__(self, offset: int, entries: list[ProducerEntry]) -> None:
         self.offset = offset
         self.entries = entries
+        #: whether `LogMaintenance` has queued it to be written
         self.is_scheduled = False
 
 

@@ -3,8 +3,8 @@
 Version 0 is written while kraft.version is 0, and version 1 afterwards. The fields that version 1
 lacks (cluster id, applied offset, committed voters) are under the key `kraftlog`, which Kafka's
 reader ignores; people and `kraftlog quorum repair` read them. They are written only when the
-election state changes, so they may lag behind the log, which is authoritative. Both versions have
-the directory id of the vote, as Kafka reads it in both.
+election state changes, so they may lag behind the log, which is authoritative. The directory id of
+the vote is in version 1 always, in version 0 only if it is known; Kafka reads it in both.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ NAME = "quorum-state"
 NO_NODE = -1
 #: The key under which version 1 has the fields that Kafka's format lacks.
 KRAFTLOG_KEY = "kraftlog"
+#: The two versions of the format.
 STATIC_VOTERS, DYNAMIC_VOTERS = 0, 1
 
 

@@ -141,6 +141,7 @@ class _Opener:
         self.recovery_point = recovery_point
         self.log = Log(disk, folder, config)
         self.report = RecoveryReport(folder, clean)
+        #: By base offset: the endings of the files that exist.
         self.endings: dict[int, set[str]] = {}
 
     def open(self) -> Generator[int, None, None]:
@@ -167,7 +168,10 @@ class _Opener:
     # -- files ------------------------------------------------------------------------------------
 
     def _list_files(self) -> bool:
-        """Sort the files by kind and delete leftovers; return whether there are leader epochs."""
+        """List the files by base offset; return whether there is a leader-epoch checkpoint.
+
+        Before that, finish an interrupted swap; delete leftovers and indexes without a segment.
+        """
         folder, removed, has_epochs = self.log.folder, [], False
         self.report.rebuilt += tuple(finish_swap(self.disk.files, folder))
         for name in self.disk.files.list(folder):
@@ -252,10 +256,10 @@ class _Opener:
         for ending, size in ((INDEX, 8), (TIME_INDEX, 12)):
             if files.size_of(segment.path(ending)) % size:
                 return False
-        last = segment.offsets.last()
+        last = segment.offsets.last()  # relative offset and position
         if last is not None and not (0 <= last[1] < segment.size and segment.is_valid_entry(last)):
             return False
-        newest = segment.times.last()
+        newest = segment.times.last()  # timestamp and relative offset
         if newest is not None and (newest[0] < 0 or newest[1] < 0):
             return False
         position = last[1] if last else 0
@@ -423,7 +427,9 @@ class _Opener:
     def _truncate(
         self, segments: list[Segment], scan: Scan, problem: str, *, keep: bool
     ) -> Generator[int, None, None]:
-        """Truncate where the scan ended; raise if the rest had been durable, or is valid.
+        """Truncate where the scan ended; raise if records were lost that had been durable.
+
+        It raises also if the next batch is valid but out of the range of its segment.
 
         Without `keep` the first segment is removed, too.
         """

@@ -51,7 +51,7 @@ class Reserve:
         self.fill()
 
     def fill(self) -> bool:
-        """Allocate the reserve, unless it is allocated; return whether it is now."""
+        """Allocate the reserve if it is not; return False only if the disk lacks the space."""
         if self._is_allocated or not self._size_bytes:
             return True
         files = self._disk.files

@@ -28,8 +28,8 @@ def expired_segments(
     for segment in segments:
         if segment.end_offset > limit or (segment.size == 0 and segment is segments[-1]):
             break
-        too_big = config.retention_bytes >= 0 and surplus >= segment.size
-        if not too_big:
+        log_is_too_big = config.retention_bytes >= 0 and surplus >= segment.size
+        if not log_is_too_big:
             if config.retention_ms < 0:
                 break
             newest = segment.max_timestamp

@@ -57,7 +57,7 @@ class Salvage:
         magic_at = chunk.find(_MAGIC_BYTE, start + _MAGIC_POSITION, last)
         while magic_at >= 0:
             in_chunk = magic_at - _MAGIC_POSITION
-            # No log has 2^56 offsets, no batch 2^27 bytes, and no attributes are that large.
+            # No log has 2^56 offsets, no batch 2^27 bytes; attributes are below 2^8.
             if not chunk[in_chunk] and chunk[in_chunk + 8] < 8 and not chunk[magic_at + 5]:
                 return in_chunk
             magic_at = chunk.find(_MAGIC_BYTE, magic_at + 1, last)

@@ -76,6 +76,7 @@ class Scan:
         self.since_entry = 0
         self.offsets = OffsetIndex()
         self.times = TimeIndex()
+        #: Aborted transactions, each with the last stable offset after its marker.
         self.aborted: list[tuple[CompletedTransaction, int]] = []
         self._epoch = last_epoch
 

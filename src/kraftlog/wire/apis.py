@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from kraftlog.wire.schema import Message
 
+#: The listeners that serve an API, as bits.
 BROKER = 1
 CONTROLLER = 2
 BOTH = BROKER | CONTROLLER

@@ -40,7 +40,10 @@ _READER_ERRORS = (struct.error, IndexError, Malformed)
 
 
 def reader(cls: type[Message], version: int) -> Reader:
-    """The compiled `read(buf, pos, end) -> (message, pos)`; see `decode` for its errors."""
+    """The compiled `read(buf, pos, end) -> (message, pos)`.
+
+    Invalid bytes raise one of _READER_ERRORS or UnicodeDecodeError, or give a `pos` beyond `end`.
+    """
     found = _readers.get((cls, version))
     if found is None:
         found = _readers[cls, version] = compiler.compile_reader(cls, version)
@@ -167,7 +170,7 @@ def _decode(
     end: int | None,
     read: Reader,
     keep_tags: bool,
-    whole: bool = True,
+    whole: bool = True,  # whether the message must reach to `end`
 ) -> M:
     stop = len(buffer) if end is None else end
     source: Any = buffer

@@ -57,6 +57,7 @@ def compile_writer(
     keep_tags: bool = False,
     part: type[Message] | None = None,
 ) -> Writer:
+    """Compile a writer of the message, or of the struct `part` in it."""
     source = WriterGenerator(VersionedSchema(cls, version, keep_tags)).write(part)
     writer: Writer = source.build("write", f"write {(part or cls).__name__} v{version}")
     return writer

@@ -77,6 +77,7 @@ def frame_of_encoded(api: Api, version: int, correlation_id: int, body: list[Any
 
 
 def _start_frame(api: Api, version: int) -> list[Any]:
+    """The pieces before the body: a place for length and correlation id, and no tagged fields."""
     return [b"", b"\0"] if api.response_header_version(version) == 1 else [b""]
 
 

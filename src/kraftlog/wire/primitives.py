@@ -137,7 +137,7 @@ def read_tags(buf: Any, pos: int, end: int, first: int, fields: list[Any] | None
 
 
 class Memo(dict["Any", "Any"]):
-    """A cache of the encodings of repeated values; it is cleared when it is full."""
+    """A cache of the encoding or decoding of repeated values; it is cleared when it is full."""
 
     LIMIT = 4096
 

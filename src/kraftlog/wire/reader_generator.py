@@ -184,13 +184,13 @@ class ReaderGenerator:
         if self.schema.zero_copy:  # a slice of a mutable buffer cannot be a key of the cache
             out.line(f"{target} = {read}(buf, pos, {count})")
         else:
-            known, raw = out.refer("known", kind.decoded), out.fresh("r")
-            out.line(f"{raw} = {known}.get(buf[pos:{stop}])")
-            with out.block(f"if {raw} is None:"):
-                out.line(f"{raw} = {read}(buf, pos, {count})")
+            known, items = out.refer("known", kind.decoded), out.fresh("r")
+            out.line(f"{items} = {known}.get(buf[pos:{stop}])")
+            with out.block(f"if {items} is None:"):
+                out.line(f"{items} = {read}(buf, pos, {count})")
                 limit = kind.LONGEST_CACHED
-                out.line(f"if {count} <= {limit}: {known}.keep(buf[pos:{stop}], {raw})")
-            out.line(f"{target} = {raw}")
+                out.line(f"if {count} <= {limit}: {known}.keep(buf[pos:{stop}], {items})")
+            out.line(f"{target} = {items}")
         out.line(f"pos = {stop}")
 
     def items(self, field: Field, count: str, zero: int, target: str) -> None:
@@ -217,7 +217,7 @@ class ReaderGenerator:
             out.line(f"{target} = tuple({items})")
 
     def tags(self, cls: type[Message], name: str) -> None:
-        """Emit the read of the tagged section; unknown fields are skipped."""
+        """Emit the read of the tagged section; unknown fields are skipped unless `keep_tags`."""
         out = self.source
         known = self.schema.tagged(cls)
         count = out.fresh("g")

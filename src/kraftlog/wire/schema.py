@@ -39,7 +39,8 @@ else:
         return lambda cls: cls
 
 
-#: A version beyond all, for fields that never end or never start.
+#: A version beyond all: the `until` of a field that never ends, the `null_since` of a field that is
+#: never null, the `_flexible` of a message that is never flexible.
 FOREVER = 0x7FFF
 #: No default: the caller must set the field.
 _REQUIRED: Any = object()

@@ -43,12 +43,15 @@ class Source:
         return "\n".join(self.lines) + "\n"
 
     def build(self, name: str, title: str) -> Any:
+        """Compile the source and return its function `name`; tracebacks show `title`."""
         scope = dict(self.scope)
         exec(compile(self.text(), f"<{title}>", "exec"), scope)  # noqa: S102 - our own text
         return scope[name]
 
 
 class Block:
+    """Indents the lines that are added within a `with` statement."""
+
     def __init__(self, source: Source) -> None:
         self.source = source
 

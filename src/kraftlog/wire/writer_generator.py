@@ -36,8 +36,8 @@ class WriterGenerator:
             "put_compact_string": primitives.put_compact_string,
             "shortened": shortened,
             "uvarints": primitives.UVARINT,
-            "not_in_version": _not_in_version,
-            "null_refused": _null_refused,
+            "refuse_field": _refuse_field,
+            "refuse_null": _refuse_null,
             "put_tags": _put_tags,
         }
         # Fixed-width writes, to be merged into one: (struct code, expression).
@@ -79,7 +79,7 @@ class WriterGenerator:
                 value = f"{name}.{field.name}"
                 out.line(
                     f"if {self.differs(field, value, default)}: "
-                    f"not_in_version({where!r}, {self.schema.version}, {value})"
+                    f"refuse_field({where!r}, {self.schema.version}, {value})"
                 )
         for field in self.schema.plain(cls):
             self.field(field, f"{name}.{field.name}", f"{path}.{field.name}")
@@ -88,7 +88,7 @@ class WriterGenerator:
 
     @staticmethod
     def differs(field: Field, value: str, default: str) -> str:
-        """The test for a value other than the default; `is` is first, as structs usually are it."""
+        """The test for a value other than the default; structs by identity first: it is faster."""
         is_struct = field.struct is not None and not field.is_array
         return (
             f"{value} is not {default} and {value} != {default}"
@@ -118,7 +118,7 @@ class WriterGenerator:
             if field.nullable_in(self.schema.version):
                 out.line(f"put({null!r})")
             else:
-                out.line(f"null_refused({path!r}, {self.schema.version})")
+                out.line(f"refuse_null({path!r}, {self.schema.version})")
         out.line("else:")
 
     def as_local(self, value: str) -> str:
@@ -165,7 +165,7 @@ class WriterGenerator:
         if not field.nullable_in(self.schema.version):
             name = out.fresh("s")
             out.line(f"{name} = {value}")
-            out.line(f"if {name} is None: null_refused({path!r}, {self.schema.version})")
+            out.line(f"if {name} is None: refuse_null({path!r}, {self.schema.version})")
             self.struct(field.struct, name, path)
             return
         self.flush()
@@ -252,9 +252,9 @@ def _put_tags(fields: list[tuple[int, list[bytes]]], put: Callable[[Any], None])
             put(piece)
 
 
-def _not_in_version(path: str, version: int, value: Any) -> None:
+def _refuse_field(path: str, version: int, value: Any) -> None:
     raise UnsupportedVersionError(f"{path} = {value!r} is not supported in version {version}")
 
 
-def _null_refused(path: str, version: int) -> None:
+def _refuse_null(path: str, version: int) -> None:
     raise UnsupportedVersionError(f"{path} may not be null in version {version}")

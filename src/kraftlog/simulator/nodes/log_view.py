@@ -11,7 +11,7 @@ from kraftlog.raft.messages import ElectionState
 from kraftlog.simulator.raft_disk import RaftDisk
 from kraftlog.simulator.snapshot import Snapshot
 from kraftlog.simulator.violation import Violation
-from kraftlog.simulator.wire import is_control, value_in
+from kraftlog.simulator.wire import is_control, payload_in
 from kraftlog.storage import quorum_state
 from kraftlog.storage.metadata_snapshots import name_of, parse_name
 from kraftlog.types import METADATA_TOPIC, OffsetAndEpoch
@@ -265,5 +265,5 @@ def _batches(
             place += batch.size_bytes
             raw = batch.payload = bytes(batch.payload)
             if is_control(batch):
-                batch.payload = value_in(raw, is_control=True)
+                batch.payload = payload_in(raw, is_control=True)
             yield base, place, batch, raw

@@ -79,7 +79,8 @@ def reads_anywhere(world: World) -> Iterator[Goal]:
         )
 
 
-def recorded_voters(rng: Rng) -> Setting:
+def dynamic_voters_setting(rng: Rng) -> Setting:
+    """Voters are known by directory id, so one that lost its disk counts as another replica."""
     return in_small_chunks(3)(rng).replace(dynamic=True)
 
 
@@ -87,7 +88,7 @@ NODE_SCENARIOS: dict[str, tuple[Callable[[Rng], Setting], Script]] = {
     # With configured voters the other nodes are brokers, which can't become voters.
     "reassign-midway": (fixed_setting(3, 3, dynamic=True), reassign_midway),
     "moved-voters": (fixed_setting(3, 0, dynamic=True), moved_voters),
-    "lost-checkpoint": (recorded_voters, lost_checkpoint),
+    "lost-checkpoint": (dynamic_voters_setting, lost_checkpoint),
     "reads-anywhere": (any_setting, reads_anywhere),
     "garbled-snapshot": (in_small_chunks(3), garbled_snapshot),
 }

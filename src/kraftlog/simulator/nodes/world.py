@@ -45,7 +45,7 @@ FEW_BATCHES = 10
 #: The I/O threads whose jobs no vote waits for, and by how much they may be slower in a run.
 OTHER_IO_THREADS = ("data", "maintenance", "worker")
 SLOWER_MS = (0, 10, 300)
-#: The size of a batch on a disk that is nearly full.
+#: The assumed size of a batch, where a limit in batches becomes one in bytes.
 BATCH_BYTES = 120
 
 
@@ -99,7 +99,7 @@ class NodeWorld(World):
         self._endings: dict[tuple[int, int], int] = {}
         #: By chain: the offset and the value of each append in its last batch.
         self.values: dict[int, list[tuple[int, int]]] = {}
-        #: The offset of each append.
+        #: By value: the offset of its append.
         self.offset_of: dict[int, int] = {}
         super().__init__(seed, setting, trace)
         self._address_invariants = [

@@ -175,7 +175,7 @@ class RecordedWorld(World):
         #: The state of each stopped replica, with a key of the disk content that it describes.
         self._down: dict[int, tuple[tuple[int, ...], ReplicaState]] = {}
         super().__init__(seed, setting, trace)
-        # Nothing has started yet: both are in the same state as those that they replace.
+        # Nothing has started yet, so the network and the workload can still be replaced.
         self.network = RecordedNetwork(self)
         self.workload = RecordedWorkload(self)
 
@@ -242,6 +242,7 @@ class RecordedWorld(World):
 
     @staticmethod
     def _voters_of(replica: Replica, history: VoterHistory) -> tuple[Any, ...]:
+        """The fields `voters`, `votes`, `targets` and `voters_at` of a ReplicaState."""
         latest = history.latest
         offsets = tuple([offset for offset, _ in history.entries])
         return latest.ids, latest.holds(replica.key), latest.targets, offsets

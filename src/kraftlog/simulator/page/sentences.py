@@ -1,4 +1,4 @@
-"""The sentences of a page: messages, role changes, faults."""
+"""The sentences of a page: messages, changes of replicas, voter changes, faults."""
 
 from __future__ import annotations
 
@@ -328,10 +328,10 @@ def describe_cuts(
         alone = sorted([min(group) for group in groups if len(group) == 1])
         if len(alone) >= len(groups) - 1:
             return f"{' and '.join(map(str, alone))} {'is' if len(alone) == 1 else 'are'} cut off"
-        return f"split: {_sides(groups)}"
+        return f"split: {_groups_text(groups)}"
     groups = _connected_groups(voters, cuts)
     if len(groups) > 1:
-        return f"voters split: {_sides(groups)}"
+        return f"voters split: {_groups_text(groups)}"
     arrows = [
         f"{a}↔{b}" if (b, a) in cuts else f"{a}→{b}"
         for a, b in sorted(cuts)
@@ -355,5 +355,5 @@ def _connected_groups(replicas: Iterable[int], cuts: Collection[tuple[int, int]]
     return groups
 
 
-def _sides(groups: list[set[int]]) -> str:
+def _groups_text(groups: list[set[int]]) -> str:
     return " | ".join(sorted([" ".join(map(str, sorted(group))) for group in groups]))

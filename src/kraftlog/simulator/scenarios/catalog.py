@@ -25,13 +25,13 @@ from kraftlog.simulator.scenarios.goals import (
     majority_continues,
 )
 from kraftlog.simulator.scenarios.rare_scenarios import (
-    busy_setting,
     impatient_setting,
     late_copies,
     late_farewell,
     late_responses,
     late_setting,
     leader_seems_down,
+    light_load_setting,
     parted_logs,
 )
 from kraftlog.simulator.scenarios.snapshot_scenarios import SNAPSHOT_SCENARIOS
@@ -230,8 +230,8 @@ SCENARIOS: dict[str, tuple[Callable[[Rng], Setting], Script]] = {
     "cut-off-leader": (reading_setting, cut_off_leader),
     "cut-off-follower": (kafka_setting(3, 5, 2), cut_off_follower),
     "late-copies": (impatient_setting, late_copies),
-    "late-farewell": (busy_setting, late_farewell),
-    "parted-logs": (busy_setting, parted_logs),
+    "late-farewell": (light_load_setting, late_farewell),
+    "parted-logs": (light_load_setting, parted_logs),
     "late-answers": (late_setting, late_responses),
     "seems-removed": (kafka_setting(3, 5, 2), leader_seems_down),
     "quiet": (any_setting, quiet),

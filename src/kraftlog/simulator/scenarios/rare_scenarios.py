@@ -31,7 +31,7 @@ LATE_MS = 4000
 SOON_AFTER_RETRY_MS = (60, 125)
 
 
-def busy_setting(rng: Rng) -> Setting:
+def light_load_setting(rng: Rng) -> Setting:
     return kafka_setting(3, 5, 1)(rng).replace(append_gap_ms=(10, 60))
 
 
@@ -99,7 +99,7 @@ def late_farewell(world: World) -> Iterator[Goal]:
 
 
 def late_setting(rng: Rng) -> Setting:
-    return busy_setting(rng).replace(voters=3, observers=0, request_timeout_ms=1000)
+    return light_load_setting(rng).replace(voters=3, observers=0, request_timeout_ms=1000)
 
 
 def late_responses(world: World) -> Iterator[Goal]:

@@ -31,6 +31,8 @@ SLOW_INSTALL_MS = 1000
 
 
 def in_small_chunks(min_voters: int) -> Callable[[Rng], Setting]:
+    """Draw settings with this many voters or more; in most runs, snapshots have small chunks."""
+
     def draw(rng: Rng) -> Setting:
         return Setting(
             voters=rng.between(min_voters, 5),

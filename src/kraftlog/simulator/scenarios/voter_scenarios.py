@@ -339,8 +339,8 @@ def some_change(
 def returned_empty(world: World) -> Iterator[Goal]:
     """A voter returns with an empty disk, and hears only a voter that lacks committed records.
 
-    If voters were known by id alone, it would vote for that one. With a new directory id it is
-    another replica, which has no vote.
+    If voters were known by id alone, the empty voter would vote for the lagging one. With its new
+    directory id it is another replica, which has no vote.
     """
     yield from begin(world)
     yield all_reached(world, 10)

@@ -48,6 +48,7 @@ class RunSettings(Value):
     """The settings of all runs: a scenario, or `any`, and the kinds of faults (None: all)."""
 
     scenario: str
+    #: whether whole nodes run, instead of cores alone
     nodes: bool
     kinds: tuple[str, ...] | None
 

@@ -109,7 +109,7 @@ class _Verification:
                 f"topic of this name now has id {uuid_text(topic.id)}: it was deleted and created "
                 "again"
             )
-        names = [(name, each.index) for each in topic.partitions]
+        names = [(name, partition.index) for partition in topic.partitions]
         starts = offsets.find(cluster, dict.fromkeys(names, offsets.EARLIEST))
         ends = offsets.find(cluster, dict.fromkeys(names, offsets.LATEST), level)
         settings = configs.describe(cluster, TOPIC, [name])[name]
@@ -120,7 +120,7 @@ class _Verification:
             isolation_level=level,
             columns=lake_table.compared,
             is_compacted="compact" in (policy or ""),
-            log={part[1]: (starts[part].offset, ends[part].offset) for part in names},
+            log={each[1]: (starts[each].offset, ends[each].offset) for each in names},
             dead_letters=_dead_letters(os.path.dirname(directory), name),
         )
         self._tables.append(lake_table)

@@ -9,7 +9,7 @@ const ROWS_AROUND = 40;
 // The factor by which time passes faster while nothing is visible.
 const IDLE_SPEEDUP = 12;
 
-const view = {time: 0, event: -1, playing: false, speed: 20, lastFrame: 0};
+const view = {time: 0, playing: false, speed: 20, lastFrame: 0};
 const hidden = {kinds: new Set(["log", "client"]), nodes: new Set()};
 // The events that the filters show, the position of the current one in the list on the page, and the
 // function from a time to its place on the timeline.
@@ -146,7 +146,7 @@ function refilter() {
   listed = run.events.filter(shows.event);
   listPosition = -2;
   for (const chip of document.querySelectorAll("[data-kind]")) chip.setAttribute("aria-pressed", !hidden.kinds.has(chip.dataset.kind));
-  for (const chip of document.querySelectorAll("[data-only]")) chip.setAttribute("aria-pressed", shows.node(Number(chip.dataset.only)));
+  for (const chip of document.querySelectorAll("[data-replica]")) chip.setAttribute("aria-pressed", shows.node(Number(chip.dataset.replica)));
   draw();
 }
 
@@ -171,7 +171,7 @@ function setPreset(kinds) {
 function makeFilters() {
   element("presets").innerHTML = "show " + Object.keys(PRESETS).map((name) => `<button class="chip" data-preset="${name}">${name}</button>`).join("");
   element("kind-chips").innerHTML = KINDS.map((kind) => `<button class="chip" data-kind="${kind}" style="--chip:${kindColour(kind)}">${kind}</button>`).join("");
-  element("node-chips").innerHTML = "replicas " + nodes.map((id) => `<button class="chip" data-only="${id}">${id}</button>`).join("");
+  element("node-chips").innerHTML = "replicas " + nodes.map((id) => `<button class="chip" data-replica="${id}">${id}</button>`).join("");
   element("legend-roles").innerHTML = ROLES.map((role) => `<li><span class="swatch" style="background:var(--${role})"></span>${role}</li>`).join("");
   element("legend-kinds").innerHTML = MESSAGE_KINDS.map((kind) => `<li><span class="swatch" style="background:var(--${kind})"></span>${kind}</li>`).join("");
 }
@@ -202,14 +202,14 @@ function listen() {
     act(event.shiftKey);
   });
   document.addEventListener("click", (event) => {
-    const target = event.target.closest("[data-event],[data-time],[data-kind],[data-only],[data-preset],[data-node]");
+    const target = event.target.closest("[data-event],[data-time],[data-kind],[data-replica],[data-preset],[data-node]");
     if (!target || target === document.body) return;
-    const {event: row, time, kind, only, preset, node} = target.dataset;
+    const {event: row, time, kind, replica, preset, node} = target.dataset;
     if (row !== undefined) { pause(); goTo(listed[row][EVENT.at]); }
     else if (time !== undefined) { pause(); goTo(Number(time)); }
     else if (kind !== undefined) toggle(hidden.kinds, kind);
     else if (preset !== undefined) setPreset(PRESETS[preset]);
-    else toggle(hidden.nodes, Number(only ?? node));
+    else toggle(hidden.nodes, Number(replica ?? node));
   });
   element("slider").addEventListener("input", (event) => { pause(); goTo(Number(event.target.value)); });
   element("speed").addEventListener("change", (event) => setSpeed(event.target.selectedIndex));

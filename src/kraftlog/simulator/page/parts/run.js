@@ -39,6 +39,7 @@ function lastAt(list, time) {
   return low - 1;
 }
 
+// The state of a replica: the fields of `ReplicaState` in sentences.py, in its order.
 function stateAt(id, time) {
   const states = run.states[id];
   const [, role, epoch, leader, voted, end, flushed, highWatermark, paused, writing, epochs, voters, votes, targets, votersAt, start] =

@@ -251,6 +251,11 @@ def registered_schema(registry: str, schema_id: int) -> str | None:
         if getattr(error, "code", 0) == 404:
             return None
         raise ConfigError(f"schema registry {registry}: {error}") from None
+    except (ValueError, KeyError, TypeError):
+        # The fault of the registry, or of a proxy before it: the values may be good.
+        raise ConfigError(
+            f"schema registry {registry}: no schema in the response of {url}"
+        ) from None
 
 
 def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:

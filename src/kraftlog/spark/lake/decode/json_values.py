@@ -165,6 +165,7 @@ class JsonDecoder(Decoder):
                 continue
             self.columns[name] = pa.field(name, kind)
             self._fields[name] = name
+            taken.add(name.lower())
         return ignored
 
     def _count_nested(self, parsed: Mapping[int, dict[str, Any]]) -> Counter[str]:
