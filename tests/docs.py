@@ -14,7 +14,7 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING
 
-from kraftlog.config.effective import EFFECTIVE, OWN
+from kraftlog.config.effective import DOCUMENTED, EFFECTIVE
 from kraftlog.config.keys import BROKER, BROKER_KEYS, OWN_KEYS
 from kraftlog.config.keys import TABLES as KEY_TABLES
 from kraftlog.config.values import expected
@@ -81,10 +81,9 @@ def rules_table(files: dict[str, str]) -> str:
 def settings_table(_: dict[str, str]) -> str:
     """Every key with an effect, for each kind of resource."""
     lines = ["| key | type | default | accepted | what it does |", "|---|---|---|---|---|"]
-    for kind, keys in EFFECTIVE.items():
-        ours = OWN if kind == BROKER else {}
-        for name, what in sorted({**keys, **ours}.items()):
-            key = OWN_KEYS.find(name) if name in ours else KEY_TABLES[kind].find(name)
+    for kind, keys in DOCUMENTED.items():
+        for name, what in sorted(keys.items()):
+            key = KEY_TABLES[kind].find(name) or OWN_KEYS.find(name)
             assert key, f"{name} is no key"
             default = "none" if key.default is None else f"`{key.default}`" if key.default else ""
             cells = (f"`{name}`", key.type, default, expected(key).replace("|", "\\|"), what)

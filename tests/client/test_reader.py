@@ -86,23 +86,14 @@ class OneLeader(TwoLeaders):
         return 1
 
 
-def fetched(index: int) -> PartitionData:
-    return PartitionData(
-        partition_index=index,
-        error_code=0,
-        high_watermark=3,
-        aborted_transactions=None,
-        records=batch(0, 3),
-    )
-
-
-def refused(index: int, code: int) -> PartitionData:
+def result(index: int, code: int = ErrorCode.NONE) -> PartitionData:
+    """Three records, or an error."""
     return PartitionData(
         partition_index=index,
         error_code=code,
-        high_watermark=-1,
+        high_watermark=-1 if code else 3,
         aborted_transactions=None,
-        records=None,
+        records=None if code else batch(0, 3),
     )
 
 
@@ -118,7 +109,7 @@ def no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_batches_of_a_broker_are_returned_although_another_fails() -> None:
     """The reader's position is after these batches: it would never fetch them again."""
     failure = UnreachableError("broker 2 was killed")
-    connections = LeaderConnection(response(fetched(0))), LeaderConnection(failure)
+    connections = LeaderConnection(response(result(0))), LeaderConnection(failure)
     reader = Reader(cast("Cluster", TwoLeaders(*connections)))
     reader.assign(dict.fromkeys(PARTITIONS, 0))
     batches = reader.poll(LIMIT_S)
@@ -130,8 +121,8 @@ def test_batches_of_a_broker_are_returned_although_another_fails() -> None:
 
 def test_a_moved_partition_is_looked_up_although_others_have_records() -> None:
     """Otherwise a partition that has moved would be fetched from its former leader for ever."""
-    moved = refused(1, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    cluster = OneLeader(LeaderConnection(response(fetched(0), moved)))
+    moved = result(1, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    cluster = OneLeader(LeaderConnection(response(result(0), moved)))
     reader = Reader(cast("Cluster", cluster))
     reader.assign(dict.fromkeys(PARTITIONS, 0))
     assert [each.name for each in reader.poll(LIMIT_S)] == [PARTITIONS[0]]
@@ -140,8 +131,8 @@ def test_a_moved_partition_is_looked_up_although_others_have_records() -> None:
 
 
 def test_a_fatal_error_of_a_partition_is_raised_and_loses_no_batches() -> None:
-    fatal = refused(1, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    reader = Reader(cast("Cluster", OneLeader(LeaderConnection(response(fetched(0), fatal)))))
+    fatal = result(1, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    reader = Reader(cast("Cluster", OneLeader(LeaderConnection(response(result(0), fatal)))))
     reader.assign(dict.fromkeys(PARTITIONS, 0))
     with pytest.raises(RefusedError, match="TOPIC_AUTHORIZATION_FAILED"):
         reader.poll(LIMIT_S)

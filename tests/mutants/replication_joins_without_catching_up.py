@@ -1,4 +1,4 @@
-"""A follower joins the ISR however far behind it is (V8)."""
+"""A follower joins the ISR however much it lags (V8)."""
 
 from __future__ import annotations
 

@@ -30,7 +30,8 @@ PAGE = os.path.join(FOLDER, os.pardir, os.pardir, "docs", "generated", "mutants.
 TABLE = re.compile(r"(<!-- made by make mutants -->\n).*?(<!-- end -->)", re.DOTALL)
 #: The most kills of a mutant in clusters.
 CLUSTER_KILLS = 1
-ROW = re.compile(r"^\| `(\w+)` \|.*$", re.MULTILINE)
+#: A row: the name of the mutant, and the cells after its description.
+ROW = re.compile(r"^\| `(\w+)` \| [^|]* \| (.*)$", re.MULTILINE)
 
 NAMES = sorted(
     name.removesuffix(".py")
@@ -130,10 +131,17 @@ def table(rows: Iterable[str], seeds: int, kills: int) -> str:
 
 
 def write(scores: Iterable[Score], seeds: int, kills: int) -> str:
-    """Write the page with these rows, and without those of deleted mutants."""
+    """Write the page with these rows, and without those of deleted mutants.
+
+    The other rows keep their scores, and get the present description of their mutant.
+    """
     with open(PAGE, encoding="utf-8") as file:
         page = file.read()
-    rows = {match[1]: match[0] for match in ROW.finditer(page) if match[1] in NAMES}
+    rows = {
+        match[1]: f"| `{match[1]}` | {description(match[1])} | {match[2]}"
+        for match in ROW.finditer(page)
+        if match[1] in NAMES
+    }
     rows |= {score.name: score.row for score in scores}
     text = table(rows.values(), seeds, kills)
     with open(PAGE, "w", encoding="utf-8") as file:

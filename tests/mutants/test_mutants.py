@@ -11,7 +11,7 @@ import pytest
 
 from kraftlog.simulator.run import CLUSTER, simulate
 from tests.mutants.mutant import Mutant, load_mutant
-from tests.mutants.score import NAMES, PAGE, ROW
+from tests.mutants.score import NAMES, PAGE, ROW, description
 from tests.simulator.cluster.test_cluster import RUNS as CLUSTERS
 from tests.simulator.test_random_runs import MIXTURE_RUNS, SEEDS_OF_EACH_SCENARIO
 from tests.time_limit import LIMIT_S
@@ -94,11 +94,13 @@ def test_no_mutant_was_lost() -> None:
 
 
 def test_the_page_shows_every_mutant_and_no_deleted_one() -> None:
-    """`make mutants ARGS=NAME` writes the row of a new one, and drops those of deleted ones."""
+    """`make mutants ARGS=NAME` writes the row of a new one, drops those of deleted ones, and
+    renews all descriptions."""
     with open(PAGE, encoding="utf-8") as file:
         page = file.read()
     shown = {match[1] for match in ROW.finditer(page)}
     assert (set(NAMES) - shown, shown - set(NAMES)) == (set(), set())
+    assert [name for name in NAMES if f"| `{name}` | {description(name)} |" not in page] == []
     counts = re.search(r"^Killed: (\d+) of (\d+), ", page, re.MULTILINE)
     assert counts is not None
     assert int(counts[2]) == len(KILLABLE)

@@ -240,12 +240,12 @@ _CLIENT_METRICS: dict[str, str] = {}
 
 #: Resource type -> key -> documentation.
 EFFECTIVE = {TOPIC: _TOPIC, BROKER: _BROKER, GROUP: _GROUP, CLIENT_METRICS: _CLIENT_METRICS}
+#: The same with kraftlog's own broker keys.
+DOCUMENTED = {**EFFECTIVE, BROKER: _BROKER | OWN}
 
 _NO_EFFECT = "Accepted for compatibility with Kafka; has no effect."
 
 
 def documentation(resource_type: int, name: str) -> str:
     """The documentation of a key, or a sentence that it has no effect."""
-    if resource_type == BROKER and name in OWN:
-        return OWN[name]
-    return EFFECTIVE[resource_type].get(name, _NO_EFFECT)
+    return DOCUMENTED[resource_type].get(name, _NO_EFFECT)

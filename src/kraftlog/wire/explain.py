@@ -123,9 +123,8 @@ class Cursor:
         if field.kind in FIXED:
             return self.fixed(FIXED[field.kind][0], path)
         if field.struct is not None:
-            # Kafka encodes a null struct as 0 in a tagged field, and as -1 elsewhere.
-            lowest_not_null = 1 if field.tag >= 0 else 0
-            if field.nullable_in(self.schema.version) and self.fixed("b", path) < lowest_not_null:
+            is_nullable = field.nullable_in(self.schema.version)
+            if is_nullable and self.fixed("b", path) <= field.null_struct:
                 return None
             return self.struct(field.struct, path)
         count = self.length(field, "h" if field.kind == "string" else "i", path)

@@ -153,9 +153,7 @@ class ReaderGenerator:
             return
         self.pending.append(("b", name))
         self.flush()
-        # Kafka encodes a null struct as 0 in a tagged field, and as -1 elsewhere.
-        lowest_not_null = 1 if field.tag >= 0 else 0
-        with out.block(f"if {name} < {lowest_not_null}:"):
+        with out.block(f"if {name} <= {field.null_struct}:"):
             out.line(f"{target} = None")
         with out.block("else:"):
             self.struct(field.struct, name)

@@ -101,6 +101,11 @@ class Field:
     def nullable_in(self, version: int) -> bool:
         return version >= self.null_since
 
+    @property
+    def null_struct(self) -> int:
+        """The int8 of a null struct: as in Kafka, 0 in a tagged field and -1 elsewhere."""
+        return 0 if self.tag >= 0 else -1
+
     def __repr__(self) -> str:
         kind = self.struct.__name__ if self.struct else self.kind
         return f"Field({self.name}: {'[]' if self.is_array else ''}{kind})"

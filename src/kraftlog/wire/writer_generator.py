@@ -170,8 +170,7 @@ class WriterGenerator:
             return
         self.flush()
         name = self.as_local(value)
-        # Kafka encodes a null struct as 0 in a tagged field, and as -1 elsewhere.
-        self.null(field, name, path, b"\xff" if field.tag < 0 else b"\0")
+        self.null(field, name, path, field.null_struct.to_bytes(1, "big", signed=True))
         out.depth += 1
         self.pending.append(("b", "1"))
         self.struct(field.struct, name, path)
