@@ -144,6 +144,7 @@ def test_markers_of_older_epochs_are_refused() -> None:
     state.apply(
         header(1, 1, -1, epoch=4, transactional=True, control=True), Marker(ControlType.COMMIT, 5)
     )
+    # The marker that has ended the transaction may be sent again.
     assert state.check_marker(1, 4, 5, strictly_newer=True) == ErrorCode.NONE
     assert state.check_marker(1, 4, 4) == ErrorCode.TRANSACTION_COORDINATOR_FENCED
     assert state.check_marker(8, 0, 0) == ErrorCode.NONE

@@ -96,7 +96,7 @@ def test_r5_a_removed_voter_campaigns_also_after_a_restart() -> None:
 
 
 def test_r5_a_leader_resigns_once_a_voter_has_the_whole_log() -> None:
-    """R5: before that, the other of two voters could not win this voter's vote."""
+    """R5: before that, the other voter could not win the leader's vote, which it needs."""
     context = committed_leader(voters=voters_of(1, 2))
     assert context.core.reassign("leave", (2,), context.now) == ErrorCode.NONE
     context.step()
@@ -152,7 +152,7 @@ def test_q24_an_old_log_without_other_voters_does_not_end_the_search() -> None:
     context = SingleCore(
         ElectionState(5), voters=voters_of(1), me=ReplicaKey(1, b"another directory"[:16])
     )
-    context.core.log.voters.base = voters_of(2, 3)
+    context.core.log.voters.base = voters_of(2, 3)  # those of the settings
     assert context.role == "observer"
     (peer,) = sends(context.wait_for("discover"))
     assert peer in {2, 3}

@@ -80,7 +80,7 @@ def test_r12_one_node_grows_to_three_and_five_by_starting_nodes(tmp_path: Path) 
         quorum.end()
 
 
-def test_r12_a_removed_controller_joins_only_when_it_is_added(
+def test_r12_a_removed_controller_does_not_rejoin_with_its_directory(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A restart does not add the controller. With a new, empty directory it joins by itself."""

@@ -129,7 +129,7 @@ class Fetcher:
         self.remove(followed.key)
         self.followed[followed.key] = followed
         self._changed[followed.key] = None
-        if partition.unwritten:  # by the fetcher of another leader, or as a leader
+        if partition.unwritten:  # appended by another leader's fetcher, or as a leader
             self._unwritten[partition] = None
 
     def remove(self, key: Key) -> None:

@@ -277,13 +277,16 @@ class StreamReader(Planner, DataSourceStreamReader, SupportsTriggerAvailableNow)
             )
 
     def _without_recreated(self, start: Nested, end: Positions) -> Positions:
-        """`start` without topics that were created again, which are reported or raise an error."""
+        """`start` without topics that were created again; these are reported or raise an error.
+
+        Without the ids in the checkpoint they stay in `start`: Spark might plan the same batch
+        differently later.
+        """
         new_ids = self._ids_of(end)
         remembers = self._options.remembers_topic_ids
         old_ids = self._known_ids | (positions.topic_ids(start) if remembers else {})
         recreated = data_loss.recreated_topics(old_ids, new_ids)
         if recreated and (self._options.fails_on_data_loss or not remembers):
-            # Without the ids in the checkpoint, Spark might plan the same batch differently later.
             consequence = "rememberTopicIds=true would read it from its start"
             data_loss.raise_or_report(
                 [

@@ -130,10 +130,10 @@ class CommittedIsKept(ClusterInvariant):
                 )
 
     def _extend_by_former_leader(self, change: ReplicaChange) -> None:
-        """A replica that does not lead has a higher high watermark than all leaders before.
+        """Extend the committed log by a replica that leads no longer.
 
-        Only a replica that led in this turn may, even if it both became leader and resigned or was
-        removed in the turn. A follower must not be ahead of all leaders.
+        Its high watermark may exceed that of all leaders only if it led in this turn: it may have
+        become leader in the turn in which it resigned or was removed. A follower's may not.
         """
         node, key, partition, before = change
         if before is None or not (before.online or before.leader_epoch < partition.leader_epoch):

@@ -49,6 +49,7 @@ class RecordDeleter(Client):
 
     def _send(self, now: Now) -> None:
         world = self.world
+        # The key of a partition is its topic id and index.
         keys = [key for key in world.keys if world.read_up_to(key) and key[0] in self.topic_names]
         if not keys:
             return
