@@ -2,6 +2,9 @@
 
 The controller must know it before it can take the replicas of a failed directory out of the ISR
 (V18). A broker with a single directory need not report it.
+
+A request without an outcome may still be decided, after later ones: if the metadata then names a
+directory other than the last one reported, that one is reported again.
 """
 
 from __future__ import annotations
@@ -44,17 +47,30 @@ class DirectoryAssignments:
         self._send = send
         #: The directories that are still to be reported.
         self._waiting: dict[Key, Uuid] = {}
+        #: The last directory reported for each replica.
+        self._reported: dict[Key, Uuid] = {}
         self._is_in_flight = False
         self._due_ms = 0
         self._backoff = Backoff(RETRY_MS, LONGEST_RETRY_MS)
 
     def assign(self, key: Key, directory: Uuid) -> None:
         """Report a replica's directory, because the metadata has another one, or none."""
-        self._waiting[key] = directory
+        self._waiting[key] = self._reported[key] = directory
+
+    def replayed(self, key: Key, recorded: Uuid) -> None:
+        """The metadata names this directory: report the right one again if it is another."""
+        reported = self._reported.get(key, recorded)
+        if reported != recorded:
+            self._waiting[key] = reported
+
+    def is_settled(self, key: Key) -> bool:
+        """Whether the controller has decided about all that was reported for a replica."""
+        return key not in self._waiting
 
     def forget(self, key: Key) -> None:
         """Do not report the directory of a removed replica."""
         self._waiting.pop(key, None)
+        self._reported.pop(key, None)
 
     def deadline(self) -> int | None:
         return self._due_ms if self._waiting and not self._is_in_flight else None

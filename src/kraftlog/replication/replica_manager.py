@@ -15,8 +15,8 @@ from kraftlog.effects import (
     ConfigureLog,
     DeleteLog,
     LogFailed,
-    LogMoved,
     LogOpened,
+    LogPlaced,
     LogPostponed,
     LogStartMoved,
     LogStartNotStored,
@@ -333,10 +333,9 @@ class ReplicaManager(MetadataPublisher):
             free_if_empty(self._unopened)
         if kind is LogPostponed:
             return
-        if isinstance(message, LogMoved):
-            self._check_directory(key, message.directory)
-            return
-        if isinstance(message, LogOpened):
+        if isinstance(message, LogPlaced):
+            self.directory_assignments.assign(key, message.directory)
+        elif isinstance(message, LogOpened):
             partition.opened(message.start, message.end, message.producers, message.high_watermark)
             self._check_directory(key, message.directory)
             self._log_is_ready(partition)
@@ -491,6 +490,7 @@ class ReplicaManager(MetadataPublisher):
         if partition is None:
             partition = self._open(image)
         partition.assign(image)
+        self.directory_assignments.replayed(image.key, image.directory(self._broker_id))
         if not self._has_roles:
             return
         if image.leader == self._broker_id:
