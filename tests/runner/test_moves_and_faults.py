@@ -16,6 +16,7 @@ from kraftlog.effects import LogOpened, TruncatePartition
 from kraftlog.errors import ErrorCode
 from kraftlog.simulator.files import Fault, MemoryFiles, PowerLost
 from kraftlog.simulator.host import VirtualHost, directory_id_of
+from kraftlog.storage.checkpoints import PARTITION_METADATA, encode_partition_metadata
 from kraftlog.storage.future_logs import FUTURE, WHOLE
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
@@ -326,6 +327,18 @@ def test_v19_a_copy_that_is_not_whole_is_no_replica(waiting: VirtualHost) -> Non
     assert not is_online(without_b)
     again = restart(without_b)
     assert values(again) == [*RECORDS, b"in both"]
+
+
+def test_v23_a_copy_of_a_former_topic_of_this_name_changes_nothing() -> None:
+    first = host_with_records()
+    folder = f"c/demo-0.{'0' * 32}{FUTURE}"
+    first.files.make_directory(folder)
+    first.files.make_file(f"{folder}/{PARTITION_METADATA}", encode_partition_metadata(b"o" * 16))
+    first.files.make_file(f"{folder}/{WHOLE}", b"")
+    host = restart(first)
+    assert path_of_log(host) == recorded_path(host) == "b"
+    assert values(host) == RECORDS
+    assert folders(host) == {"data": [], "b": ["demo-0"], "c": []}
 
 
 def test_two_logs_of_a_partition_that_the_metadata_places_nowhere_are_refused() -> None:

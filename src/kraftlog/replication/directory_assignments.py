@@ -63,6 +63,10 @@ class DirectoryAssignments:
         if reported != recorded:
             self._waiting[key] = reported
 
+    def reported(self, key: Key, directory: Uuid) -> Uuid:
+        """The last directory reported for a replica, or this one: a log in it may be moving."""
+        return self._reported.get(key, directory)
+
     def is_settled(self, key: Key) -> bool:
         """Whether the controller has decided about all that was reported for a replica."""
         return key not in self._waiting

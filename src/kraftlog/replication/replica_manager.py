@@ -355,6 +355,7 @@ class ReplicaManager(MetadataPublisher):
         partition = image.partitions.get(key)
         if partition is None or broker is None or directory not in broker.directories:
             return
+        directory = self.directory_assignments.reported(key, directory)
         assigned = partition.directory(self._broker_id)
         if assigned == directory:
             return

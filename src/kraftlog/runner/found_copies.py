@@ -155,10 +155,17 @@ class FoundCopies:
             if name not in self._copies:
                 continue
             if is_recorded(node, name, log.topic_id, replica.directory.id):
+                target = self._target(name, log.topic_id)
                 self._discard_copies(name)
-                target = self._to_resume.pop(name, replica)
-                if target is not replica:
+                if target is not None and target is not replica:
                     self._begin_move(name, replica, target)
+
+    def _target(self, name: LogName, topic_id: Uuid) -> DataDirectory | None:
+        """The target of the move that is to be resumed, unless it moved another topic's log."""
+        target = self._to_resume.pop(name, None)
+        folders = [] if target is None else target.directory.copies.get(name, [])
+        owners = [topic_id_of(self._files, folder) for folder in folders]
+        return target if topic_id in owners or None in owners else None
 
     def _delete_former(self, name: LogName, topic_id: Uuid) -> None:
         for directory in self._former.pop(name, ()):
