@@ -14,6 +14,6 @@ MUTANT = Mutant(
     ),
     test=(
         "tests/runner/test_moves_and_faults.py"
-        "::test_v19_a_log_outside_the_recorded_directory_does_not_lead_while_that_is_offline"
+        "::test_v19_while_the_recorded_directory_is_offline_no_log_leads"
     ),
 )

@@ -10,6 +10,6 @@ MUTANT = Mutant(
     replacement="elif ",
     test=(
         "tests/runner/test_moves_and_faults.py"
-        "::test_v22_the_source_is_the_replica_until_the_controller_has_recorded_the_target"
+        "::test_v22_the_source_is_the_replica_until_the_target_is_recorded"
     ),
 )

@@ -10,6 +10,6 @@ MUTANT = Mutant(
     replacement="            if job.error is None and is_mirrored:\n",
     test=(
         "tests/runner/test_moves_and_faults.py"
-        "::test_v22_a_move_survives_a_stop_at_any_time_and_the_loss_of_a_directory[power-none-lost]"
+        "::test_v22_a_move_survives_any_stop_and_the_loss_of_a_directory[power-none-lost]"
     ),
 )

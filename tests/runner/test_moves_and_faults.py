@@ -150,7 +150,7 @@ def let_commit_without_swap(host: VirtualHost) -> None:
 # The controller does not know yet ----------------------------------------------------------------
 
 
-def test_v22_the_source_is_the_replica_until_the_controller_has_recorded_the_target(
+def test_v22_the_source_is_the_replica_until_the_target_is_recorded(
     waiting: VirtualHost,
 ) -> None:
     assert append(waiting, b"meanwhile") == 0
@@ -185,7 +185,7 @@ def test_v22_a_target_that_fails_before_it_is_recorded_is_given_up(waiting: Virt
     assert values(host) == [*RECORDS, b"meanwhile", b"after"]
 
 
-def test_v22_a_source_that_fails_after_the_report_is_replaced_by_the_copy(
+def test_v22_the_copy_replaces_a_source_that_fails_after_the_report(
     waiting: VirtualHost,
 ) -> None:
     assert append(waiting, b"meanwhile") == 0
@@ -214,7 +214,7 @@ def test_v22_a_reported_move_is_followed_by_the_next_one(waiting: VirtualHost, t
     assert folders(waiting)["c"] == []
 
 
-def test_v22_a_full_target_is_given_up_and_its_folder_kept_until_the_source_is_recorded(
+def test_v22_the_folder_in_a_full_target_stays_until_it_is_not_needed(
     waiting: VirtualHost,
 ) -> None:
     waiting.files.faults.append(Fault("pwritev", errno.ENOSPC, path="c/", times=1000))
@@ -253,7 +253,7 @@ def test_v23_a_topic_deleted_during_the_wait_leaves_nothing(waiting: VirtualHost
 # After a restart ---------------------------------------------------------------------------------
 
 
-def test_v19_a_log_outside_the_recorded_directory_does_not_lead_while_that_is_offline() -> None:
+def test_v19_while_the_recorded_directory_is_offline_no_log_leads() -> None:
     """The target has failed right after the log has moved; the source still has its older log."""
     host = host_with_records()
     host.io_threads.maintenance.hangs = True
@@ -281,7 +281,7 @@ def test_v19_a_log_outside_the_recorded_directory_does_not_lead_while_that_is_of
     assert [line for line in again.log_lines if line.startswith("b/demo-0: deleted, because")]
 
 
-def test_v19_a_whole_copy_is_taken_if_the_metadata_names_it_and_the_log_is_lost(
+def test_v19_a_recorded_whole_copy_takes_the_place_of_a_lost_log(
     waiting: VirtualHost,
 ) -> None:
     assert append(waiting, b"meanwhile") == 0
@@ -295,7 +295,7 @@ def test_v19_a_whole_copy_is_taken_if_the_metadata_names_it_and_the_log_is_lost(
     assert folders(again) == {"data": [], "b": [], "c": ["demo-0"]}
 
 
-def test_v19_the_log_is_the_replica_if_the_recorded_directory_has_only_a_copy(
+def test_v19_the_log_counts_where_the_recorded_directory_has_a_copy(
     waiting: VirtualHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The node says so when it opens the log: it lacks nothing, and is recorded at once."""
@@ -341,7 +341,7 @@ def test_v23_a_copy_of_a_former_topic_of_this_name_changes_nothing() -> None:
     assert folders(host) == {"data": [], "b": ["demo-0"], "c": []}
 
 
-def test_two_logs_of_a_partition_that_the_metadata_places_nowhere_are_refused() -> None:
+def test_two_logs_that_the_metadata_places_nowhere_are_refused() -> None:
     """Neither is deleted, and other partitions are served."""
     first = host_with_records()
     first.runner.close()
@@ -420,7 +420,7 @@ def check_restarts(host: VirtualHost, acknowledged: list[bytes], lost: str) -> s
 
 @pytest.mark.parametrize("lost", ["", "b", "c"], ids=["none-lost", "source-lost", "target-lost"])
 @pytest.mark.parametrize("loses_power", [True, False], ids=["power", "kill"])
-def test_v22_a_move_survives_a_stop_at_any_time_and_the_loss_of_a_directory(
+def test_v22_a_move_survives_any_stop_and_the_loss_of_a_directory(
     loses_power: bool, lost: str
 ) -> None:
     """Nothing that was acknowledged is lost, and one log is left."""

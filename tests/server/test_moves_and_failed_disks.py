@@ -110,7 +110,7 @@ def has_moved(log: MovingLog) -> bool:
 
 @pytest.mark.parametrize("lost", [SOURCE, TARGET])
 @pytest.mark.parametrize("moment", [is_being_copied, is_copied, has_moved])
-def test_v22_no_acknowledged_record_is_lost_with_either_disk_at_any_moment_of_a_move(
+def test_v22_no_record_is_lost_with_either_disk_during_a_move(
     log: MovingLog, moment: Callable[[MovingLog], bool], lost: str
 ) -> None:
     log.begin()
@@ -121,9 +121,7 @@ def test_v22_no_acknowledged_record_is_lost_with_either_disk_at_any_moment_of_a_
 
 
 @pytest.mark.parametrize("lost", [SOURCE, TARGET])
-def test_v22_a_move_that_the_controller_does_not_know_of_is_not_complete(
-    tmp_path: Path, lost: str
-) -> None:
+def test_v22_a_move_is_not_complete_without_the_controller(tmp_path: Path, lost: str) -> None:
     """The controller is away; then the broker is killed, and one of the disks is gone."""
     jbod = JbodWithController(tmp_path)
     nodes = jbod.quorum.nodes

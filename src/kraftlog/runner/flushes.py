@@ -15,7 +15,7 @@ from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, Protocol
 
     from kraftlog.ports.files import Files
     from kraftlog.ports.io_thread import IOThread
@@ -25,9 +25,25 @@ if TYPE_CHECKING:
     from kraftlog.storage.log import Log
     from kraftlog.types import LogName, Now
 
+    class Mirrors(Protocol):
+        """Copies of logs that move; `mirror_failed`: one could not be flushed with its log."""
+
+        def mirror_of(self, name: LogName) -> Log | None: ...
+        def mirror_failed(self, name: LogName, error: StorageError) -> None: ...
+
 
 #: How long flushes pause while there is no file descriptor or no disk space.
 PAUSE_MS = 1000
+
+
+class NoMirrors:
+    """The default for `Flushes.mirrors`: no log moves."""
+
+    def mirror_of(self, _: LogName) -> None:
+        pass
+
+    def mirror_failed(self, _: LogName, __: StorageError) -> None:
+        pass
 
 
 class Flushes:
@@ -51,9 +67,8 @@ class Flushes:
         #: Why flushes are paused, until it has been logged.
         self.obstacle: DiskFullError | None = None
         self._waiting: dict[LogName, list[tuple[int, Callable[[], None]]]] = {}
-        #: The copy that has to be durable whenever a log is, and what to call if it cannot be.
-        self.mirror_of: Callable[[LogName], Log | None] = _no_mirror
-        self.mirror_failed: Callable[[LogName, StorageError], None] = _ignore
+        #: The copies that have to be durable whenever their logs are.
+        self.mirrors: Mirrors = NoMirrors()
 
     def hold(self, log: LogName, offset: int, release: Callable[[], None]) -> None:
         """Call `release` once the log is durable up to `offset`; at once if it is."""
@@ -76,7 +91,7 @@ class Flushes:
             log = self._logs[name]
             if paused_until_ms and now.monotonic_ms < paused_until_ms.get(log.disk, 0):
                 continue
-            mirror = self.mirror_of(name)
+            mirror = self.mirrors.mirror_of(name)
             if mirror is not None and mirror.is_flushing:
                 continue
             try:
@@ -126,14 +141,14 @@ class Flushes:
         try:
             return mirror.flush_job()
         except StorageError as error:
-            self.mirror_failed(name, error)
+            self.mirrors.mirror_failed(name, error)
             return None
 
     def _mirror_flushed(self, name: LogName, mirror: Log, job: FlushJob) -> None:
         try:
             mirror.flushed(job)
         except StorageError as error:
-            self.mirror_failed(name, error)
+            self.mirrors.mirror_failed(name, error)
 
     def _ended(self, name: LogName, log: Log, job: FlushJob, now: Now) -> None:
         try:
@@ -159,14 +174,6 @@ class Flushes:
         """Drop the effects that wait: their data was never durable."""
         self._waiting.pop(name, None)
         self._failed(name, error, now)
-
-
-def _no_mirror(_: LogName) -> None:
-    """The default for `mirror_of`."""
-
-
-def _ignore(_: LogName, __: StorageError) -> None:
-    """The default for `mirror_failed`."""
 
 
 def _release_nothing() -> None:

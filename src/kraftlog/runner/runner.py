@@ -110,8 +110,7 @@ class Runner:
         )
         self.logs.list_futures = self._directories.moves.futures
         self._directories.on_replaced = self._replaced
-        self._flushes.mirror_of = self._directories.moves.mirror_of
-        self._flushes.mirror_failed = self._directories.moves.mirror_failed
+        self._flushes.mirrors = self._directories.moves
         self._quorum = QuorumIO(
             files,
             directory,
