@@ -2,8 +2,8 @@
 
 With eligible leader replicas, the controller must know the minimum by which every leader commits
 (V20). So the cluster has one value in the log, at first that of the active controller's file, and
-the files of brokers do not count, as in Kafka (KIP-966). With the value in brokers' files alone, each
-acknowledged record has fewer copies than its operator expects, so this is not silent.
+the files of brokers do not count, as in Kafka (KIP-966). If only they have the value, each record
+has fewer copies than its operator expects when it is acknowledged, so this is not silent.
 """
 
 from __future__ import annotations
