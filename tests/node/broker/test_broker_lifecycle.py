@@ -132,6 +132,29 @@ def test_an_unregistered_broker_retries_with_backoff(code: int | None) -> None:
     assert broker.registration_error == (code or 0)
 
 
+class ReplacingController(Controller):
+    """Registers a broker that names epoch 8 as the one that it replaces."""
+
+    def send(
+        self, api_key: int, _: int, request: Any, on_done: Any, now: Now, **options: object
+    ) -> None:
+        if api_key != ApiKey.BROKER_REGISTRATION or request.replaced_broker_epoch == 8:
+            super().send(api_key, _, request, on_done, now, **options)
+            return
+        self.requests.append(request)
+        code = ErrorCode.DUPLICATE_BROKER_REGISTRATION
+        on_done(BrokerRegistrationResponse(error_code=code, broker_epoch=8), now)
+
+
+def test_v23_a_refused_registration_names_the_right_epoch_at_once() -> None:
+    """V5: a restart within the former session takes one more request, and logs nothing."""
+    controller, lines = ReplacingController(), list[str]()
+    broker = lifecycle(controller, log_line=lines.append)
+    poll_until(broker, 1)
+    epochs = [request.replaced_broker_epoch for request in controller.requests[:2]]
+    assert (epochs, broker.epoch, lines) == ([-1, 8], 11, [])
+
+
 def test_a_duplicate_registration_is_harmless_while_a_session_lasts() -> None:
     """A refusal for longer than a session shows that another broker with this id is running."""
     lines: list[str] = []

@@ -8,7 +8,7 @@ from kraftlog.metadata.changes import BrokerChanged
 from kraftlog.metadata.features import OFFERED
 from kraftlog.metadata.loader import MetadataPublisher
 from kraftlog.node.broker.controller_channel import HEARTBEAT_CHANNEL
-from kraftlog.node.broker.registration_refusals import RegistrationRefusals
+from kraftlog.node.broker.registration_refusals import UNKNOWN, RegistrationRefusals
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.messages import broker_heartbeat as heartbeats
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 #: First and longest backoff after a failed request.
 RETRY_MS, LONGEST_RETRY_MS = 50, 500
-#: The broker epoch while this incarnation is not registered.
-UNKNOWN = -1
 #: An offset that no log reaches.
 NEVER = 1 << 63
 
@@ -236,10 +234,14 @@ class BrokerLifecycle(MetadataPublisher):
             rack=self._rack,
             log_dirs=[it.id for it in self._directories],
             previous_broker_epoch=self._previous_epoch,
+            replaced_broker_epoch=self._refusals.replaced_epoch(),
         )
 
     def _on_registration(self, response: Any, now: Now) -> None:
         if response is None or response.error_code == ErrorCode.NOT_CONTROLLER:
+            return
+        if self._refusals.is_outdated(response):
+            self.send_soon()
             return
         if response.error_code:
             self.registration_error = response.error_code
