@@ -291,6 +291,20 @@ def test_v3_controlled_shutdown_moves_leaders_first_and_waits() -> None:
     assert registered_again.response.error_code == 0
 
 
+def test_v3_v14_the_next_controller_goes_on_waiting() -> None:
+    cluster = Cluster(brokers=2)
+    cluster.create("t", (1, 2))
+    decided_at = len(cluster.log)
+    cluster.heartbeat(1, want_shut_down=True)
+    cluster.controller.resign()
+    cluster.append(cluster.controller.activate(cluster.bootstrap, cluster.now))
+    assert not cluster.heartbeat(1, want_shut_down=True).response.should_shut_down
+    cluster.heartbeat(2, current_metadata_offset=decided_at - 1)
+    assert not cluster.heartbeat(1, want_shut_down=True).response.should_shut_down
+    cluster.heartbeat(2)
+    assert cluster.heartbeat(1, want_shut_down=True).response.should_shut_down
+
+
 def test_a_broker_that_leads_nothing_may_stop_at_once() -> None:
     cluster = Cluster(brokers=2)
     assert cluster.heartbeat(1, want_shut_down=True).response.should_shut_down

@@ -131,9 +131,17 @@ class BrokerLifecycle(MetadataPublisher):
     def changed(self, change: Change) -> None:
         if isinstance(change, BrokerChanged) and self.registration is not None:
             self._on_registered()
-            after = change.after
-            if after is not None and after.in_controlled_shutdown and after.id != self._broker_id:
-                self._heartbeat_beyond_offset = self._applied()
+            if self._another_leaves:
+                self._heartbeat_beyond_offset = min(self._heartbeat_beyond_offset, self._applied())
+
+    @property
+    def _another_leaves(self) -> bool:
+        """Whether another broker is in controlled shutdown, and waits for what this one applies."""
+        return any(
+            broker.in_controlled_shutdown and not broker.fenced
+            for broker in self._metadata.image.brokers.values()
+            if broker.id != self._broker_id
+        )
 
     def reloaded(self, before: Image) -> None:  # noqa: ARG002 - interface of publishers
         if self.registration is not None:
@@ -182,7 +190,7 @@ class BrokerLifecycle(MetadataPublisher):
         if due_ms is None or due_ms > now.monotonic_ms:
             return
         self._stays_fenced = False
-        self._heartbeat_beyond_offset = NEVER
+        self._heartbeat_beyond_offset = self._applied() if self._another_leaves else NEVER
         cluster_id = self._cluster_id()
         if cluster_id is None:
             self._back_off(now)  # until the metadata log has the cluster id
