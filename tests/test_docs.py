@@ -36,7 +36,7 @@ def test_rules_are_read_from_names_and_docstrings() -> None:
 
 def test_a_table_names_every_rule_and_its_tests() -> None:
     table = docs.rules_table({"tests/raft/test_votes.py": SOURCE, "tests/other.py": '"""Q38"""'})
-    assert "7 of 85 rules" in table
+    assert "7 of 91 rules" in table
     votes = "[raft/test_votes.py](../../tests/raft/test_votes.py)"
     assert f"| Q9 | {RULES['Q9']} | {votes} |" in table
     assert f"| R3 | {RULES['R3']} | {votes}: `test_q12_grants` |" in table

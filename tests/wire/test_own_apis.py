@@ -9,6 +9,7 @@ import pytest
 from kraftlog.errors import UnsupportedVersionError
 from kraftlog.wire.apis import APIS, FIRST_OWN
 from kraftlog.wire.codec import decode, encode
+from kraftlog.wire.messages.broker_registration import BrokerRegistrationRequest
 from kraftlog.wire.messages.control_records import RemovedVoter, VotersRecord
 from kraftlog.wire.messages.describe_cluster import DescribeClusterRequest
 from kraftlog.wire.messages.describe_configs import DescribeConfigsRequest
@@ -172,6 +173,19 @@ def test_docs_wire_md_names_each_of_our_apis() -> None:
             MetadataRequest(topics=None, linearizable=True),
             13,
             "00 01 00 01 904e 01 01",
+        ),
+        (
+            BrokerRegistrationRequest(
+                broker_id=1,
+                cluster_id="",
+                incarnation_id=bytes(16),
+                listeners=(),
+                features=(),
+                rack=None,
+                replaced_broker_epoch=5,
+            ),
+            0,
+            f"00000001 01 {bytes(16).hex()} 01 01 00 01 904e 08 0000000000000005",
         ),
         (DescribeConfigsRequest(resources=(), linearizable=True), 4, "01 00 00 01 904e 01 01"),
     ],

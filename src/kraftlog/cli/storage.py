@@ -84,7 +84,11 @@ def _add_format(parser: argparse.ArgumentParser) -> None:
         help="format without voters; the controller joins a quorum later",
     )
     voters.add_argument(
-        "-I", "--initial-controllers", metavar="VOTERS", help="id@host:port:directory-id, …"
+        "-I",
+        "--initial-controllers",
+        metavar="VOTERS",
+        help="id@host:port:directory-id, …; only for a new quorum: a replaced disk is not this "
+        "directory, although the command names its id",
     )
 
 

@@ -122,7 +122,7 @@ _BROKER = {
     "metadata.log.max.snapshot.interval.ms": "Longest time between snapshots of the metadata log.",
     "min.insync.replicas": "Default for topics that do not set their own. With eligible leader "
     "replicas the value of the active controller's file is stored for the cluster, and brokers' "
-    "files no longer count.",
+    "files no longer count: a broker logs it if its file says otherwise.",
     "node.id": "Id of this node, unique in the cluster.",
     "num.partitions": "Number of partitions of topics created without one.",
     "num.replica.fetchers": "Connections on which a follower fetches from one leader.",

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kraftlog.node.broker.broker_lifecycle import BrokerLifecycle
+    from kraftlog.node.broker.overridden_min_isr import OverriddenMinIsr
     from kraftlog.node.config import RecoveredMetadata
     from kraftlog.node.controller.active_controller import ActiveController
     from kraftlog.node.controller.broker_probes import BrokerProbes
@@ -255,6 +256,14 @@ def broker_lifecycle(node: Node) -> BrokerLifecycle:
         log_line=node.log_line,
         previous_epoch=config.previous_broker_epoch,
     )
+
+
+def file_checks(node: Node) -> list[OverriddenMinIsr]:
+    """Compares what the broker's file sets and the log overrides."""
+    from kraftlog.node.broker.overridden_min_isr import MIN_ISR, OverriddenMinIsr
+
+    value = node.config.settings.texts.get(MIN_ISR)
+    return [] if value is None else [OverriddenMinIsr(value, node.metadata_loader, node.log_line)]
 
 
 def group_coordinators(node: Node) -> GroupCoordinators:
