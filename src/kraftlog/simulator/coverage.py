@@ -77,6 +77,7 @@ CLUSTER_SITUATIONS = (
     "crash between two actions",
     "disk full",
     "leader change",
+    "logs of a partition compared",
     "message lost",
     "node stopped by its disk",
     "OffsetCommit served",

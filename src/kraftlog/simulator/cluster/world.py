@@ -9,6 +9,7 @@ from kraftlog.simulator.checkers.partition_history import PartitionHistory
 from kraftlog.simulator.cluster.administrator import TopicAdministrator
 from kraftlog.simulator.cluster.committed_log import CommittedLog
 from kraftlog.simulator.cluster.consumer import Consumer
+from kraftlog.simulator.cluster.equal_logs import LogsAreEqual
 from kraftlog.simulator.cluster.group_member import SESSION_MS, GroupMember
 from kraftlog.simulator.cluster.invariants import (
     CLUSTER_HOOKS,
@@ -21,6 +22,7 @@ from kraftlog.simulator.cluster.producer import Producer
 from kraftlog.simulator.cluster.record_deleter import RecordDeleter
 from kraftlog.simulator.faults.survivable import may_forget
 from kraftlog.simulator.nodes.connections import BROKER_PORT, CONTROLLER_PORT
+from kraftlog.simulator.nodes.equal_logs import MetadataLogsAreEqual
 from kraftlog.simulator.nodes.node_invariants import FilesMatchWrites
 from kraftlog.simulator.nodes.replica import LISTENER, host_of
 from kraftlog.simulator.nodes.world import NodeWorld
@@ -50,7 +52,7 @@ class ClusterWorld(NodeWorld):
     """The world of a cluster; `image` is the newest that any node has applied."""
 
     replica_type = ClusterNode
-    more_invariants = (FilesMatchWrites,)
+    more_invariants = (FilesMatchWrites, MetadataLogsAreEqual)
     setting: ClusterSetting
     replicas: dict[int, ClusterNode]  # type: ignore[assignment]  # all are nodes of the cluster
 
@@ -79,7 +81,7 @@ class ClusterWorld(NodeWorld):
         self.topics = TopicAdministrator(self, 90)
         self.partitions = PartitionAdministrator(self, 91)
         self.deleter = RecordDeleter(self, 92)
-        self.cluster_invariants = make_cluster_invariants(self)
+        self.cluster_invariants = (*make_cluster_invariants(self), LogsAreEqual(self))
         self._cluster_listeners = {
             hook: tuple(
                 [

@@ -8,6 +8,7 @@ from kraftlog.node.slices import TURN_BUDGET
 from kraftlog.simulator.files import Fault
 from kraftlog.simulator.nodes.clients import NodeWorkload, values_in
 from kraftlog.simulator.nodes.connections import BROKER_PORT
+from kraftlog.simulator.nodes.equal_logs import MetadataLogsAreEqual
 from kraftlog.simulator.nodes.moving import NewestAddresses
 from kraftlog.simulator.nodes.network import ByteNetwork
 from kraftlog.simulator.nodes.node_invariants import FilesMatchWrites, StateMatchesLog
@@ -71,6 +72,7 @@ class NodeWorld(World):
     installs_slowly = False
     more_invariants: tuple[type[Invariant], ...] = (
         FilesMatchWrites,
+        MetadataLogsAreEqual,
         StateMatchesLog,
         NewestAddresses,
     )
