@@ -151,6 +151,23 @@ def test_v6_replicas_are_not_compared_while_one_lacks_records() -> None:
     scene.invariant.on_image(scene.world.image)
 
 
+def test_v6_replicas_are_not_compared_while_one_may_have_to_truncate() -> None:
+    """In a new epoch a follower may have other records at the same end, until its first fetch."""
+    scene = Scene()
+    scene.invariant._compared.clear()
+    scene.damage(1)
+    image = scene.world.image.partitions[scene.key]
+    leader = scene.world.replicas[image.leader].node.replica_manager.partitions[scene.key]
+    replica = scene.world.replicas[(image.leader + 1) % 3]
+    log = replica.runner.directory.logs[leader.log]
+    log.epochs.assign(1, log.end_offset - 1)
+    leader.high_watermark -= 1
+    scene.invariant.on_image(scene.world.image)
+    leader.high_watermark += 1
+    with pytest.raises(Violation, match="the batch 0 to"):
+        scene.invariant.on_image(scene.world.image)
+
+
 class Quorum:
     """A world of whole nodes that have committed some records of the metadata log."""
 

@@ -19,8 +19,10 @@ class LogsAreEqual(ClusterInvariant):
     """V6, S1: replicas of a partition that have the same end, in the same epoch, have the same log.
 
     A moment is quiet for a partition if all its brokers that run have the replica, none truncates
-    it or has yet to write to it, and all have the same leader epoch and log end. Then all batches
-    are compared, committed or not, in the ISR or not.
+    it or has yet to write to it, all have the same leader epoch and log end, and the last record is
+    of the same epoch or everything is committed by all replicas. (Otherwise a follower may still
+    have to notice, at its first fetch, that its log diverges.) Then all batches are compared,
+    committed or not, in the ISR or not.
     """
 
     name = "logs are equal"
@@ -83,4 +85,17 @@ class LogsAreEqual(ClusterInvariant):
             if log.end_offset != partition.end:
                 return []
             replicas.append((node, partition, log))
-        return replicas
+        last_epochs = {log.epochs.latest for _, _, log in replicas}
+        return replicas if len(last_epochs) < 2 or _is_committed(image, replicas) else []
+
+
+def _is_committed(
+    image: PartitionImage, replicas: list[tuple[ClusterNode, Partition, Log]]
+) -> bool:
+    """Whether the leader counts all replicas, and has everything committed."""
+    return {*image.isr} == {*image.replicas} and any(
+        partition.online
+        and partition.high_watermark == partition.end
+        and partition.partition_epoch == image.partition_epoch
+        for _, partition, _ in replicas
+    )
