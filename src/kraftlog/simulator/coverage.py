@@ -76,6 +76,8 @@ CLUSTER_SITUATIONS = (
     "connection reset",
     "crash between two actions",
     "disk full",
+    "late AlterPartition",
+    "late BrokerHeartbeat",
     "leader change",
     "logs of a partition compared",
     "message lost",

@@ -16,6 +16,7 @@ from kraftlog.simulator.cluster.invariants import (
     ReplicaChange,
     make_cluster_invariants,
 )
+from kraftlog.simulator.cluster.late_requests import LateRequests
 from kraftlog.simulator.cluster.node import ClusterNode
 from kraftlog.simulator.cluster.partition_administrator import PartitionAdministrator
 from kraftlog.simulator.cluster.producer import Producer
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
+    from kraftlog.effects import SendRequest
     from kraftlog.metadata.values import PartitionKey
     from kraftlog.raft.config import RaftConfig
     from kraftlog.replication.partition import Partition
@@ -81,6 +83,7 @@ class ClusterWorld(NodeWorld):
         self.topics = TopicAdministrator(self, 90)
         self.partitions = PartitionAdministrator(self, 91)
         self.deleter = RecordDeleter(self, 92)
+        self.late_requests = LateRequests(self)
         self.cluster_invariants = (*make_cluster_invariants(self), LogsAreEqual(self))
         self._cluster_listeners = {
             hook: tuple(
@@ -92,6 +95,9 @@ class ClusterWorld(NodeWorld):
             )
             for hook in CLUSTER_HOOKS
         }
+
+    def requested(self, effect: SendRequest) -> None:
+        self.late_requests.sent(effect)
 
     # Nodes ---------------------------------------------------------------------------------------
 

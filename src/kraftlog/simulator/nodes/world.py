@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.config.broker import BrokerConfig
+    from kraftlog.effects import SendRequest
     from kraftlog.raft.config import RaftConfig
     from kraftlog.raft.messages import Batch
     from kraftlog.simulator.invariants.invariant import Invariant
@@ -112,6 +113,9 @@ class NodeWorld(World):
         if self.tracing:
             self.note(replica, f"sends to {to.id}", body)
         super().sent(replica, to, body)
+
+    def requested(self, effect: SendRequest) -> None:
+        """A node sends a request to another, of the quorum or not."""
 
     # Settings of nodes ---------------------------------------------------------------------------
 
