@@ -77,12 +77,22 @@ def format_directory(
 
 
 def _make_folders(files: Files, path: str) -> None:
+    """Create a folder and the missing ones above it, and make their names durable.
+
+    A folder that exists may be left by a format that was killed before it had synced the name, so
+    the names above it are synced, too. Where this process may not, it has not created any.
+    """
     parent, _, _ = path.rstrip("/").rpartition("/")
-    if parent and not files.exists(parent):
+    if parent:
         _make_folders(files, parent)
-    if not files.exists(path):
+    existed = files.exists(path)
+    if not existed:
         files.make_directory(path)
+    try:
         files.sync_directory(parent or ("/" if path.startswith("/") else "."))
+    except PermissionError:
+        if not existed:
+            raise
 
 
 def bootstrap_checkpoint(features: Mapping[str, int], now_ms: int) -> bytes:

@@ -1,7 +1,8 @@
-"""The faults of a cluster: most faults of a quorum, and three that only a cluster has."""
+"""The faults of a cluster: most faults of a quorum, and some that only a cluster has."""
 
 from __future__ import annotations
 
+from kraftlog.simulator.cluster.late_requests import LATE_REQUESTS, repeat_late
 from kraftlog.simulator.faults import fault_plan
 from kraftlog.simulator.faults.fault_kinds import KINDS, cut_for
 from kraftlog.simulator.rng import Rng
@@ -105,6 +106,7 @@ INDEPENDENT_KINDS = {
     WIPED: "wiped brokers",
     CUT_CLIENT: "cut clients",
     WIPED_CONTROLLER: "wiped controllers",
+    LATE_REQUESTS: "late requests of brokers",
 }
 #: All kinds of a cluster, by name.
 ALL_KINDS = {
@@ -112,6 +114,7 @@ ALL_KINDS = {
     WIPED: wipe_broker,
     CUT_CLIENT: cut_client,
     WIPED_CONTROLLER: wipe_controller,
+    LATE_REQUESTS: repeat_late,
 }
 
 
@@ -119,7 +122,7 @@ def draw(seed: int, duration_ms: int, kinds: Collection[str] | None = None) -> t
     """The plan of a seed; `kinds` limits it to some kinds of faults.
 
     Without `kinds`, half of the seeds also have wiped brokers, half have clients that are cut off,
-    and half have wiped controllers.
+    half have wiped controllers, and half have late requests of brokers.
     """
     plan = [*fault_plan.draw_faults(Rng(seed, "faults"), CLUSTER_KINDS, duration_ms, kinds)]
     for kind, rng_name in INDEPENDENT_KINDS.items():
