@@ -55,7 +55,8 @@ _BROKER = {
     "controller.quorum.retry.backoff.ms": (
         "Backoff before a request to another controller is retried."
     ),
-    "controller.quorum.voters": "Voters of a static quorum, as id@host:port.",
+    "controller.quorum.voters": "Voters of a static quorum, as id@host:port; an id alone is "
+    "enough for a voter that discovery finds.",
     "controlled.shutdown.enable": "Hand over leadership before a clean stop.",
     "default.replication.factor": "Replication factor of topics created without one.",
     "delete.topic.enable": "Allow topics to be deleted.",

@@ -233,7 +233,10 @@ def _voters(settings: BrokerConfig) -> VoterSet:
     """Voters of the configuration; those in the log and its snapshots take precedence."""
     name = settings.controller_listener_names[0]
     static = [
-        Voter(ReplicaKey(voter.id), (Endpoint(name, voter.host, voter.port),))
+        Voter(
+            ReplicaKey(voter.id),
+            (Endpoint(name, voter.host, voter.port),) if voter.host else (),
+        )
         for voter in settings.voters
     ]
     return VoterSet(tuple(sorted(static, key=lambda voter: voter.key.id)))

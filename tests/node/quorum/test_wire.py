@@ -33,7 +33,7 @@ REQUESTS = [
     raft.Fetch(None, ME, -1, 0, -1, -1, 0, 1),
     raft.SnapshotFetch("c", ME, 5, POINT, 4096, 1 << 20),
     raft.ReadOffset("c"),
-    raft.ReadOffset("c", ReplicaKey(2, bytes(range(16))), 7),
+    raft.ReadOffset("c", ReplicaKey(2, bytes(range(16))), 7, 1_700_000_000_000),
 ]
 FETCH = REQUESTS[5]
 REQUESTS_AND_RESPONSES = [
