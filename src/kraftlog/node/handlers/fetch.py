@@ -61,6 +61,11 @@ def handle(
 ) -> Iterator[int] | None:
     if request.topics and metadata_topic.try_serve(node, pending, request, now):
         return None
+    if any(metadata_topic.is_metadata_topic(it.topic, it.topic_id) for it in request.topics):
+        from kraftlog.node.handlers import fetch_with_metadata
+
+        if fetch_with_metadata.try_serve(node, pending, request, now):
+            return None
     session: FetchSession | None = None
     if request.session_epoch != FINAL_EPOCH or request.session_id != NO_SESSION:
         resumed = node.fetch_sessions.resume(request, pending.version, now)
