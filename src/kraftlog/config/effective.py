@@ -185,6 +185,9 @@ OWN = {
     "kraftlog.http.port": (
         "Port of metrics and health, on the host of the first listener; 0: any free port, -1: off."
     ),
+    "kraftlog.quorum.max.failed.elections": (
+        "A controller that has lost this many elections in a row stops; with 0 it goes on trying."
+    ),
     "kraftlog.quorum.retry.backoff.max.ms": (
         "Longest backoff before a request to another controller is retried; a broker waits 100 ms "
         "at most."
