@@ -170,7 +170,7 @@ def test_q10_failed_elections_back_off_by_a_growing_random_time() -> None:
 def test_p3_a_limit_of_failed_elections_stops_the_replica(limit: int) -> None:
     """Q10: without a limit, the default, it campaigns without end."""
     context = unattached(config=RaftConfig(max_failed_elections=limit))
-    effects = []
+    effects: list[Any] = []
     for _ in range(3):
         assert of_kind(Stop, effects) == []
         context.wait_for("election")

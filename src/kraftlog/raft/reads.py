@@ -142,7 +142,7 @@ class Reads:
         self._numbers += 1
         self.in_flight = self._numbers
         core = self.core
-        began_ms = min([read.began_wall_ms for read in self.requested])
+        began_ms = min([it.began_wall_ms for it in self.requested])
         request = ReadOffset(core.cluster_id, core.me, core.election.epoch, began_ms)
         self._effects.append(Send(core.election.leader_id, self.in_flight, request))
 
