@@ -319,7 +319,7 @@ def test_the_quorum_is_described_and_changes_are_checked(shell: Shell) -> None:
     assert re.search(r"^LeaderId: +1\n", status, re.MULTILINE)
     assert shell.json("quorum describe --status")["CurrentVoters"][0]["id"] == 1
     (leader,) = shell.json("quorum describe --replication")
-    assert (leader["node"], leader["lag"], leader["status"]) == (1, 0, "Leader")
+    assert (leader["NodeId"], leader["Lag"], leader["Status"]) == (1, 0, "Leader")
     assert "ms ago" in shell.run("quorum describe --replication --human-readable")
     remove = "quorum remove-controller --dry-run --controller-id"
     assert "would be removed" in shell.run(f"{remove} 1")

@@ -83,4 +83,4 @@ def await_fetches(client: Client) -> None:
 
 
 def fetch_times(client: Client) -> dict[int, int]:
-    return {it.id: it.last_fetch_ms for it in client.describe_quorum().observers}
+    return {it.id: it.last_fetch_ms or 0 for it in client.describe_quorum().observers}

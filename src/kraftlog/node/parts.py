@@ -196,13 +196,13 @@ def broker_probes(node: Node, active_controller: ActiveController) -> BrokerProb
 
 
 def voter_updater(node: Node) -> VoterUpdater:
-    """With static voters it records this node's endpoint from controller.quorum.voters."""
+    """It records this node's endpoint from controller.quorum.voters, if that names one."""
     from kraftlog.config.endpoints import Listener
     from kraftlog.node.quorum.voter_updater import VoterUpdater
 
     settings = node.config.settings
     listeners = settings.advertised_controller_listeners
-    if settings.voters:
+    if settings.own_voter is not None:
         named = node.named_voters.get(node.config.node_id)
         listeners = [Listener(named.name, named.host, named.port)] if named else []
     joins = settings.controller_quorum_auto_join_enable

@@ -233,7 +233,10 @@ def _voters(settings: BrokerConfig) -> VoterSet:
     """Voters of the configuration; those in the log and its snapshots take precedence."""
     name = settings.controller_listener_names[0]
     static = [
-        Voter(ReplicaKey(voter.id), (Endpoint(name, voter.host, voter.port),))
+        Voter(
+            ReplicaKey(voter.id),
+            (Endpoint(name, voter.host, voter.port),) if voter.host else (),
+        )
         for voter in settings.voters
     ]
     return VoterSet(tuple(sorted(static, key=lambda voter: voter.key.id)))
@@ -255,6 +258,7 @@ def raft_config(settings: BrokerConfig, seed: int) -> RaftConfig:
         fetch_timeout_ms=settings.controller_quorum_fetch_timeout_ms,
         fetch_max_wait_ms=QUORUM_FETCH_WAIT_MS,
         election_backoff_max_ms=settings.controller_quorum_election_backoff_max_ms,
+        max_failed_elections=settings["kraftlog.quorum.max.failed.elections"],
         retry_backoff_ms=settings.controller_quorum_retry_backoff_ms,
         retry_backoff_max_ms=max(max_backoff_ms, settings.controller_quorum_retry_backoff_ms),
         max_fetch_bytes=settings.controller_quorum_fetch_max_bytes,
