@@ -350,6 +350,84 @@ def test_a_failure_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     assert main(["cluster", "cluster-id", "-b", "a:1", "-C", "b:1"]) == 2
 
 
+#: Commands that need brokers, and commands that take controllers as well.
+OF_BROKERS = [
+    "topics --list",
+    "reassign --list",
+    "produce --topic t",
+    "consume --topic t --timeout-ms 1",
+    "groups --list",
+    "groups --describe --group g",
+    "offsets --topic t",
+    "delete-records --offset-json-file FILE",
+    "log-dirs --describe",
+    "decommission 9",
+]
+OF_BOTH = [
+    "configs --describe --topic t",
+    "cluster cluster-id",
+    "cluster unregister --id 9",
+    "features describe",
+    "features upgrade --metadata 4.3 --dry-run",
+    "api-versions",
+    "quorum describe --status",
+    "quorum describe --replication",
+    "quorum remove-controller --controller-id 9",
+    "quorum reassign --to 9 --dry-run",
+    "metadata shell -c pwd",
+    "metadata diff 1 2",
+]
+
+
+@pytest.mark.parametrize("command", [*OF_BROKERS, *OF_BOTH])
+def test_a_bootstrap_server_that_is_a_controller_is_named_with_what_to_use_instead(
+    our_node: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
+) -> None:
+    file = tmp_path / "offsets.json"
+    file.write_text('{"partitions": [{"topic": "t", "partition": 0, "offset": 0}]}')
+    controller = controller_of(our_node)
+    words = command.replace("FILE", str(file)).split()
+    assert main([*words, "--bootstrap-server", controller]) == 1
+    advice = (
+        f"use --bootstrap-controller {controller}, or --bootstrap-server with the listener of a "
+        "broker"
+        if command in OF_BOTH
+        else "controllers do not serve this command: give --bootstrap-server the listener of a "
+        "broker"
+    )
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.partition(": ")[2] == (
+        f"{controller} is the listener of a controller, not of a broker: {advice}\n"
+    )
+
+
+@pytest.mark.parametrize("command", OF_BOTH)
+def test_a_bootstrap_controller_that_is_a_broker_is_named_with_what_to_use_instead(
+    our_node: str, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    assert main([*command.split(), "--bootstrap-controller", our_node]) == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.partition(": ")[2] == (
+        f"{our_node} is the listener of a broker, not of a controller: "
+        f"use --bootstrap-server {our_node}\n"
+    )
+
+
+def test_controllers_among_the_bootstrap_servers_are_passed_over(our_node: str) -> None:
+    both = f"{controller_of(our_node)},{our_node}"
+    assert main(["topics", "--list", "--bootstrap-server", both]) == 0
+    assert main(["cluster", "cluster-id", "--bootstrap-controller", both]) == 0
+
+
+def controller_of(broker: str) -> str:
+    """The address of the cluster's controller."""
+    with Client(broker) as client:
+        [(_, [(_, host, port)])] = client.describe_quorum().listeners
+    return f"{host}:{port}"
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

@@ -96,6 +96,7 @@ def _with_client(
 ) -> int:
     from kraftlog.client.client import Client
     from kraftlog.client.properties import timeout_s
+    from kraftlog.errors import ClientError, EndpointTypeError
 
     controllers = getattr(options, "bootstrap_controller", None)
     if controllers and options.bootstrap_server:
@@ -108,7 +109,12 @@ def _with_client(
         controllers=bool(controllers),
     )
     with client:
-        return work(client, options) or 0
+        try:
+            return work(client, options) or 0
+        except EndpointTypeError as error:
+            has_controller_option = hasattr(options, "bootstrap_controller")
+            advice = error.advice(has_controller_option=has_controller_option)
+            raise ClientError(f"{error}: {advice}") from None
 
 
 def run_guarded(command: str, work: Callable[[], int]) -> int:

@@ -28,6 +28,7 @@ from kraftlog.client.properties import (
     read_properties,
     timeout_s,
 )
+from kraftlog.errors import EndpointTypeError
 from kraftlog.spark.pipelines import quiet
 from kraftlog.spark.pipelines.errors import UsageError, paragraph
 from kraftlog.spark.pipelines.progress import Progress
@@ -227,6 +228,11 @@ def run_pipeline(
         return INTERRUPTED
     except BrokenPipeError:
         raise
+    except EndpointTypeError as error:
+        has_controller_option = hasattr(options, "bootstrap_controller")
+        advice = error.advice(has_controller_option=has_controller_option)
+        _print_error(name, f"{error}: {advice}")
+        return FAILED
     except Exception as error:
         if options.verbose:
             raise
