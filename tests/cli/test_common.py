@@ -111,7 +111,7 @@ def test_produced_lines_are_consumed_with_keys_and_headers(
     ) == ("one\n--\n")
     printed = shell.feed(b"a\nb:c\n", f"produce --topic {topic} --property parse.key=true", code=1)
     assert printed == ""
-    assert shell.stderr == "kraftlog produce: line 1 has no key: b'\\t' not found\n"
+    assert shell.stderr == 'kraftlog produce: line 1 has no key: "\\t" not found\n'
     assert shell.feed(b"", f"produce --topic {topic} --json") == '{\n  "records": 0\n}\n'
     shell.feed(b"", f"produce --topic {topic} --command-property acks=1 --producer-property x=1")
     assert "x is not supported" in shell.stderr
@@ -437,7 +437,7 @@ def controller_of(broker: str) -> str:
             '{"partitions": [{"topic": "t", "partition": 0}]}',
             f"expected {_FORMAT}; 'offset' is missing",
         ),
-        ("[]", f"expected {_FORMAT}: list indices must be integers or slices, not str"),
+        ("[]", f"expected {_FORMAT}"),
     ],
 )
 def test_an_invalid_offsets_file_is_reported_with_its_error(
@@ -455,8 +455,10 @@ def test_an_invalid_partition_count_is_refused(
 ) -> None:
     """0 must not mean the cluster's default."""
     words = ["topics", "-b", our_node, "--create", "--topic", "of-none", "--partitions", "0"]
-    assert main(words) == 1
-    assert "INVALID_PARTITIONS" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        main(words)
+    assert "--partitions 0: expected a whole number from 1" in capsys.readouterr().err
+    assert main(["topics", "-b", our_node, "--describe", "--topic", "of-none"]) == 1
 
 
 def test_a_flag_wins_over_the_property_of_the_client(

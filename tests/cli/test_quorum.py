@@ -74,8 +74,6 @@ def test_records_are_dropped_only_after_acceptance(
 @pytest.mark.parametrize(
     ("voters", "more", "expected"),
     [
-        ("3", [], "--voters: '3' is not ID@HOST:PORT"),
-        ("3@h:9093:short", [], "is not ID@HOST:PORT"),
         ("1@h:9093", ["--accept-loss", "4@7"], "its log would be lost"),
         ("3@h:9093", ["--accept-loss", "3@7"], "--accept-loss must be 4@7, not 3@7"),
         ("3@h:9093,7@i:9093", [], "the new voters 7 need directory ids"),

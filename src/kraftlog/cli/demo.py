@@ -48,9 +48,9 @@ class DemoError(KraftlogError):
 
 
 def run(arguments: Sequence[str]) -> int:
-    import argparse
+    from kraftlog.client.command_parser import CommandParser
 
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="kraftlog demo",
         description="Start a cluster of three nodes with a producer and a consumer group, archive "
         "their topic to a Delta table on Spark, kill a broker meanwhile, and verify the table.",

@@ -26,7 +26,9 @@ def _parser() -> argparse.ArgumentParser:
         "shell -c 'cat /topics/demo'",
         controllers=True,
     )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(
+        dest="command", required=True, metavar="COMMAND", prog=parser.prog
+    )
     shell = commands.add_parser(
         "shell",
         help="browse the metadata as directories and files",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kraftlog.cli.common import new_parser, run_guarded
+from kraftlog.cli.common import UsageError, new_parser, run_guarded
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,13 +13,18 @@ if TYPE_CHECKING:
 
 
 def _parser() -> argparse.ArgumentParser:
+    from kraftlog.client.arguments import MAX_INT64
+    from kraftlog.client.command_parser import whole_number
+
     parser = new_parser(
         "quorum",
         "Describe the metadata quorum, change its voters, repair it.",
         "describe --status",
         controllers=True,
     )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(
+        dest="command", required=True, metavar="COMMAND", prog=parser.prog
+    )
     repair = commands.add_parser(
         "repair",
         help="restore a quorum that lost a majority for good",
@@ -41,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     repair.add_argument(
         "--drop-from",
-        type=int,
+        type=whole_number(0, MAX_INT64),
         metavar="OFFSET",
         help="drop the record at this offset and all that follow it; for a record that no version "
         "can replay",
@@ -56,6 +61,7 @@ def _parser() -> argparse.ArgumentParser:
 def _add_online(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the commands for a working quorum; `quorum_online` runs them."""
     from kraftlog.cli.common import add_connection
+    from kraftlog.client.command_parser import uuid, whole_number
 
     describe = commands.add_parser("describe", help="describe the voters, observers and their lag")
     output = describe.add_mutually_exclusive_group(required=True)
@@ -76,9 +82,10 @@ def _add_online(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         description="Remove a controller from the voters. It continues as an observer, even with "
         "controller.quorum.auto.join.enable; add-controller makes it a voter again.",
     )
-    remove.add_argument("-i", "--controller-id", type=int, required=True, metavar="N")
+    remove.add_argument("-i", "--controller-id", type=whole_number(), required=True, metavar="N")
     remove.add_argument(
         *("-d", "--controller-directory-id"),
+        type=uuid,
         metavar="ID",
         help="default: the directory of the voter with this id",
     )
@@ -155,15 +162,14 @@ def _repair(
 def _voters(text: str) -> VoterSet:
     """Parse the voters; a voter without a directory id is identified by its node id alone."""
     from kraftlog.config.endpoints import parse_dynamic_voter, parse_voter
-    from kraftlog.errors import ConfigError
     from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
     from kraftlog.types import NULL_UUID
 
-    voters = []
+    voters: list[Voter] = []
     for item in text.split(","):
         endpoint = parse_voter(item.strip()) or parse_dynamic_voter(item)
         if endpoint is None:
-            raise ConfigError(f"--voters: {item.strip()!r} is not ID@HOST:PORT[:DIRECTORY]")
+            raise UsageError(f"--voters {item.strip()}: expected ID@HOST:PORT[:DIRECTORY]")
         key = ReplicaKey(endpoint.id, endpoint.directory_id or NULL_UUID)
         voters.append(Voter(key, (Endpoint("CONTROLLER", endpoint.host, endpoint.port),)))
     return VoterSet(tuple(sorted(voters, key=lambda voter: voter.key.id)))

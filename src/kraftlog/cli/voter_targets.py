@@ -8,6 +8,7 @@ import time
 from kraftlog.cli.common import UsageError
 from kraftlog.cli.progress import POLL_S, ChangeProgress
 from kraftlog.cli.show import print_json
+from kraftlog.client.arguments import MAX_INT32
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,10 +33,13 @@ def run(client: Client, options: argparse.Namespace) -> int:
 
 
 def _ids(text: str) -> list[int]:
-    try:
-        return sorted([int(each) for each in text.split(",")])
-    except ValueError:
-        raise UsageError(f"--to: {text!r} is not a list of node ids such as 4,5,6") from None
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdecimal() for part in parts):
+        raise UsageError(f"--to {text}: expected a list of node ids such as 4,5,6")
+    ids = sorted(map(int, parts))
+    if len(set(ids)) < len(ids) or ids[-1] > MAX_INT32:
+        raise UsageError(f"--to {text}: expected different node ids, each up to {MAX_INT32}")
+    return ids
 
 
 def _voters(quorum: Quorum) -> list[int]:

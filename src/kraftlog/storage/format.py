@@ -55,7 +55,8 @@ def check_formatted(files: Files, directory: str, formatting: DirectoryFormat) -
     meta = load(files, directory)
     if (meta.cluster_id, meta.node_id) != (formatting.cluster_id, formatting.node_id):
         raise StorageError(
-            f"{directory}/{NAME} says cluster.id={meta.cluster_id} and node.id={meta.node_id}; "
+            f"{directory}/{NAME} says cluster.id={meta.cluster_id or '(none)'} and "
+            f"node.id={meta.node_id}; "
             f"expected {formatting.cluster_id} and {formatting.node_id}"
         )
 

@@ -251,8 +251,17 @@ def _put_tags(fields: list[tuple[int, list[bytes]]], put: Callable[[Any], None])
             put(piece)
 
 
+def _shown(value: Any) -> str:
+    """A value of a field in an error, as in JSON; of a larger one only what it is."""
+    if value is None or isinstance(value, bool):
+        return str(value).replace("None", "null").lower()
+    if isinstance(value, int | float | str):
+        return str(value)
+    return f"0x{bytes(value).hex()}" if isinstance(value, bytes | bytearray) else "a value"
+
+
 def _refuse_field(path: str, version: int, value: Any) -> None:
-    raise UnsupportedVersionError(f"{path} = {value!r} is not supported in version {version}")
+    raise UnsupportedVersionError(f"{path} = {_shown(value)} is not supported in version {version}")
 
 
 def _refuse_null(path: str, version: int) -> None:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
+from kraftlog.client.command_parser import CommandParser, servers
 from kraftlog.client.properties import (
     DEFAULT_SERVER,
     check_security,
@@ -57,7 +58,7 @@ def parser(
     uses_spark: bool = True,
 ) -> argparse.ArgumentParser:
     """A parser with the options that pipelines share: for cluster, Spark and output."""
-    command_line = argparse.ArgumentParser(
+    command_line = CommandParser(
         prog=f"kraftlog pipeline {name}",
         description=description,
         epilog=f"example: kraftlog pipeline {name} {example}",
@@ -67,6 +68,7 @@ def parser(
         group = command_line.add_argument_group("cluster")
         group.add_argument(
             *("-b", "--bootstrap-server"),
+            type=servers,
             default=DEFAULT_SERVER,
             metavar="HOST:PORT,...",
             help=f"brokers to bootstrap from; default: {DEFAULT_SERVER}",
