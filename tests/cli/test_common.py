@@ -350,6 +350,20 @@ def test_a_failure_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     assert main(["cluster", "cluster-id", "-b", "a:1", "-C", "b:1"]) == 2
 
 
+def test_an_offset_out_of_range_is_reported_with_where_reading_continues(
+    shell: Shell, named: Named
+) -> None:
+    topic = named("t")
+    shell.run(f"topics --create --topic {topic} --partitions 1")
+    shell.feed(b"1\n2\n", f"produce --topic {topic}")
+    read = f"consume --topic {topic} --partition 0 --offset 99 --max-messages 1"
+    assert shell.run(f"{read} --consumer-property auto.offset.reset=earliest") == "1\n"
+    assert shell.stderr == (
+        f"kraftlog consume: {topic}-0: offset 99 is out of range, beyond the end of the log; "
+        "reading continues at offset 0 (auto.offset.reset)\n1 record read\n"
+    )
+
+
 #: Commands that need brokers, and commands that take controllers as well.
 OF_BROKERS = [
     "topics --list",

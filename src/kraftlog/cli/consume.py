@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from kraftlog.client.client import Client
     from kraftlog.client.consumer import Consumer
-    from kraftlog.client.model import ConsumedRecord
+    from kraftlog.client.model import ConsumedRecord, PartitionName
 
 #: Formatter properties and their defaults.
 FORMATTER_DEFAULTS = {
@@ -68,7 +68,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--topic", metavar="NAME")
     parser.add_argument("--include", metavar="REGEX", help="topics that match")
     parser.add_argument("--partition", type=whole_number(), metavar="N", help="only this partition")
-    parser.add_argument("--offset", metavar="OFFSET", help="start offset: N, earliest, latest")
+    parser.add_argument(
+        "--offset",
+        metavar="OFFSET",
+        help="start offset: N, earliest, latest; if N is out of range, the command says so and "
+        "continues at auto.offset.reset (latest)",
+    )
     parser.add_argument("--from-beginning", action="store_true")
     parser.add_argument("--group", metavar="ID", help="consumer group id")
     parser.add_argument(
@@ -135,13 +140,16 @@ def _consume(client: Client, options: argparse.Namespace) -> None:
     if isolation not in ISOLATION_LEVELS:
         raise UsageError(f"isolation.level={isolation}: expected {' or '.join(ISOLATION_LEVELS)}")
     format_record = _json_line if options.json else _formatter(options)
+    reset = _reset(options, properties)
     consumer = client.consume(
         _topics(client, options),
-        _start(options, properties),
+        _start(options, reset),
         partitions=None if options.partition is None else [options.partition],
         group=group,
         timeout_s=None if options.timeout_ms is None else options.timeout_ms / 1000,
         isolation=isolation,
+        reset=reset,
+        on_reset=_report_reset,
     )
     with _interrupted_by_sigterm(), consumer:
         _print_records(consumer, format_record, options)
@@ -199,17 +207,33 @@ def _topics(client: Client, options: argparse.Namespace) -> list[str]:
     return topics
 
 
-def _start(options: argparse.Namespace, properties: Mapping[str, str]) -> str | int:
+def _report_reset(name: PartitionName, old: int, new: int) -> None:
+    """Kafka's consumer logs this; without a word, the command would seem to wait for nothing."""
+    where = "below the first offset" if old < new else "beyond the end of the log"
+    print(
+        f"kraftlog consume: {name[0]}-{name[1]}: offset {old} is out of range, {where}; reading "
+        f"continues at offset {new} (auto.offset.reset)",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+def _reset(options: argparse.Namespace, properties: Mapping[str, str]) -> str:
+    """Where to start without an offset, and to continue if an offset is out of range."""
+    reset = properties.get("auto.offset.reset", "latest")
+    if reset not in {"earliest", "latest"}:
+        raise UsageError(f"auto.offset.reset={reset}: expected earliest or latest")
+    return "beginning" if options.from_beginning or reset == "earliest" else "end"
+
+
+def _start(options: argparse.Namespace, reset: str) -> str | int:
     if options.offset is not None:
         if options.offset in {"earliest", "latest"}:
             return "beginning" if options.offset == "earliest" else "end"
         if not _is_offset(options.offset):
             raise UsageError(f"--offset {options.offset}: expected N, earliest or latest")
         return int(options.offset)
-    reset = properties.get("auto.offset.reset", "latest")
-    if reset not in {"earliest", "latest"}:
-        raise UsageError(f"auto.offset.reset={reset}: expected earliest or latest")
-    return "beginning" if options.from_beginning or reset == "earliest" else "end"
+    return reset
 
 
 def _is_offset(text: str) -> bool:
