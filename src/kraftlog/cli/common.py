@@ -37,6 +37,7 @@ def new_parser(
     *,
     usage: str | None = None,
     controllers: bool = False,
+    config_flags: Sequence[str] = ("-c", "--command-config"),
 ) -> argparse.ArgumentParser:
     """A parser with the connection options; `controllers` adds --bootstrap-controller."""
     from argparse import RawDescriptionHelpFormatter
@@ -51,7 +52,7 @@ def new_parser(
         formatter_class=RawDescriptionHelpFormatter,
     )
     add_version(parser)
-    add_connection(parser, controllers=controllers)
+    add_connection(parser, controllers=controllers, config_flags=config_flags)
     return parser
 
 
