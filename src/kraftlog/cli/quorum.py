@@ -94,7 +94,8 @@ def _add_online(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help="move the quorum to other voters, one by one",
         description="Move the quorum to the given voters: the leader adds those that have caught "
         "up and removes the others, one at a time. The move continues even if the leader or this "
-        "command ends. Another --to replaces it.",
+        "command ends. Another --to replaces it. Targets that do not fetch from the leader yet are "
+        "refused, except with --no-wait.",
     )
     target = reassign.add_mutually_exclusive_group(required=True)
     target.add_argument("--to", metavar="ID,...", help="the node ids of the target voters")
