@@ -12,6 +12,8 @@ from kraftlog.cli import main
 from kraftlog.cli.consume import NOTHING
 from kraftlog.cli.delete_records import _FORMAT
 from kraftlog.client.client import Client
+from kraftlog.client.nodes import Feature, Features
+from kraftlog.metadata.releases import LATEST, METADATA_VERSIONS
 from tests.client.waiting import until
 
 if TYPE_CHECKING:
@@ -312,6 +314,18 @@ def test_the_cluster_its_features_and_apis_are_described(shell: Shell) -> None:
     assert "give either --release-version or --metadata" in shell.fails(both, code=2)
     apis = {row["api"]: row for row in shell.json("api-versions --broker 1")}
     assert (apis["Fetch"]["to"], apis["Fetch"]["used"]) == (18, 12)
+
+
+def test_a_metadata_version_that_is_not_known_yet_is_printed_as_such(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newer = Features((Feature("metadata.version", 7, LATEST + 3, LATEST + 2),), 5)
+    monkeypatch.setattr(Client, "features", lambda *_: newer)
+    assert main(["features", "describe"]) == 0
+    newest = METADATA_VERSIONS[LATEST]
+    most, level = f"{LATEST + 3} (newer than {newest})", f"{LATEST + 2} (newer than {newest})"
+    row = capsys.readouterr().out.splitlines()[1]
+    assert row.split("  ") == ["metadata.version", "3.3-IV3", most, level]
 
 
 def test_the_quorum_is_described_and_changes_are_checked(shell: Shell) -> None:

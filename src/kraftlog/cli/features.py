@@ -104,10 +104,14 @@ def _describe(client: Client, options: argparse.Namespace) -> None:
 
 
 def _level_text(feature: str, level: int) -> str:
-    """A feature level as text; that of metadata.version as a release."""
-    from kraftlog.metadata.releases import METADATA_VERSIONS
+    """A feature level as text; that of metadata.version as a release, if this version knows it."""
+    from kraftlog.metadata.releases import LATEST, METADATA_VERSIONS
 
-    return METADATA_VERSIONS.get(level, str(level)) if feature == METADATA_VERSION else str(level)
+    if feature != METADATA_VERSION:
+        return str(level)
+    if level > LATEST:
+        return f"{level} (newer than {METADATA_VERSIONS[LATEST]})"
+    return METADATA_VERSIONS.get(level, str(level))
 
 
 def _update(client: Client, options: argparse.Namespace) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.cli.common import UsageError, new_parser, run_guarded
+from kraftlog.cli.show import print_json
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 
 def _parser() -> argparse.ArgumentParser:
+    import argparse
+
     from kraftlog.client.arguments import MAX_INT64
     from kraftlog.client.command_parser import whole_number
 
@@ -54,6 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     repair.add_argument(
         "--dry-run", action="store_true", help="change nothing, even with --accept-loss"
     )
+    repair.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
     _add_online(commands)
     return parser
 
@@ -117,47 +121,60 @@ def run(arguments: Sequence[str]) -> int:
         from kraftlog.cli import quorum_online
 
         return quorum_online.run(options)
-    return run_guarded(
-        "quorum repair",
-        lambda: _repair(
-            options.data,
-            options.voters,
-            None if options.dry_run else options.accept_loss,
-            options.drop_from,
-            is_dry=options.dry_run,
-        ),
-    )
+    return run_guarded("quorum repair", lambda: _repair(options))
 
 
-def _repair(
-    data: str, voters_text: str, accepted_loss: str | None, drop_from: int | None, *, is_dry: bool
-) -> int:
+def _repair(options: argparse.Namespace) -> int:
     import time
 
     from kraftlog.raft.repair import describe_repair, possible_losses
     from kraftlog.runner.repair import SurvivingDirectory
     from kraftlog.server.files import OsFiles
 
-    voters = _voters(voters_text)
-    survivor = SurvivingDirectory(OsFiles(), data.rstrip("/") or "/")
+    voters = _voters(options.voters)
+    accepted = None if options.dry_run else options.accept_loss
+    survivor = SurvivingDirectory(OsFiles(), options.data.rstrip("/") or "/")
     try:
-        if drop_from is not None:
-            survivor.drop_from(drop_from)
+        if options.drop_from is not None:
+            survivor.drop_from(options.drop_from)
         state = survivor.state
-        print(*survivor.recovery, *describe_repair(state, voters), sep="\n")
-        if is_dry or (possible_losses(state) and accepted_loss is None):
-            command = f"kraftlog quorum repair --data {data} --voters {voters_text}"
-            command += "" if drop_from is None else f" --drop-from {drop_from}"
-            print(f"Nothing was changed. To proceed:\n  {command} --accept-loss {state.point}")
-            return 0 if is_dry else 1
-        repaired = survivor.repair(voters, accepted_loss, time.time_ns() // 1_000_000)
-        print(
-            f"Done: epoch {repaired.election.epoch}, voters at offset "
-            f"{repaired.batch.last_offset}; start node {state.me.id}."
-        )
+        lines = [*survivor.recovery, *describe_repair(state, voters)]
+        if not options.json:
+            print(*lines, sep="\n")
+        result: dict[str, object] = {
+            "node": state.me.id,
+            "cluster_id": state.cluster_id,
+            "log_start": state.start,
+            "log_end": state.end,
+            "last_epoch": state.last_epoch,
+            "voters": list(state.voters.ids),
+            "new_voters": list(voters.ids),
+            "may_be_lost": possible_losses(state),
+            "description": lines,
+        }
+        if options.dry_run or (possible_losses(state) and accepted is None):
+            command = _repair_command(options, state.point)
+            if options.json:
+                print_json({**result, "changed": False, "command": command})
+            else:
+                print(f"Nothing was changed. To proceed:\n  {command}")
+            return 0 if options.dry_run else 1
+        repaired = survivor.repair(voters, accepted, time.time_ns() // 1_000_000)
+        epoch, offset = repaired.election.epoch, repaired.batch.last_offset
+        if options.json:
+            print_json({**result, "changed": True, "epoch": epoch, "voters_offset": offset})
+        else:
+            print(f"Done: epoch {epoch}, voters at offset {offset}; start node {state.me.id}.")
         return 0
     finally:
         survivor.close()
+
+
+def _repair_command(options: argparse.Namespace, point: str) -> str:
+    """The command that accepts the losses up to this end of the log."""
+    dropping = "" if options.drop_from is None else f" --drop-from {options.drop_from}"
+    command = f"kraftlog quorum repair --data {options.data} --voters {options.voters}"
+    return f"{command}{dropping} --accept-loss {point}"
 
 
 def _voters(text: str) -> VoterSet:
