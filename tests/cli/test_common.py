@@ -316,7 +316,7 @@ def test_the_cluster_its_features_and_apis_are_described(shell: Shell) -> None:
     assert (apis["Fetch"]["to"], apis["Fetch"]["used"]) == (18, 12)
 
 
-def test_a_metadata_version_that_is_not_known_yet_is_printed_as_such(
+def test_an_unknown_metadata_version_is_printed_as_newer(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     newer = Features((Feature("metadata.version", 7, LATEST + 3, LATEST + 2),), 5)
@@ -408,7 +408,7 @@ OF_BOTH = [
 
 
 @pytest.mark.parametrize("command", [*OF_BROKERS, *OF_BOTH])
-def test_a_bootstrap_server_that_is_a_controller_is_named_with_what_to_use_instead(
+def test_a_bootstrap_server_that_is_a_controller_is_refused_with_advice(
     our_node: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
 ) -> None:
     file = tmp_path / "offsets.json"
@@ -431,7 +431,7 @@ def test_a_bootstrap_server_that_is_a_controller_is_named_with_what_to_use_inste
 
 
 @pytest.mark.parametrize("command", OF_BOTH)
-def test_a_bootstrap_controller_that_is_a_broker_is_named_with_what_to_use_instead(
+def test_a_bootstrap_controller_that_is_a_broker_is_refused_with_advice(
     our_node: str, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     assert main([*command.split(), "--bootstrap-controller", our_node]) == 1
