@@ -34,7 +34,10 @@ OFFLINE = [
     ("topics --describe --topic-id x", "--topic-id x: expected a UUID"),
     ("topics --create --topic t --config x", "x: expected KEY=VALUE"),
     ("topics --create --topic t --replica-assignment 1:x", "--replica-assignment 1:x: expected"),
+    ("topics --create --topic t --replica-assignment 9999999999", "expected numbers as in 1:2"),
+    ("topics --list -b a:²", "--bootstrap-server 'a:²': expected host:port"),
     ("topics --list --consistency x", "--consistency x: expected one of stale, linearizable"),
+    ("topics --alter --topic t --config a=b", "kraftlog configs --alter --topic"),
     ("produce", "the following arguments are required: --topic"),
     ("produce --topic t --batch-size -1", "--max-partition-memory-bytes -1: expected"),
     ("produce --topic t --timeout x", "--timeout x: expected a whole number"),
@@ -118,6 +121,7 @@ ONLINE = [
     ("reassign --balance --broker-list x", "--broker-list x: expected numbers as in 1,2,3"),
     ("groups --reset-offsets --group g --topic TOPIC", "--reset-offsets needs a target"),
     ("groups --reset-offsets --group g --topic TOPIC:x --to-latest", "expected partition numbers"),
+    ("groups --reset-offsets --group g --topic TOPIC:² --to-latest", "expected partition numbers"),
     ("groups --reset-offsets --group g --topic TOPIC --to-offset x", "--to-offset x: expected"),
     ("groups --reset-offsets --group g --topic TOPIC --to-datetime x", "--to-datetime x: expected"),
     (

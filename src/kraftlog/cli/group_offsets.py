@@ -75,7 +75,7 @@ def partitions_named(client: Client, texts: Sequence[str]) -> list[PartitionName
             partitions += [(topic, index) for index in existing]
             continue
         for index_text in indexes.split(","):
-            if not index_text.isdigit():
+            if not index_text.isdecimal():
                 raise UsageError(
                     f"--topic {text}: expected partition numbers after the colon, as in a:0,1"
                 )
@@ -174,7 +174,7 @@ def from_csv(text: str, group: str) -> dict[PartitionName, int]:
             continue
         if len(cells) == 4 and cells.pop(0) != group:
             continue
-        if len(cells) != 3 or not (cells[1].isdigit() and cells[2].isdigit()):
+        if len(cells) != 3 or not (cells[1].isdecimal() and cells[2].isdecimal()):
             raise ValueError(f"line {number}: expected topic,partition,offset, not {line}")
         offsets[cells[0], int(cells[1])] = int(cells[2])
     return offsets

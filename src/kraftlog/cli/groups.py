@@ -163,7 +163,8 @@ def _describe(client: Client, options: argparse.Namespace) -> int:
         keys = [head.lower().replace(" ", "_") for head in heads]
         print_json([dict(zip(keys, row, strict=True)) for row in rows])
         return 0
-    print_table(heads, rows)
+    if tables:
+        print_table(heads, rows)
     return 0
 
 

@@ -45,6 +45,7 @@ KNOWN_PROPERTIES = {
     "batch.size",
     "client.id",
     "compression.type",
+    "default.api.timeout.ms",
     "enable.idempotence",
     "linger.ms",
     "security.protocol",

@@ -255,9 +255,9 @@ def _create(client: Client, options: argparse.Namespace) -> None:
 
 
 def _alter(client: Client, options: argparse.Namespace) -> None:
-    require_options(options, "topic", "partitions")
     if options.config:
         raise UsageError("topic configs are altered by kraftlog configs --alter --topic")
+    require_options(options, "topic", "partitions")
     assignment = _assignment(options.replica_assignment)
     topics = _selected_topics(client, options)
     if options.remove_partitions and assignment:
@@ -300,9 +300,14 @@ def _assignment(text: str | None) -> list[list[int]]:
     """Parse `1:2,2:3` into the brokers of each partition."""
     if text is None:
         return []
+    from argparse import ArgumentTypeError
+
+    from kraftlog.client.command_parser import whole_number
+
+    parse = whole_number()
     try:
-        return [[int(broker) for broker in part.split(":")] for part in text.split(",")]
-    except ValueError:
+        return [[parse(broker) for broker in part.split(":")] for part in text.split(",")]
+    except ArgumentTypeError:
         raise UsageError(f"--replica-assignment {text}: expected numbers as in 1:2,2:3") from None
 
 
