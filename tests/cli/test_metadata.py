@@ -115,6 +115,7 @@ def test_lines_of_standard_input_are_commands(shell: Shell, named: Named) -> Non
     lines = f"# a comment\ncd /topics/{topic}\nls\nexit\nls\n".encode()
     assert shell.feed(lines, "metadata shell") == "id\n0/\n"
     assert shell.feed(b"cat nothing\npwd\n", "metadata shell", code=1) == "/\n"
+    assert shell.feed(b"at noon\npwd\n", "metadata shell", code=1) == "/\n"
 
 
 def test_names_with_slashes_are_one_part_of_a_path() -> None:

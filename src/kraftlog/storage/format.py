@@ -50,6 +50,20 @@ def is_formatted(files: Files, directory: str) -> bool:
     return files.exists(f"{directory}/{NAME}")
 
 
+def foreign_names(files: Files, directory: str) -> list[str]:
+    """The names in a directory, or none without it, that a format which a crash ended cannot leave.
+
+    A metadata log is one: without meta.properties it is not known whose it is.
+    """
+    if not files.exists(directory):
+        return []
+    own = {"lost+found", BOOTSTRAP, f"{BOOTSTRAP}.tmp", f"{NAME}.tmp"}
+    folder = f"{directory}/{METADATA_FOLDER}"
+    if files.exists(folder) and {*files.list(folder)} <= {FIRST_SNAPSHOT, f"{FIRST_SNAPSHOT}.tmp"}:
+        own.add(METADATA_FOLDER)
+    return sorted([name for name in files.list(directory) if name not in own])
+
+
 def check_formatted(files: Files, directory: str, formatting: DirectoryFormat) -> None:
     """Refuse a directory that is formatted for another node or cluster."""
     meta = load(files, directory)
