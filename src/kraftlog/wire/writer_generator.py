@@ -252,16 +252,14 @@ def _put_tags(fields: list[tuple[int, list[bytes]]], put: Callable[[Any], None])
 
 
 def _shown(value: Any) -> str:
-    """A value of a field in an error, as in JSON; of a larger one only what it is."""
+    """A simple value of a field in an error, with null and true as in JSON."""
     if value is None or isinstance(value, bool):
-        return str(value).replace("None", "null").lower()
-    if isinstance(value, int | float | str):
-        return str(value)
-    return f"0x{bytes(value).hex()}" if isinstance(value, bytes | bytearray) else "a value"
+        return f" = {'null' if value is None else str(value).lower()}"
+    return f" = {value}" if isinstance(value, int | float | str) else ""
 
 
 def _refuse_field(path: str, version: int, value: Any) -> None:
-    raise UnsupportedVersionError(f"{path} = {_shown(value)} is not supported in version {version}")
+    raise UnsupportedVersionError(f"{path}{_shown(value)} is not supported in version {version}")
 
 
 def _refuse_null(path: str, version: int) -> None:
