@@ -27,7 +27,7 @@ from kraftlog.server.memory import ClientMemory, limit_of
 from kraftlog.server.operator_log import log_line
 from kraftlog.server.worker_process import WorkerProcess
 from kraftlog.storage.disk import HandleCache
-from kraftlog.storage.format import DirectoryFormat, format_directory, is_formatted
+from kraftlog.storage.format import DirectoryFormat, foreign_names, format_directory, is_formatted
 from kraftlog.types import uuid_text
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import BROKER, CONTROLLER
@@ -131,6 +131,12 @@ def _ensure_formatted(
     if is_formatted(files, path):
         return
     if may_format:
+        names = foreign_names(files, path)
+        if names:
+            raise StorageError(
+                f"{path} has no meta.properties, but {names[0]} and perhaps other files: give a "
+                "new or an empty directory with --data"
+            )
         _format_standalone(files, path, settings)
     elif bootstrap:
         _format_for_quorum(files, path, settings)
