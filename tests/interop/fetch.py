@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.interop.cache import UnavailableError
-from tests.interop.kafka_jars import driver_classes, kafka_libs, require_java
+from tests.interop.kafka_jars import driver_classes, kafka_libs, previous_kafka_libs, require_java
 from tests.interop.programs import go_program, js_program
 from tests.interop.spark_jars import fetched_jars
 
@@ -24,6 +24,7 @@ def java() -> None:
 def main() -> None:
     for name, download in {
         "Kafka's own code": java,
+        "the previous release of Kafka": previous_kafka_libs,
         "Spark's Kafka connector": fetched_jars,
         "clients for JavaScript": lambda: js_program("kafkajs"),
         "the client for Go": go_program,
