@@ -36,7 +36,7 @@ def test_v5_a_registration_is_a_record_whose_offset_is_the_epoch() -> None:
             end_points=[BrokerEndpoint(name="PLAINTEXT", host="h", port=9001, security_protocol=0)],
             features=[
                 BrokerFeature(
-                    name="metadata.version", min_supported_version=7, max_supported_version=30
+                    name="metadata.version", min_supported_version=7, max_supported_version=33
                 ),
                 BrokerFeature(
                     name="eligible.leader.replicas.version",

@@ -111,6 +111,13 @@ def _register_controller(
     return ()
 
 
+def _unregister_controller(
+    image: Image, record: records.UnregisterControllerRecord
+) -> Sequence[Change]:
+    image.drop(image.controllers, record.controller_id)
+    return ()
+
+
 # Topics and partitions ---------------------------------------------------------------------------
 
 
@@ -350,6 +357,7 @@ REPLAY: dict[type[Message], Callable[[Image, Any], Iterable[Change]]] = {
     records.UnfenceBrokerRecord: _unfence_broker,
     records.BrokerRegistrationChangeRecord: _broker_registration_change,
     records.RegisterControllerRecord: _register_controller,
+    records.UnregisterControllerRecord: _unregister_controller,
     records.TopicRecord: _topic,
     records.RemoveTopicRecord: _remove_topic,
     records.PartitionRecord: _partition,

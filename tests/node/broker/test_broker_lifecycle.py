@@ -16,7 +16,11 @@ from kraftlog.types import Now
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.broker_heartbeat import BrokerHeartbeatResponse
 from kraftlog.wire.messages.broker_registration import BrokerRegistrationResponse
-from kraftlog.wire.messages.metadata_records import BrokerEndpoint, RegisterBrokerRecord
+from kraftlog.wire.messages.metadata_records import (
+    BrokerEndpoint,
+    FeatureLevelRecord,
+    RegisterBrokerRecord,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -91,6 +95,7 @@ def lifecycle(
     log_line: Callable[[str], None] = lambda _: None,
     applied: Callable[[], int] = lambda: 0,
     metadata: MetadataLoader | None = None,
+    stop: Callable[[str], None] = lambda _: None,
 ) -> BrokerLifecycle:
     return BrokerLifecycle(
         broker_id=4,
@@ -109,6 +114,7 @@ def lifecycle(
         has_opened_logs=has_opened_logs,
         is_alone=lambda: is_alone,
         log_line=log_line,
+        stop=stop,
         previous_epoch=7,
     )
 
@@ -182,7 +188,7 @@ def test_a_duplicate_registration_is_harmless_while_a_session_lasts() -> None:
 
 def test_a_registration_after_a_refusal_is_logged() -> None:
     lines: list[str] = []
-    refusals = RegistrationRefusals(4, 9000, lambda: None, lines.append)
+    refusals = RegistrationRefusals(4, 9000, MetadataLoader(), lines.append, lines.append)
     refusals.accepted(Now(0, 0))
     assert lines == []
     refusals.refused(ErrorCode.DUPLICATE_BROKER_REGISTRATION, Now(1000, 0))
@@ -193,7 +199,7 @@ def test_a_registration_after_a_refusal_is_logged() -> None:
 
 def test_alternating_refusals_are_each_logged_once_a_minute() -> None:
     lines: list[str] = []
-    refusals = RegistrationRefusals(4, 9000, lambda: None, lines.append)
+    refusals = RegistrationRefusals(4, 9000, MetadataLoader(), lines.append, lines.append)
     for second in range(0, 60, 2):
         refusals.refused(ErrorCode.NOT_CONTROLLER, Now(second * 1000, 0))
         refusals.refused(ErrorCode.DUPLICATE_BROKER_REGISTRATION, Now(second * 1000 + 1000, 0))
@@ -208,7 +214,9 @@ def test_the_host_of_another_broker_cannot_forge_a_line() -> None:
         name="PLAINTEXT", host="host\nforged" + "x" * 1000, port=9092, security_protocol=0
     )
     other = BrokerImage(4, 1, b"i" * 16, (endpoint,))
-    refusals = RegistrationRefusals(4, 9000, lambda: other, lines.append)
+    metadata = MetadataLoader()
+    metadata.image.brokers[4] = other
+    refusals = RegistrationRefusals(4, 9000, metadata, lines.append, lines.append)
     refusals.refused(ErrorCode.DUPLICATE_BROKER_REGISTRATION, Now(0, 0))
     [line] = lines
     assert f"broker 4 at host?forged{'x' * 89}...:9092, and its" in line
@@ -314,3 +322,20 @@ def test_v5_a_broker_with_open_logs_backs_off_without_a_controller() -> None:
     are_open = True
     poll_until(broker, 3000)
     assert len(controller.requests) - before < 10
+
+
+def test_a_refusal_for_an_unsupported_feature_level_ends_the_node() -> None:
+    """It retries only until the level is replayed, which explains the refusal."""
+    stops: list[str] = []
+    broker = lifecycle(RefusingChannel(ErrorCode.UNSUPPORTED_VERSION), stop=stops.append)
+    poll_until(broker, 1000)
+    assert stops == []
+    image = broker._metadata.image
+    image.replay(FeatureLevelRecord(name="metadata.version", feature_level=33))
+    image.replay(FeatureLevelRecord(name="group.version", feature_level=1))
+    broker.poll(Now(2000, 0))
+    [reason] = stops
+    assert (
+        "the controller refused to register this broker: the cluster has group.version=1" in reason
+    )
+    assert "downgrade --feature group.version=0" in reason

@@ -62,11 +62,12 @@ class BrokerLifecycle(MetadataPublisher):
         has_opened_logs: Callable[[], bool],
         is_alone: Callable[[], bool],
         log_line: Callable[[str], None],
+        stop: Callable[[str], None],
         previous_epoch: int = UNKNOWN,
     ) -> None:
         """`previous_epoch` is that of the last incarnation if it has shut down cleanly (KIP-966).
 
-        Heartbeats keep the broker fenced until `has_opened_logs` (V5).
+        Heartbeats keep the broker fenced until `has_opened_logs` (V5). `stop` ends the node.
         """
         self._broker_id = broker_id
         self._cluster_id = cluster_id
@@ -110,9 +111,7 @@ class BrokerLifecycle(MetadataPublisher):
         self._backoff = Backoff(RETRY_MS, LONGEST_RETRY_MS)
         #: The error code of the last refused registration.
         self.registration_error = 0
-        self._refusals = RegistrationRefusals(
-            broker_id, session_ms, lambda: metadata.image.brokers.get(broker_id), log_line
-        )
+        self._refusals = RegistrationRefusals(broker_id, session_ms, metadata, log_line, stop)
 
     @property
     def registration(self) -> BrokerImage | None:

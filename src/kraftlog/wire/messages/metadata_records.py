@@ -259,3 +259,7 @@ class RegisterControllerRecord(Message, versions=(0, 0), flexible=0):
 
 class ClearElrRecord(Message, versions=(0, 0), flexible=0):
     topic_name: str = string()
+
+
+class UnregisterControllerRecord(Message, versions=(0, 0), flexible=0):
+    controller_id: int = int32()
