@@ -198,8 +198,8 @@ def _voter_request(replica: NodeProcess, kind: str, what: Any) -> tuple[int, int
         reassignment = AlterPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=[topic])
         return ApiKey.ALTER_PARTITION_REASSIGNMENTS, REASSIGN_VERSION, reassignment
     if kind == "raise_kraft_version":
-        feature = FeatureUpdateKey(feature=KRAFT_VERSION, max_version_level=what)
-        raising = UpdateFeaturesRequest(timeout_ms=TIMEOUT_MS, feature_updates=[feature])
+        level = FeatureUpdateKey(feature=KRAFT_VERSION, max_version_level=what)
+        raising = UpdateFeaturesRequest(timeout_ms=TIMEOUT_MS, feature_updates=[level])
         return ApiKey.UPDATE_FEATURES, FEATURES_VERSION, raising
     assert isinstance(what, Voter)
     voter: dict[str, Any] = {
