@@ -98,7 +98,7 @@ def test_v7_members_that_are_to_leave_count_until_they_have_left() -> None:
     assert (cluster[1].high_watermark, produced.outcome) == (2, 0)
 
 
-def test_v7_member_that_is_to_leave_counts_beside_a_replica_outside_the_isr() -> None:
+def test_v7_leaving_member_counts_beside_a_replica_outside_the_isr() -> None:
     """V7: the committed ISR counts beside a proposed one, not only while all replicas are in it."""
     cluster = Cluster({1: "1:a", 2: "1:a", 3: "1:a"}, isr=(1, 2))
     cluster.settle()
