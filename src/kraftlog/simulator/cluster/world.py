@@ -21,6 +21,7 @@ from kraftlog.simulator.cluster.node import ClusterNode
 from kraftlog.simulator.cluster.partition_administrator import PartitionAdministrator
 from kraftlog.simulator.cluster.producer import Producer
 from kraftlog.simulator.cluster.record_deleter import RecordDeleter
+from kraftlog.simulator.cluster.unfenced_brokers import ReplayedBeforeUnfenced
 from kraftlog.simulator.faults.survivable import may_forget
 from kraftlog.simulator.nodes.connections import BROKER_PORT, CONTROLLER_PORT
 from kraftlog.simulator.nodes.equal_logs import MetadataLogsAreEqual
@@ -84,7 +85,11 @@ class ClusterWorld(NodeWorld):
         self.partitions = PartitionAdministrator(self, 91)
         self.deleter = RecordDeleter(self, 92)
         self.late_requests = LateRequests(self)
-        self.cluster_invariants = (*make_cluster_invariants(self), LogsAreEqual(self))
+        self.cluster_invariants = (
+            *make_cluster_invariants(self),
+            LogsAreEqual(self),
+            ReplayedBeforeUnfenced(self),
+        )
         self._cluster_listeners = {
             hook: tuple(
                 [
