@@ -9,7 +9,6 @@ from kraftlog.simulator.checkers.partition_history import PartitionHistory
 from kraftlog.simulator.cluster.administrator import TopicAdministrator
 from kraftlog.simulator.cluster.committed_log import CommittedLog
 from kraftlog.simulator.cluster.consumer import Consumer
-from kraftlog.simulator.cluster.equal_logs import LogsAreEqual
 from kraftlog.simulator.cluster.group_member import SESSION_MS, GroupMember
 from kraftlog.simulator.cluster.invariants import (
     CLUSTER_HOOKS,
@@ -21,7 +20,6 @@ from kraftlog.simulator.cluster.node import ClusterNode
 from kraftlog.simulator.cluster.partition_administrator import PartitionAdministrator
 from kraftlog.simulator.cluster.producer import Producer
 from kraftlog.simulator.cluster.record_deleter import RecordDeleter
-from kraftlog.simulator.cluster.unfenced_brokers import ReplayedBeforeUnfenced
 from kraftlog.simulator.faults.survivable import may_forget
 from kraftlog.simulator.nodes.connections import BROKER_PORT, CONTROLLER_PORT
 from kraftlog.simulator.nodes.equal_logs import MetadataLogsAreEqual
@@ -85,11 +83,7 @@ class ClusterWorld(NodeWorld):
         self.partitions = PartitionAdministrator(self, 91)
         self.deleter = RecordDeleter(self, 92)
         self.late_requests = LateRequests(self)
-        self.cluster_invariants = (
-            *make_cluster_invariants(self),
-            LogsAreEqual(self),
-            ReplayedBeforeUnfenced(self),
-        )
+        self.cluster_invariants = make_cluster_invariants(self)
         self._cluster_listeners = {
             hook: tuple(
                 [
