@@ -472,8 +472,12 @@ CLUSTER_INVARIANTS: tuple[type[ClusterInvariant], ...] = (
 )
 
 
+#: Invariants in files of their own; the script of a run adds them.
+MORE_INVARIANTS: list[type[ClusterInvariant]] = []
+
+
 def make_cluster_invariants(world: ClusterWorld) -> tuple[ClusterInvariant, ...]:
-    return tuple([invariant(world) for invariant in CLUSTER_INVARIANTS])
+    return tuple([invariant(world) for invariant in (*CLUSTER_INVARIANTS, *MORE_INVARIANTS)])
 
 
 def _name(key: PartitionKey) -> str:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from kraftlog.simulator.cluster import faults
+from kraftlog.simulator.cluster.equal_logs import LogsAreEqual
+from kraftlog.simulator.cluster.invariants import MORE_INVARIANTS
 from kraftlog.simulator.cluster.replica_logs import ReplicaLog
 from kraftlog.simulator.cluster.setting import any_cluster, some_members
+from kraftlog.simulator.cluster.unfenced_brokers import ReplayedBeforeUnfenced
 from kraftlog.simulator.cluster.world import ClusterWorld
 from kraftlog.simulator.faults import fault_plan
 from kraftlog.simulator.rng import Rng
@@ -25,6 +28,7 @@ FAULTS_MS = 8_000
 HEALING_MS = 20_000
 #: How many requests in a row of each member must succeed before the group counts as stable.
 MIN_SERVED = 8
+MORE_INVARIANTS.extend((LogsAreEqual, ReplayedBeforeUnfenced))
 #: The log of a replica without a log in its files.
 EMPTY_LOG = ReplicaLog()
 
