@@ -33,7 +33,7 @@ from kraftlog.replication.counts import BrokerTopicStats
 from kraftlog.replication.delayed_deletions import DelayedDeletions
 from kraftlog.replication.delayed_fetches import DelayedFetches
 from kraftlog.replication.delayed_produce import DelayedProduce, complete_wait
-from kraftlog.replication.directory_assignments import DirectoryAssignments
+from kraftlog.replication.directory_assignments import DirectoryAssignments, open_directories
 from kraftlog.replication.in_sync_replicas import InSyncReplicas
 from kraftlog.replication.partition import UNTIL_COMMITTED, Partition
 from kraftlog.replication.quotas import ReplicationQuotas
@@ -311,8 +311,7 @@ class ReplicaManager(MetadataPublisher):
 
     def deadline(self) -> int | None:
         parts = (self.fetchers, self.in_sync_replicas, self.directory_assignments)
-        deadlines = [part.deadline() for part in parts]
-        return min([due_ms for due_ms in deadlines if due_ms is not None], default=None)
+        return min([due for part in parts if (due := part.deadline()) is not None], default=None)
 
     @staticmethod
     def is_own_channel(channel: str) -> bool:
@@ -436,6 +435,9 @@ class ReplicaManager(MetadataPublisher):
 
     def _broker_changed(self, before: BrokerImage | None, after: BrokerImage) -> None:
         is_new = before is None or before.epoch != after.epoch
+        if is_new and after.id == self._broker_id:  # another process may have reported its own
+            for key, directory in open_directories(self.partitions, self._services.logs):
+                self._check_directory(key, directory)
         self.fetchers.broker_changed(after.id, self._services.clock(), is_new_process=is_new)
         self.in_sync_replicas.broker_changed(after.id)
         self.deletions.check_all()
@@ -594,7 +596,5 @@ class ReplicaManager(MetadataPublisher):
     def _of_topics(self, topics: Sequence[str]) -> Iterator[Partition]:
         for name in topics:
             topic = self._metadata.image.topic_named(name)
-            for index in range(topic.partition_count if topic is not None else 0):
-                partition = self.partitions.get((topic.id, index)) if topic is not None else None
-                if partition is not None:
-                    yield partition
+            keys = [] if topic is None else [(topic.id, i) for i in range(topic.partition_count)]
+            yield from [self.partitions[key] for key in keys if key in self.partitions]
