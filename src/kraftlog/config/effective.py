@@ -192,6 +192,10 @@ OWN = {
         "Disk space kept in reserve for the metadata log, so that a full disk does not stop the "
         "node; 0: none."
     ),
+    "kraftlog.stray.delete.delay.ms": (
+        "Delete a stray partition when a running broker has had no replica of it for this long; "
+        "-1: never, as in Kafka."
+    ),
 }
 _TOPIC = {
     "batch.validation": (

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 LOCK = ".lock"
 #: A file that marks a failed sync: data in the page cache may not be on the disk.
 SUSPECT = "kraftlog-suspect"
-_DELETED = "-delete"
+DELETED = "-delete"
 #: The suffix of a folder that belongs to no partition of the broker, as in Kafka.
 STRAY = "-stray"
 #: The suffix of a copy of a log that is being moved here from another directory, as in Kafka.
@@ -134,7 +134,7 @@ class LogDirectory:
             log_name = parse_folder(name)
             if log_name is not None:
                 self.unopened.add(log_name)
-            elif name.endswith(_DELETED):
+            elif name.endswith(DELETED):
                 self._garbage.append(f"{path}/{name}")
             else:
                 future = parse_future(name)
@@ -370,7 +370,7 @@ class LogDirectory:
         self._garbage.append(self._as_deleted(folder))
 
     def _as_deleted(self, folder: str) -> str:
-        renamed = folder.removesuffix(FUTURE) + _DELETED
+        renamed = folder.removesuffix(FUTURE) + DELETED
         self.disk.files.rename(folder, renamed)
         return renamed
 
@@ -408,7 +408,7 @@ class LogDirectory:
 
     def remove_folder(self, name: LogName) -> None:
         """Rename a forgotten log's folder for deletion by an I/O thread."""
-        self._garbage.append(self._rename(name, _DELETED))
+        self._garbage.append(self._rename(name, DELETED))
 
     def rename_as_stray(self, name: LogName) -> str:
         """Rename a forgotten log's folder as a stray, which stays; return the new name."""
@@ -587,10 +587,10 @@ def unlink_garbage(files: Files, paths: list[str]) -> None:
     A folder's new name is made durable first, or a crash could show it half empty under its old
     one.
     """
-    for parent in sorted({path.rpartition("/")[0] for path in paths if path.endswith(_DELETED)}):
+    for parent in sorted({path.rpartition("/")[0] for path in paths if path.endswith(DELETED)}):
         files.sync_directory(parent)
     for path in paths:
-        if not path.endswith(_DELETED):
+        if not path.endswith(DELETED):
             unlink_if_there(files, path)
             continue
         for name in files.list(path):
