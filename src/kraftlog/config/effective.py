@@ -196,6 +196,10 @@ OWN = {
         "Delete a stray partition when a running broker has had no replica of it for this long; "
         "-1: never, as in Kafka."
     ),
+    "kraftlog.sync.timeout.ms": (
+        "When a sync that requests wait for (flush.messages) takes longer, other replicas lead "
+        "the partitions of that log directory; -1: half of replica.lag.time.max.ms."
+    ),
 }
 _TOPIC = {
     "batch.validation": (

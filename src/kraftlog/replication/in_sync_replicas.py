@@ -10,6 +10,7 @@ leader epoch (V8). Only the controller changes the ISR: see `isr`.
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 
 from kraftlog.errors import ErrorCode
 from kraftlog.replication.followers import UNKNOWN, Followers
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 #: The most partitions that one poll checks; the others follow in the next turns.
 MAX_CHECKED = 200
+#: How long a member of the ISR may lag whose log directory cannot be written at present.
+UNWRITABLE_LAG_MS = 1000
 #: For NEW_LEADER_MS after this broker has become leader of partitions, the fetch of a follower that
 #: has not fetched all of them yet waits at most SHORT_WAIT_MS.
 SHORT_WAIT_MS, NEW_LEADER_MS = 10, 5_000
@@ -173,10 +176,17 @@ class InSyncReplicas:
         return ErrorCode.NONE
 
     def broker_changed(self, broker_id: int) -> None:
-        """A broker was registered or unfenced: it may join the ISR where it has caught up."""
+        """A broker was registered or unfenced: it may join the ISR where it has caught up.
+
+        If it cannot write at present, it leaves the ISR where it has not.
+        """
         for partition in list(self._shrunk):
             if broker_id not in partition.isr:
                 self._expand(partition)
+        if self._metadata.image.brokers[broker_id].unwritable:
+            due_ms = self._clock().monotonic_ms + UNWRITABLE_LAG_MS
+            self._check_due_ms = min(self._check_due_ms, due_ms)
+            self._poll_by(self._check_due_ms)
 
     def _expand(self, partition: Partition) -> None:
         """Propose an ISR with all followers that may join it."""
@@ -275,14 +285,16 @@ class InSyncReplicas:
     def _counted_ends(self, partition: Partition, followers: Followers) -> list[int]:
         """The ends of the followers that are in the ISR, or about to join it."""
         maximal_isr = partition.maximal_isr
-        now_ms, max_lag_ms = self._clock().monotonic_ms, self._max_lag_ms()
+        now_ms = self._clock().monotonic_ms
         return [
             follower.end
             for follower in followers.by_broker.values()
             if follower.broker_id in maximal_isr
             or (
                 follower.end != UNKNOWN
-                and follower.keeps_up(partition.written_end, now_ms, max_lag_ms)
+                and follower.keeps_up(
+                    partition.written_end, now_ms, self._lag_limit_ms(partition, follower.broker_id)
+                )
                 and self._is_eligible(partition, follower)
             )
         ]
@@ -303,7 +315,10 @@ class InSyncReplicas:
         self.changes.postpone(now)
 
     def _postpone_check(self, now: Now) -> None:
-        self._check_due_ms = now.monotonic_ms + max(self._max_lag_ms() // 2, 1)
+        interval_ms = max(self._max_lag_ms() // 2, 1)
+        if any(broker.unwritable for broker in self._metadata.image.brokers.values()):
+            interval_ms = min(interval_ms, UNWRITABLE_LAG_MS)
+        self._check_due_ms = now.monotonic_ms + interval_ms
 
     def check_soon(self) -> None:
         """The next `poll` checks all followers."""
@@ -333,7 +348,8 @@ class InSyncReplicas:
             return
         if partition.proposed is None:
             end = partition.written_end
-            slow = followers.lagging(partition.isr, end, now_ms, self._max_lag_ms())
+            limit_ms = partial(self._lag_limit_ms, partition)
+            slow = followers.lagging(partition.isr, end, now_ms, limit_ms)
             if self._max_lag_bytes >= 0:
                 slow += followers.too_far_behind(
                     partition.isr, partition.written_bytes, self._max_lag_bytes
@@ -343,3 +359,12 @@ class InSyncReplicas:
                 self._propose(partition, isr)
                 return
         self.update(partition)
+
+    def _lag_limit_ms(self, partition: Partition, broker_id: int) -> int:
+        """How long a follower may lag: not for long if it cannot be written at present (V18)."""
+        image = self._metadata.image
+        broker = image.brokers.get(broker_id)
+        assigned = image.partitions.get((partition.topic_id, partition.index))
+        if broker is None or assigned is None or broker.writable(assigned.directory(broker_id)):
+            return self._max_lag_ms()
+        return min(self._max_lag_ms(), UNWRITABLE_LAG_MS)

@@ -12,7 +12,7 @@ from kraftlog.storage.reserve import is_full
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
     from typing import Any
 
     from kraftlog.ports.files import Files
@@ -49,6 +49,8 @@ class Flushes:
         #: Why flushes are paused, until it has been logged.
         self.obstacle: DiskFullError | None = None
         self._waiting: dict[LogName, list[tuple[int, Callable[[], None]]]] = {}
+        #: The jobs in progress, each with its log and its beginning; the oldest comes first.
+        self._jobs: dict[FlushJob, tuple[LogName, int]] = {}
 
     def hold(self, log: LogName, offset: int, release: Callable[[], None]) -> None:
         """Call `release` once the log is durable up to `offset`; at once if it is."""
@@ -63,6 +65,19 @@ class Flushes:
         The flush is repeated if the log is truncated in the meantime.
         """
         self._waiting.setdefault(log, []).append((offset, _release_nothing))
+
+    @property
+    def in_progress(self) -> bool:
+        return bool(self._jobs)
+
+    def waiting_since_ms(self, logs: Container[LogName]) -> int | None:
+        """The beginning of the oldest flush of these logs that an effect waits for, if any."""
+        for name, begun_ms in self._jobs.values():
+            if name in logs and any(
+                release is not _release_nothing for _, release in self._waiting.get(name, ())
+            ):
+                return begun_ms
+        return None
 
     def start(self, now: Now) -> None:
         """Run at the end of a turn: start the flushes that something waits for."""
@@ -80,6 +95,7 @@ class Flushes:
                 self._drop(name, error, now)
                 continue
             if job is not None:
+                self._jobs[job] = name, now.monotonic_ms
                 self._submit(name, log, job)
 
     def _pause(self, name: LogName, log: Log, error: DiskFullError, now: Now) -> None:
@@ -106,6 +122,7 @@ class Flushes:
         self._io_thread.submit(lambda: job.run(self._files), ended)
 
     def _ended(self, name: LogName, log: Log, job: FlushJob, now: Now) -> None:
+        self._jobs.pop(job, None)
         try:
             durable = log.flushed(job)
         except DiskFullError as error:
