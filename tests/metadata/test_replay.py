@@ -229,9 +229,11 @@ def test_a_registration_change_sets_its_fields_and_keeps_the_others() -> None:
             in_controlled_shutdown=1,
             log_dirs=(uuid(5),),
             cordoned_log_dirs=(uuid(5),),
+            unwritable_log_dirs=(uuid(5),),
         )
     )
     broker = image.brokers[1]
+    assert broker.unwritable == (uuid(5),)
     assert (broker.in_controlled_shutdown, broker.fenced) == (True, True)
     assert (broker.directories, broker.cordoned) == ((uuid(5),), (uuid(5),))
     assert broker.rack == "r"

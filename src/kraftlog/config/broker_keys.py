@@ -14,6 +14,8 @@ kraftlog.http.port                                          int -1 0..65535|-1 i
 kraftlog.quorum.max.failed.elections                        int 0 0.. internal
 kraftlog.quorum.retry.backoff.max.ms                        int 1000 0.. internal
 kraftlog.reserve.bytes                                      long 16777216 0.. internal
+kraftlog.stray.delete.delay.ms                              long 604800000 0..|-1 internal
+kraftlog.sync.timeout.ms                                    long -1 1..|-1 internal
 """
 
 TABLE = """\

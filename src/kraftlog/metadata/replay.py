@@ -56,6 +56,7 @@ def _register_broker(image: Image, record: records.RegisterBrokerRecord) -> Sequ
         in_controlled_shutdown=record.in_controlled_shutdown,
         directories=tuple(record.log_dirs),
         cordoned=None if cordoned is None else tuple(cordoned),
+        unwritable=tuple(record.unwritable_log_dirs),
     )
     before = image.brokers.get(broker.id)
     image.put(image.brokers, broker.id, broker)
@@ -95,6 +96,8 @@ def _broker_registration_change(
         changes["directories"] = tuple(record.log_dirs)
     if record.cordoned_log_dirs is not None:
         changes["cordoned"] = tuple(record.cordoned_log_dirs)
+    if record.unwritable_log_dirs is not None:
+        changes["unwritable"] = tuple(record.unwritable_log_dirs)
     return _change_broker(image, _broker(image, record.broker_id, record.broker_epoch), **changes)
 
 

@@ -244,6 +244,7 @@ def broker_lifecycle(node: Node) -> BrokerLifecycle:
         incarnation=config.new_id(),
         directories=[it for it in node.logs.directories if it.id != NULL_UUID],
         cordoned=node.cordoned_directories.ids,
+        unwritable=node.logs.unwritable,
         addresses=config.addresses,
         rack=settings.broker_rack,
         heartbeat_ms=settings.broker_heartbeat_interval_ms,

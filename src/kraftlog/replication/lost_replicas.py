@@ -72,6 +72,15 @@ class LostReplicas:
         else:
             self._report_placed(partition, directory)
 
+    def check(self, partition: Partition, directory: Uuid) -> None:
+        """The broker is registered again: the metadata may name a directory of another process."""
+        if partition in self.incomplete:
+            return
+        if self._is_elsewhere(partition):
+            self.incomplete[partition] = directory, self._leader_epoch(partition)
+        else:
+            self._report_placed(partition, directory)
+
     def failed(self, partition: Partition, directories: Collection[LogDirectory]) -> None:
         """The log cannot be read or written; heartbeats report it if its directory has failed."""
         offline = [directory.id for directory in directories if directory.is_offline]

@@ -31,7 +31,7 @@ from kraftlog.replication.counts import BrokerTopicStats
 from kraftlog.replication.delayed_deletions import DelayedDeletions
 from kraftlog.replication.delayed_fetches import DelayedFetches
 from kraftlog.replication.delayed_produce import DelayedProduce, complete_wait
-from kraftlog.replication.directory_assignments import DirectoryAssignments
+from kraftlog.replication.directory_assignments import DirectoryAssignments, open_directories
 from kraftlog.replication.in_sync_replicas import InSyncReplicas
 from kraftlog.replication.lost_replicas import LostReplicas
 from kraftlog.replication.partition import UNTIL_COMMITTED, Partition
@@ -320,8 +320,7 @@ class ReplicaManager(MetadataPublisher):
 
     def deadline(self) -> int | None:
         parts = (self.fetchers, self.in_sync_replicas, self.directory_assignments)
-        deadlines = [part.deadline() for part in parts]
-        return min([due_ms for due_ms in deadlines if due_ms is not None], default=None)
+        return min([due for part in parts if (due := part.deadline()) is not None], default=None)
 
     @staticmethod
     def is_own_channel(channel: str) -> bool:
@@ -448,8 +447,11 @@ class ReplicaManager(MetadataPublisher):
     def _broker_changed(self, before: BrokerImage | None, after: BrokerImage | None) -> None:
         if after is not None:
             is_new = before is None or before.epoch != after.epoch
+            if is_new and after.id == self._broker_id:  # another process may have reported its own
+                for key, directory in open_directories(self.partitions, self._services.logs):
+                    self.lost_replicas.check(self.partitions[key], directory)
             self.fetchers.broker_changed(after.id, self._services.clock(), is_new_process=is_new)
-        self.in_sync_replicas.broker_changed()
+        self.in_sync_replicas.broker_changed(after)
         self.deletions.check_all()
 
     def _check_registration(self) -> None:

@@ -77,6 +77,8 @@ class LogLifecycle:
         self._new_folders = new_folders
         self._log_line = log_line
         self._notify = notify
+        #: Called when a log could not be created or opened on a full disk.
+        self.on_full: Callable[[DiskFullError, Now], None] = _ignore
         self._steps: deque[OpenLog | DeleteLog | _StrayLog] = deque()
         #: The progress of the first step, if it takes several slices.
         self._opening: Opening | None = None
@@ -273,6 +275,7 @@ class LogLifecycle:
     def _postpone(self, effect: OpenLog, error: DiskFullError, now: Now) -> None:
         """Retry later, when there may be space; until then the log is not open."""
         self._wait_for_space(error, now)
+        self.on_full(error, now)
         self._postponed.append(effect)
         self._notify(LogPostponed(effect.log, effect.topic_id), now)
 
@@ -379,3 +382,7 @@ class LogLifecycle:
             self._directory.remove_folder(step.log)
         else:  # the folder of another topic: the log to delete was never created
             self._mark_stray(step.log)
+
+
+def _ignore(_: DiskFullError, __: Now) -> None:
+    """The default for `on_full`."""

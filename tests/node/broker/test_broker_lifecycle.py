@@ -92,6 +92,7 @@ def lifecycle(
     directories: Sequence[Disk] = (),
     *,
     is_alone: bool = False,
+    unwritable: Callable[[], tuple[bytes, ...]] = tuple,
     log_line: Callable[[str], None] = lambda _: None,
     applied: Callable[[], int] = lambda: 0,
     metadata: MetadataLoader | None = None,
@@ -103,6 +104,7 @@ def lifecycle(
         incarnation=b"i" * 16,
         directories=directories or [Disk()],
         cordoned=lambda: (),
+        unwritable=unwritable,
         addresses=(),
         rack=None,
         heartbeat_ms=2000,
@@ -298,6 +300,43 @@ def test_v18_heartbeats_report_an_offline_directory() -> None:
     assert controller.requests[-1].offline_log_dirs == (failing.id,)
     poll_until(broker, 8000)
     assert len(controller.requests) - len(heartbeats) <= 5, "then as often as any broker"
+
+
+def reported(controller: Controller) -> object:
+    return controller.requests[-1].unwritable_log_dirs
+
+
+def test_v18_heartbeats_report_directories_that_cannot_be_written() -> None:
+    """At once; then until the registration has them, as a request may get lost."""
+    controller, unwritable = Controller(), list[bytes]()
+    broker = lifecycle(controller, unwritable=lambda: tuple(unwritable))
+    metadata = broker._metadata
+    registered = RegisterBrokerRecord(
+        broker_id=4, incarnation_id=b"i" * 16, broker_epoch=0, end_points=(), features=(), rack=None
+    )
+    metadata.image.replay(registered)
+    poll_until(broker, 3000)
+    assert reported(controller) is None, "nothing differs"
+    unwritable.append(b"a" * 16)
+    assert broker.deadline() == 0, "the broker reports it at once"
+    for time_ms in (3000, 8000):
+        broker.poll(Now(time_ms, 0))
+        assert reported(controller) == (b"a" * 16,)
+        assert broker.deadline() != 0
+    metadata.image.replay(registered.replace(unwritable_log_dirs=(b"a" * 16,)))
+    poll_until(broker, 20_000)
+    assert reported(controller) is None
+    unwritable.clear()
+    broker.poll(Now(20_000, 0))
+    assert reported(controller) == ()
+
+
+def test_a_sole_broker_does_not_report_directories_that_cannot_be_written() -> None:
+    """No other broker could lead instead, and its full disk needs no further records."""
+    controller = Controller()
+    broker = lifecycle(controller, unwritable=lambda: (b"a" * 16,), is_alone=True)
+    poll_until(broker, 3000)
+    assert not controller.requests[-1].unwritable_log_dirs
 
 
 @pytest.mark.parametrize(("failed", "reported"), [((0,), (b"a" * 16,)), ((0, 1), ())])
