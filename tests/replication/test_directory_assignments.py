@@ -22,7 +22,7 @@ from kraftlog.wire.messages.assign_replicas_to_dirs import (
     TopicResult,
 )
 from kraftlog.wire.messages.metadata_records import PartitionChangeRecord
-from tests.replication.broker import TOPIC_ID
+from tests.replication.broker import MAX_WAIT_MS, TOPIC_ID
 from tests.replication.cluster import Cluster
 
 TOPIC, OTHER_TOPIC = b"t" * 16, b"o" * 16
@@ -241,6 +241,10 @@ def test_v18_directories_are_reported_after_the_id_was_taken() -> None:
     broker.epoch = 100 + len(cluster.metadata)
     cluster.register(2, log_dirs=[DIRECTORY])
     assert broker.is_registered
+    broker.replica_manager.poll(cluster.now)
+    assert broker.directory_requests == [], "its log may lack what that process has fetched (V19)"
+    cluster.settle()
+    cluster.pass_ms(MAX_WAIT_MS)
     broker.replica_manager.poll(cluster.now)
     (request,) = broker.directory_requests
     assert request.broker_epoch == broker.epoch

@@ -207,3 +207,25 @@ def test_v18_whole_log_is_reported_where_the_metadata_differs(
     replica = Replica(assigned, directories=directories)
     replica.opened()
     assert (replica.reported, replica.may_lead) == (reported, True)
+
+
+def test_v24_replica_that_catches_up_before_it_is_recorded_as_lost_reports_so() -> None:
+    """The record is on its way: the directory must follow it, or the replica never joins."""
+    replica = Replica(HERE)
+    replica.opened(lacks_records=True)
+    assert replica.reported == [Directory.LOST]
+    replica.lost.caught_up(replica.partition)
+    replica.assignments.postpone(Now(0, 0))
+    replica.assignments.poll(Now(10_000, 0))
+    assert [each.id for each in replica.requests[-1].directories] == [HERE]
+
+
+def test_v19_incomplete_replica_is_reported_once_there_is_no_leader() -> None:
+    """If the others are lost as well, one of them has to lead."""
+    replica = Replica(HERE, replicas=(1, 2, 3))
+    replica.assign(HERE, isr=(2, 3))
+    replica.opened(lacks_records=True)
+    assert replica.reported == []
+    replica.assign(HERE, leader=-1)
+    replica.lost.no_leader(replica.partition)
+    assert replica.reported == [Directory.LOST]

@@ -222,6 +222,20 @@ def test_v19_log_lacks_nothing_after_a_power_loss_if_it_was_flushed() -> None:
     assert lacking(host) == set()
 
 
+def test_v19_folder_that_a_power_loss_has_taken_is_not_missed_if_all_is_flushed() -> None:
+    """Without a record it was never synced; its line in the journal may survive, and later, too."""
+    host = VirtualHost()
+    host.files.write_back()
+    create_topics(host, {"demo": 2}, {"flush.messages": 1})
+    make_folders(host)
+    journal = host.files.bytes_of("data/kraftlog-folders")
+    host.files.power_loss()
+    host.files.make_file("data/kraftlog-folders", journal)
+    for _ in range(2):
+        assert lacking(host) == set()
+        host.files.kill()
+
+
 def test_v19_power_loss_is_remembered_over_further_kills() -> None:
     """Until a checkpoint has what each log may lack, and after it."""
     host = host_with_records()

@@ -90,6 +90,11 @@ class LostReplicas:
         if not self._is_elsewhere(partition):
             self._report(partition, Directory.FAILED)
 
+    def no_leader(self, partition: Partition) -> None:
+        """The partition has no leader now: one is elected, too, if all replicas are lost."""
+        if partition in self.incomplete and not self._is_elsewhere(partition):
+            self._report_lost(partition)
+
     def may_lead(self, partition: Partition) -> bool:
         """Whether the metadata lets a replica lead although it has not caught up.
 
@@ -173,8 +178,10 @@ class LostReplicas:
         return bool(registered) and not is_reserved(assigned) and assigned not in registered
 
     def _report(self, partition: Partition, directory: Uuid) -> None:
-        if self._assigned(partition) != directory:
-            self._assignments.assign((partition.topic_id, partition.index), directory)
+        """Report a directory unless the metadata has it, and nothing else was reported since."""
+        key, assigned = (partition.topic_id, partition.index), self._assigned(partition)
+        if assigned != directory or self._assignments.reported(key, assigned) != directory:
+            self._assignments.assign(key, directory)
 
     def _report_placed(self, partition: Partition, directory: Uuid) -> None:
         """Report where the log is, unless the metadata has it or follows from the registration.

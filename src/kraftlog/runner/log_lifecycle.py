@@ -318,9 +318,11 @@ class LogLifecycle:
         log.config = self._configs.pop(name)
         high_watermark = self._directory.high_watermark(name)
         lacks_records = self._lacks_records(name, log, high_watermark)
-        if log.has_folder:
-            with suppress(StorageError):  # the disk has failed, or is full: noted at the next start
+        with suppress(StorageError):  # the disk has failed, or is full: noted at the next start
+            if log.has_folder:
                 self._directory.folder_journal.made(name, log)
+            elif not lacks_records:
+                self._directory.folder_journal.deleted(name)
         self._notify(
             LogOpened(
                 name,
@@ -357,8 +359,10 @@ class LogLifecycle:
         return self._directory.machine.may_have_lost_writes and log.config.flush_messages > 1
 
     def _has_lost_folder(self, name: LogName, log: Log) -> bool:
-        """Whether a log had a folder, and somebody has removed it."""
-        return not log.has_folder and self._directory.folder_journal.had_folder(name, log)
+        """Whether a log had a folder, and somebody has removed it, not the loss of power."""
+        directory = self._directory
+        is_missed = not log.has_folder and directory.folder_journal.had_folder(name, log)
+        return is_missed and not directory.machine.may_have_lost_writes
 
     def _complete(self, effect: LogComplete, _: Now) -> None:
         self._directory.committed.completed(effect.log)
