@@ -5,10 +5,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kraftlog.errors import StorageError
+from kraftlog.node.controller.active_controller import first_levels
 from kraftlog.simulator.cluster.replica_logs import ReplicaLog
 from kraftlog.simulator.files import PowerLost
 from kraftlog.simulator.nodes.connections import BROKER_PORT
-from kraftlog.simulator.nodes.replica import NodeReplica
+from kraftlog.simulator.nodes.log_view import DIRECTORY
+from kraftlog.simulator.nodes.replica import LISTENER, NodeReplica
+from kraftlog.simulator.process import CLUSTER_ID
+from kraftlog.storage.directory import LogDirectory
+from kraftlog.storage.format import DirectoryFormat, format_directory, is_formatted
+from kraftlog.storage.meta_properties import load
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -45,6 +51,8 @@ class ClusterNode(NodeReplica):
 
     def __init__(self, world: ClusterWorld, replica_id: int) -> None:
         self.logs: dict[PartitionKey, ReplicaLog] = {}
+        #: Whether a crash ended a turn, in which it may have deleted records.
+        self.may_have_deleted = False
         #: Whether its machine lost power; the next start decides which unsynced data survives.
         self.lost_power = False
         super().__init__(world, replica_id)
@@ -76,8 +84,21 @@ class ClusterNode(NodeReplica):
 
     @property
     def is_sound(self) -> bool:
-        """Whether it is registered, and its log directory is online."""
-        return self.is_registered and self.runner.directory.disk.failure is None
+        """Whether it is registered, and all its log directories are online."""
+        return self.is_registered and not self.has_failed_directory
+
+    @property
+    def has_failed_directory(self) -> bool:
+        """Whether a log directory of the running process is offline."""
+        return any(directory.is_offline for directory in self.runner.logs.directories)
+
+    def crash(self) -> None:
+        self.may_have_deleted = True
+        super().crash()
+
+    def stopped(self, error: BaseException) -> None:
+        self.may_have_deleted = True
+        super().stopped(error)
 
     def listens_on(self, port: int) -> bool:
         return self.was_ready if port == BROKER_PORT else super().listens_on(port)
@@ -101,6 +122,36 @@ class ClusterNode(NodeReplica):
             else:
                 self.files.write_back()
         super().start()
+
+    # Log directories -----------------------------------------------------------------------------
+
+    def _open_more_directories(self) -> tuple[list[LogDirectory], list[str]]:
+        """Open them as the server does: one that is empty is formatted, a broken one is lost."""
+        opened, lost = [], []
+        for path in self.world.directories_of(self)[1:]:
+            try:
+                if not is_formatted(self.files, path):
+                    self._format_one(path)
+                directory_id = load(self.files, path).directory_id
+                opened.append(LogDirectory(self.files, path, directory_id=directory_id))
+            except BlockingIOError:
+                raise
+            except (StorageError, OSError) as error:
+                self._log_line(f"{path}: cannot be opened: {error}")
+                lost.append(path)
+        return opened, lost
+
+    def _format_one(self, path: str) -> None:
+        formatting = DirectoryFormat(
+            cluster_id=CLUSTER_ID,
+            node_id=self.id,
+            features=first_levels(),
+            metadata_directory=DIRECTORY,
+            voters=None,
+            listener=LISTENER,
+        )
+        wall_ms = self.read_clock().wall_ms
+        format_directory(self.files, path, self.world.new_directory_id(), formatting, wall_ms)
 
     # Leaving -------------------------------------------------------------------------------------
 
@@ -182,7 +233,7 @@ class ClusterNode(NodeReplica):
         before = self.seen.get(key)
         self.seen[key] = state
         self._partitions[key] = partition
-        log = self.runner.directory.logs.get(partition.log)
+        log = self.runner.logs.get(partition.log)
         if log is not None and log.topic_id == partition.topic_id:
             self._read_log(key, partition, log)
         self.world.replica_changed(self, key, partition, before)

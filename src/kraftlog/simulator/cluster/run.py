@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from kraftlog.simulator.cluster import faults
 from kraftlog.simulator.cluster.replica_logs import ReplicaLog
-from kraftlog.simulator.cluster.setting import any_cluster, some_members
+from kraftlog.simulator.cluster.setting import (
+    any_cluster,
+    some_log_directories,
+    some_members,
+)
 from kraftlog.simulator.cluster.world import ClusterWorld
 from kraftlog.simulator.faults import fault_plan
 from kraftlog.simulator.rng import Rng
@@ -16,6 +20,7 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
+    from kraftlog.metadata.values import PartitionKey
     from kraftlog.simulator.cluster.group_member import GroupMember
     from kraftlog.simulator.cluster.producer import Producer
     from kraftlog.simulator.faults.fault_plan import Fault
@@ -23,6 +28,8 @@ if TYPE_CHECKING:
 #: For how long new faults begin, and how long each goal after the last fault may take.
 FAULTS_MS = 8_000
 HEALING_MS = 20_000
+#: How long the operator waits before it requests unclean elections.
+BEFORE_UNCLEAN_MS = 10_000
 #: How many requests in a row of each member must succeed before the group counts as stable.
 MIN_SERVED = 8
 #: The log of a replica without a log in its files.
@@ -61,7 +68,7 @@ def heal(world: ClusterWorld) -> Iterator[Goal]:
     yield leader_agreed(world).replace(within_ms=HEALING_MS)
     yield Goal("all brokers are unfenced", lambda: all_unfenced(world), HEALING_MS)
     yield Goal("the topics exist", lambda: is_administered(world), HEALING_MS)
-    yield Goal("every partition has a leader", lambda: all_led(world), HEALING_MS)
+    yield from elect_leaders(world)
     yield Goal("every ISR is complete", lambda: all_in_sync(world), HEALING_MS)
     for member in world.members:
         member.served = 0
@@ -79,6 +86,29 @@ def heal(world: ClusterWorld) -> Iterator[Goal]:
     yield Goal("all logs are the same", lambda: all_equal(world), HEALING_MS)
     yield Goal("all is read", lambda: all_read(world), HEALING_MS)
     check_histories(world)
+
+
+def elect_leaders(world: ClusterWorld) -> Iterator[Goal]:
+    """Every partition gets a leader; the operator elects one where replicas have lost their logs."""
+    yield Goal("partitions have leaders", lambda: all_led(world), BEFORE_UNCLEAN_MS, required=False)
+    world.operator.elect_leaders(give_up_records(world))
+    yield Goal("every partition has a leader", lambda: all_led(world), HEALING_MS)
+
+
+def give_up_records(world: ClusterWorld) -> list[PartitionKey]:
+    """The partitions without a leader; no replica that kept its log may be in their ISR or ELR."""
+    keys = []
+    for key, partition in world.image.partitions.items():
+        if partition.leader >= 0:
+            continue
+        candidates = {*partition.isr, *partition.elr} or {*partition.replicas}
+        kept = {broker for broker in candidates if world.kept.has_kept(broker, key)}
+        if kept and (partition.isr or partition.elr or kept == candidates):
+            raise Violation("liveness", f"{partition} has no leader, though {kept} kept its log")
+        keys.append(key)
+        world.kept.unclean.add(key)
+        world.saw("unclean election requested")
+    return keys
 
 
 def is_administered(world: ClusterWorld) -> bool:
@@ -166,6 +196,9 @@ def prepare(
 ) -> tuple[ClusterWorld, Iterator[Goal], tuple[Fault, ...]]:
     """The random cluster of a seed, its script, and its plan of faults."""
     setting = any_cluster(Rng(seed, "setting of cluster"))
-    setting = setting.replace(members=some_members(Rng(seed, "group members")))
+    setting = setting.replace(
+        members=some_members(Rng(seed, "group members")),
+        log_directories=some_log_directories(Rng(seed, "log directories")),
+    )
     world = ClusterWorld(seed, setting, trace)
     return world, mixture(world), faults.draw(seed, FAULTS_MS, kinds)

@@ -37,6 +37,8 @@ class ClusterSetting(Setting):
     offsets_partitions: int = 3
     #: The number of racks of brokers and consumers (KIP-392); 0: they have none.
     racks: int = 0
+    #: The log directories of each broker; the first one also has the metadata log.
+    log_directories: int = 1
     #: How often the controller elects preferred leaders.
     balance_s: int = 300
 
@@ -55,10 +57,16 @@ def some_members(rng: Rng) -> int:
     return 0 if rng.below(3) else 1 + rng.below(3)
 
 
+def some_log_directories(rng: Rng) -> int:
+    """In half of the seeds brokers have two log directories."""
+    return 1 + rng.below(2)
+
+
 def any_cluster(rng: Rng) -> ClusterSetting:
     """Three to six nodes, combined or separate, in racks or not, with up to six partitions.
 
-    It has no consumer group; `some_members` draws one.
+    It has no consumer group, and one log directory a broker; `some_members` and
+    `some_log_directories` draw these.
     """
     separate = rng.below(3) == 0
     voters, observers = (3, 2 + rng.below(2)) if separate else (rng.pick([3, 3, 3, 4, 5]), 0)

@@ -15,12 +15,15 @@ from kraftlog.simulator.cluster.invariants import (
     ReplicaChange,
     make_cluster_invariants,
 )
+from kraftlog.simulator.cluster.kept_logs import KeptLogs
 from kraftlog.simulator.cluster.node import ClusterNode
+from kraftlog.simulator.cluster.operator import Operator
 from kraftlog.simulator.cluster.partition_administrator import PartitionAdministrator
 from kraftlog.simulator.cluster.producer import Producer
 from kraftlog.simulator.cluster.record_deleter import RecordDeleter
 from kraftlog.simulator.faults.survivable import may_forget
 from kraftlog.simulator.nodes.connections import BROKER_PORT, CONTROLLER_PORT
+from kraftlog.simulator.nodes.log_view import DIRECTORY
 from kraftlog.simulator.nodes.node_invariants import FilesMatchWrites
 from kraftlog.simulator.nodes.replica import LISTENER, host_of
 from kraftlog.simulator.nodes.world import NodeWorld
@@ -67,6 +70,9 @@ class ClusterWorld(NodeWorld):
         self.groups = GroupHistory()
         self.operations = 0
         self._values = 0
+        self._directory_ids = 0
+        #: The lowest min.insync.replicas that any topic may have had.
+        self.least_min_insync = setting.min_insync
         #: Brokers that lost data, until they are back in the ISR of all their partitions.
         self.lossy: set[int] = set()
         #: Whether the process has already ended, so that its end cannot be postponed.
@@ -79,6 +85,8 @@ class ClusterWorld(NodeWorld):
         self.topics = TopicAdministrator(self, 90)
         self.partitions = PartitionAdministrator(self, 91)
         self.deleter = RecordDeleter(self, 92)
+        self.operator = Operator(self, 93)
+        self.kept = KeptLogs(self)
         self.cluster_invariants = make_cluster_invariants(self)
         self._cluster_listeners = {
             hook: tuple(
@@ -90,6 +98,9 @@ class ClusterWorld(NodeWorld):
             )
             for hook in CLUSTER_HOOKS
         }
+
+    #: The directory of the metadata log, on every node.
+    metadata_directory = DIRECTORY
 
     # Nodes ---------------------------------------------------------------------------------------
 
@@ -135,7 +146,8 @@ class ClusterWorld(NodeWorld):
                 f"controller.listener.names={LISTENER}",
                 quorum,
                 f"controller.quorum.request.timeout.ms={setting.request_timeout_ms}",
-                "log.dirs=data",
+                f"metadata.log.dir={DIRECTORY}",
+                f"log.dirs={','.join(self.directories_of(replica))}",
                 f"broker.heartbeat.interval.ms={setting.heartbeat_ms}",
                 f"broker.session.timeout.ms={setting.session_ms}",
                 f"replica.lag.time.max.ms={setting.lag_ms}",
@@ -146,6 +158,16 @@ class ClusterWorld(NodeWorld):
                 *self._group_settings(),
             ]
         )
+
+    def directories_of(self, replica: NodeReplica) -> list[str]:
+        """The log directories of a broker; the first one also has the metadata log."""
+        more = self.setting.log_directories - 1 if replica.id in self.setting.brokers else 0
+        return [DIRECTORY, *[f"disk{number}" for number in range(1, 1 + more)]]
+
+    def new_directory_id(self) -> bytes:
+        """The id of a newly formatted log directory."""
+        self._directory_ids += 1
+        return b"\x02" + self._directory_ids.to_bytes(15, "big")
 
     def _group_settings(self) -> list[str]:
         """Settings for groups, and for the offsets topic, which a broker creates."""
@@ -266,6 +288,9 @@ class ClusterWorld(NodeWorld):
         if position < self.deleted_before(key):
             self.saw("consumer of deleted records")
             return
+        if self.has_lost_records(key):
+            self.saw("consumer of lost records")
+            return
         if self.first_epoch(key, epoch) == self.first_epoch(key):
             raise Violation("consumer", f"{consumer} lost its position {position} of {key}")
         self.saw("consumer of a removed partition")
@@ -290,6 +315,15 @@ class ClusterWorld(NodeWorld):
     def _check_history(self) -> None:
         if self.history.violations:
             raise Violation("client history", self.history.violations[0])
+
+    def has_lost_records(self, key: PartitionKey) -> bool:
+        """Whether records of a partition were lost that no replica has kept."""
+        return key in self.kept.excused
+
+    @property
+    def has_lost_offsets(self) -> bool:
+        """Whether committed offsets of the group were lost that no replica has kept."""
+        return self.kept.has_lost_offsets
 
     # Processes and power -------------------------------------------------------------------------
 
@@ -367,7 +401,7 @@ class ClusterWorld(NodeWorld):
         """
         if self.setting.flushes:
             return True
-        if len(self.lossy | {node.id}) >= self.setting.min_insync or self._isr_may_change:
+        if len(self.lossy | {node.id}) >= self.setting.min_insync or self.isr_may_change:
             return False
         safe = {broker for broker in self.setting.brokers if self.replicas[broker].is_sound}
         safe -= self.lossy
@@ -381,11 +415,12 @@ class ClusterWorld(NodeWorld):
             # If the other replica ended uncleanly next, this one would be the last known leader.
             return False
         self.lossy.add(node.id)
+        self.lose_logs(node)
         self.saw("replicas lost unsynced data")
         return True
 
     @property
-    def _isr_may_change(self) -> bool:
+    def isr_may_change(self) -> bool:
         """Whether a log has records that no node has applied, which may change an ISR."""
         return any(
             node.disk.batches and node.disk.batches[-1].last_offset >= self._newest_applied
@@ -422,7 +457,7 @@ class ClusterWorld(NodeWorld):
         return (
             registration is not None
             and registration.fenced
-            and not self._isr_may_change
+            and not self.isr_may_change
             and not self.lossy - {node.id}
             and all(
                 {*partition.isr, *partition.elr} & others
@@ -433,10 +468,17 @@ class ClusterWorld(NodeWorld):
 
     def wipe(self, node: ClusterNode) -> None:
         """Restart a stopped node with an empty disk."""
+        self.lose_logs(node)
         node.lose_disk(0)
         if node.is_broker:
             self.lossy.add(node.id)
         self.start(node)
+
+    def lose_logs(self, node: ClusterNode) -> None:
+        """A fault may have taken the logs of all replicas of a node."""
+        for key, partition in self.image.partitions.items():
+            if node.id in partition.replicas:
+                self.kept.lose(node.id, key)
 
     # For scripts ---------------------------------------------------------------------------------
 
