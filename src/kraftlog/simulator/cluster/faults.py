@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kraftlog.simulator.cluster import lost_logs
+from kraftlog.simulator.cluster import changed_settings, directory_moves, emptied_logs, lost_logs
 from kraftlog.simulator.faults import fault_plan
 from kraftlog.simulator.faults.fault_kinds import KINDS, cut_for
 from kraftlog.simulator.rng import Rng
@@ -107,6 +107,12 @@ OPERATOR_KINDS = {
     "replaced-disk": lost_logs.replace_disk,
     "cut-log": lost_logs.cut_log,
     "damaged-log": lost_logs.damage_log,
+    "emptied-log": emptied_logs.empty_log,
+    "changed-minimum": changed_settings.change_minimum,
+    "raised-minimum": changed_settings.raise_minimum,
+    "throttle": changed_settings.throttle,
+    "moved-log": directory_moves.move_log,
+    "failing-directory": directory_moves.fail_directory,
 }
 #: Kinds that do not change the rest of a plan: each is drawn from an rng of its own, of this name.
 INDEPENDENT_KINDS = {
@@ -148,6 +154,7 @@ def heal(world: ClusterWorld) -> None:
     for node in world.replicas.values():
         node.files.broken.clear()
     fault_plan.heal(world)
+    changed_settings.end_throttles(world)
     for node in world.replicas.values():
         if node.core is not None and node.has_failed_directory:
             world.end_now(node)

@@ -1,10 +1,18 @@
-"""The operator at the end of a run: requests unclean elections where no replica may be elected."""
+"""The operator: moves logs between directories, and requests unclean elections.
+
+The latter at the end of a run, where no replica may be elected.
+"""
 
 from __future__ import annotations
 
 from kraftlog.simulator.cluster.clients import RETRY_MS, Client
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from kraftlog.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 
 if TYPE_CHECKING:
@@ -20,7 +28,7 @@ UNCLEAN = 1
 
 
 class Operator(Client):
-    """Requests unclean elections until the partitions have leaders."""
+    """Requests each move once, and unclean elections until the partitions have leaders."""
 
     def __init__(self, world: ClientWorld, number: int) -> None:
         super().__init__(world, number)
@@ -28,6 +36,21 @@ class Operator(Client):
         self._keys: list[PartitionKey] = []
         self._awaits_response = False
         self._retry_at_ms = 0
+
+    def move_log(self, broker: int, path: str, topic: str, index: int) -> None:
+        """Request that a broker moves a log to another of its directories."""
+        moved = AlterReplicaLogDirTopic(name=topic, partitions=[index])
+        request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=path, topics=[moved])])
+        api_key = ApiKey.ALTER_REPLICA_LOG_DIRS
+        self.turn(
+            "moves a log",
+            lambda _: self.send_request(broker, api_key, request, REQUEST_MS, self._on_move),
+        )
+
+    def _on_move(self, response: Any, _: Now) -> None:
+        if response is not None:
+            code = response.results[0].partitions[0].error_code
+            self.world.count_response("move between directories", code)
 
     def elect_leaders(self, keys: Iterable[PartitionKey]) -> None:
         self._keys += keys

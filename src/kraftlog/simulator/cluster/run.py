@@ -112,7 +112,7 @@ def give_up_records(world: ClusterWorld) -> list[PartitionKey]:
 
 
 def is_administered(world: ClusterWorld) -> bool:
-    return world.topics.is_idle and world.partitions.is_idle
+    return world.topics.is_idle and world.partitions.is_idle and world.settings.is_idle
 
 
 def is_idle(producer: Producer) -> bool:

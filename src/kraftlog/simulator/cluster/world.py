@@ -21,6 +21,7 @@ from kraftlog.simulator.cluster.operator import Operator
 from kraftlog.simulator.cluster.partition_administrator import PartitionAdministrator
 from kraftlog.simulator.cluster.producer import Producer
 from kraftlog.simulator.cluster.record_deleter import RecordDeleter
+from kraftlog.simulator.cluster.settings_administrator import SettingsAdministrator
 from kraftlog.simulator.faults.survivable import may_forget
 from kraftlog.simulator.nodes.connections import BROKER_PORT, CONTROLLER_PORT
 from kraftlog.simulator.nodes.log_view import DIRECTORY
@@ -86,6 +87,9 @@ class ClusterWorld(NodeWorld):
         self.partitions = PartitionAdministrator(self, 91)
         self.deleter = RecordDeleter(self, 92)
         self.operator = Operator(self, 93)
+        self.settings = SettingsAdministrator(self, 94)
+        #: Topics whose replication is throttled, at leaders or followers.
+        self.throttled: dict[str, str] = {}
         self.kept = KeptLogs(self)
         self.cluster_invariants = make_cluster_invariants(self)
         self._cluster_listeners = {
