@@ -18,6 +18,8 @@ ALONE_MS = (0, 2500)
 UNTIL_FAILURE_MS = 60
 #: How long the broker is down after that.
 DOWN_MS = (10, 1500)
+#: By how much longer than the fault a disk is away, at most.
+AWAY_MS = 4000
 
 
 def move_log(world: ClusterWorld, rng: Rng, for_ms: int) -> None:
@@ -47,9 +49,9 @@ class _Move:
         self._victim: ClusterNode = world.replicas[broker]
 
     def begin(self) -> None:
-        """In half of the cases the other replicas are down, in half the controller is out of reach."""
+        """Often the other replicas are down, and the controller is out of reach."""
         world, rng, alone_ms = self._world, self._rng, 0
-        if rng.below(2):
+        if rng.below(3):
             alone_ms = rng.between(*ALONE_MS)
             for broker in world.image.partitions[self._key].replicas:
                 if broker != self._victim.id:
@@ -82,7 +84,7 @@ class _Move:
             now_in = victim.runner.logs.directory_of(log)
             return now_in is not None and now_in.path == target
 
-        path = rng.pick([source, target, target, ""])
+        path = rng.pick([source, target, target, target, ""])
         if path:
             is_done = is_moved if rng.below(3) else _at_once
             when(world, is_done, lambda: self._fail_soon(path))
@@ -106,7 +108,7 @@ def _fail(world: ClusterWorld, rng: Rng, victim: ClusterNode, path: str, for_ms:
     world.saw("log directory failed")
     files = victim.files
     files.broken.add(path)
-    if rng.below(2):
+    if rng.below(4):
         world.kill(victim)
         world.schedule(world.time + rng.between(*DOWN_MS), world.start, victim)
 
@@ -116,4 +118,4 @@ def _fail(world: ClusterWorld, rng: Rng, victim: ClusterNode, path: str, for_ms:
             world.kill(victim)
             world.schedule(world.time + rng.below(300), world.start, victim)
 
-    world.schedule(world.time + for_ms, bring_back)
+    world.schedule(world.time + for_ms + rng.below(AWAY_MS), bring_back)

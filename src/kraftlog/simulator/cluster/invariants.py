@@ -151,6 +151,8 @@ class AcknowledgedIsKept(ClusterInvariant):
         log, newest = node.logs.get(key), self.world.image.partitions.get(key)
         if log is None or newest is None or log.first_epoch != newest.first_leader_epoch:
             return
+        if node.has_failed_directory:
+            return  # it may have another log, until the disk with the one that it keeps is back
         committed = self.world.committed(key)
         missing = committed.missing_in(log)
         if missing is None or not log.is_known or key in self.world.kept.unclean:

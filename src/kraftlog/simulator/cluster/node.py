@@ -89,8 +89,9 @@ class ClusterNode(NodeReplica):
 
     @property
     def has_failed_directory(self) -> bool:
-        """Whether a log directory of the running process is offline."""
-        return any(directory.is_offline for directory in self.runner.logs.directories)
+        """Whether a log directory of the process is offline."""
+        directories = self.runner.logs.directories if self._node is not None else ()
+        return any(directory.is_offline for directory in directories)
 
     def crash(self) -> None:
         self.may_have_deleted = True

@@ -160,7 +160,10 @@ class ServerEnd(VirtualConnection):
 
     def send_finished(self) -> None:
         """Send the finished responses; a request that cannot get a response ends the connection."""
-        data = self.take()
+        try:
+            data = self.take()
+        except OSError as error:  # of a failed disk, from which it was to be sent
+            data, self.failure = b"", error
         if data:
             self.connection.send_responses(data)
         if self.failure is not None:
