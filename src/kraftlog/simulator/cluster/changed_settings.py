@@ -80,7 +80,7 @@ def end_throttles(world: ClusterWorld) -> None:
 # The minimum and the ISR in one replay -----------------------------------------------------------
 
 
-def raise_minimum(world: ClusterWorld, rng: Rng, for_ms: int) -> None:
+def raise_minimum(world: ClusterWorld, rng: Rng, for_ms: int) -> None:  # noqa: ARG001 - one interface for all faults
     """Raise the minimum while a follower leaves the ISR; the leader replays both in one batch.
 
     The follower is cut off from the leader alone, and what the leader receives of other nodes is

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kraftlog.simulator.cluster.world import ClusterWorld
     from kraftlog.simulator.rng import Rng
 
-#: How long the other replicas are down before the move begins, so that the ISR shrinks to its broker.
+#: How long the other replicas are down before the move begins, so that the ISR shrinks.
 ALONE_MS = (0, 2500)
 #: How long after a move began, or completed, a disk fails.
 UNTIL_FAILURE_MS = 60
@@ -92,9 +92,7 @@ class _Move:
     def _fail_soon(self, path: str) -> None:
         world, rng = self._world, self._rng
         delay_ms = rng.below(UNTIL_FAILURE_MS) if rng.below(2) else 0
-        world.schedule(
-            world.time + delay_ms, _fail, world, rng, self._victim, path, self._for_ms
-        )
+        world.schedule(world.time + delay_ms, _fail, world, rng, self._victim, path, self._for_ms)
 
 
 def _at_once() -> bool:

@@ -1,7 +1,7 @@
 """A follower with an emptied log is down while its partition is removed and added again (V11, V23).
 
-Its log has no records of the removed partition, and so no epochs: nothing in it but its offset tells
-that it is of another partition.
+Its log has no records of the removed partition, and so no epochs: nothing in it but its offset
+tells that it is of another partition.
 """
 
 from __future__ import annotations

@@ -97,8 +97,8 @@ class AcknowledgedIsKept(ClusterInvariant):
     """V19: what acks=all has acknowledged is not lost while one replica keeps its log.
 
     As long as a replica has confirmed a record and kept its log, no leader may lack the record, and
-    no replica that keeps it may truncate it (S4). Others are excused (`KeptLogs`). This invariant is
-    the first, as the others take what it has excused for uncommitted.
+    no replica that keeps it may truncate it (S4). Others are excused (`KeptLogs`). This invariant
+    is the first, as the others take what it has excused for uncommitted.
     """
 
     name = "what is acknowledged is kept"
@@ -129,7 +129,7 @@ class AcknowledgedIsKept(ClusterInvariant):
         """A new leader lacks a batch, or its log starts after records that nobody deleted."""
         node, key, partition, _ = change
         kept, committed = self.world.kept, change.committed
-        what = f"{node} leads {partition_name(key)} in epoch {partition.leader_epoch}"
+        what = f"{node} leads {_name(key)} in epoch {partition.leader_epoch}"
         if missing is None:
             if key not in kept.unclean and committed.confirmed:
                 self.fail(
@@ -160,7 +160,7 @@ class AcknowledgedIsKept(ClusterInvariant):
         if missing.end <= committed.confirmed.get(node.id, 0):
             self.fail(
                 f"{node} has truncated or deleted the acknowledged batch {missing.base} to "
-                f"{missing.end} of {partition_name(key)}, which it has confirmed; its log ends at "
+                f"{missing.end} of {_name(key)}, which it has confirmed; its log ends at "
                 f"{log.end}"
             )
 
@@ -187,14 +187,14 @@ class CommittedIsKept(ClusterInvariant):
             return
         if partition.high_watermark > committed.high_watermark:
             if log.end < partition.high_watermark:
-                self.fail(f"{node}: {partition_name(key)} ends at {log.end}, before its high watermark")
+                self.fail(f"{node}: {_name(key)} ends at {log.end}, before its high watermark")
             committed.extend(log, partition.high_watermark, partition.leader_epoch)
             self.world.kept.confirm(key, committed, partition.isr)
         elif before is not None and partition.high_watermark > before.high_watermark:
             missing = committed.missing_in(log, before.high_watermark)
             if missing is not None and missing.end <= partition.high_watermark:
                 self.fail(
-                    f"{node} commits {partition_name(key)} up to {partition.high_watermark} without the "
+                    f"{node} commits {_name(key)} up to {partition.high_watermark} without the "
                     f"committed batch {missing.base} to {missing.end} of epoch {missing.epoch}"
                 )
 
@@ -207,7 +207,7 @@ class CommittedIsKept(ClusterInvariant):
         node, key, partition, before = change
         if before is None or not (before.online or before.leader_epoch < partition.leader_epoch):
             self.fail(
-                f"{node} follows {partition_name(key)} with the high watermark "
+                f"{node} follows {_name(key)} with the high watermark "
                 f"{partition.high_watermark}, which no leader had"
             )
         assert change.log is not None
@@ -225,7 +225,7 @@ class CommittedIsKept(ClusterInvariant):
             and not self.world.has_lost_records(key)
         ):
             self.fail(
-                f"{producer}: {value} is acknowledged at {offset} of {partition_name(key)}, where "
+                f"{producer}: {value} is acknowledged at {offset} of {_name(key)}, where "
                 f"{committed.values.get(offset)} is committed, up to {committed.high_watermark}"
             )
 
@@ -241,7 +241,7 @@ class CommittedIsKept(ClusterInvariant):
         is_beyond = max(following, high_watermark) > committed
         if is_beyond and not self.world.has_lost_records(key):
             self.fail(
-                f"{consumer} read {partition_name(key)} up to {following}, high watermark "
+                f"{consumer} read {_name(key)} up to {following}, high watermark "
                 f"{high_watermark}, but {committed} is committed"
             )
 
@@ -300,7 +300,7 @@ class StrongIsr(ClusterInvariant):
         missing = self.world.committed(key).missing_in(log, start)
         if missing is not None:
             self.fail(
-                f"{node} is in the ISR or ELR of {partition_name(key)} without the committed batch "
+                f"{node} is in the ISR or ELR of {_name(key)} without the committed batch "
                 f"{missing.base} to {missing.end} of epoch {missing.epoch}; it ends at {log.end}"
             )
 
@@ -324,7 +324,7 @@ class CountsTheIsr(ClusterInvariant):
         uncounted = {*newest.isr} - {*partition.maximal_isr}
         if newest.leader_epoch == partition.leader_epoch and uncounted:
             self.fail(
-                f"{node} moves the high watermark of {partition_name(key)} to {partition.high_watermark} "
+                f"{node} moves the high watermark of {_name(key)} to {partition.high_watermark} "
                 f"without {uncounted} of the ISR {newest.isr}"
             )
 
@@ -356,7 +356,7 @@ class SoundIsr(ClusterInvariant):
 
     def _check(self, image: Image, key: PartitionKey, partition: PartitionImage) -> None:
         leader, isr, elr = partition.leader, partition.isr, partition.elr
-        what = f"{partition_name(key)}: leader {leader}, ISR {isr}, ELR {elr}"
+        what = f"{_name(key)}: leader {leader}, ISR {isr}, ELR {elr}"
         if leader >= 0 and leader not in isr:
             self.fail(f"{what}: the leader is not in the ISR")
         if {*isr, *elr} - {*partition.replicas} or {*isr} & {*elr}:
@@ -391,7 +391,7 @@ class ReassignmentIsSafe(ClusterInvariant):
                 continue  # it was cancelled, or added no replicas
             min_isr = min(self.world.least_min_insync, len(before.isr))
             if len(after.isr) < min_isr and after.leader >= 0:
-                self.fail(f"{partition_name(key)}: {before} became {after}")
+                self.fail(f"{_name(key)}: {before} became {after}")
 
 
 class EpochsGrow(ClusterInvariant):
@@ -418,7 +418,7 @@ class EpochsGrow(ClusterInvariant):
                 self._compare(key, before, after)
 
     def _compare(self, key: PartitionKey, before: PartitionImage, after: PartitionImage) -> None:
-        what = f"{partition_name(key)}: {before} became {after}"
+        what = f"{_name(key)}: {before} became {after}"
         if (
             after.first_leader_epoch != before.first_leader_epoch
         ):  # the partition was removed and added again (V11)
@@ -437,13 +437,13 @@ class EpochsGrow(ClusterInvariant):
     def on_replica(self, change: ReplicaChange) -> None:
         node, key, partition, before = change
         if before is not None and partition.leader_epoch < before.leader_epoch:
-            self.fail(f"{node}: {partition_name(key)} went back from epoch {before.leader_epoch}")
+            self.fail(f"{node}: {_name(key)} went back from epoch {before.leader_epoch}")
         if partition.leads:
             me = node.id, node.incarnation
             first = change.committed.leaders.setdefault(partition.leader_epoch, me)
             if first != me:
                 self.fail(
-                    f"{node} leads {partition_name(key)} in epoch {partition.leader_epoch}, in which "
+                    f"{node} leads {_name(key)} in epoch {partition.leader_epoch}, in which "
                     f"node {first[0]} led before"
                 )
 
@@ -458,7 +458,7 @@ class HighWatermarkGrows(ClusterInvariant):
         high_watermark = partition.high_watermark
         if partition.is_open and high_watermark > partition.written_end:
             self.fail(
-                f"{node}: the high watermark of {partition_name(key)} is {high_watermark}, "
+                f"{node}: the high watermark of {_name(key)} is {high_watermark}, "
                 f"its log ends at {partition.written_end}"
             )
         if before is None or not (before.leads and partition.leads):
@@ -469,7 +469,7 @@ class HighWatermarkGrows(ClusterInvariant):
             and high_watermark < before.high_watermark
         ):
             self.fail(
-                f"{node}: the high watermark of {partition_name(key)} fell from "
+                f"{node}: the high watermark of {_name(key)} fell from "
                 f"{before.high_watermark} to {high_watermark}"
             )
 
@@ -487,7 +487,7 @@ class EpochsMatchLog(ClusterInvariant):
         expected = [(epoch, max(first, view.start)) for epoch, first in view.epoch_starts]
         if cached[-len(expected) :] != expected:
             self.fail(
-                f"{change.node}: {partition_name(change.key)} has epochs {cached}, its batches {expected}"
+                f"{change.node}: {_name(change.key)} has epochs {cached}, its batches {expected}"
             )
 
 
@@ -500,7 +500,7 @@ class RemovedRecordsAreGone(ClusterInvariant):
         log = change.log
         if log is not None and log.batches and log.batches[0].epoch < log.first_epoch:
             self.fail(
-                f"{change.node}: {partition_name(change.key)} begins with epoch {log.batches[0].epoch}, "
+                f"{change.node}: {_name(change.key)} begins with epoch {log.batches[0].epoch}, "
                 f"but its first leader epoch is {log.first_epoch}"
             )
 
@@ -515,7 +515,7 @@ class DeletesOnlyRequested(ClusterInvariant):
         requested = self.world.deleter.requested.get((partition.topic, partition.index), 0)
         if partition.start > requested:
             self.fail(
-                f"{change.node}: {partition_name(change.key)} starts at {partition.start}, but records were "
+                f"{change.node}: {_name(change.key)} starts at {partition.start}, but records were "
                 f"to be deleted before {requested}"
             )
 
@@ -539,6 +539,6 @@ def make_cluster_invariants(world: ClusterWorld) -> tuple[ClusterInvariant, ...]
     return tuple([invariant(world) for invariant in CLUSTER_INVARIANTS])
 
 
-def partition_name(key: PartitionKey) -> str:
+def _name(key: PartitionKey) -> str:
     topic_id, index = key
     return f"{topic_id.hex()[-6:]}-{index}"

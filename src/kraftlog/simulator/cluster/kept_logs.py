@@ -1,9 +1,9 @@
 """Which replicas have kept the records that they confirmed to leaders (V19).
 
 The world knows for each partition up to which offset each replica has confirmed its records
-(`CommittedLog.confirmed`), and which replicas have lost their logs, or parts of them, by a fault. A
-replica that did not, and has confirmed a record, keeps it. A record that no replica keeps may be lost,
-and all records may be lost by an unclean election that an operator requested.
+(`CommittedLog.confirmed`), and which replicas have lost their logs, or parts of them, by a fault.
+A replica that did not, and has confirmed a record, keeps it. A record that no replica keeps may be
+lost, and any record by an unclean election that an operator requested.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ UNREGISTERED = -1
 class KeptLogs:
     """`lost` has the replicas that lost their logs and have not caught up since.
 
-    Each is listed with the epoch that its broker had: once a later process of it has entered the ISR
-    as a follower, it keeps its log again.
+    Each is listed with the epoch that its broker had: once a later process of it has entered the
+    ISR as a follower, it keeps its log again.
     """
 
     def __init__(self, world: WorldOfLogs) -> None:

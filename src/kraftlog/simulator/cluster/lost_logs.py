@@ -1,6 +1,6 @@
 """Faults that take the logs of a stopped broker, or parts of them, at any moment (V19).
 
-Unlike the other faults that lose data, they wait for nobody: they may hit the last member of an ISR.
+Unlike the other faults that lose data, they wait for nobody: they may hit the last ISR member.
 Then the partition must be offline until an operator requests an unclean election.
 """
 
@@ -82,7 +82,7 @@ def _damage_stopped(
     incarnation: int,
     earliest: int,
 ) -> None:
-    """Damage the log once no unapplied record may change an ISR, so that it is known who keeps it."""
+    """Damage the log once no unapplied record may change an ISR: it must be known who keeps it."""
     if victim.core is not None or victim.incarnation != incarnation or world.healed:
         return
     if world.time < earliest or world.isr_may_change:

@@ -89,7 +89,7 @@ def heal(world: ClusterWorld) -> Iterator[Goal]:
 
 
 def elect_leaders(world: ClusterWorld) -> Iterator[Goal]:
-    """Every partition gets a leader; the operator elects one where replicas have lost their logs."""
+    """Every partition gets a leader, an unclean one where replicas have lost their logs."""
     yield Goal("partitions have leaders", lambda: all_led(world), BEFORE_UNCLEAN_MS, required=False)
     world.operator.elect_leaders(give_up_records(world))
     yield Goal("every partition has a leader", lambda: all_led(world), HEALING_MS)

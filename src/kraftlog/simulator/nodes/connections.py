@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 
+from kraftlog.errors import UnansweredError
 from kraftlog.node.pending_response import PendingResponse
 from kraftlog.node.quorum.requests import VERSIONS, request_from_wire
 from kraftlog.node.quorum.responses import response_from_wire
@@ -163,7 +164,7 @@ class ServerEnd(VirtualConnection):
         try:
             data = self.take()
         except OSError as error:  # of a failed disk, from which it was to be sent
-            data, self.failure = b"", error
+            data, self.failure = b"", UnansweredError(str(error))
         if data:
             self.connection.send_responses(data)
         if self.failure is not None:
