@@ -5,6 +5,11 @@ are about to join it (V7); it does not move while the ISR is smaller than min.in
 follower leaves the ISR when it has not caught up for `replica.lag.time.max.ms` or lacks more than
 `replica.lag.max.bytes`, and joins when it has reached the high watermark and the start of the
 leader epoch (V8). Only the controller changes the ISR: see `isr`.
+
+What decides about a commit (ISR, leader epoch, min.insync.replicas, which brokers are alive) is
+read together, as of the end of a batch of the metadata log (V20): while a batch that changes any
+of it for a partition is being replayed, the partition is held and its high watermark does not move.
+The end of the batch releases it: no request waits for the next append (V24).
 """
 
 from __future__ import annotations
@@ -30,8 +35,8 @@ MAX_CHECKED = 200
 #: For NEW_LEADER_MS after this broker has become leader of partitions, the fetch of a follower that
 #: has not fetched all of them yet waits at most SHORT_WAIT_MS.
 SHORT_WAIT_MS, NEW_LEADER_MS = 10, 5_000
-#: Cost of looking for followers that may join an ISR, in microseconds.
-EXPANSION_COST = 5
+#: Cost of a partition's high watermark, and of followers that may join its ISR, in microseconds.
+UPDATE_COST = 8
 
 
 class InSyncReplicas:
@@ -64,8 +69,10 @@ class InSyncReplicas:
         self._lagging: dict[Partition, None] = {}
         #: The partitions with a follower outside the ISR.
         self._shrunk: dict[Partition, None] = {}
-        #: Partitions of `_shrunk` that the current batch of metadata has changed.
-        self._changed: dict[Partition, None] = {}
+        #: The partitions that the batch of metadata being replayed has changed.
+        self._held: dict[Partition, None] = {}
+        #: Whether that batch has changed a broker.
+        self._brokers_changed = False
         #: When `_lagging` and `_shrunk` are checked next, and what is left of the current check.
         self._check_due_ms = 0
         self._unchecked: deque[Partition] = deque()
@@ -97,22 +104,36 @@ class InSyncReplicas:
             if not followers.all_at(partition.written_end):
                 self._lagging[partition] = None
             if len(partition.isr) < len(partition.replicas):
-                self._shrunk[partition] = self._changed[partition] = None
+                self._shrunk[partition] = None
             else:
                 self._shrunk.pop(partition, None)
         self.update(partition)
         self._deletions.check(partition)
 
-    def published(self) -> Iterator[int]:
-        """A batch of metadata has been replayed: propose the followers that may join the ISR now.
+    def hold(self, partition: Partition) -> None:
+        """The batch being replayed changes what decides about commits: wait for its end (V20)."""
+        self._held[partition] = None
+        partition.set_commits_at_once(False)
 
-        Not earlier: the batch that removes a failed broker from the ISR fences it with a later
-        record.
+    def broker_changed(self) -> None:
+        """A broker was registered, fenced, unfenced or removed: see `published`."""
+        self._brokers_changed = True
+
+    def published(self) -> Iterator[int]:
+        """A batch of metadata has been replayed: move high watermarks, propose who may join.
+
+        A fenced broker no longer counts as about to join, an unfenced one may join: that concerns
+        every partition with a follower outside the ISR.
         """
-        changed, self._changed = self._changed, {}
+        changed, self._held = self._held, {}
+        if self._brokers_changed:
+            self._brokers_changed = False
+            changed |= self._shrunk
         for partition in changed:
-            self._expand(partition)
-            yield EXPANSION_COST
+            self.update(partition)
+            if partition in self._shrunk:
+                self._expand(partition)
+            yield UPDATE_COST
 
     def resign(self, partition: Partition) -> None:
         """Note that this broker no longer leads the partition."""
@@ -171,12 +192,6 @@ class InSyncReplicas:
         if broker_id not in partition.isr:
             self._expand(partition)
         return ErrorCode.NONE
-
-    def broker_changed(self, broker_id: int) -> None:
-        """A broker was registered or unfenced: it may join the ISR where it has caught up."""
-        for partition in list(self._shrunk):
-            if broker_id not in partition.isr:
-                self._expand(partition)
 
     def _expand(self, partition: Partition) -> None:
         """Propose an ISR with all followers that may join it."""
@@ -247,8 +262,8 @@ class InSyncReplicas:
             self._shrink(partition, now_ms)
 
     def update(self, partition: Partition) -> None:
-        """Move the high watermark as far as the followers allow."""
-        if not partition.online:
+        """Move the high watermark as far as the followers allow, unless the partition is held."""
+        if not partition.online or partition in self._held:
             return
         followers = partition.followers
         if partition.lacks_replicas:

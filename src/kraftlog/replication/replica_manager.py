@@ -12,7 +12,6 @@ metadata that its earlier processes replayed. Logs that the image then lacks are
 from __future__ import annotations
 
 from kraftlog.effects import (
-    ConfigureLog,
     DeleteLog,
     LogFailed,
     LogMoved,
@@ -26,7 +25,7 @@ from kraftlog.effects import (
     OpenLog,
 )
 from kraftlog.errors import ErrorCode
-from kraftlog.metadata.changes import BrokerChanged, PartitionChanged, TopicRemoved
+from kraftlog.metadata.changes import BrokerChanged, ConfigChanged, PartitionChanged, TopicRemoved
 from kraftlog.metadata.loader import MetadataPublisher
 from kraftlog.metadata.values import is_reserved
 from kraftlog.replication.counts import BrokerTopicStats
@@ -36,13 +35,14 @@ from kraftlog.replication.delayed_produce import DelayedProduce, complete_wait
 from kraftlog.replication.directory_assignments import DirectoryAssignments
 from kraftlog.replication.in_sync_replicas import InSyncReplicas
 from kraftlog.replication.partition import UNTIL_COMMITTED, Partition
+from kraftlog.replication.partition_settings import PartitionSettings
 from kraftlog.replication.quotas import ReplicationQuotas
 from kraftlog.replication.replica_fetchers import CHANNEL_PREFIX, ReplicaFetchers
 from kraftlog.steps import free_if_empty
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
     from kraftlog.effects import LogReport
@@ -62,8 +62,6 @@ if TYPE_CHECKING:
 
 #: The leader epoch of a partition without a role.
 NO_EPOCH = -1
-#: Cost of configuring a partition and its log, in microseconds.
-PARTITION_COST = 3
 #: The reports that end the wait for a log to open.
 _ENDS_OPENING = frozenset((LogOpened, LogFailed, LogPostponed))
 
@@ -89,6 +87,7 @@ class ReplicaManager(MetadataPublisher):
         self.listeners: list[PartitionListener] = []
         self.partitions: dict[tuple[Uuid, int], Partition] = {}
         self.by_log: dict[LogName, Partition] = {}
+        self._settings = PartitionSettings(metadata, topic_configs, self.partitions, services.emit)
         #: The appends of this turn, each to one partition.
         self.turn: list[Append] = []
         self.topic_stats = BrokerTopicStats()
@@ -407,7 +406,7 @@ class ReplicaManager(MetadataPublisher):
             if not self.is_registered:
                 return
             if change.after is not None:
-                self._apply_partition(change.after)
+                self._apply_changed(change.after)
                 return
             assert change.before is not None, "a change has a state before it or after it"
             partition = self.partitions.get(change.before.key)
@@ -415,7 +414,10 @@ class ReplicaManager(MetadataPublisher):
                 self.forget(partition)
         elif isinstance(change, TopicRemoved):
             self._topic_removed(change.topic.id, change.topic.name)
-        elif isinstance(change, BrokerChanged) and change.after is not None:
+        elif isinstance(change, ConfigChanged):
+            for partition in self._settings.held_by(change):
+                self.in_sync_replicas.hold(partition)
+        elif isinstance(change, BrokerChanged):
             self._broker_changed(change.before, change.after)
             self._check_registration()
 
@@ -428,16 +430,26 @@ class ReplicaManager(MetadataPublisher):
         for partition in list(self.partitions.values()):
             if (partition.topic_id, partition.index) not in image.partitions:
                 self.forget(partition)
+        for partition in self.partitions.values():
+            self.in_sync_replicas.hold(partition)
         if self.is_registered:
             self._apply_all()
-        for broker in image.brokers.values():
-            self._broker_changed(before.brokers.get(broker.id), broker)
+        for broker_id in sorted(before.brokers.keys() | image.brokers.keys()):
+            self._broker_changed(before.brokers.get(broker_id), image.brokers.get(broker_id))
         self._check_registration()
 
-    def _broker_changed(self, before: BrokerImage | None, after: BrokerImage) -> None:
-        is_new = before is None or before.epoch != after.epoch
-        self.fetchers.broker_changed(after.id, self._services.clock(), is_new_process=is_new)
-        self.in_sync_replicas.broker_changed(after.id)
+    def _apply_changed(self, image: PartitionImage) -> None:
+        """Apply a changed partition; its commits wait for the end of the batch (V20)."""
+        partition = self.partitions.get(image.key)
+        if partition is not None:
+            self.in_sync_replicas.hold(partition)
+        self._apply_partition(image)
+
+    def _broker_changed(self, before: BrokerImage | None, after: BrokerImage | None) -> None:
+        if after is not None:
+            is_new = before is None or before.epoch != after.epoch
+            self.fetchers.broker_changed(after.id, self._services.clock(), is_new_process=is_new)
+        self.in_sync_replicas.broker_changed()
         self.deletions.check_all()
 
     def _check_registration(self) -> None:
@@ -574,27 +586,10 @@ class ReplicaManager(MetadataPublisher):
         self.directory_assignments.forget((partition.topic_id, partition.index))
         self._emit(DeleteLog(partition.log, partition.topic_id))
 
-    # Settings of topics --------------------------------------------------------------------------
-
     def published(self) -> Iterator[int]:
-        """Configure partitions whose topic's settings have changed; propose ISRs that may grow."""
-        all_changed, topics = self._topic_configs.take_changed()
-        if all_changed or topics:
+        """A batch is replayed: apply its settings, then decide what is committed (V20)."""
+        have_changed, partitions = self._settings.take_changed()
+        if have_changed:
             self.quotas.configs_changed()
-        partitions = list(self.partitions.values()) if all_changed else self._of_topics(topics)
-        for partition in partitions:
-            settings = self._topic_configs.of(partition.topic)
-            if partition.append_config is not settings.append_config:
-                partition.configure(settings.append_config)
-                self.in_sync_replicas.update(partition)
-                self._emit(ConfigureLog(partition.log, settings.config))
-            yield PARTITION_COST
+            yield from self._settings.configure(partitions)
         yield from self.in_sync_replicas.published()
-
-    def _of_topics(self, topics: Sequence[str]) -> Iterator[Partition]:
-        for name in topics:
-            topic = self._metadata.image.topic_named(name)
-            for index in range(topic.partition_count if topic is not None else 0):
-                partition = self.partitions.get((topic.id, index)) if topic is not None else None
-                if partition is not None:
-                    yield partition

@@ -1,0 +1,12 @@
+"""A leader does not look again at who counts when a follower outside the ISR is fenced (V24)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.replication.in_sync_replicas",
+    source="            changed |= self._shrunk",
+    replacement="            changed |= {}",
+    test="tests/replication/test_joined_replay.py",
+)
