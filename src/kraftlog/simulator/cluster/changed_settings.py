@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from kraftlog.metadata.features import OFFERED
 from kraftlog.simulator.cluster.emptied_logs import when
-from kraftlog.simulator.cluster.settings_administrator import ALL_BROKERS, BROKER, TOPIC
+from kraftlog.simulator.cluster.settings_administrator import (
+    ALL_BROKERS,
+    BROKER,
+    SAFE_DOWNGRADE,
+    TOPIC,
+    UPGRADE,
+)
 from kraftlog.simulator.faults.fault_kinds import cut_for
 from kraftlog.value import TYPE_CHECKING
 
@@ -15,6 +22,8 @@ if TYPE_CHECKING:
 
 #: The settings of throttles: of one broker and of the topics' replicas on it.
 THROTTLED = ("leader", "follower")
+#: By how much a clock is set at once, at most.
+MAX_STEP_MS = 3_600_000
 #: Bytes per second of a throttle.
 RATE = (200, 20_000)
 #: How long before a follower lags for too long the minimum is raised, and the leader's replay held.
@@ -51,6 +60,38 @@ def set_minimum(world: ClusterWorld, topic: str, minimum: int | None) -> None:
     world.least_min_insync = 1
     world.saw("min.insync.replicas changed")
     world.settings.configure(TOPIC, topic, min_insync_replicas=minimum)
+
+
+def change_levels(world: ClusterWorld, rng: Rng, for_ms: int) -> None:
+    """Lower and raise the levels of features, a few times; some changes are refused."""
+    for _ in range(1 + rng.below(4)):
+        world.schedule(world.time + rng.below(for_ms), _change_level, world, rng)
+
+
+def _change_level(world: ClusterWorld, rng: Rng) -> None:
+    if world.healed:
+        return
+    feature = rng.pick([name for name, (lowest, highest) in OFFERED.items() if lowest < highest])
+    lowest, highest = OFFERED[feature]
+    level = rng.between(lowest, highest)
+    current = world.image.features.get(feature, 0)
+    world.saw(f"{feature} {'raised' if level > current else 'lowered'}")
+    world.settings.set_level(feature, level, UPGRADE if level > current else SAFE_DOWNGRADE)
+
+
+def step_clock(world: ClusterWorld, rng: Rng, for_ms: int) -> None:
+    """The wall clock of a machine is set forth and back, again and again."""
+    victim = world.replicas[rng.below(len(world.replicas))]
+    for _ in range(2 + rng.below(6)):
+        by_ms = (rng.below(2) * 2 - 1) * rng.below(MAX_STEP_MS)
+        world.schedule(world.time + rng.below(for_ms), _step, world, victim, by_ms)
+
+
+def _step(world: ClusterWorld, victim: ClusterNode, by_ms: int) -> None:
+    if not world.healed:
+        victim.wall_offset_ms += by_ms
+        victim.now_at = -1  # the clock is read again
+        world.saw("wall clock stepped")
 
 
 def throttle(world: ClusterWorld, rng: Rng, for_ms: int) -> None:

@@ -110,6 +110,8 @@ OPERATOR_KINDS = {
     "emptied-log": emptied_logs.empty_log,
     "changed-minimum": changed_settings.change_minimum,
     "raised-minimum": changed_settings.raise_minimum,
+    "changed-levels": changed_settings.change_levels,
+    "stepping-clock": changed_settings.step_clock,
     "throttle": changed_settings.throttle,
     "moved-log": directory_moves.move_log,
     "failing-directory": directory_moves.fail_directory,

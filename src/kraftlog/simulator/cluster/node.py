@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kraftlog.controller.state import MIN_ISR
 from kraftlog.errors import StorageError
 from kraftlog.node.controller.active_controller import first_levels
 from kraftlog.simulator.cluster.replica_logs import ReplicaLog
+from kraftlog.simulator.cluster.settings_administrator import TOPIC
 from kraftlog.simulator.files import PowerLost
 from kraftlog.simulator.nodes.connections import BROKER_PORT
 from kraftlog.simulator.nodes.log_view import DIRECTORY
@@ -62,6 +64,9 @@ class ClusterNode(NodeReplica):
         #: Whether the broker has ever been ready; from then on it accepts clients.
         self.was_ready = False
         self.is_leaving = False
+        #: The minimum and the ISR of each partition that it leads, as of the last replay.
+        self._commitment: dict[PartitionKey, tuple[str | None, tuple[int, ...]]] = {}
+        self._seen_applied = 0
         self.seen: dict[PartitionKey, ReplicaSnapshot] = {}
         self._partitions: dict[PartitionKey, Partition] = {}
         for log in self.logs.values():
@@ -193,6 +198,7 @@ class ClusterNode(NodeReplica):
         super()._report_turn()
         self.world.image_applied(self)  # first: it may be the cause of what its replicas did
         node, seen = self.node, self.seen
+        self._note_joined_replay()
         if not self.was_ready and self.is_broker and node.is_ready:
             self.was_ready = True
             self.world.progress += 1
@@ -216,6 +222,22 @@ class ClusterNode(NodeReplica):
             )
             if seen.get(key) != state:
                 self._report_partition(key, partition, state)
+
+    def _note_joined_replay(self) -> None:
+        """Note whether a leader has replayed changes of the minimum and of its ISR in one turn."""
+        node = self.node
+        if node.quorum.applied == self._seen_applied:
+            return
+        self._seen_applied = node.quorum.applied
+        before, self._commitment = self._commitment, {}
+        for key, partition in node.replica_manager.partitions.items():
+            newest = node.image.partitions.get(key)
+            if partition.leads and newest is not None:
+                minimum = node.image.config(TOPIC, partition.topic).get(MIN_ISR)
+                self._commitment[key] = minimum, newest.isr
+                old_minimum, old_isr = before.get(key, (minimum, newest.isr))
+                if old_minimum != minimum and old_isr != newest.isr:
+                    self.world.saw("minimum and ISR changed in one replay")
 
     def _report_removed(self, keys: Iterable[PartitionKey]) -> None:
         """A leader may have raised its high watermark in the turn in which it is removed.

@@ -8,6 +8,7 @@ from kraftlog.simulator.cluster.setting import (
     any_cluster,
     some_log_directories,
     some_members,
+    some_snapshot_bytes,
 )
 from kraftlog.simulator.cluster.world import ClusterWorld
 from kraftlog.simulator.faults import fault_plan
@@ -199,6 +200,7 @@ def prepare(
     setting = setting.replace(
         members=some_members(Rng(seed, "group members")),
         log_directories=some_log_directories(Rng(seed, "log directories")),
+        snapshot_bytes=some_snapshot_bytes(Rng(seed, "snapshot bytes")),
     )
     world = ClusterWorld(seed, setting, trace)
     return world, mixture(world), faults.draw(seed, FAULTS_MS, kinds)

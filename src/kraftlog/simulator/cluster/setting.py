@@ -39,6 +39,8 @@ class ClusterSetting(Setting):
     racks: int = 0
     #: The log directories of each broker; the first one also has the metadata log.
     log_directories: int = 1
+    #: Bytes of metadata after which a node takes a snapshot; 0: Kafka's default.
+    snapshot_bytes: int = 0
     #: How often the controller elects preferred leaders.
     balance_s: int = 300
 
@@ -62,11 +64,16 @@ def some_log_directories(rng: Rng) -> int:
     return 1 + rng.below(2)
 
 
+def some_snapshot_bytes(rng: Rng) -> int:
+    """In half of the seeds nodes take snapshots all the time."""
+    return rng.pick([0, 0, 500, 3000])
+
+
 def any_cluster(rng: Rng) -> ClusterSetting:
     """Three to six nodes, combined or separate, in racks or not, with up to six partitions.
 
-    It has no consumer group, and one log directory a broker; `some_members` and
-    `some_log_directories` draw these.
+    It has no consumer group, one log directory a broker, and no snapshots; `some_members`,
+    `some_log_directories` and `some_snapshot_bytes` draw these.
     """
     separate = rng.below(3) == 0
     voters, observers = (3, 2 + rng.below(2)) if separate else (rng.pick([3, 3, 3, 4, 5]), 0)

@@ -138,7 +138,10 @@ class ClusterWorld(NodeWorld):
         if replica.id < setting.voters:
             roles.append("controller")
             listeners.append(f"{LISTENER}://{host}:{CONTROLLER_PORT}")
-        racks = []
+        racks, snapshots = [], []
+        if setting.snapshot_bytes:
+            size = setting.snapshot_bytes
+            snapshots = [f"metadata.log.max.record.bytes.between.snapshots={size}"]
         if setting.racks:
             racks = [f"broker.rack={setting.rack_of(replica.id)}"]
             racks.append(f"replica.selector.class={RACK_AWARE}")
@@ -158,6 +161,7 @@ class ClusterWorld(NodeWorld):
                 f"replica.fetch.wait.max.ms={setting.fetch_wait_ms}",
                 "replica.fetch.backoff.ms=200",
                 f"leader.imbalance.check.interval.seconds={setting.balance_s}",
+                *snapshots,
                 *racks,
                 *self._group_settings(),
             ]
