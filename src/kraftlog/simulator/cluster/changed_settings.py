@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 #: The settings of throttles: of one broker and of the topics' replicas on it.
 THROTTLED = ("leader", "follower")
-#: By how much a clock is set at once, at most.
-MAX_STEP_MS = 3_600_000
+#: By how much a clock is wrong, at most: brokers refuse records of more than an hour later.
+MAX_OFFSET_MS = 900_000
 #: Bytes per second of a throttle.
 RATE = (200, 20_000)
 #: How long before a follower lags for too long the minimum is raised, and the leader's replay held.
@@ -83,13 +83,13 @@ def step_clock(world: ClusterWorld, rng: Rng, for_ms: int) -> None:
     """The wall clock of a machine is set forth and back, again and again."""
     victim = world.replicas[rng.below(len(world.replicas))]
     for _ in range(2 + rng.below(6)):
-        by_ms = (rng.below(2) * 2 - 1) * rng.below(MAX_STEP_MS)
-        world.schedule(world.time + rng.below(for_ms), _step, world, victim, by_ms)
+        offset_ms = (rng.below(2) * 2 - 1) * rng.below(MAX_OFFSET_MS)
+        world.schedule(world.time + rng.below(for_ms), _step, world, victim, offset_ms)
 
 
-def _step(world: ClusterWorld, victim: ClusterNode, by_ms: int) -> None:
+def _step(world: ClusterWorld, victim: ClusterNode, offset_ms: int) -> None:
     if not world.healed:
-        victim.wall_offset_ms += by_ms
+        victim.wall_offset_ms = offset_ms
         victim.now_at = -1  # the clock is read again
         world.saw("wall clock stepped")
 
