@@ -34,6 +34,12 @@ class OpenLog(Value):
     directory: Uuid = NULL_UUID
 
 
+class LogComplete(Value):
+    """A log that lacked committed records has them again, or its replica leads without them."""
+
+    log: LogName
+
+
 class ConfigureLog(Value):
     """Apply changed topic configs to a log."""
 
@@ -267,6 +273,7 @@ class LogOpened(Value):
     producers: Any = None  # a ProducerState, now owned by the receiver; None: no producers
     high_watermark: int = 0  # as stored, a lower bound
     directory: Uuid = NULL_UUID  # the id of the log directory that has it
+    lacks_records: bool = False  # whether it ends before what was committed in it
 
 
 class LogTruncated(Value):

@@ -150,6 +150,8 @@ class SlicedBatches(bytes):
 class MemoryLogs:
     """All logs of a broker: its `LogReader`, and its disk, which survives a crash."""
 
+    directories = ()
+
     def __init__(self) -> None:
         self.by_name: dict[LogName, MemoryLog] = {}
         self.topic_ids: dict[LogName, bytes] = {}

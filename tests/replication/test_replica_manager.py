@@ -61,6 +61,8 @@ class FakeResponse:
 class Logs:
     """A `LogReader` that knows the epochs and the end of the one log."""
 
+    directories = ()
+
     def __init__(self) -> None:
         self.epochs = EpochCache()
         self.end = 0

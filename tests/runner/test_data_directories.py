@@ -13,10 +13,14 @@ from kraftlog.simulator.host import VirtualHost, directory_id_of
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
 from kraftlog.wire.messages.describe_log_dirs import DescribeLogDirsRequest
+from kraftlog.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from tests.node.frame_client import FrameClient, ask_settled, create_topics, make_folders
 from tests.node.test_requests import batch, fetch, fetched_partition, produce, produce_result
 
 PATHS = ("data", "b", "c")
+C = directory_id_of(1, "c")
+#: A type of ElectLeaders.
+UNCLEAN = 1
 DELETION = DeleteTopicsRequest(topic_names=["demo"], timeout_ms=1000)
 
 
@@ -219,8 +223,8 @@ def test_v18_replicas_in_a_directory_lost_at_the_start_stay_offline() -> None:
     assert len(paths_of_logs(host)) == 4
 
 
-def test_replicas_of_an_unconfigured_directory_get_a_configured_one() -> None:
-    """The operator has removed it from log.dirs, so its records are not expected back."""
+def test_v19_replicas_of_an_unconfigured_directory_wait_for_an_election() -> None:
+    """V21: they lead again if it is in log.dirs again, or empty after an unclean election."""
     first = start()
     create_topics(first, {"demo": 6})
     settle_with_time(first)
@@ -228,8 +232,23 @@ def test_replicas_of_an_unconfigured_directory_get_a_configured_one() -> None:
     first.runner.close()
     host = start(first.files, directories=("data", "b"), settled=False)
     settle_with_time(host)
-    assert sorted(paths_of_logs(host).values()) == ["b"] * 3 + ["data"] * 3
-    assert set(assigned_directories(host).values()) == {directory_id_of(1), directory_id_of(1, "b")}
+    away = {index for index, at in assigned_directories(host).items() if at == C}
+    not_leader = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert [append(host, index) for index in range(6)] == [
+        not_leader if index in away else 0 for index in range(6)
+    ]
+    [line] = [line for line in host.log_lines if "not one of this broker's" in line]
+    assert line.startswith("demo-")
+    elected = min(away)
+    topics = [TopicPartitions(topic="demo", partitions=[elected])]
+    request = ElectLeadersRequest(election_type=UNCLEAN, topic_partitions=topics)
+    response = ask_settled(host, ApiKey.ELECT_LEADERS, 2, request)
+    assert response.replica_election_results[0].partition_result[0].error_code == ErrorCode.NONE
+    settle_with_time(host)
+    assert append(host, elected) == 0
+    host.runner.close()
+    host = start(first.files, settled=False)
+    settle_with_time(host)
     assert [append(host, index) for index in range(6)] == [0] * 6
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kraftlog.errors import ErrorCode
+from kraftlog.runner.log_maintenance import INTERVAL_MS
 from kraftlog.simulator.host import VirtualHost
 from kraftlog.storage.disk import read_whole, write_whole
 from kraftlog.wire.apis import CONTROLLER, FIRST_OWN, ApiKey
@@ -23,6 +24,7 @@ from tests.node.frame_client import (
     make_host,
     remove_partitions,
 )
+from tests.node.test_log_ends import delete_records
 from tests.node.test_requests import batch, fetched_partition, produce, produce_result, values_in
 
 REMOVED = "data/demo-1"
@@ -149,3 +151,48 @@ def test_kraftlogs_own_apis_are_advertised_to_its_own_client_only(listener: int)
         request = ApiVersionsRequest(client_software_name=name, client_software_version="1")
         keys = [api.api_key for api in client.ask(ApiKey.API_VERSIONS, 4, request).api_keys]
         assert (max(keys) >= FIRST_OWN) == are_shown
+
+
+def emptied(host: VirtualHost) -> VirtualHost:
+    """The node after a restart, once DeleteRecords and a kill have left no record and no epoch."""
+    assert delete_records(host, 2, index=1) == (ErrorCode.NONE, 2)
+    host.pass_time(INTERVAL_MS)
+    host.settle()
+    host.files.kill()
+    again = VirtualHost(host.files)
+    assert again.runner.logs["demo", 1].epochs.epochs == []
+    return again
+
+
+def test_v23_emptied_log_of_a_removed_partition_is_discarded() -> None:
+    """V11: its leader epochs do not tell that it is older, as there are none."""
+    host = make_host(demo=2)
+    make_folders(host)
+    assert write(host, b"a") == write(host, b"b") == ErrorCode.NONE
+    host = emptied(host)
+    old = files_of_partition(host)
+    assert remove_partitions(host, "demo", 1) == ErrorCode.NONE
+    create_partitions(host, "demo", 2)
+    host.files.kill()
+    restore_files(host, old)
+    host = VirtualHost(host.files)
+    assert [line for line in host.log_lines if line.startswith(f"{REMOVED}: deleted, ")]
+    assert host.runner.logs["demo", 1].end_offset == 0
+
+
+@pytest.mark.parametrize("is_clean", [False, True])
+def test_v23_emptied_log_of_a_partition_added_again_is_kept(is_clean: bool) -> None:
+    """V11: its folder names the leader epoch that the partition began in."""
+    host = make_host(demo=2)
+    assert remove_partitions(host, "demo", 1) == ErrorCode.NONE
+    create_partitions(host, "demo", 2)
+    make_folders(host)
+    assert write(host, b"a") == write(host, b"b") == ErrorCode.NONE
+    host = emptied(host)
+    if is_clean:
+        host.runner.close()
+    else:
+        host.files.kill()
+    host = VirtualHost(host.files)
+    assert host.log_lines == []
+    assert host.runner.logs["demo", 1].end_offset == 2

@@ -16,6 +16,7 @@ from kraftlog.storage.checkpoints import (
     decode_offsets,
     decode_partition_metadata,
 )
+from kraftlog.storage.committed_offsets import COMMITTED_OFFSETS
 from kraftlog.storage.directory import LogDirectory, parse_folder, unlink_garbage
 from kraftlog.storage.disk import HandleCache, read_whole
 from kraftlog.storage.manifest import CLEAN_MARKER, MANIFEST
@@ -132,7 +133,7 @@ def test_a_clean_directory_opens_without_reading_logs() -> None:
     assert {name: read_all(log) for name, log in logs.logs.items()} == contents
     fill(logs.logs["t", 1], 5, epoch=2)
     logs.close()
-    assert files.list("/d")[:3] == [CLEAN_MARKER, ".lock", MANIFEST]
+    assert files.list("/d")[:4] == [CLEAN_MARKER, ".lock", COMMITTED_OFFSETS, MANIFEST]
 
 
 def test_many_logs_are_closed_by_two_syncs_of_the_file_system() -> None:

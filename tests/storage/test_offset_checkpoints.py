@@ -14,6 +14,7 @@ from kraftlog.storage.checkpoints import (
     RECOVERY_POINTS,
     decode_offsets,
 )
+from kraftlog.storage.committed_offsets import COMMITTED_OFFSETS
 from kraftlog.storage.offset_checkpoints import FILES, OffsetCheckpoints, set_offset
 
 OLD, OTHER = ("t", 0), ("t", 1)
@@ -167,7 +168,9 @@ def test_the_cleaner_checkpoint_exists_from_the_first_compaction() -> None:
     files = MemoryFiles()
     files.make_directory("d")
     open_checkpoints(files).write()
-    assert sorted(files.list("d")) == sorted({RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS})
+    assert sorted(files.list("d")) == sorted(
+        {RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, COMMITTED_OFFSETS}
+    )
     files, checkpoints = checkpoints_with_lines()
     checkpoints.cleaned.clear()
     checkpoints.write()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kraftlog.controller.decision import Decision
 from kraftlog.controller.partition_change import PartitionTarget, partition_change, without
 from kraftlog.errors import ErrorCode
+from kraftlog.metadata.values import Directory
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsResponse,
@@ -62,7 +63,8 @@ def _assign(
 ) -> int:
     """Record the directory of a replica; return an error code.
 
-    A replica in an offline directory leaves the ISR (V18).
+    A replica in an offline directory leaves the ISR (V18); one that has lost its log is no longer
+    eligible either (V19).
     """
     if topic_id not in state.topics:
         return ErrorCode.UNKNOWN_TOPIC_ID
@@ -74,11 +76,12 @@ def _assign(
     isr, online = partition.isr, broker.online(directory)
     if not online:
         isr = without(isr, (broker.id,))
+    lost = frozenset((broker.id,)) if directory == Directory.LOST else frozenset[int]()
 
     def alive(other: int) -> bool:
         return state.active(other) and (online or other != broker.id)
 
-    wanted = PartitionTarget(isr=isr, directories=((broker.id, directory),))
+    wanted = PartitionTarget(isr=isr, directories=((broker.id, directory),), unclean=lost)
     change = partition_change(state, partition, wanted, alive)
     if change is not None:
         records.append(change)

@@ -60,7 +60,7 @@ class _Change:
         state: ControllerState,
         before: PartitionImage,
         wanted: PartitionTarget,
-        can_lead: Callable[[int], bool],
+        is_alive: Callable[[int], bool],
     ) -> None:
         def or_before(new: tuple[int, ...] | None, before: tuple[int, ...]) -> tuple[int, ...]:
             return before if new is None else new
@@ -68,7 +68,7 @@ class _Change:
         self.state = state
         self.before = before
         self.wanted = wanted
-        self.can_lead = can_lead
+        self.is_alive = is_alive
         self.isr = or_before(wanted.isr, before.isr)
         self.replicas = or_before(wanted.replicas, before.replicas)
         self.adding = or_before(wanted.adding, before.adding)
@@ -77,6 +77,8 @@ class _Change:
         self.recovery = before.recovery if wanted.recovery is None else wanted.recovery
         self.leader = SAME_LEADER
         self.is_leader_unclean = False
+        #: The new leader, if it has lost its log.
+        self.lost_leader: int | None = None
         self.elr_enabled = state.elr_enabled
 
     # Reassignment --------------------------------------------------------------------------------
@@ -111,6 +113,13 @@ class _Change:
 
     # Election ------------------------------------------------------------------------------------
 
+    def can_lead(self, broker: int) -> bool:
+        """Whether a broker is alive, and the recorded directory of its replica is online (V19)."""
+        registered = self.state.brokers.get(broker)
+        if registered is None or not self.is_alive(broker):
+            return False
+        return registered.online(self._directory(broker))
+
     def elect(self) -> None:
         elected = self._elected()
         if elected != self.before.leader:
@@ -129,13 +138,39 @@ class _Change:
             if self._is_eligible(broker) and self.can_lead(broker):
                 return broker
         # A preferred leader election must never lose records.
-        unclean_leader = None if preferred else self._last_leader()
-        if unclean_leader is None and self._may_be_unclean():
-            unclean_leader = next(filter(self.can_lead, self.replicas), None)
+        unclean_leader = None if preferred else self._unclean_leader()
         if unclean_leader is None:
             return NO_LEADER
         self.is_leader_unclean = True
         return unclean_leader
+
+    def _unclean_leader(self) -> int | None:
+        """The last known leader, or where losses are accepted, any replica that is alive.
+
+        Replicas that have lost their logs come last, and only if an operator requests it, or if no
+        replica has kept its log: waiting would help nobody (V19).
+        """
+        leader = self._last_leader()
+        if leader is None and self._may_be_unclean():
+            leader = next(filter(self.can_lead, self.replicas), None)
+        if leader is None and (self.wanted.election == Election.UNCLEAN or self._all_are_lost()):
+            order = (*self.before.last_known_elr, *self.isr, *self.replicas)
+            leader = self.lost_leader = next(filter(self._is_lost_and_alive, order), None)
+        return leader
+
+    def _is_lost_and_alive(self, broker: int) -> bool:
+        """Whether a live replica is in a directory that it no longer has; not if it has failed."""
+        directory = self._directory(broker)
+        registered = self.state.brokers.get(broker)
+        if registered is None or directory == Directory.FAILED or not self.is_alive(broker):
+            return False
+        return broker in self.replicas and not registered.online(directory)
+
+    def _all_are_lost(self) -> bool:
+        return all(self._directory(broker) == Directory.LOST for broker in self.replicas)
+
+    def _directory(self, broker: int) -> Uuid:
+        return dict(self.wanted.directories).get(broker) or self.before.directory(broker)
 
     def _may_be_unclean(self) -> bool:
         if self.wanted.election is None:
@@ -163,11 +198,17 @@ class _Change:
     # The record ----------------------------------------------------------------------------------
 
     def directories(self) -> tuple[Uuid, ...]:
-        """Directories of the replicas; a new one gets its broker's only directory, or none yet."""
-        if self.replicas == self.before.replicas and not self.wanted.directories:
+        """Directories of the replicas; a new one gets its broker's only directory, or none yet.
+
+        So does a leader that has lost its log: it has the log that counts from now on.
+        """
+        is_same = self.replicas == self.before.replicas and not self.wanted.directories
+        if is_same and self.lost_leader is None:
             return self.before.directories
         known = dict(zip(self.before.replicas, self.before.directories, strict=False))
         known.update(self.wanted.directories)
+        if self.lost_leader is not None:
+            known.pop(self.lost_leader, None)
         return tuple(
             known[broker] if broker in known else default_directory(self.state, broker)
             for broker in self.replicas
@@ -255,14 +296,7 @@ def _fields(
     wanted: PartitionTarget,
     alive: Callable[[int], bool] | None,
 ) -> dict[str, Any]:
-    is_alive, moved = alive or state.active, dict(wanted.directories)
-
-    def can_lead(broker: int) -> bool:
-        registered = state.brokers.get(broker)
-        directory = moved.get(broker) or before.directory(broker)
-        return registered is not None and is_alive(broker) and registered.online(directory)
-
-    change = _Change(state, before, wanted, can_lead)
+    change = _Change(state, before, wanted, alive or state.active)
     change.complete_reassignment()
     change.update_elr()
     change.elect()

@@ -27,11 +27,14 @@ def is_internal(topic: str) -> bool:
 
 
 class Directory:
-    """Reserved directory ids."""
+    """Reserved directory ids; FAILED is kraftlog's own: to Kafka, an offline directory."""
 
     MIGRATING = NULL_UUID
     UNASSIGNED = bytes(15) + b"\x01"
+    #: The replica has lost its log, or part of it.
     LOST = bytes(15) + b"\x02"
+    #: The log cannot be opened, read or written, although its directory is online.
+    FAILED = bytes(15) + b"\x03"
 
 
 #: Kafka reserves the first hundred ids.
@@ -79,7 +82,7 @@ class BrokerImage(Value):
         """Whether a directory is online; one not assigned yet counts as online, a lost one not."""
         if directory in (Directory.MIGRATING, Directory.UNASSIGNED):
             return True
-        if directory == Directory.LOST:
+        if directory in (Directory.LOST, Directory.FAILED):
             return False
         return not self.directories or directory in self.directories
 

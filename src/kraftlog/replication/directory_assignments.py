@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from kraftlog.backoff import Backoff
 from kraftlog.errors import ErrorCode
+from kraftlog.metadata.values import Directory
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.messages.assign_replicas_to_dirs import (
@@ -51,6 +52,11 @@ class DirectoryAssignments:
     def assign(self, key: Key, directory: Uuid) -> None:
         """Report a replica's directory, because the metadata has another one, or none."""
         self._waiting[key] = directory
+
+    @property
+    def reports_lost(self) -> bool:
+        """Whether the controller has yet to learn that a replica has lost its log."""
+        return Directory.LOST in self._waiting.values()
 
     def forget(self, key: Key) -> None:
         """Do not report the directory of a removed replica."""

@@ -125,6 +125,7 @@ class Partition:
         "leader_start",
         "leads",
         "log",
+        "may_serve",
         "online",
         "open_append",
         "partition_epoch",
@@ -170,16 +171,16 @@ class Partition:
         self.is_open = False
         #: Whether the log is being truncated to where it agrees with the leader's.
         self.is_truncating = False
+        #: False while the log lacks records that others may have (V19).
+        self.may_serve = True
         #: Whether requests are served: this broker leads, and the log is writable.
         self.online = False
         #: The log start offset, and the one that is durable.
         self.start = self.stored_start = 0
         #: The next offset to assign, and the end of what the host has written.
-        self.end = 0
-        self.written_end = 0
+        self.end = self.written_end = self.high_watermark = 0
         #: Bytes written since the log was opened.
         self.written_bytes = 0
-        self.high_watermark = 0
         #: The leader's high watermark and log start, as of the last fetch of this follower.
         self.leader_high_watermark = self.leader_start = 0
         #: The append of this turn, not yet passed to the host.
@@ -212,16 +213,15 @@ class Partition:
         end: int,
         producers: ProducerState | None = None,
         high_watermark: int = 0,
+        *,
+        may_serve: bool = True,
     ) -> None:
-        """The log is open, with these offsets and producers.
-
-        The stored high watermark is a lower bound, never a truncation point (V15).
-        """
+        """The log is open. The high watermark is a lower bound, never a truncation point (V15)."""
         self.start = self.stored_start = start
         self.producers = producers
         self.end = self.written_end = end
         self.high_watermark = min(max(high_watermark, start), end)
-        self.is_open = True
+        self.is_open, self.may_serve = True, may_serve
         self.serve()
 
     def assign(self, image: PartitionImage) -> None:
@@ -232,10 +232,10 @@ class Partition:
             self.partition_epoch = image.partition_epoch
             self.proposed = None
 
-    def lead(self, leader_epoch: int) -> None:
+    def lead(self, leader_epoch: int, *, may_serve: bool = True) -> None:
         """Become leader; requests are served once the log is open and written."""
         self.leader_epoch = leader_epoch
-        self.leads = True
+        self.leads, self.may_serve = True, may_serve
         self.open_append = None  # an append has batches of one epoch
         self.proposed = None
         self.commits_at_once = len(self.replicas) <= 1
@@ -243,9 +243,8 @@ class Partition:
 
     def serve(self) -> None:
         """Serve requests if this broker leads, and all that it fetched before is in its log."""
-        self.online = (
-            self.leads and self.is_open and not (self.is_truncating or self._awaits_writes)
-        )
+        is_ready = self.is_open and not (self.is_truncating or self._awaits_writes)
+        self.online = self.leads and self.may_serve and is_ready
         if self.online and self.commits_at_once:
             self.high_watermark = self.written_end
         if self.online and self.producers is not None:
@@ -309,8 +308,7 @@ class Partition:
         self.followers = followers
 
     def set_producers(self, producers: ProducerState | None) -> None:
-        """Set the producer state of the log, with which this replica becomes leader."""
-        self.producers = producers
+        self.producers = producers  # of the log, with which this replica becomes leader
 
     def set_commits_at_once(self, commits_at_once: bool) -> None:
         self.commits_at_once = commits_at_once

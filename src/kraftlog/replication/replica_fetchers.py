@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kraftlog.effects import RequestReport
     from kraftlog.ports.logs import LogReader
     from kraftlog.replication.fetcher import FetchConfig, FollowedPartition
+    from kraftlog.replication.lost_replicas import LostReplicas
     from kraftlog.replication.partition import Append, Partition
     from kraftlog.replication.quotas import ReplicationQuota
     from kraftlog.types import Buffer, Now
@@ -54,6 +55,7 @@ class ReplicaFetchers:
         broker_epoch: Callable[[], int],
         moved: Callable[[Partition], None],
         quota: ReplicationQuota,
+        lost_replicas: LostReplicas,
         send_fetch: Callable[[Any], None],
         poll_by: Callable[[int], None],
     ) -> None:
@@ -67,6 +69,7 @@ class ReplicaFetchers:
         self._broker_epoch = broker_epoch
         self._moved = moved
         self._quota = quota
+        self._lost_replicas = lost_replicas
         #: By leader id, and the number of the fetcher among those for this leader.
         self._fetchers: dict[tuple[int, int], Fetcher] = {}
         #: The fetcher of each followed partition.
@@ -246,6 +249,8 @@ class ReplicaFetchers:
         """Follow the leader's high watermark and log start, as far as this log is written."""
         if partition.follow_high_watermark():
             self._moved(partition)
+        if partition in self._lost_replicas.incomplete and not partition.lag:
+            self._lost_replicas.caught_up(partition)
         start = min(partition.leader_start, partition.written_end)
         if start > partition.start:
             partition.start_moved(start)

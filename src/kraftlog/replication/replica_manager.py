@@ -27,13 +27,13 @@ from kraftlog.effects import (
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.changes import BrokerChanged, ConfigChanged, PartitionChanged, TopicRemoved
 from kraftlog.metadata.loader import MetadataPublisher
-from kraftlog.metadata.values import is_reserved
 from kraftlog.replication.counts import BrokerTopicStats
 from kraftlog.replication.delayed_deletions import DelayedDeletions
 from kraftlog.replication.delayed_fetches import DelayedFetches
 from kraftlog.replication.delayed_produce import DelayedProduce, complete_wait
 from kraftlog.replication.directory_assignments import DirectoryAssignments
 from kraftlog.replication.in_sync_replicas import InSyncReplicas
+from kraftlog.replication.lost_replicas import LostReplicas
 from kraftlog.replication.partition import UNTIL_COMMITTED, Partition
 from kraftlog.replication.partition_settings import PartitionSettings
 from kraftlog.replication.quotas import ReplicationQuotas
@@ -114,20 +114,12 @@ class ReplicaManager(MetadataPublisher):
             config.quota_window_ms,
         )
         self.deletions = DelayedDeletions(services.schedule, self._is_alive)
-        self.in_sync_replicas = InSyncReplicas(
-            self._broker_id,
-            metadata,
-            config.max_lag_ms,
-            config.max_lag_bytes,
-            services.clock,
-            services.broker_epoch,
-            services.send_to_controller,
-            self._high_watermark_moved,
-            self.deletions,
-            services.poll_by,
-        )
+        self.in_sync_replicas = self._in_sync_replicas(config)
         self.directory_assignments = DirectoryAssignments(
             self._broker_id, services.broker_epoch, services.send_to_controller
+        )
+        self.lost_replicas = LostReplicas(
+            self._broker_id, metadata, self.directory_assignments, services.emit
         )
         self.fetchers = ReplicaFetchers(
             config.fetch,
@@ -138,14 +130,30 @@ class ReplicaManager(MetadataPublisher):
             services.broker_epoch,
             self.delayed_fetches.committed,
             self.quotas.follower,
+            self.lost_replicas,
             services.send_fetch,
+            services.poll_by,
+        )
+
+    def _in_sync_replicas(self, config: ReplicationConfig) -> InSyncReplicas:
+        services = self._services
+        return InSyncReplicas(
+            self._broker_id,
+            self._metadata,
+            config.max_lag_ms,
+            config.max_lag_bytes,
+            services.clock,
+            services.broker_epoch,
+            services.send_to_controller,
+            self._high_watermark_moved,
+            self.deletions,
             services.poll_by,
         )
 
     @property
     def has_opened_logs(self) -> bool:
-        """Whether every log of this broker is open, has failed or lacks disk space (V5)."""
-        return self.is_registered and not self._unopened
+        """Whether all logs are open, have failed or lack disk space, and losses are known (V5)."""
+        return self.is_registered and not self._unopened and self.lost_replicas.are_reported
 
     def _address_of(self, broker_id: int) -> tuple[str, int] | None:
         """The inter-broker endpoint of a registered broker, or None."""
@@ -199,6 +207,8 @@ class ReplicaManager(MetadataPublisher):
             self._wait_for_replicas(partition)
         self.delayed_fetches.written(partition)
         if partition.commits_at_once:
+            if partition.followers is not None:  # the last in-sync one: soon stored (V19)
+                self.high_watermark_moves += 1
             self.delayed_fetches.committed(partition)
 
     def write_failed(self, partition: Partition) -> None:
@@ -333,11 +343,13 @@ class ReplicaManager(MetadataPublisher):
         if kind is LogPostponed:
             return
         if isinstance(message, LogMoved):
-            self._check_directory(key, message.directory)
-            return
-        if isinstance(message, LogOpened):
-            partition.opened(message.start, message.end, message.producers, message.high_watermark)
-            self._check_directory(key, message.directory)
+            self.lost_replicas.opened(partition, message.directory, lacks_records=False)
+        elif isinstance(message, LogOpened):
+            lacks_records = message.lacks_records
+            self.lost_replicas.opened(partition, message.directory, lacks_records=lacks_records)
+            may_serve = self.lost_replicas.may_lead(partition)
+            offsets = message.start, message.end, message.producers, message.high_watermark
+            partition.opened(*offsets, may_serve=may_serve)
             self._log_is_ready(partition)
         elif isinstance(message, LogTruncated):
             self._truncated(partition, message)
@@ -347,21 +359,10 @@ class ReplicaManager(MetadataPublisher):
             self.deletions.fail(partition, ErrorCode.KAFKA_STORAGE_ERROR)
         else:
             self.write_failed(partition)
+            directories = self._services.logs.directories
+            self.lost_replicas.failed(partition, [it.id for it in directories if it.is_offline])
             for listener in self.listeners:
                 listener.log_failed(partition)
-
-    def _check_directory(self, key: tuple[Uuid, int], directory: Uuid) -> None:
-        """Report the directory of a replica to the controller if the metadata has another one."""
-        image, broker = self._metadata.image, self._metadata.image.brokers.get(self._broker_id)
-        partition = image.partitions.get(key)
-        if partition is None or broker is None or directory not in broker.directories:
-            return
-        assigned = partition.directory(self._broker_id)
-        if assigned == directory:
-            return
-        needs_no_report = len(broker.directories) == 1 and is_reserved(assigned)
-        if not needs_no_report:
-            self.directory_assignments.assign(key, directory)
 
     def _truncated(self, partition: Partition, message: LogTruncated) -> None:
         if not partition.is_truncating:
@@ -384,6 +385,7 @@ class ReplicaManager(MetadataPublisher):
         """Serve requests for a led partition, unless its log is not ready yet."""
         partition.serve()
         if partition.online:
+            self.lost_replicas.caught_up(partition)
             self.in_sync_replicas.lead(partition)
             self.delayed_fetches.end_waits_of(partition.replicas)
             self.delayed_fetches.role_changed(partition)
@@ -521,7 +523,7 @@ class ReplicaManager(MetadataPublisher):
             partition.drop_pending(self.turn)
             if partition.is_open:
                 partition.set_producers(self._services.logs.producers(partition.log))
-        partition.lead(image.leader_epoch)
+        partition.lead(image.leader_epoch, may_serve=self.lost_replicas.may_lead(partition))
         if partition.is_open:
             self._serve(partition)
 
@@ -583,7 +585,7 @@ class ReplicaManager(MetadataPublisher):
         self._resign(partition, partition.leader_epoch, moved if exists else deleted)
         partition.removed()
         self.delayed_fetches.removed(partition)
-        self.directory_assignments.forget((partition.topic_id, partition.index))
+        self.lost_replicas.forget(partition)
         self._emit(DeleteLog(partition.log, partition.topic_id))
 
     def published(self) -> Iterator[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kraftlog.effects import (
     ConfigureLog,
     DeleteLog,
+    LogComplete,
     LogFailed,
     MarkStrays,
     MoveLogStart,
@@ -90,6 +91,7 @@ class DataDirectories:
         self.carry_out: dict[type, Callable[[Any, Now], None]] = {
             OpenLog: self._open,
             ConfigureLog: self._pass_on,
+            LogComplete: self._pass_on,
             DeleteLog: self._delete,
             TruncatePartition: self._pass_on,
             MarkStrays: self._mark_strays,

@@ -12,6 +12,7 @@ from collections import deque
 from kraftlog.effects import (
     ConfigureLog,
     DeleteLog,
+    LogComplete,
     LogFailed,
     LogOpened,
     LogPostponed,
@@ -24,6 +25,7 @@ from kraftlog.errors import DiskFullError, StorageError
 from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.runner.logs import log_config
 from kraftlog.storage.directory import STRAY
+from kraftlog.storage.log_folder import is_of_partition
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
@@ -94,6 +96,7 @@ class LogLifecycle:
             DeleteLog: self._delete,
             TruncatePartition: self._truncate,
             MarkStrays: self._mark_strays,
+            LogComplete: self._complete,
         }
 
     @property
@@ -187,6 +190,7 @@ class LogLifecycle:
         self._steps.append(DeleteLog(log, topic_id))
 
     def _mark_strays(self, effect: MarkStrays, _: Now) -> None:
+        self._directory.committed.forget_all_but(effect.logs)
         strays: list[LogName] = []
         for name in sorted(self._directory.unopened - effect.logs - {METADATA_LOG}):
             owner = self._owner(name)
@@ -259,10 +263,10 @@ class LogLifecycle:
 
     def _accept(self, effect: OpenLog, log: Log, now: Now) -> None:
         """Report an open log, or delete it if it belongs to a removed partition of this number."""
-        if log.epochs.oldest < effect.first_leader_epoch:
-            self._discard(effect)
-        else:
+        if is_of_partition(log, effect.first_leader_epoch):
             self._opened(effect, log, now)
+        else:
+            self._discard(effect)
 
     def _postpone(self, effect: OpenLog, error: DiskFullError, now: Now) -> None:
         """Retry later, when there may be space; until then the log is not open."""
@@ -305,13 +309,39 @@ class LogLifecycle:
         name, topic_id = effect.log, effect.topic_id
         del self._to_open[name]
         log.topic_id = topic_id
+        log.first_leader_epoch = effect.first_leader_epoch
         log.config = self._configs.pop(name)
-        producers = None if log.tracker.is_empty else log.producers.copy()
         high_watermark = self._directory.high_watermark(name)
-        start, end = log.start_offset, log.end_offset
-        directory = self._directory.id
-        opened = LogOpened(name, topic_id, start, end, producers, high_watermark, directory)
-        self._notify(opened, now)
+        self._notify(
+            LogOpened(
+                name,
+                topic_id,
+                log.start_offset,
+                log.end_offset,
+                producers=None if log.tracker.is_empty else log.producers.copy(),
+                high_watermark=high_watermark,
+                directory=self._directory.id,
+                lacks_records=self._lacks_records(name, log, high_watermark),
+            ),
+            now,
+        )
+
+    def _lacks_records(self, name: LogName, log: Log, high_watermark: int) -> bool:
+        """Whether the log ends before what was committed in it: records are lost (V19)."""
+        offsets, end = self._directory.committed, log.end_offset
+        committed = max(offsets.of(name, log.topic_id, log.first_leader_epoch), high_watermark)
+        if committed <= end:
+            return False
+        self._log_line(
+            f"{log.folder}: ends at offset {end}, but records before offset {committed} were "
+            "committed in it; they are lost here. The replica cannot lead until it has copied "
+            "them from another one"
+        )
+        offsets.is_incomplete(name, log, committed)
+        return True
+
+    def _complete(self, effect: LogComplete, _: Now) -> None:
+        self._directory.committed.completed(effect.log)
 
     def _continue_delete(self, step: DeleteLog | _StrayLog, now: Now) -> None:
         """Rename the folder; without disk space, later steps wait: a new log may need its name."""

@@ -130,6 +130,7 @@ class LogDirectory:
         files, path = self.disk.files, self.path
         names = files.list(path)
         self._checkpoints = OffsetCheckpoints(files, path, names)
+        self.committed = self._checkpoints.committed
         for name in names:
             log_name = parse_folder(name)
             if log_name is not None:
@@ -497,6 +498,7 @@ class LogDirectory:
             first_base = log.segments[0].base_offset if log.segments else 0
             raised_start = log.start_offset if log.start_offset > first_base else 0
             set_offset(checkpoints.log_starts, name, raised_start)
+            checkpoints.committed.note(name, log, checkpoints.high_watermarks.get(name, 0))
             if log.config.compacted or name in checkpoints.cleaned:
                 checkpoints.cleaned[name] = log.clean_offset
 

@@ -58,6 +58,7 @@ class Log:
         "disk",
         "end_offset",
         "epochs",
+        "first_leader_epoch",
         "folder",
         "garbage",
         "has_folder",
@@ -75,10 +76,11 @@ class Log:
         self.has_folder = True
         #: the topic of this log; another topic may use its name and folder later
         self.topic_id: Uuid = NULL_UUID
+        #: higher than 0 if its partition was removed and added again; another log, too (V11)
+        self.first_leader_epoch = 0
         self.config = config
         self.segments: list[Segment] = []
-        self.start_offset = 0
-        self.end_offset = 0
+        self.start_offset = self.end_offset = 0
         #: everything below is durable
         self.recovery_point = 0
         #: the cleaner's offset: all below is compacted; never above the recovery point
@@ -90,14 +92,12 @@ class Log:
         #: called with the new end before durable records are truncated: lowers the stored recovery
         #: point, because recovery would otherwise take the truncation for corruption
         self.before_truncation: Callable[[int], None] = _accept
-        self._epochs_changed = False
+        self._epochs_changed = self._is_deleted = False
         #: the next flush syncs the folder
         self._names_changed = False
-        #: files that the next flush syncs
-        self._unsynced: list[str] = []
+        self._unsynced: list[str] = []  # files that the next flush syncs
         self._flushing: FlushJob | None = None
         self._generation = 0
-        self._is_deleted = False
 
     @property
     def producers(self) -> ProducerState:
@@ -224,7 +224,7 @@ class Log:
 
     def make_folder(self) -> None:
         """Create the folder; the next flush makes it durable."""
-        self.mark_created(make_log_folder(self.disk, self.folder, self.topic_id))
+        self.mark_created(make_log_folder(self))
         self.has_folder = True
 
     def rename_folder(self, folder: str) -> None:

@@ -60,6 +60,8 @@ def encode_row(log: Log) -> bytes:
         row["epochs"] = log.epochs.entries()
     if log.topic_id != NULL_UUID:
         row["topic"] = log.topic_id.hex()
+    if log.first_leader_epoch:
+        row["first_epoch"] = log.first_leader_epoch
     if log.tracker.snapshots:
         row["snapshots"] = log.tracker.snapshots
         producers = encode_snapshot(log.producers)
@@ -97,6 +99,7 @@ def open_from_row(
     log = Log(disk, folder, config)
     log.start_offset, log.end_offset = row["start"], row["end"]
     log.recovery_point = log.end_offset
+    log.first_leader_epoch = row.get("first_epoch", 0)
     names = None if is_unmodified else set(disk.files.list(folder))
     for base, size, max_timestamp, max_timestamp_offset, first_timestamp in row["segments"]:
         segment = Segment(disk, folder, base)

@@ -23,6 +23,7 @@ from kraftlog.storage.checkpoints import (
     encode_offsets,
     encode_offsets_in_steps,
 )
+from kraftlog.storage.committed_offsets import COMMITTED_OFFSETS, CommittedOffsets
 from kraftlog.storage.disk import read_whole, write_atomically, write_whole
 from kraftlog.value import TYPE_CHECKING
 
@@ -73,6 +74,9 @@ class OffsetCheckpoints:
         self.high_watermarks = offsets_by_file[HIGH_WATERMARKS]
         #: the end of the clean part of each log that is, or was, compacted
         self.cleaned = offsets_by_file[CLEANED_OFFSETS]
+        #: the same with the identity of each log, and for logs that have lost records
+        own, own_path = COMMITTED_OFFSETS in names, self._file(COMMITTED_OFFSETS)
+        self.committed = CommittedOffsets(read_whole(files, own_path) if own else None, own_path)
         self._offsets = offsets_by_file
         #: the logs that each file may have a line for after a crash
         self._logs_in_file = {file: set(offsets) for file, offsets in offsets_by_file.items()}
@@ -92,17 +96,21 @@ class OffsetCheckpoints:
 
     def forget(self, name: LogName) -> None:
         """Stop writing the lines of a log, because it is deleted."""
+        self.committed.forget(name)
+        self._forget_offsets(name)
+
+    def _forget_offsets(self, name: LogName) -> None:
         for offsets in self._offsets.values():
             offsets.pop(name, None)
 
     def forget_all_but(self, names: Set[LogName]) -> None:
         """Forget all logs but these: the next `clear` deletes their lines with one write."""
         for name in set().union(*self._offsets.values()) - names:
-            self.forget(name)
+            self._forget_offsets(name)
 
     def clear(self, name: LogName) -> None:
         """Delete the lines of an earlier log durably, before a new log takes its name."""
-        self.forget(name)
+        self._forget_offsets(name)
         stale = [file for file in FILES if name in self._logs_in_file[file]]
         if stale:
             self._generation += 1  # a job in progress may have lines of the earlier log
@@ -120,6 +128,8 @@ class OffsetCheckpoints:
         for file, offsets in job.offsets.items():
             # Before the first pause, so that `clear` sees these logs.
             self._logs_in_file[file].update(offsets)
+        # First: what a log had before it lost records must not be forgotten in between.
+        job.contents.append((self.committed.path, (yield from self.committed.encode_in_steps())))
         for file, offsets in job.offsets.items():
             job.contents.append((self._file(file), (yield from encode_offsets_in_steps(offsets))))
         return job
@@ -156,6 +166,7 @@ class OffsetCheckpoints:
         """Write all files durably."""
         for file, offsets in self._to_write():
             self._write(file, offsets)
+        self._write_committed()
 
     def lower(self, offsets: dict[LogName, int]) -> None:
         """Lower stored recovery points and cleaner offsets durably, before logs are truncated.
@@ -199,6 +210,12 @@ class OffsetCheckpoints:
             self._generation += 1
             set_offset(self.high_watermarks, name, offset)
             self._write(HIGH_WATERMARKS, self.high_watermarks)
+        if self.committed.lower(name, offset):
+            self._generation += 1
+            self._write_committed()
+
+    def _write_committed(self) -> None:
+        write_atomically(self._files, self.committed.path, self.committed.encode())
 
     def _write(self, file: str, offsets: dict[LogName, int]) -> None:
         write_atomically(self._files, self._file(file), encode_offsets(offsets))

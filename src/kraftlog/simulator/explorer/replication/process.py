@@ -13,6 +13,7 @@ from kraftlog.config.layers import ConfigLayers
 from kraftlog.effects import (
     ConfigureLog,
     DeleteLog,
+    LogComplete,
     LogLine,
     LogOpened,
     LogTruncated,
@@ -360,7 +361,7 @@ class Process:
             if LOG not in effect.logs:
                 log.begin(NULL_UUID)
         else:
-            assert isinstance(effect, LogLine | ConfigureLog), effect
+            assert isinstance(effect, LogLine | ConfigureLog | LogComplete), effect
 
 
 def _max_lag_ms() -> int:

@@ -1,0 +1,158 @@
+"""`LostReplicas`: replicas of this broker whose log lost records, or is not the recorded one (V19).
+
+Such a replica may be the last in-sync one, or the last known leader. If it led, others would
+truncate what they still have. So the metadata must not name it as able to lead:
+ - a log that lacks committed records, or whose folder is gone, is reported as Kafka's LOST
+   directory, before the broker asks to be unfenced;
+ - a log that cannot be opened is reported as FAILED, as a failed directory would be;
+ - if the recorded directory is not one of this broker's (its disk was replaced), nothing is
+   reported: that directory is offline, and the replica leads again if it comes back.
+Once the replica has caught up with a leader, or leads after an unclean election, its directory is
+reported as usual.
+"""
+
+from __future__ import annotations
+
+from kraftlog.effects import LogComplete, LogLine
+from kraftlog.metadata.values import Directory, is_reserved
+from kraftlog.types import uuid_text
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+    from typing import Any
+
+    from kraftlog.metadata.loader import MetadataLoader
+    from kraftlog.metadata.values import PartitionImage
+    from kraftlog.replication.directory_assignments import DirectoryAssignments
+    from kraftlog.replication.partition import Partition
+    from kraftlog.types import Uuid
+
+
+class LostReplicas:
+    """Decides what this broker reports as the directory of a replica, and when."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        metadata: MetadataLoader,
+        assignments: DirectoryAssignments,
+        emit: Callable[[Any], None],
+    ) -> None:
+        self._broker_id = broker_id
+        self._metadata = metadata
+        self._assignments = assignments
+        self._emit = emit
+        #: The replicas that have yet to catch up, with the directories that have their logs, and
+        #: their leader epochs when these were opened.
+        self.incomplete: dict[Partition, tuple[Uuid, int]] = {}
+        #: The missing directories that were logged.
+        self._logged: set[Uuid] = set()
+
+    @property
+    def are_reported(self) -> bool:
+        """Whether the controller knows all replicas of this broker that must not lead."""
+        return not self._assignments.reports_lost
+
+    def opened(self, partition: Partition, directory: Uuid, *, lacks_records: bool) -> None:
+        """The log is open: report its directory now, or once the replica has caught up.
+
+        A log without other replicas is all that there is, even if it has lost records.
+        """
+        epoch = self._leader_epoch(partition)
+        if lacks_records and partition.replica_count > 1:
+            self.incomplete[partition] = directory, epoch
+            self._report(partition, Directory.LOST)
+        elif self._is_elsewhere(partition):
+            self.incomplete[partition] = directory, epoch
+            self._log_elsewhere(partition)
+        else:
+            self._report_placed(partition, directory)
+
+    def failed(self, partition: Partition, offline: Collection[Uuid]) -> None:
+        """The log cannot be read or written; `offline`: this broker's failed directories.
+
+        If its whole directory has failed, heartbeats report that.
+        """
+        assigned = self._assigned(partition)
+        if assigned in offline or (offline and is_reserved(assigned)):
+            return
+        if not self._is_elsewhere(partition):
+            self._report(partition, Directory.FAILED)
+
+    def may_lead(self, partition: Partition) -> bool:
+        """Whether the metadata lets a replica lead although it has not caught up.
+
+        It does after an unclean election, which names another directory.
+        """
+        if partition not in self.incomplete:
+            return True
+        _, epoch = self.incomplete[partition]
+        is_lost = self._assigned(partition) == Directory.LOST or self._is_elsewhere(partition)
+        return not is_lost and self._leader_epoch(partition) > epoch
+
+    def caught_up(self, partition: Partition) -> None:
+        """The replica has all that its leader has committed, or leads itself."""
+        incomplete = self.incomplete.pop(partition, None)
+        if incomplete is not None:
+            self._emit(LogComplete(partition.log))
+            self._report_placed(partition, incomplete[0])
+
+    def forget(self, partition: Partition) -> None:
+        """The replica was removed."""
+        self.incomplete.pop(partition, None)
+        self._assignments.forget((partition.topic_id, partition.index))
+
+    def _log_elsewhere(self, partition: Partition) -> None:
+        """Log once for each missing directory why its replicas do not lead."""
+        missing = self._assigned(partition)
+        if missing in self._logged:
+            return
+        self._logged.add(missing)
+        topic, index = partition.log
+        self._emit(
+            LogLine(
+                f"{topic}-{index}: the metadata has this replica, and maybe others, in the log "
+                f"directory with the id {uuid_text(missing)}, which is not one of this broker's. "
+                "They cannot lead until they have caught up with other replicas. If that directory "
+                "exists, add it to log.dirs; if it is lost, and no other replica can lead, an "
+                "unclean election (kafka-leader-election) accepts the loss"
+            )
+        )
+
+    # What the metadata says ----------------------------------------------------------------------
+
+    def _recorded(self, partition: Partition) -> PartitionImage | None:
+        return self._metadata.image.partitions.get((partition.topic_id, partition.index))
+
+    def _leader_epoch(self, partition: Partition) -> int:
+        image = self._recorded(partition)
+        return -1 if image is None else image.leader_epoch
+
+    def _assigned(self, partition: Partition) -> Uuid:
+        """The recorded directory of the replica."""
+        image = self._recorded(partition)
+        return Directory.MIGRATING if image is None else image.directory(self._broker_id)
+
+    def _registered(self) -> tuple[Uuid, ...]:
+        """The directories of this broker that are online, as the metadata has them."""
+        broker = self._metadata.image.brokers.get(self._broker_id)
+        return () if broker is None else broker.directories
+
+    def _is_elsewhere(self, partition: Partition) -> bool:
+        """Whether the recorded directory is none of this broker's."""
+        assigned, registered = self._assigned(partition), self._registered()
+        return bool(registered) and not is_reserved(assigned) and assigned not in registered
+
+    def _report(self, partition: Partition, directory: Uuid) -> None:
+        if self._assigned(partition) != directory:
+            self._assignments.assign((partition.topic_id, partition.index), directory)
+
+    def _report_placed(self, partition: Partition, directory: Uuid) -> None:
+        """Report where the log is, unless the metadata has it or follows from the registration."""
+        registered = self._registered()
+        if directory not in registered:
+            return
+        is_implied = self._assigned(partition) in (Directory.MIGRATING, Directory.UNASSIGNED)
+        if not (is_implied and len(registered) == 1):
+            self._report(partition, directory)

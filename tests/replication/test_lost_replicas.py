@@ -1,0 +1,184 @@
+"""V19: a replica that lost its log, or part of it, is reported so that it does not lead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kraftlog.effects import LogComplete, LogLine
+from kraftlog.metadata.loader import MetadataLoader
+from kraftlog.metadata.values import Directory
+from kraftlog.replication.directory_assignments import DirectoryAssignments
+from kraftlog.replication.lost_replicas import LostReplicas
+from kraftlog.replication.partition import Partition
+from kraftlog.types import NULL_UUID, Now
+from kraftlog.wire.messages import metadata_records as records
+from tests.replication.cluster import topic_records
+
+TOPIC_ID = b"t" * 16
+#: Two directories of broker 1, and one that it had.
+HERE, ALSO_HERE, GONE = b"h" * 16, b"a" * 16, b"g" * 16
+
+
+class Replica:
+    """A replica of broker 1 of which the metadata says that it is in a directory."""
+
+    def __init__(
+        self, assigned: bytes, replicas: tuple[int, ...] = (1, 2), directories: Any = (HERE,)
+    ) -> None:
+        self.effects: list[Any] = []
+        self.loader = MetadataLoader()
+        topic, partition, *others = topic_records(TOPIC_ID, replicas, replicas, 2, 1)
+        partition.directories = [assigned, *[NULL_UUID] * (len(replicas) - 1)]
+        self.replay(
+            records.RegisterBrokerRecord(
+                broker_id=1,
+                incarnation_id=b"1" * 16,
+                broker_epoch=1,
+                end_points=(),
+                features=(),
+                fenced=True,
+                rack=None,
+                log_dirs=list(directories),
+            ),
+            topic,
+            partition,
+            *others,
+        )
+        self.requests: list[Any] = []
+        self.assignments = DirectoryAssignments(
+            1, lambda: 1, lambda *request: self.requests.append(request[2])
+        )
+        self.lost = LostReplicas(1, self.loader, self.assignments, self.effects.append)
+        self.partition = Partition("t", TOPIC_ID, 0, ("t", 0))
+        self.partition.assign(self.loader.image.partitions[TOPIC_ID, 0])
+
+    def replay(self, *changes: Any) -> None:
+        for _ in self.loader.replay_in_steps(changes):
+            pass
+
+    def opened(self, directory: bytes = HERE, *, lacks_records: bool = False) -> None:
+        self.lost.opened(self.partition, directory, lacks_records=lacks_records)
+
+    def assign(self, directory: bytes, **changes: Any) -> None:
+        """The controller records a directory."""
+        change = records.PartitionChangeRecord(
+            partition_id=0, topic_id=TOPIC_ID, directories=[directory, NULL_UUID], **changes
+        )
+        self.replay(change)
+
+    @property
+    def reported(self) -> list[bytes]:
+        """The directories that the next request reports."""
+        self.assignments.poll(Now(0, 0))
+        return [each.id for each in self.requests[-1].directories] if self.requests else []
+
+    @property
+    def may_lead(self) -> bool:
+        return self.lost.may_lead(self.partition)
+
+
+def test_v19_log_that_lacks_committed_records_is_reported_as_lost() -> None:
+    replica = Replica(HERE)
+    replica.opened(lacks_records=True)
+    assert (replica.reported, replica.may_lead) == ([Directory.LOST], False)
+    assert not replica.lost.are_reported, "the broker does not ask to be unfenced before"
+
+
+def test_v19_lost_replica_reports_its_directory_once_it_has_caught_up() -> None:
+    replica = Replica(HERE)
+    replica.opened(lacks_records=True)
+    replica.assignments.forget((TOPIC_ID, 0))  # it was reported
+    replica.assign(Directory.LOST)
+    assert not replica.may_lead
+    assert replica.effects == []
+    replica.lost.caught_up(replica.partition)
+    assert replica.effects == [LogComplete(("t", 0))]
+    assert (replica.reported, replica.may_lead) == ([HERE], True)
+
+
+def test_v19_lost_replica_is_not_reported_again_after_a_restart() -> None:
+    replica = Replica(Directory.LOST)
+    replica.opened(lacks_records=True)
+    assert (replica.reported, replica.may_lead) == ([], False)
+    assert replica.lost.are_reported
+
+
+def test_v19_replica_on_another_disk_reports_it_only_once_it_has_caught_up() -> None:
+    """V21: until then the metadata names the former directory, whose log may be whole."""
+    replica = Replica(GONE)
+    replica.opened()
+    assert (replica.reported, replica.may_lead) == ([], False)
+    assert replica.lost.are_reported, "the recorded directory is offline: it cannot be elected"
+    [line] = replica.effects
+    assert isinstance(line, LogLine)
+    assert "not one of this broker's" in line.line
+    replica.lost.caught_up(replica.partition)
+    assert (replica.reported, replica.may_lead) == ([HERE], True)
+
+
+def test_v19_sole_replica_on_another_disk_does_not_lead() -> None:
+    """Its records may all be on the disk that was removed."""
+    replica = Replica(GONE, replicas=(1,))
+    replica.opened()
+    assert (replica.reported, replica.may_lead) == ([], False)
+
+
+def test_v19_sole_replica_leads_with_what_is_left_of_its_log() -> None:
+    """No other replica has the lost records: to wait would bring nothing back."""
+    replica = Replica(HERE, replicas=(1,))
+    replica.opened(lacks_records=True)
+    assert (replica.reported, replica.may_lead) == ([], True)
+
+
+def test_v19_unclean_election_lets_a_lost_replica_lead() -> None:
+    """The election names its broker's directory in place of the lost one."""
+    replica = Replica(Directory.LOST)
+    replica.opened(lacks_records=True)
+    replica.assign(HERE, leader=1)
+    assert replica.may_lead
+
+
+def test_v18_log_that_failed_alone_is_reported() -> None:
+    replica = Replica(HERE)
+    replica.lost.failed(replica.partition, ())
+    assert replica.reported == [Directory.FAILED]
+
+
+@pytest.mark.parametrize(
+    ("assigned", "offline"),
+    [(HERE, (HERE,)), (Directory.UNASSIGNED, (ALSO_HERE,)), (GONE, ())],
+)
+def test_v18_log_in_a_failed_directory_is_left_to_the_heartbeat(
+    assigned: bytes, offline: tuple[bytes, ...]
+) -> None:
+    """V21: a report would replace the name of a directory that may come back."""
+    replica = Replica(assigned, directories=(HERE, ALSO_HERE))
+    replica.lost.failed(replica.partition, offline)
+    assert replica.reported == []
+
+
+def test_v18_log_that_failed_and_is_open_again_is_reported() -> None:
+    replica = Replica(Directory.FAILED)
+    replica.opened()
+    assert (replica.reported, replica.may_lead) == ([HERE], True)
+
+
+@pytest.mark.parametrize(
+    ("assigned", "directories", "reported"),
+    [
+        (HERE, (HERE,), []),
+        (Directory.UNASSIGNED, (HERE,), []),
+        (Directory.MIGRATING, (HERE,), []),
+        (Directory.UNASSIGNED, (HERE, ALSO_HERE), [HERE]),
+        (ALSO_HERE, (HERE, ALSO_HERE), [HERE]),
+    ],
+)
+def test_v18_whole_log_is_reported_where_the_metadata_differs(
+    assigned: bytes, directories: tuple[bytes, ...], reported: list[bytes]
+) -> None:
+    """A directory that follows from the registration need not be reported."""
+    replica = Replica(assigned, directories=directories)
+    replica.opened()
+    assert (replica.reported, replica.may_lead) == (reported, True)

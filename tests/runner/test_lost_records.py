@@ -1,0 +1,174 @@
+"""V19: a log that lacks what was committed in it is recognised, also after further restarts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kraftlog.effects import LogComplete
+from kraftlog.runner.log_maintenance import INTERVAL_MS
+from kraftlog.simulator.host import VirtualHost
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
+from tests.node.frame_client import (
+    FrameClient,
+    ask_settled,
+    create_partitions,
+    create_topics,
+    make_folders,
+    make_host,
+    remove_partitions,
+)
+from tests.node.test_log_ends import delete_records
+from tests.node.test_requests import batch, produce, produce_result
+
+FOLDER = "data/demo-1"
+
+
+def write(host: VirtualHost, count: int) -> None:
+    for _ in range(count):
+        answer = FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), index=1))
+        assert produce_result(answer).error_code == 0
+
+
+def store_offsets(host: VirtualHost) -> None:
+    host.pass_time(INTERVAL_MS)
+    host.settle()
+
+
+def host_with_records(count: int = 3) -> VirtualHost:
+    """A node whose partition 1 has records, and whose checkpoints know it."""
+    host = make_host(demo=2)
+    make_folders(host)
+    write(host, count)
+    store_offsets(host)
+    return host
+
+
+def restarted(host: VirtualHost) -> tuple[VirtualHost, bool]:
+    """Start the node again; return also whether it found that records are lost."""
+    host.files.kill()
+    again = VirtualHost(host.files)
+    return again, any("are lost here" in line for line in again.log_lines)
+
+
+def remove_folder(host: VirtualHost) -> None:
+    for name in host.files.list(FOLDER):
+        host.files.unlink(f"{FOLDER}/{name}")
+    host.files.remove_directory(FOLDER)
+
+
+def empty_folder(host: VirtualHost) -> None:
+    for name in host.files.list(FOLDER):
+        if name != "partition.metadata":
+            host.files.unlink(f"{FOLDER}/{name}")
+
+
+def cut_log(host: VirtualHost) -> None:
+    """Cut the last batch off."""
+    [name] = [name for name in host.files.list(FOLDER) if name.endswith(".log")]
+    path = f"{FOLDER}/{name}"
+    file = host.files.open(path)
+    host.files.truncate(file, host.files.size_of(path) * 2 // 3)
+    host.files.close(file)
+
+
+LOSSES = pytest.mark.parametrize("lose", [remove_folder, empty_folder, cut_log])
+
+
+@LOSSES
+def test_v19_log_that_lost_committed_records_is_recognised(
+    lose: Callable[[VirtualHost], None],
+) -> None:
+    host = host_with_records()
+    lose(host)
+    _, is_lost = restarted(host)
+    assert is_lost
+
+
+def test_v19_folder_that_is_gone_after_a_clean_stop_is_recognised() -> None:
+    host = make_host(demo=2)
+    write(host, 3)
+    host.runner.close()
+    remove_folder(host)
+    assert restarted(host)[1]
+
+
+@pytest.mark.parametrize("lose", [empty_folder, cut_log])
+def test_v18_log_that_lost_flushed_records_is_not_opened(
+    lose: Callable[[VirtualHost], None],
+) -> None:
+    """A clean stop has flushed them: the disk lost what it had confirmed."""
+    host = make_host(demo=2)
+    write(host, 3)
+    host.runner.close()
+    lose(host)
+    host, _ = restarted(host)
+    assert any("below 3 had been flushed" in line for line in host.log_lines)
+    assert ("demo", 1) not in host.runner.directory.logs
+
+
+@LOSSES
+def test_v19_lost_records_are_remembered_until_the_replica_is_complete(
+    lose: Callable[[VirtualHost], None],
+) -> None:
+    """The checkpoints of the shorter log do not make it whole."""
+    host = host_with_records()
+    lose(host)
+    for _ in range(3):
+        host, is_lost = restarted(host)
+        assert is_lost
+        write(host, 1)
+        store_offsets(host)
+        lose(host)
+    host, _ = restarted(host)
+    host.node.emit(LogComplete(("demo", 1)))
+    host.settle()
+    write(host, 1)
+    store_offsets(host)
+    assert not restarted(host)[1]
+
+
+def test_v19_whole_log_is_not_taken_for_a_lost_one() -> None:
+    """Neither with records beyond the checkpoint, nor emptied by DeleteRecords."""
+    host = host_with_records()
+    write(host, 2)
+    host, is_lost = restarted(host)
+    assert not is_lost
+    assert delete_records(host, 5, index=1) == (0, 5)
+    store_offsets(host)
+    host, is_lost = restarted(host)
+    assert not is_lost
+    assert restarted(host)[1] is False
+
+
+def test_v23_another_topic_of_the_name_has_lost_nothing() -> None:
+    """The topic was deleted, and its folder with it; the checkpoints may still name it."""
+    host = host_with_records()
+    ask_settled(
+        host, ApiKey.DELETE_TOPICS, 5, DeleteTopicsRequest(topic_names=["demo"], timeout_ms=1000)
+    )
+    create_topics(host, {"demo": 2})
+    assert not restarted(host)[1]
+
+
+def test_v23_partition_added_again_has_lost_nothing() -> None:
+    host = host_with_records()
+    assert remove_partitions(host, "demo", 1) == 0
+    create_partitions(host, "demo", 2)
+    host, is_lost = restarted(host)
+    assert not is_lost
+    make_folders(host)
+    write(host, 1)
+    store_offsets(host)
+    assert not restarted(host)[1]
+
+
+def test_v19_record_of_removed_partitions_is_removed() -> None:
+    """What is kept does not grow with every topic that was ever deleted."""
+    host = host_with_records()
+    assert host.runner.directory.committed.encode().count(b"demo") == 1
+    assert remove_partitions(host, "demo", 1) == 0
+    store_offsets(host)
+    assert host.runner.directory.committed.encode().count(b"demo") == 0
