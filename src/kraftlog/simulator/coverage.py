@@ -96,6 +96,7 @@ CLUSTER_SITUATIONS = (
     "broker wiped",
     "controller wiped",
     "combined node wiped",
+    "damaged log deleted",
     "replica lost its log",
     "last ISR member lost its log",
     "replica caught up after it lost its log",

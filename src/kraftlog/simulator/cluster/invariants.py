@@ -290,7 +290,7 @@ class StrongIsr(ClusterInvariant):
         log = node.logs.get(key)
         if log is None or not log.is_known or member in self.world.lossy:
             return
-        if not self.world.kept.has_kept(member, key):
+        if key in self.world.kept.unclean or not self.world.kept.has_kept(member, key):
             return
         newest = self.world.image.partitions.get(key)
         if newest is not None and member not in (*newest.isr, *newest.elr):

@@ -123,6 +123,11 @@ def damage_log(world: ClusterWorld, rng: Rng, for_ms: int) -> None:
 
 
 def _delete_folder(world: ClusterWorld, _: Rng, victim: ClusterNode, key: PartitionKey) -> bool:
+    return delete_log(world, victim, key)
+
+
+def delete_log(world: ClusterWorld, victim: ClusterNode, key: PartitionKey) -> bool:
+    """Delete the log of a stopped broker, if it has one."""
     folder = _folder_of(world, victim, key)
     if folder is None:
         return False

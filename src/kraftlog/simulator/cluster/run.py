@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.simulator.cluster import faults
+from kraftlog.simulator.cluster.lost_logs import delete_log
 from kraftlog.simulator.cluster.replica_logs import ReplicaLog
 from kraftlog.simulator.cluster.setting import (
     any_cluster,
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 #: For how long new faults begin, and how long each goal after the last fault may take.
 FAULTS_MS = 8_000
 HEALING_MS = 20_000
-#: How long the operator waits before it requests unclean elections.
-BEFORE_UNCLEAN_MS = 10_000
+#: How long the operator waits before it deletes damaged logs, and requests unclean elections.
+BEFORE_REPAIR_MS, BEFORE_UNCLEAN_MS = 500, 10_000
 #: How many requests in a row of each member must succeed before the group counts as stable.
 MIN_SERVED = 8
 #: The log of a replica without a log in its files.
@@ -91,9 +92,25 @@ def heal(world: ClusterWorld) -> Iterator[Goal]:
 
 def elect_leaders(world: ClusterWorld) -> Iterator[Goal]:
     """Every partition gets a leader, an unclean one where replicas have lost their logs."""
+    yield time_passes(BEFORE_REPAIR_MS)
+    delete_damaged_logs(world)
     yield Goal("partitions have leaders", lambda: all_led(world), BEFORE_UNCLEAN_MS, required=False)
     world.operator.elect_leaders(give_up_records(world))
     yield Goal("every partition has a leader", lambda: all_led(world), HEALING_MS)
+
+
+def delete_damaged_logs(world: ClusterWorld) -> None:
+    """The operator deletes the damaged logs that their brokers refuse to open."""
+    for broker, key in list(world.kept.lost):
+        node = world.replicas[broker]
+        if node.core is None:
+            continue
+        partition = node.node.replica_manager.partitions.get(key)
+        if partition is not None and not partition.is_open:
+            world.saw("damaged log deleted")
+            world.end_now(node)
+            delete_log(world, node, key)
+            world.start(node)
 
 
 def give_up_records(world: ClusterWorld) -> list[PartitionKey]:
