@@ -67,7 +67,7 @@ class MarkStrays(Value):
 
 
 class MoveReplica(Value):
-    """Move a log to another directory of this broker; reported by LogMoved once it is there.
+    """Move a log to another directory of this broker; reported by LogPlaced once it is copied.
 
     If the log is in that directory already, a running move of it is cancelled.
     """
@@ -274,6 +274,9 @@ class LogOpened(Value):
     high_watermark: int = 0  # as stored, a lower bound
     directory: Uuid = NULL_UUID  # the id of the log directory that has it
     lacks_records: bool = False  # whether it ends before what was committed in it
+    #: Whether the metadata may name another directory only because a move to it is unfinished: this
+    #: log lacks nothing.
+    is_original: bool = False
 
 
 class LogTruncated(Value):
@@ -308,8 +311,11 @@ class LogPostponed(Value):
     topic_id: Uuid
 
 
-class LogMoved(Value):
-    """A log is in another log directory, with the same records."""
+class LogPlaced(Value):
+    """The directory that the controller is to record for a replica (V22).
+
+    A copy of the log there is whole; or that copy has failed, and this directory has the log.
+    """
 
     log: LogName
     topic_id: Uuid
@@ -331,7 +337,7 @@ LogReport = (
     | LogStartMoved
     | LogStartNotStored
     | LogPostponed
-    | LogMoved
+    | LogPlaced
     | LogFailed
 )
 

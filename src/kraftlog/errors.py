@@ -287,6 +287,30 @@ class UnreachableError(ClientError):
     was_sent = False
 
 
+class EndpointTypeError(ClientError):
+    """A bootstrap server is a controller although brokers were expected, or a broker instead."""
+
+    def __init__(self, address: str, *, is_controller: bool) -> None:
+        found, expected = ("controller", "broker") if is_controller else ("broker", "controller")
+        super().__init__(f"{address} is the listener of a {found}, not of a {expected}")
+        self.address = address
+        self.is_controller = is_controller
+
+    def advice(self, *, has_controller_option: bool) -> str:
+        """What to give to a command instead."""
+        if not self.is_controller:
+            return f"use --bootstrap-server {self.address}"
+        if has_controller_option:
+            return (
+                f"use --bootstrap-controller {self.address}, or --bootstrap-server with the "
+                "listener of a broker"
+            )
+        return (
+            "controllers do not serve this command: give --bootstrap-server the listener of a "
+            "broker"
+        )
+
+
 class UnsupportedApiError(ClientError):
     """A broker does not support an API, or no version of it that the client supports."""
 

@@ -48,7 +48,7 @@ def uuid_from_text(text: str) -> Uuid:
     except (binascii.Error, UnicodeEncodeError):
         raw = b""
     if len(raw) != 16:
-        raise ValueError(f"{text!r}: expected a UUID of 22 base64 characters")
+        raise ValueError(f"{text}: expected a UUID of 22 base64 characters")
     return raw
 
 

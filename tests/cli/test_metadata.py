@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
+from argparse import _SubParsersAction
 from typing import TYPE_CHECKING
 
 import pytest
 
 from kraftlog.cli import main
+from kraftlog.cli.metadata import _parser
 from kraftlog.client.metadata_folder import MetadataFolder
 from kraftlog.metadata.history import MetadataState, Moment
 from kraftlog.metadata.tree import tree_of
 from kraftlog.wire.messages.metadata_records import ClientQuotaRecord, EntityData
+from tests.cli.test_flags import flags_of
 from tests.metadata import samples
 
 if TYPE_CHECKING:
@@ -74,8 +77,36 @@ def test_the_metadata_of_kafka_is_browsed(
     assert tree_of(state)["topics"] == live
     words = ["metadata", "shell", str(copy), "-c"]
     assert kafka_shell.run("metadata shell", str(copy), "-c", "pwd") == "/\n"
+    assert kafka_shell.run("metadata shell --data", str(copy), "-c", "pwd") == "/\n"
     assert main([*words, f"cat /topics/{topic}/id"]) == 0
     assert main([*words, "cat /none"]) == 1
+
+
+def test_shell_and_diff_take_the_same_arguments() -> None:
+    """--data, the cluster and --json; -c is a command of the shell, and nothing else in diff."""
+    [commands] = [action for action in _parser()._actions if isinstance(action, _SubParsersAction)]
+    shell, diff = [set(flags_of(commands.choices[name])) for name in ("shell", "diff")]
+    assert shell - diff == {"-c", "--as-of"}
+    assert diff - shell == set()
+    assert {"--data", "--bootstrap-server", "--command-config", "--json"} <= diff
+
+
+def test_the_shell_prints_json(shell: Shell, named: Named) -> None:
+    topic = named("t")
+    shell.run(f"topics --create --topic {topic} --partitions 1")
+    lines = (f"cd /topics/{topic}", "pwd", "ls", "ls id", "cat 0/leader", "find . lead*", "cat id")
+    words = [word for line in lines for word in ("-c", line)]
+    shown = [json.loads(line) for line in shell.run("metadata shell --json", *words).splitlines()]
+    path = f"/topics/{topic}"
+    (described,) = shell.json(f"topics --describe --topic {topic}")
+    assert shown == [
+        path,
+        {path: ["id", "0"]},
+        {f"{path}/id": None},
+        1,
+        [f"{path}/0/leader", f"{path}/0/leader_epoch"],
+        described["id"],
+    ]
 
 
 def test_lines_of_standard_input_are_commands(shell: Shell, named: Named) -> None:
@@ -84,6 +115,7 @@ def test_lines_of_standard_input_are_commands(shell: Shell, named: Named) -> Non
     lines = f"# a comment\ncd /topics/{topic}\nls\nexit\nls\n".encode()
     assert shell.feed(lines, "metadata shell") == "id\n0/\n"
     assert shell.feed(b"cat nothing\npwd\n", "metadata shell", code=1) == "/\n"
+    assert shell.feed(b"at noon\npwd\n", "metadata shell", code=1) == "/\n"
 
 
 def test_names_with_slashes_are_one_part_of_a_path() -> None:
@@ -104,7 +136,7 @@ def test_secrets_are_hidden() -> None:
     assert "secret" not in json.dumps(tree_of(state))
 
 
-@pytest.mark.parametrize("command", ["shell", "diff 1 2 --data"])
+@pytest.mark.parametrize("command", ["shell", "shell --data", "diff 1 2 --data"])
 def test_a_directory_without_metadata_is_refused(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

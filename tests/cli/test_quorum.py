@@ -57,6 +57,21 @@ def test_repair_without_acceptance_prints_the_loss_and_the_command(
     )
 
 
+def test_repair_prints_json(data: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["quorum", "repair", "--data", data, "--voters", "3@h:9093", "--json"]
+    assert main(words) == 1
+    plan = json.loads(capsys.readouterr().out)
+    assert (plan["node"], plan["voters"], plan["new_voters"]) == (3, [1, 2, 3], [3])
+    assert (plan["changed"], plan["log_end"], plan["last_epoch"]) == (False, 4, 7)
+    assert "records that voters 1, 2 committed" in plan["may_be_lost"][0]
+    assert plan["command"].endswith("--voters 3@h:9093 --accept-loss 4@7")
+    assert main([*words, "--accept-loss", "4@7", "--dry-run"]) == 0
+    assert json.loads(capsys.readouterr().out) == plan
+    assert main([*words, "--accept-loss", "4@7"]) == 0
+    done = json.loads(capsys.readouterr().out)
+    assert (done["changed"], done["epoch"], done["voters_offset"]) == (True, 1008, 5)
+
+
 def test_records_are_dropped_only_after_acceptance(
     data: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -74,8 +89,6 @@ def test_records_are_dropped_only_after_acceptance(
 @pytest.mark.parametrize(
     ("voters", "more", "expected"),
     [
-        ("3", [], "--voters: '3' is not ID@HOST:PORT"),
-        ("3@h:9093:short", [], "is not ID@HOST:PORT"),
         ("1@h:9093", ["--accept-loss", "4@7"], "its log would be lost"),
         ("3@h:9093", ["--accept-loss", "3@7"], "--accept-loss must be 4@7, not 3@7"),
         ("3@h:9093,7@i:9093", [], "the new voters 7 need directory ids"),
@@ -149,7 +162,9 @@ def test_d6_describe_shows_targets_while_the_voters_are_reassigned(
     )
     quorum_describe.print_replication(quorum, options)
     rows = json.loads(capsys.readouterr().out)
-    assert [row.get("target") for row in rows] == (["yes", "yes"] if targets else [None, None])
+    assert [row.get("IsReassignTarget") for row in rows] == (
+        ["Yes", "Yes"] if targets else [None, None]
+    )
 
 
 def test_d6_describe_shows_why_replicas_lag(capsys: pytest.CaptureFixture[str]) -> None:
@@ -172,4 +187,39 @@ def test_d6_describe_shows_why_replicas_lag(capsys: pytest.CaptureFixture[str]) 
     assert change == {"offset": 8, "committedVoters": [1, 2, 3]}
     quorum_describe.print_replication(quorum, options)
     rows = json.loads(capsys.readouterr().out)
-    assert [row["lag_reason"] for row in rows] == [None, "refused (FENCED_LEADER_EPOCH)"]
+    assert [row["LagReason"] for row in rows] == [None, "refused (FENCED_LEADER_EPOCH)"]
+
+
+def test_d6_replicas_have_kafkas_columns_and_their_lag_in_time(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """D5, Q34: a timestamp that is not known is shown as none, not as a time."""
+    leader = Replica(1, bytes(16), 9, 5000, 5000)
+    follower = Replica(2, bytes(16), 9, 4980, 4960)
+    never_caught_up = Replica(3, bytes(16), 5, 4990, None)
+    never_fetched = Replica(4, bytes(16), -1, None, None)
+    quorum = Quorum(
+        leader_id=1,
+        leader_epoch=3,
+        high_watermark=9,
+        voters=(leader, follower),
+        observers=(never_caught_up, never_fetched),
+        listeners=(),
+    )
+    options = Namespace(json=False, human_readable=False)
+    quorum_describe.print_replication(quorum, options)
+    heads, *rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    kafkas = "NodeId DirectoryId LogEndOffset Lag LastFetchTimestamp LastCaughtUpTimestamp Status"
+    assert [head for head in heads if head != "LagTimeMs"] == kafkas.split()
+    lags = [row[heads.index("LagTimeMs")] for row in rows]
+    assert lags == ["0", "40", "-", "-"]
+    assert [row[5:] for row in rows] == [
+        ["5000", "5000", "Leader"],
+        ["4980", "4960", "Follower"],
+        ["4990", "-", "Observer"],
+        ["-", "-", "Observer"],
+    ]
+    quorum_describe.print_status("id", quorum, options)
+    assert "MaxFollowerLagTimeMs:   40\n" in capsys.readouterr().out
+    quorum_describe.print_status("id", quorum.replace(voters=(leader, never_fetched)), options)
+    assert "MaxFollowerLagTimeMs:   -1\n" in capsys.readouterr().out

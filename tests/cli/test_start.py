@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kraftlog.cli import main
 from kraftlog.cli.start import options_of, read_settings
+from kraftlog.server.files import OsFiles
+from kraftlog.storage.format import foreign_names
 from tests.ports import free_ports
 from tests.server.node_process import NodeProcess, read_line
 from tests.server.quorum_of_processes import BROKER, Quorum, format_node
@@ -38,6 +41,31 @@ def test_start_without_a_file_is_a_single_node_cluster(
     assert (settings.node_id, settings.data_directories) == (node_id, [directory])
     assert [voter.id for voter in settings.voters] == [node_id]
     assert warnings == []
+
+
+def test_start_without_a_file_formats_only_an_empty_directory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Otherwise `--data /` would become a data directory."""
+    (tmp_path / "thesis.txt").write_text("")
+    assert main(["start", "--data", str(tmp_path), "--port", "0"]) == 1
+    assert capsys.readouterr().err == (
+        f"kraftlog: {tmp_path} has no meta.properties, but thesis.txt and perhaps other files: "
+        "give a new or an empty directory with --data\n"
+    )
+    assert os.listdir(tmp_path) == ["thesis.txt"]
+
+
+def test_what_a_crash_leaves_of_a_format_is_formatted_again(tmp_path: Path) -> None:
+    files, path = OsFiles(), str(tmp_path / "data")
+    assert foreign_names(files, path) == []
+    for name in ("bootstrap.checkpoint", "__cluster_metadata-0", "lost+found"):
+        (tmp_path / "data" / name).mkdir(parents=True)
+    assert foreign_names(files, path) == []
+    (tmp_path / "data" / "__cluster_metadata-0" / f"{0:020d}-{0:010d}.checkpoint").touch()
+    assert foreign_names(files, path) == []
+    (tmp_path / "data" / "__cluster_metadata-0" / f"{0:020d}.log").touch()
+    assert foreign_names(files, path) == ["__cluster_metadata-0"]
 
 
 @pytest.mark.parametrize(

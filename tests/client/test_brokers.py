@@ -117,7 +117,7 @@ def test_r12_quorum_command_adds_and_removes_a_voter(
 
         def lag() -> object:
             rows = shell.json("quorum describe --replication")
-            return [row["lag"] for row in rows if row["node"] == added]
+            return [row["Lag"] for row in rows if row["NodeId"] == added]
 
         def voters() -> list[int]:
             return [each["id"] for each in shell.json("quorum describe --status")["CurrentVoters"]]

@@ -136,6 +136,26 @@ def test_consume_begins_at_the_given_start(client: Client, named: Named) -> None
         assert list(records) == []
 
 
+def test_an_offset_out_of_range_is_reported_and_reset(client: Client, named: Named) -> None:
+    topic = named("t")
+    client.create_topic(topic, partitions=1)
+    client.produce(topic, "first")
+    resets = []
+
+    def on_reset(*found: object) -> None:
+        resets.append(found)
+        client.produce(topic, "late")
+
+    for reset, expected in ((None, b"late"), ("end", b"late"), ("beginning", b"first")):
+        with client.consume(
+            topic, 99, timeout_s=LIMIT_S, reset=reset, on_reset=on_reset
+        ) as records:
+            assert next(records).value == expected
+    assert resets == [((topic, 0), 99, 1), ((topic, 0), 99, 2), ((topic, 0), 99, 0)]
+    with pytest.raises(ValueError, match='expected "beginning" or "end"'):
+        client.consume(topic, reset="latest")
+
+
 def test_offsets_are_found_by_name_and_by_timestamp(client: Client, named: Named) -> None:
     topic = named("t")
     client.create_topic(topic, partitions=2)

@@ -44,6 +44,12 @@ if TYPE_CHECKING:
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+SERVED_APIS = (
+    *(ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.LIST_OFFSETS, ApiKey.PRODUCE),
+    ApiKey.DESCRIBE_QUORUM,
+)
+
+
 class Broker(socketserver.ThreadingTCPServer):
     """Sends the prepared responses of each API in order, and then repeats the last one."""
 
@@ -54,7 +60,7 @@ class Broker(socketserver.ThreadingTCPServer):
         self.port = self.socket.getsockname()[1]
         served = [
             ApiVersion(api_key=key, min_version=APIS[key].first, max_version=APIS[key].last)
-            for key in (ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.LIST_OFFSETS, ApiKey.PRODUCE)
+            for key in SERVED_APIS
         ]
         self.responses: dict[int, list[Message]] = {
             ApiKey.API_VERSIONS: [ApiVersionsResponse(error_code=0, api_keys=served)],

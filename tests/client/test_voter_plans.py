@@ -66,7 +66,7 @@ def dry_run_error(monkeypatch: pytest.MonkeyPatch, quorum: Quorum, level: int = 
         (quorum_with(NEWCOMER.replace(lag_reason="snapshot")), "has to load a snapshot"),
         (quorum_with(NEWCOMER.replace(lag_reason="refused")), "the leader refuses its fetches"),
         (
-            quorum_with(NEWCOMER.replace(log_end_offset=8, last_caught_up_ms=-1)),
+            quorum_with(NEWCOMER.replace(log_end_offset=8, last_caught_up_ms=None)),
             "it lags by 42 records and has never caught up",
         ),
         (

@@ -9,6 +9,7 @@ from kraftlog.config.endpoints import (
     Voter,
     parse_dynamic_voter,
     parse_server,
+    parse_static_voter,
     parse_voter,
 )
 
@@ -49,6 +50,13 @@ def test_invalid_voters_are_not_parsed(text: str) -> None:
 )
 def test_empty_hosts_and_addresses_of_zeros_are_wildcards(host: str, *, is_wildcard: bool) -> None:
     assert Listener("C", host, 1).is_wildcard == is_wildcard
+
+
+def test_q33_a_static_voter_may_be_an_id_alone() -> None:
+    assert parse_static_voter("3") == Voter(3, "", 0)
+    assert parse_static_voter("3@a:1") == Voter(3, "a", 1)
+    assert [parse_static_voter(text) for text in ("", "x", "-1", "3@", "3@a", "²")] == [None] * 6
+    assert parse_voter("3") is None
 
 
 def test_voters_are_parsed() -> None:

@@ -169,3 +169,23 @@ def modules_after(program: str) -> set[str]:
     command = [sys.executable, "-c", f"{program}\nimport sys; print(*sys.modules)"]
     output = subprocess.run(command, capture_output=True, check=True, text=True).stdout
     return set(output.split())
+
+
+def test_q33_voters_may_be_ids_alone_where_discovery_gives_addresses() -> None:
+    """A sole voter needs no address; of several, each must be found through another node."""
+    lone, _ = read_config(properties_of_case("controller.quorum.voters=1"), {})
+    assert (lone.voters, lone.bootstrap_servers) == ([Voter(1, "", 0)], [])
+    servers = "controller.quorum.bootstrap.servers=b:9093"
+    case = f"-controller.quorum.voters ; quorum.voters=1, 2, 3@c:9093 ; {servers}"
+    config, _ = read_config(properties_of_case(case), {})
+    assert config.voters == [Voter(1, "", 0), Voter(2, "", 0), Voter(3, "c", 9093)]
+    assert config.bootstrap_servers == [("b", 9093)]
+    without = case.replace(f" ; {servers}", "")
+    config, _ = read_config(properties_of_case(without), {})
+    assert config.bootstrap_servers == [("c", 9093)]
+    unknown = without.replace("3@c:9093", "3")
+    message = "controller.quorum.voters: no address is known for 2, 3; write id@host:port, or set "
+    assert refusal(properties_of_case(unknown)).startswith(message)
+    assert "no address is known for 2;" in refusal(
+        properties_of_case("controller.quorum.voters=1@localhost:9093,2")
+    )

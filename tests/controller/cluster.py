@@ -115,6 +115,9 @@ class Cluster:
     # Frequent requests ---------------------------------------------------------------------------
 
     def register(self, broker: int, incarnation: int = 1, **changes: Any) -> Decision:
+        """Register a process of a broker, by default one that knows of the present registration."""
+        registered = self.state.brokers.get(broker)
+        changes.setdefault("replaced_broker_epoch", -1 if registered is None else registered.epoch)
         return self.ask(ApiKey.BROKER_REGISTRATION, registration(broker, incarnation, **changes))
 
     def heartbeat(self, broker: int, *, commit: bool = True, **fields: Any) -> Decision:

@@ -11,7 +11,7 @@ from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
 from kraftlog.wire.messages.metadata_records import AbortTransactionRecord, BeginTransactionRecord
 from kraftlog.wire.messages.unregister_broker import UnregisterBrokerRequest
 from tests.controller.cluster import Cluster, creation, new_topic
-from tests.controller.test_features import register_controller
+from tests.controller.test_features import ELR, UNSAFE, UPGRADE, register_controller, update
 from tests.controller.test_partitions import shrink
 from tests.controller.test_reassignment import reassign
 
@@ -25,6 +25,8 @@ def eventful_cluster() -> Cluster:
     epoch = cluster.state.brokers[1].epoch
     request = AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch)
     cluster.ask(ApiKey.ALLOCATE_PRODUCER_IDS, request)
+    for level in (0, 1):
+        update(cluster, ELR, level, (UPGRADE, UNSAFE)[level == 0])
     shrink(cluster, 2)
     cluster.heartbeat(2, cordoned_log_dirs=[])
     for broker in (1, 2, 3):

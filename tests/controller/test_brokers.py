@@ -8,7 +8,11 @@ import pytest
 
 from kraftlog.errors import ErrorCode
 from kraftlog.wire.apis import ApiKey
-from kraftlog.wire.messages.broker_registration import Listener
+from kraftlog.wire.messages.broker_registration import (
+    NOT_SENT,
+    BrokerRegistrationRequest,
+    Listener,
+)
 from kraftlog.wire.messages.metadata_records import (
     BrokerEndpoint,
     BrokerFeature,
@@ -16,6 +20,7 @@ from kraftlog.wire.messages.metadata_records import (
     PartitionChangeRecord,
     RegisterBrokerRecord,
 )
+from kraftlog.wire.messages.unregister_broker import UnregisterBrokerRequest
 from tests.controller.cluster import SESSION_MS, Cluster, directory, numbered_id, registration
 
 
@@ -107,6 +112,57 @@ def test_v5_a_restarted_broker_registers_before_its_session_is_over(
     log_dirs = [directory(1, number) for number in directories]
     assert cluster.register(1, incarnation=2, log_dirs=log_dirs).response.error_code == 0
     assert cluster.committed.brokers[1].incarnation_id == numbered_id(1002)
+
+
+def cluster_after_a_restart() -> tuple[Cluster, BrokerRegistrationRequest]:
+    """Broker 1 was killed and runs again; a request of its former process is still on its way."""
+    cluster = Cluster(brokers=2)
+    late = registration(1, incarnation=2, replaced_broker_epoch=cluster.state.brokers[1].epoch)
+    assert cluster.register(1, incarnation=3).response.error_code == 0
+    cluster.heartbeat(1)
+    return cluster, late
+
+
+@pytest.mark.parametrize("session", ["valid", "ended by a shutdown", "expired"])
+def test_v23_a_late_registration_of_a_former_process_changes_nothing(session: str) -> None:
+    cluster, late = cluster_after_a_restart()
+    if session == "ended by a shutdown":
+        assert cluster.heartbeat(1, want_shut_down=True).response.should_shut_down
+    elif session == "expired":
+        cluster.pass_time(SESSION_MS + 1)
+    before = cluster.committed.brokers[1]
+    decision = cluster.ask(ApiKey.BROKER_REGISTRATION, late)
+    assert decision.records == []
+    assert decision.response.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert cluster.committed.brokers[1] == before
+
+
+def test_v23_a_late_registration_does_not_return_an_unregistered_broker() -> None:
+    cluster, late = cluster_after_a_restart()
+    cluster.ask(ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest(broker_id=1))
+    refused = cluster.ask(ApiKey.BROKER_REGISTRATION, late).response
+    assert refused.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert refused.broker_epoch == -1
+    assert cluster.register(1, incarnation=4).response.error_code == 0
+
+
+def test_v23_a_refused_registration_gets_the_epoch_that_it_has_to_name() -> None:
+    """A process that is not late repeats its request at once."""
+    cluster, late = cluster_after_a_restart()
+    known = cluster.ask(ApiKey.BROKER_REGISTRATION, late).response.broker_epoch
+    assert known == cluster.committed.brokers[1].epoch
+    again = late.replace(replaced_broker_epoch=known)
+    assert cluster.ask(ApiKey.BROKER_REGISTRATION, again).response.error_code == 0
+
+
+def test_v23_a_broker_of_kafka_waits_for_the_end_of_the_session() -> None:
+    """It does not name the epoch that it replaces, so a late request looks the same."""
+    cluster, late = cluster_after_a_restart()
+    kafkas = late.replace(replaced_broker_epoch=NOT_SENT)
+    refused = cluster.ask(ApiKey.BROKER_REGISTRATION, kafkas).response
+    assert refused.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    cluster.pass_time(SESSION_MS + 1)
+    assert cluster.ask(ApiKey.BROKER_REGISTRATION, kafkas).response.error_code == 0
 
 
 def test_v5_the_same_incarnation_registers_again_with_its_epoch() -> None:
@@ -233,6 +289,20 @@ def test_v3_controlled_shutdown_moves_leaders_first_and_waits() -> None:
     assert (third.response.should_shut_down, third.response.is_fenced) == (True, True)
     registered_again = cluster.register(1, incarnation=2)
     assert registered_again.response.error_code == 0
+
+
+def test_v3_v14_the_next_controller_goes_on_waiting() -> None:
+    cluster = Cluster(brokers=2)
+    cluster.create("t", (1, 2))
+    decided_at = len(cluster.log)
+    cluster.heartbeat(1, want_shut_down=True)
+    cluster.controller.resign()
+    cluster.append(cluster.controller.activate(cluster.bootstrap, cluster.now))
+    assert not cluster.heartbeat(1, want_shut_down=True).response.should_shut_down
+    cluster.heartbeat(2, current_metadata_offset=decided_at - 1)
+    assert not cluster.heartbeat(1, want_shut_down=True).response.should_shut_down
+    cluster.heartbeat(2)
+    assert cluster.heartbeat(1, want_shut_down=True).response.should_shut_down
 
 
 def test_a_broker_that_leads_nothing_may_stop_at_once() -> None:

@@ -11,7 +11,7 @@ from kraftlog.errors import ErrorCode
 from kraftlog.types import METADATA_TOPIC
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages import alter_configs, incremental_alter_configs
-from kraftlog.wire.messages.metadata_records import ClearElrRecord, ConfigRecord
+from kraftlog.wire.messages.metadata_records import ConfigRecord
 from tests.controller.cluster import Cluster
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -166,15 +166,6 @@ def test_alter_configs_refuses_null_values() -> None:
     request = alter_configs.AlterConfigsRequest(resources=[resource], validate_only=False)
     decision = cluster.ask(ApiKey.ALTER_CONFIGS, request)
     assert decision.response.responses[0].error_code == ErrorCode.INVALID_REQUEST
-
-
-def test_elr_a_changed_min_isr_clears_the_elr() -> None:
-    cluster = cluster_with_topic(elr=True)
-    minimum = ("min.insync.replicas", SET, "2")
-    records = [record("min.insync.replicas", "2"), ClearElrRecord(topic_name="t")]
-    assert alter(cluster, minimum) == (0, records)
-    changed = alter(cluster, minimum, kind=BROKER, name="")[1]
-    assert changed[-1] == ClearElrRecord(topic_name="")
 
 
 def test_elr_min_isr_is_cluster_wide_and_is_not_deleted() -> None:

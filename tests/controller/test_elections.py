@@ -61,6 +61,26 @@ def test_v2_a_preferred_election_moves_leadership() -> None:
     assert records == [PartitionChangeRecord(partition_id=0, topic_id=topic, leader=1)]
 
 
+@pytest.mark.parametrize("kind", [PREFERRED, UNCLEAN])
+def test_v1_a_partition_named_twice_is_elected_once(kind: int) -> None:
+    """Its leader epoch grows by one; both results are those of the election."""
+    cluster, topic = cluster_after_a_restart()
+    if kind == UNCLEAN:
+        stop_brokers(cluster, 1, 2)
+        cluster.heartbeat(1)
+    epoch = cluster.committed.partitions[topic, 0].leader_epoch
+    topics = [
+        TopicPartitions(topic="t", partitions=(0, 0)),
+        TopicPartitions(topic="t", partitions=(0,)),
+    ]
+    request = ElectLeadersRequest(election_type=kind, topic_partitions=topics)
+    decision = cluster.ask(ApiKey.ELECT_LEADERS, request)
+    results = decision.response.replica_election_results
+    assert [[it.error_code for it in each.partition_result] for each in results] == [[0, 0], [0]]
+    assert len(decision.records) == 1
+    assert cluster.committed.partitions[topic, 0].leader_epoch == epoch + 1
+
+
 def test_electing_all_returns_only_partitions_that_needed_an_election() -> None:
     """C206."""
     cluster, topic = cluster_after_a_restart()

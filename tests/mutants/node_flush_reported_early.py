@@ -6,7 +6,7 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.runner.flushes",
-    source="        self._io_thread.submit(lambda: job.run(self._files), ended)",
+    source="        self._io_thread.submit(run, ended)",
     replacement="        self._io_thread.submit(lambda: None, ended)",
     scenario="initial-leader",
     seed=1,

@@ -7,7 +7,7 @@ from tests.mutants.mutant import Mutant
 MUTANT = Mutant(
     module="kraftlog.controller.partition_change",
     source=(
-        "        if not self.elr_enabled or len(self.isr) >= self.state.min_isr(self.before):\n"
+        "        if not self.elr_enabled or len(self.isr) >= self.min_isr:\n"
         "            self.elr = ()\n"
         "            return\n"
     ),

@@ -8,5 +8,8 @@ MUTANT = Mutant(
     module="kraftlog.controller.isr",
     source="if epochs[1] < known[1]:",
     replacement="if epochs[1] < 0:",
-    test="tests/controller/test_isr.py::test_v9_an_outdated_or_invalid_isr_change_is_refused",
+    test=(
+        "tests/simulator/cluster/test_late_requests.py::"
+        "test_v9_a_late_proposal_brings_no_member_back_into_the_isr"
+    ),
 )

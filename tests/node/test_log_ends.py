@@ -9,6 +9,7 @@ import pytest
 
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.values import NO_LEADER
+from kraftlog.node.handlers.list_offsets import EARLIEST, EARLIEST_LOCAL, LATEST
 from kraftlog.simulator.files import Fault
 from kraftlog.types import Now
 from kraftlog.wire.apis import ApiKey
@@ -65,7 +66,7 @@ def delete_records(
     return result.error_code, result.low_watermark
 
 
-def offset_at(host: VirtualHost, timestamp: int) -> tuple[int, int]:
+def offset_at(host: VirtualHost, timestamp: int, version: int = 7) -> tuple[int, int]:
     """The offset and leader epoch that ListOffsets returns for a timestamp.
 
     -1 asks for the end of the log, -2 for its start, -3 for the record with the largest timestamp.
@@ -73,7 +74,7 @@ def offset_at(host: VirtualHost, timestamp: int) -> tuple[int, int]:
     part = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
     topics = [ListOffsetsTopic(name="demo", partitions=[part])]
     request = ListOffsetsRequest(replica_id=-1, topics=topics)
-    [result] = FrameClient(host).ask(ApiKey.LIST_OFFSETS, 7, request).topics[0].partitions
+    [result] = FrameClient(host).ask(ApiKey.LIST_OFFSETS, version, request).topics[0].partitions
     return result.offset, result.leader_epoch
 
 
@@ -308,6 +309,39 @@ def test_list_offsets_returns_the_leader_epoch_of_the_record() -> None:
     assert offset_at(host, 1001) == (1, 4)
     assert offset_at(host, -3) == (1, 4)
     assert offset_at(host, -1) == (2, 4)
+
+
+def test_the_log_start_has_an_epoch_that_every_later_leader_knows() -> None:
+    """V6, KIP-320: not the current one, with which a consumer may count as diverged later.
+
+    A new leader has a record of epoch 0 that is not committed yet, so that the log starts at the
+    high watermark. If a leader without records of epoch 2 follows, a consumer that had got this
+    epoch would have lost its position.
+    """
+    host = make_host()
+    [key] = host.node.image.partitions
+    change = PartitionChangeRecord(partition_id=0, topic_id=key[0], replicas=(1, 2), isr=(1, 2))
+    host.node.replay([change], 100)
+    Writer(host).write(batch(b"a"), acks=1)
+    for leader in (NO_LEADER, 1):
+        host.node.replay([change.replace(replicas=None, isr=None, leader=leader)], 101)
+    host.turn()
+    [partition] = host.node.replica_manager.partitions.values()
+    assert (partition.leader_epoch, partition.high_watermark, partition.end) == (2, 0, 1)
+    assert offset_at(host, EARLIEST) == (0, 0)
+    assert offset_at(host, EARLIEST_LOCAL, version=8) == (0, 0)
+
+
+def test_the_start_of_an_emptied_log_has_the_epoch_of_the_last_deleted_record() -> None:
+    """V6, KIP-320: see above; of a log that never had a record, the partition's first epoch."""
+    host = make_host()
+    lead_in(host, 3)
+    assert offset_at(host, EARLIEST) == (0, 0)
+    write_values(host, 2)
+    lead_in(host, 5)
+    assert delete_records(host, -1) == (0, 2)
+    assert offset_at(host, EARLIEST) == (2, 3)
+    assert offset_at(host, LATEST) == (2, 5)
 
 
 def list_offset(host: VirtualHost, timestamp: int, version: int = 7, epoch: int = -1) -> Any:

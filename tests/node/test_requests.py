@@ -9,7 +9,7 @@ import pytest
 
 from kraftlog.errors import ErrorCode, ProtocolError
 from kraftlog.metadata.image import NO_LEADER
-from kraftlog.node.broker.broker_lifecycle import UNKNOWN
+from kraftlog.node.broker.registration_refusals import UNKNOWN
 from kraftlog.node.delayed_operations import MIN_CLEANUP_SIZE
 from kraftlog.raft.describe import describe
 from kraftlog.records.builder import BatchBuilder

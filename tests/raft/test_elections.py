@@ -166,6 +166,37 @@ def test_q10_failed_elections_back_off_by_a_growing_random_time() -> None:
     assert len(set(map(tuple, waits))) == 10
 
 
+@pytest.mark.parametrize("limit", [0, 3])
+def test_p3_a_limit_of_failed_elections_stops_the_replica(limit: int) -> None:
+    """Q10: without a limit, the default, it campaigns without end."""
+    context = unattached(config=RaftConfig(max_failed_elections=limit))
+    effects: list[Any] = []
+    for _ in range(3):
+        assert of_kind(Stop, effects) == []
+        context.wait_for("election")
+        context.respond(2, context.vote_result(False))
+        effects = context.respond(3, context.vote_result(False))
+    stops = [stop.reason for stop in of_kind(Stop, effects)]
+    assert len(stops) == (1 if limit else 0)
+    assert all("3 elections in a row have failed" in reason for reason in stops)
+
+
+def test_p3_lost_candidacies_count_for_the_limit_and_a_leader_resets_it() -> None:
+    context = candidate(config=RaftConfig(max_failed_elections=1))
+    context.respond(2, context.vote_result(False))
+    (stop,) = of_kind(Stop, context.respond(3, context.vote_result(False)))
+    assert "kraftlog.quorum.max.failed.elections" in stop.reason
+    context = unattached(config=RaftConfig(max_failed_elections=2))
+    for _ in range(3):
+        context.wait_for("election")
+        context.respond(2, context.vote_result(False))
+        assert of_kind(Stop, context.respond(3, context.vote_result(False))) == []
+        assert context.core.attempt == 1
+        context.ask(context.begin_epoch(2, context.core.election.epoch + 1))
+        context.ask(end_epoch(2, context.core.election.epoch))
+        context.core.become("unattached", ElectionState(context.core.election.epoch + 1))
+
+
 # Candidates --------------------------------------------------------------------------------------
 
 

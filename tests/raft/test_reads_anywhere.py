@@ -221,7 +221,22 @@ def test_p6_read_offset_carries_the_cluster_id_sender_and_epoch() -> None:
     for cluster_id in ("cluster", None):
         reader = Reader(follower(cluster_id=cluster_id))
         (send,) = of_kind(Send, reader.read("a"))
-        assert send.body == ReadOffset(cluster_id, reader.context.core.me, 5)
+        read_at_ms = reader.context.now.wall_ms
+        assert send.body == ReadOffset(cluster_id, reader.context.core.me, 5, read_at_ms)
+
+
+def test_p5_read_offset_carries_the_time_of_its_oldest_read() -> None:
+    """The time of the request itself would be later: these reads wait for the one in flight."""
+    reader = Reader(follower_after_fetch())
+    reader.read("a")
+    reader.context.pass_unpolled(5)
+    began_ms = reader.context.now.wall_ms
+    reader.read("b")
+    reader.context.pass_unpolled(5)
+    reader.read("c")
+    (send,) = of_kind(Send, reader.respond(8))
+    assert began_ms < reader.context.now.wall_ms
+    assert send.body.read_at_ms == began_ms
 
 
 # Batching ------------------------------------------------------------------------------------

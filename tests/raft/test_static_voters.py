@@ -188,7 +188,10 @@ def wipe(net: CoreNetwork, replica_id: int) -> None:
 
 
 def test_r11_a_wiped_voter_elects_no_leader_without_committed_records() -> None:
-    """One node is down, one is wiped, and one was paused and lacks an acknowledged record."""
+    """V23: its recorded directory id is another one.
+
+    One node is down, one is wiped, and one was paused and lacks an acknowledged record.
+    """
     net = network_with_records()
     leader = net.leader()
     wiped, paused = [i for i in IDS if i != leader.me.id]

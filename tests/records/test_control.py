@@ -44,6 +44,13 @@ def test_invalid_control_keys_are_refused(key: bytes | None) -> None:
         control.decode_control_key(key)
 
 
+def test_errors_show_bytes_as_hexadecimal() -> None:
+    with pytest.raises(CorruptBatchError, match="null is not the key of a control record"):
+        control.decode_control_key(None)
+    with pytest.raises(CorruptBatchError, match="0x0a27 is not the value of an end-of-transaction"):
+        control.decode_end_marker(b"\n'")
+
+
 @pytest.mark.parametrize("value", [None, b"", b"\0\0\0\0\0", b"\xff\xff\0\0\0\0"])
 def test_invalid_markers_are_refused(value: bytes | None) -> None:
     with pytest.raises(CorruptBatchError, match="end-of-transaction"):

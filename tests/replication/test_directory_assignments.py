@@ -179,3 +179,46 @@ def test_nothing_is_sent_before_the_broker_is_registered() -> None:
     broker.epoch = 3
     assignments.poll(Now(RETRY_MS, 0))
     assert len(controller.requests) == 1
+
+
+def test_v22_a_directory_is_settled_once_the_controller_has_responded() -> None:
+    assignments, controller, _ = new_assignments()
+    key = TOPIC, 0
+    assert assignments.is_settled(key)
+    assignments.assign(key, DIRECTORY)
+    assignments.poll(Now(0, 0))
+    assignments.assign(key, OTHER_DIRECTORY)
+    controller.respond(10)
+    assert not assignments.is_settled(key), "the response is to the first report"
+    assignments.poll(Now(10, 0))
+    controller.respond(20)
+    assert assignments.is_settled(key)
+
+
+def test_v23_a_report_that_a_late_request_has_overwritten_is_repeated() -> None:
+    """A request that got no response may be decided after those that follow it."""
+    assignments, controller, _ = new_assignments()
+    key = TOPIC, 0
+    for directory in (DIRECTORY, OTHER_DIRECTORY):
+        assignments.assign(key, directory)
+        assignments.poll(Now(0, 0))
+        controller.respond(0)
+    assignments.replayed(key, OTHER_DIRECTORY)
+    assignments.replayed((TOPIC, 1), DIRECTORY)  # never reported by this process
+    assert assignments.deadline() is None
+    assignments.replayed(key, DIRECTORY)
+    assignments.poll(Now(10, 0))
+    sent = [{replica[0] for replica in replicas_in(request)} for request in controller.requests]
+    assert sent == [{DIRECTORY}, {OTHER_DIRECTORY}, {OTHER_DIRECTORY}]
+    controller.respond(10)
+    assignments.forget(key)
+    assignments.replayed(key, DIRECTORY)
+    assert assignments.deadline() is None
+
+
+def test_v22_the_last_reported_directory_counts_while_a_log_moves() -> None:
+    assignments, _, _ = new_assignments()
+    key = TOPIC, 0
+    assert assignments.reported(key, DIRECTORY) == DIRECTORY
+    assignments.assign(key, OTHER_DIRECTORY)
+    assert assignments.reported(key, DIRECTORY) == OTHER_DIRECTORY

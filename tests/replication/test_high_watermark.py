@@ -65,6 +65,36 @@ def test_v7_leader_counts_its_own_written_end() -> None:
     assert (cluster[1].high_watermark, produced.outcome) == (2, 0)
 
 
+def test_v7_leader_alone_in_the_isr_commits_only_what_it_has_written() -> None:
+    """V7: no follower counts, and what is not written yet is not committed by any other event."""
+    cluster = three_replicas()
+    cluster.fail(2)
+    cluster.fail(3)
+    leader = cluster[1]
+    assert (leader.partition.isr, leader.partition.commits_at_once) == ((1,), True)
+    leader.holds_writes = True
+    produced = leader.produce("b")
+    cluster.settle()
+    leader.replica_manager.in_sync_replicas.update(leader.partition)
+    leader.replica_manager.in_sync_replicas.replicas_changed(leader.partition)
+    assert (leader.partition.end, leader.high_watermark, produced.outcome) == (2, 1, None)
+    leader.write()
+    assert (leader.high_watermark, produced.outcome) == (2, 0)
+
+
+def test_v7_sole_replica_commits_only_what_it_has_written() -> None:
+    cluster = Cluster({1: "1:a"})
+    cluster.settle()
+    leader = cluster[1]
+    leader.holds_writes = True
+    produced = leader.produce("b")
+    cluster.settle()
+    leader.replica_manager.in_sync_replicas.update(leader.partition)
+    assert (leader.partition.end, leader.high_watermark, produced.outcome) == (2, 1, None)
+    leader.write()
+    assert (leader.high_watermark, produced.outcome) == (2, 0)
+
+
 def test_v7_proposed_isr_members_count_at_once() -> None:
     """V7, C178: while a growing ISR is proposed, its new member holds the high watermark back."""
     cluster = Cluster({1: "1:a", 2: "1:a", 3: "1:a"}, isr=(1, 2))

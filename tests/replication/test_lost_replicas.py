@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kraftlog.effects import LogComplete, LogLine
+from kraftlog.effects import LogComplete, LogLine, LogOpened
 from kraftlog.metadata.loader import MetadataLoader
 from kraftlog.metadata.values import Directory
 from kraftlog.replication.directory_assignments import DirectoryAssignments
@@ -59,7 +59,8 @@ class Replica:
             pass
 
     def opened(self, directory: bytes = HERE, *, lacks_records: bool = False) -> None:
-        self.lost.opened(self.partition, directory, lacks_records=lacks_records)
+        log = LogOpened(("t", 0), TOPIC_ID, 0, 0, directory=directory, lacks_records=lacks_records)
+        self.lost.opened(self.partition, log)
 
     def assign(self, directory: bytes, **changes: Any) -> None:
         """The controller records a directory."""

@@ -12,7 +12,8 @@ from kraftlog.errors import ErrorCode
 from kraftlog.runner.log_moves import RATE_LIMIT
 from kraftlog.simulator.files import Fault, MemoryFiles, PowerLost
 from kraftlog.simulator.host import VirtualHost, directory_id_of
-from kraftlog.storage.directory import FUTURE, MOVED
+from kraftlog.storage.directory import STRAY
+from kraftlog.storage.future_logs import FUTURE
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
@@ -252,22 +253,17 @@ def test_of_two_logs_the_moved_one_is_kept() -> None:
     assert [line for line in host.log_lines if line.startswith("data/demo-0: deleted")]
 
 
-def test_two_logs_that_no_move_explains_are_refused() -> None:
+def test_a_folder_that_no_move_explains_is_set_aside() -> None:
+    """The metadata names another directory, and nothing says that it belongs to this topic."""
     first = host_with_records()
     make_folders(first)
+    before = values(first)
     first.runner.close()
     first.files.make_directory("c/demo-0")
-    with pytest.raises(Exception, match="a partition has one log"):
-        start(first.files)
-
-
-def test_a_copy_is_marked_as_the_newer_log() -> None:
-    host = host_with_records()
-    make_folders(host)
-    move(host, "b")
-    assert MOVED in host.files.list("b/demo-0")
-    move(host, "data")
-    assert MOVED in host.files.list("data/demo-0")
+    host = start(first.files)
+    assert values(host) == before
+    (stray,) = folders(host)["c"]
+    assert stray.endswith(STRAY)
 
 
 # Moves that end early ----------------------------------------------------------------------------

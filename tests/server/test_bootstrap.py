@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -17,9 +17,6 @@ from tests.server.quorum_of_processes import BROKER, CLUSTER_ID, CONTROLLERS, Qu
 from tests.server.test_moved_voters import describe_status
 from tests.server.test_quorum import admin_of, create, expect_topics
 from tests.time_limit import LIMIT_S
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_q29_every_node_stores_the_cluster_id_of_the_first_leader(tmp_path: Path) -> None:
@@ -72,3 +69,25 @@ def test_the_error_names_commands_that_format_the_directory(tmp_path: Path, node
         shutil.rmtree(quorum.data(node_id), ignore_errors=True)
         words = command.replace(" ID ", f" {CLUSTER_ID} ").split()
         subprocess.run([sys.executable, "-m", "kraftlog", *words], check=True)
+
+
+def test_q33_voters_that_are_named_by_id_alone_find_each_other(tmp_path: Path) -> None:
+    """R9, R10: each knows only the first one's address, and listens on a port of its own."""
+    quorum = Quorum(tmp_path, formatted=False)
+    first = f"127.0.0.1:{quorum.ports[CONTROLLERS[0]]}"
+    settings = f"quorum.voters=1, 2, 3\ncontroller.quorum.bootstrap.servers={first}\n"
+    for node_id in (*CONTROLLERS, BROKER):
+        file = Path(quorum.file(node_id))
+        text = re.sub(r"(?m)^controller\.quorum\.voters=.*\n", settings, file.read_text())
+        file.write_text(text)
+    try:
+        quorum.start(*CONTROLLERS, BROKER)
+        admin = admin_of(quorum)
+        create(admin, "before")
+        shown = describe_status(quorum)
+        assert [each["id"] for each in shown["CurrentVoters"]] == [*CONTROLLERS]
+        quorum.kill(int(shown["LeaderId"]))
+        create(admin, "after")
+        expect_topics(admin, {"before", "after"})
+    finally:
+        quorum.end()

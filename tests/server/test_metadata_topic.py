@@ -70,6 +70,30 @@ def test_q27_librdkafka_reads_the_metadata_log(node: NodeProcess) -> None:
     assert [name for name in names if not name.startswith("__")] == ["demo", "later"]
 
 
+def test_q27_librdkafka_reads_the_metadata_log_beside_another_topic(node: NodeProcess) -> None:
+    """Both partitions have one leader, so that librdkafka fetches them with one request."""
+    consumer = Consumer({"bootstrap.servers": node.address, "group.id": "g"})
+    consumer.assign([TopicPartition(METADATA_TOPIC, 0, 0), TopicPartition("demo", 0, 0)])
+    values: dict[str, list[bytes]] = {METADATA_TOPIC: [], "demo": []}
+    deadline = Deadline(LIMIT_S)
+    try:
+        with Client(node.address) as client:
+            client.produce("demo", b"first", partition=0)
+            client.create_topic("later")
+            client.produce("demo", b"second", partition=0)
+        while "later" not in topics_in(values[METADATA_TOPIC]) or len(values["demo"]) < 2:
+            assert not deadline.is_over, values
+            message = consumer.poll(0.1)
+            if message is not None:
+                topic, value = message.topic(), message.value()
+                assert topic is not None
+                assert value is not None, message.error()
+                values[topic].append(value)
+    finally:
+        consumer.close()
+    assert values["demo"] == [b"first", b"second"]
+
+
 def test_q27_our_consumer_reads_the_metadata_log(node: NodeProcess) -> None:
     with (
         Client(node.address) as client,

@@ -72,16 +72,12 @@ def test_q31_a_controller_of_another_cluster_stops_with_both_ids(tmp_path: Path)
             f"kraftlog: this node belongs to cluster another ({quorum.data(3)}/meta.properties), "
             "but the leader "
         )
+        # The same message if the leader contacts the node before the node has fetched from it.
         followed = [
             f" at 127.0.0.1:{quorum.ports[leader]} belongs to cluster {CLUSTER_ID}. Either"
             for leader in (1, 2)
         ]
-        # The leader may contact the node before the node has fetched from it.
-        contacted = [
-            f"leader {leader} of cluster {CLUSTER_ID} contacts it as one of its controllers. Either"
-            for leader in (1, 2)
-        ]
-        assert any(text in line for text in (*followed, *contacted)), line
+        assert any(text in line for text in followed), line
         assert "correct controller.quorum.voters" in line
     finally:
         quorum.end()

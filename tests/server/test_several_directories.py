@@ -34,11 +34,11 @@ class Jbod:
 
     def __init__(self, top: Path) -> None:
         self.top = top
-        self.node = self._start()
+        self.start()
 
-    def _start(self) -> NodeProcess:
+    def start(self) -> None:
         paths = ",".join([str(self.top / name) for name in "abc"])
-        return NodeProcess(
+        self.node = NodeProcess(
             None,
             "--port",
             "0",
@@ -50,7 +50,7 @@ class Jbod:
 
     def restart(self) -> None:
         assert self.node.stop() == 0
-        self.node = self._start()
+        self.start()
 
     def client(self, timeout_s: float = LIMIT_S) -> Client:
         return Client(self.node.address, timeout_s=timeout_s)

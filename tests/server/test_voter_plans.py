@@ -43,7 +43,7 @@ def ready_observers(admin: Admin) -> list[int]:
     return [
         each.id
         for each in admin.describe_quorum().observers
-        if each.last_caught_up_ms > 0 and not each.lag_reason
+        if each.last_caught_up_ms is not None and not each.lag_reason
     ]
 
 

@@ -25,7 +25,11 @@ def test_r2_a_move_of_voters_is_shown_replaced_and_cancelled(
         shell = Shell(quorum.address, capsys, monkeypatch, tmp_path)
         assert "not fetching yet" in shell.run("quorum reassign --to 1,2,99 --dry-run")
         assert "NO_REASSIGNMENT_IN_PROGRESS" in shell.fails("quorum reassign --cancel")
+        refused = shell.fails("quorum reassign --to 1,2,98,99")
+        assert "neither voter nor observer of the metadata quorum: 98, 99. Nothing was" in refused
+        assert "TargetVoters" not in shell.json("quorum describe --status")
         shell.run("quorum reassign --to 1,2,99 --no-wait")
+        assert shell.stderr.endswith("the move waits for nodes that do not fetch: 99\n")
         until(lambda: shell.json("quorum describe --status").get("WaitsFor"), [99])
         with Client(quorum.address) as client:
             ongoing = client.reassignments()["__cluster_metadata", 0]
@@ -83,4 +87,4 @@ def await_fetches(client: Client) -> None:
 
 
 def fetch_times(client: Client) -> dict[int, int]:
-    return {it.id: it.last_fetch_ms for it in client.describe_quorum().observers}
+    return {it.id: it.last_fetch_ms or 0 for it in client.describe_quorum().observers}

@@ -27,10 +27,20 @@ TRACED_SEEDS = 4
 PINNED = Path(__file__).with_name("pinned_seeds.txt")
 
 
-def pinned_runs() -> list[tuple[str, int]]:
-    """Runs that once found a bug: a scenario, a seed and a description on each line."""
+def pinned_runs() -> list[tuple[str, int, list[int] | None]]:
+    """Runs that once found a bug: on each line a scenario, a seed and a description.
+
+    The numbers of the faults that are kept may stand between the seed and the description.
+    """
     lines = [line.partition("#")[0].split() for line in PINNED.read_text().splitlines()]
-    return [(words[0], int(words[1])) for words in lines if words]
+    return [(words[0], int(words[1]), kept_faults(words[2:])) for words in lines if words]
+
+
+def kept_faults(words: list[str]) -> list[int] | None:
+    if not words:
+        return None
+    [word] = words
+    return [int(number) for number in word.removeprefix("keep=").split(",")]
 
 
 @pytest.mark.slow
@@ -47,10 +57,10 @@ def test_random_runs_pass() -> None:
     assert failed == []
 
 
-@pytest.mark.parametrize(("scenario", "seed"), pinned_runs())
-def test_pinned_seeds_pass(scenario: str, seed: int) -> None:
+@pytest.mark.parametrize(("scenario", "seed", "keep"), pinned_runs())
+def test_pinned_seeds_pass(scenario: str, seed: int, keep: list[int] | None) -> None:
     """Q37: known bugs do not return."""
-    outcome = simulate(scenario, seed)
+    outcome = simulate(scenario, seed, keep=keep)
     assert not outcome.failed, str(outcome)
 
 

@@ -9,6 +9,7 @@ import pytest
 from kraftlog.errors import UnsupportedVersionError
 from kraftlog.wire.apis import APIS, FIRST_OWN
 from kraftlog.wire.codec import decode, encode
+from kraftlog.wire.messages.broker_registration import BrokerRegistrationRequest
 from kraftlog.wire.messages.control_records import RemovedVoter, VotersRecord
 from kraftlog.wire.messages.describe_cluster import DescribeClusterRequest
 from kraftlog.wire.messages.describe_configs import DescribeConfigsRequest
@@ -173,6 +174,19 @@ def test_docs_wire_md_names_each_of_our_apis() -> None:
             13,
             "00 01 00 01 904e 01 01",
         ),
+        (
+            BrokerRegistrationRequest(
+                broker_id=1,
+                cluster_id="",
+                incarnation_id=bytes(16),
+                listeners=(),
+                features=(),
+                rack=None,
+                replaced_broker_epoch=5,
+            ),
+            0,
+            f"00000001 01 {bytes(16).hex()} 01 01 00 01 904e 08 0000000000000005",
+        ),
         (DescribeConfigsRequest(resources=(), linearizable=True), 4, "01 00 00 01 904e 01 01"),
     ],
 )
@@ -186,7 +200,7 @@ def test_our_tagged_fields_have_their_exact_bytes(
 
 def test_p7_a_linearizable_read_needs_a_version_with_the_tag() -> None:
     """P7: an older version would silently return stale metadata."""
-    with pytest.raises(UnsupportedVersionError, match="linearizable"):
+    with pytest.raises(UnsupportedVersionError, match="linearizable = true is not"):
         encode(MetadataRequest(topics=None, linearizable=True), 12)
 
 

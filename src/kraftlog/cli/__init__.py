@@ -62,6 +62,8 @@ def _discard_output() -> None:
 
 
 def _run(arguments: Sequence[str]) -> int:
+    if len(arguments) > 1 and arguments[0] == "help" and arguments[1] in COMMANDS:
+        arguments = [arguments[1], "--help"]
     if not arguments or arguments[0] in {"-h", "--help", "help"}:
         print(usage())
         return 0 if arguments else 2
@@ -71,10 +73,18 @@ def _run(arguments: Sequence[str]) -> int:
         print(f"kraftlog {VERSION}")
         return 0
     if arguments[0] not in COMMANDS:
-        print(f"kraftlog: unknown command {arguments[0]!r}\n\n{usage()}", file=sys.stderr)
+        print(_unknown(arguments[0]), file=sys.stderr)
         return 2
     run: Callable[[Sequence[str]], int] = import_module(_module_name(arguments[0])).run
     return run(arguments[1:])
+
+
+def _unknown(name: str) -> str:
+    from difflib import get_close_matches
+
+    similar = get_close_matches(name, COMMANDS, 1)
+    advice = f"did you mean {similar[0]}? " if similar else ""
+    return f"kraftlog: unknown command {name!r}: {advice}kraftlog --help lists the commands"
 
 
 def _module_name(command: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kraftlog.cli.common import new_parser, run_with_client
+from kraftlog.cli.common import new_parser, require_node, run_with_client
 from kraftlog.cli.show import print_json, print_table
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS
@@ -16,13 +16,15 @@ if TYPE_CHECKING:
 
 
 def _parser() -> argparse.ArgumentParser:
+    from kraftlog.client.command_parser import whole_number
+
     parser = new_parser(
         "api-versions",
         "Show the APIs of each broker, and the version that this client would use.",
         "--bootstrap-server 127.0.0.1:9092",
         controllers=True,
     )
-    parser.add_argument("--broker", type=int, metavar="N", help="only this broker")
+    parser.add_argument("--broker", type=whole_number(), metavar="N", help="only this broker")
     return parser
 
 
@@ -33,6 +35,7 @@ def run(arguments: Sequence[str]) -> int:
 def _show(client: Client, options: argparse.Namespace) -> None:
     brokers = [broker.id for broker in client.describe_cluster().brokers]
     if options.broker is not None:
+        require_node(client, options.broker)
         brokers = [options.broker]
     apis_by_broker = {broker: client.api_versions(broker).api_keys for broker in brokers}
     rows = [

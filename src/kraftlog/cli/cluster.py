@@ -16,13 +16,17 @@ if TYPE_CHECKING:
 def _parser() -> argparse.ArgumentParser:
     import argparse
 
+    from kraftlog.client.command_parser import whole_number
+
     parser = new_parser(
         "cluster",
         "Print the cluster id and endpoints; unregister a broker.",
         "list-endpoints --bootstrap-server 127.0.0.1:9092",
         controllers=True,
     )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(
+        dest="command", required=True, metavar="COMMAND", prog=parser.prog
+    )
     commands.add_parser("cluster-id", help="print the cluster id")
     endpoints = commands.add_parser(
         "list-endpoints", help="list brokers or controllers with their endpoints"
@@ -31,7 +35,7 @@ def _parser() -> argparse.ArgumentParser:
         "--include-fenced-brokers", action="store_true", help="include fenced brokers"
     )
     unregister = commands.add_parser("unregister", help="unregister a broker")
-    unregister.add_argument("-i", "--id", type=int, required=True, metavar="N")
+    unregister.add_argument("-i", "--id", type=whole_number(), required=True, metavar="N")
     for subparser in commands.choices.values():
         add_connection(subparser, is_subcommand=True, controllers=True)
         subparser.add_argument(

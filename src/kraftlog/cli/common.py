@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 
 from kraftlog.client.properties import DEFAULT_SERVER
+from kraftlog.errors import ClientError, ConfigError, EndpointTypeError, KraftlogError, message_of
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.version import VERSION
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kraftlog.client.client import Client
 
 
-class UsageError(Exception):
-    """An invalid command line."""
+class UsageError(KraftlogError):
+    """An invalid command line, such as an option with an invalid value: exit code 2."""
+
+
+@contextmanager
+def usage_errors(option: str = "") -> Iterator[None]:
+    """Turn an error about the value of an option, which it names, into a `UsageError`."""
+    try:
+        yield
+    except (ConfigError, ValueError) as error:
+        raise UsageError(f"{option} {error}".strip()) from None
 
 
 def new_parser(
@@ -26,19 +37,22 @@ def new_parser(
     *,
     usage: str | None = None,
     controllers: bool = False,
+    config_flags: Sequence[str] = ("-c", "--command-config"),
 ) -> argparse.ArgumentParser:
     """A parser with the connection options; `controllers` adds --bootstrap-controller."""
-    import argparse
+    from argparse import RawDescriptionHelpFormatter
 
-    parser = argparse.ArgumentParser(
+    from kraftlog.client.command_parser import CommandParser
+
+    parser = CommandParser(
         prog=f"kraftlog {name}",
         usage=usage or f"kraftlog {name} [options]",
         description=description,
         epilog=f"example: kraftlog {name} {example}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=RawDescriptionHelpFormatter,
     )
     add_version(parser)
-    add_connection(parser, controllers=controllers)
+    add_connection(parser, controllers=controllers, config_flags=config_flags)
     return parser
 
 
@@ -56,12 +70,15 @@ def add_connection(
     """Add the connection options; those of a subcommand keep what was given before its name."""
     import argparse
 
+    from kraftlog.client.command_parser import servers
+
     def default(value: object) -> object:
         return argparse.SUPPRESS if is_subcommand else value
 
     group = parser.add_argument_group("cluster")
     group.add_argument(
         *("-b", "--bootstrap-server"),
+        type=servers,
         default=default(None),
         metavar="HOST:PORT,...",
         help=f"brokers to bootstrap from; default: {DEFAULT_SERVER}",
@@ -69,6 +86,7 @@ def add_connection(
     if controllers:
         group.add_argument(
             *("-C", "--bootstrap-controller"),
+            type=servers,
             default=default(None),
             metavar="HOST:PORT,...",
             help="controllers to bootstrap from, instead of brokers",
@@ -108,13 +126,16 @@ def _with_client(
         controllers=bool(controllers),
     )
     with client:
-        return work(client, options) or 0
+        try:
+            return work(client, options) or 0
+        except EndpointTypeError as error:
+            has_controller_option = hasattr(options, "bootstrap_controller")
+            advice = error.advice(has_controller_option=has_controller_option)
+            raise ClientError(f"{error}: {advice}") from None
 
 
 def run_guarded(command: str, work: Callable[[], int]) -> int:
     """Run a command; return 0 for success, 1 for failure, 2 for an invalid command line."""
-    from kraftlog.errors import KraftlogError, message_of
-
     try:
         return work()
     except UsageError as error:
@@ -142,9 +163,25 @@ def parse_pairs(texts: Iterable[str]) -> dict[str, str]:
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key:
-            raise UsageError(f"{text!r} is not KEY=VALUE")
+            raise UsageError(f"{text}: expected KEY=VALUE")
         pairs[key.strip()] = value
     return pairs
+
+
+def require_node(client: Client, node_id: int) -> None:
+    """Refuse an unknown or fenced node: requests to it would be retried until the timeout."""
+    nodes = client.describe_cluster().brokers
+    if node_id not in {node.id for node in nodes}:
+        kind = "controller" if client.cluster.is_controllers else "broker"
+        ids = ", ".join([str(node.id) for node in nodes])
+        raise ClientError(f"there is no live {kind} {node_id}, only {ids}")
+
+
+def require_true_or_false(properties: Mapping[str, str], defaults: Mapping[str, str]) -> None:
+    """Refuse other values of properties that are true or false by default."""
+    for key, value in properties.items():
+        if defaults.get(key) in {"true", "false"} and value not in {"true", "false"}:
+            raise UsageError(f"{key}={value}: expected true or false")
 
 
 def add_consistency(parser: argparse.ArgumentParser) -> None:
@@ -170,7 +207,7 @@ def matching(names: Iterable[str], pattern: str | None) -> list[str]:
     try:
         expression = re.compile(pattern.strip().replace(",", "|"))
     except re.error as error:
-        raise UsageError(f"{pattern!r} is not a valid regular expression: {error}") from None
+        raise UsageError(f"{pattern}: expected a regular expression: {error}") from None
     return sorted(name for name in names if expression.fullmatch(name))
 
 

@@ -7,6 +7,7 @@ from kraftlog.cli.common import (
     add_consistency,
     is_linearizable,
     new_parser,
+    require_node,
     run_with_client,
 )
 from kraftlog.cli.show import print_json, print_table
@@ -28,6 +29,8 @@ _FLAGS = {
     "group": "groups",
 }
 _TYPES = tuple(_FLAGS.values())
+#: The types whose entities are nodes, named by their ids.
+OF_NODES = ("brokers", "broker-loggers")
 _UNSUPPORTED_TYPES = ("users", "clients", "ips")
 
 
@@ -86,9 +89,18 @@ def _entity(options: argparse.Namespace) -> tuple[str, str | None]:
         if is_default and options.entity_type != "brokers":
             raise UsageError("--entity-default: only brokers have defaults")
         entities.append((options.entity_type, "" if is_default else options.entity_name))
+    for kind, name in entities:
+        if kind in OF_NODES and name and not name.isdecimal():
+            raise UsageError(f"broker {name}: expected its number")
     if len(entities) != 1:
         raise UsageError("specify an entity: --topic, --broker, --entity-type …")
     return entities[0]
+
+
+def _require_broker(client: Client, kind: str, name: str | None) -> None:
+    """Refuse an unknown or fenced broker, unless controllers are asked, who know its configs."""
+    if name and kind in OF_NODES and not client.cluster.is_controllers:
+        require_node(client, int(name))
 
 
 def _describe(client: Client, options: argparse.Namespace) -> None:
@@ -96,6 +108,7 @@ def _describe(client: Client, options: argparse.Namespace) -> None:
 
     kind, name = _entity(options)
     linearizable = is_linearizable(options)
+    _require_broker(client, kind, name)
     names = _all_names(client, kind, linearizable=linearizable) if name is None else [name]
     settings_by_name: dict[str, list[Setting]] = {}
     for entity in names:
@@ -172,6 +185,7 @@ def _alter(client: Client, options: argparse.Namespace) -> None:
         changes.update(parse_settings(options.add_config))
     if not changes:
         raise UsageError("--alter needs --add-config, --add-config-file or --delete-config")
+    _require_broker(client, kind, name)
     client.alter_configs(kind, name, changes)
     if options.json:
         print_json({"entity_type": kind, "entity_name": name, "changed": changes})
@@ -188,7 +202,7 @@ def parse_settings(text: str) -> dict[str, str]:
     while unparsed:
         match = re.match(r"\s*([^=,\s]+)\s*=\s*(?:\[([^\]]*)\]|([^,]*))\s*(?:,|$)", unparsed)
         if match is None:
-            raise UsageError(f"--add-config: {unparsed!r} is not KEY=VALUE or KEY=[VALUE,VALUE]")
+            raise UsageError(f"--add-config {unparsed}: expected KEY=VALUE or KEY=[VALUE,VALUE]")
         settings[match[1]] = match[3].strip() if match[2] is None else match[2]
         unparsed = unparsed[match.end() :]
     return settings

@@ -13,6 +13,7 @@ from kraftlog.cli.common import (
     matching,
     new_parser,
     parse_pairs,
+    require_true_or_false,
     run_with_client,
 )
 from kraftlog.cli.show import Progress
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from kraftlog.client.client import Client
     from kraftlog.client.consumer import Consumer
-    from kraftlog.client.model import ConsumedRecord
+    from kraftlog.client.model import ConsumedRecord, PartitionName
 
 #: Formatter properties and their defaults.
 FORMATTER_DEFAULTS = {
@@ -49,12 +50,15 @@ FORMATTERS = (
     *(DEFAULT, NOTHING, "OffsetsMessageFormatter"),
     *("GroupMetadataMessageFormatter", "TransactionLogMessageFormatter"),
 )
+ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
 #: The `struct` formats of Kafka's deserializers of numbers.
 _STRUCT_FORMATS = {"Short": ">h", "Integer": ">i", "Long": ">q", "Float": ">f", "Double": ">d"}
 
 
 def _parser() -> argparse.ArgumentParser:
     import argparse
+
+    from kraftlog.client.command_parser import whole_number
 
     parser = new_parser(
         "consume",
@@ -63,17 +67,24 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--topic", metavar="NAME")
     parser.add_argument("--include", metavar="REGEX", help="topics that match")
-    parser.add_argument("--partition", type=int, metavar="N", help="only this partition")
-    parser.add_argument("--offset", metavar="OFFSET", help="start offset: N, earliest, latest")
+    parser.add_argument("--partition", type=whole_number(), metavar="N", help="only this partition")
+    parser.add_argument(
+        "--offset",
+        metavar="OFFSET",
+        help="start offset: N, earliest, latest; if N is out of range, the command says so and "
+        "continues at auto.offset.reset (latest)",
+    )
     parser.add_argument("--from-beginning", action="store_true")
     parser.add_argument("--group", metavar="ID", help="consumer group id")
-    parser.add_argument("--max-messages", type=int, metavar="N", help="exit after N messages")
     parser.add_argument(
-        "--timeout-ms", type=int, metavar="MS", help="exit after MS without a message"
+        "--max-messages", type=whole_number(-1), metavar="N", help="exit after N messages"
+    )
+    parser.add_argument(
+        "--timeout-ms", type=whole_number(), metavar="MS", help="exit after MS without a message"
     )
     parser.add_argument(
         "--isolation-level",
-        choices=("read_committed", "read_uncommitted"),
+        choices=ISOLATION_LEVELS,
         help="default: the property isolation.level, or else read_uncommitted",
     )
     parser.add_argument(
@@ -123,14 +134,22 @@ def _consume(client: Client, options: argparse.Namespace) -> None:
         raise UsageError("--partition does not work with --group: the group assigns partitions")
     if options.offset is not None and options.partition is None:
         raise UsageError("--offset needs --partition")
+    if options.offset is not None and options.from_beginning:
+        raise UsageError("give either --offset or --from-beginning")
+    isolation = options.isolation_level or properties.get("isolation.level", "read_uncommitted")
+    if isolation not in ISOLATION_LEVELS:
+        raise UsageError(f"isolation.level={isolation}: expected {' or '.join(ISOLATION_LEVELS)}")
     format_record = _json_line if options.json else _formatter(options)
+    reset = _reset(options, properties)
     consumer = client.consume(
         _topics(client, options),
-        _start(options, properties),
+        _start(options, reset),
         partitions=None if options.partition is None else [options.partition],
         group=group,
         timeout_s=None if options.timeout_ms is None else options.timeout_ms / 1000,
-        isolation=options.isolation_level or properties.get("isolation.level", "read_uncommitted"),
+        isolation=isolation,
+        reset=reset,
+        on_reset=_report_reset,
     )
     with _interrupted_by_sigterm(), consumer:
         _print_records(consumer, format_record, options)
@@ -163,7 +182,7 @@ def _print_records(
                 break
             try:
                 output.write(format_record(record))
-            except (struct.error, UnicodeDecodeError) as error:
+            except (struct.error, ValueError) as error:
                 if not options.skip_message_on_error:
                     position = f"{record.topic}-{record.partition} at offset {record.offset}"
                     raise ValueError(f"cannot format the record in {position}: {error}") from None
@@ -188,15 +207,39 @@ def _topics(client: Client, options: argparse.Namespace) -> list[str]:
     return topics
 
 
-def _start(options: argparse.Namespace, properties: Mapping[str, str]) -> str | int:
+def _report_reset(name: PartitionName, old: int, new: int) -> None:
+    """Kafka's consumer logs this; without a word, the command would seem to wait for nothing."""
+    where = "below the first offset" if old < new else "beyond the end of the log"
+    print(
+        f"kraftlog consume: {name[0]}-{name[1]}: offset {old} is out of range, {where}; reading "
+        f"continues at offset {new} (auto.offset.reset)",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+def _reset(options: argparse.Namespace, properties: Mapping[str, str]) -> str:
+    """Where to start without an offset, and to continue if an offset is out of range."""
+    reset = properties.get("auto.offset.reset", "latest")
+    if reset not in {"earliest", "latest"}:
+        raise UsageError(f"auto.offset.reset={reset}: expected earliest or latest")
+    return "beginning" if options.from_beginning or reset == "earliest" else "end"
+
+
+def _start(options: argparse.Namespace, reset: str) -> str | int:
     if options.offset is not None:
         if options.offset in {"earliest", "latest"}:
             return "beginning" if options.offset == "earliest" else "end"
-        if not options.offset.isdigit():
+        if not _is_offset(options.offset):
             raise UsageError(f"--offset {options.offset}: expected N, earliest or latest")
         return int(options.offset)
-    reads_earliest = properties.get("auto.offset.reset") == "earliest"
-    return "beginning" if options.from_beginning or reads_earliest else "end"
+    return reset
+
+
+def _is_offset(text: str) -> bool:
+    from kraftlog.client.arguments import MAX_INT64
+
+    return text.isascii() and text.isdecimal() and int(text) <= MAX_INT64
 
 
 def _formatter_properties(options: argparse.Namespace) -> dict[str, str]:
@@ -212,10 +255,11 @@ def _formatter_properties(options: argparse.Namespace) -> dict[str, str]:
         deserializer = getattr(options, f"{part}_deserializer")
         if deserializer:
             properties[f"{part}.deserializer"] = deserializer
+    require_true_or_false(properties, FORMATTER_DEFAULTS)
     unknown = sorted(set(properties) - set(FORMATTER_DEFAULTS))
     if unknown:
         raise UsageError(
-            f"--formatter-property {unknown[0]}: expected one of {[*FORMATTER_DEFAULTS]}"
+            f"--formatter-property {unknown[0]}: expected one of {', '.join(FORMATTER_DEFAULTS)}"
         )
     return properties
 
@@ -276,7 +320,14 @@ def _deserializer(name: str) -> Callable[[bytes], bytes]:
             f"{name}: expected String, ByteArray or one of {', '.join(_STRUCT_FORMATS)}"
         )
     number_format = struct.Struct(_STRUCT_FORMATS[short])
-    return lambda data: str(number_format.unpack(data)[0]).encode()
+
+    def read(data: bytes) -> bytes:
+        if len(data) != number_format.size:
+            needed = f"{short} has {number_format.size} bytes"
+            raise ValueError(f"{needed}, and there are {len(data)}")
+        return str(number_format.unpack(data)[0]).encode()
+
+    return read
 
 
 def _formatter(options: argparse.Namespace) -> Callable[[ConsumedRecord], bytes]:

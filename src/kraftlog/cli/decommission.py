@@ -25,13 +25,15 @@ if TYPE_CHECKING:
 
 
 def run(arguments: Sequence[str]) -> int:
+    from kraftlog.client.command_parser import whole_number
+
     parser = new_parser(
         "decommission",
         "Take a node out of the cluster for good: out of the voters, its partitions moved to other "
         "brokers, unregistered.\nIf it was interrupted, run it again: it continues where it ended.",
         "3 --dry-run",
     )
-    parser.add_argument("node", type=int, metavar="ID", help="the id of the node")
+    parser.add_argument("node", type=whole_number(), metavar="ID", help="the id of the node")
     parser.add_argument("--dry-run", action="store_true", help="print what would be done")
     parser.add_argument(
         "--disable-rack-aware", action="store_true", help="ignore the racks of brokers"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kraftlog.cli.common import new_parser, run_with_client
 from kraftlog.cli.show import print_json, print_table
+from kraftlog.client.arguments import MAX_INT64
 from kraftlog.client.properties import read_text
 from kraftlog.value import TYPE_CHECKING
 
@@ -50,19 +51,13 @@ _FORMAT = '{"partitions": [{"topic": …, "partition": …, "offset": …}]}'
 
 def offsets_in(text: str) -> dict[PartitionName, int]:
     """Parse a file in the format of kafka-delete-records into an offset per partition."""
-    import json
+    from kraftlog.cli.json_entries import Entries
 
     offsets: dict[PartitionName, int] = {}
-    try:
-        for entry in json.loads(text)["partitions"]:
-            name = (str(entry["topic"]), int(entry["partition"]))
-            if name in offsets:
-                raise ValueError(f"{name[0]}-{name[1]} appears twice")
-            offsets[name] = int(entry["offset"])
-    except json.JSONDecodeError as error:
-        raise ValueError(f"expected JSON: {error}") from None
-    except KeyError as error:
-        raise ValueError(f"expected {_FORMAT}; {error} is missing") from None
-    except TypeError as error:
-        raise ValueError(f"expected {_FORMAT}: {error}") from None
+    entries = Entries(text, "partitions", _FORMAT)
+    for entry in entries.all:
+        name = (entries.topic(entry), entries.number(entry, "partition"))
+        if name in offsets:
+            raise ValueError(f"{name[0]}-{name[1]} appears twice")
+        offsets[name] = entries.number(entry, "offset", -1, MAX_INT64)
     return offsets

@@ -48,9 +48,9 @@ class DemoError(KraftlogError):
 
 
 def run(arguments: Sequence[str]) -> int:
-    import argparse
+    from kraftlog.client.command_parser import CommandParser
 
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="kraftlog demo",
         description="Start a cluster of three nodes with a producer and a consumer group, archive "
         "their topic to a Delta table on Spark, kill a broker meanwhile, and verify the table.",
@@ -58,12 +58,13 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--keep", action="store_true", help="keep the directory of the cluster and of the table"
     )
+    parser.add_argument("--json", action="store_true", help="print each step as a line of JSON")
     options = parser.parse_args(arguments)
     if missing := missing_packages():
         print(f"kraftlog demo: {missing}", file=sys.stderr)
         return FAILED
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    demo = Demo(keep=options.keep)
+    demo = Demo(keep=options.keep, is_json=options.json)
     try:
         demo.run()
     except KeyboardInterrupt:
@@ -91,8 +92,9 @@ def _failure(error: Exception, *, is_kept: bool) -> str:
 class Demo:
     """Runs the steps of the demo; `close` stops all processes that they have started."""
 
-    def __init__(self, *, keep: bool) -> None:
+    def __init__(self, *, keep: bool, is_json: bool = False) -> None:
         self._keep = keep
+        self._is_json = is_json
         self._directory = tempfile.mkdtemp(prefix="kraftlog-demo-")
         self._lake = os.path.join(self._directory, "lake")
         self._plan = local_cluster.plan(
@@ -115,10 +117,23 @@ class Demo:
             total = self._stop_writing(client)
             self._finish_archive(total)
         self._verify()
-        _say(f"done in {time.perf_counter() - started:.0f} s: no record is lost or duplicated")
+        seconds = time.perf_counter() - started
+        self._say(
+            f"done in {seconds:.0f} s: no record is lost or duplicated",
+            event="result",
+            records=total,
+            seconds=round(seconds, 1),
+        )
+
+    def _say(self, text: str, *, event: str = "step", **data: object) -> None:
+        """Print a step; with --json as the pipelines do, whose lines come between."""
+        if self._is_json:
+            print(json.dumps({"event": event, "step": text, **data}), flush=True)
+        else:
+            print(f"demo: {text}", flush=True)
 
     def _start_nodes(self) -> None:
-        _say(f"starting {NODES} nodes on {self._servers}")
+        self._say(f"starting {NODES} nodes on {self._servers}")
         local_cluster.prepare(self._plan)
         for node in self._plan.nodes:
             self._start_node(node.id)
@@ -143,22 +158,22 @@ class Demo:
 
     def _create_topic(self, client: Client) -> None:
         client.create_topic(TOPIC, PARTITIONS, NODES)
-        _say(f"created topic {TOPIC} with {PARTITIONS} partitions on {NODES} replicas")
+        self._say(f"created topic {TOPIC} with {PARTITIONS} partitions on {NODES} replicas")
 
     def _start_clients(self) -> None:
         writer = self._writer = Writer(self._servers)
         reader = self._reader = GroupReader(self._servers)
-        _say(f"a producer with acks=all and consumer group {GROUP} are at work")
+        self._say(f"a producer with acks=all and consumer group {GROUP} are at work")
         self._wait_until(
             "the producer and the group did not start",
             lambda: writer.acknowledged > 0 and len(reader.read) > 0,
         )
 
     def _start_archive(self) -> None:
-        _say(f"archiving {TOPIC} to {self._lake}: Spark starts")
+        self._say(f"archiving {TOPIC} to {self._lake}: Spark starts")
         archive = self._archive = Archive(self._servers, self._lake, self._log_path("archive"))
         self._wait_until("the archive did not begin", lambda: archive.rows > 0, archive.log)
-        _say(f"{archive.rows:,} records are in the Delta table")
+        self._say(f"{archive.rows:,} records are in the Delta table")
 
     def _kill_a_broker(self, client: Client) -> None:
         writer = self._writer
@@ -168,13 +183,13 @@ class Demo:
         process.kill()
         process.wait()
         acknowledged_before = writer.acknowledged
-        _say(f"killed node {node_id} (kill -9), leader of {TOPIC}-0")
+        self._say(f"killed node {node_id} (kill -9), leader of {TOPIC}-0")
         self._wait_until(
             "the producer did not continue",
             lambda: writer.acknowledged >= acknowledged_before + STEP_RECORDS,
         )
         leader = client.describe_topic(TOPIC).partitions[0].leader
-        _say(
+        self._say(
             f"node {leader} leads {TOPIC}-0 now; "
             f"{writer.acknowledged - acknowledged_before:,} more records are acknowledged"
         )
@@ -185,7 +200,7 @@ class Demo:
                 len(partition.isr) == NODES for partition in client.describe_topic(TOPIC).partitions
             ),
         )
-        _say(f"started node {node_id} again: it has caught up and is in every ISR")
+        self._say(f"started node {node_id} again: it has caught up and is in every ISR")
 
     def _stop_writing(self, client: Client) -> int:
         """Stop the producer, and the group once it has read all records; return their number."""
@@ -199,10 +214,12 @@ class Demo:
             raise DemoError(
                 f"{writer.acknowledged:,} records were acknowledged, the log has {total:,}"
             )
-        _say(f"the producer has stopped: {total:,} records were acknowledged, and the log has them")
+        self._say(
+            f"the producer has stopped: {total:,} records were acknowledged, and the log has them"
+        )
         self._wait_until("the group did not read all", lambda: len(reader.read) == total)
         reader.stop()
-        _say(f"group {GROUP} has read all of them")
+        self._say(f"group {GROUP} has read all of them")
         return total
 
     def _finish_archive(self, total: int) -> None:
@@ -210,11 +227,12 @@ class Demo:
         assert archive is not None
         self._wait_until("the archive did not catch up", lambda: archive.rows >= total, archive.log)
         archive.stop()
-        _say(f"the archive has caught up: {archive.rows:,} records")
+        self._say(f"the archive has caught up: {archive.rows:,} records")
 
     def _verify(self) -> None:
         arguments = ["verify", self._lake, "--bootstrap-server", self._servers]
-        _say(f"kraftlog pipeline {' '.join(arguments)}")
+        arguments += ["--json"] * self._is_json
+        self._say(f"kraftlog pipeline {' '.join(arguments)}")
         log = self._log_path("verify")
         with open(log, "wb") as file:
             try:
@@ -271,8 +289,10 @@ class Demo:
         if not self._keep:
             shutil.rmtree(self._directory, ignore_errors=True)
             return
-        _say(f"kept: Delta table {self._lake}/{TOPIC}")
-        _say(f"kept: the cluster; kraftlog start --nodes {NODES} --data {self._directory}/nodes")
+        self._say(f"kept: Delta table {self._lake}/{TOPIC}")
+        self._say(
+            f"kept: the cluster; kraftlog start --nodes {NODES} --data {self._directory}/nodes"
+        )
 
 
 class Archive:
@@ -332,7 +352,3 @@ def _last_lines(path: str) -> list[str]:
     with open(path, encoding="utf-8", errors="replace") as file:
         lines = [line for line in file.read().splitlines() if line]
     return lines[-SHOWN_LINES:] or ["it printed nothing"]
-
-
-def _say(text: str) -> None:
-    print(f"demo: {text}", flush=True)

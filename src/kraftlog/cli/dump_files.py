@@ -21,7 +21,7 @@ def _read_file(path: str) -> bytes:
 def base_offset(path: str) -> int:
     """The base offset in the name of a log file."""
     text = os.path.basename(path).partition(".")[0].partition("-")[0]
-    if not text.isdigit():
+    if not text.isdecimal():
         raise CorruptLogError(f"{path}: the file name does not begin with an offset")
     return int(text)
 

@@ -13,9 +13,12 @@ if TYPE_CHECKING:
 
 
 def _parser() -> argparse.ArgumentParser:
-    import argparse
+    from argparse import SUPPRESS
 
-    parser = argparse.ArgumentParser(
+    from kraftlog.client.arguments import MAX_INT32
+    from kraftlog.client.command_parser import CommandParser, whole_number
+
+    parser = CommandParser(
         prog="kraftlog dump-log",
         usage="kraftlog dump-log --files FILE,... [options]",
         description="Print the contents of log segments, indexes, snapshots and checkpoints.",
@@ -35,7 +38,11 @@ def _parser() -> argparse.ArgumentParser:
         "--skip-record-metadata", action="store_true", help="print only keys and values"
     )
     parser.add_argument(
-        "--max-bytes", type=int, default=2**31 - 1, metavar="N", help="bytes to read of each file"
+        "--max-bytes",
+        type=whole_number(1),
+        default=MAX_INT32,
+        metavar="N",
+        help="bytes to read of each file",
     )
     parser.add_argument("--index-sanity-check", action="store_true", help="check indexes only")
     parser.add_argument(
@@ -45,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
         "--json", action="store_true", help="print one JSON object per batch or entry"
     )
     add_version(parser)
-    parser.add_argument("--max-message-size", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--max-message-size", type=whole_number(), help=SUPPRESS)
     return parser
 
 

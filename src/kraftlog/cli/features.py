@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from kraftlog.cli.common import UsageError, add_connection, new_parser, run_with_client
+from kraftlog.cli.common import (
+    UsageError,
+    add_connection,
+    new_parser,
+    require_node,
+    run_with_client,
+    usage_errors,
+)
 from kraftlog.cli.show import print_json, print_table
 from kraftlog.metadata.snapshot import METADATA_VERSION
 from kraftlog.value import TYPE_CHECKING
@@ -19,15 +26,19 @@ _OFFLINE = ("version-mapping", "feature-dependencies")
 
 
 def _parser() -> argparse.ArgumentParser:
+    from kraftlog.client.command_parser import whole_number
+
     parser = new_parser(
         "features",
         "Describe and change the feature levels of the cluster.",
         "upgrade --release-version 4.3 --dry-run",
         controllers=True,
     )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(
+        dest="command", required=True, metavar="COMMAND", prog=parser.prog
+    )
     describe = commands.add_parser("describe", help="list features and their levels")
-    describe.add_argument("--node-id", type=int, metavar="N", help="describe this node")
+    describe.add_argument("--node-id", type=whole_number(), metavar="N", help="describe this node")
     for name, command_help in (
         ("upgrade", "raise feature levels"),
         ("downgrade", "lower feature levels"),
@@ -69,6 +80,8 @@ def run(arguments: Sequence[str]) -> int:
 def _describe(client: Client, options: argparse.Namespace) -> None:
     from kraftlog.client.cluster import ANY
 
+    if options.node_id is not None:
+        require_node(client, options.node_id)
     described = client.features(ANY if options.node_id is None else options.node_id)
     heads = ("FEATURE", "LEAST", "MOST", "LEVEL")
     rows = [
@@ -91,10 +104,14 @@ def _describe(client: Client, options: argparse.Namespace) -> None:
 
 
 def _level_text(feature: str, level: int) -> str:
-    """A feature level as text; that of metadata.version as a release."""
-    from kraftlog.metadata.releases import METADATA_VERSIONS
+    """A feature level as text; that of metadata.version as a release, if this version knows it."""
+    from kraftlog.metadata.releases import LATEST, METADATA_VERSIONS
 
-    return METADATA_VERSIONS.get(level, str(level)) if feature == METADATA_VERSION else str(level)
+    if feature != METADATA_VERSION:
+        return str(level)
+    if level > LATEST:
+        return f"{level} (newer than {METADATA_VERSIONS[LATEST]})"
+    return METADATA_VERSIONS.get(level, str(level))
 
 
 def _update(client: Client, options: argparse.Namespace) -> None:
@@ -111,19 +128,31 @@ def _update(client: Client, options: argparse.Namespace) -> None:
         print(f"{name} {verb} to {_level_text(name, level)}")
 
 
+def _known_feature(name: str) -> str:
+    from kraftlog.metadata.releases import FEATURES
+
+    if name not in {METADATA_VERSION, *FEATURES}:
+        expected = ", ".join([METADATA_VERSION, *FEATURES])
+        raise UsageError(f"--feature {name}: expected one of {expected}")
+    return name
+
+
 def _levels(client: Client, options: argparse.Namespace) -> dict[str, int]:
     """The requested levels; for a release, only features that the cluster supports."""
-    from kraftlog.metadata.releases import chosen_levels, parse_feature
+    from kraftlog.metadata.releases import chosen_levels, parse_feature, release_level
 
     if options.command == "disable":
-        return dict.fromkeys(options.feature, 0)
-    levels = dict([parse_feature(text) for text in options.feature])
+        return dict.fromkeys(map(_known_feature, options.feature), 0)
+    with usage_errors():
+        levels = dict([parse_feature(text) for text in options.feature])
     if options.release_version and options.metadata:
         raise UsageError("give either --release-version or --metadata")
     release = options.release_version or options.metadata
     if release is None and not levels:
         raise UsageError("give --feature or --release-version")
     if release is not None:
+        with usage_errors():
+            release_level(release)
         supported = {each.name: (each.least, each.most) for each in client.features().features}
         chosen = chosen_levels(release, {}, supported)
         if options.metadata:

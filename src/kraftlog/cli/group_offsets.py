@@ -6,6 +6,7 @@ import sys
 
 from kraftlog.cli.common import UsageError
 from kraftlog.client.arguments import time_ms
+from kraftlog.client.deadline import wall_ms
 from kraftlog.errors import ClientError
 from kraftlog.value import TYPE_CHECKING
 
@@ -50,8 +51,6 @@ def target_offsets(
     if options.to_datetime is not None:
         return _at_timestamp(client, names, datetime_ms(options.to_datetime))
     if options.by_duration is not None:
-        from kraftlog.client.deadline import wall_ms
-
         return _at_timestamp(client, names, wall_ms() - duration_ms(options.by_duration))
     raise UsageError("--reset-offsets needs a target: --to-earliest, --to-offset, …")
 
@@ -76,7 +75,7 @@ def partitions_named(client: Client, texts: Sequence[str]) -> list[PartitionName
             partitions += [(topic, index) for index in existing]
             continue
         for index_text in indexes.split(","):
-            if not index_text.isdigit():
+            if not index_text.isdecimal():
                 raise UsageError(
                     f"--topic {text}: expected partition numbers after the colon, as in a:0,1"
                 )
@@ -130,9 +129,14 @@ def _within_log(client: Client, offsets: Mapping[PartitionName, int]) -> dict[Pa
 def datetime_ms(text: str) -> int:
     """Parse `YYYY-MM-DDTHH:MM:SS.sss` into milliseconds; UTC unless it has a zone."""
     try:
-        return time_ms(text)
-    except ValueError:
-        raise UsageError(f"{text!r}: expected a time such as 2026-01-31T12:00:00.000") from None
+        milliseconds = time_ms(text)
+    except (OverflowError, ValueError):
+        milliseconds = -1
+    if milliseconds < 0:
+        raise UsageError(
+            f"--to-datetime {text}: expected a time since 1970 such as 2026-01-31T12:00:00.000"
+        )
+    return milliseconds
 
 
 def duration_ms(text: str) -> int:
@@ -141,9 +145,12 @@ def duration_ms(text: str) -> int:
 
     match = re.fullmatch(_DURATION, text)
     if match is None or not any(match.groups()):
-        raise UsageError(f"{text!r}: expected a duration such as P1DT2H or PT90S")
+        raise UsageError(f"--by-duration {text}: expected a duration such as P1DT2H or PT90S")
     parts = zip(match.groups(), _DURATION_UNITS_MS, strict=True)
-    return int(sum(float(number) * unit for number, unit in parts if number))
+    milliseconds = sum(float(number) * unit for number, unit in parts if number)
+    if milliseconds > wall_ms():
+        raise UsageError(f"--by-duration {text}: expected a time since 1970")
+    return int(milliseconds)
 
 
 def as_csv(plans: Mapping[str, Mapping[PartitionName, int]]) -> str:
@@ -167,7 +174,7 @@ def from_csv(text: str, group: str) -> dict[PartitionName, int]:
             continue
         if len(cells) == 4 and cells.pop(0) != group:
             continue
-        if len(cells) != 3 or not (cells[1].isdigit() and cells[2].isdigit()):
-            raise ValueError(f"line {number}: expected topic,partition,offset, not {line!r}")
+        if len(cells) != 3 or not (cells[1].isdecimal() and cells[2].isdecimal()):
+            raise ValueError(f"line {number}: expected topic,partition,offset, not {line}")
         offsets[cells[0], int(cells[1])] = int(cells[2])
     return offsets

@@ -19,7 +19,17 @@ if TYPE_CHECKING:
     from kraftlog.client.model import PartitionName
 
 
+#: The states and types of groups in Kafka.
+STATES = (
+    *("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty"),
+    *("Assigning", "Reconciling", "NotReady"),
+)
+TYPES = ("Consumer", "Classic", "Share", "Streams")
+
+
 def _parser() -> argparse.ArgumentParser:
+    from kraftlog.client.command_parser import whole_number
+
     parser = new_parser(
         "groups",
         "List and describe consumer groups, set their offsets, delete them.",
@@ -49,20 +59,24 @@ def _parser() -> argparse.ArgumentParser:
         "--type", nargs="?", const="", metavar="TYPES", help="with --list: show or filter by type"
     )
     parser.add_argument("--verbose", action="store_true", help="more detail: assignments, epochs")
-    parser.add_argument("--timeout", type=int, metavar="MS", help="request timeout")
+    parser.add_argument("--timeout", type=whole_number(), metavar="MS", help="request timeout")
     _add_reset(parser)
     return parser
 
 
 def _add_reset(parser: argparse.ArgumentParser) -> None:
+    from kraftlog.client.arguments import MAX_INT64
+    from kraftlog.client.command_parser import whole_number
+
+    offset = whole_number(-MAX_INT64, MAX_INT64)
     target = parser.add_argument_group(
         "with --reset-offsets: where to"
     ).add_mutually_exclusive_group()
     for name in ("to-earliest", "to-latest", "to-current"):
         target.add_argument(f"--{name}", dest="spec", action="store_const", const=name)
-    target.add_argument("--to-offset", type=int, metavar="N")
+    target.add_argument("--to-offset", type=offset, metavar="N")
     target.add_argument(
-        "--shift-by", type=int, metavar="N", help="shift offsets by N; negative: back"
+        "--shift-by", type=offset, metavar="N", help="shift offsets by N; negative: back"
     )
     target.add_argument(
         "--to-datetime", metavar="YYYY-MM-DDTHH:MM:SS.sss", help="UTC or with +HH:MM"
@@ -86,6 +100,8 @@ def _run(client: Client, options: argparse.Namespace) -> int:
 
 
 def _list(client: Client, options: argparse.Namespace) -> int:
+    _check_words("--state", options.state, STATES)
+    _check_words("--type", options.type, TYPES)
     listed = [group for group in client.groups() if _is_selected(group, options)]
     if options.json:
         print_json(
@@ -102,6 +118,14 @@ def _list(client: Client, options: argparse.Namespace) -> int:
     columns = {"GROUP": "id", "TYPE": "type", "STATE": "state"}
     print_table(heads, [[getattr(group, columns[head]) for head in heads] for group in listed])
     return 0
+
+
+def _check_words(option: str, text: str | None, expected: Sequence[str]) -> None:
+    """Refuse a word of a list that names no state or type; case does not matter."""
+    known = {each.lower() for each in expected}
+    for word in (text or "").split(","):
+        if word.strip() and word.strip().lower() not in known:
+            raise UsageError(f"{option} {word.strip()}: expected one of {', '.join(expected)}")
 
 
 def _is_selected(group: ListedGroup, options: argparse.Namespace) -> bool:
@@ -139,7 +163,8 @@ def _describe(client: Client, options: argparse.Namespace) -> int:
         keys = [head.lower().replace(" ", "_") for head in heads]
         print_json([dict(zip(keys, row, strict=True)) for row in rows])
         return 0
-    print_table(heads, rows)
+    if tables:
+        print_table(heads, rows)
     return 0
 
 

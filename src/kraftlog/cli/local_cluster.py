@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 
+from kraftlog.cli.common import UsageError, usage_errors
+from kraftlog.cli.start import MAX_PORT
 from kraftlog.config.endpoints import bracketed
 from kraftlog.config.properties import parse, parse_overrides
 from kraftlog.errors import ConfigError, StorageError
@@ -25,8 +27,6 @@ DEFAULT_PORT = 9092
 #: The listener of a new controller has the port of its broker plus this. Later, --port and --host
 #: move only brokers: if all controllers moved at once, they would not find each other.
 CONTROLLER_PORT_OFFSET = 1000
-MAX_NODES = 100
-MAX_PORT = 65_535
 #: The range in which --port 0 looks for consecutive free ports: below the system's ephemeral ports.
 FREE_FROM, FREE_TO = 12_000, 30_000
 FREE_ATTEMPTS = 100
@@ -84,10 +84,11 @@ def plan(options: argparse.Namespace) -> Plan:
     """The nodes that follow from the options and the data directory; writes nothing."""
     _check_options(options)
     data = options.data or "data"
-    overrides = parse_overrides(options.override)
+    with usage_errors():
+        overrides = parse_overrides(options.override)
     for key in PER_NODE_KEYS:
         if key in overrides:
-            raise ConfigError(f"--override {key}: --nodes sets this for each node")
+            raise UsageError(f"--override {key}: --nodes sets this for each node")
     existing = _existing_nodes(data, options.nodes)
     port_reservations: list[socket.socket] = []
     host, first_port = _first_listener(options, existing, port_reservations)
@@ -134,9 +135,7 @@ def _check_options(options: argparse.Namespace) -> None:
         ("--bootstrap", options.bootstrap or None),
     ):
         if value is not None:
-            raise ConfigError(f"--nodes cannot be combined with {name}")
-    if not 1 <= options.nodes <= MAX_NODES:
-        raise ConfigError(f"--nodes {options.nodes}: expected 1 to {MAX_NODES}")
+            raise UsageError(f"--nodes cannot be combined with {name}")
 
 
 def file_of(data: str, node_id: int) -> str:
@@ -197,7 +196,7 @@ def _first_listener(
         port = options.port
     max_port = MAX_PORT - options.nodes + 1 - CONTROLLER_PORT_OFFSET
     if not 0 < port <= max_port:
-        raise ConfigError(
+        raise UsageError(
             f"--port {port}: expected 0, or 1 to {max_port}, because the controllers listen "
             f"{CONTROLLER_PORT_OFFSET} ports above"
         )

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from kraftlog.client.metadata_quorum import MetadataQuorum
     from kraftlog.metadata.history import MetadataState
 
+#: In the shell, -c gives a command, as in other shells; so it is short for nothing else here.
+CONFIG_FLAGS = ("--command-config",)
+
 
 def _parser() -> argparse.ArgumentParser:
     parser = new_parser(
@@ -25,20 +28,18 @@ def _parser() -> argparse.ArgumentParser:
         "Kafka.",
         "shell -c 'cat /topics/demo'",
         controllers=True,
+        config_flags=CONFIG_FLAGS,
     )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(
+        dest="command", required=True, metavar="COMMAND", prog=parser.prog
+    )
     shell = commands.add_parser(
         "shell",
         help="browse the metadata as directories and files",
         description="Browse the metadata as directories and files. Without -c commands are read "
         "from standard input; 'help' lists them.",
     )
-    shell.add_argument(
-        "data",
-        nargs="?",
-        metavar="DIR",
-        help="a copied data directory instead of a running cluster",
-    )
+    shell.add_argument("directory", nargs="?", metavar="DIR", help="short for --data DIR")
     shell.add_argument(
         "-c", dest="lines", action="append", metavar="COMMAND", help="run this; repeatable"
     )
@@ -52,12 +53,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     diff.add_argument("before", metavar="A")
     diff.add_argument("after", metavar="B")
-    diff.add_argument(
-        "--data", metavar="DIR", help="a copied data directory instead of a running cluster"
-    )
-    # In the shell, -c gives a command, as in other shells.
-    add_connection(shell, is_subcommand=True, controllers=True, config_flags=("--command-config",))
-    add_connection(diff, is_subcommand=True, controllers=True)
+    for subparser in (shell, diff):
+        subparser.add_argument(
+            "--data",
+            metavar="DIR",
+            help="a copied data directory instead of a running cluster",
+        )
+        add_connection(subparser, is_subcommand=True, controllers=True, config_flags=CONFIG_FLAGS)
     return parser
 
 
@@ -93,7 +95,12 @@ def _states(client: Client, data: str | None, *texts: str) -> list[MetadataState
 def _shell(client: Client, options: argparse.Namespace) -> int:
     from kraftlog.cli.metadata_shell import MetadataShell, interact
 
-    shell = MetadataShell(lambda text: _states(client, options.data, text)[0], options.as_of)
+    if options.directory is not None and options.data is not None:
+        raise UsageError("give the directory only once")
+    data = options.data or options.directory
+    shell = MetadataShell(
+        lambda text: _states(client, data, text)[0], options.as_of, is_json=options.json
+    )
     if options.lines is None:
         return interact(shell)
     return max([shell.run(line) for line in options.lines])

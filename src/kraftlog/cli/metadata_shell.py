@@ -38,8 +38,12 @@ class ShellError(KraftlogError):
 class MetadataShell:
     """The metadata tree as of an offset or time, and the current directory in it."""
 
-    def __init__(self, load: Callable[[str], MetadataState], moment: str) -> None:
+    def __init__(
+        self, load: Callable[[str], MetadataState], moment: str, *, is_json: bool = False
+    ) -> None:
         self._load = load
+        #: Whether each command prints a JSON value on a line.
+        self._is_json = is_json
         self._directory: Path = ()
         self._go_to(moment)
 
@@ -70,6 +74,9 @@ class MetadataShell:
 
     def _ls(self, words: list[str]) -> None:
         matches = [match for word in words or ["."] for match in self._matches(word)]
+        if self._is_json:
+            _print_json({_path_text(path): _names(value) for path, value in matches})
+            return
         for number, (path, value) in enumerate(matches):
             if len(matches) > 1 and isinstance(value, dict):
                 if number:
@@ -88,21 +95,27 @@ class MetadataShell:
         self._directory = path
 
     def _pwd(self, _: list[str]) -> None:
-        print(_path_text(self._directory))
+        path = _path_text(self._directory)
+        print(json.dumps(path) if self._is_json else path)
 
     def _cat(self, words: list[str]) -> None:
         if not words:
             raise ShellError("cat needs a path")
         for word in words:
             for _, value in self._matches(word):
-                print(
-                    value
-                    if isinstance(value, str)
-                    else json.dumps(value, indent=_json_indent(value))
-                )
+                if self._is_json:
+                    _print_json(value)
+                elif isinstance(value, str):
+                    print(value)
+                else:
+                    print(json.dumps(value, indent=_json_indent(value)))
 
     def _print_tree(self, words: list[str]) -> None:
-        for path, value in self._matches(words[0] if words else "."):
+        matches = self._matches(words[0] if words else ".")
+        if self._is_json:
+            _print_json({_path_text(path): value for path, value in matches})
+            return
+        for path, value in matches:
             print(_path_text(path))
             for inner_path, child in _below((), value):
                 indent = "  " * len(inner_path)
@@ -111,10 +124,17 @@ class MetadataShell:
 
     def _find(self, words: list[str]) -> None:
         name = words[1] if len(words) > 1 else "*"
-        for path, value in self._matches(words[0] if words else "."):
-            for inner_path, _ in _below(path, value):
-                if fnmatchcase(inner_path[-1], name):
-                    print(_path_text(inner_path))
+        found = [
+            _path_text(inner_path)
+            for path, value in self._matches(words[0] if words else ".")
+            for inner_path, _ in _below(path, value)
+            if fnmatchcase(inner_path[-1], name)
+        ]
+        if self._is_json:
+            _print_json(found)
+        else:
+            for path_text in found:
+                print(path_text)
 
     def _at(self, words: list[str]) -> None:
         if words:
@@ -161,6 +181,15 @@ def interact(shell: MetadataShell) -> int:
         if line.strip() in {"exit", "quit"}:
             return 0 if is_terminal else code
         code = max(code, shell.run(line))
+
+
+def _print_json(data: Any) -> None:
+    print(json.dumps(data))
+
+
+def _names(value: Any) -> list[str] | None:
+    """The names in a directory; None for a file."""
+    return list(value) if isinstance(value, dict) else None
 
 
 def _matching(directory: dict[str, Any], part: str) -> Iterator[tuple[str, Any]]:

@@ -58,13 +58,19 @@ def _offsets(client: Client, options: argparse.Namespace) -> None:
 
 
 def _timestamp(text: str) -> int:
+    from argparse import ArgumentTypeError
+
+    from kraftlog.client.arguments import MAX_INT64
+    from kraftlog.client.command_parser import whole_number
     from kraftlog.client.offsets import SPECS
 
     if text in SPECS:
         return SPECS[text]
-    if not text.removeprefix("-").isdigit() or int(text) < min(SPECS.values()):
-        raise UsageError(f"--time {text}: expected a timestamp or one of {', '.join(SPECS)}")
-    return int(text)
+    try:
+        return whole_number(min(SPECS.values()), MAX_INT64)(text)
+    except ArgumentTypeError:
+        expected = f"a timestamp in ms or one of {', '.join(SPECS)}"
+        raise UsageError(f"--time {text}: expected {expected}") from None
 
 
 def _selected_partitions(client: Client, options: argparse.Namespace) -> dict[str, list[int]]:

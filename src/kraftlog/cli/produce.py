@@ -10,9 +10,12 @@ from kraftlog.cli.common import (
     client_properties,
     new_parser,
     parse_pairs,
+    require_true_or_false,
     run_with_client,
+    usage_errors,
 )
-from kraftlog.cli.show import Progress, print_json
+from kraftlog.cli.show import Progress, escaped, print_json
+from kraftlog.client.properties import whole_number_property
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -42,6 +45,7 @@ KNOWN_PROPERTIES = {
     "batch.size",
     "client.id",
     "compression.type",
+    "default.api.timeout.ms",
     "enable.idempotence",
     "linger.ms",
     "security.protocol",
@@ -60,6 +64,8 @@ _READ_SIZE = 64 << 10
 
 def _parser() -> argparse.ArgumentParser:
     import argparse
+
+    from kraftlog.client.command_parser import whole_number
 
     parser = new_parser(
         "produce",
@@ -80,15 +86,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         *("--batch-size", "--max-partition-memory-bytes"),
-        type=int,
+        type=whole_number(),
         metavar="BYTES",
         help="batch size; default: 131072",
     )
     parser.add_argument(
-        "--timeout", type=int, metavar="MS", help="linger time of a batch; default: 1000"
+        "--timeout", type=whole_number(), metavar="MS", help="linger time of a batch; default: 1000"
     )
     parser.add_argument(
-        "--max-block-ms", type=int, metavar="MS", help="longest time to block on send"
+        "--max-block-ms", type=whole_number(), metavar="MS", help="longest time to block on send"
     )
     parser.add_argument(
         *("--reader-property", "--property"),
@@ -126,16 +132,18 @@ def _produce(client: Client, options: argparse.Namespace) -> None:
     if options.max_block_ms is not None:
         client.cluster.timeout_s = options.max_block_ms / 1000
     linger_ms = options.timeout
-    if linger_ms is None:
-        linger_ms = int(properties.get("linger.ms", 1000))
     progress = Progress("records written")
-    producer = client.producer(
-        acks=options.request_required_acks or properties.get("acks", "all"),
-        compression=options.compression_codec or properties.get("compression.type", "none"),
-        idempotent=properties.get("enable.idempotence", "true") == "true",
-        batch_size=options.batch_size or int(properties.get("batch.size", 128 << 10)),
-        acknowledged=progress.add,
-    )
+    with usage_errors():
+        if linger_ms is None:
+            linger_ms = whole_number_property(properties, "linger.ms", 1000)
+        batch_size = whole_number_property(properties, "batch.size", 128 << 10)
+        producer = client.producer(
+            acks=options.request_required_acks or properties.get("acks", "all"),
+            compression=options.compression_codec or properties.get("compression.type", "none"),
+            idempotent=properties.get("enable.idempotence", "true") == "true",
+            batch_size=options.batch_size or batch_size,
+            acknowledged=progress.add,
+        )
     try:
         client.cluster.topic(options.topic, may_create=True)
         _send_lines(producer, reader, options, linger_ms)
@@ -204,12 +212,18 @@ def _reader_properties(options: argparse.Namespace) -> dict[str, str]:
     properties.update(
         {k: v.replace("\\t", "\t") for k, v in parse_pairs(options.reader_property).items()}
     )
+    require_true_or_false(properties, READER_DEFAULTS)
     unknown = sorted(set(properties) - set(READER_DEFAULTS))
     if unknown:
         raise UsageError(
             f"--reader-property {unknown[0]}: expected one of {', '.join(READER_DEFAULTS)}"
         )
     return properties
+
+
+def _shown(data: bytes) -> str:
+    """Bytes of the input in an error: as quoted text, with escapes for what is not printable."""
+    return f'"{escaped(data)}"'
 
 
 class LineReader:
@@ -249,13 +263,16 @@ class LineReader:
         if not separator_found:
             if self._ignores_errors:
                 return None, line
-            raise ValueError(f"line {number} has no {part}: {separator!r} not found")
+            raise ValueError(f"line {number} has no {part}: {_shown(separator)} not found")
         return before, after
 
     def _header(self, text: bytes, number: int) -> Header:
         name, separator_found, value = text.partition(self._header_key_separator)
         if not separator_found and not self._ignores_errors:
-            raise ValueError(f"line {number}: header {text!r} has no value")
+            raise ValueError(
+                f"line {number}: header {_shown(text)} has no value: "
+                f"{_shown(self._header_key_separator)} not found"
+            )
         header_value = self._or_null(value) if separator_found else None
         return name.decode("utf-8", "surrogateescape"), header_value
 

@@ -28,14 +28,23 @@ def _leader(quorum: Quorum) -> Replica | None:
     return next((v for v in quorum.voters if v.id == quorum.leader_id), None)
 
 
+def _time_lag_ms(leader: Replica | None, replica: Replica) -> int | None:
+    """How long ago the replica had the leader's whole log; None if that is unknown."""
+    caught_up_ms = replica.last_caught_up_ms
+    if leader is None or leader.last_caught_up_ms is None or caught_up_ms is None:
+        return None
+    return max(leader.last_caught_up_ms - caught_up_ms, 0)
+
+
 def print_status(cluster_id: str, quorum: Quorum, options: argparse.Namespace) -> None:
     leader = _leader(quorum)
     followers = [v for v in quorum.voters if v.id != quorum.leader_id]
     lag = time_lag_ms = 0
     if leader is not None and followers:
         lag = leader.log_end_offset - min(each.log_end_offset for each in followers)
-        caught_up_ms = min(each.last_caught_up_ms for each in followers)
-        time_lag_ms = leader.last_caught_up_ms - caught_up_ms if caught_up_ms >= 0 else -1
+        time_lags_ms = [_time_lag_ms(leader, each) for each in followers]
+        known_ms = [it for it in time_lags_ms if it is not None]
+        time_lag_ms = max(known_ms) if len(known_ms) == len(followers) else -1
     listeners = dict(quorum.listeners)
     voters = [_member(each, listeners.get(each.id, ())) for each in quorum.voters]
     observers = [_member(each, ()) for each in quorum.observers]
@@ -80,8 +89,8 @@ def print_replication(quorum: Quorum, options: argparse.Namespace) -> None:
     end = leader.log_end_offset if leader is not None else quorum.high_watermark
     now_ms = wall_ms()
 
-    def time_shown(time_ms: int) -> object:
-        if time_ms < 0:
+    def time_shown(time_ms: int | None) -> object:
+        if time_ms is None:
             return None
         return f"{now_ms - time_ms} ms ago" if options.human_readable else time_ms
 
@@ -89,13 +98,15 @@ def print_replication(quorum: Quorum, options: argparse.Namespace) -> None:
     replicas = [(leader, "Leader")] if leader is not None else []
     replicas += [(replica, "Follower") for replica in followers]
     replicas += [(replica, "Observer") for replica in quorum.observers]
-    heads = ["NODE", "DIRECTORY", "LOG END", "LAG", "LAST FETCH", "CAUGHT UP", "STATUS"]
+    heads = ["NodeId", "DirectoryId", "LogEndOffset", "Lag", "LagTimeMs"]
+    heads += ["LastFetchTimestamp", "LastCaughtUpTimestamp", "Status"]
     rows: list[list[object]] = [
         [
             replica.id,
             uuid_text(replica.directory_id),
             replica.log_end_offset,
             end - replica.log_end_offset,
+            _time_lag_ms(leader, replica),
             time_shown(replica.last_fetch_ms),
             time_shown(replica.last_caught_up_ms),
             status,
@@ -103,16 +114,15 @@ def print_replication(quorum: Quorum, options: argparse.Namespace) -> None:
         for replica, status in replicas
     ]
     if quorum.targets is not None:
-        heads.append("TARGET")
+        heads.append("IsReassignTarget")
         for row, (replica, _) in zip(rows, replicas, strict=True):
-            row.append("yes" if replica.is_target else "no")
+            row.append("Yes" if replica.is_target else "No")
     if any(replica.lag_reason for replica, _ in replicas):
-        heads.append("LAG REASON")
+        heads.append("LagReason")
         for row, (replica, _) in zip(rows, replicas, strict=True):
             row.append(_reason(replica))
     if options.json:
-        names = [head.lower().replace(" ", "_") for head in heads]
-        print_json([dict(zip(names, row, strict=True)) for row in rows])
+        print_json([dict(zip(heads, row, strict=True)) for row in rows])
     else:
         print_table(heads, rows)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kraftlog.cli.common import UsageError, run_with_client
 from kraftlog.cli.show import print_json
 from kraftlog.errors import ConfigError
-from kraftlog.types import uuid_from_text, uuid_text
+from kraftlog.types import uuid_text
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -72,9 +72,8 @@ def _endpoints(config: BrokerConfig) -> list[tuple[str, str, int]]:
 
 
 def _remove(client: Client, options: argparse.Namespace) -> None:
-    directory_text = options.controller_directory_id
+    directory = options.controller_directory_id
     voter = options.controller_id
-    directory = None if directory_text is None else uuid_from_text(directory_text)
     if options.dry_run or directory is None:
         directory = client.voter_directory(voter, directory)
     if not options.dry_run:

@@ -32,6 +32,9 @@ ANY = "any"
 
 
 def _parser() -> argparse.ArgumentParser:
+    from kraftlog.client.arguments import MAX_INT64
+    from kraftlog.client.command_parser import whole_number
+
     parser = new_parser(
         "reassign",
         "Move replicas of partitions to other brokers.",
@@ -60,19 +63,19 @@ def _parser() -> argparse.ArgumentParser:
     )
     add(
         "--throttle",
-        type=int,
+        type=whole_number(0, MAX_INT64),
         metavar="BYTES",
         help="with --execute or --balance: bytes per second that a broker may send or receive",
     )
     add(
         "--replica-alter-log-dirs-throttle",
-        type=int,
+        type=whole_number(0, MAX_INT64),
         metavar="BYTES",
         help="with --execute: bytes per second that a broker may copy between its directories",
     )
     add(
         "--timeout",
-        type=int,
+        type=whole_number(),
         default=10_000,
         metavar="MS",
         help="how long to wait until replicas can be moved between directories; default: 10000",
@@ -117,33 +120,30 @@ class Plan(Value):
 
 def plan_in(text: str) -> Plan:
     """Parse a file in the format of kafka-reassign-partitions."""
-    import json
+    from kraftlog.cli.json_entries import Entries
 
     replicas: dict[PartitionName, tuple[int, ...]] = {}
     directories: dict[ReplicaName, str] = {}
-    try:
-        for entry in json.loads(text)["partitions"]:
-            name = (str(entry["topic"]), int(entry["partition"]))
-            if name in replicas:
-                raise ValueError(f"partition {_partition_text(name)} is listed twice")
-            replicas[name] = tuple(int(broker) for broker in entry["replicas"])
-            paths = [str(path) for path in entry.get("log_dirs", [ANY] * len(replicas[name]))]
-            if len(paths) != len(replicas[name]):
-                counts = f"{len(paths)} log_dirs for {len(replicas[name])} replicas"
-                raise ValueError(f"partition {_partition_text(name)}: {counts}")
-            directories.update(
-                {
-                    (*name, broker): path
-                    for broker, path in zip(replicas[name], paths, strict=True)
-                    if path != ANY
-                }
+    form = '{"partitions": [{"topic": …, "partition": …, "replicas": […]}]}'
+    entries = Entries(text, "partitions", form)
+    for entry in entries.all:
+        name = (entries.topic(entry), entries.number(entry, "partition"))
+        if name in replicas:
+            raise ValueError(f"partition {_partition_text(name)} is listed twice")
+        replicas[name] = entries.numbers(entry, "replicas")
+        paths = entry.get("log_dirs", [ANY] * len(replicas[name]))
+        if not isinstance(paths, list) or len(paths) != len(replicas[name]):
+            raise ValueError(
+                f"partition {_partition_text(name)}: expected a list of log_dirs, one for each "
+                "of the replicas"
             )
-    except (KeyError, TypeError):
-        raise ValueError(
-            'expected {"partitions": [{"topic": …, "partition": …, "replicas": […]}]}'
-        ) from None
-    if not replicas:
-        raise ValueError("the list of partitions is empty")
+        directories.update(
+            {
+                (*name, broker): str(path)
+                for broker, path in zip(replicas[name], paths, strict=True)
+                if path != ANY
+            }
+        )
     return Plan(replicas, directories)
 
 
@@ -436,12 +436,15 @@ def _ongoing_text(name: PartitionName, reassignment: Reassignment) -> str:
 def _generate(client: Client, options: argparse.Namespace) -> None:
     import json
 
+    from kraftlog.cli.json_entries import Entries
+
     require_options(options, "topics-to-move-json-file", "broker-list")
     path = options.topics_to_move_json_file
     try:
-        topics = [str(each["topic"]) for each in json.loads(read_text(path))["topics"]]
-    except (KeyError, TypeError, ValueError):
-        raise ValueError(f'{path}: expected {{"topics": [{{"topic": …}}]}}') from None
+        entries = Entries(read_text(path), "topics", '{"topics": [{"topic": …}]}')
+        topics = [entries.topic(each) for each in entries.all]
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
     current, changes = _proposal(client, options, topics)
     proposed = {**current, **changes}
     if options.json:

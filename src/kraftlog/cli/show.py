@@ -41,6 +41,12 @@ def size_text(size: int) -> str:
     return f"{number:.1f} TiB"
 
 
+def escaped(data: bytes) -> str:
+    """Bytes as text, with escapes such as \\t and \\xff for what is not printable."""
+    text = data.decode("utf-8", "backslashreplace")
+    return "".join([each if each.isprintable() else ascii(each)[1:-1] for each in text])
+
+
 def numbers(items: Iterable[int] | None) -> str:
     """Numbers separated by commas; empty for None."""
     return ",".join(map(str, items or ()))

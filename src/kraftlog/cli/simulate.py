@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections import Counter
 
+from kraftlog.cli.common import UsageError, run_guarded
+from kraftlog.cli.show import print_json
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def _parser() -> argparse.ArgumentParser:
-    import argparse
+    from kraftlog.client.command_parser import CommandParser, whole_number
 
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="kraftlog simulate",
         description="Run a quorum in virtual time with faults; check invariants after every step.",
     )
@@ -33,12 +35,14 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="whole nodes, with storage and connections, instead of cores alone",
     )
-    parser.add_argument("--seed", type=int, metavar="N", help="default: 1")
+    parser.add_argument("--seed", type=whole_number(), metavar="N", help="default: 1")
     parser.add_argument(
-        "--runs", type=int, default=1, metavar="N", help="number of consecutive seeds"
+        "--runs", type=whole_number(1), default=1, metavar="N", help="number of consecutive seeds"
     )
     parser.add_argument("--faults", metavar="KINDS", help="only these faults, such as loss,pause")
-    parser.add_argument("--keep", metavar="NUMBERS", help="only these entries of the fault plan")
+    parser.add_argument(
+        "--keep", type=_numbers, metavar="NUMBERS", help="only these entries of the fault plan"
+    )
     parser.add_argument("--trace", metavar="FILE", help="write a trace; -: to the terminal")
     parser.add_argument("--html", metavar="FILE", help="write a page that replays the run")
     parser.add_argument(
@@ -53,78 +57,139 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--soak", metavar="DIR", help="run all scenarios until stopped; DIR keeps the progress"
     )
+    parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
+
+
+def _numbers(text: str) -> list[int]:
+    from argparse import ArgumentTypeError
+
+    try:
+        return [int(number) for number in text.split(",")]
+    except ValueError:
+        raise ArgumentTypeError(f"{text}: expected numbers such as 2,5,7") from None
 
 
 def run(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
-    from kraftlog.simulator.cluster.faults import ALL_KINDS
-    from kraftlog.simulator.run import CLUSTER, scenarios
+    return run_guarded("simulate", lambda: _simulate(options))
 
+
+def _simulate(options: argparse.Namespace) -> int:
     if options.list:
-        cores, nodes = scenarios(), scenarios(nodes=True)
-        print("scenarios:", *cores, CLUSTER, "\nfaults:", *ALL_KINDS)
-        print("not with --nodes:", *[name for name in cores if name not in nodes])
-        print("only with --nodes:", *[name for name in nodes if name not in cores])
+        _list(options)
         return 0
     kinds = options.faults.split(",") if options.faults is not None else None
-    unknown = [kind for kind in kinds or () if kind not in ALL_KINDS]
-    if options.scenario not in {*scenarios(nodes=options.nodes), "any", CLUSTER} or unknown:
-        option = f"--faults {unknown[0]}" if unknown else f"--scenario {options.scenario}"
-        print(f"kraftlog simulate: unknown {option}; see --list", file=sys.stderr)
-        return 2
-    is_cluster = options.scenario == CLUSTER
-    if is_cluster and options.nodes:
-        print(
-            "kraftlog simulate: --scenario cluster always has whole nodes; remove --nodes",
-            file=sys.stderr,
-        )
-        return 2
-    if (options.nodes or is_cluster) and (options.html is not None or options.soak is not None):
-        mode = CLUSTER if is_cluster else "--nodes"
-        print(f"kraftlog simulate: {mode} does not work with --html or --soak", file=sys.stderr)
-        return 2
-    if options.html is not None and options.runs != 1:
-        print("kraftlog simulate: --html shows a single run; remove --runs", file=sys.stderr)
-        return 2
+    _check(options, kinds)
     if options.soak is not None:
         from kraftlog.cli.soak import Soak
 
         return Soak(options.soak, options.seed).run()
     first = 1 if options.seed is None else options.seed
-    keep = [int(number) for number in options.keep.split(",")] if options.keep else None
     failed = 0
     coverage: Counter[str] = Counter()
+    shown: list[dict[str, object]] = []
     for seed in range(first, first + options.runs):
-        outcome = _play(options, seed, kinds, keep)
+        outcome = _play(options, seed, kinds)
         failed += outcome.failed
         coverage.update(outcome.coverage)
-    if options.runs > 1:
-        print(f"{options.runs} runs, {failed} failed")
-    expected = "nodes" if options.nodes else options.scenario
-    return 1 if failed or (options.coverage and not _all_seen(coverage, expected)) else 0
-
-
-def _all_seen(coverage: Counter[str], scenario: str) -> bool:
-    """Print the count of each rare situation; return whether all of them occurred."""
+        if outcome.failed or options.runs == 1:
+            if options.json:
+                shown.append(_as_json(outcome, options))
+            else:
+                print(outcome)
     from kraftlog.simulator.coverage import missing
 
+    never = missing(coverage, "nodes" if options.nodes else options.scenario)
+    if options.json:
+        data: dict[str, object] = {"runs": options.runs, "failed": failed, "outcomes": shown}
+        if options.coverage:
+            data |= {"coverage": dict(sorted(coverage.items())), "never_occurred": list(never)}
+        print_json(data)
+    else:
+        if options.runs > 1:
+            print(f"{options.runs} runs, {failed} failed")
+        if options.coverage:
+            _print_coverage(coverage, never)
+    return 1 if failed or (options.coverage and never) else 0
+
+
+def _list(options: argparse.Namespace) -> None:
+    from kraftlog.simulator.cluster.faults import ALL_KINDS
+    from kraftlog.simulator.run import CLUSTER, scenarios
+
+    cores, nodes = scenarios(), scenarios(nodes=True)
+    without_nodes = [name for name in cores if name not in nodes]
+    only_nodes = [name for name in nodes if name not in cores]
+    if options.json:
+        print_json(
+            {
+                "scenarios": [*cores, CLUSTER],
+                "faults": [*ALL_KINDS],
+                "not_with_nodes": without_nodes,
+                "only_with_nodes": only_nodes,
+            }
+        )
+        return
+    print("scenarios:", *cores, CLUSTER, "\nfaults:", *ALL_KINDS)
+    print("not with --nodes:", *without_nodes)
+    print("only with --nodes:", *only_nodes)
+
+
+def _check(options: argparse.Namespace, kinds: list[str] | None) -> None:
+    """Refuse unknown names, and options that do not go together."""
+    from kraftlog.simulator.cluster.faults import ALL_KINDS
+    from kraftlog.simulator.run import CLUSTER, scenarios
+
+    unknown = [kind for kind in kinds or () if kind not in ALL_KINDS]
+    if unknown:
+        raise UsageError(f"--faults {unknown[0]}: unknown, --list prints the faults")
+    if options.scenario not in {*scenarios(nodes=options.nodes), "any", CLUSTER}:
+        raise UsageError(f"--scenario {options.scenario}: unknown, --list prints the scenarios")
+    is_cluster = options.scenario == CLUSTER
+    if is_cluster and options.nodes:
+        raise UsageError("--scenario cluster always has whole nodes; remove --nodes")
+    if (options.nodes or is_cluster) and (options.html is not None or options.soak is not None):
+        mode = CLUSTER if is_cluster else "--nodes"
+        raise UsageError(f"{mode} does not work with --html or --soak")
+    if options.html is not None and options.runs != 1:
+        raise UsageError("--html shows a single run; remove --runs")
+    if options.json and options.soak is not None:
+        raise UsageError("--soak prints lines while it runs; remove --json")
+    if options.json and options.trace == "-":
+        raise UsageError("--trace - and --json both write to standard output; give a file")
+
+
+def _as_json(outcome: Outcome, options: argparse.Namespace) -> dict[str, object]:
+    data: dict[str, object] = {
+        "scenario": outcome.scenario,
+        "seed": outcome.seed,
+        "failed": outcome.failed,
+        "violation": str(outcome.violation) if outcome.failed else None,
+        "steps": outcome.steps,
+        "events": outcome.events,
+        "time_ms": outcome.time_ms,
+        "command": outcome.command,
+    }
+    if outcome.failed and options.shrink:
+        data["faults"] = [str(fault) for fault in outcome.plan]
+    return data
+
+
+def _print_coverage(coverage: Counter[str], never: Sequence[str]) -> None:
+    """Print the count of each rare situation, and those that never occurred."""
     for situation in sorted(coverage):
         print(f"{coverage[situation]:>9} {situation}")
-    never = missing(coverage, scenario)
     if never:
         print(f"kraftlog simulate: never occurred: {', '.join(never)}", file=sys.stderr)
-    return not never
 
 
-def _play(
-    options: argparse.Namespace, seed: int, kinds: list[str] | None, keep: list[int] | None
-) -> Outcome:
+def _play(options: argparse.Namespace, seed: int, kinds: list[str] | None) -> Outcome:
     """Run one seed with the requested outputs."""
     from kraftlog.simulator.run import scenario_of, simulate
     from kraftlog.simulator.shrink import shrink
 
-    nodes = options.nodes
+    nodes, keep = options.nodes, options.keep
     scenario = scenario_of(seed, nodes=nodes) if options.scenario == "any" else options.scenario
     if options.trace is None:
         outcome = simulate(scenario, seed, kinds=kinds, keep=keep, nodes=nodes)
@@ -142,14 +207,13 @@ def _play(
             )
     if outcome.failed and options.shrink:
         outcome = shrink(outcome, kinds, nodes=nodes)
-        for fault in outcome.plan:
-            print(f"  {fault}")
+        if not options.json:
+            for fault in outcome.plan:
+                print(f"  {fault}")
         keep = [fault.number for fault in outcome.plan]
     if options.html is not None:
         from kraftlog.simulator.page.render import play_page
 
         with open(options.html, "w", encoding="utf-8") as file:
             file.write(play_page(scenario, seed, kinds=kinds, keep=keep))
-    if outcome.failed or options.runs == 1:
-        print(outcome)
     return outcome

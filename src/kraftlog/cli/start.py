@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from kraftlog.config.broker import BrokerConfig
 
+MAX_NODES = 100
+MAX_PORT = 65_535
 #: Settings of a node without a file: a single-node cluster.
 STANDALONE = """\
 process.roles=broker,controller
@@ -25,9 +27,9 @@ log.dirs={data}
 
 
 def _parser() -> argparse.ArgumentParser:
-    import argparse
+    from kraftlog.client.command_parser import CommandParser, not_empty, whole_number
 
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="kraftlog start",
         description="Start a node from server.properties; without it, a cluster of one node or, "
         "with --nodes, of several.",
@@ -35,19 +37,28 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("file", nargs="?", metavar="server.properties")
     parser.add_argument(
         "--nodes",
-        type=int,
+        type=whole_number(1, MAX_NODES),
         metavar="N",
         help="start a cluster of N nodes on this machine, with consecutive ports and directories",
     )
-    parser.add_argument("--data", metavar="DIR", help="data directory; default: ./data")
-    parser.add_argument("--host", help="listen address; default: 127.0.0.1, or the file's")
     parser.add_argument(
-        "--port", type=int, help="listen port; default: 9092, or the file's; 0: any free port"
+        "--data", type=not_empty, metavar="DIR", help="data directory; default: ./data"
     )
     parser.add_argument(
-        "--http-port", type=int, metavar="N", help="port of /metrics and /health; default: off"
+        "--host", type=not_empty, help="listen address; default: 127.0.0.1, or the file's"
     )
-    parser.add_argument("--node-id", type=int, metavar="N", help="node id; default: 1")
+    parser.add_argument(
+        "--port",
+        type=whole_number(0, MAX_PORT),
+        help="listen port; default: 9092, or the file's; 0: any free port",
+    )
+    parser.add_argument(
+        "--http-port",
+        type=whole_number(0, MAX_PORT),
+        metavar="N",
+        help="port of /metrics and /health; default: off",
+    )
+    parser.add_argument("--node-id", type=whole_number(), metavar="N", help="node id; default: 1")
     parser.add_argument(
         "--bootstrap",
         action="store_true",
@@ -75,10 +86,14 @@ def run(arguments: Sequence[str]) -> int:
     options = options_of(arguments)
     if options.stop_at_eof:
         _stop_at_eof()
+    from kraftlog.cli.common import UsageError
     from kraftlog.errors import KraftlogError, message_of
 
     try:
         return _run_node(options) if options.nodes is None else _run_cluster(options)
+    except UsageError as error:
+        print(f"kraftlog: {error}; see kraftlog start --help", file=sys.stderr)
+        return 2
     except (KraftlogError, ValueError, OSError) as error:
         print(f"kraftlog: {message_of(error)}", file=sys.stderr)
         return 1
@@ -88,7 +103,7 @@ def _run_node(options: argparse.Namespace) -> int:
     from kraftlog.server.operator_log import log_line
     from kraftlog.server.start import serve
 
-    settings, warnings = read_settings(options)
+    settings, warnings = _checked_settings(options)
     for line in warnings:
         log_line(f"kraftlog: {line}")
     serve(
@@ -99,6 +114,20 @@ def _run_node(options: argparse.Namespace) -> int:
         config_file=options.file or "FILE",
     )
     return 0
+
+
+def _checked_settings(options: argparse.Namespace) -> tuple[BrokerConfig, list[str]]:
+    """As `read_settings`; an error is one of the command line if the file itself is valid."""
+    from kraftlog.cli.common import UsageError
+    from kraftlog.cli.config_file import load_config
+    from kraftlog.errors import ConfigError
+
+    try:
+        return read_settings(options)
+    except ConfigError as error:
+        if options.file is not None:
+            load_config(options.file, {})
+        raise UsageError(str(error)) from None
 
 
 def _run_cluster(options: argparse.Namespace) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from kraftlog.cli.common import run_guarded
+from kraftlog.cli.common import UsageError, run_guarded, usage_errors
 from kraftlog.cli.show import print_json
 from kraftlog.errors import ConfigError
 from kraftlog.server.ids import new_id
@@ -27,9 +27,9 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    import argparse
+    from kraftlog.client.command_parser import CommandParser
 
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="kraftlog storage", description="Format and inspect the log directories of a node."
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -84,7 +84,11 @@ def _add_format(parser: argparse.ArgumentParser) -> None:
         help="format without voters; the controller joins a quorum later",
     )
     voters.add_argument(
-        "-I", "--initial-controllers", metavar="VOTERS", help="id@host:port:directory-id, …"
+        "-I",
+        "--initial-controllers",
+        metavar="VOTERS",
+        help="id@host:port:directory-id, …; only for a new quorum: a replaced disk is not this "
+        "directory, although the command names its id",
     )
 
 
@@ -106,7 +110,7 @@ def _format(options: argparse.Namespace) -> int:
     from kraftlog.storage.meta_properties import load
 
     if options.add_scram:
-        raise ConfigError("--add-scram: SCRAM credentials are not supported yet")
+        raise UsageError("--add-scram: SCRAM credentials are not supported yet")
     config, _ = load_config(options.config, {})
     files = OsFiles()
     formatted = [path for path in config.directories if is_formatted(files, path)]
@@ -160,7 +164,7 @@ def _voters(options: argparse.Namespace, config: BrokerConfig) -> list[Voter] | 
     """The initial voters, if the options give any."""
     starts_quorum = options.standalone or options.initial_controllers
     if config.voters and starts_quorum:
-        raise ConfigError(
+        raise UsageError(
             "controller.quorum.voters names voters that never change; for --standalone and "
             "--initial-controllers give controller.quorum.bootstrap.servers instead"
         )
@@ -169,7 +173,7 @@ def _voters(options: argparse.Namespace, config: BrokerConfig) -> list[Voter] | 
     if options.initial_controllers:
         return _initial_voters(options.initial_controllers)
     if config.is_controller and not config.voters and not options.no_initial_controllers:
-        raise ConfigError(
+        raise UsageError(
             "controller.quorum.voters is not set: give --standalone, --initial-controllers or "
             "--no-initial-controllers"
         )
@@ -180,7 +184,7 @@ def _only_voter(config: BrokerConfig) -> Voter:
     from kraftlog.config.endpoints import Voter
 
     if not config.is_controller:
-        raise ConfigError("--standalone: expected controller among process.roles")
+        raise UsageError("--standalone: expected controller among process.roles")
     listener = config.advertised_controller_listeners[0]
     host = "localhost" if listener.is_wildcard else listener.host
     return Voter(config.node_id, host, listener.port, new_id())
@@ -193,12 +197,12 @@ def _initial_voters(text: str) -> list[Voter]:
     for entry in text.split(","):
         voter = parse_dynamic_voter(entry)
         if voter is None:
-            raise ConfigError(
+            raise UsageError(
                 f"--initial-controllers {entry}: expected id@host:port:directory-id; kraftlog "
                 "storage random-uuid makes such ids"
             )
         if voter.id in voters:
-            raise ConfigError(f"--initial-controllers: controller {voter.id} appears twice")
+            raise UsageError(f"--initial-controllers: controller {voter.id} appears twice")
         voters[voter.id] = voter
     return [voters[number] for number in sorted(voters)]
 
@@ -207,22 +211,24 @@ def _features(options: argparse.Namespace, *, is_dynamic: bool) -> dict[str, int
     from kraftlog.metadata.features import KRAFT_VERSION, SET_BY_RECORDS
     from kraftlog.metadata.releases import chosen_levels, parse_feature
 
-    features = dict([parse_feature(text) for text in options.features])
+    with usage_errors():
+        features = dict([parse_feature(text) for text in options.features])
     kraft = features.pop(KRAFT_VERSION, int(is_dynamic))
     if kraft != is_dynamic:
-        raise ConfigError(
+        raise UsageError(
             f"--feature {KRAFT_VERSION}={kraft}: expected 1 for a quorum whose voters may change "
             "(--standalone, --initial-controllers, --no-initial-controllers), 0 for "
             "the fixed voters of controller.quorum.voters"
         )
-    return chosen_levels(options.release_version, features, SET_BY_RECORDS)
+    with usage_errors():
+        return chosen_levels(options.release_version, features, SET_BY_RECORDS)
 
 
 def _cluster_id(text: str | None) -> str:
     if text is None:
         return uuid_text(new_id())
     if not text or not all(letter.isalnum() or letter in "-_." for letter in text):
-        raise ConfigError(f"--cluster-id {text}: expected only letters, digits, '-', '_' and '.'")
+        raise UsageError(f"--cluster-id {text}: expected only letters, digits, '-', '_' and '.'")
     return text
 
 
@@ -274,7 +280,7 @@ def _info(options: argparse.Namespace) -> int:
     for meta in metas[:1]:
         directory_id = uuid_text(meta.directory_id)
         print(
-            f"Found metadata: {{cluster.id={meta.cluster_id}, directory.id={directory_id}, "
+            f"Found metadata: {{cluster.id={meta.cluster_id or ''}, directory.id={directory_id}, "
             f"node.id={meta.node_id}, version=1}}\n"
         )
     if problems:
@@ -304,7 +310,8 @@ def _version_mapping(options: argparse.Namespace) -> int:
     from kraftlog.metadata.snapshot import METADATA_VERSION
 
     text = options.release_version
-    level = LATEST if text is None else release_level(text)
+    with usage_errors("--release-version:"):
+        level = LATEST if text is None else release_level(text)
     if options.json:
         print_json({METADATA_VERSION: level, **default_levels(level)})
         return 0
@@ -318,7 +325,8 @@ def _feature_dependencies(options: argparse.Namespace) -> int:
     from kraftlog.metadata.releases import DEPENDENCIES, METADATA_VERSIONS, parse_feature
     from kraftlog.metadata.snapshot import METADATA_VERSION
 
-    requested = [parse_feature(text) for text in options.features]
+    with usage_errors():
+        requested = [parse_feature(text) for text in options.features]
     if options.json:
         print_json(
             {f"{name}={level}": DEPENDENCIES.get((name, level), {}) for name, level in requested}

@@ -16,7 +16,7 @@ from kraftlog.cli.common import (
 )
 from kraftlog.cli.show import numbers, print_json, print_table
 from kraftlog.errors import ClientError, ErrorCode, RefusedError
-from kraftlog.types import uuid_from_text, uuid_text
+from kraftlog.types import uuid_text
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,10 +27,14 @@ if TYPE_CHECKING:
     from kraftlog.client.configs import Setting
     from kraftlog.client.model import Partition, Topic
 
+#: The largest replication factor in Kafka's protocol.
+MAX_REPLICATION_FACTOR = 2**15 - 1
 _DEFAULT_SOURCES = {"DEFAULT_CONFIG", "UNKNOWN"}
 
 
 def _parser() -> argparse.ArgumentParser:
+    from kraftlog.client.command_parser import uuid, whole_number
+
     parser = new_parser(
         "topics",
         "List, describe, create, alter and delete topics.",
@@ -43,9 +47,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--topic", metavar="NAME", help="a name; a regular expression except with --create"
     )
-    parser.add_argument("--topic-id", metavar="ID", help="the id of a topic to describe")
-    parser.add_argument("--partitions", type=int, metavar="N", help="number of partitions")
-    parser.add_argument("--replication-factor", type=int, metavar="N", help="replication factor")
+    parser.add_argument("--topic-id", type=uuid, metavar="ID", help="the id of a topic to describe")
+    parser.add_argument(
+        "--partitions", type=whole_number(1), metavar="N", help="number of partitions"
+    )
+    parser.add_argument(
+        "--replication-factor",
+        type=whole_number(1, MAX_REPLICATION_FACTOR),
+        metavar="N",
+        help="replication factor",
+    )
     parser.add_argument(
         "--replica-assignment",
         metavar="1:2,2:3",
@@ -64,7 +75,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--exclude-internal", action="store_true", help="exclude internal topics")
     for name, filtered in _FILTERS.items():
         parser.add_argument(f"--{name}", action="store_true", help=f"only {filtered}")
-    parser.add_argument("--partition-size-limit-per-response", type=int, default=2000, metavar="N")
+    parser.add_argument(
+        "--partition-size-limit-per-response", type=whole_number(1), default=2000, metavar="N"
+    )
     add_consistency(parser)
     return parser
 
@@ -99,12 +112,11 @@ def _selected_topics(client: Client, options: argparse.Namespace) -> list[Topic]
     """
     topics = client.topics(linearizable=is_linearizable(options))
     if options.topic_id is not None:
-        topic_id = uuid_from_text(options.topic_id)
-        topics = [topic for topic in topics if topic.id == topic_id]
+        topics = [topic for topic in topics if topic.id == options.topic_id]
     elif options.topic is not None:
         names = matching([topic.name for topic in topics], options.topic)
         topics = [topic for topic in topics if topic.name in names]
-    requested = options.topic_id or options.topic
+    requested = uuid_text(options.topic_id) if options.topic_id else options.topic
     if requested and not topics and not options.if_exists and options.action != "list":
         raise ClientError(f"topic {requested} does not exist")
     if options.exclude_internal:
@@ -163,7 +175,7 @@ def _print_described(
 ) -> None:
     for topic, partitions, overrides_of_topic in shown:
         replication_factor = len(topic.partitions[0].replicas) if topic.partitions else 0
-        overrides = ", ".join(f"{key}={value}" for key, value in overrides_of_topic.items())
+        overrides = ", ".join(f"{key}={value or ''}" for key, value in overrides_of_topic.items())
         count = len(topic.partitions)
         print(
             f"{topic.name}  id {uuid_text(topic.id)}  {count} partition{'s'[: count != 1]}  "
@@ -243,9 +255,9 @@ def _create(client: Client, options: argparse.Namespace) -> None:
 
 
 def _alter(client: Client, options: argparse.Namespace) -> None:
-    require_options(options, "topic", "partitions")
     if options.config:
         raise UsageError("topic configs are altered by kraftlog configs --alter --topic")
+    require_options(options, "topic", "partitions")
     assignment = _assignment(options.replica_assignment)
     topics = _selected_topics(client, options)
     if options.remove_partitions and assignment:
@@ -288,10 +300,15 @@ def _assignment(text: str | None) -> list[list[int]]:
     """Parse `1:2,2:3` into the brokers of each partition."""
     if text is None:
         return []
+    from argparse import ArgumentTypeError
+
+    from kraftlog.client.command_parser import whole_number
+
+    parse = whole_number()
     try:
-        return [[int(broker) for broker in part.split(":")] for part in text.split(",")]
-    except ValueError:
-        raise UsageError(f"--replica-assignment {text!r}: expected numbers as in 1:2,2:3") from None
+        return [[parse(broker) for broker in part.split(":")] for part in text.split(",")]
+    except ArgumentTypeError:
+        raise UsageError(f"--replica-assignment {text}: expected numbers as in 1:2,2:3") from None
 
 
 _ACTIONS = {

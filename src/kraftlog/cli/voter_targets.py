@@ -8,6 +8,8 @@ import time
 from kraftlog.cli.common import UsageError
 from kraftlog.cli.progress import POLL_S, ChangeProgress
 from kraftlog.cli.show import print_json
+from kraftlog.client.arguments import MAX_INT32
+from kraftlog.errors import ConfigError
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
 
     from kraftlog.client.client import Client
     from kraftlog.client.nodes import Quorum
+
+#: How long a target may take until its first fetch, after which it is refused.
+STARTING_S = 5.0
 
 
 def run(client: Client, options: argparse.Namespace) -> int:
@@ -24,6 +29,7 @@ def run(client: Client, options: argparse.Namespace) -> int:
     if options.dry_run:
         _show_plan(client, targets, options)
         return 0
+    _require_known(client, targets, waits=not options.no_wait)
     client.reassign_voters(targets)
     is_done = options.no_wait or _watch(client, targets)
     if options.json:
@@ -32,10 +38,37 @@ def run(client: Client, options: argparse.Namespace) -> int:
 
 
 def _ids(text: str) -> list[int]:
-    try:
-        return sorted([int(each) for each in text.split(",")])
-    except ValueError:
-        raise UsageError(f"--to: {text!r} is not a list of node ids such as 4,5,6") from None
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdecimal() for part in parts):
+        raise UsageError(f"--to {text}: expected a list of node ids such as 4,5,6")
+    ids = sorted(map(int, parts))
+    if len(set(ids)) < len(ids) or ids[-1] > MAX_INT32:
+        raise UsageError(f"--to {text}: expected different node ids, each up to {MAX_INT32}")
+    return ids
+
+
+def _require_known(client: Client, targets: list[int], *, waits: bool) -> None:
+    """Refuse targets that do not replicate the metadata log: the move would wait for ever.
+
+    A node that has just started gets some seconds. Without `waits` there is only a warning.
+    """
+    deadline = client.cluster.deadline(STARTING_S)
+    while True:
+        quorum = client.describe_quorum()
+        known = {each.id for each in (*quorum.voters, *quorum.observers)}
+        unknown = [target for target in targets if target not in known]
+        if not unknown:
+            return
+        if not waits:
+            warning = f"the move waits for nodes that do not fetch: {_listed(unknown)}"
+            print(f"kraftlog quorum reassign: {warning}", file=sys.stderr)
+            return
+        deadline.pause(POLL_S)
+        if deadline.is_over:
+            raise ConfigError(
+                f"neither voter nor observer of the metadata quorum: {_listed(unknown)}. Nothing "
+                "was changed: start them first, or begin the move with --no-wait"
+            )
 
 
 def _voters(quorum: Quorum) -> list[int]:

@@ -3,7 +3,7 @@
     from kraftlog import Admin
 
     with Admin("localhost:9092") as admin:
-        for voter in admin.describe_quorum().voters:
+        for voter in admin.describe_metadata_quorum().voters:
             print(voter.id, voter.log_end_offset)
 
 Every call blocks until it succeeds, is refused, or `timeout_s` is over. After a timeout, finding
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from kraftlog.client import arguments, nodes, voter_plans
 from kraftlog.client.connected import ConnectedToCluster
+from kraftlog.client.deadline import Deadline
 from kraftlog.client.nodes import ClusterDescription, Quorum, Replica
 from kraftlog.client.voter_plans import AddVoterPlan, ReassignVotersPlan
 from kraftlog.types import uuid_from_text
@@ -75,9 +76,19 @@ class Admin(ConnectedToCluster):
         """The cluster id and its brokers, or controllers; `fenced` includes fenced brokers."""
         return nodes.describe(self.cluster, fenced=fenced)
 
+    def describe_metadata_quorum(self, *, timeout_s: float | None = None) -> Quorum:
+        """The leader, voters and observers, with the log end offset and timestamps of each.
+
+        `timeout_s`: instead of this admin's own. A cluster that does not let this client describe
+        it raises `RefusedError` with CLUSTER_AUTHORIZATION_FAILED.
+        """
+        if timeout_s is None:
+            return nodes.quorum(self.cluster)
+        return nodes.quorum(self.cluster, Deadline(arguments.seconds("timeout_s", timeout_s)))
+
     def describe_quorum(self) -> Quorum:
-        """The leader, the voters and the observers, with the log end offset of each."""
-        return nodes.quorum(self.cluster)
+        """`describe_metadata_quorum` by its shorter name."""
+        return self.describe_metadata_quorum()
 
     def add_voter(
         self,

@@ -73,11 +73,10 @@ def partition_names(argument: str, value: Any) -> list[PartitionName]:
 
 def partition_offsets(argument: str, value: Any, minimum: int = 0) -> dict[PartitionName, int]:
     offsets = mapping(argument, value, '{("a-topic", 0): 42}')
+    checked = {_partition_name(argument, name): offset for name, offset in offsets.items()}
     return {
-        _partition_name(argument, name): number(
-            f"{argument} of {name!r}", offset, minimum, MAX_INT64
-        )
-        for name, offset in offsets.items()
+        (topic, index): number(f"{argument} of {topic}-{index}", offset, minimum, MAX_INT64)
+        for (topic, index), offset in checked.items()
     }
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kraftlog.client.model import FoundOffset, PartitionName, Topic
     from kraftlog.client.nodes import ClusterDescription, Features, Quorum
     from kraftlog.client.producer import Headers, Producer
+    from kraftlog.client.reader import OnReset
     from kraftlog.client.reassignments import Reassignment
     from kraftlog.errors import RefusedError
     from kraftlog.types import Uuid
@@ -256,12 +257,16 @@ class Client(ConnectedToCluster):
         until_end: bool = False,
         isolation: str = "read_uncommitted",
         auto_commit: bool = True,
+        reset: str | None = None,
+        on_reset: OnReset | None = None,
     ) -> Consumer:
         """Iterate over records from `start`, or from the first one not older than `at_ms`.
 
         With a `group`, partitions that have a committed offset start there instead. The iteration
         ends after `timeout_s` without a record; with `until_end`, at the log end that
-        was current at the start.
+        was current at the start. If an offset is out of range, the iteration continues at `reset`,
+        "beginning" or "end" (default: the end, unless `start` is "beginning"), and `on_reset` is
+        called with the partition, that offset and the new one.
         """
         from kraftlog.client.consumer import Consumer, StartPosition
 
@@ -270,13 +275,14 @@ class Client(ConnectedToCluster):
         return Consumer(
             self.cluster,
             arguments.texts("topics", [topics] if isinstance(topics, str) else topics),
-            start=StartPosition(start, at_ms),
+            start=StartPosition(start, at_ms, reset),
             partitions=None if partitions is None else arguments.numbers("partitions", partitions),
             group=None if group is None else arguments.text("group", group),
             timeout_s=None if timeout_s is None else arguments.seconds("timeout_s", timeout_s),
             until_end=until_end,
             isolation=isolation,
             auto_commit=auto_commit,
+            on_reset=on_reset,
         )
 
     # Groups

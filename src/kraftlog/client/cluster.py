@@ -19,12 +19,14 @@ from kraftlog.client.versions import api_of
 from kraftlog.errors import (
     RETRIABLE,
     ClientError,
+    EndpointTypeError,
     ErrorCode,
     RefusedError,
     UnreachableError,
     UnsupportedApiError,
 )
 from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -212,6 +214,7 @@ class Cluster:
         # The node id of a bootstrap server is not known yet, so ANY stands for it.
         bootstrap_servers = [(ANY, host, port) for host, port in self.servers]
         failures = []
+        wrong: EndpointTypeError | None = None
         for node_id, host, port in sorted(
             brokers + bootstrap_servers,
             key=lambda server: f"{server[1]}:{server[2]}" == self._avoided,
@@ -221,10 +224,28 @@ class Cluster:
             except UnreachableError as error:
                 failures.append(str(error))
                 continue
+            try:
+                self._check_endpoint_type(opened)
+            except EndpointTypeError as error:
+                wrong = wrong or error
+                continue
             self._connections[node_id] = opened
             self.was_reached = True
             return opened
+        if wrong is not None:
+            raise wrong
         raise UnreachableError("no broker responds: " + "; ".join(dict.fromkeys(failures)))
+
+    def _check_endpoint_type(self, connection: Connection) -> None:
+        """Close the connection to a controller if brokers are expected, and the other way round.
+
+        Some requests are served by both, but with different meanings.
+        """
+        is_broker = ApiKey.METADATA in connection.served
+        is_controller = ApiKey.BROKER_HEARTBEAT in connection.served and not is_broker
+        if is_broker if self.is_controllers else is_controller:
+            connection.close()
+            raise EndpointTypeError(connection.address, is_controller=is_controller)
 
     def _avoid(self, connection: Connection) -> None:
         """Prefer other brokers from now on: this one may be cut off from them."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from kraftlog.client.cluster import Cluster
     from kraftlog.client.model import ConsumedRecord, PartitionName
-    from kraftlog.client.reader import FetchedBatch
+    from kraftlog.client.reader import FetchedBatch, OnReset
 
 #: The interval of automatic commits.
 AUTO_COMMIT_S = 5.0
@@ -41,20 +41,26 @@ _GENERATION_ENDED = {
 class StartPosition:
     """Where to start: at "beginning", "end", an offset, or a timestamp in milliseconds."""
 
-    def __init__(self, start: str | int = "end", at_ms: int | None = None) -> None:
+    def __init__(
+        self, start: str | int = "end", at_ms: int | None = None, reset: str | None = None
+    ) -> None:
         if start not in {"beginning", "end"} and not (isinstance(start, int) and start >= 0):
             raise ValueError(f'start {start!r}: expected "beginning", "end" or an offset')
+        if reset not in {"beginning", "end", None}:
+            raise ValueError(f'reset {reset!r}: expected "beginning" or "end"')
         self.start = start
         self.at_ms = at_ms
         #: Where to continue if an offset is out of range: at the earliest or the latest.
-        self.reset = offsets.EARLIEST if start == "beginning" else offsets.LATEST
+        self.reset = offsets.EARLIEST if (reset or start) == "beginning" else offsets.LATEST
 
     def positions(
         self, cluster: Cluster, partitions: Sequence[PartitionName]
     ) -> dict[PartitionName, int]:
         if self.at_ms is None and isinstance(self.start, int):
             return dict.fromkeys(partitions, self.start)
-        timestamp = self.reset if self.at_ms is None else self.at_ms
+        timestamp = offsets.EARLIEST if self.start == "beginning" else offsets.LATEST
+        if self.at_ms is not None:
+            timestamp = self.at_ms
         offsets_found = offsets.find(cluster, dict.fromkeys(partitions, timestamp))
         after_end = [name for name, result in offsets_found.items() if result.offset < 0]
         if after_end:  # no record at or after the timestamp
@@ -77,6 +83,7 @@ class Consumer:
         until_end: bool = False,
         isolation: str = "read_uncommitted",
         auto_commit: bool = True,
+        on_reset: OnReset | None = None,
     ) -> None:
         if isolation not in {"read_uncommitted", "read_committed"}:
             raise ValueError(f"isolation {isolation!r}: expected read_uncommitted, read_committed")
@@ -89,7 +96,7 @@ class Consumer:
         self._timeout_s = timeout_s
         self._auto_commit = auto_commit and group is not None
         level = READ_COMMITTED if isolation == "read_committed" else READ_UNCOMMITTED
-        self._reader = Reader(cluster, isolation_level=level, reset=start.reset)
+        self._reader = Reader(cluster, isolation_level=level, reset=start.reset, on_reset=on_reset)
         self._group_membership: GroupMembership | None = None
         #: Fetched batches, and the records of the last one that was decoded.
         self._fetched: deque[FetchedBatch] = deque()

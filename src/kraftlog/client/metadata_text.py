@@ -27,7 +27,7 @@ def moment_of(text: str) -> Moment:
         return Moment(time_ms=time_ms(text))
     except ValueError:
         raise ValueError(
-            f"{text!r}: expected an offset, {LATEST} or a time such as 2026-01-31T12:00:00"
+            f"{text}: expected an offset, {LATEST} or a time such as 2026-01-31T12:00:00"
         ) from None
 
 

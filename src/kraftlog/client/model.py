@@ -98,7 +98,7 @@ def parse_servers(text: str) -> list[tuple[str, int]]:
         host, colon, port = item.strip().rpartition(":")
         if not colon or port.endswith("]"):
             host, port = item.strip(), "9092"
-        if not host or "://" in item or not port.isdigit() or not 0 < int(port) < 65536:
+        if not host or "://" in item or not port.isdecimal() or not 0 < int(port) < 65536:
             raise ValueError(f"{item.strip()!r}: expected host:port")
         servers.append((host.strip("[]"), int(port)))
     return servers

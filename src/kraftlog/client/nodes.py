@@ -63,8 +63,9 @@ class Replica(Value):
     id: int
     directory_id: Uuid
     log_end_offset: int
-    last_fetch_ms: int
-    last_caught_up_ms: int
+    #: By the leader's clock; None if unknown, or if it has never fetched or caught up (D5).
+    last_fetch_ms: int | None
+    last_caught_up_ms: int | None
     #: Whether it is a target of the unfinished move of the voters.
     is_target: bool = False
     #: Why it lags, and the error code of its last fetch; from leaders of kraftlog only.
@@ -245,12 +246,16 @@ def _replica(result: describe_quorum.ReplicaState) -> Replica:
         result.replica_id,
         result.replica_directory_id,
         result.log_end_offset,
-        result.last_fetch_timestamp,
-        result.last_caught_up_timestamp,
+        _known(result.last_fetch_timestamp),
+        _known(result.last_caught_up_timestamp),
         result.is_target,
         result.lag_reason,
         result.last_error,
     )
+
+
+def _known(timestamp_ms: int) -> int | None:
+    return timestamp_ms if timestamp_ms >= 0 else None
 
 
 def add_voter(

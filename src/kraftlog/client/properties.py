@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kraftlog.client.arguments import MAX_INT32
 from kraftlog.errors import ConfigError
 from kraftlog.value import TYPE_CHECKING
 
@@ -34,10 +35,15 @@ def check_security(properties: Mapping[str, str], *, prefix: str = "") -> None:
 
 def timeout_s(properties: Mapping[str, str]) -> float:
     """How long a request may take, with all its attempts."""
-    text = properties.get("default.api.timeout.ms", "30000")
-    if not text.isdecimal():
-        raise ConfigError(f"default.api.timeout.ms={text}: expected a whole number of at least 0")
-    return int(text) / 1000
+    return whole_number_property(properties, "default.api.timeout.ms", 30_000) / 1000
+
+
+def whole_number_property(properties: Mapping[str, str], key: str, default: int) -> int:
+    """The value of a property that is a whole number of at least 0."""
+    text = properties.get(key, str(default)).strip()
+    if not (text.isascii() and text.isdecimal() and int(text) <= MAX_INT32):
+        raise ConfigError(f"{key}={text}: expected a whole number of at least 0")
+    return int(text)
 
 
 def read_text(path: str) -> str:

@@ -15,13 +15,16 @@ from kraftlog.value import TYPE_CHECKING, Value
 from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from kraftlog.client.cluster import Cluster
     from kraftlog.client.connection import Connection
     from kraftlog.client.model import PartitionName
     from kraftlog.records.header import BatchHeader
     from kraftlog.types import Buffer
+
+    #: Called with a partition, its offset that is out of range, and the offset to continue at.
+    OnReset = Callable[[PartitionName, int, int], None]
     from kraftlog.wire.messages.fetch import PartitionData
 
 #: How long a broker may delay a fetch without data.
@@ -40,11 +43,13 @@ class Reader:
         *,
         isolation_level: int = READ_UNCOMMITTED,
         reset: int = offsets.LATEST,
+        on_reset: OnReset | None = None,
     ) -> None:
         self._cluster = cluster
         self._isolation_level = isolation_level
         #: Where to continue if an offset is out of range: at the earliest or the latest.
         self._reset = reset
+        self._on_reset = on_reset
         self.positions: dict[PartitionName, int] = {}
         self._connections: dict[int, Connection] = {}
         #: Fetched batches that `poll` has not returned yet; the positions are after them.
@@ -162,7 +167,10 @@ class Reader:
 
     def _reset_position(self, name: PartitionName) -> None:
         offsets_found = offsets.find(self._cluster, {name: self._reset})
+        old = self.positions[name]
         self.positions[name] = offsets_found[name].offset
+        if self._on_reset is not None:
+            self._on_reset(name, old, self.positions[name])
 
     def _batches(self, name: PartitionName, result: PartitionData) -> Iterator[FetchedBatch]:
         """Yield the batches with records to return; advance the position past all batches."""

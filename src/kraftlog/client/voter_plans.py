@@ -221,7 +221,7 @@ def _observer_obstacles(quorum: Quorum, voter: int, directory: Uuid) -> Iterable
         yield f"it is not fetching any more ({observer.lag_reason}): start it"
     elif observer.lag_reason in _LAG_OBSTACLES:
         yield _LAG_OBSTACLES[observer.lag_reason]
-    elif observer.last_caught_up_ms < 0:
+    elif observer.last_caught_up_ms is None:
         yield (
             f"it lags by {_lag(quorum, observer)} records and has never caught up: wait until "
             "it has"

@@ -12,7 +12,7 @@ from kraftlog.config.endpoints import (
     parse_listener,
     parse_protocol_map,
     parse_server,
-    parse_voter,
+    parse_static_voter,
 )
 from kraftlog.config.keys import find_broker_key
 from kraftlog.config.setting import setting
@@ -89,14 +89,20 @@ class BrokerConfig:
     def voters(self) -> list[Voter]:
         """The static voters of `controller.quorum.voters`; none in a dynamic quorum."""
         texts: list[str] = self["controller.quorum.voters"]
-        return [voter for text in texts if (voter := parse_voter(text))]
+        return [voter for text in texts if (voter := parse_static_voter(text))]
+
+    @property
+    def own_voter(self) -> Voter | None:
+        """This node as a static voter with an address."""
+        own = [it for it in self.voters if it.id == self.node_id and it.host]
+        return own[0] if own else None
 
     @property
     def bootstrap_servers(self) -> list[tuple[str, int]]:
         """Bootstrap servers of the quorum; by default the addresses of the static voters."""
         texts: list[str] = self["controller.quorum.bootstrap.servers"]
         servers = [server for text in texts if (server := parse_server(text))]
-        return servers or [(voter.host, voter.port) for voter in self.voters]
+        return servers or [(voter.host, voter.port) for voter in self.voters if voter.host]
 
     # Listeners ---------------------------------------------------------------------------------
 

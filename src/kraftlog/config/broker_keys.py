@@ -11,6 +11,7 @@ from __future__ import annotations
 OWN_TABLE = """\
 kraftlog.fence.on.connection.refused                        boolean true - internal
 kraftlog.http.port                                          int -1 0..65535|-1 internal
+kraftlog.quorum.max.failed.elections                        int 0 0.. internal
 kraftlog.quorum.retry.backoff.max.ms                        int 1000 0.. internal
 kraftlog.reserve.bytes                                      long 16777216 0.. internal
 """

@@ -53,6 +53,21 @@ def _roles_fit_the_voters(config: BrokerConfig) -> None:
         )
 
 
+def _other_controllers_can_be_found(config: BrokerConfig) -> None:
+    unknown = sorted([it.id for it in config.voters if not it.host and it.id != config.node_id])
+    if unknown and not [it for it in config.bootstrap_servers if it != _own_address(config)]:
+        raise ConfigError(
+            f"controller.quorum.voters: no address is known for {_listed(unknown)}; write "
+            "id@host:port, or set controller.quorum.bootstrap.servers (host:port, …), through "
+            "which this node can find them"
+        )
+
+
+def _own_address(config: BrokerConfig) -> tuple[str, int] | None:
+    own = config.own_voter
+    return None if own is None else (own.host, own.port)
+
+
 def _only_controllers_join(config: BrokerConfig) -> None:
     if config.controller_quorum_auto_join_enable and not config.is_controller:
         raise ConfigError(
@@ -326,6 +341,7 @@ RULES: tuple[Callable[[BrokerConfig], None], ...] = (
     _node_id_is_broker_id,
     _controller_addresses_are_set,
     _roles_fit_the_voters,
+    _other_controllers_can_be_found,
     _only_controllers_join,
     _listeners_differ,
     _listeners_fit_the_roles,

@@ -55,7 +55,8 @@ _BROKER = {
     "controller.quorum.retry.backoff.ms": (
         "Backoff before a request to another controller is retried."
     ),
-    "controller.quorum.voters": "Voters of a static quorum, as id@host:port.",
+    "controller.quorum.voters": "Voters of a static quorum, as id@host:port; an id alone is "
+    "enough for a voter that discovery finds.",
     "controlled.shutdown.enable": "Hand over leadership before a clean stop.",
     "default.replication.factor": "Replication factor of topics created without one.",
     "delete.topic.enable": "Allow topics to be deleted.",
@@ -122,7 +123,7 @@ _BROKER = {
     "metadata.log.max.snapshot.interval.ms": "Longest time between snapshots of the metadata log.",
     "min.insync.replicas": "Default for topics that do not set their own. With eligible leader "
     "replicas the value of the active controller's file is stored for the cluster, and brokers' "
-    "files no longer count.",
+    "files no longer count: a broker logs it if its file says otherwise.",
     "node.id": "Id of this node, unique in the cluster.",
     "num.partitions": "Number of partitions of topics created without one.",
     "num.replica.fetchers": "Connections on which a follower fetches from one leader.",
@@ -183,6 +184,9 @@ OWN = {
     ),
     "kraftlog.http.port": (
         "Port of metrics and health, on the host of the first listener; 0: any free port, -1: off."
+    ),
+    "kraftlog.quorum.max.failed.elections": (
+        "A controller that has lost this many elections in a row stops; with 0 it goes on trying."
     ),
     "kraftlog.quorum.retry.backoff.max.ms": (
         "Longest backoff before a request to another controller is retried; a broker waits 100 ms "

@@ -32,7 +32,10 @@ class Listener(Value):
 
 
 class Voter(Value):
-    """A configured voter; static ones have no directory id."""
+    """A configured voter; static ones have no directory id.
+
+    One that is configured by its id alone has no host and the port 0: discovery finds its address.
+    """
 
     id: int
     host: str
@@ -75,6 +78,13 @@ def parse_voter(text: str) -> Voter | None:
     if not (at and number.isdecimal() and number.isascii()) or server is None:
         return None
     return Voter(int(number), *server) if not is_any_address(server[0]) else None
+
+
+def parse_static_voter(text: str) -> Voter | None:
+    """Parse `id@host:port`, or the id alone; None if invalid (Q33)."""
+    if text.isdecimal() and text.isascii():
+        return Voter(int(text), "", 0)
+    return parse_voter(text)
 
 
 def parse_dynamic_voter(text: str) -> Voter | None:

@@ -189,9 +189,9 @@ _CLIENT_FIELDS = (
 
 
 def _are_voters(items: list[str]) -> bool:
-    from kraftlog.config.endpoints import parse_voter
+    from kraftlog.config.endpoints import parse_static_voter
 
-    return all(parse_voter(item) is not None for item in items)
+    return all(parse_static_voter(item) is not None for item in items)
 
 
 def _are_servers(items: list[str]) -> bool:

@@ -15,7 +15,7 @@ from kraftlog.metadata.snapshot import METADATA_VERSION
 from kraftlog.metadata.values import BrokerImage, is_reserved
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.broker_heartbeat import BrokerHeartbeatResponse
-from kraftlog.wire.messages.broker_registration import BrokerRegistrationResponse
+from kraftlog.wire.messages.broker_registration import NOT_SENT, BrokerRegistrationResponse
 from kraftlog.wire.messages.controller_registration import ControllerRegistrationResponse
 from kraftlog.wire.messages.metadata_records import (
     BrokerEndpoint,
@@ -52,10 +52,13 @@ def decide_register_broker(
 ) -> Decision:
     """Register a broker, fenced until it has caught up (V5)."""
     refusal = _refuse_registration(state, request, context)
-    if refusal is not None:
-        return Decision([], BrokerRegistrationResponse(error_code=refusal.code))
     broker_id = request.broker_id
     before = state.brokers.get(broker_id)
+    if refusal is not None:
+        # A process that is not late repeats its request with this epoch.
+        known_epoch = -1 if before is None else before.epoch
+        response = BrokerRegistrationResponse(error_code=refusal.code, broker_epoch=known_epoch)
+        return Decision([], response)
     records: list[Message] = []
     if before is not None and before.incarnation_id == request.incarnation_id:
         # A retry by the same process: update the registration.
@@ -97,11 +100,13 @@ def _refuse_registration(
         why = f"Expected cluster ID {config.cluster_id}, but got cluster ID {request.cluster_id}"
         return Refusal(ErrorCode.INCONSISTENT_CLUSTER_ID, why)
     before = state.brokers.get(broker_id)
-    is_other_process = before is not None and before.incarnation_id != request.incarnation_id
-    is_alive = context.sessions.is_valid(broker_id, context.now.monotonic_ms)
-    if is_other_process and is_alive and not _replaces(before, request):
-        why = "Another broker is registered with that broker id."
-        return Refusal(ErrorCode.DUPLICATE_BROKER_REGISTRATION, why)
+    if before is None or before.incarnation_id != request.incarnation_id:
+        is_alive = before is not None and context.sessions.is_valid(
+            broker_id, context.now.monotonic_ms
+        )
+        if _is_late(before, request) or (is_alive and not _replaces(before, request)):
+            why = "Another broker is registered with that broker id."
+            return Refusal(ErrorCode.DUPLICATE_BROKER_REGISTRATION, why)
     if request.is_migrating_zk_broker:
         why = "Controller does not support registering ZK brokers."
         return Refusal(ErrorCode.BROKER_ID_NOT_REGISTERED, why)
@@ -122,14 +127,25 @@ def _refuse_registration(
     return None
 
 
+def _is_late(before: BrokerImage | None, request: BrokerRegistrationRequest) -> bool:
+    """Whether the request is from before the present registration with its id (V23).
+
+    It names the broker epoch that it replaces, and so cannot replace one that is newer than itself.
+    """
+    known_epoch = -1 if before is None else before.epoch
+    return request.replaced_broker_epoch not in (NOT_SENT, known_epoch)
+
+
 def _replaces(before: BrokerImage | None, request: BrokerRegistrationRequest) -> bool:
     """Whether the former process of this broker must have ended, although its session is valid.
 
     A process locks its directories and binds its addresses. So the process that has one of the
-    directories and all addresses is the only one.
+    directories and all addresses is the only one, if it is the latest that has had them: only a
+    request that names the epoch that it replaces proves that.
     """
     return (
         before is not None
+        and request.replaced_broker_epoch == before.epoch
         and not set(before.directories).isdisjoint(request.log_dirs)
         and tuple(before.endpoints) == tuple(_endpoints(BrokerEndpoint, request))
     )

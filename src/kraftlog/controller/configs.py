@@ -13,13 +13,14 @@ from kraftlog.controller.decision import (
     Refusal,
     count_names,
 )
+from kraftlog.controller.eligible_replicas import change_min_isr
 from kraftlog.controller.state import ALL_BROKERS, MIN_ISR
 from kraftlog.errors import ErrorCode
 from kraftlog.types import METADATA_TOPIC
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages import alter_configs, incremental_alter_configs
 from kraftlog.wire.messages.create_topics import CreatableTopicConfigs
-from kraftlog.wire.messages.metadata_records import ClearElrRecord, ConfigRecord
+from kraftlog.wire.messages.metadata_records import ConfigRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -103,11 +104,11 @@ def _alter(
     counts = yield from count_names(
         (resource.resource_type, resource.resource_name) for resource in resources
     )
-    records: list[Message] = []
+    records: list[ConfigRecord] = []
     responses = []
     for resource in resources:
         key = resource.resource_type, resource.resource_name
-        outcome: list[Message] | Refusal
+        outcome: list[ConfigRecord] | Refusal
         if counts.get(key, 1) > 1:
             outcome = Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
         else:
@@ -131,7 +132,15 @@ def _alter(
         if not isinstance(outcome, Refusal):
             records += outcome
         yield RESOURCE_COST
-    return records, responses
+    min_isrs = {
+        (each.resource_type, each.resource_name): each.value
+        for each in records
+        if each.name == MIN_ISR
+    }
+    cleared: list[Message] = []
+    if min_isrs and state.elr_enabled:
+        cleared = yield from change_min_isr(state, min_isrs)
+    return [*records, *cleared], responses
 
 
 def _deletes_nothing(resource: Any) -> bool:
@@ -204,7 +213,7 @@ def _edited_list(value: str, operation: int, given: str) -> str:
 
 def _records(
     state: ControllerState, resource: tuple[int, str], values: _Values, context: Context
-) -> list[Message] | Refusal:
+) -> list[ConfigRecord] | Refusal:
     """The changes as records, if the resulting configs are valid."""
     resource_type, name = resource
     refusal = _refuse_min_isr(resource, values) if state.elr_enabled else None
@@ -214,16 +223,12 @@ def _records(
     refusal = refusal or check_configs(state, resource, resulting, context)
     if refusal is not None:
         return refusal
-    records: list[Message] = [
+    return [
         ConfigRecord(resource_type=resource_type, resource_name=name, name=key, value=value)
         for key, value in values.items()
         # Setting the same value again makes a broker reload files that the value names.
         if resource_type == BROKER or current.get(key) != value
     ]
-    if state.elr_enabled and MIN_ISR in values and current.get(MIN_ISR) != values[MIN_ISR]:
-        # Replicas that were eligible under the old minimum may not be eligible under the new one.
-        records.append(ClearElrRecord(topic_name=name if resource_type == TOPIC else ""))
-    return records
 
 
 def _refuse_min_isr(resource: tuple[int, str], values: Mapping[str, str | None]) -> Refusal | None:

@@ -148,6 +148,10 @@ class Controller:
         state = self.state
         brokers = [(b.id, b.epoch) for b in state.brokers.values() if state.needs_session(b)]
         self.sessions.begin(brokers, now.monotonic_ms)
+        for broker in state.brokers.values():
+            if broker.in_controlled_shutdown and not broker.fenced:
+                # The others know the new leaders once they are as far as this node.
+                self.sessions.begin_shutdown(broker.id, self._context.committed_offset)
         self.evidence.begin()
         config, now_ms = self._context.config, now.monotonic_ms
         self._periodic_work = {}

@@ -131,10 +131,14 @@ def decide_elect_leaders(
         named = [(topic.topic, topic.partitions) for topic in request.topic_partitions]
     records: list[Message] = []
     topics = []
+    # A partition that is named twice changes once: a decision does not see its own records.
+    decided: dict[tuple[str, int], PartitionResult] = {}
     for name, partitions in named:
         results = []
         for index in partitions:
-            results.append(_elect(state, name, index, election, records))
+            if (name, index) not in decided:
+                decided[name, index] = _elect(state, name, index, election, records)
+            results.append(decided[name, index])
             yield ELECTION_COST
         topics.append(ReplicaElectionResult(topic=name, partition_result=results))
     if len(records) > RECORDS_IN_BATCH:

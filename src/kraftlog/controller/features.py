@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from kraftlog.config.keys import BROKER
 from kraftlog.controller.decision import Decision
+from kraftlog.controller.eligible_replicas import disable_elr
 from kraftlog.controller.state import ALL_BROKERS, MIN_ISR
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.features import ELR_FEATURE, KRAFT_VERSION, OFFERED, SET_BY_RECORDS
 from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.messages.metadata_records import ClearElrRecord, ConfigRecord, FeatureLevelRecord
+from kraftlog.wire.messages.metadata_records import ConfigRecord, FeatureLevelRecord
 from kraftlog.wire.messages.update_features import UpdatableFeatureResult, UpdateFeaturesResponse
 
 if TYPE_CHECKING:
@@ -48,8 +49,7 @@ def decide_update_features(
             if update.feature == ELR_FEATURE and update.max_version_level > 0:
                 records += cluster_min_isr(state, context.static_config)
             elif update.feature == ELR_FEATURE:
-                # Commits no longer need the minimum, so the present ELR becomes invalid.
-                records.append(ClearElrRecord(topic_name=""))
+                records += disable_elr(state)
     results = [
         UpdatableFeatureResult(feature=update.feature, error_code=ErrorCode.NONE)
         for update in request.feature_updates

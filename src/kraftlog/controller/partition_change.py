@@ -50,6 +50,8 @@ class PartitionTarget(Value):
     unclean: frozenset[int] = frozenset()
     #: A kind of `Election`; None: ONLINE, or UNCLEAN if the topic allows it.
     election: int | None = None
+    #: The min.insync.replicas that the same decision sets.
+    min_isr: int | None = None
 
 
 class _Change:
@@ -80,6 +82,7 @@ class _Change:
         #: The new leader, if it has lost its log.
         self.lost_leader: int | None = None
         self.elr_enabled = state.elr_enabled
+        self.min_isr = state.min_isr(before) if wanted.min_isr is None else wanted.min_isr
 
     # Reassignment --------------------------------------------------------------------------------
 
@@ -100,7 +103,7 @@ class _Change:
 
     def update_elr(self) -> None:
         """While the ISR is below the minimum, keep replicas that leave it as eligible leaders."""
-        if not self.elr_enabled or len(self.isr) >= self.state.min_isr(self.before):
+        if not self.elr_enabled or len(self.isr) >= self.min_isr:
             self.elr = ()
             return
         candidates = sorted({*self.before.elr, *self.before.isr})
@@ -129,6 +132,8 @@ class _Change:
             self.isr, self.elr, self.recovery = (elected,), (), RECOVERING
         elif elected in self.elr and elected not in self.isr:
             self.isr, self.elr = (elected,), without(self.elr, (elected,))
+            if self.min_isr == 1:
+                self.elr = ()  # from now on, the leader commits records that they do not have
 
     def _elected(self) -> int:
         preferred = self.wanted.election == Election.PREFERRED
@@ -188,12 +193,20 @@ class _Change:
         return last if self.can_lead(last) else None
 
     def last_known_elr(self) -> tuple[int, ...]:
-        """The last known leader of a partition that has no leader."""
+        """The last known leader of a partition that has no leader.
+
+        If it had none before, nor a last known one: the last replica that leaves ISR and ELR (V21).
+        """
         before = self.before
         will_lead = before.leader if self.leader == SAME_LEADER else self.leader
         if not self.elr_enabled or will_lead != NO_LEADER:
             return ()
-        return before.last_known_elr if before.leader == NO_LEADER else (before.leader,)
+        if before.leader != NO_LEADER:
+            return (before.leader,)
+        if before.last_known_elr or self.isr or self.elr:
+            return before.last_known_elr
+        last = [broker for broker in (*before.isr, *before.elr) if broker in self.replicas]
+        return tuple(last[:1])
 
     # The record ----------------------------------------------------------------------------------
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from kraftlog.metadata.values import BrokerImage, PartitionImage
     from kraftlog.wire.schema import Message
 
+    #: New values of min.insync.replicas by type and name of their resource; None: deleted.
+    MinIsrChanges = Mapping[tuple[int, str], "str | None"]
+
 #: Marks a key that did not exist.
 ABSENT: Any = object()
 
@@ -160,12 +163,20 @@ class ControllerState(Image):
                 return configs[key]
         return default
 
-    def min_isr(self, partition: PartitionImage) -> int:
-        """The effective min.insync.replicas: at most the replicas of partition 0, as in Kafka."""
+    def min_isr(self, partition: PartitionImage, changed: MinIsrChanges | None = None) -> int:
+        """The effective min.insync.replicas, as its leader reads it (V20).
+
+        `changed`: values that the same decision sets, or None where it deletes them.
+        """
         topic = self.topics[partition.topic_id]
-        wanted = int(self.topic_config(topic.name, MIN_ISR, "1"))
-        first = self.partitions.get((topic.id, 0), partition)
-        return min(wanted, len(first.replicas))
+        for resource in ((TOPIC, topic.name), (BROKER, ALL_BROKERS)):
+            if changed is not None and resource in changed:
+                value = changed[resource]
+            else:
+                value = self.config(*resource).get(MIN_ISR)
+            if value is not None:
+                return int(value)
+        return int(self._static_config.get(MIN_ISR, "1"))
 
     def allows_unclean_election(self, partition: PartitionImage) -> bool:
         topic = self.topics[partition.topic_id]

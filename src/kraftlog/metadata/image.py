@@ -218,7 +218,10 @@ def _checked(changes: Iterable[Change], record: Message) -> Iterator[Change]:
 
 
 def _missing(record: Message, what: KeyError) -> ReplayError:
-    return ReplayError(f"{record!r:.1000} refers to {what}, which does not exist", record)
+    from kraftlog.metadata.record_text import record_text, value_text
+
+    key = value_text(what.args[0])
+    return ReplayError(f"{record_text(record)} refers to {key}, which does not exist", record)
 
 
 def _is_about(record: Message, topic: TopicImage) -> bool:

@@ -69,8 +69,10 @@ class MetadataLoader:
         except ReplayError:
             raise
         except Exception as error:
+            from kraftlog.metadata.record_text import record_text
+
             who = "" if publisher is None else f"the {publisher.name} "
-            what = str(InternalError(f"{who}following {record!r:.1000}", error))
+            what = str(InternalError(f"{who}following {record_text(record)}", error))
             raise ReplayError(what, record) from error
 
     def install(self, image: Image) -> None:

@@ -53,7 +53,7 @@ SERVED = {
         # If the advertised minimum is 3, some clients turn compression off; requests of
         # versions 0 to 2 are refused all the same.
         ServedApi(ApiKey.PRODUCE, "produce", 0, APIS[ApiKey.PRODUCE].last),
-        _all_versions(ApiKey.FETCH),
+        _all_versions(ApiKey.FETCH, "fetch_dispatch"),
         _all_versions(ApiKey.LIST_OFFSETS),
         _all_versions(ApiKey.DESCRIBE_PRODUCERS),
         _all_versions(ApiKey.DESCRIBE_LOG_DIRS),

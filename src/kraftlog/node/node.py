@@ -173,6 +173,7 @@ class Node:
         publishers.append(self.replica_manager)
         if self.broker_lifecycle is not None:
             publishers.append(self.broker_lifecycle)
+            publishers += parts.file_checks(self)
         if self.broker_probes is not None:
             publishers.append(self.broker_probes)
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kraftlog.node.broker.broker_lifecycle import BrokerLifecycle
+    from kraftlog.node.broker.overridden_min_isr import OverriddenMinIsr
     from kraftlog.node.config import RecoveredMetadata
     from kraftlog.node.controller.active_controller import ActiveController
     from kraftlog.node.controller.broker_probes import BrokerProbes
@@ -195,13 +196,13 @@ def broker_probes(node: Node, active_controller: ActiveController) -> BrokerProb
 
 
 def voter_updater(node: Node) -> VoterUpdater:
-    """With static voters it records this node's endpoint from controller.quorum.voters."""
+    """It records this node's endpoint from controller.quorum.voters, if that names one."""
     from kraftlog.config.endpoints import Listener
     from kraftlog.node.quorum.voter_updater import VoterUpdater
 
     settings = node.config.settings
     listeners = settings.advertised_controller_listeners
-    if settings.voters:
+    if settings.own_voter is not None:
         named = node.named_voters.get(node.config.node_id)
         listeners = [Listener(named.name, named.host, named.port)] if named else []
     joins = settings.controller_quorum_auto_join_enable
@@ -255,6 +256,14 @@ def broker_lifecycle(node: Node) -> BrokerLifecycle:
         log_line=node.log_line,
         previous_epoch=config.previous_broker_epoch,
     )
+
+
+def file_checks(node: Node) -> list[OverriddenMinIsr]:
+    """Compares what the broker's file sets and the log overrides."""
+    from kraftlog.node.broker.overridden_min_isr import MIN_ISR, OverriddenMinIsr
+
+    value = node.config.settings.texts.get(MIN_ISR)
+    return [] if value is None else [OverriddenMinIsr(value, node.metadata_loader, node.log_line)]
 
 
 def group_coordinators(node: Node) -> GroupCoordinators:

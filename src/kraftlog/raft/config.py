@@ -9,6 +9,8 @@ class RaftConfig(Value):
     election_timeout_ms: int = 1000
     fetch_timeout_ms: int = 2000
     election_backoff_max_ms: int = 1000
+    #: After this many lost campaigns in a row the replica stops; 0: it campaigns without end.
+    max_failed_elections: int = 0
     retry_backoff_ms: int = 20
     retry_backoff_max_ms: int = 1000
     fetch_max_wait_ms: int = 500

@@ -126,6 +126,9 @@ class FetchResult(Value):
     offset: int = -1
     limit: int = -1
     batches: tuple[Batch, ...] = ()
+    #: With the leader's own NOT_LEADER_OR_FOLLOWER: the fetcher is no follower any more, since a
+    #: voter set that is at this offset, at the latest, and committed (R7).
+    removed_at: int = -1
 
 
 class SnapshotFetch(Value):
@@ -161,11 +164,14 @@ class ReadOffset(Value):
 
     `replica` sends this request, in `replica_epoch`, after its reads have begun. The request of a
     voter proves to the leader that the voter still follows it, just as its next fetch would.
+    `read_at_ms` is the sender's wall clock when the oldest of these reads began; -1 if unknown. The
+    leader decides nothing by it.
     """
 
     cluster_id: str | None
     replica: ReplicaKey | None = None
     replica_epoch: int = -1
+    read_at_ms: int = -1
 
 
 class ReadOffsetResult(Value):

@@ -40,10 +40,14 @@ class ReadDone(Value):
 
 
 class PendingRead(Value):
-    """A read with its deadline and, once the leader has responded, the offset to wait for."""
+    """A read with its deadline and, once the leader has responded, the offset to wait for.
+
+    `began_wall_ms` is the wall-clock time of its arrival.
+    """
 
     pending: Any
     deadline: int
+    began_wall_ms: int
     offset: int = -1
 
 
@@ -78,7 +82,7 @@ class Reads:
         deadline = now.monotonic_ms + self.core.config.read_timeout_ms
         if not self.queued and self.expected and self.in_flight == NOT_IN_FLIGHT:
             self.gather_until = now.monotonic_ms + GATHER_MS
-        self.queued.append(PendingRead(pending, deadline))
+        self.queued.append(PendingRead(pending, deadline, now.wall_ms))
 
     def handle(self, message: Any, now: Now) -> None:
         if isinstance(message, Applied):
@@ -138,7 +142,8 @@ class Reads:
         self._numbers += 1
         self.in_flight = self._numbers
         core = self.core
-        request = ReadOffset(core.cluster_id, core.me, core.election.epoch)
+        began_ms = min([it.began_wall_ms for it in self.requested])
+        request = ReadOffset(core.cluster_id, core.me, core.election.epoch, began_ms)
         self._effects.append(Send(core.election.leader_id, self.in_flight, request))
 
     def _retry_at_new_leader(self) -> None:

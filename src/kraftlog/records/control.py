@@ -32,10 +32,14 @@ def encode_control_key(control_type: int) -> bytes:
     return _KEY.pack(0, control_type)
 
 
+def _hex(data: bytes | None) -> str:
+    return "null" if data is None else f"0x{bytes(data).hex()}"
+
+
 def decode_control_key(key: bytes | None) -> int:
     """Decode the type. Extra bytes are no error, as later versions may add fields."""
     if key is None or len(key) < _KEY.size:
-        raise CorruptBatchError(f"{key!r} is not the key of a control record")
+        raise CorruptBatchError(f"{_hex(key)} is not the key of a control record")
     version, control_type = _KEY.unpack_from(key)
     if version < 0:
         raise CorruptBatchError(f"version {version} of a control record's key")
@@ -50,7 +54,7 @@ def encode_end_marker(coordinator_epoch: int) -> bytes:
 def decode_end_marker(value: bytes | None) -> int:
     """Decode the epoch of the coordinator that ended the transaction."""
     if value is None or len(value) < _MARKER.size:
-        raise CorruptBatchError(f"{value!r} is not the value of an end-of-transaction record")
+        raise CorruptBatchError(f"{_hex(value)} is not the value of an end-of-transaction record")
     version, coordinator_epoch = _MARKER.unpack_from(value)
     if version < 0:
         raise CorruptBatchError(f"version {version} of an end-of-transaction record")

@@ -2,13 +2,16 @@
 
 The controller must know it before it can take the replicas of a failed directory out of the ISR
 (V18). A broker with a single directory need not report it.
+
+A request without an outcome may still be decided, after later ones: if the metadata then names a
+directory other than the last one reported, that one is reported again.
 """
 
 from __future__ import annotations
 
 from kraftlog.backoff import Backoff
 from kraftlog.errors import ErrorCode
-from kraftlog.metadata.values import Directory
+from kraftlog.metadata.values import Directory, is_reserved
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.messages.assign_replicas_to_dirs import (
@@ -45,13 +48,32 @@ class DirectoryAssignments:
         self._send = send
         #: The directories that are still to be reported.
         self._waiting: dict[Key, Uuid] = {}
+        #: The last directory reported for each replica.
+        self._reported: dict[Key, Uuid] = {}
         self._is_in_flight = False
         self._due_ms = 0
         self._backoff = Backoff(RETRY_MS, LONGEST_RETRY_MS)
 
     def assign(self, key: Key, directory: Uuid) -> None:
         """Report a replica's directory, because the metadata has another one, or none."""
-        self._waiting[key] = directory
+        self._waiting[key] = self._reported[key] = directory
+
+    def replayed(self, key: Key, recorded: Uuid) -> None:
+        """The metadata names this directory: report the right one again if it is another.
+
+        Not that a replica is lost or has failed: an unclean election may have chosen it.
+        """
+        reported = self._reported.get(key, recorded)
+        if reported != recorded and not is_reserved(reported):
+            self._waiting[key] = reported
+
+    def reported(self, key: Key, directory: Uuid) -> Uuid:
+        """The last directory reported for a replica, or this one: a log in it may be moving."""
+        return self._reported.get(key, directory)
+
+    def is_settled(self, key: Key) -> bool:
+        """Whether the controller has decided about all that was reported for a replica."""
+        return key not in self._waiting
 
     @property
     def reports_lost(self) -> bool:
@@ -61,6 +83,7 @@ class DirectoryAssignments:
     def forget(self, key: Key) -> None:
         """Do not report the directory of a removed replica."""
         self._waiting.pop(key, None)
+        self._reported.pop(key, None)
 
     def deadline(self) -> int | None:
         return self._due_ms if self._waiting and not self._is_in_flight else None

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from typing import Any
 
+    from kraftlog.effects import LogOpened
     from kraftlog.metadata.loader import MetadataLoader
     from kraftlog.metadata.values import PartitionImage
     from kraftlog.replication.directory_assignments import DirectoryAssignments
@@ -54,16 +55,16 @@ class LostReplicas:
         """Whether the controller knows all replicas of this broker that must not lead."""
         return not self._assignments.reports_lost
 
-    def opened(self, partition: Partition, directory: Uuid, *, lacks_records: bool) -> None:
+    def opened(self, partition: Partition, log: LogOpened) -> None:
         """The log is open: report its directory now, or once the replica has caught up.
 
         A log without other replicas is all that there is, even if it has lost records.
         """
-        epoch = self._leader_epoch(partition)
-        if lacks_records and partition.replica_count > 1:
+        directory, epoch = log.directory, self._leader_epoch(partition)
+        if log.lacks_records and partition.replica_count > 1:
             self.incomplete[partition] = directory, epoch
             self._report(partition, Directory.LOST)
-        elif self._is_elsewhere(partition):
+        elif self._is_elsewhere(partition) and not log.is_original:
             self.incomplete[partition] = directory, epoch
             self._log_elsewhere(partition)
         else:
@@ -149,8 +150,14 @@ class LostReplicas:
             self._assignments.assign((partition.topic_id, partition.index), directory)
 
     def _report_placed(self, partition: Partition, directory: Uuid) -> None:
-        """Report where the log is, unless the metadata has it or follows from the registration."""
-        registered = self._registered()
+        """Report where the log is, unless the metadata has it or follows from the registration.
+
+        A log that is being moved is where the last report says.
+        """
+        registered, key = self._registered(), (partition.topic_id, partition.index)
+        reported = self._assignments.reported(key, directory)
+        if not is_reserved(reported):
+            directory = reported
         if directory not in registered:
             return
         is_implied = self._assigned(partition) in (Directory.MIGRATING, Directory.UNASSIGNED)

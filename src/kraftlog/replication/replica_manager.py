@@ -14,8 +14,8 @@ from __future__ import annotations
 from kraftlog.effects import (
     DeleteLog,
     LogFailed,
-    LogMoved,
     LogOpened,
+    LogPlaced,
     LogPostponed,
     LogStartMoved,
     LogStartNotStored,
@@ -342,11 +342,10 @@ class ReplicaManager(MetadataPublisher):
             free_if_empty(self._unopened)
         if kind is LogPostponed:
             return
-        if isinstance(message, LogMoved):
-            self.lost_replicas.opened(partition, message.directory, lacks_records=False)
+        if isinstance(message, LogPlaced):
+            self.directory_assignments.assign(key, message.directory)
         elif isinstance(message, LogOpened):
-            lacks_records = message.lacks_records
-            self.lost_replicas.opened(partition, message.directory, lacks_records=lacks_records)
+            self.lost_replicas.opened(partition, message)
             may_serve = self.lost_replicas.may_lead(partition)
             offsets = message.start, message.end, message.producers, message.high_watermark
             partition.opened(*offsets, may_serve=may_serve)
@@ -505,6 +504,7 @@ class ReplicaManager(MetadataPublisher):
         if partition is None:
             partition = self._open(image)
         partition.assign(image)
+        self.directory_assignments.replayed(image.key, image.directory(self._broker_id))
         if not self._has_roles:
             return
         if image.leader == self._broker_id:

@@ -7,6 +7,7 @@ from kraftlog.effects import (
     DeleteLog,
     LogComplete,
     LogFailed,
+    LogOpened,
     MarkStrays,
     MoveLogStart,
     MoveReplica,
@@ -14,9 +15,9 @@ from kraftlog.effects import (
     TruncatePartition,
 )
 from kraftlog.errors import StorageError
-from kraftlog.metadata.values import is_reserved
 from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.runner.data_directory import DataDirectory
+from kraftlog.runner.found_copies import FoundCopies, NoReplicaError
 from kraftlog.runner.log_moves import LogMoves
 from kraftlog.value import TYPE_CHECKING
 
@@ -38,7 +39,8 @@ class DataDirectories:
     A new log goes to the directory that the metadata assigns, or else to the online one with the
     fewest logs, and to a cordoned one only if all are. If a directory could not be opened at the
     start (`lost`), a replica that the metadata assigns to a directory that is not open may be in
-    it: the replica is offline, and is not created again.
+    it: the replica is offline, and is not created again. `found_copies` decides where a replica is
+    that has left something in more than one directory.
     """
 
     def __init__(
@@ -50,7 +52,6 @@ class DataDirectories:
     ) -> None:
         self._notify = services.notify
         self._log_line = services.log_line
-        self._lost = lost
         self._step = services.step
         self.moves = LogMoves(
             services.files,
@@ -58,11 +59,13 @@ class DataDirectories:
             services.log_line,
             services.notify,
             self._moved,
+            lambda move: self.found.keep(move.name, move.target),
         )
         #: The ids of the cordoned directories.
         self.cordoned: Callable[[], Collection[Uuid]] = tuple
         #: Called with a log that was moved, and with the copy that replaces it.
         self.on_replaced: Callable[[Log, Log], None] = _ignore
+        services = services.replace(notify=self._report)
         is_moving = self.moves.moves.__contains__
         self._for_partitions = [
             DataDirectory(directory, services, is_moving) for directory in directories
@@ -70,7 +73,9 @@ class DataDirectories:
         self._all = self._for_partitions[:]
         if metadata not in directories:
             self._all.append(DataDirectory(metadata, services, is_moving))
-        _delete_former_copies(directories, services.log_line)
+        self.found = FoundCopies(
+            services.files, self._for_partitions, lost, services.log_line, self.moves.begin
+        )
         self._by_id = {directory.directory.id: directory for directory in self._for_partitions}
         #: The directory of each log that exists or is to be created.
         self._by_log: dict[LogName, DataDirectory] = {}
@@ -78,12 +83,6 @@ class DataDirectories:
             self._by_log.update(
                 dict.fromkeys(directory.directory.unopened - {METADATA_LOG}, directory)
             )
-        #: The target directories of moves that the last process did not complete.
-        self._unfinished_moves = {
-            name: directory
-            for directory in self._for_partitions
-            for name in directory.directory.unfinished_moves
-        }
         #: The number of logs that each directory has, or is to create.
         self._counts = dict.fromkeys(self._for_partitions, 0)
         for directory in self._by_log.values():
@@ -93,7 +92,7 @@ class DataDirectories:
             ConfigureLog: self._pass_on,
             LogComplete: self._pass_on,
             DeleteLog: self._delete,
-            TruncatePartition: self._pass_on,
+            TruncatePartition: self._truncate,
             MarkStrays: self._mark_strays,
             MoveLogStart: self._move_start,
             MoveReplica: self._move,
@@ -106,31 +105,41 @@ class DataDirectories:
     # Effects -------------------------------------------------------------------------------------
 
     def _open(self, effect: OpenLog, now: Now) -> None:
-        directory = self._by_log.get(effect.log) or self._place(effect)
-        if directory is None:
-            lost = ", ".join(self._lost)
-            why = f"{effect.log[0]}-{effect.log[1]}: its log directory is offline, one of {lost}"
+        try:
+            directory = self.found.find(effect) or self._place(effect)
+        except (NoReplicaError, StorageError) as error:
+            why = f"{effect.log[0]}-{effect.log[1]}: {error}"
             self._log_line(why)
             self._notify(LogFailed(effect.log, effect.topic_id, why), now)
             return
-        if effect.log not in self._by_log:
-            self._by_log[effect.log] = directory
-            self._counts[directory] += 1
+        former = self._by_log.get(effect.log)
+        if former is not None:
+            self._counts[former] -= 1
+        self._by_log[effect.log] = directory
+        self._counts[directory] += 1
         directory.lifecycle.carry_out[OpenLog](effect, now)
 
-    def _place(self, effect: OpenLog) -> DataDirectory | None:
-        """The directory for a new log; None if it may exist in a directory that cannot be read."""
+    def _place(self, effect: OpenLog) -> DataDirectory:
+        """The directory for a new log."""
         assigned = self._by_id.get(effect.directory)
         if assigned is not None:
             return assigned
-        if self._lost and not is_reserved(effect.directory):
-            return None
         online = [
             directory for directory in self._for_partitions if not directory.directory.is_offline
         ]
         cordoned = self.cordoned()
         uncordoned = [directory for directory in online if directory.directory.id not in cordoned]
         return min(uncordoned or online or self._for_partitions, key=self._counts.__getitem__)
+
+    def _report(self, report: Any, now: Now) -> None:
+        """Pass on a report; add what only this object knows about an open log."""
+        if isinstance(report, LogOpened) and report.log in self.found.originals:
+            report = report.replace(is_original=True)
+        self._notify(report, now)
+
+    def _truncate(self, effect: TruncatePartition, now: Now) -> None:
+        self._pass_on(effect, now)
+        self.moves.truncate(effect)
 
     def _pass_on(self, effect: Any, now: Now) -> None:
         directory = self._by_log.get(effect.log)
@@ -139,6 +148,7 @@ class DataDirectories:
 
     def _delete(self, effect: DeleteLog, now: Now) -> None:
         self.moves.cancel(effect.log)
+        self.found.forget(effect.log, effect.topic_id)
         directory = self._by_log.pop(effect.log, None)
         if directory is not None:
             self._counts[directory] -= 1
@@ -150,6 +160,7 @@ class DataDirectories:
             directory.maintenance.move_start(effect.log, effect.offset)
 
     def _mark_strays(self, effect: MarkStrays, now: Now) -> None:
+        self.found.forget_all_but(effect.logs)
         for directory in self._for_partitions:
             for log in directory.directory.unopened - effect.logs:
                 if self._by_log.pop(log, None) is not None:
@@ -166,36 +177,23 @@ class DataDirectories:
         log = source.directory.logs.get(effect.log)
         if log is None or log.topic_id != effect.topic_id:
             return
-        current = self.moves.moves.get(effect.log)
-        if current is not None and current.target is target:
-            return
-        self.moves.cancel(effect.log)
-        if target is not source:
-            self.moves.begin(effect.log, source, target)
+        self.moves.begin(effect.log, source, target)
 
     def _moved(self, move: LogMove) -> None:
         self._counts[move.source] -= 1
         self._counts[move.target] += 1
         self._by_log[move.name] = move.target
         self.on_replaced(move.log, move.target.directory.logs[move.name])
-
-    def _resume_moves(self) -> None:
-        """Restart the moves that the last process did not complete, once their logs are open."""
-        for name, target in list(self._unfinished_moves.items()):
-            source = self._by_log.get(name)
-            if source is None or source is target:
-                del self._unfinished_moves[name]  # deleted, or moved already
-            elif name in source.directory.logs:
-                del self._unfinished_moves[name]
-                self.moves.begin(name, source, target)
+        if move.next_target is not None:
+            self.moves.begin(move.name, move.target, move.next_target)
 
     # The turn ------------------------------------------------------------------------------------
 
     def maintain(self, node: Node, now: Now) -> None:
         for directory in self._all:
             directory.maintain(node, now)
-        if self._unfinished_moves:
-            self._resume_moves()
+        if self.found.has_any:
+            self.found.settle(node, self._by_log.get)
         if self.moves.take_turn(node, now):
             self._step("moves between directories")
 
@@ -222,33 +220,6 @@ class DataDirectories:
         self.moves.close()
         for directory in self._all:
             directory.directory.release()
-
-
-def _delete_former_copies(
-    directories: Sequence[LogDirectory], log_line: Callable[[str], None]
-) -> None:
-    """Delete the older log of a partition if a move was interrupted after its copy was complete.
-
-    The newer log is the one that is marked as moved. If both are marked, or neither is, the start
-    of the node fails.
-    """
-    directories_by_log: dict[LogName, LogDirectory] = {}
-    for directory in directories:
-        for name in sorted(directory.unopened - {METADATA_LOG}):
-            other = directories_by_log.setdefault(name, directory)
-            if other is directory:
-                continue
-            if directory.is_marked_as_moved(name) == other.is_marked_as_moved(name):
-                raise StorageError(
-                    f"{other.folder(name)} and {directory.folder(name)}: a partition has one log; "
-                    "remove the older one"
-                )
-            newer, older = sorted(
-                (directory, other), key=lambda directory: not directory.is_marked_as_moved(name)
-            )
-            directories_by_log[name] = newer
-            log_line(f"{older.folder(name)}: deleted, because it was moved to {newer.path}")
-            older.delete(name)
 
 
 def _ignore(_: Log, __: Log) -> None:

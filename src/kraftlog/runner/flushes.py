@@ -3,6 +3,8 @@
 Each log has at most one flush in progress. Effects that start to wait in the meantime are covered
 by the next one, so under load one `fdatasync` completes many requests. The metadata log has a
 `Flushes` of its own, so that it never waits, or pauses, for another log.
+
+A log that moves to another directory is flushed together with its mirrored copy.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, Protocol
 
     from kraftlog.ports.files import Files
     from kraftlog.ports.io_thread import IOThread
@@ -23,9 +25,25 @@ if TYPE_CHECKING:
     from kraftlog.storage.log import Log
     from kraftlog.types import LogName, Now
 
+    class Mirrors(Protocol):
+        """Copies of logs that move; `mirror_failed`: one could not be flushed with its log."""
+
+        def mirror_of(self, name: LogName) -> Log | None: ...
+        def mirror_failed(self, name: LogName, error: StorageError) -> None: ...
+
 
 #: How long flushes pause while there is no file descriptor or no disk space.
 PAUSE_MS = 1000
+
+
+class NoMirrors:
+    """The default for `Flushes.mirrors`: no log moves."""
+
+    def mirror_of(self, _: LogName) -> None:
+        pass
+
+    def mirror_failed(self, _: LogName, __: StorageError) -> None:
+        pass
 
 
 class Flushes:
@@ -49,6 +67,8 @@ class Flushes:
         #: Why flushes are paused, until it has been logged.
         self.obstacle: DiskFullError | None = None
         self._waiting: dict[LogName, list[tuple[int, Callable[[], None]]]] = {}
+        #: The copies that have to be durable whenever their logs are.
+        self.mirrors: Mirrors = NoMirrors()
 
     def hold(self, log: LogName, offset: int, release: Callable[[], None]) -> None:
         """Call `release` once the log is durable up to `offset`; at once if it is."""
@@ -71,6 +91,9 @@ class Flushes:
             log = self._logs[name]
             if paused_until_ms and now.monotonic_ms < paused_until_ms.get(log.disk, 0):
                 continue
+            mirror = self.mirrors.mirror_of(name)
+            if mirror is not None and mirror.is_flushing:
+                continue
             try:
                 job = log.flush_job()
             except DiskFullError as error:
@@ -80,7 +103,7 @@ class Flushes:
                 self._drop(name, error, now)
                 continue
             if job is not None:
-                self._submit(name, log, job)
+                self._submit(name, log, job, mirror)
 
     def _pause(self, name: LogName, log: Log, error: DiskFullError, now: Now) -> None:
         """Pause the flushes of a disk; no data has been lost.
@@ -97,13 +120,35 @@ class Flushes:
         """Drop the effects that wait for a log, because it is deleted."""
         self._waiting.pop(log, None)
 
-    def _submit(self, name: LogName, log: Log, job: FlushJob) -> None:
+    def _submit(self, name: LogName, log: Log, job: FlushJob, mirror: Log | None) -> None:
+        mirror_job = None if mirror is None else self._mirror_job(name, mirror)
+
+        def run() -> None:
+            if mirror_job is not None:
+                mirror_job.run(self._files)
+            job.run(self._files)
+
         def ended(_: Any, error: BaseException | None, now: Now) -> None:
             if error is not None:
                 raise error  # a job reports disk errors itself: this one is a bug
+            if mirror is not None and mirror_job is not None:
+                self._mirror_flushed(name, mirror, mirror_job)
             self._ended(name, log, job, now)
 
-        self._io_thread.submit(lambda: job.run(self._files), ended)
+        self._io_thread.submit(run, ended)
+
+    def _mirror_job(self, name: LogName, mirror: Log) -> FlushJob | None:
+        try:
+            return mirror.flush_job()
+        except StorageError as error:
+            self.mirrors.mirror_failed(name, error)
+            return None
+
+    def _mirror_flushed(self, name: LogName, mirror: Log, job: FlushJob) -> None:
+        try:
+            mirror.flushed(job)
+        except StorageError as error:
+            self.mirrors.mirror_failed(name, error)
 
     def _ended(self, name: LogName, log: Log, job: FlushJob, now: Now) -> None:
         try:

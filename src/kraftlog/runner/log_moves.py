@@ -1,33 +1,41 @@
-"""Moves logs between the log directories of a node, while they are read and written.
+"""Moves logs between the log directories of a node, while they are read and written (V22).
 
 A move copies the log into a folder of the target directory that ends in `-future`, as Kafka does. A
-copy that has caught up is made durable; then it takes the log's name within a turn, and the
-original log is deleted. If the node stops between the two, a file in the copy's folder marks the
-copy as the newer log. A move whose copy was not durable yet starts over when the node starts.
+copy that has caught up is mirrored: every record is in both logs before anything that a turn has
+done is seen outside, and both are flushed together. It is marked as whole, and the controller is
+asked to record its directory: from then on the replica survives the loss of either disk. Once the
+metadata names the target, the copy takes the log's name within a turn, and the original log is
+deleted.
+
+Until then the original is the replica: if the target fails, the controller is asked to record the
+source again. What a restart does with two logs, or a log and a copy, is in `found_copies`.
 """
 
 from __future__ import annotations
 
-from kraftlog.effects import LogFailed, LogMoved
+from kraftlog.effects import LogFailed, LogOpened, LogPlaced
 from kraftlog.errors import StorageError
 from kraftlog.ports.logs import FutureLog
 from kraftlog.records.header import read_header
 from kraftlog.replication.quotas import NO_LIMIT, ByteRate
 from kraftlog.runner.recovered_log import read_batches
 from kraftlog.storage.batches import describe, split_by_epoch
+from kraftlog.storage.disk import unlink_if_there
+from kraftlog.storage.future_logs import WHOLE, mark_as_whole
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from kraftlog.effects import TruncatePartition
     from kraftlog.node.node import Node
     from kraftlog.ports.files import Files
     from kraftlog.ports.io_thread import IOThread
     from kraftlog.runner.data_directory import DataDirectory
     from kraftlog.storage.flush import FlushJob
     from kraftlog.storage.log import Log
-    from kraftlog.types import LogName, Now
+    from kraftlog.types import LogName, Now, Uuid
 
 #: At most this much is copied in a turn, and at most this many logs at a time.
 BYTES_PER_TURN = 256 << 10
@@ -51,9 +59,19 @@ class LogMove(Value):
     #: The copy, once begun, and the number of truncations that the log had at that time.
     copy: Log | None = None
     truncations: int = 0
-    #: Whether a job is making the copy durable, and whether a job has done so.
+    #: Whether a job is making the copy durable, and whether one has done so.
     is_flushing: bool = False
     is_durable: bool = False
+    #: Whether the copy has all that the log has at the end of every turn, and is flushed with it.
+    is_mirrored: bool = False
+    #: Whether the mirrored copy is durable, and marked as whole.
+    is_whole: bool = False
+    #: Whether the controller was asked to record the target: the move can no longer be cancelled.
+    is_reported: bool = False
+    #: Where the log goes after this move.
+    next_target: DataDirectory | None = None
+    #: Why a mirrored copy no longer has what the log has.
+    failure: StorageError | None = None
 
     @property
     def lag(self) -> int:
@@ -62,10 +80,22 @@ class LogMove(Value):
         return max(self.log.end_offset - copied, 0)
 
 
+def is_recorded(node: Node, name: LogName, topic_id: Uuid, directory: Uuid) -> bool:
+    """Whether the metadata names this directory for a replica, and nothing else is reported."""
+    key = topic_id, name[1]
+    image = node.image.partitions.get(key)
+    return (
+        image is not None
+        and image.directory(node.config.node_id) == directory
+        and node.replica_manager.directory_assignments.is_settled(key)
+    )
+
+
 class LogMoves:
     """The moves in the order in which they were requested; `done` is called after each.
 
-    `moves` is for reading only.
+    `moves` is for reading only. `kept` is called with a copy that has failed after it was reported:
+    its folder stays until the metadata names the source.
     """
 
     def __init__(
@@ -75,12 +105,14 @@ class LogMoves:
         log_line: Callable[[str], None],
         notify: Callable[[Any, Now], None],
         done: Callable[[LogMove], None],
+        kept: Callable[[LogMove], None],
     ) -> None:
         self._files = files
         self._io_thread = io_thread
         self._log_line = log_line
         self._notify = notify
         self._done = done
+        self._kept = kept
         self.moves: dict[LogName, LogMove] = {}
         self._copy_rate: ByteRate | None = None
         #: When copying may continue within the throttle; None if it may now.
@@ -99,13 +131,49 @@ class LogMoves:
         ]
 
     def begin(self, name: LogName, source: DataDirectory, target: DataDirectory) -> None:
-        self.moves[name] = LogMove(name, source, target, source.directory.logs[name])
+        """Begin to move a log, or replace its present move.
+
+        A reported move ends first: a restart might otherwise look for the log in its target.
+        """
+        current = self.moves.get(name)
+        if current is not None and current.is_reported:
+            current.next_target = target
+        elif current is None or current.target is not target:
+            self.cancel(name)
+            if target is not source:
+                self.moves[name] = LogMove(name, source, target, source.directory.logs[name])
 
     def cancel(self, name: LogName) -> None:
-        """Cancel a move, if there is one: the log stays in its directory, or is deleted."""
+        """Cancel a move, if there is one: the log is deleted, or the move is not reported yet."""
         move = self.moves.pop(name, None)
         if move is not None:
             self._discard(move)
+
+    def truncate(self, effect: TruncatePartition) -> None:
+        """A log was truncated: so is a mirrored copy. Any other copy begins again."""
+        move = self.moves.get(effect.log)
+        if move is None or not move.is_mirrored or move.source.directory.is_offline:
+            return
+        assert move.copy is not None, "there is a copy that is mirrored"
+        try:
+            if effect.restarts:
+                move.copy.truncate_fully_and_start_at(effect.offset)
+            else:
+                move.copy.truncate_to(move.log.end_offset)
+        except StorageError as error:
+            move.failure = error
+        move.truncations = move.log.truncations
+
+    def mirror_of(self, name: LogName) -> Log | None:
+        """The copy that has to be durable whenever the log is."""
+        move = self.moves.get(name) if self.moves else None
+        return move.copy if move is not None and move.is_mirrored else None
+
+    def mirror_failed(self, name: LogName, error: StorageError) -> None:
+        """A mirrored copy could not be flushed with its log."""
+        move = self.moves.get(name)
+        if move is not None and move.is_mirrored:
+            move.failure = error
 
     @property
     def has_work(self) -> bool:
@@ -114,6 +182,8 @@ class LogMoves:
 
     @staticmethod
     def _can_continue(move: LogMove) -> bool:
+        if move.is_mirrored:
+            return False  # it waits for a job, a flush or the controller: a turn follows each
         return not move.is_flushing or move.lag > 0
 
     def _active(self) -> list[LogMove]:
@@ -128,14 +198,35 @@ class LogMoves:
             try:
                 budget = self._continue(move, node, budget, now)
             except (StorageError, CannotMoveError) as error:
-                self._give_up(move, error)
+                self._give_up(move, error, now)
         return True
 
-    def _give_up(self, move: LogMove, error: Exception) -> None:
-        """Cancel a move that has failed, and log why, unless a directory has failed."""
-        if not (move.source.directory.is_offline or move.target.directory.is_offline):
-            self._log_line(f"{move.name[0]}-{move.name[1]} stays in {move.source.path}: {error}")
-        self.cancel(move.name)
+    def _give_up(self, move: LogMove, error: Exception, now: Now) -> None:
+        """End a move that has failed, and log why, unless a directory has failed."""
+        name, source = move.name, move.source
+        if not (source.directory.is_offline or move.target.directory.is_offline):
+            self._log_line(f"{name[0]}-{name[1]} stays in {source.path}: {error}")
+        if not move.is_reported:
+            self.cancel(name)
+            return
+        del self.moves[name]
+        self._keep(move)
+        self._notify(LogPlaced(name, move.log.topic_id, source.directory.id), now)
+        if move.next_target is not None and source.directory.logs.get(name) is move.log:
+            self.begin(name, source, move.next_target)
+
+    def _keep(self, move: LogMove) -> None:
+        """Stop copying, but keep the folder until the metadata names the source.
+
+        Until then it shows, after a restart, that the log in the source is the replica.
+        """
+        copy, move.copy = move.copy, None
+        assert copy is not None, "a reported move has a copy"
+        try:
+            move.target.directory.keep_copy(move.name, copy)
+        except StorageError as error:
+            self._log_line(str(error))
+        self._kept(move)
 
     def close(self) -> None:
         """Close the copies; their moves begin again at the next start."""
@@ -165,6 +256,9 @@ class LogMoves:
         """Copy within the budget, and finish if all is copied; return the unused budget."""
         if move.source.directory.logs.get(move.name) is not move.log:
             raise CannotMoveError("the log was deleted")
+        if move.is_mirrored:
+            self._continue_mirrored(move, node, now)
+            return budget
         move.source.directory.disk.check()
         if move.copy is not None and not self._follows(move, move.copy):
             if move.is_flushing:
@@ -177,11 +271,28 @@ class LogMoves:
         while budget > 0 and copy.end_offset < move.log.end_offset:
             budget -= self._copy_piece(move, copy, budget, now)
         if copy.end_offset == move.log.end_offset and not move.is_flushing:
-            if not move.is_durable:
-                self._make_durable(move, copy)
-            elif self._may_take_over(move):
-                self._take_over(move, copy, node, now)
+            move.is_mirrored = move.is_durable
+            self._make_durable(move, copy)
         return budget
+
+    def _continue_mirrored(self, move: LogMove, node: Node, now: Now) -> None:
+        """Copy what this turn has appended; report the copy, and finish once it is recorded."""
+        copy, log, target = move.copy, move.log, move.target.directory
+        assert copy is not None, "there is a copy that is mirrored"
+        if move.failure is not None:
+            raise move.failure
+        target.disk.check()
+        if not _follow_start(log, copy):
+            self._start_at_first_batch(move, copy)
+        while copy.end_offset < log.end_offset:
+            self._copy_piece(move, copy, BYTES_PER_TURN, now)
+        if not move.is_whole:
+            return
+        if not move.is_reported:
+            move.is_reported = True
+            self._notify(LogPlaced(move.name, copy.topic_id, target.id), now)
+        elif is_recorded(node, move.name, copy.topic_id, target.id) and self._may_take_over(move):
+            self._take_over(move, copy, node, now)
 
     @staticmethod
     def _follows(move: LogMove, copy: Log) -> bool:
@@ -190,17 +301,18 @@ class LogMoves:
         After a truncation of the log, or if its start is beyond the copy's end, the copy begins
         again, which is simple and rare.
         """
-        log = move.log
-        if log.truncations != move.truncations or log.start_offset > copy.end_offset:
-            return False
-        if log.start_offset > copy.start_offset and copy.segments:
-            copy.move_start(log.start_offset)
-        return True
+        return move.log.truncations == move.truncations and _follow_start(move.log, copy)
 
     def _begin_copy(self, move: LogMove, node: Node) -> None:
         log, directory = move.log, move.target.directory
         unique = node.config.new_id().hex()
-        move.copy = copy = directory.create_future(move.name, log.topic_id, log.config, unique)
+        move.copy = directory.create_future(move.name, log, unique)
+        self._start_at_first_batch(move, move.copy)
+
+    @staticmethod
+    def _start_at_first_batch(move: LogMove, copy: Log) -> None:
+        """Empty the copy; it starts where the log does."""
+        log = move.log
         move.truncations = log.truncations
         first_batch = read_batches(log, log.start_offset, log.end_offset, 1)
         start = read_header(first_batch).base_offset if first_batch else log.start_offset
@@ -219,25 +331,24 @@ class LogMoves:
         return len(data)
 
     def _make_durable(self, move: LogMove, copy: Log) -> None:
-        """Flush the copy, and mark it as the newer one of the two."""
+        """Flush the copy; mark it as whole if it is mirrored."""
         copy.epochs = move.log.epochs.copy()
         copy.epochs_rebuilt()
         job = copy.flush_job()
         assert job is not None, "at least the epochs are to be written"
-        move.is_flushing = True
-        unmark = move.source.directory.unmark_moved_job(move.log)
-        mark = move.target.directory.mark_moved_job(copy)
+        move.is_flushing, is_mirrored = True, move.is_mirrored
 
         def run() -> None:
             job.run(self._files)
-            if job.error is None:
-                unmark()
-                mark()
+            if job.error is None and is_mirrored:
+                mark_as_whole(self._files, copy.folder)
 
-        self._io_thread.submit(run, lambda _, error, __: self._flushed(move, copy, job, error))
+        self._io_thread.submit(
+            run, lambda _, error, now: self._flushed(move, copy, job, error, now)
+        )
 
     def _flushed(
-        self, move: LogMove, copy: Log, job: FlushJob, error: BaseException | None
+        self, move: LogMove, copy: Log, job: FlushJob, error: BaseException | None, now: Now
     ) -> None:
         move.is_flushing = False
         try:
@@ -249,11 +360,11 @@ class LogMoves:
                     f"{copy.folder}: moving the log", error
                 )
         except StorageError as failure:
-            self._give_up(move, failure)
+            self._give_up(move, failure, now)
             return
         if error is not None:
             raise error
-        move.is_durable = True
+        move.is_whole, move.is_durable = move.is_mirrored, True
 
     def _may_take_over(self, move: LogMove) -> bool:
         """Whether no job uses the log's files, and the name that the copy will take is free."""
@@ -272,11 +383,11 @@ class LogMoves:
         copy.tracker.state = log.tracker.state.copy()  # also producers whose records are gone
         if log.start_offset > copy.start_offset:
             copy.move_start(log.start_offset)
+        target.directory.adopt_future(name, copy)  # first: it may fail, and then the log stays
         has_folder = source.directory.forget(name)
-        target.directory.adopt_future(name, copy)
         partition = node.replica_manager.by_log.get(name)
-        if partition is not None and partition.is_open:
-            target.directory.note_high_watermark(name, partition.high_watermark)
+        high_watermark = 0 if partition is None else partition.high_watermark
+        target.directory.note_high_watermark(name, high_watermark)
         del self.moves[name]
         self._done(move)
         target.maintenance.store_start(name)
@@ -293,9 +404,15 @@ class LogMoves:
             elif has_folder:
                 source.lifecycle.delete_folder(name, copy.topic_id)
 
-        path = target.path
-        self._io_thread.submit(lambda: self._files.sync_directory(path), synced)
-        self._notify(LogMoved(name, copy.topic_id, target.directory.id), now)
+        path, mark = target.path, f"{copy.folder}/{WHOLE}"
+
+        def sync() -> None:
+            self._files.sync_directory(path)
+            unlink_if_there(self._files, mark)
+
+        self._io_thread.submit(sync, synced)
+        if partition is not None and not partition.is_open:
+            self._notify(_reopened(name, copy, high_watermark, target.directory.id), now)
 
     def _discard(self, move: LogMove) -> None:
         """Delete the copy; a flush in progress does no harm."""
@@ -306,3 +423,19 @@ class LogMoves:
             move.target.directory.discard_future(copy)
         except StorageError as error:
             self._log_line(str(error))
+
+
+def _follow_start(log: Log, copy: Log) -> bool:
+    """Move the start of a copy to that of the log; False if all that it has is before that."""
+    if log.start_offset > copy.end_offset:
+        return False
+    if log.start_offset > copy.start_offset and copy.segments:
+        copy.move_start(log.start_offset)
+    return True
+
+
+def _reopened(name: LogName, copy: Log, high_watermark: int, directory: Uuid) -> LogOpened:
+    """The source has failed after the copy was reported: the copy takes the log's place."""
+    producers = None if copy.tracker.is_empty else copy.producers.copy()
+    start, end = copy.start_offset, copy.end_offset
+    return LogOpened(name, copy.topic_id, start, end, producers, high_watermark, directory)

@@ -110,6 +110,7 @@ class Runner:
         )
         self.logs.list_futures = self._directories.moves.futures
         self._directories.on_replaced = self._replaced
+        self._flushes.mirrors = self._directories.moves
         self._quorum = QuorumIO(
             files,
             directory,

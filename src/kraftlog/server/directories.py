@@ -102,7 +102,7 @@ def _open(
     elif properties.cluster_id != expected.cluster_id:
         raise StorageError(
             f"{path} belongs to cluster {properties.cluster_id}, and this node to "
-            f"{expected.cluster_id}: take it out of log.dirs, or empty it"
+            f"{expected.cluster_id or 'none yet'}: take it out of log.dirs, or empty it"
         )
     return LogDirectory(files, path, handles, directory_id=properties.directory_id)
 

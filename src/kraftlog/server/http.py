@@ -232,7 +232,7 @@ class HttpServer:
         try:
             slice_ = list(islice(page.pieces, PIECES_PER_TURN))
         except Exception as error:  # an error in a page must not stop the node
-            log_line(f"cannot build an HTTP page: {error!r}")
+            log_line(f"cannot build an HTTP page: {type(error).__name__}: {error}")
             connection.closes = True
             connection.page, connection.pieces = _error_page(500), []
             return

@@ -27,7 +27,7 @@ from kraftlog.server.memory import ClientMemory, limit_of
 from kraftlog.server.operator_log import log_line
 from kraftlog.server.worker_process import WorkerProcess
 from kraftlog.storage.disk import HandleCache
-from kraftlog.storage.format import DirectoryFormat, format_directory, is_formatted
+from kraftlog.storage.format import DirectoryFormat, foreign_names, format_directory, is_formatted
 from kraftlog.types import uuid_text
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import BROKER, CONTROLLER
@@ -131,6 +131,12 @@ def _ensure_formatted(
     if is_formatted(files, path):
         return
     if may_format:
+        names = foreign_names(files, path)
+        if names:
+            raise StorageError(
+                f"{path} has no meta.properties, but {names[0]} and perhaps other files: give a "
+                "new or an empty directory with --data"
+            )
         _format_standalone(files, path, settings)
     elif bootstrap:
         _format_for_quorum(files, path, settings)
@@ -233,7 +239,10 @@ def _voters(settings: BrokerConfig) -> VoterSet:
     """Voters of the configuration; those in the log and its snapshots take precedence."""
     name = settings.controller_listener_names[0]
     static = [
-        Voter(ReplicaKey(voter.id), (Endpoint(name, voter.host, voter.port),))
+        Voter(
+            ReplicaKey(voter.id),
+            (Endpoint(name, voter.host, voter.port),) if voter.host else (),
+        )
         for voter in settings.voters
     ]
     return VoterSet(tuple(sorted(static, key=lambda voter: voter.key.id)))
@@ -255,6 +264,7 @@ def raft_config(settings: BrokerConfig, seed: int) -> RaftConfig:
         fetch_timeout_ms=settings.controller_quorum_fetch_timeout_ms,
         fetch_max_wait_ms=QUORUM_FETCH_WAIT_MS,
         election_backoff_max_ms=settings.controller_quorum_election_backoff_max_ms,
+        max_failed_elections=settings["kraftlog.quorum.max.failed.elections"],
         retry_backoff_ms=settings.controller_quorum_retry_backoff_ms,
         retry_backoff_max_ms=max(max_backoff_ms, settings.controller_quorum_retry_backoff_ms),
         max_fetch_bytes=settings.controller_quorum_fetch_max_bytes,

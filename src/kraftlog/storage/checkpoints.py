@@ -145,4 +145,4 @@ def _number(text: str, path: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise CorruptLogError(f"{path}: expected a number, found {text!r}") from None
+        raise CorruptLogError(f'{path}: expected a number, found "{text}"') from None

@@ -24,6 +24,7 @@ from kraftlog.storage.disk import (
     write_atomically,
     write_whole,
 )
+from kraftlog.storage.future_logs import FUTURE, future_folder, log_of_future, remove_mark
 from kraftlog.storage.log import Log
 from kraftlog.storage.manifest import (
     CLEAN_MARKER,
@@ -44,7 +45,7 @@ from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Generator
     from typing import Any
 
     from kraftlog.ports.files import Files
@@ -59,10 +60,6 @@ SUSPECT = "kraftlog-suspect"
 _DELETED = "-delete"
 #: The suffix of a folder that belongs to no partition of the broker, as in Kafka.
 STRAY = "-stray"
-#: The suffix of a copy of a log that is being moved here from another directory, as in Kafka.
-FUTURE = "-future"
-#: A file in a log that was moved here: the partition's log in another directory is an older copy.
-MOVED = "kraftlog-moved"
 #: The longest file name that file systems support.
 _LONGEST_NAME = 255
 #: With more logs than this, one sync of the file system is faster than a sync per log.
@@ -75,12 +72,6 @@ def parse_folder(name: str) -> LogName | None:
     if dash and topic and number.isdecimal() and number.isascii():
         return intern(topic), int(number)  # a topic may have thousands of partitions
     return None
-
-
-def parse_future(name: str) -> LogName | None:
-    """Topic and partition of a log that was being moved, by its folder; None for any other name."""
-    log, dot, unique = name.removesuffix(FUTURE).rpartition(".")
-    return parse_folder(log) if name.endswith(FUTURE) and dot and len(unique) == 32 else None
 
 
 class LogDirectory:
@@ -101,8 +92,10 @@ class LogDirectory:
         self.logs: dict[LogName, Log] = {}
         #: logs that exist and are not open
         self.unopened: set[LogName] = set()
-        #: logs that were being moved here when the last process ended
-        self.unfinished_moves: set[LogName] = set()
+        #: the folders of copies: of logs that were being moved here when the last process ended
+        self.copies: dict[LogName, list[str]] = {}
+        #: copies that have taken the place of a lost log, and are yet to be opened
+        self._adopted: set[LogName] = set()
         #: forgotten logs with a job that still uses their folder
         self._in_use: dict[LogName, Log] = {}
         self.was_clean = False
@@ -126,7 +119,7 @@ class LogDirectory:
         self.reserve = Reserve(self.disk, path)
 
     def _list_files(self) -> None:
-        """List the logs, read and delete the clean-shutdown files, and discard unfinished moves."""
+        """List the logs and copies, and read and delete the clean-shutdown files."""
         files, path = self.disk.files, self.path
         names = files.list(path)
         self._checkpoints = OffsetCheckpoints(files, path, names)
@@ -138,9 +131,9 @@ class LogDirectory:
             elif name.endswith(_DELETED):
                 self._garbage.append(f"{path}/{name}")
             else:
-                future = parse_future(name)
-                if future is not None:
-                    self._discard_future(future, f"{path}/{name}")
+                log_name = parse_folder(log_of_future(name) or "")
+                if log_name is not None:
+                    self.copies.setdefault(log_name, []).append(f"{path}/{name}")
         # A log that never had a folder may still have lines in the checkpoints.
         self._checkpoints.forget_all_but(self.unopened)
         self._suspect = SUSPECT in names
@@ -255,7 +248,7 @@ class LogDirectory:
                 self.folder(name),
                 config,
                 # A log that no longer matches its row has changed since the clean shutdown.
-                clean=self.was_clean and row is None,
+                clean=self.was_clean and row is None and name not in self._adopted,
                 recovery_point=recovery_point,
                 start_offset=self._checkpoints.log_starts.get(name, 0),
                 distrust_cache=self._suspect,
@@ -317,63 +310,68 @@ class LogDirectory:
 
     # -- logs that are moved to this directory ----------------------------------------------------
 
-    def create_future(self, name: LogName, topic_id: Uuid, config: LogConfig, unique: str) -> Log:
-        """Create an empty log for a copy from another directory; its folder name has `unique`."""
+    def create_future(self, name: LogName, source: Log, unique: str) -> Log:
+        """Create an empty log for a copy of a log elsewhere; its folder name has `unique`."""
         self.disk.check()
-        log = Log(self.disk, f"{self.path}/{name[0]}-{name[1]}.{unique}{FUTURE}", config)
-        log.topic_id = topic_id
+        log = Log(self.disk, future_folder(self.path, name, unique), source.config)
+        log.topic_id, log.first_leader_epoch = source.topic_id, source.first_leader_epoch
         log.has_folder = False
         log.make_folder()
         return log
 
-    def mark_moved_job(self, log: Log) -> Callable[[], None]:
-        """A job for an I/O thread: mark a complete copy durably as the newer of the two logs."""
-        files, path = self.disk.files, f"{log.folder}/{MOVED}"
-        return lambda: write_atomically(files, path, b"")
-
-    def is_marked_as_moved(self, name: LogName) -> bool:
-        return self.disk.files.exists(f"{self.folder(name)}/{MOVED}")
-
-    def unmark_moved_job(self, log: Log) -> Callable[[], None]:
-        """A job for an I/O thread: remove the mark, as another copy is now the newer one."""
-        files, path, folder = self.disk.files, f"{log.folder}/{MOVED}", log.folder
-
-        def unmark() -> None:
-            if files.exists(path):
-                unlink_if_there(files, path)
-                files.sync_directory(folder)
-
-        return unmark
-
     def adopt_future(self, name: LogName, log: Log) -> None:
-        """Rename a complete copy to the log's name; the caller syncs the directory next."""
+        """Rename a whole copy to the log's name; the caller syncs the directory next."""
         try:
             self._checkpoints.clear(name)
         except OSError as error:
             raise self.disk.fail_unless_full(f"{log.folder}: moving the log", error) from error
         log.rename_folder(self.folder(name))
+        log.mark_created(f"{log.folder}/{PARTITION_METADATA}")  # a flush syncs the new name, too
         self._adopt(name, log)
+
+    def adopt_copy(self, name: LogName, folder: str) -> None:
+        """Rename a whole copy, which an earlier process has made, to the log's name."""
+        self.disk.check()
+        try:
+            self._checkpoints.clear(name)
+            self.disk.files.rename(folder, self.folder(name))
+            self.disk.files.sync_directory(self.path)
+        except OSError as error:
+            raise self.disk.fail_unless_full(f"{folder}: taking the copy", error) from error
+        self.copies[name].remove(folder)
+        self.unopened.add(name)
+        self._adopted.add(name)
 
     def discard_future(self, log: Log) -> None:
         """Delete a copy that is no longer wanted; an I/O thread removes its files."""
         log.abandon()
         if not self.is_offline:
-            try:
-                self._garbage.append(self._as_deleted(log.folder))
-            except OSError as error:
-                raise self.disk.fail_unless_full(
-                    f"{log.folder}: removing the copy", error
-                ) from error
+            self._discard(log.folder)
 
-    def _discard_future(self, name: LogName, folder: str) -> None:
-        """Delete the unfinished copy of an earlier process; the move starts over."""
-        self.unfinished_moves.add(name)
-        self._garbage.append(self._as_deleted(folder))
+    def keep_copy(self, name: LogName, log: Log) -> None:
+        """Stop copying, but keep the folder: it shows that the log is in another directory."""
+        log.abandon()
+        if self.is_offline:
+            return
+        try:
+            remove_mark(self.disk.files, log.folder)
+        except OSError as error:
+            raise self.disk.fail(f"{log.folder}: removing the mark", error) from error
+        self.copies.setdefault(name, []).append(log.folder)
 
-    def _as_deleted(self, folder: str) -> str:
+    def discard_copies(self, name: LogName) -> None:
+        """Delete the copies of a log that nobody continues."""
+        for folder in self.copies.pop(name, ()):
+            if not self.is_offline:
+                self._discard(folder)
+
+    def _discard(self, folder: str) -> None:
         renamed = folder.removesuffix(FUTURE) + _DELETED
-        self.disk.files.rename(folder, renamed)
-        return renamed
+        try:
+            self.disk.files.rename(folder, renamed)
+        except OSError as error:
+            raise self.disk.fail_unless_full(f"{folder}: removing the copy", error) from error
+        self._garbage.append(renamed)
 
     def delete(self, name: LogName) -> None:
         """Delete a log; an I/O thread deletes its files."""

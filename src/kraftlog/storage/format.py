@@ -50,12 +50,27 @@ def is_formatted(files: Files, directory: str) -> bool:
     return files.exists(f"{directory}/{NAME}")
 
 
+def foreign_names(files: Files, directory: str) -> list[str]:
+    """The names in a directory, or none without it, that a format which a crash ended cannot leave.
+
+    A metadata log is one: without meta.properties it is not known whose it is.
+    """
+    if not files.exists(directory):
+        return []
+    own = {"lost+found", BOOTSTRAP, f"{BOOTSTRAP}.tmp", f"{NAME}.tmp"}
+    folder = f"{directory}/{METADATA_FOLDER}"
+    if files.exists(folder) and {*files.list(folder)} <= {FIRST_SNAPSHOT, f"{FIRST_SNAPSHOT}.tmp"}:
+        own.add(METADATA_FOLDER)
+    return sorted([name for name in files.list(directory) if name not in own])
+
+
 def check_formatted(files: Files, directory: str, formatting: DirectoryFormat) -> None:
     """Refuse a directory that is formatted for another node or cluster."""
     meta = load(files, directory)
     if (meta.cluster_id, meta.node_id) != (formatting.cluster_id, formatting.node_id):
         raise StorageError(
-            f"{directory}/{NAME} says cluster.id={meta.cluster_id} and node.id={meta.node_id}; "
+            f"{directory}/{NAME} says cluster.id={meta.cluster_id or '(none)'} and "
+            f"node.id={meta.node_id}; "
             f"expected {formatting.cluster_id} and {formatting.node_id}"
         )
 
@@ -77,12 +92,22 @@ def format_directory(
 
 
 def _make_folders(files: Files, path: str) -> None:
+    """Create a folder and the missing ones above it, and make their names durable.
+
+    A folder that exists may be left by a format that was killed before it had synced the name, so
+    the names above it are synced, too. Where this process may not, it has not created any.
+    """
     parent, _, _ = path.rstrip("/").rpartition("/")
-    if parent and not files.exists(parent):
+    if parent:
         _make_folders(files, parent)
-    if not files.exists(path):
+    existed = files.exists(path)
+    if not existed:
         files.make_directory(path)
+    try:
         files.sync_directory(parent or ("/" if path.startswith("/") else "."))
+    except PermissionError:
+        if not existed:
+            raise
 
 
 def bootstrap_checkpoint(features: Mapping[str, int], now_ms: int) -> bytes:

@@ -109,5 +109,6 @@ def decode(raw: bytes, path: str) -> QuorumStateData:
 def _number(content: dict[str, Any], name: str, lowest: int, highest: int = 2**63 - 1) -> int:
     value = content[name]
     if not isinstance(value, int) or not lowest <= value <= highest:
-        raise ValueError(f"{name} is {value!r}")
+        shown = "null" if value is None else value
+        raise ValueError(f"{name} is {shown}")
     return value

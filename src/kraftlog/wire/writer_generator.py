@@ -251,8 +251,15 @@ def _put_tags(fields: list[tuple[int, list[bytes]]], put: Callable[[Any], None])
             put(piece)
 
 
+def _shown(value: Any) -> str:
+    """A simple value of a field in an error, with null and true as in JSON."""
+    if value is None or isinstance(value, bool):
+        return f" = {'null' if value is None else str(value).lower()}"
+    return f" = {value}" if isinstance(value, int | float | str) else ""
+
+
 def _refuse_field(path: str, version: int, value: Any) -> None:
-    raise UnsupportedVersionError(f"{path} = {value!r} is not supported in version {version}")
+    raise UnsupportedVersionError(f"{path}{_shown(value)} is not supported in version {version}")
 
 
 def _refuse_null(path: str, version: int) -> None:

@@ -16,7 +16,7 @@ from kraftlog.types import Now
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.broker_heartbeat import BrokerHeartbeatResponse
 from kraftlog.wire.messages.broker_registration import BrokerRegistrationResponse
-from kraftlog.wire.messages.metadata_records import BrokerEndpoint
+from kraftlog.wire.messages.metadata_records import BrokerEndpoint, RegisterBrokerRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -89,6 +89,8 @@ def lifecycle(
     *,
     is_alone: bool = False,
     log_line: Callable[[str], None] = lambda _: None,
+    applied: Callable[[], int] = lambda: 0,
+    metadata: MetadataLoader | None = None,
 ) -> BrokerLifecycle:
     return BrokerLifecycle(
         broker_id=4,
@@ -101,8 +103,8 @@ def lifecycle(
         heartbeat_ms=2000,
         session_ms=9000,
         controller_channel=controller_channel,  # type: ignore[arg-type]  # it has the methods that are used
-        applied=lambda: 0,
-        metadata=MetadataLoader(),
+        applied=applied,
+        metadata=metadata or MetadataLoader(),
         on_registered=lambda: None,
         has_opened_logs=has_opened_logs,
         is_alone=lambda: is_alone,
@@ -130,6 +132,29 @@ def test_an_unregistered_broker_retries_with_backoff(code: int | None) -> None:
     assert gaps[:4] == [50, 100, 200, 400]
     assert set(gaps[4:]) == {LONGEST_RETRY_MS}
     assert broker.registration_error == (code or 0)
+
+
+class ReplacingController(Controller):
+    """Registers a broker that names epoch 8 as the one that it replaces."""
+
+    def send(
+        self, api_key: int, _: int, request: Any, on_done: Any, now: Now, **options: object
+    ) -> None:
+        if api_key != ApiKey.BROKER_REGISTRATION or request.replaced_broker_epoch == 8:
+            super().send(api_key, _, request, on_done, now, **options)
+            return
+        self.requests.append(request)
+        code = ErrorCode.DUPLICATE_BROKER_REGISTRATION
+        on_done(BrokerRegistrationResponse(error_code=code, broker_epoch=8), now)
+
+
+def test_v23_a_refused_registration_names_the_right_epoch_at_once() -> None:
+    """V5: a restart within the former session takes one more request, and logs nothing."""
+    controller, lines = ReplacingController(), list[str]()
+    broker = lifecycle(controller, log_line=lines.append)
+    poll_until(broker, 1)
+    epochs = [request.replaced_broker_epoch for request in controller.requests[:2]]
+    assert (epochs, broker.epoch, lines) == ([-1, 8], 11, [])
 
 
 def test_a_duplicate_registration_is_harmless_while_a_session_lasts() -> None:
@@ -215,6 +240,41 @@ def test_v5_a_broker_asks_to_stay_fenced_until_its_logs_are_open() -> None:
     are_open = False
     poll_until(broker, 20_000)
     assert not controller.requests[-1].want_fence, "a log that is added later does not fence it"
+
+
+def other_broker(*, fenced: bool = False) -> RegisterBrokerRecord:
+    """The registration of broker 5, which is in controlled shutdown."""
+    return RegisterBrokerRecord(
+        broker_id=5,
+        incarnation_id=bytes(16),
+        broker_epoch=1,
+        end_points=(),
+        features=(),
+        rack=None,
+        fenced=fenced,
+        in_controlled_shutdown=True,
+    )
+
+
+def test_v3_v24_what_a_leaving_broker_waits_for_is_reported_at_once() -> None:
+    """It waits until this one has applied some offset, which a new controller has to choose."""
+    controller, applied, metadata = Controller(), 10, MetadataLoader()
+    broker = lifecycle(controller, applied=lambda: applied, metadata=metadata)
+    poll_until(broker, 1000)
+    metadata.image.replay(other_broker())
+    broker.send_soon()
+    broker.poll(Now(1000, 0))
+    for _ in range(3):
+        assert (broker.deadline() or 0) > 1000
+        applied += 1
+        assert broker.deadline() == 0
+        broker.poll(Now(1000, 0))
+        assert controller.requests[-1].current_metadata_offset == applied - 1
+    metadata.image.replay(other_broker(fenced=True))
+    applied += 1
+    broker.poll(Now(1000, 0))
+    applied += 1
+    assert (broker.deadline() or 0) > 1000, "it has left"
 
 
 def test_v18_heartbeats_report_an_offline_directory() -> None:

@@ -33,7 +33,7 @@ REQUESTS = [
     raft.Fetch(None, ME, -1, 0, -1, -1, 0, 1),
     raft.SnapshotFetch("c", ME, 5, POINT, 4096, 1 << 20),
     raft.ReadOffset("c"),
-    raft.ReadOffset("c", ReplicaKey(2, bytes(range(16))), 7),
+    raft.ReadOffset("c", ReplicaKey(2, bytes(range(16))), 7, 1_700_000_000_000),
 ]
 FETCH = REQUESTS[5]
 REQUESTS_AND_RESPONSES = [
@@ -45,6 +45,10 @@ REQUESTS_AND_RESPONSES = [
     (FETCH, raft.FetchResult(0, 1, 5, 99, diverging=POINT, offset=100)),
     (FETCH, raft.FetchResult(0, 1, 5, 99, snapshot=POINT, offset=100)),
     (FETCH, raft.FetchResult(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, 6, -1, offset=100)),
+    (
+        FETCH,
+        raft.FetchResult(ErrorCode.NOT_LEADER_OR_FOLLOWER, 1, 6, 99, offset=100, removed_at=98),
+    ),
     (REQUESTS[7], raft.SnapshotChunk(0, 1, 5, POINT, 4096, size=5000, length=4, data=b"data")),
     (REQUESTS[8], raft.ReadOffsetResult(0, 1, 5, 123)),
 ]

@@ -93,14 +93,22 @@ def test_q31_another_clusters_id_cannot_forge_a_line(
     assert len(reason) < 1000
 
 
-@pytest.mark.parametrize("responds", [None, "cluster"])
-def test_q31_a_stop_says_that_the_other_cluster_has_this_nodes_address(
-    responds: str | None,
-) -> None:
-    """The node at the leader's address does not confirm the other cluster's id."""
-    assert stop_reason("other", responds) == (
-        "this node belongs to cluster cluster (/data/meta.properties), but the leader 2 of cluster "
-        "other contacts it as one of its controllers. Either the controllers of cluster other have "
-        "a wrong address: correct it in their configuration. Or /data is a directory of another "
-        f"cluster: {REMEDY}other"
+CONTACTED = (
+    "this node belongs to cluster cluster (/data/meta.properties), but the leader 2 of cluster "
+    "other contacts it as one of its controllers. Either the controllers of cluster other have "
+    "a wrong address: correct it in their configuration. "
+)
+OWN_DIRECTORY = f"Or /data is a directory of another cluster: {REMEDY}other"
+
+
+def test_q31_a_stop_says_that_the_other_cluster_has_this_nodes_address() -> None:
+    """A node of this node's own cluster responds at its address for the leader."""
+    assert stop_reason("other", "cluster") == f"{CONTACTED}{OWN_DIRECTORY}"
+
+
+def test_q31_a_stop_names_the_key_if_the_address_does_not_respond() -> None:
+    """Then either cluster may have a wrong address."""
+    assert stop_reason("other", None) == (
+        f"{CONTACTED}Or 127.0.0.1:9092, this node's address for node 2, is one of that cluster: "
+        f"correct controller.quorum.voters. {OWN_DIRECTORY}"
     )

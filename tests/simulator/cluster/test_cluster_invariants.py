@@ -12,6 +12,7 @@ import pytest
 from kraftlog.simulator.cluster.invariants import (
     CLUSTER_INVARIANTS,
     ClusterInvariant,
+    EpochsGrow,
     ReassignmentIsSafe,
     ReplicaChange,
 )
@@ -190,6 +191,25 @@ def a_replica_goes_back_to_an_older_epoch(scene: Scene) -> None:
     scene.check_replica(ReplicaSnapshot(scene.partition.leader_epoch + 1, False, False, 0, 0, 0))
 
 
+def a_replica_returns_from_no_role_to_an_older_epoch(scene: Scene) -> None:
+    """While another process has the id of the broker, the replica has no epoch."""
+    epoch, no_role = scene.partition.leader_epoch, ReplicaSnapshot(-1, False, False, 0, 0, 0)
+    scene.partition.leader_epoch = epoch + 1
+    scene.find(EpochsGrow).on_replica(
+        ReplicaChange(scene.leader, scene.key, scene.partition, no_role)
+    )
+    scene.partition.leader_epoch = epoch
+    scene.find(EpochsGrow).on_replica(
+        ReplicaChange(scene.leader, scene.key, scene.partition, no_role)
+    )
+
+
+def a_registered_broker_gives_up_a_role(scene: Scene) -> None:
+    scene.partition.leads = scene.partition.online = False
+    scene.partition.leader_epoch = -1
+    scene.check_replica()
+
+
 def two_lead_in_an_epoch(scene: Scene) -> None:
     scene.committed.leaders[scene.partition.leader_epoch] = 7, 1
     scene.check_replica()
@@ -262,6 +282,8 @@ TAMPERINGS: dict[Callable[[Scene], None], str] = {
     the_partition_epoch_stays: "replication epochs grow",
     a_broker_epoch_falls: "replication epochs grow",
     a_replica_goes_back_to_an_older_epoch: "replication epochs grow",
+    a_replica_returns_from_no_role_to_an_older_epoch: "replication epochs grow",
+    a_registered_broker_gives_up_a_role: "replication epochs grow",
     two_lead_in_an_epoch: "replication epochs grow",
     the_high_watermark_falls: "partition high watermark grows",
     the_high_watermark_is_beyond_the_end: "partition high watermark grows",
@@ -271,6 +293,18 @@ TAMPERINGS: dict[Callable[[Scene], None], str] = {
     more_is_deleted_than_requested: "only what clients name is deleted",
     the_epoch_cache_is_wrong: "epoch cache matches the log",
 }
+
+
+def test_s8_a_replica_has_no_epoch_while_another_process_has_its_id() -> None:
+    """Only while it has: see `a_registered_broker_gives_up_a_role`."""
+    scene = Scene()
+    brokers = scene.leader.node.image.brokers
+    brokers[scene.leader.id] = brokers[scene.leader.id].replace(incarnation_id=bytes(16))
+    before = ReplicaSnapshot(scene.partition.leader_epoch, True, True, 0, 0, 0)
+    scene.partition.leads = scene.partition.online = False
+    scene.partition.leader_epoch = -1
+    change = ReplicaChange(scene.leader, scene.key, scene.partition, before)
+    scene.find(EpochsGrow).on_replica(change)
 
 
 def test_v11_a_consumer_notices_records_of_another_partition() -> None:

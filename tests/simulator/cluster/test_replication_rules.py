@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kraftlog.config.keys import TOPIC
 from kraftlog.controller.sessions import BEHIND_LIMIT_MS
+from kraftlog.controller.state import MIN_ISR
 from kraftlog.errors import ErrorCode
 from kraftlog.node.coordinators.group_coordinators import TOPIC as OFFSETS
 from kraftlog.simulator.cluster.administrator import TopicAdministrator
@@ -18,6 +20,12 @@ from kraftlog.simulator.cluster.world import ClusterWorld
 from kraftlog.simulator.run import simulate
 from kraftlog.simulator.setting import KAFKA_TIMES
 from kraftlog.simulator.world import Goal, time_passes
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -345,6 +353,52 @@ def test_v3_leadership_has_moved_when_a_broker_ends(seed: int) -> None:
         yield world.more_committed()
 
     assert ThreeReplicaWorld(seed).play_script(script).coverage["clean shutdown"] > 0
+
+
+@pytest.mark.parametrize("minimum", ["1", "3"])
+def test_v21_a_changed_min_isr_keeps_the_way_back(minimum: str) -> None:
+    """V20, V21: it changes while no replica runs; then all run again, and clients go on."""
+
+    def script(world: ThreeReplicaWorld) -> Iterator[Goal]:
+        brokers = [world.replicas[broker] for broker in world.image.brokers]
+        for broker in brokers:
+            world.end_now(broker)
+            yield Goal("it is fenced", lambda it=broker: is_fenced(world, it), LIMIT_MS)
+        assert (world.partition.leader, world.partition.isr) == (-1, ())
+        set_min_isr(world, minimum)
+        yield Goal(
+            "the minimum has changed",
+            lambda: world.image.config(TOPIC, topic_name(world)).get(MIN_ISR) == minimum,
+            LIMIT_MS,
+        )
+        for broker in brokers:
+            world.start(broker)
+        yield Goal("a replica leads", lambda: world.partition.leader >= 0, LIMIT_MS)
+        yield world.more_committed()
+
+    ThreeReplicaWorld(1, separate=True).play_script(script)
+
+
+def is_fenced(world: ThreeReplicaWorld, broker: ClusterNode) -> bool:
+    return world.image.brokers[broker.id].fenced
+
+
+def topic_name(world: ThreeReplicaWorld) -> str:
+    return world.image.topics[world.partition.topic_id].name
+
+
+def set_min_isr(world: ThreeReplicaWorld, minimum: str) -> None:
+    """Change min.insync.replicas of the topic."""
+    controller = world.controller.node.active_controller
+    assert controller is not None
+    config = AlterableConfig(name=MIN_ISR, config_operation=0, value=minimum)
+    resource = AlterConfigsResource(
+        resource_type=TOPIC, resource_name=topic_name(world), configs=[config]
+    )
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+    controller.decide(
+        ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request, lambda *_: None, world.controller.node.now
+    )
 
 
 def test_v17_a_broker_that_applies_nothing_is_behind() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from kraftlog.simulator.shrink import shrink
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import Any
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -78,6 +80,31 @@ def test_the_command_plays_one_or_many_runs_or_lists_scenarios(
     assert capsys.readouterr().out == "2 runs, 0 failed\n"
     assert main(["simulate", "--list"]) == 0
     assert "mixture" in capsys.readouterr().out
+
+
+def test_the_command_prints_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def printed(*words: str, code: int = 0) -> Any:
+        assert main(["simulate", "--json", *words]) == code
+        return json.loads(capsys.readouterr().out)
+
+    one = printed("--scenario", "initial-leader", "--trace", str(tmp_path / "trace"))
+    assert (one["runs"], one["failed"], len(one["outcomes"])) == (1, 0, 1)
+    assert one["outcomes"][0]["command"] == "kraftlog simulate --scenario initial-leader --seed 1"
+    assert printed("--scenario", "quiet", "--runs", "2") == {"runs": 2, "failed": 0, "outcomes": []}
+    assert "mixture" in printed("--list")["scenarios"]
+    counted = printed("--scenario", "quiet", "--coverage")
+    assert isinstance(counted["coverage"], dict)
+    assert counted["never_occurred"] == []
+    assert main(["simulate", "--json", "--trace", "-"]) == 2
+    assert main(["simulate", "--json", "--soak", str(tmp_path)]) == 2
+    capsys.readouterr()
+    monkeypatch.setattr(elections, "_grants", lambda *_: True)
+    [failure] = printed("--seed", str(failing_seed()), "--shrink", code=1)["outcomes"]
+    assert failure["failed"]
+    assert failure["violation"]
+    assert isinstance(failure["faults"], list)
 
 
 @pytest.mark.parametrize("arguments", [["--scenario", "nonsense"], ["--faults", "loss,nonsense"]])

@@ -8,7 +8,7 @@ from kraftlog.metadata.changes import BrokerChanged
 from kraftlog.metadata.features import OFFERED
 from kraftlog.metadata.loader import MetadataPublisher
 from kraftlog.node.broker.controller_channel import HEARTBEAT_CHANNEL
-from kraftlog.node.broker.registration_refusals import RegistrationRefusals
+from kraftlog.node.broker.registration_refusals import UNKNOWN, RegistrationRefusals
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.messages import broker_heartbeat as heartbeats
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 #: First and longest backoff after a failed request.
 RETRY_MS, LONGEST_RETRY_MS = 50, 500
-#: The broker epoch while this incarnation is not registered.
-UNKNOWN = -1
 #: An offset that no log reaches.
 NEVER = 1 << 63
 
@@ -133,9 +131,17 @@ class BrokerLifecycle(MetadataPublisher):
     def changed(self, change: Change) -> None:
         if isinstance(change, BrokerChanged) and self.registration is not None:
             self._on_registered()
-            after = change.after
-            if after is not None and after.in_controlled_shutdown and after.id != self._broker_id:
-                self._heartbeat_beyond_offset = self._applied()
+            if self._another_leaves:
+                self._heartbeat_beyond_offset = min(self._heartbeat_beyond_offset, self._applied())
+
+    @property
+    def _another_leaves(self) -> bool:
+        """Whether another broker is in controlled shutdown, and waits for what this one applies."""
+        return any(
+            broker.in_controlled_shutdown and not broker.fenced
+            for broker in self._metadata.image.brokers.values()
+            if broker.id != self._broker_id
+        )
 
     def reloaded(self, before: Image) -> None:  # noqa: ARG002 - interface of publishers
         if self.registration is not None:
@@ -184,7 +190,7 @@ class BrokerLifecycle(MetadataPublisher):
         if due_ms is None or due_ms > now.monotonic_ms:
             return
         self._stays_fenced = False
-        self._heartbeat_beyond_offset = NEVER
+        self._heartbeat_beyond_offset = self._applied() if self._another_leaves else NEVER
         cluster_id = self._cluster_id()
         if cluster_id is None:
             self._back_off(now)  # until the metadata log has the cluster id
@@ -236,10 +242,14 @@ class BrokerLifecycle(MetadataPublisher):
             rack=self._rack,
             log_dirs=[it.id for it in self._directories],
             previous_broker_epoch=self._previous_epoch,
+            replaced_broker_epoch=self._refusals.replaced_epoch(),
         )
 
     def _on_registration(self, response: Any, now: Now) -> None:
         if response is None or response.error_code == ErrorCode.NOT_CONTROLLER:
+            return
+        if self._refusals.is_outdated(response):
+            self.send_soon()
             return
         if response.error_code:
             self.registration_error = response.error_code

@@ -67,6 +67,8 @@ class ControllerChannel:
         self._emit = emit
         self._last_number = 0
         self._waiting: dict[int, tuple[SendRequest, OnDone]] = {}
+        #: The numbers of those that `send_to` has sent.
+        self._to_given_nodes: set[int] = set()
         #: Callbacks that wait for a leader, each once.
         self._waiting_for_leader: dict[Callable[[Now], None], None] = {}
 
@@ -104,8 +106,12 @@ class ControllerChannel:
         timeout_ms: int,
         on_done: OnDone,
     ) -> None:
-        """Send a request to the given node, whether it is the leader or not."""
+        """Send a request to the given node, whether it is the leader or not.
+
+        A change of leadership does not fail it.
+        """
         version = APIS[api_key].last
+        self._to_given_nodes.add(self._last_number + 1)
         self._send(
             CONTROLLER_CHANNEL, peer, address, api_key, version, request, timeout_ms, on_done
         )
@@ -146,8 +152,8 @@ class ControllerChannel:
 
     def fail_pending(self, now: Now) -> None:
         """Fail the requests to a former controller, which may never respond."""
-        waiting, self._waiting = self._waiting, {}
-        for _, on_done in waiting.values():
+        to_controller = [n for n in self._waiting if n not in self._to_given_nodes]
+        for _, on_done in [self._waiting.pop(number) for number in to_controller]:
             self._call_back(on_done, None, now)
 
     def leader_found(self, now: Now) -> None:
@@ -159,6 +165,7 @@ class ControllerChannel:
     def handle(self, report: RequestReport, now: Now) -> None:
         """Take the outcome of a request to a peer."""
         waiting = self._waiting.pop(report.number, None)
+        self._to_given_nodes.discard(report.number)
         if waiting is None:
             return
         effect, on_done = waiting

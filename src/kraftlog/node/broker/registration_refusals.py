@@ -17,14 +17,20 @@ if TYPE_CHECKING:
 
     from kraftlog.metadata.values import BrokerImage
     from kraftlog.types import Now
+    from kraftlog.wire.messages.broker_registration import BrokerRegistrationResponse
 
 
 #: Minimum time between two log lines with the same reason, if it alternates with another one.
 REPEAT_MS = 60_000
+#: The broker epoch while this process, or any with its id, is not registered.
+UNKNOWN = -1
 
 
 class RegistrationRefusals:
-    """`registered` returns the registration with this broker's id, if the log has one."""
+    """Also finds the broker epoch that a registration names as the one that it replaces.
+
+    So a registration cannot replace a newer one, however long it is delayed in the network (V23).
+    `registered` returns the registration with this broker's id, if the log has one."""
 
     def __init__(
         self,
@@ -37,11 +43,30 @@ class RegistrationRefusals:
         self._session_ms = session_ms
         self._registered = registered
         self._log_line = log_line
+        #: The broker epoch that the last registration has named, and that of the last refusal.
+        self._named_epoch = UNKNOWN
+        self._refused_for_epoch: int | None = None
         self._code = int(ErrorCode.NONE)
         self._since_ms = 0
         self._has_logged_other_broker = False
         #: When each line was logged, by its code and whether it says that another broker runs.
         self._logged_ms: dict[tuple[int, bool], int] = {}
+
+    def replaced_epoch(self) -> int:
+        """The broker epoch that the next registration replaces: of the last refusal, if any."""
+        registered = self._registered()
+        if self._refused_for_epoch is not None:
+            self._named_epoch = self._refused_for_epoch
+        else:
+            self._named_epoch = UNKNOWN if registered is None else registered.epoch
+        return self._named_epoch
+
+    def is_outdated(self, response: BrokerRegistrationResponse) -> bool:
+        """Whether a registration is refused because it replaces another epoch than it has named."""
+        if response.error_code != ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+            return False
+        self._refused_for_epoch = response.broker_epoch
+        return self._refused_for_epoch != self._named_epoch
 
     def refused(self, code: int, now: Now) -> None:
         """Log each reason once; if a duplicate lasts, log once that another broker runs.
@@ -71,6 +96,7 @@ class RegistrationRefusals:
 
     def accepted(self, now: Now) -> None:
         """The broker is registered."""
+        self._refused_for_epoch = None
         if self._code:
             seconds = (now.monotonic_ms - self._since_ms) // 1000
             self._log_line(f"the controller has registered this broker, after {seconds} s")

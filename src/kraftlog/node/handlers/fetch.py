@@ -1,4 +1,4 @@
-"""Fetch 4-18: batches as stored, sent once there are `min_bytes` of them or after `max_wait_ms`.
+"""Fetch of topics: batches as stored, sent with `min_bytes` of them or after `max_wait_ms`.
 
 Consumers see what is below the high watermark, which without transactions is the last stable offset
 too. They may read from a follower as well, up to its own high watermark (KIP-392). Followers read
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from kraftlog.errors import ErrorCode, StorageError
 from kraftlog.node.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION
-from kraftlog.node.handlers import follower_news, metadata_topic
+from kraftlog.node.handlers import follower_news
 from kraftlog.node.handlers.fetched_partitions import partition_encoder
 from kraftlog.node.handlers.follower_read import read_changed
 from kraftlog.node.handlers.preferred_read_replica import redirect_to_follower
@@ -59,8 +59,6 @@ READ_COMMITTED = 1
 def handle(
     node: ServingNode, pending: PendingResponse, request: FetchRequest, now: Now
 ) -> Iterator[int] | None:
-    if request.topics and metadata_topic.try_serve(node, pending, request, now):
-        return None
     session: FetchSession | None = None
     if request.session_epoch != FINAL_EPOCH or request.session_id != NO_SESSION:
         resumed = node.fetch_sessions.resume(request, pending.version, now)

@@ -128,7 +128,7 @@ class LargeFetch(DelayedFetch):
         try:
             records.pin()
         except OSError as error:
-            raise StorageError(f"{partition.log}: {error}") from error
+            raise StorageError(f"{_log_text(partition)}: {error}") from error
         if len(records) > MAX_BYTES_READ_AT_ONCE:
             self.open_slices.append(records)
             return records  # type: ignore[no-any-return]  # a slice
@@ -137,7 +137,7 @@ class LargeFetch(DelayedFetch):
         finally:
             records.release()
         if len(data) < len(records):
-            raise StorageError(f"{partition.log} is shorter than it was")
+            raise StorageError(f"{_log_text(partition)} is shorter than it was")
         return data
 
     def _release_files(self) -> None:
@@ -227,3 +227,8 @@ class LargeFetch(DelayedFetch):
     def cancel(self) -> None:
         super().cancel()
         self._release_files()
+
+
+def _log_text(partition: Partition) -> str:
+    topic, index = partition.log
+    return f"{topic}-{index}"

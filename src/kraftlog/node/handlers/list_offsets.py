@@ -106,13 +106,25 @@ def _partition(
         timestamp=timestamp,
         offset=offset,
         leader_epoch=(
-            _epoch_of(node, partition, offset) if is_found and version >= EPOCH_SINCE else -1
+            _epoch_of(node, partition, part.timestamp, offset)
+            if is_found and version >= EPOCH_SINCE
+            else -1
         ),
     )
 
 
-def _epoch_of(node: ServingNode, partition: Partition, offset: int) -> int:
-    """The leader epoch of the record at an offset; at the high watermark, the current one."""
+def _epoch_of(node: ServingNode, partition: Partition, timestamp: int, offset: int) -> int:
+    """The leader epoch of the record at an offset; at the high watermark, the current one.
+
+    The start of the log has the epoch of its first record, committed or not. In an empty log it
+    has that of the last deleted record, or the partition's first epoch: every later leader knows
+    that one, but the next may never have heard of the current one, and have uncommitted records of
+    an older epoch here. Its consumers would count as diverged.
+    """
+    if timestamp in {EARLIEST, EARLIEST_LOCAL}:
+        if partition.start < partition.written_end:
+            return node.logs.epoch_at(partition.log, offset)
+        return max(node.logs.latest_epoch(partition.log), partition.first_leader_epoch)
     if offset >= partition.high_watermark:
         return partition.leader_epoch
     return node.logs.epoch_at(partition.log, offset)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now, Uuid
-    from kraftlog.wire.messages.fetch import FetchRequest
+    from kraftlog.wire.messages.fetch import FetchRequest, FetchTopic
 
 #: Special timestamps of ListOffsets: the end, the start and the local start of the log.
 LATEST, EARLIEST, EARLIEST_LOCAL = -1, -2, -4
@@ -131,6 +131,32 @@ def _is_consumer_fetch_of_metadata(pending: PendingResponse, request: FetchReque
     return is_alone and replica < 0 and is_metadata_topic(topic.topic, topic.topic_id)
 
 
+def records_response(node: ServingNode, offset: int) -> FetchResult:
+    """The response of the quorum that the host fills with the committed batches from an offset."""
+    quorum, end = node.quorum, node.quorum.core.log.high_watermark
+    return FetchResult(
+        ErrorCode.NONE, quorum.leader_id, quorum.epoch, end, offset=offset, limit=end
+    )
+
+
+def consumer_response(
+    node: ServingNode, topic: FetchTopic, error: int, high_watermark: int, records: Any
+) -> FetchableTopicResponse:
+    """The metadata partition in the response to a consumer."""
+    partition = PartitionData(
+        partition_index=0,
+        error_code=error,
+        high_watermark=high_watermark,
+        last_stable_offset=high_watermark,
+        log_start_offset=node.quorum.core.log.start if not error else -1,
+        aborted_transactions=None,
+        records=records,
+    )
+    return FetchableTopicResponse(
+        topic=topic.topic, topic_id=topic.topic_id, partitions=[partition]
+    )
+
+
 class MetadataFetch:
     """A consumer's fetch of the metadata partition, which waits for new records like any fetch."""
 
@@ -167,18 +193,11 @@ class MetadataFetch:
     def _read(self) -> None:
         """Have the host read batches; it passes `respond` the response that a replica would get."""
         self.cancel()
-        log, quorum = self.node.quorum.core.log, self.node.quorum
+        log = self.node.quorum.core.log
         if not log.start <= self.offset <= log.high_watermark:
             self._respond(ErrorCode.OFFSET_OUT_OF_RANGE, -1, b"")
             return
-        result = FetchResult(
-            ErrorCode.NONE,
-            quorum.leader_id,
-            quorum.epoch,
-            log.high_watermark,
-            offset=self.offset,
-            limit=log.high_watermark,
-        )
+        result = records_response(self.node, self.offset)
         part = self.request.topics[0].partitions[0]
         max_bytes = min(self.request.max_bytes, part.partition_max_bytes, self.node.max_fetch_bytes)
         if result.limit > result.offset:
@@ -193,16 +212,5 @@ class MetadataFetch:
 
     def _respond(self, error: int, high_watermark: int, records: Any) -> None:
         topic = self.request.topics[0]
-        partition = PartitionData(
-            partition_index=0,
-            error_code=error,
-            high_watermark=high_watermark,
-            last_stable_offset=high_watermark,
-            log_start_offset=self.node.quorum.core.log.start if not error else -1,
-            aborted_transactions=None,
-            records=records,
-        )
-        response = FetchableTopicResponse(
-            topic=topic.topic, topic_id=topic.topic_id, partitions=[partition]
-        )
+        response = consumer_response(self.node, topic, error, high_watermark, records)
         self.pending.respond(FetchResponse(error_code=ErrorCode.NONE, responses=[response]))

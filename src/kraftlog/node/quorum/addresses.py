@@ -167,10 +167,10 @@ def named_voters(settings: BrokerConfig) -> dict[int, Endpoint]:
 def advertised_endpoints(settings: BrokerConfig) -> list[Endpoint]:
     """The endpoints that this controller advertises.
 
-    With static voters only advertised.listeners count: the host in `listeners` may be unknown to
-    other machines.
+    If controller.quorum.voters names an address of this node, only advertised.listeners count: the
+    host in `listeners` may be unknown to other machines.
     """
-    if settings.voters and not settings.is_given("advertised.listeners"):
+    if settings.own_voter is not None and not settings.is_given("advertised.listeners"):
         return []
     listeners = settings.advertised_controller_listeners
     return [

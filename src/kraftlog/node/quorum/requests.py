@@ -150,7 +150,7 @@ def _read(body: raft.ReadOffset) -> Message:
     partition = reads.ReadOffsetPartition(partition_index=0)
     request = reads.ReadOffsetRequest(
         cluster_id=body.cluster_id,
-        read_timestamp_ms=-1,
+        read_timestamp_ms=body.read_at_ms,
         topics=[reads.ReadOffsetTopic(topic_name=METADATA_TOPIC, partitions=[partition])],
         replica_epoch=body.replica_epoch,
     )
@@ -246,7 +246,9 @@ def _read_message(request: reads.ReadOffsetRequest) -> raft.ReadOffset:
     replica = None
     if request.replica_id >= 0:
         replica = ReplicaKey(request.replica_id, request.replica_directory_id)
-    return raft.ReadOffset(request.cluster_id, replica, request.replica_epoch)
+    return raft.ReadOffset(
+        request.cluster_id, replica, request.replica_epoch, request.read_timestamp_ms
+    )
 
 
 _FROM_WIRE: dict[int, Callable[[Any], Any]] = {

@@ -70,10 +70,9 @@ class WrongClusterStop:
     def _log_recovery(self, leader: int, address: tuple[str, int]) -> None:
         """Continue: this node's own quorum has confirmed the cluster id in the meantime (Q31)."""
         self._is_stopping = False
-        host = bracketed(effects.printable(address[0]))
         self._emit(
             effects.LogLine(
-                f"the leader {leader} at {host}:{address[1]} belonged to another cluster; this "
+                f"the leader {leader} at {_shown(address)} belonged to another cluster; this "
                 "node has found a leader of its own cluster since, and continues"
             )
         )
@@ -87,12 +86,11 @@ class WrongClusterStop:
     ) -> None:
         """`reported_id`: the cluster id that the node at `address` has returned."""
         own_id = self._quorum.core.cluster_id
-        if reported_id == own_id:  # another node responds there now
-            reported_id = None
+        is_own = reported_id == own_id  # another node responds there now
         if other_id is None or reported_id == other_id:
-            reason = self._followed_reason(leader, address, reported_id)
+            reason = self._followed_reason(leader, address, None if is_own else reported_id)
         else:
-            reason = self._contacted_reason(leader, other_id)
+            reason = self._contacted_reason(leader, other_id, None if is_own else address)
         self._emit(
             effects.Stop(
                 f"this node belongs to cluster {own_id} ({self._directory}/meta.properties), "
@@ -103,11 +101,7 @@ class WrongClusterStop:
     def _followed_reason(
         self, leader: int, address: tuple[str, int] | None, other_id: str | None
     ) -> str:
-        place = (
-            ""
-            if address is None
-            else f" at {bracketed(effects.printable(address[0]))}:{address[1]}"
-        )
+        place = "" if address is None else f" at {_shown(address)}"
         cluster = (
             "another cluster" if other_id is None else f"cluster {effects.printable(other_id)}"
         )
@@ -117,11 +111,23 @@ class WrongClusterStop:
             f"log.dirs to this node's own, or format an empty one with the id of {cluster}"
         )
 
-    def _contacted_reason(self, leader: int, other_id: str) -> str:
+    def _contacted_reason(self, leader: int, other_id: str, address: tuple[str, int] | None) -> str:
+        """`address`: where this node expects the leader, unless its own cluster responds there."""
         other_id = effects.printable(other_id)
+        own_address = (
+            ""
+            if address is None
+            else f"Or {_shown(address)}, this node's address for node {leader}, is one of that "
+            f"cluster: correct {self._key}. "
+        )
         return (
             f"but the leader {leader} of cluster {other_id} contacts it as one of its controllers. "
             f"Either the controllers of cluster {other_id} have a wrong address: correct it in "
-            f"their configuration. Or {self._directory} is a directory of another cluster: set "
-            f"log.dirs to this node's own, or format an empty one with the id {other_id}"
+            f"their configuration. {own_address}Or {self._directory} is a directory of another "
+            "cluster: set log.dirs to this node's own, or format an empty one with the id "
+            f"{other_id}"
         )
+
+
+def _shown(address: tuple[str, int]) -> str:
+    return f"{bracketed(effects.printable(address[0]))}:{address[1]}"

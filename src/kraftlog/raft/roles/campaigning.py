@@ -30,6 +30,20 @@ class Campaigning:
             campaign(core)
 
 
+def note_lost(core: Core) -> None:
+    """Count a lost campaign, and stop after too many, if the settings have a limit (KIP-650)."""
+    core.attempt += 1
+    limit = core.config.max_failed_elections
+    if 0 < limit <= core.attempt:
+        core.effect(
+            Stop(
+                f"{core.attempt} elections in a row have failed, which is the limit of "
+                "kraftlog.quorum.max.failed.elections: check that a majority of the voters runs "
+                "and can be reached, then start this node again"
+            )
+        )
+
+
 def campaign(core: Core) -> None:
     """Become a candidate: the next epoch, with a vote for itself (Q13)."""
     if core.election.epoch == MAX_EPOCH:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.raft import jitter_purposes, quorum
+from kraftlog.raft.roles.campaigning import note_lost
 from kraftlog.raft.roles.unattached import election_delay
 from kraftlog.raft.roles.voter_poll import VoterPoll
 from kraftlog.value import TYPE_CHECKING
@@ -54,7 +55,7 @@ class Candidate(VoterPoll):
             core.become(quorum.PROSPECTIVE)  # the election timer has fired
         elif not self.has_lost:
             self.has_lost = True
-            core.attempt += 1
+            note_lost(core)
             core.arm("election", election_delay(core))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.raft import elections, jitter_purposes, quorum
-from kraftlog.raft.roles.campaigning import campaign
+from kraftlog.raft.roles.campaigning import campaign, note_lost
 from kraftlog.raft.roles.voter_poll import VoterPoll
 from kraftlog.value import TYPE_CHECKING
 
@@ -36,7 +36,7 @@ class Prospective(VoterPoll):
         campaign(core)
 
     def on_lost(self, core: Core) -> None:
-        core.attempt += 1
+        note_lost(core)
         core.become(elections.role_in_epoch(core))
 
     def on_succession(self, core: Core, position: int) -> None:  # noqa: ARG002 - it campaigns already

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+<<<<<<< HEAD
 from kraftlog.simulator.cluster.committed_log import ANY_EPOCH
+=======
+from kraftlog.replication.replica_manager import NO_EPOCH
+>>>>>>> main
 from kraftlog.simulator.cluster.producer import ACKS_ALL
 from kraftlog.simulator.violation import Violation
 from kraftlog.value import TYPE_CHECKING
@@ -395,7 +399,12 @@ class ReassignmentIsSafe(ClusterInvariant):
 
 
 class EpochsGrow(ClusterInvariant):
-    """S8: leader, partition and broker epochs only grow, and one replica leads in an epoch."""
+    """S8: leader, partition and broker epochs only grow, and one replica leads in an epoch.
+
+    A replica has no epoch while another process is registered under the id of its broker: a late
+    registration of an earlier one may take the id over, until the live one has registered again.
+    When that is done, the replica must not be in an older epoch than before.
+    """
 
     name = "replication epochs grow"
 
@@ -403,6 +412,8 @@ class EpochsGrow(ClusterInvariant):
         super().__init__(world)
         self._partitions: dict[PartitionKey, PartitionImage] = {}
         self._brokers: dict[int, int] = {}
+        #: By node, process and partition: the highest leader epoch of the replica.
+        self._highest: dict[tuple[int, int, PartitionKey], int] = {}
 
     def on_image(self, image: Image) -> None:
         for broker in image.brokers.values():
@@ -436,8 +447,16 @@ class EpochsGrow(ClusterInvariant):
 
     def on_replica(self, change: ReplicaChange) -> None:
         node, key, partition, before = change
-        if before is not None and partition.leader_epoch < before.leader_epoch:
-            self.fail(f"{node}: {_name(key)} went back from epoch {before.leader_epoch}")
+        process, lifecycle = (node.id, node.incarnation, key), node.node.broker_lifecycle
+        highest = self._highest.get(process, NO_EPOCH)
+        if before is not None:
+            highest = max(highest, before.leader_epoch)
+        if partition.leader_epoch != NO_EPOCH:
+            if partition.leader_epoch < highest:
+                self.fail(f"{node}: {_name(key)} went back from epoch {highest}")
+            self._highest[process] = partition.leader_epoch
+        elif lifecycle is not None and lifecycle.registration is not None:
+            self.fail(f"{node}: {_name(key)} has no leader epoch, but the broker is registered")
         if partition.leads:
             me = node.id, node.incarnation
             first = change.committed.leaders.setdefault(partition.leader_epoch, me)

@@ -59,6 +59,7 @@ class VirtualPeers(PeerChannels):
 
     def send(self, effect: SendRequest) -> None:
         replica = self._replica
+        replica.world.requested(effect)
         target = replica.world.replica_at(effect.host)
         if effect.api_key in VERSIONS and effect.port != BROKER_PORT and target is not None:
             body = request_from_wire(effect.api_key, effect.request)

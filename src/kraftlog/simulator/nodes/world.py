@@ -8,6 +8,7 @@ from kraftlog.node.slices import TURN_BUDGET
 from kraftlog.simulator.files import Fault
 from kraftlog.simulator.nodes.clients import NodeWorkload, values_in
 from kraftlog.simulator.nodes.connections import BROKER_PORT
+from kraftlog.simulator.nodes.equal_logs import MetadataLogsAreEqual
 from kraftlog.simulator.nodes.moving import NewestAddresses
 from kraftlog.simulator.nodes.network import ByteNetwork
 from kraftlog.simulator.nodes.node_invariants import FilesMatchWrites, StateMatchesLog
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.config.broker import BrokerConfig
+    from kraftlog.effects import SendRequest
     from kraftlog.raft.config import RaftConfig
     from kraftlog.raft.messages import Batch
     from kraftlog.simulator.invariants.invariant import Invariant
@@ -71,6 +73,7 @@ class NodeWorld(World):
     installs_slowly = False
     more_invariants: tuple[type[Invariant], ...] = (
         FilesMatchWrites,
+        MetadataLogsAreEqual,
         StateMatchesLog,
         NewestAddresses,
     )
@@ -110,6 +113,9 @@ class NodeWorld(World):
         if self.tracing:
             self.note(replica, f"sends to {to.id}", body)
         super().sent(replica, to, body)
+
+    def requested(self, effect: SendRequest) -> None:
+        """A node sends a request to another, of the quorum or not."""
 
     # Settings of nodes ---------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from kraftlog.simulator import snapshot_host
 from kraftlog.simulator.faults import fault_plan
 from kraftlog.simulator.readers import Readers
+from kraftlog.simulator.scenarios.contact_scenarios import CONTACT_SCENARIOS
 from kraftlog.simulator.scenarios.goals import (
     HEALING_MS,
     all_reached,
@@ -239,6 +240,7 @@ SCENARIOS: dict[str, tuple[Callable[[Rng], Setting], Script]] = {
     "mixture": (any_setting, mixture),
     **SNAPSHOT_SCENARIOS,
     "reads-anywhere": (any_setting, reads_anywhere),
+    **CONTACT_SCENARIOS,
 }
 #: Scenarios with random faults, drawn from the seed.
 WITH_FAULTS = {"mixture", "reads-anywhere"}

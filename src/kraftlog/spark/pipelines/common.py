@@ -22,12 +22,14 @@ from typing import TYPE_CHECKING, TypeVar
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
+from kraftlog.client.command_parser import CommandParser, servers
 from kraftlog.client.properties import (
     DEFAULT_SERVER,
     check_security,
     read_properties,
     timeout_s,
 )
+from kraftlog.errors import EndpointTypeError
 from kraftlog.spark.pipelines import quiet
 from kraftlog.spark.pipelines.errors import UsageError, paragraph
 from kraftlog.spark.pipelines.progress import Progress
@@ -56,7 +58,7 @@ def parser(
     uses_spark: bool = True,
 ) -> argparse.ArgumentParser:
     """A parser with the options that pipelines share: for cluster, Spark and output."""
-    command_line = argparse.ArgumentParser(
+    command_line = CommandParser(
         prog=f"kraftlog pipeline {name}",
         description=description,
         epilog=f"example: kraftlog pipeline {name} {example}",
@@ -66,6 +68,7 @@ def parser(
         group = command_line.add_argument_group("cluster")
         group.add_argument(
             *("-b", "--bootstrap-server"),
+            type=servers,
             default=DEFAULT_SERVER,
             metavar="HOST:PORT,...",
             help=f"brokers to bootstrap from; default: {DEFAULT_SERVER}",
@@ -227,6 +230,11 @@ def run_pipeline(
         return INTERRUPTED
     except BrokenPipeError:
         raise
+    except EndpointTypeError as error:
+        has_controller_option = hasattr(options, "bootstrap_controller")
+        advice = error.advice(has_controller_option=has_controller_option)
+        _print_error(name, f"{error}: {advice}")
+        return FAILED
     except Exception as error:
         if options.verbose:
             raise

@@ -11,6 +11,7 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from kraftlog.client.client import Client
+from kraftlog.client.command_parser import servers
 from kraftlog.client.metadata_folder import MetadataFolder
 from kraftlog.client.metadata_quorum import MetadataQuorum
 from kraftlog.client.metadata_text import (
@@ -72,6 +73,7 @@ def run(arguments: Sequence[str]) -> int:
     )
     command_line.add_argument(
         *("-C", "--bootstrap-controller"),
+        type=servers,
         metavar="HOST:PORT,...",
         help="controllers to bootstrap from, instead of brokers",
     )

@@ -24,6 +24,10 @@ class Feature(Message):
     max_supported_version: int = int16()
 
 
+#: `replaced_broker_epoch` of a broker that does not send it, such as Kafka's.
+NOT_SENT = -2
+
+
 class BrokerRegistrationRequest(Message, versions=(0, 4), flexible=0):
     broker_id: int = int32()
     cluster_id: str = string()
@@ -34,6 +38,8 @@ class BrokerRegistrationRequest(Message, versions=(0, 4), flexible=0):
     is_migrating_zk_broker: bool = boolean(since=1, default=False)
     log_dirs: Sequence[Uuid] = array("uuid", since=2, default=(), ignorable=True)
     previous_broker_epoch: int = int64(since=3, default=-1, ignorable=True)
+    #: The broker epoch of the registration that this one replaces; -1: there is none.
+    replaced_broker_epoch: int = int64(tag=10000, default=NOT_SENT)
 
 
 class BrokerRegistrationResponse(Message, versions=(0, 4), flexible=0):

@@ -177,6 +177,8 @@ class Metadata:
         is_clean = broker_id in self.stopped
         self.leaving.pop(broker_id, None)
         self.stopped -= {broker_id}
+        registered = self.brokers.get(broker_id)
+        known_epoch = -1 if registered is None else registered.epoch
         request = BrokerRegistrationRequest(
             broker_id=broker_id,
             cluster_id=CLUSTER_ID,
@@ -190,7 +192,8 @@ class Metadata:
             ],
             rack=None,
             log_dirs=[_directory(broker_id)],
-            previous_broker_epoch=self.brokers[broker_id].epoch if is_clean else -1,
+            previous_broker_epoch=known_epoch if is_clean else -1,
+            replaced_broker_epoch=known_epoch,
         )
         response = self.decide(ApiKey.BROKER_REGISTRATION, request)
         assert not response.error_code, response

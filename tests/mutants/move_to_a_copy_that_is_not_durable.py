@@ -1,0 +1,15 @@
+"""A log that moves is deleted before its copy is durable (V22)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.runner.log_moves",
+    source="            job.run(self._files)\n            if job.error is None and is_mirrored:\n",
+    replacement="            if job.error is None and is_mirrored:\n",
+    test=(
+        "tests/runner/test_moves_and_faults.py"
+        "::test_v22_a_move_survives_any_stop_and_the_loss_of_a_directory[power-none-lost]"
+    ),
+)
