@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-<<<<<<< HEAD
 from kraftlog.simulator.cluster import changed_settings, directory_moves, emptied_logs, lost_logs
-=======
 from kraftlog.simulator.cluster.late_requests import LATE_REQUESTS, repeat_late
->>>>>>> main
 from kraftlog.simulator.faults import fault_plan
 from kraftlog.simulator.faults.fault_kinds import KINDS, cut_for
 from kraftlog.simulator.rng import Rng
@@ -133,11 +130,8 @@ ALL_KINDS = {
     WIPED: wipe_broker,
     CUT_CLIENT: cut_client,
     WIPED_CONTROLLER: wipe_controller,
-<<<<<<< HEAD
     **OPERATOR_KINDS,
-=======
     LATE_REQUESTS: repeat_late,
->>>>>>> main
 }
 
 
@@ -145,11 +139,8 @@ def draw(seed: int, duration_ms: int, kinds: Collection[str] | None = None) -> t
     """The plan of a seed; `kinds` limits it to some kinds of faults.
 
     Without `kinds`, half of the seeds also have wiped brokers, half have clients that are cut off,
-<<<<<<< HEAD
-    and half have wiped controllers. Half have one or two of `OPERATOR_KINDS`.
-=======
-    half have wiped controllers, and half have late requests of brokers.
->>>>>>> main
+    half have wiped controllers, and half have late requests of brokers. Half have one or two of
+    `OPERATOR_KINDS`.
     """
     plan = [*fault_plan.draw_faults(Rng(seed, "faults"), CLUSTER_KINDS, duration_ms, kinds)]
     for kind, rng_name in INDEPENDENT_KINDS.items():

@@ -7,11 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-<<<<<<< HEAD
-from kraftlog.simulator.cluster.committed_log import ANY_EPOCH
-=======
 from kraftlog.replication.replica_manager import NO_EPOCH
->>>>>>> main
+from kraftlog.simulator.cluster.committed_log import ANY_EPOCH
 from kraftlog.simulator.cluster.producer import ACKS_ALL
 from kraftlog.simulator.violation import Violation
 from kraftlog.value import TYPE_CHECKING
@@ -28,10 +25,6 @@ if TYPE_CHECKING:
     from kraftlog.simulator.cluster.producer import Producer
     from kraftlog.simulator.cluster.replica_logs import ReplicaLog, StoredBatch
     from kraftlog.simulator.cluster.world import ClusterWorld
-
-
-#: The epoch of a replica that did not lead.
-NO_EPOCH = -1
 
 
 class ReplicaChange(NamedTuple):

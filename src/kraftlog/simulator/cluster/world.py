@@ -16,11 +16,8 @@ from kraftlog.simulator.cluster.invariants import (
     ReplicaChange,
     make_cluster_invariants,
 )
-<<<<<<< HEAD
 from kraftlog.simulator.cluster.kept_logs import KeptLogs
-=======
 from kraftlog.simulator.cluster.late_requests import LateRequests
->>>>>>> main
 from kraftlog.simulator.cluster.node import ClusterNode
 from kraftlog.simulator.cluster.operator import Operator
 from kraftlog.simulator.cluster.partition_administrator import PartitionAdministrator
@@ -29,11 +26,8 @@ from kraftlog.simulator.cluster.record_deleter import RecordDeleter
 from kraftlog.simulator.cluster.settings_administrator import SettingsAdministrator
 from kraftlog.simulator.faults.survivable import may_forget
 from kraftlog.simulator.nodes.connections import BROKER_PORT, CONTROLLER_PORT
-<<<<<<< HEAD
-from kraftlog.simulator.nodes.log_view import DIRECTORY
-=======
 from kraftlog.simulator.nodes.equal_logs import MetadataLogsAreEqual
->>>>>>> main
+from kraftlog.simulator.nodes.log_view import DIRECTORY
 from kraftlog.simulator.nodes.node_invariants import FilesMatchWrites
 from kraftlog.simulator.nodes.replica import LISTENER, host_of
 from kraftlog.simulator.nodes.world import NodeWorld
@@ -96,17 +90,13 @@ class ClusterWorld(NodeWorld):
         self.topics = TopicAdministrator(self, 90)
         self.partitions = PartitionAdministrator(self, 91)
         self.deleter = RecordDeleter(self, 92)
-<<<<<<< HEAD
         self.operator = Operator(self, 93)
         self.settings = SettingsAdministrator(self, 94)
         #: Topics whose replication is throttled, at leaders or followers.
         self.throttled: dict[str, str] = {}
         self.kept = KeptLogs(self)
-        self.cluster_invariants = make_cluster_invariants(self)
-=======
         self.late_requests = LateRequests(self)
         self.cluster_invariants = (*make_cluster_invariants(self), LogsAreEqual(self))
->>>>>>> main
         self._cluster_listeners = {
             hook: tuple(
                 [
@@ -118,13 +108,11 @@ class ClusterWorld(NodeWorld):
             for hook in CLUSTER_HOOKS
         }
 
-<<<<<<< HEAD
     #: The directory of the metadata log, on every node.
     metadata_directory = DIRECTORY
-=======
+
     def requested(self, effect: SendRequest) -> None:
         self.late_requests.sent(effect)
->>>>>>> main
 
     # Nodes ---------------------------------------------------------------------------------------
 
