@@ -16,6 +16,7 @@ from kraftlog.records.header import CONTROL_BIT, BatchHeader
 from kraftlog.records.reader import read_records
 from kraftlog.records.walk import walk
 from kraftlog.server.files import OsFiles
+from kraftlog.storage.machine_restarts import BOOT_ID
 from kraftlog.storage.meta_properties import load
 from kraftlog.types import uuid_from_text
 from kraftlog.wire.messages import control_records as control
@@ -83,7 +84,7 @@ def test_standalone_formats_the_only_voter(
     assert capsys.readouterr().out == (
         f"Formatting dynamic metadata voter directory {data} with metadata.version 4.3-IV0.\n"
     )
-    assert files_in(data) == [SNAPSHOT, "bootstrap.checkpoint", "meta.properties"]
+    assert files_in(data) == [SNAPSHOT, "bootstrap.checkpoint", BOOT_ID, "meta.properties"]
     meta = load(OsFiles(), str(data))
     assert (meta.cluster_id, meta.node_id) == ("abc", 3)
     header, version, voters, footer = messages(str(data / SNAPSHOT))
@@ -150,7 +151,7 @@ def test_static_voters_need_no_snapshot(
         capsys, "format", "-c", properties(tmp_path, STATIC), "-t", "abc", *flags
     )
     assert code == 0
-    assert files_in(tmp_path / "data") == ["bootstrap.checkpoint", "meta.properties"]
+    assert files_in(tmp_path / "data") == ["bootstrap.checkpoint", BOOT_ID, "meta.properties"]
 
 
 def test_a_broker_needs_no_voters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -167,7 +168,7 @@ def test_several_directories_have_their_own_ids(
     first, second = (load(OsFiles(), f"{tmp_path}/{name}") for name in ("data", "deep/meta"))
     assert first.cluster_id == second.cluster_id
     assert first.directory_id != second.directory_id
-    assert files_in(tmp_path / "data") == ["bootstrap.checkpoint", "meta.properties"]
+    assert files_in(tmp_path / "data") == ["bootstrap.checkpoint", BOOT_ID, "meta.properties"]
     assert (tmp_path / "deep" / "meta" / SNAPSHOT).exists()
     for name in files_in(tmp_path / "data"):
         os.remove(tmp_path / "data" / name)

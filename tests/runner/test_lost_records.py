@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from kraftlog.effects import LogComplete
+from kraftlog.effects import LogComplete, LogOpened
 from kraftlog.runner.log_maintenance import INTERVAL_MS
 from kraftlog.simulator.host import VirtualHost
+from kraftlog.types import Now
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
 from tests.node.frame_client import (
@@ -172,3 +173,85 @@ def test_v19_record_of_removed_partitions_is_removed() -> None:
     assert remove_partitions(host, "demo", 1) == 0
     store_offsets(host)
     assert host.runner.directory.committed.encode().count(b"demo") == 0
+
+
+# Power losses, and folders without a checkpoint --------------------------------------------------
+
+
+def starting_again(host: VirtualHost) -> list[LogOpened]:
+    """Start the node again; return the reports about the logs of `demo`."""
+    reports: list[LogOpened] = []
+    again = VirtualHost(host.files, settled=False)
+    notify = again.node.handle
+
+    def handle(message: object, now: Now) -> None:
+        if isinstance(message, LogOpened) and message.log[0] == "demo":
+            reports.append(message)
+        notify(message, now)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(again.node, "handle", handle)
+        again.settle()
+    return reports
+
+
+def lacking(host: VirtualHost) -> set[int]:
+    """The partitions whose logs lack records, or may, after the next start."""
+    return {report.log[1] for report in starting_again(host) if report.lacks_records}
+
+
+@pytest.mark.parametrize("is_kill", [False, True])
+def test_v19_log_may_lack_records_after_a_power_loss(is_kill: bool) -> None:
+    """A killed process has lost nothing: the kernel has its writes."""
+    host = host_with_records()
+    host.files.write_back()
+    if is_kill:
+        host.files.kill()
+    else:
+        host.files.power_loss()
+    assert lacking(host) == (set() if is_kill else {0, 1})
+
+
+def test_v19_log_lacks_nothing_after_a_power_loss_if_it_was_flushed() -> None:
+    host = VirtualHost()
+    create_topics(host, {"demo": 2}, {"flush.messages": 1})
+    make_folders(host)
+    write(host, 1)
+    host.files.write_back()
+    host.files.power_loss()
+    assert lacking(host) == set()
+
+
+def test_v19_power_loss_is_remembered_over_further_kills() -> None:
+    """Until a checkpoint has what each log may lack, and after it."""
+    host = host_with_records()
+    host.files.write_back()
+    host.files.power_loss()
+    for _ in range(2):
+        again = VirtualHost(host.files)
+        again.files.kill()
+    again = VirtualHost(host.files)
+    store_offsets(again)
+    again.files.kill()
+    assert lacking(host) == {0, 1}
+
+
+def test_v19_power_loss_after_a_clean_stop_loses_nothing() -> None:
+    host = host_with_records()
+    host.runner.close()
+    host.files.power_loss()
+    assert lacking(host) == set()
+
+
+@pytest.mark.parametrize("is_clean", [False, True])
+def test_v19_replica_without_its_folder_may_have_lost_it(is_clean: bool) -> None:
+    """A clean stop leaves checkpoints that are exact: there was nothing in it."""
+    host = make_host(demo=2)
+    write(host, 1)
+    if is_clean:
+        host.runner.close()
+    else:
+        host.files.kill()
+    remove_folder(host)
+    without_records = set() if is_clean else {0}
+    assert lacking(host) == {1} | without_records

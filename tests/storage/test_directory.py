@@ -17,8 +17,9 @@ from kraftlog.storage.checkpoints import (
     decode_partition_metadata,
 )
 from kraftlog.storage.committed_offsets import COMMITTED_OFFSETS
-from kraftlog.storage.directory import LogDirectory, parse_folder, unlink_garbage
+from kraftlog.storage.directory import LogDirectory, parse_folder
 from kraftlog.storage.disk import HandleCache, read_whole
+from kraftlog.storage.garbage import unlink_garbage
 from kraftlog.storage.manifest import CLEAN_MARKER, MANIFEST
 from kraftlog.storage.offset_checkpoints import FILES
 from kraftlog.storage.recovery import run

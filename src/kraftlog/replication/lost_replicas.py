@@ -14,7 +14,7 @@ reported as usual.
 from __future__ import annotations
 
 from kraftlog.effects import LogComplete, LogLine
-from kraftlog.metadata.values import Directory, is_reserved
+from kraftlog.metadata.values import NO_LEADER, Directory, is_reserved
 from kraftlog.types import uuid_text
 from kraftlog.value import TYPE_CHECKING
 
@@ -25,9 +25,15 @@ if TYPE_CHECKING:
     from kraftlog.effects import LogOpened
     from kraftlog.metadata.loader import MetadataLoader
     from kraftlog.metadata.values import PartitionImage
+    from kraftlog.ports.logs import Directory as LogDirectory
     from kraftlog.replication.directory_assignments import DirectoryAssignments
     from kraftlog.replication.partition import Partition
     from kraftlog.types import Uuid
+
+
+def is_member(image: PartitionImage, broker_id: int) -> bool:
+    """Whether a replica may lead: it is in sync, eligible, or the last known leader."""
+    return broker_id in (*image.isr, *image.elr, *image.last_known_elr)
 
 
 class LostReplicas:
@@ -63,18 +69,17 @@ class LostReplicas:
         directory, epoch = log.directory, self._leader_epoch(partition)
         if log.lacks_records and partition.replica_count > 1:
             self.incomplete[partition] = directory, epoch
-            self._report(partition, Directory.LOST)
+            if self._others_rely_on(partition):
+                self._report_lost(partition)
         elif self._is_elsewhere(partition) and not log.is_original:
             self.incomplete[partition] = directory, epoch
             self._log_elsewhere(partition)
         else:
             self._report_placed(partition, directory)
 
-    def failed(self, partition: Partition, offline: Collection[Uuid]) -> None:
-        """The log cannot be read or written; `offline`: this broker's failed directories.
-
-        If its whole directory has failed, heartbeats report that.
-        """
+    def failed(self, partition: Partition, directories: Collection[LogDirectory]) -> None:
+        """The log cannot be read or written; heartbeats report it if its directory has failed."""
+        offline = [directory.id for directory in directories if directory.is_offline]
         assigned = self._assigned(partition)
         if assigned in offline or (offline and is_reserved(assigned)):
             return
@@ -103,6 +108,24 @@ class LostReplicas:
         """The replica was removed."""
         self.incomplete.pop(partition, None)
         self._assignments.forget((partition.topic_id, partition.index))
+
+    def _others_rely_on(self, partition: Partition) -> bool:
+        """Whether the metadata would let this replica lead, or waits for it to elect another."""
+        image = self._recorded(partition)
+        return image is not None and (
+            image.leader == NO_LEADER or is_member(image, self._broker_id)
+        )
+
+    def _report_lost(self, partition: Partition) -> None:
+        if self._assigned(partition) != Directory.LOST:
+            topic, index = partition.log
+            self._emit(
+                LogLine(
+                    f"{topic}-{index}: this replica lacks committed records, or may: it does not "
+                    "lead until it has caught up with another one"
+                )
+            )
+        self._report(partition, Directory.LOST)
 
     def _log_elsewhere(self, partition: Partition) -> None:
         """Log once for each missing directory why its replicas do not lead."""

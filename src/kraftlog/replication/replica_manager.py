@@ -33,7 +33,7 @@ from kraftlog.replication.delayed_fetches import DelayedFetches
 from kraftlog.replication.delayed_produce import DelayedProduce, complete_wait
 from kraftlog.replication.directory_assignments import DirectoryAssignments
 from kraftlog.replication.in_sync_replicas import InSyncReplicas
-from kraftlog.replication.lost_replicas import LostReplicas
+from kraftlog.replication.lost_replicas import LostReplicas, is_member
 from kraftlog.replication.partition import UNTIL_COMMITTED, Partition
 from kraftlog.replication.partition_settings import PartitionSettings
 from kraftlog.replication.quotas import ReplicationQuotas
@@ -93,6 +93,7 @@ class ReplicaManager(MetadataPublisher):
         self.topic_stats = BrokerTopicStats()
         #: Whether the broker has replayed its registration: no log is touched before.
         self.is_registered = False
+        self._opens_all = False  # the node has started, and opens the logs of all replicas
         #: Topics whose deletion was replayed before this broker's registration.
         self._deleted_before_registration: set[Uuid] = set()
         #: Partitions with a log that is to be opened.
@@ -358,8 +359,7 @@ class ReplicaManager(MetadataPublisher):
             self.deletions.fail(partition, ErrorCode.KAFKA_STORAGE_ERROR)
         else:
             self.write_failed(partition)
-            directories = self._services.logs.directories
-            self.lost_replicas.failed(partition, [it.id for it in directories if it.is_offline])
+            self.lost_replicas.failed(partition, self._services.logs.directories)
             for listener in self.listeners:
                 listener.log_failed(partition)
 
@@ -471,8 +471,9 @@ class ReplicaManager(MetadataPublisher):
         """Open the logs of all replicas, once this broker is registered; other logs are strays."""
         if self.is_registered:
             return
-        self.is_registered = self._has_roles = True
+        self.is_registered = self._has_roles = self._opens_all = True
         self._apply_all()
+        self._opens_all = False
         removed = frozenset(self._metadata.image.removed)
         self._emit(
             MarkStrays(
@@ -557,8 +558,9 @@ class ReplicaManager(MetadataPublisher):
         self.partitions[image.key] = self.by_log[log] = partition
         self._unopened.add(image.key)
         directory = image.directory(self._broker_id)
-        opening = OpenLog(log, image.topic_id, settings.config, image.first_leader_epoch, directory)
-        self._emit(opening)
+        was_member = self._opens_all and is_member(image, self._broker_id)
+        identity = log, image.topic_id, settings.config, image.first_leader_epoch
+        self._emit(OpenLog(*identity, directory, was_member))
         return partition
 
     def _high_watermark_moved(self, partition: Partition) -> None:

@@ -321,24 +321,39 @@ class LogLifecycle:
                 producers=None if log.tracker.is_empty else log.producers.copy(),
                 high_watermark=high_watermark,
                 directory=self._directory.id,
-                lacks_records=self._lacks_records(name, log, high_watermark),
+                lacks_records=self._lacks_records(effect, log, high_watermark),
             ),
             now,
         )
 
-    def _lacks_records(self, name: LogName, log: Log, high_watermark: int) -> bool:
-        """Whether the log ends before what was committed in it: records are lost (V19)."""
-        offsets, end = self._directory.committed, log.end_offset
+    def _lacks_records(self, effect: OpenLog, log: Log, high_watermark: int) -> bool:
+        """Whether the log lacks records that were committed in it, or may lack some (V19)."""
+        name, offsets, end = effect.log, self._directory.committed, log.end_offset
         committed = max(offsets.of(name, log.topic_id, log.first_leader_epoch), high_watermark)
-        if committed <= end:
+        if committed > end:
+            self._log_line(
+                f"{log.folder}: ends at offset {end}, but records before offset {committed} were "
+                "committed in it; they are lost here. The replica cannot lead until it has copied "
+                "them from another one"
+            )
+        elif self._may_have_lost_writes(log) or self._may_have_lost_folder(effect, log):
+            committed = end + 1
+        else:
             return False
-        self._log_line(
-            f"{log.folder}: ends at offset {end}, but records before offset {committed} were "
-            "committed in it; they are lost here. The replica cannot lead until it has copied "
-            "them from another one"
-        )
         offsets.is_incomplete(name, log, committed)
         return True
+
+    def _may_have_lost_writes(self, log: Log) -> bool:
+        """Whether the machine stopped before it had synced all writes, maybe some of this log."""
+        return self._directory.machine.may_have_lost_writes and log.config.flush_messages > 1
+
+    def _may_have_lost_folder(self, effect: OpenLog, log: Log) -> bool:
+        """Whether a replica that others relied on has no folder, and no checkpoint says why.
+
+        It had none yet, or somebody has removed it.
+        """
+        is_new = not log.has_folder
+        return is_new and effect.was_member and not self._directory.has_exact_checkpoints
 
     def _complete(self, effect: LogComplete, _: Now) -> None:
         self._directory.committed.completed(effect.log)

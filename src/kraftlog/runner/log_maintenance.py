@@ -15,7 +15,7 @@ from kraftlog.errors import DiskFullError, StorageError
 from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.steps import result_of
 from kraftlog.storage.checkpoints import LINES_PER_STEP
-from kraftlog.storage.directory import unlink_garbage
+from kraftlog.storage.garbage import unlink_garbage
 from kraftlog.storage.producer_snapshots import encode_entries_in_steps
 from kraftlog.storage.reserve import is_full
 from kraftlog.value import TYPE_CHECKING

@@ -196,6 +196,7 @@ class MemoryFiles:
         self._open: dict[int, tuple[MemoryFile, str, bool]] = {}
         self._locks: dict[str, int] = {}
         self._next_fd = 3
+        self._boots = 1
 
     # -- for tests ---------------------------------------------------------------------------
 
@@ -208,6 +209,7 @@ class MemoryFiles:
     def power_loss(self, random: Random | None = None) -> None:
         """The machine loses power: synced data survives, and a random part of the rest."""
         self.kill()
+        self._boots += 1
         self._root.lose_power(random)
 
     def write_back(self) -> None:
@@ -413,6 +415,9 @@ class MemoryFiles:
         fd = self.open(path, create=True)
         self._locks[path] = fd
         return fd
+
+    def boot_id(self) -> str:
+        return f"boot-{self._boots}"
 
     def space(self, path: str) -> tuple[int, int]:  # noqa: ARG002 - there is one file system
         total = _UNLIMITED_BYTES if self.capacity_bytes is None else self.capacity_bytes

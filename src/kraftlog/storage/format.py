@@ -12,6 +12,7 @@ from kraftlog.logstate import voters as voter_state
 from kraftlog.logstate.quorum_records import snapshot_beginning, snapshot_end
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.storage.disk import write_atomically
+from kraftlog.storage.machine_restarts import BOOT_ID, write_boot_id
 from kraftlog.storage.meta_properties import NAME, MetaProperties, encode, load
 from kraftlog.types import METADATA_TOPIC
 from kraftlog.value import TYPE_CHECKING, Value
@@ -57,7 +58,9 @@ def foreign_names(files: Files, directory: str) -> list[str]:
     """
     if not files.exists(directory):
         return []
-    own = {"lost+found", BOOTSTRAP, f"{BOOTSTRAP}.tmp", f"{NAME}.tmp"}
+    own = {"lost+found", f"{NAME}.tmp"}
+    for name in (BOOTSTRAP, BOOT_ID):
+        own |= {name, f"{name}.tmp"}
     folder = f"{directory}/{METADATA_FOLDER}"
     if files.exists(folder) and {*files.list(folder)} <= {FIRST_SNAPSHOT, f"{FIRST_SNAPSHOT}.tmp"}:
         own.add(METADATA_FOLDER)
@@ -80,6 +83,7 @@ def format_directory(
 ) -> None:
     """Write the initial content of a directory."""
     _make_folders(files, directory)
+    write_boot_id(files, directory)
     bootstrap = bootstrap_checkpoint(formatting.features, now_ms)
     write_atomically(files, f"{directory}/{BOOTSTRAP}", bootstrap)
     if directory == formatting.metadata_directory and formatting.voters is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from kraftlog.errors import CorruptBatchError
 from kraftlog.records.walk import walk
 from kraftlog.storage.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from kraftlog.storage.committed_offsets import COMMITTED_OFFSETS
 from kraftlog.storage.directory import parse_folder
 from kraftlog.storage.meta_properties import NAME, encode, load
 from kraftlog.types import METADATA_TOPIC
@@ -159,7 +160,7 @@ def empty_directory(victim: ClusterNode, path: str, new_id: bytes | None) -> Non
     """Delete all logs of partitions, and all that is known about them; it may get a new id."""
     files = victim.files
     for name in files.names(path):
-        if name in (HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS):
+        if name in (HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, COMMITTED_OFFSETS):
             files.unlink(f"{path}/{name}")
         elif parse_folder(name) is not None and not name.startswith(METADATA_TOPIC):
             _delete_tree(victim, f"{path}/{name}")
