@@ -45,6 +45,10 @@ class KeptLogs:
     def __init__(self, world: WorldOfLogs) -> None:
         self._world = world
         self.lost: dict[tuple[int, PartitionKey], int] = {}
+        #: Brokers whose machines lost power, so that they cannot know that they lost nothing, and
+        #: their replicas that have caught up since.
+        self._doubtful: set[int] = set()
+        self._proved: set[tuple[int, PartitionKey]] = set()
         #: Partitions for which an operator requested an unclean election.
         self.unclean: set[PartitionKey] = set()
         #: Partitions with lost records: what their clients see is not judged any more.
@@ -57,6 +61,16 @@ class KeptLogs:
         registration = self._world.image.brokers.get(broker)
         self.lost[broker, key] = UNREGISTERED if registration is None else registration.epoch
         self._world.committed(key).confirmed.pop(broker, None)
+
+    def doubt(self, broker: int) -> None:
+        """A machine has lost power, and with it what its broker knows of its logs."""
+        self._doubtful.add(broker)
+        self._proved = {proved for proved in self._proved if proved[0] != broker}
+
+    def may_lead(self, broker: int, key: PartitionKey) -> bool:
+        """Whether a replica has kept its log, and its broker can know that."""
+        is_doubtful = broker in self._doubtful and (broker, key) not in self._proved
+        return (broker, key) not in self.lost and not is_doubtful
 
     def has_kept(self, broker: int, key: PartitionKey) -> bool:
         return (broker, key) not in self.lost
@@ -100,6 +114,7 @@ class KeptLogs:
 
     def _caught_up(self, broker: int, key: PartitionKey, image: Image) -> None:
         """A follower has entered the ISR: it has all that is committed."""
+        self._proved.add((broker, key))
         lost_in = self.lost.get((broker, key))
         if lost_in is not None:
             if image.brokers[broker].epoch <= lost_in:

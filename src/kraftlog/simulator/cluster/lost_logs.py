@@ -8,7 +8,12 @@ from __future__ import annotations
 
 from kraftlog.errors import CorruptBatchError
 from kraftlog.records.walk import walk
-from kraftlog.storage.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from kraftlog.storage.checkpoints import (
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    decode_committed,
+)
 from kraftlog.storage.committed_offsets import COMMITTED_OFFSETS
 from kraftlog.storage.directory import parse_folder
 from kraftlog.storage.meta_properties import NAME, encode, load
@@ -171,24 +176,52 @@ def empty_directory(victim: ClusterNode, path: str, new_id: bytes | None) -> Non
 
 
 def _cut_tail(world: ClusterWorld, rng: Rng, victim: ClusterNode, key: PartitionKey) -> bool:
-    path, ends = _last_segment(world, victim, key)
-    if not ends:
+    path, batches = _last_segment(world, victim, key)
+    if not batches:
         return False
-    kept = rng.below(len(ends))
-    size = ends[kept - 1] if kept else 0
-    victim.files.make_file(path, victim.files.bytes_of(path)[:size])
-    world.kept.lose(victim.id, key)
+    kept = rng.below(len(batches))
+    base, position, _ = batches[kept]
+    victim.files.make_file(path, victim.files.bytes_of(path)[:position])
+    _lose_from(world, victim, key, base)
     return True
 
 
 def _damage_batch(world: ClusterWorld, rng: Rng, victim: ClusterNode, key: PartitionKey) -> bool:
-    path, ends = _last_segment(world, victim, key)
-    if not ends:
+    path, batches = _last_segment(world, victim, key)
+    if not batches:
         return False
-    end = rng.pick(ends)
+    base, _, end = rng.pick(batches)
     victim.files.corrupt(path, end - len(GARBAGE), GARBAGE)
-    world.kept.lose(victim.id, key)
+    _lose_from(world, victim, key, base)
     return True
+
+
+def _lose_from(world: ClusterWorld, victim: ClusterNode, key: PartitionKey, offset: int) -> None:
+    """A log lacks records from an offset on, which its broker can notice at its next start.
+
+    It notices that if its directory has a line that they were committed. Otherwise its machine was
+    restarted, so that the end of any log may be lost: as long as a machine runs, only a hand that
+    changes both could hide that.
+    """
+    world.kept.lose(victim.id, key)
+    if offset >= _known_committed(world, victim, key):
+        victim.files.write_back()
+        victim.files.power_loss()
+        world.kept.doubt(victim.id)
+
+
+def _known_committed(world: ClusterWorld, victim: ClusterNode, key: PartitionKey) -> int:
+    """Up to which offset a broker's directory says that a log was committed."""
+    folder = _folder_of(world, victim, key)
+    assert folder is not None, "its log is about to be damaged"
+    directory, _, name = folder.rpartition("/")
+    path = f"{directory}/{COMMITTED_OFFSETS}"
+    if not victim.files.exists(path):
+        return 0
+    topic, _, index = name.rpartition("-")
+    lines = decode_committed(victim.files.bytes_of(path), path)
+    topic_id, _, offset = lines.get((topic, int(index)), (b"", 0, 0))
+    return offset if topic_id == key[0] else 0
 
 
 # Files -------------------------------------------------------------------------------------------
@@ -205,8 +238,8 @@ def _folder_of(world: ClusterWorld, victim: ClusterNode, key: PartitionKey) -> s
 
 def _last_segment(
     world: ClusterWorld, victim: ClusterNode, key: PartitionKey
-) -> tuple[str, list[int]]:
-    """The file of the last segment with batches, and where each of its batches ends."""
+) -> tuple[str, list[tuple[int, int, int]]]:
+    """The file of the last segment with batches: their offsets, and where they begin and end."""
     folder = _folder_of(world, victim, key)
     names = [] if folder is None else sorted(victim.files.names(folder), reverse=True)
     for name in names:
@@ -214,10 +247,11 @@ def _last_segment(
         if name.endswith(".log") and victim.files.size_of(path):
             content = victim.files.bytes_of(path)
             try:
-                starts = [position for position, _ in walk(content, may_end_in_batch=True)]
+                found = [(fields[0], position) for position, fields in walk(content)]
             except CorruptBatchError:
                 break  # an earlier fault has damaged it
-            return path, [*starts[1:], len(content)]
+            ends = [*[position for _, position in found[1:]], len(content)]
+            return path, [(*batch, end) for batch, end in zip(found, ends, strict=True)]
     return "", []
 
 

@@ -123,10 +123,12 @@ class ClusterNode(NodeReplica):
     def start(self) -> None:
         if self.lost_power:
             self.lost_power = False
+            self.world.kept.doubt(self.id)
             if self.world.loses_data(self):
                 super().lose_unsynced(self.world.power_rng)
             else:
                 self.files.write_back()
+                self.files.power_loss()
         super().start()
 
     # Log directories -----------------------------------------------------------------------------

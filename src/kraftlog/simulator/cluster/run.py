@@ -114,14 +114,19 @@ def delete_damaged_logs(world: ClusterWorld) -> None:
 
 
 def give_up_records(world: ClusterWorld) -> list[PartitionKey]:
-    """The partitions without a leader; no replica that kept its log may be in their ISR or ELR."""
+    """The partitions without a leader; no replica of their ISR or ELR may be able to lead.
+
+    Nor may all replicas, if ISR and ELR are empty, unless nothing was ever committed: a broker that
+    ended before it made the folder of a log finds none, as if it were lost.
+    """
     keys = []
     for key, partition in world.image.partitions.items():
         if partition.leader >= 0:
             continue
         candidates = {*partition.isr, *partition.elr} or {*partition.replicas}
-        kept = {broker for broker in candidates if world.kept.has_kept(broker, key)}
-        if kept and (partition.isr or partition.elr or kept == candidates):
+        kept = {broker for broker in candidates if world.kept.may_lead(broker, key)}
+        is_used = world.committed(key).high_watermark > 0
+        if is_used and kept and (partition.isr or partition.elr or kept == candidates):
             raise Violation("liveness", f"{partition} has no leader, though {kept} kept its log")
         keys.append(key)
         world.kept.unclean.add(key)
