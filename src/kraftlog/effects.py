@@ -32,8 +32,6 @@ class OpenLog(Value):
     config: Any  # a TopicConfig
     first_leader_epoch: int = 0
     directory: Uuid = NULL_UUID
-    #: Whether the node has just started, and this replica was in sync or the last leader before.
-    was_member: bool = False
 
 
 class LogComplete(Value):

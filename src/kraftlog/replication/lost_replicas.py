@@ -31,11 +31,6 @@ if TYPE_CHECKING:
     from kraftlog.types import Uuid
 
 
-def is_member(image: PartitionImage, broker_id: int) -> bool:
-    """Whether a replica may lead: it is in sync, eligible, or the last known leader."""
-    return broker_id in (*image.isr, *image.elr, *image.last_known_elr)
-
-
 class LostReplicas:
     """Decides what this broker reports as the directory of a replica, and when."""
 
@@ -67,13 +62,13 @@ class LostReplicas:
         A log without other replicas is all that there is, even if it has lost records.
         """
         directory, epoch = log.directory, self._leader_epoch(partition)
-        if log.lacks_records and partition.replica_count > 1:
+        if self._is_elsewhere(partition) and not log.is_original:
+            self.incomplete[partition] = directory, epoch
+            self._log_elsewhere(partition)
+        elif log.lacks_records and partition.replica_count > 1:
             self.incomplete[partition] = directory, epoch
             if self._others_rely_on(partition):
                 self._report_lost(partition)
-        elif self._is_elsewhere(partition) and not log.is_original:
-            self.incomplete[partition] = directory, epoch
-            self._log_elsewhere(partition)
         else:
             self._report_placed(partition, directory)
 
@@ -112,9 +107,9 @@ class LostReplicas:
     def _others_rely_on(self, partition: Partition) -> bool:
         """Whether the metadata would let this replica lead, or waits for it to elect another."""
         image = self._recorded(partition)
-        return image is not None and (
-            image.leader == NO_LEADER or is_member(image, self._broker_id)
-        )
+        if image is None:
+            return False
+        return image.leader == NO_LEADER or self._broker_id in (*image.isr, *image.elr)
 
     def _report_lost(self, partition: Partition) -> None:
         if self._assigned(partition) != Directory.LOST:

@@ -33,7 +33,7 @@ from kraftlog.replication.delayed_fetches import DelayedFetches
 from kraftlog.replication.delayed_produce import DelayedProduce, complete_wait
 from kraftlog.replication.directory_assignments import DirectoryAssignments
 from kraftlog.replication.in_sync_replicas import InSyncReplicas
-from kraftlog.replication.lost_replicas import LostReplicas, is_member
+from kraftlog.replication.lost_replicas import LostReplicas
 from kraftlog.replication.partition import UNTIL_COMMITTED, Partition
 from kraftlog.replication.partition_settings import PartitionSettings
 from kraftlog.replication.quotas import ReplicationQuotas
@@ -93,7 +93,6 @@ class ReplicaManager(MetadataPublisher):
         self.topic_stats = BrokerTopicStats()
         #: Whether the broker has replayed its registration: no log is touched before.
         self.is_registered = False
-        self._opens_all = False  # the node has started, and opens the logs of all replicas
         #: Topics whose deletion was replayed before this broker's registration.
         self._deleted_before_registration: set[Uuid] = set()
         #: Partitions with a log that is to be opened.
@@ -471,9 +470,8 @@ class ReplicaManager(MetadataPublisher):
         """Open the logs of all replicas, once this broker is registered; other logs are strays."""
         if self.is_registered:
             return
-        self.is_registered = self._has_roles = self._opens_all = True
+        self.is_registered = self._has_roles = True
         self._apply_all()
-        self._opens_all = False
         removed = frozenset(self._metadata.image.removed)
         self._emit(
             MarkStrays(
@@ -558,9 +556,8 @@ class ReplicaManager(MetadataPublisher):
         self.partitions[image.key] = self.by_log[log] = partition
         self._unopened.add(image.key)
         directory = image.directory(self._broker_id)
-        was_member = self._opens_all and is_member(image, self._broker_id)
-        identity = log, image.topic_id, settings.config, image.first_leader_epoch
-        self._emit(OpenLog(*identity, directory, was_member))
+        opening = OpenLog(log, image.topic_id, settings.config, image.first_leader_epoch, directory)
+        self._emit(opening)
         return partition
 
     def _high_watermark_moved(self, partition: Partition) -> None:

@@ -8,6 +8,7 @@ later turn, after the last job that uses it. A new log of the same name is creat
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 
 from kraftlog.effects import (
     ConfigureLog,
@@ -191,6 +192,7 @@ class LogLifecycle:
 
     def _mark_strays(self, effect: MarkStrays, _: Now) -> None:
         self._directory.committed.forget_all_but(effect.logs)
+        self._directory.folder_journal.forget_all_but(effect.logs)
         strays: list[LogName] = []
         for name in sorted(self._directory.unopened - effect.logs - {METADATA_LOG}):
             owner = self._owner(name)
@@ -312,6 +314,10 @@ class LogLifecycle:
         log.first_leader_epoch = effect.first_leader_epoch
         log.config = self._configs.pop(name)
         high_watermark = self._directory.high_watermark(name)
+        lacks_records = self._lacks_records(name, log, high_watermark)
+        if log.has_folder:
+            with suppress(StorageError):  # the disk has failed, or is full: noted at the next start
+                self._directory.folder_journal.made(name, log)
         self._notify(
             LogOpened(
                 name,
@@ -321,14 +327,14 @@ class LogLifecycle:
                 producers=None if log.tracker.is_empty else log.producers.copy(),
                 high_watermark=high_watermark,
                 directory=self._directory.id,
-                lacks_records=self._lacks_records(effect, log, high_watermark),
+                lacks_records=lacks_records,
             ),
             now,
         )
 
-    def _lacks_records(self, effect: OpenLog, log: Log, high_watermark: int) -> bool:
+    def _lacks_records(self, name: LogName, log: Log, high_watermark: int) -> bool:
         """Whether the log lacks records that were committed in it, or may lack some (V19)."""
-        name, offsets, end = effect.log, self._directory.committed, log.end_offset
+        offsets, end = self._directory.committed, log.end_offset
         committed = max(offsets.of(name, log.topic_id, log.first_leader_epoch), high_watermark)
         if committed > end:
             self._log_line(
@@ -336,7 +342,7 @@ class LogLifecycle:
                 "committed in it; they are lost here. The replica cannot lead until it has copied "
                 "them from another one"
             )
-        elif self._may_have_lost_writes(log) or self._may_have_lost_folder(effect, log):
+        elif self._may_have_lost_writes(log) or self._has_lost_folder(name, log):
             committed = end + 1
         else:
             return False
@@ -347,13 +353,9 @@ class LogLifecycle:
         """Whether the machine stopped before it had synced all writes, maybe some of this log."""
         return self._directory.machine.may_have_lost_writes and log.config.flush_messages > 1
 
-    def _may_have_lost_folder(self, effect: OpenLog, log: Log) -> bool:
-        """Whether a replica that others relied on has no folder, and no checkpoint says why.
-
-        It had none yet, or somebody has removed it.
-        """
-        is_new = not log.has_folder
-        return is_new and effect.was_member and not self._directory.has_exact_checkpoints
+    def _has_lost_folder(self, name: LogName, log: Log) -> bool:
+        """Whether a log had a folder, and somebody has removed it."""
+        return not log.has_folder and self._directory.folder_journal.had_folder(name, log)
 
     def _complete(self, effect: LogComplete, _: Now) -> None:
         self._directory.committed.completed(effect.log)

@@ -24,6 +24,7 @@ from kraftlog.storage.disk import (
     write_atomically,
     write_whole,
 )
+from kraftlog.storage.folder_journal import FolderJournal
 from kraftlog.storage.future_logs import FUTURE, future_folder, log_of_future, remove_mark
 from kraftlog.storage.garbage import DELETED
 from kraftlog.storage.log import Log
@@ -109,6 +110,7 @@ class LogDirectory:
         #: The row that was decoded last, and its content: equal rows are one object.
         self._last_row: tuple[bytes, dict[str, Any]] = b"", {}
         self._garbage: list[str] = []
+        self._on_folder = self._note_folder  # one for all
         self._suspect = False
         self._lock = files.lock(f"{path}/{LOCK}")
         try:
@@ -125,6 +127,7 @@ class LogDirectory:
         names = files.list(path)
         self._checkpoints = OffsetCheckpoints(files, path, names)
         self.committed = self._checkpoints.committed
+        self.folder_journal = FolderJournal(self.disk, path, names)
         for name in names:
             log_name = parse_folder(name)
             if log_name is not None:
@@ -143,7 +146,6 @@ class LogDirectory:
             self.broker_epoch, checksum = decode_marker(read_whole(files, self._file(CLEAN_MARKER)))
             if MANIFEST in names and checksum is not None:
                 self._read_manifest(checksum)
-        self.has_exact_checkpoints = self._rows_ms >= 0  # they are as of a clean shutdown
         self.machine = MachineRestart(files, path, names, was_clean=self.was_clean)
         if {CLEAN_MARKER, MANIFEST} & set(names):
             for name in (CLEAN_MARKER, MANIFEST):
@@ -282,6 +284,7 @@ class LogDirectory:
         self.logs[name] = log
         log.clean_offset = min(self._checkpoints.cleaned.get(name, 0), log.recovery_point)
         log.before_truncation = _LowerRecoveryPoint(self, name)
+        log.on_folder = self._on_folder
 
     def create(
         self,
@@ -306,10 +309,15 @@ class LogDirectory:
         log = Log(self.disk, folder, config)
         log.topic_id = topic_id
         log.has_folder = False
+        self._adopt(name, log)
         if with_folder:
             log.make_folder()
-        self._adopt(name, log)
         return log
+
+    def _note_folder(self, log: Log) -> None:
+        name = parse_folder(log.folder.rpartition("/")[2])
+        if name is not None:  # else a copy that is being made
+            self.folder_journal.made(name, log)
 
     # -- logs that are moved to this directory ----------------------------------------------------
 
@@ -331,6 +339,7 @@ class LogDirectory:
         log.rename_folder(self.folder(name))
         log.mark_created(f"{log.folder}/{PARTITION_METADATA}")  # a flush syncs the new name, too
         self._adopt(name, log)
+        self._note_folder(log)
 
     def adopt_copy(self, name: LogName, folder: str) -> None:
         """Rename a whole copy, which an earlier process has made, to the log's name."""
@@ -411,6 +420,7 @@ class LogDirectory:
     def remove_folder(self, name: LogName) -> None:
         """Rename a forgotten log's folder for deletion by an I/O thread."""
         self._garbage.append(self._rename(name, DELETED))
+        self.folder_journal.deleted(name)
 
     def rename_as_stray(self, name: LogName) -> str:
         """Rename a forgotten log's folder as a stray, which stays; return the new name."""
