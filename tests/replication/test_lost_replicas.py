@@ -209,7 +209,7 @@ def test_v18_whole_log_is_reported_where_the_metadata_differs(
     assert (replica.reported, replica.may_lead) == (reported, True)
 
 
-def test_v24_replica_that_catches_up_before_it_is_recorded_as_lost_reports_so() -> None:
+def test_v24_replica_that_catches_up_before_its_loss_is_recorded() -> None:
     """The record is on its way: the directory must follow it, or the replica never joins."""
     replica = Replica(HERE)
     replica.opened(lacks_records=True)

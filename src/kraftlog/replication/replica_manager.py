@@ -346,9 +346,8 @@ class ReplicaManager(MetadataPublisher):
             self.directory_assignments.assign(key, message.directory)
         elif isinstance(message, LogOpened):
             self.lost_replicas.opened(partition, message)
-            may_serve = self.lost_replicas.may_lead(partition)
             offsets = message.start, message.end, message.producers, message.high_watermark
-            partition.opened(*offsets, may_serve=may_serve)
+            partition.opened(*offsets, may_serve=self.lost_replicas.may_lead(partition))
             self._log_is_ready(partition)
         elif isinstance(message, LogTruncated):
             self._truncated(partition, message)

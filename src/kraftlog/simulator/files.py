@@ -182,6 +182,8 @@ class MemoryFiles:
         self.now_ms = 0
         self.capacity_bytes = capacity_bytes
         self.faults: list[Fault] = []
+        #: The directories on failed disks: every operation there fails.
+        self.broken: set[str] = set()
         self.operations = 0
         #: How many nodes were started on it.
         self.starts = 0
@@ -462,6 +464,8 @@ class MemoryFiles:
             self.journal.append(f"{name} {path}")
 
     def _take_fault(self, name: str, path: str) -> Fault | None:
+        if self.broken and any(path.startswith(directory) for directory in self.broken):
+            return Fault(name)
         for fault in self.faults:
             if fault.operation == name and fault.path in path and fault.times:
                 if fault.skip:

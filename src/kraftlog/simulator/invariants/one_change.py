@@ -28,6 +28,8 @@ class OneChange(Invariant):
         for (_, before), (offset, after) in pairwise(entries):
             if before.voters == after.voters:
                 continue  # only the targets or the cluster id changed
+            if before.kraft_version < after.kraft_version and before.ids == after.ids:
+                continue  # kraft.version was raised: the directory ids of all became known
             members = members_changed(before, after)
             # A replica that was formatted with the current voters fetches older voters records.
             if members > 1 and offset > 0:
