@@ -222,7 +222,7 @@ def test_v19_log_lacks_nothing_after_a_power_loss_if_it_was_flushed() -> None:
     assert lacking(host) == set()
 
 
-def test_v19_folder_that_a_power_loss_has_taken_is_not_missed_if_all_is_flushed() -> None:
+def test_v19_folder_lost_with_the_power_is_not_missed_if_all_is_flushed() -> None:
     """Without a record it was never synced; its line in the journal may survive, and later, too."""
     host = VirtualHost()
     host.files.write_back()
