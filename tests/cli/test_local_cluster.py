@@ -15,7 +15,10 @@ from kraftlog.cli.start import options_of
 from kraftlog.config.read_config import read_config
 from kraftlog.errors import KraftlogError
 from kraftlog.server.files import OsFiles
+from kraftlog.storage.format import FIRST_SNAPSHOT, METADATA_FOLDER
 from kraftlog.storage.meta_properties import load
+from kraftlog.wire.messages.control_records import VotersRecord
+from tests.cli.test_storage import messages
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -166,7 +169,8 @@ def test_a_lost_directory_is_formatted_with_another_directory_id(tmp_path: Path)
     after = load(OsFiles(), lost)
     assert after.cluster_id == before.cluster_id
     assert after.directory_id != before.directory_id
-    assert "__cluster_metadata-0" not in os.listdir(lost), "it has no voters' checkpoint"
+    snapshot = messages(f"{lost}/{METADATA_FOLDER}/{FIRST_SNAPSHOT}")
+    assert not [each for each in snapshot if isinstance(each, VotersRecord)]
 
 
 def test_a_second_start_changes_no_file_while_a_node_runs(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.replication.directory_assignments",
-    source="        if reported != recorded:\n",
+    source="        if reported != recorded and not is_reserved(reported):\n",
     replacement="        if False:\n",
     test=(
         "tests/replication/test_directory_assignments.py"

@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.replication.partition",
-    source="self.leads and self.is_open and not (self.is_truncating or self._awaits_writes)",
-    replacement="self.leads and self.is_open and not self.is_truncating",
+    source="self.is_open and not (self.is_truncating or self._awaits_writes)",
+    replacement="self.is_open and not self.is_truncating",
     test=(
         "tests/replication/test_fetching.py::test_v6_leader_serves_once_fetched_batches_are_written"
     ),

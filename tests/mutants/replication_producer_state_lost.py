@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.replication.partition",
-    source=("        self.producers = producers\n\n    def set_commits_at_once"),
-    replacement=("        self.producers = None\n\n    def set_commits_at_once"),
+    source="        self.producers = producers  # of the log, with",
+    replacement="        self.producers = None  # of the log, with",
     scenario="cluster",
     seed=2,
 )
