@@ -8,5 +8,7 @@ MUTANT = Mutant(
     module="kraftlog.replication.in_sync_replicas",
     source="            changed |= self._shrunk",
     replacement="            changed |= {}",
-    test="tests/replication/test_joined_replay.py",
+    test=(
+        "tests/replication/test_joined_replay.py::test_v24_unregistered_follower_releases_waiting_batches"
+    ),
 )

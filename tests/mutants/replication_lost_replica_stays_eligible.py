@@ -8,5 +8,5 @@ MUTANT = Mutant(
     module="kraftlog.controller.directories",
     source="if directory == Directory.LOST else",
     replacement="if False else",
-    test="tests/controller/test_lost_replicas.py",
+    test=("tests/controller/test_lost_replicas.py::test_v19_lost_replica_leaves_the_elr"),
 )
