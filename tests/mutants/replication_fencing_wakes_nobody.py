@@ -8,5 +8,7 @@ MUTANT = Mutant(
     module="kraftlog.replication.in_sync_replicas",
     source="            changed |= self._shrunk",
     replacement="            changed |= {}",
+    scenario="cluster",
+    seed=9,
     test="tests/replication/test_joined_replay.py",
 )

@@ -85,6 +85,9 @@ class ClusterInvariant:
     ) -> None:
         """A consumer has all records before offset `following` of the log with this first epoch."""
 
+    def on_turn(self, node: ClusterNode) -> None:
+        """A turn of a node is over."""
+
 
 CLUSTER_HOOKS = tuple([name for name in vars(ClusterInvariant) if name.startswith("on_")])
 
@@ -115,18 +118,18 @@ class CommittedIsKept(ClusterInvariant):
         missing = committed.missing_in(log, 0, partition.leader_epoch) if is_new_leader else None
         if missing is not None:
             self.fail(
-                f"{node} leads {_name(key)} in epoch {partition.leader_epoch} without the "
+                f"{node} leads {label(key)} in epoch {partition.leader_epoch} without the "
                 f"committed batch {missing.base} to {missing.end} of epoch {missing.epoch}"
             )
         if partition.high_watermark > committed.high_watermark:
             if log.end < partition.high_watermark:
-                self.fail(f"{node}: {_name(key)} ends at {log.end}, before its high watermark")
+                self.fail(f"{node}: {label(key)} ends at {log.end}, before its high watermark")
             committed.extend(log, partition.high_watermark, partition.leader_epoch)
         elif before is not None and partition.high_watermark > before.high_watermark:
             missing = committed.missing_in(log, before.high_watermark)
             if missing is not None and missing.end <= partition.high_watermark:
                 self.fail(
-                    f"{node} commits {_name(key)} up to {partition.high_watermark} without the "
+                    f"{node} commits {label(key)} up to {partition.high_watermark} without the "
                     f"committed batch {missing.base} to {missing.end} of epoch {missing.epoch}"
                 )
 
@@ -139,7 +142,7 @@ class CommittedIsKept(ClusterInvariant):
         node, key, partition, before = change
         if before is None or not (before.online or before.leader_epoch < partition.leader_epoch):
             self.fail(
-                f"{node} follows {_name(key)} with the high watermark {partition.high_watermark}, "
+                f"{node} follows {label(key)} with the high watermark {partition.high_watermark}, "
                 f"which no leader had"
             )
         assert change.log is not None
@@ -151,7 +154,7 @@ class CommittedIsKept(ClusterInvariant):
         committed = self.world.committed(key, self.world.acknowledged_in(key, value, offset))
         if producer.acks == ACKS_ALL and offset >= 0 and committed.values.get(offset) != value:
             self.fail(
-                f"{producer}: {value} is acknowledged at {offset} of {_name(key)}, where "
+                f"{producer}: {value} is acknowledged at {offset} of {label(key)}, where "
                 f"{committed.values.get(offset)} is committed, up to {committed.high_watermark}"
             )
 
@@ -166,7 +169,7 @@ class CommittedIsKept(ClusterInvariant):
         committed = self.world.committed(key, first_epoch).high_watermark
         if max(following, high_watermark) > committed:
             self.fail(
-                f"{consumer} read {_name(key)} up to {following}, high watermark "
+                f"{consumer} read {label(key)} up to {following}, high watermark "
                 f"{high_watermark}, but {committed} is committed"
             )
 
@@ -223,7 +226,7 @@ class StrongIsr(ClusterInvariant):
         missing = self.world.committed(key).missing_in(log, start)
         if missing is not None:
             self.fail(
-                f"{node} is in the ISR or ELR of {_name(key)} without the committed batch "
+                f"{node} is in the ISR or ELR of {label(key)} without the committed batch "
                 f"{missing.base} to {missing.end} of epoch {missing.epoch}; it ends at {log.end}"
             )
 
@@ -247,7 +250,7 @@ class CountsTheIsr(ClusterInvariant):
         uncounted = {*newest.isr} - {*partition.maximal_isr}
         if newest.leader_epoch == partition.leader_epoch and uncounted:
             self.fail(
-                f"{node} moves the high watermark of {_name(key)} to {partition.high_watermark} "
+                f"{node} moves the high watermark of {label(key)} to {partition.high_watermark} "
                 f"without {uncounted} of the ISR {newest.isr}"
             )
 
@@ -279,7 +282,7 @@ class SoundIsr(ClusterInvariant):
 
     def _check(self, image: Image, key: PartitionKey, partition: PartitionImage) -> None:
         leader, isr, elr = partition.leader, partition.isr, partition.elr
-        what = f"{_name(key)}: leader {leader}, ISR {isr}, ELR {elr}"
+        what = f"{label(key)}: leader {leader}, ISR {isr}, ELR {elr}"
         if leader >= 0 and leader not in isr:
             self.fail(f"{what}: the leader is not in the ISR")
         if {*isr, *elr} - {*partition.replicas} or {*isr} & {*elr}:
@@ -314,7 +317,7 @@ class ReassignmentIsSafe(ClusterInvariant):
                 continue  # it was cancelled, or added no replicas
             min_isr = min(self.world.setting.min_insync, len(before.isr))
             if len(after.isr) < min_isr and after.leader >= 0:
-                self.fail(f"{_name(key)}: {before} became {after}")
+                self.fail(f"{label(key)}: {before} became {after}")
 
 
 class EpochsGrow(ClusterInvariant):
@@ -348,7 +351,7 @@ class EpochsGrow(ClusterInvariant):
                 self._compare(key, before, after)
 
     def _compare(self, key: PartitionKey, before: PartitionImage, after: PartitionImage) -> None:
-        what = f"{_name(key)}: {before} became {after}"
+        what = f"{label(key)}: {before} became {after}"
         if (
             after.first_leader_epoch != before.first_leader_epoch
         ):  # the partition was removed and added again (V11)
@@ -372,16 +375,16 @@ class EpochsGrow(ClusterInvariant):
             highest = max(highest, before.leader_epoch)
         if partition.leader_epoch != NO_EPOCH:
             if partition.leader_epoch < highest:
-                self.fail(f"{node}: {_name(key)} went back from epoch {highest}")
+                self.fail(f"{node}: {label(key)} went back from epoch {highest}")
             self._highest[process] = partition.leader_epoch
         elif lifecycle is not None and lifecycle.registration is not None:
-            self.fail(f"{node}: {_name(key)} has no leader epoch, but the broker is registered")
+            self.fail(f"{node}: {label(key)} has no leader epoch, but the broker is registered")
         if partition.leads:
             me = node.id, node.incarnation
             first = change.committed.leaders.setdefault(partition.leader_epoch, me)
             if first != me:
                 self.fail(
-                    f"{node} leads {_name(key)} in epoch {partition.leader_epoch}, in which "
+                    f"{node} leads {label(key)} in epoch {partition.leader_epoch}, in which "
                     f"node {first[0]} led before"
                 )
 
@@ -396,7 +399,7 @@ class HighWatermarkGrows(ClusterInvariant):
         high_watermark = partition.high_watermark
         if partition.is_open and high_watermark > partition.written_end:
             self.fail(
-                f"{node}: the high watermark of {_name(key)} is {high_watermark}, "
+                f"{node}: the high watermark of {label(key)} is {high_watermark}, "
                 f"its log ends at {partition.written_end}"
             )
         if before is None or not (before.leads and partition.leads):
@@ -407,7 +410,7 @@ class HighWatermarkGrows(ClusterInvariant):
             and high_watermark < before.high_watermark
         ):
             self.fail(
-                f"{node}: the high watermark of {_name(key)} fell from "
+                f"{node}: the high watermark of {label(key)} fell from "
                 f"{before.high_watermark} to {high_watermark}"
             )
 
@@ -425,7 +428,7 @@ class EpochsMatchLog(ClusterInvariant):
         expected = [(epoch, max(first, view.start)) for epoch, first in view.epoch_starts]
         if cached[-len(expected) :] != expected:
             self.fail(
-                f"{change.node}: {_name(change.key)} has epochs {cached}, its batches {expected}"
+                f"{change.node}: {label(change.key)} has epochs {cached}, its batches {expected}"
             )
 
 
@@ -438,7 +441,7 @@ class RemovedRecordsAreGone(ClusterInvariant):
         log = change.log
         if log is not None and log.batches and log.batches[0].epoch < log.first_epoch:
             self.fail(
-                f"{change.node}: {_name(change.key)} begins with epoch {log.batches[0].epoch}, "
+                f"{change.node}: {label(change.key)} begins with epoch {log.batches[0].epoch}, "
                 f"but its first leader epoch is {log.first_epoch}"
             )
 
@@ -453,7 +456,7 @@ class DeletesOnlyRequested(ClusterInvariant):
         requested = self.world.deleter.requested.get((partition.topic, partition.index), 0)
         if partition.start > requested:
             self.fail(
-                f"{change.node}: {_name(change.key)} starts at {partition.start}, but records were "
+                f"{change.node}: {label(change.key)} starts at {partition.start}, but records were "
                 f"to be deleted before {requested}"
             )
 
@@ -476,6 +479,7 @@ def make_cluster_invariants(world: ClusterWorld) -> tuple[ClusterInvariant, ...]
     return tuple([invariant(world) for invariant in CLUSTER_INVARIANTS])
 
 
-def _name(key: PartitionKey) -> str:
+def label(key: PartitionKey) -> str:
+    """A partition's name in messages."""
     topic_id, index = key
     return f"{topic_id.hex()[-6:]}-{index}"

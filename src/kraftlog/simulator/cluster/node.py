@@ -56,6 +56,8 @@ class ClusterNode(NodeReplica):
         self.is_leaving = False
         self.seen: dict[PartitionKey, ReplicaSnapshot] = {}
         self._partitions: dict[PartitionKey, Partition] = {}
+        #: The delayed operations that wait, or waited until lately.
+        self.delayed: list[Any] = []
         for log in self.logs.values():
             log.log = None  # read it again: a turn that a crash ended may have appended to it
 
@@ -164,6 +166,10 @@ class ClusterNode(NodeReplica):
             )
             if seen.get(key) != state:
                 self._report_partition(key, partition, state)
+        self.world.node_turned(self)
+
+    def delays(self, operation: Any) -> None:
+        self.delayed.append(operation)
 
     def _report_removed(self, keys: Iterable[PartitionKey]) -> None:
         """A leader may have raised its high watermark in the turn in which it is removed.

@@ -17,6 +17,7 @@ from kraftlog.simulator.cluster.invariants import (
     make_cluster_invariants,
 )
 from kraftlog.simulator.cluster.late_requests import LateRequests
+from kraftlog.simulator.cluster.liveness import LIVENESS_INVARIANTS
 from kraftlog.simulator.cluster.node import ClusterNode
 from kraftlog.simulator.cluster.partition_administrator import PartitionAdministrator
 from kraftlog.simulator.cluster.producer import Producer
@@ -84,7 +85,11 @@ class ClusterWorld(NodeWorld):
         self.partitions = PartitionAdministrator(self, 91)
         self.deleter = RecordDeleter(self, 92)
         self.late_requests = LateRequests(self)
-        self.cluster_invariants = (*make_cluster_invariants(self), LogsAreEqual(self))
+        self.cluster_invariants = (
+            *make_cluster_invariants(self),
+            LogsAreEqual(self),
+            *[invariant(self) for invariant in LIVENESS_INVARIANTS],
+        )
         self._cluster_listeners = {
             hook: tuple(
                 [
@@ -211,6 +216,9 @@ class ClusterWorld(NodeWorld):
             self._call_hooks("on_image", self.image)
             if self.lossy:
                 self._forget_recovered()
+
+    def node_turned(self, node: ClusterNode) -> None:
+        self._call_hooks("on_turn", node)
 
     def replica_changed(
         self,
