@@ -104,10 +104,9 @@ class Node:
         self.due_ms = NEVER_MS
         self.counts = Counts()
         self.metadata_loader = MetadataLoader()
+        dynamic_config = DynamicConfig(self.metadata_loader, config.node_id, config.settings.texts)
         #: The effective settings, with dynamic changes.
-        self.config_layers = DynamicConfig(
-            self.metadata_loader, config.node_id, config.settings.texts
-        ).layers
+        self.config_layers = dynamic_config.layers
         self.cordoned_directories = CordonedDirectories(
             self.config_layers, lambda: self.logs.directories
         )

@@ -499,7 +499,6 @@ class DelayedFetch:
             self._read_and_try_complete()
 
     def role_changed(self, partition: Partition) -> None:  # noqa: ARG002 - as in LargeFetch
-        """A watched partition has another role or epoch: the fetch may have to fail (V24)."""
         self._read_and_try_complete()
 
     def _read_and_try_complete(self) -> None:
