@@ -98,7 +98,7 @@ cluster: $(READY)
 mutants: $(READY)
 	$(BIN)/python -m tests.mutants.score --seeds $(or $(SEEDS),2000) --kills $(or $(KILLS),10) $(ARGS)
 
-## clauses   delete the clauses of the quorum's rules one by one; a test must fail for each (ARGS=Q12)
+## clauses   delete the clauses of the rules one by one; a test must fail for each (ARGS=Q12)
 clauses: $(READY)
 	$(BIN)/python -m tests.clauses $(ARGS)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.interop.kafka_jars import kafka_version
+
 from bench.beside.rows import BARE, KAFKA, KRAFTLOG, PEERS, ROWS, SECTIONS, TITLES
 from bench.page import figure_text
 
@@ -14,10 +16,12 @@ if TYPE_CHECKING:
     from bench.beside.rows import Row
 
 TITLE = "Beside Apache Kafka"
+KAFKA_VERSION = kafka_version()
 HEAD = f"""## {TITLE} (`python -m bench beside`)
 
-Apache Kafka 4.3.1 and kraftlog, each as a user starts it (Kafka with the heap and the collector of
-its own scripts), on the same cores in the same run; the clients use these cores too. Both brokers
+Apache Kafka {KAFKA_VERSION} and kraftlog, each as a user starts it (Kafka with the heap and the
+collector of its own scripts),
+on the same cores in the same run; the clients use these cores too. Both brokers
 are warmed up, then take turns; the figures are medians of the rounds. Clients are librdkafka from
 C, plain sockets from C, and Kafka's own producer-perf-test. Before large amounts are written, free
 memory is held and filled, so that neither broker pays for memory that is touched for the first

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 HEAD = f"""## {TITLE} (`python -m bench cluster`)
 
 Three nodes, each broker and controller, with replication factor 3 and `min.insync.replicas` 2, run
-on the same cores as the clients; Apache Kafka 4.3.1 has the heap and the collector of its own
-scripts. The clusters run one after the other in the same run, each warmed up first; what is
+on the same cores as the clients; Apache Kafka {page.KAFKA_VERSION} has the heap and the
+collector of its own scripts.
+The clusters run one after the other in the same run, each warmed up first; what is
 measured several times is given as the median. "CPU of all nodes" is the CPU time of the three
 nodes together; resident memory and CPU at rest are those of the node with the most. "Better" says
 how many times better kraftlog is than Kafka, and "to reach" is the goal.

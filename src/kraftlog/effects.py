@@ -273,7 +273,7 @@ class LogOpened(Value):
     producers: Any = None  # a ProducerState, now owned by the receiver; None: no producers
     high_watermark: int = 0  # as stored, a lower bound
     directory: Uuid = NULL_UUID  # the id of the log directory that has it
-    lacks_records: bool = False  # whether it ends before what was committed in it
+    lacks_records: bool = False  # whether it lacks records that were committed in it, or may
     #: Whether the metadata may name another directory only because a move to it is unfinished: this
     #: log lacks nothing.
     is_original: bool = False

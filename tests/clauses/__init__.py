@@ -1,4 +1,4 @@
-"""The clauses of the quorum's rules, each with its code and the test that fails without it.
+"""The clauses of the rules, each with its code and the test that fails without it.
 
 The rules are long: a test that cites one may cover only half of it. So each rule is split into
 short clauses. For each, an entry of a TOML file here names the code that implements it, the text
@@ -143,4 +143,4 @@ def clauses_table(_: dict[str, str]) -> str:
 
 
 def _order(rule: str) -> tuple[int, int]:
-    return "QPRD".index(rule[0]), int(rule[1:])
+    return "QPRDV".index(rule[0]), int(rule[1:])

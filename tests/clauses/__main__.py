@@ -2,8 +2,8 @@
 
     python -m tests.clauses [--pin] [--all] [RULE ...]
 
-With `--pin`, a clause without a test gets the first one of tests/raft that fails: those that cite
-the rule run first. With `--all` all failing tests are printed.
+With `--pin`, a clause without a test gets the first unit test that fails: those that cite the rule
+run first. With `--all` all failing tests are printed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
     from tests.killing import Killer
 
+#: The unit tests of the rules: of the quorum, and of replicated partitions (V).
 RAFT_TESTS = "tests/raft"
+V_TESTS = ("tests/replication", "tests/controller")
 
 
 class Verdicts:
@@ -36,20 +38,21 @@ class Verdicts:
         self.survivors = 0
 
     def choose(self, clause: Clause, tests: list[str]) -> Iterator[list[str]]:
-        """The clause's test; without one, the Raft tests that cite the rule, then all Raft tests.
+        """The clause's test; without one, the unit tests that cite the rule, then all of them.
 
-        To print all failing tests: the clause's test and all Raft tests.
+        To print all failing tests: the clause's test and all unit tests of its family.
         """
         own = [test for test in tests if test.partition("[")[0] == clause.test]
-        raft = [test for test in tests if test.startswith(RAFT_TESTS)]
+        folders = V_TESTS if clause.rule.startswith("V") else (RAFT_TESTS,)
+        units = [test for test in tests if test.startswith(folders)]
         if self.shows_all:
-            yield list(dict.fromkeys([*own, *raft]))
+            yield list(dict.fromkeys([*own, *units]))
         elif clause.test:
             yield own
         else:
             cites = re.compile(rf"::test_(\w+_)?{clause.rule.lower()}[a-f]?_")
-            yield [test for test in raft if cites.search(test)]
-            yield raft
+            yield [test for test in units if cites.search(test)]
+            yield units
 
     def judge(self, clause: Clause, killers: list[Killer]) -> bool:
         # An exception of the product's own code counts, too: its assertion may have found the bug.
@@ -103,11 +106,17 @@ def main(arguments: list[str]) -> int:
         return 1
     os.chdir(ROOT)
     verdicts = Verdicts(pins=options.pin, shows_all=options.all)
-    runner = ClauseRunner(chosen, verdicts.choose, verdicts.judge)
+    runner = ClauseRunner(chosen, verdicts.choose, verdicts.judge, runs_all=options.all)
     files = {clause.test.partition("::")[0] for clause in chosen if clause.test}
-    other_files = sorted(file for file in files if not file.startswith(RAFT_TESTS))
+    folders = {
+        folder
+        for clause in chosen
+        if options.all or not clause.test
+        for folder in (V_TESTS if clause.rule.startswith("V") else (RAFT_TESTS,))
+    }
+    other_files = {file for file in files if not file.startswith(tuple(folders))}
     exit_code = pytest.main(
-        ["-q", "-s", "-p", "no:cacheprovider", RAFT_TESTS, *other_files], plugins=[runner]
+        ["-q", "-s", "-p", "no:cacheprovider", *sorted(folders | other_files)], plugins=[runner]
     )
     print(f"{len(chosen)} clauses deleted, {verdicts.survivors} survived")
     return 1 if verdicts.survivors or exit_code not in {0, 5} else 0

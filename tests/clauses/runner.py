@@ -44,10 +44,14 @@ class ClauseRunner:
         clauses: Sequence[Clause],
         choose: Callable[[Clause, list[str]], Iterator[list[str]]],
         judge: Callable[[Clause, list[Killer]], bool],
+        *,
+        runs_all: bool = True,
     ) -> None:
+        """Without `runs_all`, the tests of a clause end with the first one that fails."""
         self.clauses = clauses
         self.choose = choose
         self.judge = judge
+        self.runs_all = runs_all
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         if session.testsfailed:  # during the collection
@@ -56,7 +60,8 @@ class ClauseRunner:
         for clause in self.clauses:
             killers: list[Killer] = []
             for ids in self.choose(clause, list(items)):
-                killers = _run_in_child(session, clause, [items[id_] for id_ in ids])
+                chosen = [items[id_] for id_ in ids]
+                killers = _run_in_child(session, clause, chosen, runs_all=self.runs_all)
                 if any(not killer.bare for killer in killers):
                     break
             self.judge(clause, killers)
@@ -64,7 +69,7 @@ class ClauseRunner:
 
 
 def _run_in_child(
-    session: pytest.Session, clause: Clause, items: list[pytest.Item]
+    session: pytest.Session, clause: Clause, items: list[pytest.Item], *, runs_all: bool
 ) -> list[Killer]:
     reading, writing = os.pipe()
     child = os.fork()
@@ -77,6 +82,8 @@ def _run_in_child(
             delete(clause)
             for item in items:
                 runtestprotocol(item, log=False, nextitem=None)
+                if not runs_all and any(not Killer(*it).bare for it in notes.killers):
+                    break
             with os.fdopen(writing, "w") as pipe:
                 json.dump(notes.killers, pipe)
         finally:

@@ -15,9 +15,14 @@ def test_every_clause_has_its_code_and_its_test() -> None:
     assert list(entry_errors(load())) == []
 
 
-def test_every_rule_of_the_quorum_has_an_entry() -> None:
-    rules = {rule for rule in RULES if rule[0] in "QPRD"}
-    assert {clause.rule for clause in load()} == rules
+#: The rules whose clauses are still to be listed, in replicated_partitions.toml.
+NOT_YET = {"V19", "V20", "V21", "V22", "V23", "V24"}
+
+
+def test_every_rule_has_an_entry() -> None:
+    rules = {clause.rule for clause in load()}
+    assert rules <= set(RULES)
+    assert set(RULES) - rules <= NOT_YET
 
 
 def test_no_clause_is_repeated() -> None:
@@ -26,7 +31,7 @@ def test_no_clause_is_repeated() -> None:
 
 
 def test_no_clause_was_lost() -> None:
-    assert len([clause for clause in load() if not clause.not_deleted]) >= 330
+    assert len([clause for clause in load() if not clause.not_deleted]) >= 430
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,7 @@ def test_configs_are_described_alike(tools: KafkaTools, kafka_shell: Shell, name
         (f"--describe --topic {topic}", 2),
         (f"--describe --topic {topic} --all", 20),
     ):
-        described = tools.run("kafka.admin.ConfigCommand", flags)
+        described = tools.run("org.apache.kafka.tools.ConfigCommand", flags)
         theirs = dict(re.findall(r"^  ([^=]+)=(.*) sensitive=", described, re.MULTILINE))
         settings = kafka_shell.json(f"configs {flags}")[topic]
         assert len(settings) >= least_count

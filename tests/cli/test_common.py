@@ -299,7 +299,7 @@ def test_the_cluster_its_features_and_apis_are_described(shell: Shell) -> None:
     )
     of_node = shell.json("features describe --node-id 1")["features"]
     assert [each["level"] for each in of_node if each["feature"] == "kraft.version"] in ([0], [1])
-    assert "metadata.version" in shell.run("features upgrade --metadata 4.3 --dry-run")
+    assert "metadata.version" in shell.run("features upgrade --metadata 4.4 --dry-run")
     assert shell.json(
         "features downgrade --feature eligible.leader.replicas.version=1 --dry-run"
     ) == {

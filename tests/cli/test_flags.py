@@ -52,6 +52,7 @@ UNSUPPORTED = {
     ("configs", "--ip"): QUOTAS,
     ("configs", "--ip-defaults"): QUOTAS,
     ("consume", "--enable-systest-events"): "for the tests of Kafka itself",
+    ("quorum", "--unregister"): "UnregisterController is not served",
     ("groups", "--validate-regex"): "for subscriptions of the new group protocol",
     ("dump-log", "--key-decoder-class"): "a Java class",
     ("dump-log", "--value-decoder-class"): "a Java class",

@@ -16,9 +16,11 @@ from kraftlog.records.header import CONTROL_BIT, BatchHeader
 from kraftlog.records.reader import read_records
 from kraftlog.records.walk import walk
 from kraftlog.server.files import OsFiles
+from kraftlog.storage.machine_restarts import BOOT_ID
 from kraftlog.storage.meta_properties import load
 from kraftlog.types import uuid_from_text
 from kraftlog.wire.messages import control_records as control
+from kraftlog.wire.messages.metadata_records import FeatureLevelRecord
 from kraftlog.wire.record_frames import decode_control, decode_metadata
 
 if TYPE_CHECKING:
@@ -81,12 +83,12 @@ def test_standalone_formats_the_only_voter(
     assert main(["format", "-c", path, "-t", "abc", "--standalone"]) == 0
     data = tmp_path / "data"
     assert capsys.readouterr().out == (
-        f"Formatting dynamic metadata voter directory {data} with metadata.version 4.3-IV0.\n"
+        f"Formatting dynamic metadata voter directory {data} with metadata.version 4.4-IV2.\n"
     )
-    assert files_in(data) == [SNAPSHOT, "bootstrap.checkpoint", "meta.properties"]
+    assert files_in(data) == [SNAPSHOT, BOOT_ID, "meta.properties"]
     meta = load(OsFiles(), str(data))
     assert (meta.cluster_id, meta.node_id) == ("abc", 3)
-    header, version, voters, footer = messages(str(data / SNAPSHOT))
+    header, version, voters, *_, footer = messages(str(data / SNAPSHOT))
     assert isinstance(header, control.SnapshotHeaderRecord)
     assert version == control.KRaftVersionRecord(version=0, k_raft_version=1)
     assert isinstance(voters, control.VotersRecord)
@@ -98,8 +100,8 @@ def test_standalone_formats_the_only_voter(
 
 
 def features(folder: Path) -> dict[str, int]:
-    records = messages(str(folder / "data" / "bootstrap.checkpoint"))[1:-1]
-    return {record.name: record.feature_level for record in records}  # type: ignore[attr-defined]  # all are FeatureLevelRecords
+    records = messages(str(folder / "data" / SNAPSHOT))
+    return {it.name: it.feature_level for it in records if isinstance(it, FeatureLevelRecord)}
 
 
 def test_feature_flags_change_the_levels(
@@ -108,14 +110,14 @@ def test_feature_flags_change_the_levels(
     path = properties(tmp_path)
     assert storage_command(capsys, "format", "-c", path, "-s", "-f", "group.version=0")[0] == 0
     assert list(features(tmp_path).items()) == [
-        ("metadata.version", 30),
+        ("metadata.version", 33),
         ("eligible.leader.replicas.version", 1),
         ("transaction.version", 2),
     ]
 
 
 @pytest.mark.parametrize(
-    ("flags", "description", "has_snapshot", "directory_id"),
+    ("flags", "description", "has_voters", "directory_id"),
     [
         (["-I", VOTERS], "dynamic metadata voter directory", True, FIRST),
         (["-I", f"4@h2:9094:{SECOND}"], "dynamic metadata directory", True, None),
@@ -127,14 +129,16 @@ def test_options_choose_the_initial_voters(
     capsys: pytest.CaptureFixture[str],
     flags: list[str],
     description: str,
-    has_snapshot: bool,
+    has_voters: bool,
     directory_id: str | None,
 ) -> None:
     code, shown = storage_command(capsys, "format", "-c", properties(tmp_path), "-t", "abc", *flags)
     assert code == 0, shown
     assert shown.startswith(f"Formatting {description} ")
     data = tmp_path / "data"
-    assert (data / SNAPSHOT).exists() == has_snapshot
+    kinds = [type(message) for message in messages(str(data / SNAPSHOT))]
+    assert (control.VotersRecord in kinds) == has_voters
+    assert control.KRaftVersionRecord in kinds
     if directory_id is not None:
         assert load(OsFiles(), str(data)).directory_id == uuid_from_text(directory_id)
         voters = messages(str(data / SNAPSHOT))[2]
@@ -143,14 +147,20 @@ def test_options_choose_the_initial_voters(
 
 
 @pytest.mark.parametrize("flags", [[], ["-N"]])
-def test_static_voters_need_no_snapshot(
+def test_static_voters_are_not_in_the_snapshot(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: list[str]
 ) -> None:
     code, _ = storage_command(
         capsys, "format", "-c", properties(tmp_path, STATIC), "-t", "abc", *flags
     )
     assert code == 0
-    assert files_in(tmp_path / "data") == ["bootstrap.checkpoint", "meta.properties"]
+    assert files_in(tmp_path / "data") == [SNAPSHOT, BOOT_ID, "meta.properties"]
+    kinds = {type(message) for message in messages(str(tmp_path / "data" / SNAPSHOT))}
+    assert kinds == {
+        control.SnapshotHeaderRecord,
+        FeatureLevelRecord,
+        control.SnapshotFooterRecord,
+    }
 
 
 def test_a_broker_needs_no_voters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -167,14 +177,14 @@ def test_several_directories_have_their_own_ids(
     first, second = (load(OsFiles(), f"{tmp_path}/{name}") for name in ("data", "deep/meta"))
     assert first.cluster_id == second.cluster_id
     assert first.directory_id != second.directory_id
-    assert files_in(tmp_path / "data") == ["bootstrap.checkpoint", "meta.properties"]
+    assert files_in(tmp_path / "data") == [BOOT_ID, "meta.properties"]
     assert (tmp_path / "deep" / "meta" / SNAPSHOT).exists()
     for name in files_in(tmp_path / "data"):
         os.remove(tmp_path / "data" / name)
     code, shown = storage_command(capsys, "format", "-c", path, "-s", "-g")
     assert (code, shown) == (
         0,
-        f"Formatting data directory {tmp_path}/data with metadata.version 4.3-IV0.\n",
+        f"Formatting data directory {tmp_path}/data with metadata.version 4.4-IV2.\n",
     )
     assert load(OsFiles(), f"{tmp_path}/data").cluster_id == first.cluster_id
     assert load(OsFiles(), f"{tmp_path}/deep/meta") == second
@@ -202,7 +212,7 @@ def test_several_directories_have_their_own_ids(
         ("", ["-s", "-f", "nope=1"], "--feature nope=1: expected one of metadata.version, kraft"),
         ("", ["-s", "-f", "group.version=9"], "expected a level from 0 to 1"),
         ("", ["-s", "-f", "share.version=1"], "share.version=1: this version supports only 0"),
-        ("", ["-s", "-r", "4.0"], "metadata.version=25: this version supports only 30"),
+        ("", ["-s", "-r", "4.0"], "metadata.version=25: this version supports only 30 to 33"),
         ("", ["-s", "-r", "9.9"], "unknown release 9.9; expected one of 3.3-IV3"),
         ("", ["-s", "-r", "4.3", "-f", "metadata.version=30"], "give --release-version or"),
         ("", ["-s", "-S", "SCRAM-SHA-256=[name=a,password=b]"], "--add-scram: SCRAM"),
@@ -264,7 +274,7 @@ def test_version_mapping_prints_the_levels_of_a_release(capsys: pytest.CaptureFi
         ),
     )
     assert storage_command(capsys, "version-mapping")[1].startswith(
-        "metadata.version=30 (4.3-IV0)\n"
+        "metadata.version=33 (4.4-IV2)\n"
     )
     assert storage_command(capsys, "version-mapping", "-r", "4.9")[0] == 2
     flags = ["-f", "metadata.version=25", "-f", "eligible.leader.replicas.version=1"]

@@ -111,7 +111,7 @@ def test_lists_defaults_and_names_of_keys_are_known() -> None:
     assert checks.default(TOPIC, "internal.segment.bytes") is None
     assert checks.default(TOPIC, "no.such.key") is None
     names = checks.keys(TOPIC)
-    assert len(names) == 34
+    assert len(names) == 38
     assert sorted(names) == list(names)
 
 

@@ -173,7 +173,7 @@ def registration(broker: int, incarnation: int = 1, **changes: Any) -> BrokerReg
         "features": [
             Feature(name=name, min_supported_version=low, max_supported_version=high)
             for name, low, high in (
-                ("metadata.version", 7, 30),
+                ("metadata.version", 7, 33),
                 ("eligible.leader.replicas.version", 0, 1),
             )
         ],

@@ -36,7 +36,7 @@ def test_v5_a_registration_is_a_record_whose_offset_is_the_epoch() -> None:
             end_points=[BrokerEndpoint(name="PLAINTEXT", host="h", port=9001, security_protocol=0)],
             features=[
                 BrokerFeature(
-                    name="metadata.version", min_supported_version=7, max_supported_version=30
+                    name="metadata.version", min_supported_version=7, max_supported_version=33
                 ),
                 BrokerFeature(
                     name="eligible.leader.replicas.version",
@@ -373,6 +373,42 @@ def test_cordoned_directories_are_recorded_once() -> None:
         )
     ]
     assert cluster.heartbeat(1, cordoned_log_dirs=[directory(1)]).records == []
+
+
+def unwritable(cluster: Cluster, broker: int) -> list[bytes]:
+    return [*cluster.committed.brokers[broker].unwritable]
+
+
+def test_unwritable_directories_are_recorded_once() -> None:
+    """Only directories of the broker; a new registration forgets them."""
+    cluster = Cluster(brokers=1)
+    epoch = cluster.committed.brokers[1].epoch
+    reported = [directory(7), directory(1)]
+    assert cluster.heartbeat(1, unwritable_log_dirs=reported).records == [
+        BrokerRegistrationChangeRecord(
+            broker_id=1, broker_epoch=epoch, unwritable_log_dirs=(directory(1),)
+        )
+    ]
+    assert cluster.heartbeat(1, unwritable_log_dirs=reported).records == []
+    assert cluster.heartbeat(1).records == [], "null is no change"
+    assert unwritable(cluster, 1) == [directory(1)]
+    cluster.heartbeat(1, unwritable_log_dirs=[])
+    assert unwritable(cluster, 1) == []
+    cluster.heartbeat(1, unwritable_log_dirs=reported)
+    cluster.now_ms += 10 * SESSION_MS
+    cluster.register(1, incarnation=2)
+    assert unwritable(cluster, 1) == []
+
+
+def test_an_unwritable_directory_waits_for_other_changes_of_a_heartbeat() -> None:
+    """The broker is fenced; its next heartbeat has the report again."""
+    cluster = Cluster(brokers=2)
+    cluster.create("t", (1, 2))
+    fields: dict[str, Any] = {"want_fence": True, "unwritable_log_dirs": [directory(1)]}
+    cluster.heartbeat(1, **fields)
+    assert unwritable(cluster, 1) == []
+    cluster.heartbeat(1, **fields)
+    assert unwritable(cluster, 1) == [directory(1)]
 
 
 def test_a_fenced_broker_is_not_fenced_again() -> None:

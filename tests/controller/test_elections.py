@@ -6,6 +6,7 @@ import pytest
 
 from kraftlog.config.keys import TOPIC
 from kraftlog.controller.controller import AFTER_REFUSAL_MS
+from kraftlog.controller.decision import Decision
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.values import RECOVERING
 from kraftlog.wire.apis import ApiKey
@@ -283,3 +284,105 @@ def test_elr_the_last_leader_leads_if_all_stopped_uncleanly(returning: int, lead
     after = cluster.committed.partitions[topic, 0]
     assert after.leader == leader
     assert (after.recovery == RECOVERING) == (leader == 3)
+
+
+# Directories that cannot be written -----------------------------------------------------------
+
+
+def leaders_of(cluster: Cluster, topic: bytes) -> list[int]:
+    partitions = cluster.committed.partitions
+    return [partitions[key].leader for key in sorted(partitions) if key[0] == topic]
+
+
+def test_v18_leaders_move_from_a_directory_that_cannot_be_written() -> None:
+    """The replicas stay in the ISR; the leader epoch fences the former leader."""
+    cluster = Cluster(brokers=3)
+    topic = cluster.create("t", (1, 2), (2, 1), (2, 3), (1, 3))
+    before = cluster.committed.partitions.copy()
+    records = cluster.heartbeat(1, unwritable_log_dirs=[directory(1)]).records
+    assert leaders_of(cluster, topic) == [2, 2, 2, 3]
+    assert len(records) == 1 + 2, "the broker and two partitions"
+    for key, partition in cluster.committed.partitions.items():
+        moved = partition.leader != before[key].leader
+        assert partition.isr == before[key].isr
+        assert partition.leader_epoch == before[key].leader_epoch + moved
+
+
+def test_v18_leaders_do_not_return_while_the_directory_cannot_be_written() -> None:
+    """Not by preferred elections, on request or periodic, nor when the broker reports again."""
+    cluster = Cluster(brokers=2)
+    topic = cluster.create("t", (1, 2))
+    cluster.heartbeat(1, unwritable_log_dirs=[directory(1)])
+    codes, records = elect(cluster, PREFERRED, 0)
+    assert (codes, records) == ([ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE], [])
+    for _ in range(100):
+        cluster.heartbeat(1, unwritable_log_dirs=[directory(1)])
+        cluster.heartbeat(2)
+        assert cluster.pass_time(5000) == []
+    assert cluster.heartbeat(1, unwritable_log_dirs=[]).records
+    assert leaders_of(cluster, topic) == [2], "only a preferred election moves leaders back"
+    codes, _ = elect(cluster, PREFERRED, 0)
+    assert (codes, leaders_of(cluster, topic)) == ([ErrorCode.NONE], [1])
+
+
+def test_v18_a_leader_that_cannot_write_stays_for_readers_if_none_can() -> None:
+    """As soon as one replica can be written, it leads."""
+    cluster = Cluster(brokers=3)
+    topic = cluster.create("t", (1, 2, 3))
+    for broker in (1, 2, 3):
+        cluster.heartbeat(broker, unwritable_log_dirs=[directory(broker)])
+    assert leaders_of(cluster, topic) == [3]
+    epoch = cluster.committed.partitions[topic, 0].leader_epoch
+    cluster.heartbeat(2, unwritable_log_dirs=[])
+    partition = cluster.committed.partitions[topic, 0]
+    assert (partition.leader, partition.leader_epoch) == (2, epoch + 1)
+    assert len(cluster.heartbeat(1, unwritable_log_dirs=[]).records) == 1
+
+
+def test_v18_a_replica_that_can_write_leads_when_it_joins_the_isr() -> None:
+    from tests.controller.test_isr import alter_isr
+
+    cluster = Cluster(brokers=2)
+    topic = cluster.create("t", (1, 2))
+    alter_isr(cluster, (1,), partition_epoch=0)
+    cluster.heartbeat(1, unwritable_log_dirs=[directory(1)])
+    assert leaders_of(cluster, topic) == [1]
+    partition = cluster.state.partitions[topic, 0]
+    alter_isr(cluster, (1, 2), partition_epoch=partition.partition_epoch)
+    assert leaders_of(cluster, topic) == [2]
+
+
+def test_v18_only_replicas_in_the_directory_are_affected() -> None:
+    cluster = Cluster()
+    for broker in (1, 2):
+        cluster.register(broker, log_dirs=[directory(broker), directory(broker, 2)])
+        cluster.heartbeat(broker)
+    topic = cluster.create("t", (1, 2), (1, 2))
+    for index in (0, 1):
+        record = PartitionChangeRecord(
+            partition_id=index,
+            topic_id=topic,
+            directories=(directory(1, 1 + index), directory(2)),
+        )
+        cluster.append(Decision([record], None))
+    cluster.heartbeat(1, unwritable_log_dirs=[directory(1, 2)])
+    assert leaders_of(cluster, topic) == [1, 2]
+
+
+def test_v2_a_failed_leader_is_replaced_by_a_replica_that_can_write() -> None:
+    cluster = Cluster(brokers=3)
+    topic = cluster.create("t", (1, 2, 3))
+    cluster.heartbeat(2, unwritable_log_dirs=[directory(2)])
+    stop_brokers(cluster, 1)
+    assert leaders_of(cluster, topic) == [3]
+    stop_brokers(cluster, 3)
+    assert leaders_of(cluster, topic) == [2], "rather than none"
+
+
+def test_v4_a_replica_that_can_write_leads_a_new_partition() -> None:
+    cluster = Cluster(brokers=2)
+    cluster.heartbeat(1, unwritable_log_dirs=[directory(1)])
+    topic = cluster.create("t", (1, 2))
+    assert leaders_of(cluster, topic) == [2]
+    sole = cluster.create("sole", (1,))
+    assert leaders_of(cluster, sole) == [1]

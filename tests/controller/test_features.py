@@ -78,7 +78,8 @@ def test_a_feature_level_is_upgraded_and_downgraded() -> None:
         (ELR, -1, UPGRADE, "less than 0"),
         ("group.version", 1, UPGRADE, "Broker 1 does not support this feature"),
         ("nonsense", 1, UPGRADE, "Local controller does not support this feature"),
-        ("metadata.version", 29, SAFE, "only supports versions 30-30"),
+        ("metadata.version", 29, SAFE, "only supports versions 30-33"),
+        ("metadata.version", 34, UPGRADE, "only supports versions 30-33"),
     ],
 )
 def test_invalid_feature_updates_are_refused(
@@ -88,6 +89,26 @@ def test_invalid_feature_updates_are_refused(
     assert decision.records == []
     assert decision.response.error_code == ErrorCode.INVALID_UPDATE_VERSION
     assert error_text in decision.response.error_message
+
+
+def test_metadata_version_is_not_lowered_past_a_change_of_metadata() -> None:
+    cluster = Cluster(brokers=1)
+    for level in (31, 30, 33):
+        records = [FeatureLevelRecord(name="metadata.version", feature_level=level)]
+        assert (
+            update(cluster, "metadata.version", level, SAFE if level == 30 else UPGRADE).records
+            == records
+        )
+    for kind, level, why in (
+        (SAFE, 32, "because it might delete metadata information"),
+        (SAFE, 30, "because it might delete metadata information"),
+        (UNSAFE, 31, "Unsafe metadata downgrade is not supported in this version"),
+    ):
+        refused = update(cluster, "metadata.version", level, kind)
+        assert refused.records == []
+        expected = f"Unsupported metadata.version downgrade from 33 to {level}. "
+        assert expected in refused.response.error_message
+        assert why in refused.response.error_message
 
 
 def test_a_downgrade_type_does_not_upgrade() -> None:
@@ -221,7 +242,7 @@ def test_bootstrap_records_are_those_of_kafka() -> None:
 
 def test_a_new_cluster_has_the_supported_feature_levels() -> None:
     records = bootstrap_records(chosen_levels(None, {}, SET_BY_RECORDS))
-    assert records[0] == FeatureLevelRecord(name="metadata.version", feature_level=30)
+    assert records[0] == FeatureLevelRecord(name="metadata.version", feature_level=33)
     levels = {r.name: r.feature_level for r in records if isinstance(r, FeatureLevelRecord)}
     assert levels == {name: highest for name, (_, highest) in SET_BY_RECORDS.items()}
 

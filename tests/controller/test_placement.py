@@ -69,6 +69,13 @@ def test_v4_leaders_are_spread(brokers: int, rounds: int, seed: int) -> None:
     assert all(leaders.count(n) == rounds for n in range(brokers))
 
 
+@given(st.integers(1, 4), st.integers(1, 3), st.integers(0, 99))
+def test_v4_racks_lead_equally_often(racks: int, per_rack: int, seed: int) -> None:
+    brokers = [broker(n, f"rack {n % racks}") for n in range(racks * per_rack)]
+    leading = [p[0] % racks for p in placement_of(brokers, len(brokers), 1, seed)]
+    assert all(leading.count(rack) == per_rack for rack in range(racks))
+
+
 def test_v4_fenced_brokers_are_the_last_resort() -> None:
     brokers = [broker(1), broker(2, fenced=True), broker(3)]
     assert all(2 not in partition for partition in placement_of(brokers, 6, 2))

@@ -35,13 +35,18 @@ _OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 @contextmanager
-def start_kafka(properties: str, folder: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a node on formatted directories and wait until it is ready; kill it at the end."""
+def start_kafka(
+    properties: str, folder: str, libs: str | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a node on formatted directories and wait until it is ready; kill it at the end.
+
+    `libs` is the folder with the jars of another release.
+    """
     logging = f"{folder}/log4j2.properties"
     with open(logging, "w", encoding="utf-8") as file:
         file.write(_LOGGING)
     logging = f"-Dlog4j2.configurationFile={logging}"
-    jars = os.path.join(kafka_libs(), "*")
+    jars = os.path.join(libs or kafka_libs(), "*")
     output_path = f"{folder}/output.txt"
     with open(output_path, "wb") as output:  # a full pipe would block the node
         process = subprocess.Popen(
@@ -112,14 +117,20 @@ log.initial.task.delay.ms=86400000
 @contextmanager
 def standalone_kafka(folder: str) -> Iterator[str]:
     """A cluster of one broker, formatted by kraftlog; yields its address."""
+    path, address = standalone_properties(folder)
+    assert main(["format", "-c", path, "--standalone"]) == 0
+    with start_kafka(path, folder):
+        yield address
+
+
+def standalone_properties(folder: str) -> tuple[str, str]:
+    """Write the properties of a node that is its own controller; return their path, its address."""
     client_port, controller_port = free_ports(2)
     path = f"{folder}/server.properties"
     with open(path, "w", encoding="utf-8") as file:
         ports = {"client_port": client_port, "controller_port": controller_port}
         file.write(_STANDALONE.format(folder=folder, **ports))
-    assert main(["format", "-c", path, "--standalone"]) == 0
-    with start_kafka(path, folder):
-        yield f"127.0.0.1:{client_port}"
+    return path, f"127.0.0.1:{client_port}"
 
 
 def _wait_until_ready(process: subprocess.Popen[bytes], output_path: str) -> None:

@@ -10,19 +10,31 @@ import subprocess
 from tests.interop.cache import HERE, UnavailableError, digest, made_once, read, run
 
 SOURCES = os.path.join(HERE, "jvm")
+POM = os.path.join(SOURCES, "pom.xml")
 FETCH_SECONDS = 600
 COMPILE_SECONDS = 120
 OLDEST_JAVA = 17
+#: The release before the one of pom.xml; later releases have no kafka-shell.
+PREVIOUS = "4.3.1"
+
+
+def kafka_version() -> str:
+    """The release of Kafka that the tests run against."""
+    version = re.search(rb"<kafka.version>(.+?)</kafka.version>", read(POM))
+    assert version, f"{POM} names no kafka.version"
+    return version[1].decode()
 
 
 def kafka_libs() -> str:
     """The folder with the jars of Kafka and its dependencies."""
-    pom = os.path.join(SOURCES, "pom.xml")
-    text = read(pom)
-    version = re.search(rb"<kafka.version>(.+?)</kafka.version>", text)
-    assert version, f"{pom} names no kafka.version"
-    name = f"kafka-libs-{version[1].decode()}-{digest(text)}"
-    return made_once(name, lambda folder: _fetch(pom, folder))
+    return made_once(f"kafka-libs-{kafka_version()}-{digest(read(POM))}", _fetch)
+
+
+def previous_kafka_libs() -> str:
+    """The folder with the jars of the previous release and its kafka-shell."""
+    flags = (f"-Dkafka.version={PREVIOUS}", "-Pshell")
+    name = f"kafka-libs-{PREVIOUS}-{digest(read(POM))}"
+    return made_once(name, lambda folder: _fetch(folder, *flags))
 
 
 def driver_classes(libs: str) -> str:
@@ -54,8 +66,12 @@ def java_version(output: str) -> int:
     return int(match[1]) if match else 0
 
 
-def _fetch(pom: str, folder: str) -> None:
+def _fetch(folder: str, *flags: str) -> None:
     if not shutil.which("mvn"):
         raise UnavailableError("no mvn on PATH to fetch Kafka's jars with (install maven)")
     goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={folder}"]
-    run(["mvn", "-q", "-B", "-f", pom, *goal], FETCH_SECONDS, "Maven can't fetch Kafka's jars")
+    run(
+        ["mvn", "-q", "-B", "-f", POM, *flags, *goal],
+        FETCH_SECONDS,
+        "Maven can't fetch Kafka's jars",
+    )

@@ -16,11 +16,10 @@ if TYPE_CHECKING:
 TOOLS = "org.apache.kafka.tools."
 #: Tools that other tests use, each with the exit code and a word of its `--help`.
 HELP = {
-    "kafka.admin.ConfigCommand": (1, "--entity-type"),
     "kafka.tools.StorageTool": (0, "random-uuid"),
-    "org.apache.kafka.shell.MetadataShell": (1, "--snapshot"),
     TOOLS + "BrokerApiVersionsCommand": (1, "--bootstrap-server"),
     TOOLS + "ClusterTool": (1, "unregister"),
+    TOOLS + "ConfigCommand": (1, "--entity-type"),
     TOOLS + "ConsoleProducer": (1, "--reader-property"),
     TOOLS + "ConsumerPerformance": (1, "--bootstrap-server"),
     TOOLS + "DeleteRecordsCommand": (1, "--offset-json-file"),

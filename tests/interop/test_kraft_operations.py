@@ -17,6 +17,7 @@ import pytest
 
 from kraftlog.cli import main
 from tests.client.waiting import until
+from tests.interop.metadata_shell import metadata_shell
 from tests.interop.test_dump_log import dump_output
 from tests.interop.tool_session import CLASSES
 from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum
@@ -70,6 +71,7 @@ def test_kafkas_documentation_for_kraft_can_be_followed(
         check_features(operator)
         add_and_remove_a_controller(operator)
         inspect_metadata(operator)
+        raise_the_release(operator)
     finally:
         operator.quorum.end()
 
@@ -80,9 +82,10 @@ def provision(operator: Operator, capsys: pytest.CaptureFixture[str]) -> None:
     cluster_id = capsys.readouterr().out.strip()
     quorum = operator.quorum
     for node_id, flag in ((FIRST, "--standalone"), (SECOND, "--no-initial-controllers")):
-        words = ["--cluster-id", cluster_id, flag, "--config", quorum.file(node_id)]
+        # Kafka's metadata shell knows no later release.
+        words = ["--cluster-id", cluster_id, flag, "--config", quorum.file(node_id), "-r", "4.3"]
         assert main(["storage", "format", *words]) == 0
-    words = ["--cluster-id", cluster_id, "--config", quorum.file(BROKER)]
+    words = ["--cluster-id", cluster_id, "--config", quorum.file(BROKER), "-r", "4.3"]
     assert main(["storage", "format", *words, "--no-initial-controllers"]) == 0
     quorum.start(FIRST, BROKER)
     status = operator.through_broker("kafka-metadata-quorum", "describe", "--status")
@@ -142,10 +145,20 @@ def inspect_metadata(operator: Operator) -> None:
     copied = shutil.copy(log, str(operator.folder))
 
     def shell(*words: str) -> list[str]:
-        tool = "org.apache.kafka.shell.MetadataShell"
-        return operator.jvm.tool(tool, "--snapshot", copied, *words).ok().stdout.split()
+        return metadata_shell(copied, *words).split()
 
     until(lambda: "t-0" in shell("ls", "/image/topics/byName"), True)
     until(lambda: {"0", "1", "2"} <= set(shell("ls", "/image/topics/byName/t-0")), True)
     wanted = f"replicas=[{BROKER}]"
     until(lambda: wanted in " ".join(shell("cat", "/image/topics/byName/t-0/0")), True)
+
+
+def raise_the_release(operator: Operator) -> None:
+    """Raise the features to Kafka 4.4, and find that metadata.version cannot be lowered again."""
+    operator.through_broker("kafka-features", "upgrade", "--metadata", "4.4")
+    shown = operator.through_broker("kafka-features", "describe")
+    assert re.search(r"metadata.version.*FinalizedVersionLevel: 4.4-IV2", shown)
+    words = ("--bootstrap-server", operator.quorum.address, "downgrade", "--metadata", "4.3")
+    refused = operator.jvm.tool(CLASSES["kafka-features"], *words)
+    assert refused.exit_code == 1
+    assert "Refusing to perform the requested downgrade" in refused.stdout + refused.stderr

@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kraftlog.cli import main
+from tests.interop.kafka_broker import standalone_properties
+from tests.interop.metadata_shell import metadata_shell
 from tests.interop.test_dump_log import dump_output
 from tests.interop.tool_session import FACTS, CommandOutput, read, session
 from tests.server.node_process import NodeProcess, create_topics
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 APIS = "kafka-broker-api-versions"
 #: How many times a tool is run that may have read before all records arrived.
 ATTEMPTS = 20
-#: APIs of 4.3 that nodes do not support; an entry that is supported is an error.
+#: APIs of 4.4 that nodes do not support; an entry that is supported is an error.
 NOT_SERVED = """
     SaslHandshake SaslAuthenticate
     AddPartitionsToTxn AddOffsetsToTxn EndTxn WriteTxnMarkers TxnOffsetCommit
@@ -36,7 +39,8 @@ NOT_SERVED = """
     ShareGroupHeartbeat ShareGroupDescribe ShareFetch ShareAcknowledge InitializeShareGroupState
     ReadShareGroupState WriteShareGroupState DeleteShareGroupState ReadShareGroupStateSummary
     DescribeShareGroupOffsets AlterShareGroupOffsets DeleteShareGroupOffsets
-    StreamsGroupHeartbeat StreamsGroupDescribe
+    StreamsGroupHeartbeat StreamsGroupDescribe StreamsGroupTopologyDescriptionUpdate
+    UnregisterController
 """
 #: Patterns of lines that may differ, with reasons; one that does not differ is an error.
 DIFFERENCES = {
@@ -120,11 +124,23 @@ def test_differences_are_found() -> None:
     assert unexpected_changes(may_differ, theirs, f"{ours}\nx") == ["+ x"]
 
 
+@pytest.fixture
+def earlier_node(tmp_path: Path) -> Iterator[NodeProcess]:
+    """A node with the metadata.version of Kafka 4.3, which Kafka's metadata shell knows."""
+    path, _ = standalone_properties(str(tmp_path))
+    assert main(["format", "-c", path, "--standalone", "-r", "4.3"]) == 0
+    node = NodeProcess(None, path, errors=str(tmp_path / "errors.txt"), topics={})
+    try:
+        yield node
+    finally:
+        node.kill_if_running()
+
+
 def test_kafkas_tools_read_the_metadata_log_of_a_running_node(
-    jvm: Driver, node: NodeProcess, tmp_path: Path
+    jvm: Driver, earlier_node: NodeProcess, tmp_path: Path
 ) -> None:
     """Kafka's dump tool reads the log and the snapshot, and its shell a copy of the log."""
-    create_topics(node.port, {"orders": 3, "audit": 1})
+    create_topics(earlier_node.port, {"orders": 3, "audit": 1})
     folder = f"{tmp_path}/data/__cluster_metadata-0"
     [log], [snapshot] = glob.glob(f"{folder}/*.log"), glob.glob(f"{folder}/*.checkpoint")
     output = dump_output(jvm, "--cluster-metadata-decoder", "--files", f"{snapshot},{log}")
@@ -138,8 +154,7 @@ def test_kafkas_tools_read_the_metadata_log_of_a_running_node(
         """The output of Kafka's shell, which is run again until the output has `wanted`."""
         shown = ""
         for _ in range(ATTEMPTS):
-            tool = "org.apache.kafka.shell.MetadataShell"
-            shown = jvm.tool(tool, "--snapshot", copied, *words).ok().stdout
+            shown = metadata_shell(copied, *words)
             if wanted in shown:
                 break
         return shown

@@ -186,6 +186,19 @@ def test_voters_are_those_of_the_newest_record() -> None:
     assert [(each.what, each.key) for each in changes] == [("added", (2,)), ("added", (3,))]
 
 
+def test_the_levels_of_formatting_count_once_the_log_has_them() -> None:
+    """KIP-1170: the snapshot at offset 0 has voters, and records that are not appended yet."""
+    levels = Image()
+    levels.replay(samples.feature("share.version", 2))
+    source = LogInMemory([samples.feature("metadata.version", 33)])
+    voters = VoterSet((Voter(ReplicaKey(1, uuid(1))),))
+    source.snapshot_data[0] = snapshot_of(levels, 0, 0, voters)
+    state = state_at(source, Moment())
+    assert state.image.features == {"metadata.version": 33}
+    assert state.voters is not None
+    assert state.voters.ids == (1,)
+
+
 def test_an_offset_after_the_end_is_refused() -> None:
     source = LogInMemory([samples.topic(1, "t")])
     with pytest.raises(ConfigError, match="offset 1 is not in the metadata log; its last one is 0"):

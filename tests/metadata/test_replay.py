@@ -229,9 +229,11 @@ def test_a_registration_change_sets_its_fields_and_keeps_the_others() -> None:
             in_controlled_shutdown=1,
             log_dirs=(uuid(5),),
             cordoned_log_dirs=(uuid(5),),
+            unwritable_log_dirs=(uuid(5),),
         )
     )
     broker = image.brokers[1]
+    assert broker.unwritable == (uuid(5),)
     assert (broker.in_controlled_shutdown, broker.fenced) == (True, True)
     assert (broker.directories, broker.cordoned) == ((uuid(5),), (uuid(5),))
     assert broker.rack == "r"
@@ -276,6 +278,7 @@ DELETED = [
     (samples.acl(1), records.RemoveAccessControlEntryRecord(id=uuid(1))),
     (samples.scram("u"), records.RemoveUserScramCredentialRecord(name="u", mechanism=1)),
     (samples.token("t"), records.RemoveDelegationTokenRecord(token_id="t")),
+    (samples.controller(7), records.UnregisterControllerRecord(controller_id=7)),
 ]
 
 
@@ -290,7 +293,8 @@ def test_a_deleted_value_leaves_nothing(added: Message, removed: Message) -> Non
 def test_the_deleted_values_are_of_every_kind() -> None:
     """RemoveTopicRecord has a test of its own."""
     removals = {cls for cls in REPLAY if cls.__name__.startswith("Remove")}
-    assert removals - {type(removed) for _, removed in DELETED} == {records.RemoveTopicRecord}
+    deleted = {type(removed) for _, removed in DELETED}
+    assert removals - deleted == {records.RemoveTopicRecord}
 
 
 def test_deleting_an_unset_value_changes_nothing() -> None:
@@ -322,6 +326,7 @@ def test_producer_ids_only_grow() -> None:
         records.ClearElrRecord(topic_name="unknown"),
         records.FenceBrokerRecord(id=1, epoch=9),
         records.UnregisterBrokerRecord(broker_id=2, broker_epoch=10),
+        records.UnregisterControllerRecord(controller_id=2),
         records.RemoveAccessControlEntryRecord(id=uuid(9)),
         records.EndTransactionRecord(),
     ],

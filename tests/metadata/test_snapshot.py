@@ -89,6 +89,16 @@ def test_all_records_but_registration_changes_have_the_newest_version() -> None:
     assert written == newest
 
 
+def test_a_snapshot_keeps_the_directories_that_cannot_be_written() -> None:
+    image = image_of([samples.register_broker(1, epoch=10)])
+    image.replay(
+        records.BrokerRegistrationChangeRecord(
+            broker_id=1, broker_epoch=10, unwritable_log_dirs=(uuid(9),)
+        )
+    )
+    assert image_of(list(image.records())).brokers[1].unwritable == (uuid(9),)
+
+
 @pytest.mark.parametrize(
     ("changes", "version"),
     [
@@ -96,6 +106,7 @@ def test_all_records_but_registration_changes_have_the_newest_version() -> None:
         ({"in_controlled_shutdown": 1}, 1),
         ({"log_dirs": (uuid(1),)}, 2),
         ({"cordoned_log_dirs": ()}, 3),
+        ({"unwritable_log_dirs": ()}, 0),
     ],
 )
 def test_registration_changes_use_the_lowest_version(

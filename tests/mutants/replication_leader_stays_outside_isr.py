@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.controller.partition_change",
-    source="if self._is_eligible(broker) and self.can_lead(broker):",
-    replacement="if self.can_lead(broker) and (self._is_eligible(broker) or broker == order[0]):",
+    source="if self._is_eligible(each) and self.can_lead(each)",
+    replacement="if self.can_lead(each) and (self._is_eligible(each) or each == order[0])",
     scenario="cluster",
     seed=2,
 )

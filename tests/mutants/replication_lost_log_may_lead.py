@@ -6,7 +6,7 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.runner.log_lifecycle",
-    source="        if committed <= end:",
-    replacement="        if committed <= end or end >= 0:",
+    source="        if committed > end:",
+    replacement="        if False:",
     test="tests/runner/test_lost_records.py",
 )

@@ -6,7 +6,7 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.replication.lost_replicas",
-    source="        elif self._is_elsewhere(partition):",
-    replacement="        elif False:",
+    source="        if self._is_elsewhere(partition) and not log.is_original:",
+    replacement="        if False:",
     test="tests/replication/test_lost_replicas.py",
 )

@@ -332,7 +332,7 @@ def test_the_log_start_has_an_epoch_that_every_later_leader_knows() -> None:
     assert offset_at(host, EARLIEST_LOCAL, version=8) == (0, 0)
 
 
-def test_the_start_of_an_emptied_log_has_the_epoch_of_the_last_deleted_record() -> None:
+def test_the_start_of_an_emptied_log_has_the_last_records_epoch() -> None:
     """V6, KIP-320: see above; of a log that never had a record, the partition's first epoch."""
     host = make_host()
     lead_in(host, 3)

@@ -125,6 +125,8 @@ class Broker:
         #: When the replica manager asked to be polled (`poll_by`).
         self.poll_deadlines: list[int] = []
         self.isr_requests: list[tuple[Any, Any]] = []
+        #: The AssignReplicasToDirs requests; none gets a response.
+        self.directory_requests: list[Any] = []
         #: What the replica manager has logged.
         self.lines: list[str] = []
         #: How many records of the metadata log the broker has replayed.
@@ -179,6 +181,9 @@ class Broker:
     def _send_to_controller(
         self, api_key: int, _: int, request: Any, on_done: Any, __: Now
     ) -> None:
+        if api_key == ApiKey.ASSIGN_REPLICAS_TO_DIRS:
+            self.directory_requests.append(request)
+            return
         assert api_key == ApiKey.ALTER_PARTITION
         self.isr_requests.append((request, on_done))
 

@@ -35,7 +35,7 @@ from tests.replication.broker import (
 from tests.replication.memory_log import MemoryLog, MemoryLogs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 
 class Cluster:
@@ -88,7 +88,7 @@ class Cluster:
 
     # Metadata ------------------------------------------------------------------------------------
 
-    def _registration(self, broker_id: int) -> Any:
+    def _registration(self, broker_id: int, log_dirs: Sequence[bytes] = ()) -> Any:
         return records.RegisterBrokerRecord(
             broker_id=broker_id,
             incarnation_id=len(self.metadata).to_bytes(16, "big"),
@@ -101,6 +101,7 @@ class Cluster:
             features=(),
             fenced=False,
             rack=self.racks.get(broker_id),
+            log_dirs=log_dirs,
         )
 
     def commit(self, *changes: Any, unseen_by: Iterable[int] = ()) -> None:
@@ -210,9 +211,11 @@ class Cluster:
             if broker_id in (flight.follower.id, flight.effect.peer):
                 self.lose(flight)
 
-    def register(self, broker_id: int, unseen_by: Iterable[int] = ()) -> None:
+    def register(
+        self, broker_id: int, unseen_by: Iterable[int] = (), log_dirs: Sequence[bytes] = ()
+    ) -> None:
         """Register another process of a broker."""
-        self.commit(self._registration(broker_id), unseen_by=unseen_by)
+        self.commit(self._registration(broker_id, log_dirs), unseen_by=unseen_by)
 
     def restart(self, broker_id: int) -> None:
         self.register(broker_id)

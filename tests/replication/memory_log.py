@@ -147,12 +147,19 @@ class SlicedBatches(bytes):
         """Nothing to do: there is no file to close."""
 
 
+class MemoryDirectory:
+    """The log directory of a broker."""
+
+    id = bytes(16)
+
+
 class MemoryLogs:
     """All logs of a broker: its `LogReader`, and its disk, which survives a crash."""
 
     directories = ()
 
     def __init__(self) -> None:
+        self.directory = MemoryDirectory()
         self.by_name: dict[LogName, MemoryLog] = {}
         self.topic_ids: dict[LogName, bytes] = {}
         #: The high watermarks in the checkpoint file (V15).
@@ -175,6 +182,9 @@ class MemoryLogs:
         return memory_log.epochs.end_offset_for(
             min(epoch, memory_log.epochs.latest), memory_log.end
         )
+
+    def directory_of(self, _: LogName) -> MemoryDirectory:
+        return self.directory
 
     def latest_epoch(self, log: LogName) -> int:
         return self.by_name[log].epochs.latest

@@ -21,6 +21,9 @@ from kraftlog.wire.messages.assign_replicas_to_dirs import (
     PartitionResult,
     TopicResult,
 )
+from kraftlog.wire.messages.metadata_records import PartitionChangeRecord
+from tests.replication.broker import MAX_WAIT_MS, TOPIC_ID
+from tests.replication.cluster import Cluster
 
 TOPIC, OTHER_TOPIC = b"t" * 16, b"o" * 16
 #: The ids of two log directories.
@@ -222,3 +225,39 @@ def test_v22_the_last_reported_directory_counts_while_a_log_moves() -> None:
     assert assignments.reported(key, DIRECTORY) == DIRECTORY
     assignments.assign(key, OTHER_DIRECTORY)
     assert assignments.reported(key, DIRECTORY) == OTHER_DIRECTORY
+
+
+def test_v18_directories_are_reported_after_the_id_was_taken() -> None:
+    """Another process had been registered, had reported a directory of its own, and ended."""
+    cluster = Cluster({1: "1:a", 2: "1:a"})
+    broker = cluster[2]
+    broker.logs.directory.id = DIRECTORY
+    cluster.register(2, log_dirs=[OTHER_DIRECTORY])
+    assigned = (DIRECTORY, OTHER_DIRECTORY)
+    cluster.commit(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, directories=assigned))
+    broker.replica_manager.poll(cluster.now)
+    assert broker.directory_requests == []
+
+    broker.epoch = 100 + len(cluster.metadata)
+    cluster.register(2, log_dirs=[DIRECTORY])
+    assert broker.is_registered
+    broker.replica_manager.poll(cluster.now)
+    assert broker.directory_requests == [], "its log may lack what that process has fetched (V19)"
+    cluster.settle()
+    cluster.pass_ms(MAX_WAIT_MS)
+    broker.replica_manager.poll(cluster.now)
+    (request,) = broker.directory_requests
+    assert request.broker_epoch == broker.epoch
+    assert replicas_in(request) == {(DIRECTORY, TOPIC_ID, 0)}
+
+
+def test_nothing_is_reported_after_a_registration_if_nothing_differs() -> None:
+    cluster = Cluster({1: "1:a", 2: "1:a"})
+    broker = cluster[2]
+    broker.logs.directory.id = DIRECTORY
+    assigned = (OTHER_DIRECTORY, DIRECTORY)
+    cluster.commit(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, directories=assigned))
+    broker.epoch = 100 + len(cluster.metadata)
+    cluster.register(2, log_dirs=[DIRECTORY])
+    broker.replica_manager.poll(cluster.now)
+    assert broker.directory_requests == []

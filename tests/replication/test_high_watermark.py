@@ -128,6 +128,37 @@ def test_v7_members_that_are_to_leave_count_until_they_have_left() -> None:
     assert (cluster[1].high_watermark, produced.outcome) == (2, 0)
 
 
+def test_v7_leaving_member_counts_beside_a_replica_outside_the_isr() -> None:
+    """V7: the committed ISR counts beside a proposed one, not only while all replicas are in it."""
+    cluster = Cluster({1: "1:a", 2: "1:a", 3: "1:a"}, isr=(1, 2))
+    cluster.settle()
+    cluster.respond(1, ErrorCode.INELIGIBLE_REPLICA)
+    cluster.isolate(2)
+    cluster.isolate(3)
+    produced = cluster[1].produce("b")
+    cluster.settle()
+    cluster.pass_ms(MAX_LAG_MS * 2)
+    assert cluster[1].proposed == [(1,)]
+    assert (cluster[1].high_watermark, produced.outcome) == (1, None)
+    cluster.set_isr((1,))
+    assert (cluster[1].high_watermark, produced.outcome) == (2, 0)
+
+
+def test_v7_leader_alone_commits_only_what_it_has_written() -> None:
+    """V7: a follower outside the ISR that has fallen behind counts no more."""
+    cluster = Cluster({1: "1:a", 2: "1:a"}, isr=(1,))
+    cluster.isolate(2)
+    cluster.pass_ms(MAX_LAG_MS * 2)
+    cluster[1].holds_writes = True
+    produced = cluster[1].produce("b")
+    cluster.set_isr((1,))
+    assert (cluster[1].partition.end, cluster[1].high_watermark) == (2, 1)
+    assert not produced.is_answered
+    cluster[1].write()
+    cluster.settle()
+    assert (cluster[1].high_watermark, produced.outcome) == (2, 0)
+
+
 def test_v7_replica_about_to_join_is_waited_for() -> None:
     """V7: a caught-up replica outside the ISR counts, or the high watermark would outrun it."""
     cluster = Cluster({1: "1:a", 2: "1:a", 3: "1:a"}, isr=(1, 2))

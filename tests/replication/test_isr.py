@@ -355,6 +355,8 @@ def test_v8_failed_request_is_repeated() -> None:
     """V8, C171: a top-level error is no outcome of the proposal."""
     cluster = settled_cluster(isr=(1, 2))
     cluster.respond(1, top_level=ErrorCode.NOT_CONTROLLER)
+    cluster.settle()
+    assert not cluster[1].isr_requests, "not before the backoff is over"
     cluster.pass_ms(LONG_MS)
     assert cluster[1].proposed == [(1, 2, 3)]
 

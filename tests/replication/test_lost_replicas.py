@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import pytest
 
@@ -21,12 +21,18 @@ TOPIC_ID = b"t" * 16
 HERE, ALSO_HERE, GONE = b"h" * 16, b"a" * 16, b"g" * 16
 
 
+class OfflineDirectory(NamedTuple):
+    id: bytes
+    is_offline: bool = True
+
+
 class Replica:
     """A replica of broker 1 of which the metadata says that it is in a directory."""
 
     def __init__(
         self, assigned: bytes, replicas: tuple[int, ...] = (1, 2), directories: Any = (HERE,)
     ) -> None:
+        self.replicas = len(replicas)
         self.effects: list[Any] = []
         self.loader = MetadataLoader()
         topic, partition, *others = topic_records(TOPIC_ID, replicas, replicas, 2, 1)
@@ -65,7 +71,10 @@ class Replica:
     def assign(self, directory: bytes, **changes: Any) -> None:
         """The controller records a directory."""
         change = records.PartitionChangeRecord(
-            partition_id=0, topic_id=TOPIC_ID, directories=[directory, NULL_UUID], **changes
+            partition_id=0,
+            topic_id=TOPIC_ID,
+            directories=[directory, *[NULL_UUID] * (self.replicas - 1)],
+            **changes,
         )
         self.replay(change)
 
@@ -93,10 +102,24 @@ def test_v19_lost_replica_reports_its_directory_once_it_has_caught_up() -> None:
     replica.assignments.forget((TOPIC_ID, 0))  # it was reported
     replica.assign(Directory.LOST)
     assert not replica.may_lead
-    assert replica.effects == []
+    [line] = replica.effects
+    assert isinstance(line, LogLine)
+    assert "does not lead" in line.line
     replica.lost.caught_up(replica.partition)
-    assert replica.effects == [LogComplete(("t", 0))]
+    assert replica.effects[1:] == [LogComplete(("t", 0))]
     assert (replica.reported, replica.may_lead) == ([HERE], True)
+
+
+def test_v19_replica_on_which_no_other_relies_is_not_reported() -> None:
+    """It can't be elected; it joins the ISR like any follower, and needs no record."""
+    replica = Replica(HERE, replicas=(1, 2, 3))
+    replica.assign(HERE, isr=(2, 3))
+    replica.opened(lacks_records=True)
+    assert (replica.reported, replica.may_lead) == ([], False)
+    other = Replica(HERE, replicas=(1, 2, 3))
+    other.assign(HERE, isr=(2, 3), leader=-1)
+    other.opened(lacks_records=True)
+    assert other.reported == [Directory.LOST], "if all are lost, one of them is elected"
 
 
 def test_v19_lost_replica_is_not_reported_again_after_a_restart() -> None:
@@ -156,7 +179,8 @@ def test_v18_log_in_a_failed_directory_is_left_to_the_heartbeat(
 ) -> None:
     """V21: a report would replace the name of a directory that may come back."""
     replica = Replica(assigned, directories=(HERE, ALSO_HERE))
-    replica.lost.failed(replica.partition, offline)
+    directories = [OfflineDirectory(each) for each in offline]
+    replica.lost.failed(replica.partition, cast("Any", directories))
     assert replica.reported == []
 
 
@@ -183,3 +207,25 @@ def test_v18_whole_log_is_reported_where_the_metadata_differs(
     replica = Replica(assigned, directories=directories)
     replica.opened()
     assert (replica.reported, replica.may_lead) == (reported, True)
+
+
+def test_v24_replica_that_catches_up_before_its_loss_is_recorded() -> None:
+    """The record is on its way: the directory must follow it, or the replica never joins."""
+    replica = Replica(HERE)
+    replica.opened(lacks_records=True)
+    assert replica.reported == [Directory.LOST]
+    replica.lost.caught_up(replica.partition)
+    replica.assignments.postpone(Now(0, 0))
+    replica.assignments.poll(Now(10_000, 0))
+    assert [each.id for each in replica.requests[-1].directories] == [HERE]
+
+
+def test_v19_incomplete_replica_is_reported_once_there_is_no_leader() -> None:
+    """If the others are lost as well, one of them has to lead."""
+    replica = Replica(HERE, replicas=(1, 2, 3))
+    replica.assign(HERE, isr=(2, 3))
+    replica.opened(lacks_records=True)
+    assert replica.reported == []
+    replica.assign(HERE, leader=-1)
+    replica.lost.no_leader(replica.partition)
+    assert replica.reported == [Directory.LOST]

@@ -59,6 +59,16 @@ def test_an_outdated_write_report_is_ignored() -> None:
     assert partition.counts.messages_in == 4
 
 
+def test_v7_a_high_watermark_never_falls() -> None:
+    """V7: neither by a leader's count nor by a late response to a follower."""
+    partition = leading_partition()
+    before = partition.high_watermark
+    assert not partition.raise_high_watermark(before - 1)
+    partition.note_leader_offsets(before - 1, partition.start)
+    assert not partition.follow_high_watermark()
+    assert partition.high_watermark == before
+
+
 def test_v7_records_that_an_in_sync_replica_lacks_are_not_committed() -> None:
     """V7: the high watermark stays, and a request with acks=all waits on."""
     partition = leading_partition()

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from kraftlog.effects import LogComplete
+from kraftlog.effects import LogComplete, LogOpened
 from kraftlog.runner.log_maintenance import INTERVAL_MS
 from kraftlog.simulator.host import VirtualHost
+from kraftlog.types import Now
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
 from tests.node.frame_client import (
@@ -172,3 +173,108 @@ def test_v19_record_of_removed_partitions_is_removed() -> None:
     assert remove_partitions(host, "demo", 1) == 0
     store_offsets(host)
     assert host.runner.directory.committed.encode().count(b"demo") == 0
+
+
+# Power losses, and folders without a checkpoint --------------------------------------------------
+
+
+def starting_again(host: VirtualHost) -> list[LogOpened]:
+    """Start the node again; return the reports about the logs of `demo`."""
+    reports: list[LogOpened] = []
+    again = VirtualHost(host.files, settled=False)
+    notify = again.node.handle
+
+    def handle(message: object, now: Now) -> None:
+        if isinstance(message, LogOpened) and message.log[0] == "demo":
+            reports.append(message)
+        notify(message, now)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(again.node, "handle", handle)
+        again.settle()
+    return reports
+
+
+def lacking(host: VirtualHost) -> set[int]:
+    """The partitions whose logs lack records, or may, after the next start."""
+    return {report.log[1] for report in starting_again(host) if report.lacks_records}
+
+
+@pytest.mark.parametrize("is_kill", [False, True])
+def test_v19_log_may_lack_records_after_a_power_loss(is_kill: bool) -> None:
+    """A killed process has lost nothing: the kernel has its writes."""
+    host = host_with_records()
+    host.files.write_back()
+    if is_kill:
+        host.files.kill()
+    else:
+        host.files.power_loss()
+    assert lacking(host) == (set() if is_kill else {0, 1})
+
+
+def test_v19_log_lacks_nothing_after_a_power_loss_if_it_was_flushed() -> None:
+    host = VirtualHost()
+    create_topics(host, {"demo": 2}, {"flush.messages": 1})
+    make_folders(host)
+    write(host, 1)
+    host.files.write_back()
+    host.files.power_loss()
+    assert lacking(host) == set()
+
+
+def test_v19_folder_lost_with_the_power_is_not_missed_if_all_is_flushed() -> None:
+    """Without a record it was never synced; its line in the journal may survive, and later, too."""
+    host = VirtualHost()
+    host.files.write_back()
+    create_topics(host, {"demo": 2}, {"flush.messages": 1})
+    make_folders(host)
+    journal = host.files.bytes_of("data/kraftlog-folders")
+    host.files.power_loss()
+    host.files.make_file("data/kraftlog-folders", journal)
+    for _ in range(2):
+        assert lacking(host) == set()
+        host.files.kill()
+
+
+def test_v19_power_loss_is_remembered_over_further_kills() -> None:
+    """Until a checkpoint has what each log may lack, and after it."""
+    host = host_with_records()
+    host.files.write_back()
+    host.files.power_loss()
+    for _ in range(2):
+        again = VirtualHost(host.files)
+        again.files.kill()
+    again = VirtualHost(host.files)
+    store_offsets(again)
+    again.files.kill()
+    assert lacking(host) == {0, 1}
+
+
+def test_v19_power_loss_after_a_clean_stop_loses_nothing() -> None:
+    host = host_with_records()
+    host.runner.close()
+    host.files.power_loss()
+    assert lacking(host) == set()
+
+
+@pytest.mark.parametrize("is_clean", [False, True])
+def test_v19_folder_removed_before_the_first_checkpoint_is_missed(is_clean: bool) -> None:
+    """Its journal tells it from one that was never made: partition 0 had no record."""
+    host = make_host(demo=2)
+    write(host, 1)
+    if is_clean:
+        host.runner.close()
+    else:
+        host.files.kill()
+    remove_folder(host)
+    assert lacking(host) == {1}
+
+
+def test_v23_folder_of_a_replica_that_was_removed_is_not_missed() -> None:
+    """The partition is added again, and its node killed before it has a folder."""
+    host = make_host(demo=2)
+    write(host, 1)
+    assert remove_partitions(host, "demo", 1) == 0
+    create_partitions(host, "demo", 2)
+    host.files.kill()
+    assert lacking(host) == set()

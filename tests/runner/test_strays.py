@@ -13,9 +13,10 @@ import pytest
 from kraftlog.effects import DeleteLog, OpenLog
 from kraftlog.errors import ErrorCode
 from kraftlog.runner.log_lifecycle import FULL_BACKOFF_MS
+from kraftlog.runner.log_maintenance import INTERVAL_MS
 from kraftlog.runner.runner import REPLAY_BYTES_PER_TURN
-from kraftlog.simulator.files import Fault
-from kraftlog.simulator.host import VirtualHost
+from kraftlog.simulator.files import Fault, MemoryFiles
+from kraftlog.simulator.host import SETTINGS, VirtualHost
 from kraftlog.storage.checkpoints import PARTITION_METADATA
 from kraftlog.storage.directory import STRAY, LogDirectory
 from kraftlog.storage.disk import unlink_if_there
@@ -196,6 +197,80 @@ def test_deleting_an_unopened_log_makes_another_logs_folder_a_stray() -> None:
     assert host.log_lines == [
         f"data/left-0: belongs to a former topic of this name; renamed to data/{stray}"
     ]
+
+
+def host_with_strays(delay_ms: int, *names: str) -> VirtualHost:
+    """A host whose directory has these folders, each with a file."""
+    files = MemoryFiles()
+    files.make_directory("data")
+    for name in names:
+        files.make_directory(f"data/{name}")
+        files.make_file(f"data/{name}/00000000000000000000.log", b"x")
+    host = VirtualHost(files, f"{SETTINGS}kraftlog.stray.delete.delay.ms={delay_ms}")
+    host.pass_time(INTERVAL_MS)  # from now on the delay counts
+    return host
+
+
+def pass_intervals(host: VirtualHost, count: int) -> None:
+    for _ in range(count):
+        host.pass_time(INTERVAL_MS)
+        host.settle()
+
+
+def test_v5_a_stray_is_deleted_after_the_delay_and_that_is_logged() -> None:
+    """Only folders that were renamed as strays: no others, and no topic with such a name."""
+    stray, second = f"left-0.{ANOTHER_ID.hex()}{STRAY}", f"left-1.{ANOTHER_ID.hex()}2{STRAY}"
+    others = [f"mine{STRAY}", f"mine-0.copy{STRAY}"]
+    host = host_with_strays(10 * INTERVAL_MS, stray, second, *others)
+    create_topics(host, {f"live.{ANOTHER_ID.hex()}{STRAY}": 1})
+    make_folders(host)
+    before = {name for name in host.files.list("data") if STRAY in name}
+    assert len(before) == 5
+    pass_intervals(host, 9)
+    assert before <= {*host.files.list("data")}
+    assert host.log_lines == []
+    pass_intervals(host, 1)
+    assert before - {*host.files.list("data")} == {stray, second}
+    assert not [name for name in host.files.list("data") if name.endswith("-delete")]
+    [line] = host.log_lines
+    assert line == (
+        "data: deleted stray partitions, which have not been assigned to this broker for "
+        f"{10 * INTERVAL_MS} ms (kraftlog.stray.delete.delay.ms): {stray}, {second}"
+    )
+
+
+def test_v4_a_stray_of_an_assigned_partition_is_kept() -> None:
+    """Its topic was unknown when it was renamed, because the metadata was wrong."""
+    host = host_with_strays(INTERVAL_MS)
+    create_topics(host, {"demo": 1})
+    [(topic_id, _)] = host.node.replica_manager.partitions
+    stray = f"demo-0.{topic_id.hex()}{STRAY}"
+    host.files.make_directory(f"data/{stray}")
+    pass_intervals(host, 5)
+    assert stray in folders(host, "demo")
+    delete(host, "demo")
+    pass_intervals(host, 3)
+    assert folders(host, "demo") == []
+
+
+def test_strays_are_kept_without_a_delay_as_in_kafka() -> None:
+    stray = f"left-0.{ANOTHER_ID.hex()}{STRAY}"
+    host = host_with_strays(-1, stray)
+    for _ in range(3):
+        host.pass_time(400 * 24 * 3_600_000)
+        host.settle()
+    assert folders(host, "left") == [stray]
+
+
+def test_a_stray_that_cannot_be_renamed_stays_and_is_logged() -> None:
+    stray = f"left-0.{ANOTHER_ID.hex()}{STRAY}"
+    host = host_with_strays(INTERVAL_MS, stray)
+    host.files.faults.append(Fault("rename", errno.ENOSPC, "left-0", times=1))
+    pass_intervals(host, 1)
+    assert folders(host, "left") == [stray]
+    assert host.log_lines[0].startswith(f"data/{stray}: renaming the folder: ")
+    pass_intervals(host, 3)
+    assert folders(host, "left") == []
 
 
 def test_strays_are_renamed_even_if_the_node_stops_at_once() -> None:

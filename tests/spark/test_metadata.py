@@ -154,7 +154,7 @@ def test_quotas_and_scram_credentials_are_those_of_kafkas_tools(
 
     def configs(*arguments: str) -> str:
         words = ["--bootstrap-server", kafka, "--entity-type", "users", *arguments]
-        return jvm.tool("kafka.admin.ConfigCommand", *words).ok().stdout
+        return jvm.tool("org.apache.kafka.tools.ConfigCommand", *words).ok().stdout
 
     credential = "SCRAM-SHA-256=[iterations=8192,password=secret]"
     configs("--entity-name", user, "--alter", "--add-config", credential)

@@ -17,8 +17,10 @@ from kraftlog.storage.checkpoints import (
     decode_partition_metadata,
 )
 from kraftlog.storage.committed_offsets import COMMITTED_OFFSETS
-from kraftlog.storage.directory import LogDirectory, parse_folder, unlink_garbage
+from kraftlog.storage.directory import LogDirectory, parse_folder
 from kraftlog.storage.disk import HandleCache, read_whole
+from kraftlog.storage.folder_journal import JOURNAL
+from kraftlog.storage.garbage import unlink_garbage
 from kraftlog.storage.manifest import CLEAN_MARKER, MANIFEST
 from kraftlog.storage.offset_checkpoints import FILES
 from kraftlog.storage.recovery import run
@@ -133,7 +135,13 @@ def test_a_clean_directory_opens_without_reading_logs() -> None:
     assert {name: read_all(log) for name, log in logs.logs.items()} == contents
     fill(logs.logs["t", 1], 5, epoch=2)
     logs.close()
-    assert files.list("/d")[:4] == [CLEAN_MARKER, ".lock", COMMITTED_OFFSETS, MANIFEST]
+    assert files.list("/d")[:5] == [
+        CLEAN_MARKER,
+        ".lock",
+        COMMITTED_OFFSETS,
+        JOURNAL,
+        MANIFEST,
+    ]
 
 
 def test_many_logs_are_closed_by_two_syncs_of_the_file_system() -> None:

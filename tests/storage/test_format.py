@@ -10,7 +10,6 @@ import pytest
 from kraftlog.config.endpoints import Voter
 from kraftlog.simulator.files import Fault, MemoryFiles, PowerLost
 from kraftlog.storage.format import (
-    BOOTSTRAP,
     FIRST_SNAPSHOT,
     METADATA_FOLDER,
     DirectoryFormat,
@@ -66,7 +65,6 @@ def test_s4_a_format_after_one_that_ended_early_is_durable(
         where = f"after an end before operation {stop_before}"
         assert files.exists(PATH), where
         assert is_formatted(files, PATH), where
-        assert files.exists(f"{PATH}/{BOOTSTRAP}"), where
         assert files.exists(f"{PATH}/{METADATA_FOLDER}/{FIRST_SNAPSHOT}"), where
         stop_before += 1
     assert stop_before > 20

@@ -31,7 +31,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = new_parser(
         "features",
         "Describe and change the feature levels of the cluster.",
-        "upgrade --release-version 4.3 --dry-run",
+        "upgrade --release-version 4.4 --dry-run",
         controllers=True,
     )
     commands = parser.add_subparsers(

@@ -121,13 +121,15 @@ def _format(options: argparse.Namespace) -> int:
         )
     existing_cluster_id = load(files, formatted[0]).cluster_id if formatted else None
     voters = _voters(options, config)
+    is_dynamic = _is_dynamic(options, config)
     formatting = DirectoryFormat(
         cluster_id=_cluster_id(options.cluster_id or existing_cluster_id),
         node_id=config.node_id,
-        features=_features(options, is_dynamic=_is_dynamic(options, config)),
+        features=_features(options, is_dynamic=is_dynamic),
         metadata_directory=config.metadata_directory,
         voters=voters,
         listener=config.controller_listener_names[0].upper(),
+        is_dynamic=is_dynamic,
     )
     for path in formatted:
         check_formatted(files, path, formatting)

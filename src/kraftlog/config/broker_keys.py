@@ -1,4 +1,4 @@
-"""The broker keys of Kafka 4.3: name, type, default, valid values, update mode.
+"""The broker keys of Kafka 4.4: name, type, default, valid values, update mode.
 
 `keys` explains the columns. A line that ends in a backslash continues in the next one. One default
 differs from Kafka's: `group.initial.rebalance.delay.ms` is 3000 there. `batch.validation`,
@@ -14,6 +14,8 @@ kraftlog.http.port                                          int -1 0..65535|-1 i
 kraftlog.quorum.max.failed.elections                        int 0 0.. internal
 kraftlog.quorum.retry.backoff.max.ms                        int 1000 0.. internal
 kraftlog.reserve.bytes                                      long 16777216 0.. internal
+kraftlog.stray.delete.delay.ms                              long 604800000 0..|-1 internal
+kraftlog.sync.timeout.ms                                    long -1 1..|-1 internal
 """
 
 TABLE = """\
@@ -71,11 +73,14 @@ delegation.token.secret.key                                 password null
 delete.records.purgatory.purge.interval.requests            int 1
 delete.topic.enable                                         boolean true
 early.start.listeners                                       list null
+errors.deadletterqueue.auto.create.topics.enable            boolean false - cluster
+errors.deadletterqueue.topic.name.prefix                    string dlq. - cluster
 fetch.max.bytes                                             int 57671680 1024..
 fetch.purgatory.purge.interval.requests                     int 1000
 follower.fetch.last.tiered.offset.enable                    boolean false - cluster
 follower.replication.throttled.rate                         long 9223372036854775807 0.. dynamic
 group.consumer.assignment.interval.ms                       int 1000 0.. cluster
+group.consumer.assignor.offload.enable                      boolean true - cluster internal
 group.consumer.assignors                                    list uniform,range +
 group.consumer.heartbeat.interval.ms                        int 5000 1..
 group.consumer.max.assignment.interval.ms                   int 15000 0..
@@ -100,8 +105,11 @@ group.max.session.timeout.ms                                int 1800000
 group.max.size                                              int 2147483647 1..
 group.min.session.timeout.ms                                int 6000
 group.share.assignment.interval.ms                          int 1000 0.. cluster
+group.share.assignor.offload.enable                         boolean true - cluster internal
 group.share.assignors                                       list simple +
 group.share.delivery.count.limit                            int 5 2..10
+group.share.dlq.manager.class.name                          string \
+    org.apache.kafka.server.share.dlq.DefaultShareGroupDLQManager - internal
 group.share.heartbeat.interval.ms                           int 5000 1..
 group.share.initialize.retry.interval.ms                    int 30000 1.. internal
 group.share.max.assignment.interval.ms                      int 15000 0..
@@ -123,7 +131,10 @@ group.share.persister.class.name                            string \
     org.apache.kafka.server.share.persister.DefaultStatePersister - internal
 group.share.record.lock.duration.ms                         int 30000 1000..3600000
 group.share.session.timeout.ms                              int 45000 1..
+group.streams.acceptable.recovery.lag                       long 10000 0.. internal
 group.streams.assignment.interval.ms                        int 1000 0.. cluster
+group.streams.assignor.offload.enable                       boolean true - cluster internal
+group.streams.assignors                                     list sticky +
 group.streams.heartbeat.interval.ms                         int 5000 1..
 group.streams.initial.rebalance.delay.ms                    int 3000 0..
 group.streams.max.assignment.interval.ms                    int 15000 0..
@@ -131,11 +142,17 @@ group.streams.max.heartbeat.interval.ms                     int 15000 1..
 group.streams.max.session.timeout.ms                        int 60000 1..
 group.streams.max.size                                      int 2147483647 1..
 group.streams.max.standby.replicas                          int 2 0..
+group.streams.max.warmup.replicas                           int 20 0.. internal
 group.streams.min.assignment.interval.ms                    int 0 0..
 group.streams.min.heartbeat.interval.ms                     int 5000 1..
 group.streams.min.session.timeout.ms                        int 45000 1..
+group.streams.min.task.offset.interval.ms                   int 15000 1.. internal
 group.streams.num.standby.replicas                          int 0 0..
+group.streams.num.warmup.replicas                           int 2 0.. internal
+group.streams.rack.aware.assignment.tags                    list ''
 group.streams.session.timeout.ms                            int 45000 1..
+group.streams.task.offset.interval.ms                       int 60000 1.. internal
+group.streams.topology.description.plugin.class             class null
 initial.broker.registration.timeout.ms                      int 60000
 inter.broker.listener.name                                  string null
 internal.metadata.delete.delay.millis                       long 60000 - internal
@@ -178,6 +195,8 @@ log.message.timestamp.before.max.ms                         long 922337203685477
 log.message.timestamp.type                                  string \
     CreateTime CreateTime|LogAppendTime cluster
 log.preallocate                                             boolean false - cluster
+log.remote.copy.lag.bytes                                   long -1 -1.. cluster
+log.remote.copy.lag.ms                                      long 0 -1.. cluster
 log.retention.bytes                                         long -1 - cluster
 log.retention.check.interval.ms                             long 300000 1..
 log.retention.hours                                         int 168
@@ -193,6 +212,7 @@ max.connection.creation.rate                                int 2147483647 0.. c
 max.connections                                             int 2147483647 0.. cluster
 max.connections.per.ip                                      int 2147483647 0.. cluster
 max.connections.per.ip.overrides                            string '' - cluster
+max.decompressed.message.bytes                              int 2147483639 1..2147483639 cluster
 max.incremental.fetch.session.cache.slots                   int 1000 0..
 max.request.partition.size.limit                            int 2000 1..
 message.max.bytes                                           int 1048588 0.. cluster
@@ -302,6 +322,8 @@ sasl.login.retry.backoff.max.ms                             long 10000
 sasl.login.retry.backoff.ms                                 long 100
 sasl.mechanism.controller.protocol                          string GSSAPI
 sasl.mechanism.inter.broker.protocol                        string GSSAPI - broker
+sasl.oauthbearer.allow.unverified.audience                  boolean false
+sasl.oauthbearer.allow.unverified.issuer                    boolean false
 sasl.oauthbearer.assertion.algorithm                        string RS256 ~es256|rs256
 sasl.oauthbearer.assertion.claim.aud                        string null
 sasl.oauthbearer.assertion.claim.exp.seconds                int 300 0..86400

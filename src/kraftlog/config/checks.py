@@ -97,6 +97,10 @@ def _topic_error(values: Mapping[str, str], layers: ConfigLayers) -> str | None:
 def _group_error(values: Mapping[str, str], layers: ConfigLayers) -> str | None:
     """The error in a group config outside of the brokers' limits, or None."""
     for name, text in values.items():
+        if name == "streams.assignor.name":
+            assignors = layers.value("group.streams.assignors")
+            if text not in assignors:
+                return f"{name}={text}: expected one of {', '.join(assignors)}"
         group_type, setting = name.split(".", 1)
         for bound in ("min", "max"):
             limit_name = f"group.{group_type}.{bound}.{setting.removeprefix('num.')}"

@@ -283,6 +283,7 @@ def _assignors_are_known(config: BrokerConfig) -> None:
 _ASSIGNORS = {
     "group.consumer.assignors": ("uniform", "range"),
     "group.share.assignors": ("simple",),
+    "group.streams.assignors": ("sticky",),
 }
 
 
@@ -304,6 +305,10 @@ def _group_limits_hold(config: BrokerConfig) -> None:
             )
     _check_at_most(
         config, "group.streams.num.standby.replicas", "group.streams.max.standby.replicas"
+    )
+    _check_at_most(config, "group.streams.num.warmup.replicas", "group.streams.max.warmup.replicas")
+    _check_at_most(
+        config, "group.streams.min.task.offset.interval.ms", "group.streams.task.offset.interval.ms"
     )
     _check_at_most(config, "group.share.max.size", "group.share.max.share.sessions")
     for limited in (

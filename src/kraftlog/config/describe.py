@@ -92,10 +92,11 @@ def describe_group(
 ) -> list[DescribedConfig]:
     described = []
     for key in GROUP_KEYS:
-        if _is_wanted(key.name, names):
-            text, synonyms = inherited(key, layers)
-            sources = synonyms or [ConfigSynonym(key.name, text, DEFAULT_CONFIG)]
-            described.append(_described(GROUP, key, own, DYNAMIC_GROUP_CONFIG, text, sources))
+        if not _is_wanted(key.name, names) or (key.internal and key.name not in own):
+            continue
+        text, synonyms = inherited(key, layers)
+        sources = synonyms or [ConfigSynonym(key.name, text, DEFAULT_CONFIG)]
+        described.append(_described(GROUP, key, own, DYNAMIC_GROUP_CONFIG, text, sources))
     return described
 
 
@@ -137,7 +138,9 @@ def describe_broker(
     layers: ConfigLayers, names: Sequence[str] | None = None
 ) -> list[DescribedConfig]:
     """Describe all keys that are set, and the others that are neither internal nor dynamic."""
-    described = {key.name for key in BROKER_KEYS if key.update_mode not in {"internal", "dynamic"}}
+    described = {
+        key.name for key in BROKER_KEYS if not key.internal and key.update_mode != "dynamic"
+    }
     all_names = sorted({*described, *layers.file, *layers.all_brokers, *layers.broker})
     return [_described_broker_key(name, layers) for name in all_names if _is_wanted(name, names)]
 

@@ -196,6 +196,14 @@ OWN = {
         "Disk space kept in reserve for the metadata log, so that a full disk does not stop the "
         "node; 0: none."
     ),
+    "kraftlog.stray.delete.delay.ms": (
+        "Delete a stray partition when a running broker has had no replica of it for this long; "
+        "-1: never, as in Kafka."
+    ),
+    "kraftlog.sync.timeout.ms": (
+        "When a sync that requests wait for (flush.messages) takes longer, other replicas lead "
+        "the partitions of that log directory; -1: half of replica.lag.time.max.ms."
+    ),
 }
 _TOPIC = {
     "batch.validation": (

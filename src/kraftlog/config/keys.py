@@ -10,7 +10,8 @@ and, optionally, the valid values:
 
 The next column of a broker key is its update mode: `cluster` (for one broker or for all), `broker`
 (only for one), `listener` (only for one listener of one broker), `dynamic` (as cluster, not in a
-file), `internal` (only in a file; described only if it is set). Without a mode a key is read-only.
+file), `internal` (only in a file). Without a mode a key is read-only. A line that ends with
+`internal` is described only if it is set.
 """
 
 from __future__ import annotations
@@ -41,14 +42,11 @@ class Key(Value):
     update_mode: str = ""
     #: broker keys that give the default, and the factors that convert their unit
     synonyms: tuple[tuple[str, int], ...] = ()
+    internal: bool = False
 
     @property
     def sensitive(self) -> bool:
         return self.type == "password"
-
-    @property
-    def internal(self) -> bool:
-        return self.update_mode == "internal"
 
 
 class KeyTable:
@@ -94,6 +92,7 @@ def _parse_line(name: str, line: str) -> Key:
         tuple([_synonym(text) for text in last_column.split(",")])
         if last_column not in {*_UPDATE_MODES, ""}
         else (),
+        "internal" in others[1:],
     )
 
 

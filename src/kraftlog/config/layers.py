@@ -103,7 +103,7 @@ def inherited(key: Key, layers: ConfigLayers) -> tuple[str | None, list[ConfigSy
     """The default of a topic or group config, and the values of its broker keys by precedence."""
     factors = dict(key.synonyms)
     values = list(layers.values_of(list(factors)))
-    if values and values[0].source != DEFAULT_CONFIG:
+    if values and (values[0].source != DEFAULT_CONFIG or default_of(key) is None):
         first = values[0]
         assert first.value is not None
         return _scaled(key, first, factors[first.name]), values

@@ -1,4 +1,4 @@
-"""The keys of topics, groups and client metrics in Kafka 4.3; `batch.validation` is kraftlog's own.
+"""The keys of topics, groups and client metrics in Kafka 4.4; `batch.validation` is kraftlog's own.
 
 The last column has the broker keys that give the default, in order of precedence; `*60000` converts
 the broker's unit. `keys` explains the other columns.
@@ -15,6 +15,7 @@ compression.type                        string \
     producer uncompressed|zstd|lz4|snappy|gzip|producer compression.type
 compression.zstd.level                  int 3 -131072..22 compression.zstd.level
 delete.retention.ms                     long 86400000 0.. log.cleaner.delete.retention.ms
+errors.deadletterqueue.group.enable     boolean false
 file.delete.delay.ms                    long 60000 0.. log.segment.delete.delay.ms
 flush.messages                          long 9223372036854775807 1.. log.flush.interval.messages
 flush.ms                                long \
@@ -27,6 +28,7 @@ local.retention.bytes                   long -2 -2.. log.local.retention.bytes
 local.retention.ms                      long -2 -2.. log.local.retention.ms
 max.compaction.lag.ms                   long \
     9223372036854775807 1.. log.cleaner.max.compaction.lag.ms
+max.decompressed.message.bytes          int 2147483639 1..2147483639 max.decompressed.message.bytes
 max.message.bytes                       int 1048588 0.. message.max.bytes
 message.timestamp.after.max.ms          long 3600000 0.. log.message.timestamp.after.max.ms
 message.timestamp.before.max.ms         long \
@@ -37,6 +39,8 @@ min.cleanable.dirty.ratio               double 0.5 0..1 log.cleaner.min.cleanabl
 min.compaction.lag.ms                   long 0 0.. log.cleaner.min.compaction.lag.ms
 min.insync.replicas                     int 1 1.. min.insync.replicas
 preallocate                             boolean false - log.preallocate
+remote.copy.lag.bytes                   long -1 -1.. log.remote.copy.lag.bytes
+remote.copy.lag.ms                      long 0 -1.. log.remote.copy.lag.ms
 remote.log.copy.disable                 boolean false
 remote.log.delete.on.disable            boolean false
 remote.storage.enable                   boolean false
@@ -52,9 +56,14 @@ unclean.leader.election.enable          boolean false - unclean.leader.election.
 
 GROUP_TABLE = """\
 consumer.assignment.interval.ms    int 1000 0.. group.consumer.assignment.interval.ms
+consumer.assignor.offload.enable   boolean \
+    true - group.consumer.assignor.offload.enable internal
 consumer.heartbeat.interval.ms     int 5000 1.. group.consumer.heartbeat.interval.ms
 consumer.session.timeout.ms        int 45000 1.. group.consumer.session.timeout.ms
+errors.deadletterqueue.copy.record.enable boolean false
+errors.deadletterqueue.topic.name  string ''
 share.assignment.interval.ms       int 1000 0.. group.share.assignment.interval.ms
+share.assignor.offload.enable      boolean true - group.share.assignor.offload.enable internal
 share.auto.offset.reset            string latest <offset-reset>
 share.delivery.count.limit         int 5 2.. group.share.delivery.count.limit
 share.heartbeat.interval.ms        int 5000 1.. group.share.heartbeat.interval.ms
@@ -63,11 +72,18 @@ share.partition.max.record.locks   int 2000 100.. group.share.partition.max.reco
 share.record.lock.duration.ms      int 30000 1000.. group.share.record.lock.duration.ms
 share.renew.acknowledge.enable     boolean true
 share.session.timeout.ms           int 45000 1.. group.share.session.timeout.ms
+streams.acceptable.recovery.lag    long 10000 0.. group.streams.acceptable.recovery.lag internal
 streams.assignment.interval.ms     int 1000 0.. group.streams.assignment.interval.ms
+streams.assignor.name              string null - group.streams.assignors
+streams.assignor.offload.enable    boolean \
+    true - group.streams.assignor.offload.enable internal
 streams.heartbeat.interval.ms      int 5000 1.. group.streams.heartbeat.interval.ms
 streams.initial.rebalance.delay.ms int 3000 0.. group.streams.initial.rebalance.delay.ms
 streams.num.standby.replicas       int 0 0.. group.streams.num.standby.replicas
+streams.num.warmup.replicas        int 2 0.. group.streams.num.warmup.replicas internal
+streams.rack.aware.assignment.tags list '' - group.streams.rack.aware.assignment.tags
 streams.session.timeout.ms         int 45000 1.. group.streams.session.timeout.ms
+streams.task.offset.interval.ms    int 60000 1.. group.streams.task.offset.interval.ms internal
 """
 
 CLIENT_METRICS_TABLE = """\

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kraftlog.controller.decision import Decision, Refusal
 from kraftlog.controller.elections import (
     elect_returned_broker,
+    elect_writable,
     remove_from_isrs,
     remove_from_isrs_and_elrs,
     remove_from_shared_isrs,
@@ -208,6 +209,8 @@ def decide_broker_heartbeat(
     if broker.fenced and is_leaving:
         records += _end_kept_leadership(state, broker)
     records += _changed_directories(state, after, request)
+    if not records:
+        records += _changed_writability(state, broker, request)
     if shut_down:
         # Without a session, the broker may register again at once when it restarts.
         context.sessions.end(broker.id)
@@ -309,6 +312,24 @@ def _changed_directories(
             )
         )
     return records
+
+
+def _changed_writability(
+    state: ControllerState, broker: BrokerImage, request: BrokerHeartbeatRequest
+) -> list[Message]:
+    """Record which directories cannot be written at present, and replace leaders in them (V18).
+
+    Nothing else changes with this heartbeat: the elections would not see it.
+    """
+    reported = request.unwritable_log_dirs
+    unwritable = tuple([each for each in broker.directories if each in (reported or ())])
+    if reported is None or unwritable == broker.unwritable:
+        return []
+    record = BrokerRegistrationChangeRecord(
+        broker_id=broker.id, broker_epoch=broker.epoch, unwritable_log_dirs=unwritable
+    )
+    moved = elect_writable(state, broker.replace(unwritable=unwritable)) if broker.active else ()
+    return [record, *moved]
 
 
 def decide_fence_stale(state: ControllerState, context: Context) -> list[Message]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kraftlog.controller.decision import DecisionInSteps
     from kraftlog.controller.index import Keys
     from kraftlog.controller.state import ControllerState
-    from kraftlog.metadata.values import PartitionKey
+    from kraftlog.metadata.values import BrokerImage, PartitionKey
     from kraftlog.types import Uuid
     from kraftlog.wire.messages.elect_leaders import ElectLeadersRequest
     from kraftlog.wire.schema import Message
@@ -73,6 +73,23 @@ def elect_returned_broker(state: ControllerState, broker_id: int) -> list[Messag
     changes, wanted = PartitionChanges(state, alive), PartitionTarget()
     for key in sorted(state.index.leaderless):
         record = changes.record(state.partitions[key], wanted)
+        if record is not None:
+            records.append(record)
+    return records
+
+
+def elect_writable(state: ControllerState, broker: BrokerImage) -> list[Message]:
+    """Elect leaders after the directories of a broker that can be written have changed (V18).
+
+    `broker` has the change. A leader that cannot be written is replaced by a member of the ISR that
+    can; if there is none it stays, for readers. No replica leaves the ISR for that: it stays while
+    it keeps up (V8).
+    """
+    records: list[Message] = []
+    changes, wanted = PartitionChanges(state, changed=broker), PartitionTarget()
+    for key in sorted(state.index.in_isr.get(broker.id, {})):
+        partition = state.partitions[key]
+        record = changes.record(partition, wanted) if partition.leader != NO_LEADER else None
         if record is not None:
             records.append(record)
     return records

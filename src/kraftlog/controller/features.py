@@ -8,6 +8,8 @@ from kraftlog.controller.eligible_replicas import disable_elr
 from kraftlog.controller.state import ALL_BROKERS, MIN_ISR
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.features import ELR_FEATURE, KRAFT_VERSION, OFFERED, SET_BY_RECORDS
+from kraftlog.metadata.releases import METADATA_CHANGED
+from kraftlog.metadata.snapshot import METADATA_VERSION
 from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.metadata_records import ConfigRecord, FeatureLevelRecord
@@ -40,8 +42,10 @@ def decide_update_features(
         why = _refusal_reason(state, update, context)
         if why is not None:
             text = f"Invalid update version {update.max_version_level} for feature "
-            text += f"{update.feature}. {why}"
-            return Decision([], _refused(text))
+            return Decision([], _refused(f"{text}{update.feature}. {why}"))
+        why = _obstacle_to_metadata_version(state, update)
+        if why is not None:
+            return Decision([], _refused(why))
         if update.feature != KRAFT_VERSION:
             records.append(
                 FeatureLevelRecord(name=update.feature, feature_level=update.max_version_level)
@@ -126,6 +130,21 @@ def _refusal_reason(
     if is_kraft and level < current:
         return "Can't downgrade the version of this feature."
     return None
+
+
+def _obstacle_to_metadata_version(state: ControllerState, update: FeatureUpdateKey) -> str | None:
+    """Why metadata.version cannot be lowered: a level in between has changed the metadata."""
+    current, level = state.features.get(METADATA_VERSION, 0), update.max_version_level
+    if update.feature != METADATA_VERSION or METADATA_CHANGED.isdisjoint(
+        range(level + 1, current + 1)
+    ):
+        return None
+    why = (
+        "Refusing to perform the requested downgrade because it might delete metadata information."
+    )
+    if not update.allow_downgrade and update.upgrade_type == UNSAFE_DOWNGRADE:
+        why = "Unsafe metadata downgrade is not supported in this version."
+    return f"Unsupported metadata.version downgrade from {current} to {level}. {why}"
 
 
 def _obstacle_to_kraft_version(

@@ -4,6 +4,7 @@ Every change of a partition's leader, ISR or replicas goes through here, so the 
 place:
  - a leader comes from the ISR, or from the eligible leader replicas (ELR) while the ISR is empty;
    an unclean leader only where that is allowed, and it is marked as recovering (V2);
+ - of several replicas that may lead, one whose directory can be written at present (V18);
  - a new leader or a removed replica bumps the leader epoch; a changed ISR alone does not;
  - any change bumps the partition epoch; without a change there is no record;
  - a reassignment is complete when all added replicas are in sync (V10).
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.controller.state import ControllerState
-    from kraftlog.metadata.values import PartitionImage
+    from kraftlog.metadata.values import BrokerImage, PartitionImage
     from kraftlog.types import Uuid
 
 
@@ -63,6 +64,7 @@ class _Change:
         before: PartitionImage,
         wanted: PartitionTarget,
         is_alive: Callable[[int], bool],
+        changed: BrokerImage | None = None,
     ) -> None:
         def or_before(new: tuple[int, ...] | None, before: tuple[int, ...]) -> tuple[int, ...]:
             return before if new is None else new
@@ -71,6 +73,8 @@ class _Change:
         self.before = before
         self.wanted = wanted
         self.is_alive = is_alive
+        #: A broker whose change is proposed along with this one.
+        self.changed = changed
         self.isr = or_before(wanted.isr, before.isr)
         self.replicas = or_before(wanted.replicas, before.replicas)
         self.adding = or_before(wanted.adding, before.adding)
@@ -123,6 +127,12 @@ class _Change:
             return False
         return registered.online(self._directory(broker))
 
+    def can_write(self, broker: int) -> bool:
+        """Whether a replica's directory can be written: else a leader only serves readers."""
+        is_changed = self.changed is not None and self.changed.id == broker
+        registered = self.changed if is_changed else self.state.brokers.get(broker)
+        return registered is None or registered.writable(self._directory(broker))
+
     def elect(self) -> None:
         elected = self._elected()
         if elected != self.before.leader:
@@ -139,9 +149,9 @@ class _Change:
         preferred = self.wanted.election == Election.PREFERRED
         order = list(self.replicas)
         order.insert(1 if preferred else 0, self.before.leader)
-        for broker in order:
-            if self._is_eligible(broker) and self.can_lead(broker):
-                return broker
+        leaders = [each for each in order if self._is_eligible(each) and self.can_lead(each)]
+        if leaders:
+            return next(filter(self.can_write, leaders), leaders[0])
         # A preferred leader election must never lose records.
         unclean_leader = None if preferred else self._unclean_leader()
         if unclean_leader is None:
@@ -256,12 +266,19 @@ class PartitionChanges:
     """Builds the records of one decision about many partitions.
 
     Partitions of a topic that are alike change alike, so each case is decided once: its key has all
-    that a change depends on. `alive` replaces the check that a broker is active.
+    that a change depends on. `alive` replaces the check that a broker is active. `changed` is a
+    broker as the decision changes it.
     """
 
-    def __init__(self, state: ControllerState, alive: Callable[[int], bool] | None = None) -> None:
+    def __init__(
+        self,
+        state: ControllerState,
+        alive: Callable[[int], bool] | None = None,
+        changed: BrokerImage | None = None,
+    ) -> None:
         self._state = state
         self._alive = alive
+        self._changed = changed
         self._decided: dict[tuple[Any, ...], dict[str, Any]] = {}
 
     def record(
@@ -283,7 +300,7 @@ class PartitionChanges:
         )
         fields = self._decided.get(alike)
         if fields is None:
-            fields = _fields(self._state, before, wanted, self._alive)
+            fields = _fields(self._state, before, wanted, self._alive, self._changed)
             self._decided[alike] = fields
         if not fields:
             return None
@@ -308,8 +325,9 @@ def _fields(
     before: PartitionImage,
     wanted: PartitionTarget,
     alive: Callable[[int], bool] | None,
+    changed: BrokerImage | None = None,
 ) -> dict[str, Any]:
-    change = _Change(state, before, wanted, alive or state.active)
+    change = _Change(state, before, wanted, alive or state.active, changed)
     change.complete_reassignment()
     change.update_elr()
     change.elect()

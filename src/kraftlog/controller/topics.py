@@ -327,15 +327,21 @@ def new_partitions(
         if removed is not None:
             # The epoch distinguishes it from a former partition of the same number (V11).
             epoch = removed.leader_epoch + 1
+        directories = tuple(default_directory(state, broker) for broker in replicas)
+        writable = [
+            broker
+            for broker, directory in zip(replicas, directories, strict=True)
+            if broker in isr and state.brokers[broker].writable(directory)
+        ]
         partition = PartitionImage(
             topic_id=topic_id,
             index=index,
             replicas=replicas,
             isr=isr,
-            leader=isr[0],
+            leader=(writable or isr)[0],
             leader_epoch=epoch,
             partition_epoch=0,
-            directories=tuple(default_directory(state, broker) for broker in replicas),
+            directories=directories,
             first_leader_epoch=epoch,
         )
         records.append(partition_record(partition))

@@ -20,12 +20,13 @@ VOTERS_VERSION = 0
 
 
 def snapshot_beginning(
-    voters: VoterSet, epoch: int, written_ms: int, *, contained_ms: int
+    voters: VoterSet, epoch: int, written_ms: int, *, contained_ms: int, is_dynamic: bool = False
 ) -> tuple[bytes, int]:
     """The first batch of a snapshot, and the offset after it.
 
     `contained_ms` is the timestamp of the last record that the snapshot covers. Voters that come
-    from the configuration and not from a record are left out (R1).
+    from the configuration and not from a record are left out (R1). `is_dynamic`: kraft.version is
+    1, although the node has no voters yet.
     """
     header = control.SnapshotHeaderRecord(version=0, last_contained_log_timestamp=contained_ms)
     records = [_record(ControlType.SNAPSHOT_HEADER, header)]
@@ -33,6 +34,8 @@ def snapshot_beginning(
         if voters.kraft_version:
             records.append((ControlType.KRAFT_VERSION, kraft_version_record(voters.kraft_version)))
         records.append((ControlType.KRAFT_VOTERS, voters_record(voters)))
+    elif is_dynamic:
+        records.append((ControlType.KRAFT_VERSION, kraft_version_record(1)))
     return _batch(records, 0, epoch, written_ms), len(records)
 
 

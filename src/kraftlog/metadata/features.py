@@ -6,14 +6,14 @@ Those of Kafka's releases are in `releases`.
 from __future__ import annotations
 
 from kraftlog.metadata.snapshot import METADATA_VERSION
-from kraftlog.metadata.versions import METADATA_LEVEL
+from kraftlog.metadata.versions import METADATA_LEVELS
 
 KRAFT_VERSION = "kraft.version"
 ELR_FEATURE = "eligible.leader.replicas.version"
 
 #: Lowest and highest level that brokers and controllers support.
 OFFERED = {
-    METADATA_VERSION: (METADATA_LEVEL, METADATA_LEVEL),
+    METADATA_VERSION: METADATA_LEVELS,
     KRAFT_VERSION: (0, 1),
     ELR_FEATURE: (0, 1),
 }

@@ -73,6 +73,9 @@ class MetadataState:
             _check_crc(data, header, position)
             for record in read_records(data, position, with_crc=False):
                 self._replay(record, header)
+        if end.offset == 0:
+            # Its records are what the first active controller may append to the log (KIP-1170).
+            self.image = Image()
         self.offset, self.epoch = end.offset - 1, end.epoch
 
     def replay(self, data: Buffer, until: Moment) -> bool:

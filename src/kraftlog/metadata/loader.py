@@ -66,7 +66,8 @@ class MetadataLoader:
                     publisher.changed(change)
             for publisher in publishers:
                 yield from publisher.published()
-        except ReplayError:
+        except ReplayError as error:
+            error.record = error.record or record
             raise
         except Exception as error:
             from kraftlog.metadata.record_text import record_text

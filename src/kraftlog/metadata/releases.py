@@ -18,10 +18,14 @@ _NAMES = (
     "3.3-IV3", "3.4-IV0", "3.5-IV0", "3.5-IV1", "3.5-IV2", "3.6-IV0", "3.6-IV1", "3.6-IV2",
     "3.7-IV0", "3.7-IV1", "3.7-IV2", "3.7-IV3", "3.7-IV4", "3.8-IV0", "3.9-IV0", "4.0-IV0",
     "4.0-IV1", "4.0-IV2", "4.0-IV3", "4.1-IV0", "4.1-IV1", "4.2-IV0", "4.2-IV1", "4.3-IV0",
+    "4.4-IV0", "4.4-IV1", "4.4-IV2",
 )  # fmt: skip
 #: metadata.version -> its name.
 METADATA_VERSIONS = dict(enumerate(_NAMES, 7))
 LATEST = max(METADATA_VERSIONS)
+
+#: Levels that come with new metadata: the cluster never goes back from one to a level below it.
+METADATA_CHANGED = frozenset((7, 8, 11, 13, 14, 15, 17, 23, 30, 32, 33))
 
 #: Feature -> level -> the first metadata.version for which it is the default.
 FEATURES = {
@@ -29,7 +33,7 @@ FEATURES = {
     "transaction.version": {0: 7, 1: 24, 2: 24},
     "group.version": {0: 7, 1: 22},
     ELR_FEATURE: {0: 7, 1: 26},
-    "share.version": {0: 7, 1: 28},
+    "share.version": {0: 7, 1: 28, 2: 31},
     "streams.version": {0: 7, 1: 29},
 }
 #: (feature, level) -> required levels of other features.

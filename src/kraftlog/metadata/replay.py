@@ -56,6 +56,7 @@ def _register_broker(image: Image, record: records.RegisterBrokerRecord) -> Sequ
         in_controlled_shutdown=record.in_controlled_shutdown,
         directories=tuple(record.log_dirs),
         cordoned=None if cordoned is None else tuple(cordoned),
+        unwritable=tuple(record.unwritable_log_dirs),
     )
     before = image.brokers.get(broker.id)
     image.put(image.brokers, broker.id, broker)
@@ -95,6 +96,8 @@ def _broker_registration_change(
         changes["directories"] = tuple(record.log_dirs)
     if record.cordoned_log_dirs is not None:
         changes["cordoned"] = tuple(record.cordoned_log_dirs)
+    if record.unwritable_log_dirs is not None:
+        changes["unwritable"] = tuple(record.unwritable_log_dirs)
     return _change_broker(image, _broker(image, record.broker_id, record.broker_epoch), **changes)
 
 
@@ -108,6 +111,13 @@ def _register_controller(
     image: Image, record: records.RegisterControllerRecord
 ) -> Sequence[Change]:
     image.put(image.controllers, record.controller_id, record)
+    return ()
+
+
+def _unregister_controller(
+    image: Image, record: records.UnregisterControllerRecord
+) -> Sequence[Change]:
+    image.drop(image.controllers, record.controller_id)
     return ()
 
 
@@ -350,6 +360,7 @@ REPLAY: dict[type[Message], Callable[[Image, Any], Iterable[Change]]] = {
     records.UnfenceBrokerRecord: _unfence_broker,
     records.BrokerRegistrationChangeRecord: _broker_registration_change,
     records.RegisterControllerRecord: _register_controller,
+    records.UnregisterControllerRecord: _unregister_controller,
     records.TopicRecord: _topic,
     records.RemoveTopicRecord: _remove_topic,
     records.PartitionRecord: _partition,

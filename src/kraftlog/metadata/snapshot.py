@@ -75,6 +75,7 @@ def broker_record(broker: BrokerImage) -> records.RegisterBrokerRecord:
         in_controlled_shutdown=broker.in_controlled_shutdown,
         log_dirs=broker.directories,
         cordoned_log_dirs=broker.cordoned,
+        unwritable_log_dirs=broker.unwritable,
     )
 
 

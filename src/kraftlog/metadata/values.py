@@ -58,6 +58,8 @@ class BrokerImage(Value):
     directories: tuple[Uuid, ...] = ()
     #: Cordoned directories; None if the broker does not report them.
     cordoned: tuple[Uuid, ...] | None = None
+    #: Online directories that cannot be written at present: the disk is full, or a sync hangs.
+    unwritable: tuple[Uuid, ...] = ()
 
     def endpoint(self, listener: str) -> BrokerEndpoint | None:
         """Its endpoint of a listener, if any."""
@@ -85,6 +87,14 @@ class BrokerImage(Value):
         if directory in (Directory.LOST, Directory.FAILED):
             return False
         return not self.directories or directory in self.directories
+
+    def writable(self, directory: Uuid) -> bool:
+        """Whether a directory can be written; one not assigned yet if any directory can be."""
+        if is_reserved(directory):
+            return not self.unwritable or any(
+                each not in self.unwritable for each in self.directories
+            )
+        return directory not in self.unwritable
 
 
 class TopicImage(Value):

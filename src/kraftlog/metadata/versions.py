@@ -1,4 +1,7 @@
-"""The version of each record type for metadata.version 4.3, the only one written."""
+"""The levels of metadata.version that nodes support, and the version of each record type.
+
+Records have the same versions at all these levels.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ from kraftlog.wire.messages import metadata_records as records
 if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
 
-#: 4.3-IV0. Brokers and controllers must support it.
-METADATA_LEVEL = 30
+#: The lowest and the highest level: 4.3-IV0 and 4.4-IV2.
+METADATA_LEVELS = (30, 33)
 
 _VERSIONS: dict[type[Message], int] = {
     records.RegisterBrokerRecord: 4,

@@ -24,6 +24,7 @@ from kraftlog.effects import (
     Reply,
     RequestFailed,
     RequestReport,
+    Stop,
 )
 from kraftlog.errors import ProtocolError
 from kraftlog.metadata.image import Image
@@ -45,6 +46,7 @@ from kraftlog.node.counts import Counts
 from kraftlog.node.delayed_operations import DelayedOperations
 from kraftlog.node.encoded_topics import EncodedTopics
 from kraftlog.node.fast_path.request_templates import learn
+from kraftlog.node.feature_levels import FeatureLevels
 from kraftlog.node.fetch_sessions import FetchSessions
 from kraftlog.node.quorum.addresses import named_voters
 from kraftlog.node.quorum.batches import METADATA_LOG, unreplayable_snapshot
@@ -164,6 +166,7 @@ class Node:
     def _add_publishers(self) -> None:
         """Add the publishers of the image, in the order in which they act on each change."""
         publishers = self.metadata_loader.publishers
+        publishers.append(FeatureLevels(self.metadata_loader))
         publishers += [self.encoded_topics, self.topic_configs]
         if self.active_controller is not None:
             from kraftlog.node.controller.unclean_elections import UncleanElections
@@ -248,6 +251,10 @@ class Node:
     def became_leader(self, epoch: int, now: Now) -> None:
         """This node leads the quorum and has replayed the log: its controller becomes active."""
         if self.active_controller is not None:
+            obstacle = self.active_controller.obstacle()
+            if obstacle:
+                self.emit(Stop(f"this controller cannot become active: {obstacle}"))
+                return
             self.counts.activations += 1
             # A broker with this id that this process has not registered is an earlier incarnation.
             lifecycle = self.broker_lifecycle

@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import partial
 
 from kraftlog.config.endpoints import is_any_address
+from kraftlog.effects import Stop
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, endpoint_of
 from kraftlog.metadata.features import KRAFT_VERSION
 from kraftlog.node.containment import fail
@@ -243,6 +244,7 @@ def broker_lifecycle(node: Node) -> BrokerLifecycle:
         incarnation=config.new_id(),
         directories=[it for it in node.logs.directories if it.id != NULL_UUID],
         cordoned=node.cordoned_directories.ids,
+        unwritable=node.logs.unwritable,
         addresses=config.addresses,
         rack=settings.broker_rack,
         heartbeat_ms=settings.broker_heartbeat_interval_ms,
@@ -254,6 +256,7 @@ def broker_lifecycle(node: Node) -> BrokerLifecycle:
         has_opened_logs=lambda: node.replica_manager.has_opened_logs,
         is_alone=lambda: len(node.image.brokers) <= 1,
         log_line=node.log_line,
+        stop=lambda reason: node.emit(Stop(reason)),
         previous_epoch=config.previous_broker_epoch,
     )
 

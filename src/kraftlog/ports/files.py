@@ -78,6 +78,10 @@ if TYPE_CHECKING:
             """Total and available bytes of the file system of a directory."""
             ...
 
+        def boot_id(self) -> str:
+            """Identifies the present run of the machine's kernel; empty if it is not known."""
+            ...
+
         def make_directory(self, path: str) -> None: ...
 
         def remove_directory(self, path: str) -> None:

@@ -108,6 +108,10 @@ if TYPE_CHECKING:
             """The directory of an open log."""
             ...
 
+        def unwritable(self) -> tuple[Uuid, ...]:
+            """The ids of the online directories that cannot be written at present."""
+            ...
+
         @property
         def has_only_reserve(self) -> bool:
             """Whether only the space reserved for the metadata log is left on its disk."""

@@ -22,9 +22,11 @@ from kraftlog.wire.messages.assign_replicas_to_dirs import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
+    from kraftlog.ports.logs import LogReader
+    from kraftlog.replication.partition import Partition
     from kraftlog.types import Now, Uuid
 
     Key = tuple[Uuid, int]
@@ -148,3 +150,17 @@ class DirectoryAssignments:
                     key = topic.topic_id, partition.partition_index
                     if self._waiting.get(key) == directory.id == sent.get(key):
                         del self._waiting[key]
+
+
+def open_directories(
+    partitions: Mapping[Key, Partition], logs: LogReader
+) -> Iterator[tuple[Key, Uuid]]:
+    """The directory of each open log.
+
+    They are checked again after each registration: another process with the broker's id may have
+    been registered meanwhile, and have reported its own directories (V18).
+    """
+    for key, partition in partitions.items():
+        directory = logs.directory_of(partition.log) if partition.is_open else None
+        if directory is not None:
+            yield key, directory.id

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
 #: An offset or broker epoch before the follower's first fetch in this leader epoch.
 UNKNOWN = -1
@@ -100,12 +100,16 @@ class Followers:
                 return False
         return True
 
-    def lagging(self, isr: Iterable[int], end: int, now_ms: int, max_lag_ms: int) -> list[int]:
-        """The members of the ISR that have not caught up for too long (V8)."""
+    def lagging(
+        self, isr: Iterable[int], end: int, now_ms: int, limit_ms: Callable[[int], int]
+    ) -> list[int]:
+        """The members of the ISR that have not caught up for too long, each with its limit (V8)."""
         lagging = []
         for broker in isr:
             follower = self.by_broker.get(broker)
-            if follower is not None and not follower.keeps_up(end, now_ms, max_lag_ms):
+            if follower is None or follower.end == end:
+                continue
+            if not follower.keeps_up(end, now_ms, limit_ms(broker)):
                 lagging.append(broker)
         return lagging
 

@@ -15,6 +15,7 @@ The end of the batch releases it: no request waits for the next append (V24).
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 
 from kraftlog.errors import ErrorCode
 from kraftlog.replication.followers import UNKNOWN, Followers
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from kraftlog.metadata.loader import MetadataLoader
+    from kraftlog.metadata.values import BrokerImage
     from kraftlog.replication.delayed_deletions import DelayedDeletions
     from kraftlog.replication.followers import Follower
     from kraftlog.replication.partition import Partition
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 #: The most partitions that one poll checks; the others follow in the next turns.
 MAX_CHECKED = 200
+#: How long a member of the ISR may lag whose log directory cannot be written at present.
+UNWRITABLE_LAG_MS = 1000
 #: For NEW_LEADER_MS after this broker has become leader of partitions, the fetch of a follower that
 #: has not fetched all of them yet waits at most SHORT_WAIT_MS.
 SHORT_WAIT_MS, NEW_LEADER_MS = 10, 5_000
@@ -115,9 +119,16 @@ class InSyncReplicas:
         self._held[partition] = None
         partition.set_commits_at_once(False)
 
-    def broker_changed(self) -> None:
-        """A broker was registered, fenced, unfenced or removed: see `published`."""
+    def broker_changed(self, broker: BrokerImage | None) -> None:
+        """A broker was registered, fenced, unfenced or removed (None): see `published`.
+
+        If it cannot write at present, it leaves the ISR where it has not caught up soon.
+        """
         self._brokers_changed = True
+        if broker is not None and broker.unwritable:
+            due_ms = self._clock().monotonic_ms + UNWRITABLE_LAG_MS
+            self._check_due_ms = min(self._check_due_ms, due_ms)
+            self._poll_by(self._check_due_ms)
 
     def published(self) -> Iterator[int]:
         """A batch of metadata has been replayed: move high watermarks, propose who may join.
@@ -290,14 +301,16 @@ class InSyncReplicas:
     def _counted_ends(self, partition: Partition, followers: Followers) -> list[int]:
         """The ends of the followers that are in the ISR, or about to join it."""
         maximal_isr = partition.maximal_isr
-        now_ms, max_lag_ms = self._clock().monotonic_ms, self._max_lag_ms()
+        now_ms = self._clock().monotonic_ms
         return [
             follower.end
             for follower in followers.by_broker.values()
             if follower.broker_id in maximal_isr
             or (
                 follower.end != UNKNOWN
-                and follower.keeps_up(partition.written_end, now_ms, max_lag_ms)
+                and follower.keeps_up(
+                    partition.written_end, now_ms, self._lag_limit_ms(partition, follower.broker_id)
+                )
                 and self._is_eligible(partition, follower)
             )
         ]
@@ -318,7 +331,10 @@ class InSyncReplicas:
         self.changes.postpone(now)
 
     def _postpone_check(self, now: Now) -> None:
-        self._check_due_ms = now.monotonic_ms + max(self._max_lag_ms() // 2, 1)
+        interval_ms = max(self._max_lag_ms() // 2, 1)
+        if any(broker.unwritable for broker in self._metadata.image.brokers.values()):
+            interval_ms = min(interval_ms, UNWRITABLE_LAG_MS)
+        self._check_due_ms = now.monotonic_ms + interval_ms
 
     def check_soon(self) -> None:
         """The next `poll` checks all followers."""
@@ -348,7 +364,8 @@ class InSyncReplicas:
             return
         if partition.proposed is None:
             end = partition.written_end
-            slow = followers.lagging(partition.isr, end, now_ms, self._max_lag_ms())
+            limit_ms = partial(self._lag_limit_ms, partition)
+            slow = followers.lagging(partition.isr, end, now_ms, limit_ms)
             if self._max_lag_bytes >= 0:
                 slow += followers.too_far_behind(
                     partition.isr, partition.written_bytes, self._max_lag_bytes
@@ -358,3 +375,12 @@ class InSyncReplicas:
                 self._propose(partition, isr)
                 return
         self.update(partition)
+
+    def _lag_limit_ms(self, partition: Partition, broker_id: int) -> int:
+        """How long a follower may lag: not for long if it cannot be written at present (V18)."""
+        image = self._metadata.image
+        broker = image.brokers.get(broker_id)
+        assigned = image.partitions.get((partition.topic_id, partition.index))
+        if broker is None or assigned is None or broker.writable(assigned.directory(broker_id)):
+            return self._max_lag_ms()
+        return min(self._max_lag_ms(), UNWRITABLE_LAG_MS)

@@ -14,7 +14,7 @@ reported as usual.
 from __future__ import annotations
 
 from kraftlog.effects import LogComplete, LogLine
-from kraftlog.metadata.values import Directory, is_reserved
+from kraftlog.metadata.values import NO_LEADER, Directory, is_reserved
 from kraftlog.types import uuid_text
 from kraftlog.value import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kraftlog.effects import LogOpened
     from kraftlog.metadata.loader import MetadataLoader
     from kraftlog.metadata.values import PartitionImage
+    from kraftlog.ports.logs import Directory as LogDirectory
     from kraftlog.replication.directory_assignments import DirectoryAssignments
     from kraftlog.replication.partition import Partition
     from kraftlog.types import Uuid
@@ -61,25 +62,38 @@ class LostReplicas:
         A log without other replicas is all that there is, even if it has lost records.
         """
         directory, epoch = log.directory, self._leader_epoch(partition)
-        if log.lacks_records and partition.replica_count > 1:
-            self.incomplete[partition] = directory, epoch
-            self._report(partition, Directory.LOST)
-        elif self._is_elsewhere(partition) and not log.is_original:
+        if self._is_elsewhere(partition) and not log.is_original:
             self.incomplete[partition] = directory, epoch
             self._log_elsewhere(partition)
+        elif log.lacks_records and partition.replica_count > 1:
+            self.incomplete[partition] = directory, epoch
+            if self._others_rely_on(partition):
+                self._report_lost(partition)
         else:
             self._report_placed(partition, directory)
 
-    def failed(self, partition: Partition, offline: Collection[Uuid]) -> None:
-        """The log cannot be read or written; `offline`: this broker's failed directories.
+    def check(self, partition: Partition, directory: Uuid) -> None:
+        """The broker is registered again: the metadata may name a directory of another process."""
+        if partition in self.incomplete:
+            return
+        if self._is_elsewhere(partition):
+            self.incomplete[partition] = directory, self._leader_epoch(partition)
+        else:
+            self._report_placed(partition, directory)
 
-        If its whole directory has failed, heartbeats report that.
-        """
+    def failed(self, partition: Partition, directories: Collection[LogDirectory]) -> None:
+        """The log cannot be read or written; heartbeats report it if its directory has failed."""
+        offline = [directory.id for directory in directories if directory.is_offline]
         assigned = self._assigned(partition)
         if assigned in offline or (offline and is_reserved(assigned)):
             return
         if not self._is_elsewhere(partition):
             self._report(partition, Directory.FAILED)
+
+    def no_leader(self, partition: Partition) -> None:
+        """The partition has no leader now: one is elected, too, if all replicas are lost."""
+        if partition in self.incomplete and not self._is_elsewhere(partition):
+            self._report_lost(partition)
 
     def may_lead(self, partition: Partition) -> bool:
         """Whether the metadata lets a replica lead although it has not caught up.
@@ -103,6 +117,24 @@ class LostReplicas:
         """The replica was removed."""
         self.incomplete.pop(partition, None)
         self._assignments.forget((partition.topic_id, partition.index))
+
+    def _others_rely_on(self, partition: Partition) -> bool:
+        """Whether the metadata would let this replica lead, or waits for it to elect another."""
+        image = self._recorded(partition)
+        if image is None:
+            return False
+        return image.leader == NO_LEADER or self._broker_id in (*image.isr, *image.elr)
+
+    def _report_lost(self, partition: Partition) -> None:
+        if self._assigned(partition) != Directory.LOST:
+            topic, index = partition.log
+            self._emit(
+                LogLine(
+                    f"{topic}-{index}: this replica lacks committed records, or may: it does not "
+                    "lead until it has caught up with another one"
+                )
+            )
+        self._report(partition, Directory.LOST)
 
     def _log_elsewhere(self, partition: Partition) -> None:
         """Log once for each missing directory why its replicas do not lead."""
@@ -146,8 +178,10 @@ class LostReplicas:
         return bool(registered) and not is_reserved(assigned) and assigned not in registered
 
     def _report(self, partition: Partition, directory: Uuid) -> None:
-        if self._assigned(partition) != directory:
-            self._assignments.assign((partition.topic_id, partition.index), directory)
+        """Report a directory unless the metadata has it, and nothing else was reported since."""
+        key, assigned = (partition.topic_id, partition.index), self._assigned(partition)
+        if assigned != directory or self._assignments.reported(key, assigned) != directory:
+            self._assignments.assign(key, directory)
 
     def _report_placed(self, partition: Partition, directory: Uuid) -> None:
         """Report where the log is, unless the metadata has it or follows from the registration.

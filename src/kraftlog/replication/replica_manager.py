@@ -27,11 +27,12 @@ from kraftlog.effects import (
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.changes import BrokerChanged, ConfigChanged, PartitionChanged, TopicRemoved
 from kraftlog.metadata.loader import MetadataPublisher
+from kraftlog.metadata.values import NO_LEADER
 from kraftlog.replication.counts import BrokerTopicStats
 from kraftlog.replication.delayed_deletions import DelayedDeletions
 from kraftlog.replication.delayed_fetches import DelayedFetches
 from kraftlog.replication.delayed_produce import DelayedProduce, complete_wait
-from kraftlog.replication.directory_assignments import DirectoryAssignments
+from kraftlog.replication.directory_assignments import DirectoryAssignments, open_directories
 from kraftlog.replication.in_sync_replicas import InSyncReplicas
 from kraftlog.replication.lost_replicas import LostReplicas
 from kraftlog.replication.partition import UNTIL_COMMITTED, Partition
@@ -320,8 +321,7 @@ class ReplicaManager(MetadataPublisher):
 
     def deadline(self) -> int | None:
         parts = (self.fetchers, self.in_sync_replicas, self.directory_assignments)
-        deadlines = [part.deadline() for part in parts]
-        return min([due_ms for due_ms in deadlines if due_ms is not None], default=None)
+        return min([due for part in parts if (due := part.deadline()) is not None], default=None)
 
     @staticmethod
     def is_own_channel(channel: str) -> bool:
@@ -346,9 +346,8 @@ class ReplicaManager(MetadataPublisher):
             self.directory_assignments.assign(key, message.directory)
         elif isinstance(message, LogOpened):
             self.lost_replicas.opened(partition, message)
-            may_serve = self.lost_replicas.may_lead(partition)
             offsets = message.start, message.end, message.producers, message.high_watermark
-            partition.opened(*offsets, may_serve=may_serve)
+            partition.opened(*offsets, may_serve=self.lost_replicas.may_lead(partition))
             self._log_is_ready(partition)
         elif isinstance(message, LogTruncated):
             self._truncated(partition, message)
@@ -358,8 +357,7 @@ class ReplicaManager(MetadataPublisher):
             self.deletions.fail(partition, ErrorCode.KAFKA_STORAGE_ERROR)
         else:
             self.write_failed(partition)
-            directories = self._services.logs.directories
-            self.lost_replicas.failed(partition, [it.id for it in directories if it.is_offline])
+            self.lost_replicas.failed(partition, self._services.logs.directories)
             for listener in self.listeners:
                 listener.log_failed(partition)
 
@@ -449,8 +447,11 @@ class ReplicaManager(MetadataPublisher):
     def _broker_changed(self, before: BrokerImage | None, after: BrokerImage | None) -> None:
         if after is not None:
             is_new = before is None or before.epoch != after.epoch
+            if is_new and after.id == self._broker_id:  # another process may have reported its own
+                for key, directory in open_directories(self.partitions, self._services.logs):
+                    self.lost_replicas.check(self.partitions[key], directory)
             self.fetchers.broker_changed(after.id, self._services.clock(), is_new_process=is_new)
-        self.in_sync_replicas.broker_changed()
+        self.in_sync_replicas.broker_changed(after)
         self.deletions.check_all()
 
     def _check_registration(self) -> None:
@@ -507,6 +508,8 @@ class ReplicaManager(MetadataPublisher):
         self.directory_assignments.replayed(image.key, image.directory(self._broker_id))
         if not self._has_roles:
             return
+        if image.leader == NO_LEADER:
+            self.lost_replicas.no_leader(partition)
         if image.leader == self._broker_id:
             self._lead(partition, image)
         else:

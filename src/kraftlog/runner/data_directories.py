@@ -197,10 +197,10 @@ class DataDirectories:
         if self.moves.take_turn(node, now):
             self._step("moves between directories")
 
-    def check(self, now: Now) -> None:
-        """Report directories that have failed."""
+    def check(self, node: Node, now: Now) -> None:
+        """Report directories that have failed or cannot be written; the flushes have begun."""
         for directory in self._all:
-            directory.check(now, fails_its_logs=len(self._for_partitions) > 1)
+            directory.check(node, now, fails_its_logs=len(self._for_partitions) > 1)
 
     def deadline(self) -> int:
         due_ms = [directory.deadline() for directory in self._all]

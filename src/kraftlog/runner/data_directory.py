@@ -11,6 +11,7 @@ from kraftlog.runner.disk_space import DiskSpace
 from kraftlog.runner.log_lifecycle import LogLifecycle
 from kraftlog.runner.log_maintenance import LogMaintenance
 from kraftlog.runner.new_folders import NewFolders
+from kraftlog.runner.writability import Writability
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ class DataDirectory:
             notify,
         )
         self._disk_space = DiskSpace(directory, log_line)
+        self.writability = Writability(files, directory, threads.maintenance, flushes, log_line)
+        self.lifecycle.on_full = self.writability.write_failed
         self._compactions = Compactions(
             files,
             directory,
@@ -98,11 +101,12 @@ class DataDirectory:
         if self._compactions.take_turn(node, now):
             self._step("compaction")
 
-    def check(self, now: Now, *, fails_its_logs: bool) -> None:
-        """If the directory has failed, log that once.
+    def check(self, node: Node, now: Now, *, fails_its_logs: bool) -> None:
+        """Check whether the directory can be written; if it has failed, log that once.
 
         `fails_its_logs`: report all its logs as failed now, instead of each at its next use.
         """
+        self.writability.take_turn(node, now)
         failure = self.directory.disk.failure
         if failure is not None and not self._logged_offline:
             self._logged_offline = True
@@ -119,7 +123,12 @@ class DataDirectory:
 
     def deadline(self) -> int:
         """When the next turn has something to do, in monotonic milliseconds."""
-        optional = (self.lifecycle.due_ms, self._new_folders.due_ms, self._disk_space.due_ms)
+        optional = (
+            self.lifecycle.due_ms,
+            self._new_folders.due_ms,
+            self._disk_space.due_ms,
+            self.writability.due_ms,
+        )
         due_ms = [time_ms for time_ms in optional if time_ms is not None]
         return min(self.maintenance.due_ms, self._compactions.due_ms, *due_ms)
 

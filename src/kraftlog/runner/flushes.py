@@ -14,7 +14,7 @@ from kraftlog.storage.reserve import is_full
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
     from typing import Any, Protocol
 
     from kraftlog.ports.files import Files
@@ -69,6 +69,8 @@ class Flushes:
         self._waiting: dict[LogName, list[tuple[int, Callable[[], None]]]] = {}
         #: The copies that have to be durable whenever their logs are.
         self.mirrors: Mirrors = NoMirrors()
+        #: The jobs in progress, each with its log and its beginning; the oldest comes first.
+        self._jobs: dict[FlushJob, tuple[LogName, int]] = {}
 
     def hold(self, log: LogName, offset: int, release: Callable[[], None]) -> None:
         """Call `release` once the log is durable up to `offset`; at once if it is."""
@@ -83,6 +85,19 @@ class Flushes:
         The flush is repeated if the log is truncated in the meantime.
         """
         self._waiting.setdefault(log, []).append((offset, _release_nothing))
+
+    @property
+    def in_progress(self) -> bool:
+        return bool(self._jobs)
+
+    def waiting_since_ms(self, logs: Container[LogName]) -> int | None:
+        """The beginning of the oldest flush of these logs that an effect waits for, if any."""
+        for name, begun_ms in self._jobs.values():
+            if name in logs and any(
+                release is not _release_nothing for _, release in self._waiting.get(name, ())
+            ):
+                return begun_ms
+        return None
 
     def start(self, now: Now) -> None:
         """Run at the end of a turn: start the flushes that something waits for."""
@@ -103,6 +118,7 @@ class Flushes:
                 self._drop(name, error, now)
                 continue
             if job is not None:
+                self._jobs[job] = name, now.monotonic_ms
                 self._submit(name, log, job, mirror)
 
     def _pause(self, name: LogName, log: Log, error: DiskFullError, now: Now) -> None:
@@ -151,6 +167,7 @@ class Flushes:
             self.mirrors.mirror_failed(name, error)
 
     def _ended(self, name: LogName, log: Log, job: FlushJob, now: Now) -> None:
+        self._jobs.pop(job, None)
         try:
             durable = log.flushed(job)
         except DiskFullError as error:

@@ -8,6 +8,7 @@ later turn, after the last job that uses it. A new log of the same name is creat
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 
 from kraftlog.effects import (
     ConfigureLog,
@@ -76,6 +77,8 @@ class LogLifecycle:
         self._new_folders = new_folders
         self._log_line = log_line
         self._notify = notify
+        #: Called when a log could not be created or opened on a full disk.
+        self.on_full: Callable[[DiskFullError, Now], None] = _ignore
         self._steps: deque[OpenLog | DeleteLog | _StrayLog] = deque()
         #: The progress of the first step, if it takes several slices.
         self._opening: Opening | None = None
@@ -191,6 +194,7 @@ class LogLifecycle:
 
     def _mark_strays(self, effect: MarkStrays, _: Now) -> None:
         self._directory.committed.forget_all_but(effect.logs)
+        self._directory.folder_journal.forget_all_but(effect.logs)
         strays: list[LogName] = []
         for name in sorted(self._directory.unopened - effect.logs - {METADATA_LOG}):
             owner = self._owner(name)
@@ -271,6 +275,7 @@ class LogLifecycle:
     def _postpone(self, effect: OpenLog, error: DiskFullError, now: Now) -> None:
         """Retry later, when there may be space; until then the log is not open."""
         self._wait_for_space(error, now)
+        self.on_full(error, now)
         self._postponed.append(effect)
         self._notify(LogPostponed(effect.log, effect.topic_id), now)
 
@@ -312,6 +317,12 @@ class LogLifecycle:
         log.first_leader_epoch = effect.first_leader_epoch
         log.config = self._configs.pop(name)
         high_watermark = self._directory.high_watermark(name)
+        lacks_records = self._lacks_records(name, log, high_watermark)
+        with suppress(StorageError):  # the disk has failed, or is full: noted at the next start
+            if log.has_folder:
+                self._directory.folder_journal.made(name, log)
+            elif not lacks_records:
+                self._directory.folder_journal.deleted(name)
         self._notify(
             LogOpened(
                 name,
@@ -321,24 +332,37 @@ class LogLifecycle:
                 producers=None if log.tracker.is_empty else log.producers.copy(),
                 high_watermark=high_watermark,
                 directory=self._directory.id,
-                lacks_records=self._lacks_records(name, log, high_watermark),
+                lacks_records=lacks_records,
             ),
             now,
         )
 
     def _lacks_records(self, name: LogName, log: Log, high_watermark: int) -> bool:
-        """Whether the log ends before what was committed in it: records are lost (V19)."""
+        """Whether the log lacks records that were committed in it, or may lack some (V19)."""
         offsets, end = self._directory.committed, log.end_offset
         committed = max(offsets.of(name, log.topic_id, log.first_leader_epoch), high_watermark)
-        if committed <= end:
+        if committed > end:
+            self._log_line(
+                f"{log.folder}: ends at offset {end}, but records before offset {committed} were "
+                "committed in it; they are lost here. The replica cannot lead until it has copied "
+                "them from another one"
+            )
+        elif self._may_have_lost_writes(log) or self._has_lost_folder(name, log):
+            committed = end + 1
+        else:
             return False
-        self._log_line(
-            f"{log.folder}: ends at offset {end}, but records before offset {committed} were "
-            "committed in it; they are lost here. The replica cannot lead until it has copied "
-            "them from another one"
-        )
         offsets.is_incomplete(name, log, committed)
         return True
+
+    def _may_have_lost_writes(self, log: Log) -> bool:
+        """Whether the machine stopped before it had synced all writes, maybe some of this log."""
+        return self._directory.machine.may_have_lost_writes and log.config.flush_messages > 1
+
+    def _has_lost_folder(self, name: LogName, log: Log) -> bool:
+        """Whether a log had a folder, and somebody has removed it, not the loss of power."""
+        directory = self._directory
+        is_missed = not log.has_folder and directory.folder_journal.had_folder(name, log)
+        return is_missed and not directory.machine.may_have_lost_writes
 
     def _complete(self, effect: LogComplete, _: Now) -> None:
         self._directory.committed.completed(effect.log)
@@ -362,3 +386,7 @@ class LogLifecycle:
             self._directory.remove_folder(step.log)
         else:  # the folder of another topic: the log to delete was never created
             self._mark_stray(step.log)
+
+
+def _ignore(_: DiskFullError, __: Now) -> None:
+    """The default for `on_full`."""

@@ -13,9 +13,10 @@ from collections import deque
 from kraftlog.effects import LogFailed, LogStartMoved, LogStartNotStored
 from kraftlog.errors import DiskFullError, StorageError
 from kraftlog.node.quorum.batches import METADATA_LOG
+from kraftlog.runner.strays import Strays
 from kraftlog.steps import result_of
 from kraftlog.storage.checkpoints import LINES_PER_STEP
-from kraftlog.storage.directory import unlink_garbage
+from kraftlog.storage.garbage import unlink_garbage
 from kraftlog.storage.producer_snapshots import encode_entries_in_steps
 from kraftlog.storage.reserve import is_full
 from kraftlog.value import TYPE_CHECKING
@@ -87,6 +88,7 @@ class LogMaintenance:
         #: Files and folders to delete, and whether a job is deleting some of them.
         self._garbage: list[str] = []
         self._is_unlinking = False
+        self._strays = Strays(directory, log_line)
         #: Logs whose start has moved and is to be stored soon, because a request waits for it.
         self._unstored_starts: set[LogName] = set()
         #: Logs whose start is being stored.
@@ -172,6 +174,7 @@ class LogMaintenance:
             if is_online:
                 self._flush_sealed()
                 self._checkpoint(node)
+                self._garbage += self._strays.delete_due(node, now)
                 self._unlink()
         self._begin_retention(node, now)
         if is_online:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kraftlog.storage.disk import Handle
     from kraftlog.storage.log import Log
     from kraftlog.storage.reserve import Reserve
-    from kraftlog.types import LogName
+    from kraftlog.types import LogName, Uuid
 
 #: The cost, in microseconds, of finding a batch by timestamp: files are opened and read.
 LOOKUP_COST = 50
@@ -222,6 +222,10 @@ class Logs:
     def reserve_of(self, log: LogName) -> Reserve:
         """The reserve of the disk that an open log is on."""
         return (self.directory_of(log) or self._metadata).reserve
+
+    def unwritable(self) -> tuple[Uuid, ...]:
+        directories = self._opened
+        return tuple([it.id for it in directories if it.disk.is_unwritable and not it.is_offline])
 
     @property
     def has_only_reserve(self) -> bool:

@@ -81,11 +81,16 @@ def open_quorum(
         # The snapshot was fetched, but the node stopped before it replaced the log.
         directory.reserve.use_for(lambda: log.truncate_fully_and_start_at(newest.end.offset))
     snapshot: tuple[Message, ...] = ()
+    bootstrap = _bootstrap(files, directory.path)
     if newest is not None:
         try:
             snapshot = tuple(records_in(newest.content))
         except ProtocolError as error:
             raise unreplayable_snapshot(newest.end, error) from error
+        if newest.end.offset == 0:
+            # Written by formatting (KIP-1170): each controller has its own, and the first active
+            # one appends the records to the log.
+            bootstrap, snapshot = snapshot or bootstrap, ()
     directory.reserve.use_for(log.flush)
     if newest is not None:
         _drop_before(newest.end, log, log_line)
@@ -106,7 +111,7 @@ def open_quorum(
         election=state,
         snapshot=snapshot,
         applied=newest.end.offset if newest is not None else log.start_offset,
-        bootstrap=_bootstrap(files, directory.path),
+        bootstrap=bootstrap,
         last_boot_ms=boot_timestamp.load(files, directory.path),
     )
 
@@ -137,7 +142,7 @@ def _drop_before(snapshot: OffsetAndEpoch, log: Log, log_line: Callable[[str], N
 
 
 def _bootstrap(files: Files, path: str) -> tuple[Message, ...]:
-    """The records that `format` wrote to the directory."""
+    """The bootstrap records in the file in which Kafka's tool wrote them before Kafka 4.4."""
     name = f"{path}/{BOOTSTRAP}"
     return tuple(records_in(read_whole(files, name))) if files.exists(name) else ()
 

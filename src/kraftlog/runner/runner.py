@@ -155,7 +155,7 @@ class Runner:
             if flushes.obstacle is not None:
                 self._log_line(f"flushes are blocked: {flushes.obstacle}")
                 flushes.obstacle = None
-        self._directories.check(now)
+        self._directories.check(self.node, now)
 
     def _maintain(self, now: Now) -> None:
         """Continue the maintenance that takes several turns, and start what is due."""
@@ -200,6 +200,8 @@ class Runner:
             if append.partition.log not in self._logged_full:
                 self._logged_full.add(append.partition.log)
                 self._log_line(str(error))
+            directory = self._directories.directory_of(append.partition.log)
+            directory.writability.write_failed(error, now)
             self.node.replica_manager.undo(append)
             return
         except StorageError as error:

@@ -17,6 +17,10 @@ _WRITE = os.O_RDWR | os.O_CLOEXEC
 _NOT_SUPPORTED = {errno.EOPNOTSUPP, errno.ENOSYS}
 
 
+#: A new one is made whenever the kernel starts.
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
+
+
 class OsFiles:
     """Real files; an operation with a single system call is that call, without a wrapper."""
 
@@ -57,6 +61,13 @@ class OsFiles:
     def space(self, path: str) -> tuple[int, int]:
         stat = os.statvfs(path)
         return stat.f_blocks * stat.f_frsize, stat.f_bavail * stat.f_frsize
+
+    def boot_id(self) -> str:
+        try:
+            with open(_BOOT_ID, encoding="ascii") as file:
+                return file.read().strip()
+        except OSError:
+            return ""
 
     def forget_cached(self, fd: int) -> None:
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)

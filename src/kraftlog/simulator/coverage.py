@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kraftlog.simulator.cluster.faults import CLUSTER_KINDS, INDEPENDENT_KINDS
+from kraftlog.simulator.cluster.faults import CLUSTER_KINDS, INDEPENDENT_KINDS, OPERATOR_KINDS
 from kraftlog.simulator.faults.fault_kinds import KINDS
 from kraftlog.value import TYPE_CHECKING
 
@@ -99,7 +99,25 @@ CLUSTER_SITUATIONS = (
     "broker wiped",
     "controller wiped",
     "combined node wiped",
-    *[f"fault: {kind}" for kind in (*CLUSTER_KINDS, *INDEPENDENT_KINDS)],
+    "damaged log deleted",
+    "replica lost its log",
+    "last ISR member lost its log",
+    "replica caught up after it lost its log",
+    "records without a keeper lost",
+    "disk replaced with its id",
+    "disk replaced with a new id",
+    "disk replaced with all directories",
+    "unclean election requested",
+    "follower stopped with an emptied log",
+    "min.insync.replicas changed",
+    "minimum and ISR changed in one replay",
+    "move between directories served",
+    "log directory failed",
+    "wall clock stepped",
+    "eligible.leader.replicas.version lowered",
+    "kraft.version raised",
+    "snapshot installed",
+    *[f"fault: {kind}" for kind in (*CLUSTER_KINDS, *INDEPENDENT_KINDS, *OPERATOR_KINDS)],
 )
 
 

@@ -182,6 +182,8 @@ class MemoryFiles:
         self.now_ms = 0
         self.capacity_bytes = capacity_bytes
         self.faults: list[Fault] = []
+        #: The directories on failed disks: every operation there fails.
+        self.broken: set[str] = set()
         self.operations = 0
         #: How many nodes were started on it.
         self.starts = 0
@@ -194,6 +196,7 @@ class MemoryFiles:
         self._open: dict[int, tuple[MemoryFile, str, bool]] = {}
         self._locks: dict[str, int] = {}
         self._next_fd = 3
+        self._boots = 1
 
     # -- for tests ---------------------------------------------------------------------------
 
@@ -206,6 +209,7 @@ class MemoryFiles:
     def power_loss(self, random: Random | None = None) -> None:
         """The machine loses power: synced data survives, and a random part of the rest."""
         self.kill()
+        self._boots += 1
         self._root.lose_power(random)
 
     def write_back(self) -> None:
@@ -412,6 +416,9 @@ class MemoryFiles:
         self._locks[path] = fd
         return fd
 
+    def boot_id(self) -> str:
+        return f"boot-{self._boots}"
+
     def space(self, path: str) -> tuple[int, int]:  # noqa: ARG002 - there is one file system
         total = _UNLIMITED_BYTES if self.capacity_bytes is None else self.capacity_bytes
         return total, max(0, total - self.used_bytes())
@@ -457,6 +464,8 @@ class MemoryFiles:
             self.journal.append(f"{name} {path}")
 
     def _take_fault(self, name: str, path: str) -> Fault | None:
+        if self.broken and any(path.startswith(directory) for directory in self.broken):
+            return Fault(name)
         for fault in self.faults:
             if fault.operation == name and fault.path in path and fault.times:
                 if fault.skip:

@@ -13,7 +13,7 @@ class VoterChange(Value):
     """A method of `RaftCore` that changes voters, and its argument.
 
     `kind` is the method's name, such as `add_voter` or `reassign`; `what` is a voter, the key of a
-    voter, or the ids of the target voters (None cancels the reassignment).
+    voter, the ids of the target voters (None cancels the reassignment), or a kraft.version level.
     """
 
     kind: str
@@ -25,5 +25,7 @@ class VoterChange(Value):
             return (
                 "cancel the reassignment" if what is None else f"move to {' '.join(map(str, what))}"
             )
+        if self.kind == "raise_kraft_version":
+            return f"raise kraft.version to {what}"
         who = what.key.id if isinstance(what, Voter) else what.id
         return f"{self.kind.partition('_')[0]} voter {who}"

@@ -24,8 +24,11 @@ from kraftlog.storage.disk import (
     write_atomically,
     write_whole,
 )
+from kraftlog.storage.folder_journal import FolderJournal
 from kraftlog.storage.future_logs import FUTURE, future_folder, log_of_future, remove_mark
+from kraftlog.storage.garbage import DELETED
 from kraftlog.storage.log import Log
+from kraftlog.storage.machine_restarts import MachineRestart
 from kraftlog.storage.manifest import (
     CLEAN_MARKER,
     MANIFEST,
@@ -57,7 +60,6 @@ if TYPE_CHECKING:
 LOCK = ".lock"
 #: A file that marks a failed sync: data in the page cache may not be on the disk.
 SUSPECT = "kraftlog-suspect"
-_DELETED = "-delete"
 #: The suffix of a folder that belongs to no partition of the broker, as in Kafka.
 STRAY = "-stray"
 #: The longest file name that file systems support.
@@ -108,6 +110,7 @@ class LogDirectory:
         #: The row that was decoded last, and its content: equal rows are one object.
         self._last_row: tuple[bytes, dict[str, Any]] = b"", {}
         self._garbage: list[str] = []
+        self._on_folder = self._note_folder  # one for all
         self._suspect = False
         self._lock = files.lock(f"{path}/{LOCK}")
         try:
@@ -124,11 +127,12 @@ class LogDirectory:
         names = files.list(path)
         self._checkpoints = OffsetCheckpoints(files, path, names)
         self.committed = self._checkpoints.committed
+        self.folder_journal = FolderJournal(self.disk, path, names)
         for name in names:
             log_name = parse_folder(name)
             if log_name is not None:
                 self.unopened.add(log_name)
-            elif name.endswith(_DELETED):
+            elif name.endswith(DELETED):
                 self._garbage.append(f"{path}/{name}")
             else:
                 log_name = parse_folder(log_of_future(name) or "")
@@ -142,6 +146,7 @@ class LogDirectory:
             self.broker_epoch, checksum = decode_marker(read_whole(files, self._file(CLEAN_MARKER)))
             if MANIFEST in names and checksum is not None:
                 self._read_manifest(checksum)
+        self.machine = MachineRestart(files, path, names, was_clean=self.was_clean)
         if {CLEAN_MARKER, MANIFEST} & set(names):
             for name in (CLEAN_MARKER, MANIFEST):
                 unlink_if_there(files, self._file(name))
@@ -279,6 +284,7 @@ class LogDirectory:
         self.logs[name] = log
         log.clean_offset = min(self._checkpoints.cleaned.get(name, 0), log.recovery_point)
         log.before_truncation = _LowerRecoveryPoint(self, name)
+        log.on_folder = self._on_folder
 
     def create(
         self,
@@ -303,10 +309,15 @@ class LogDirectory:
         log = Log(self.disk, folder, config)
         log.topic_id = topic_id
         log.has_folder = False
+        self._adopt(name, log)
         if with_folder:
             log.make_folder()
-        self._adopt(name, log)
         return log
+
+    def _note_folder(self, log: Log) -> None:
+        name = parse_folder(log.folder.rpartition("/")[2])
+        if name is not None:  # else a copy that is being made
+            self.folder_journal.made(name, log)
 
     # -- logs that are moved to this directory ----------------------------------------------------
 
@@ -328,6 +339,7 @@ class LogDirectory:
         log.rename_folder(self.folder(name))
         log.mark_created(f"{log.folder}/{PARTITION_METADATA}")  # a flush syncs the new name, too
         self._adopt(name, log)
+        self._note_folder(log)
 
     def adopt_copy(self, name: LogName, folder: str) -> None:
         """Rename a whole copy, which an earlier process has made, to the log's name."""
@@ -366,7 +378,7 @@ class LogDirectory:
                 self._discard(folder)
 
     def _discard(self, folder: str) -> None:
-        renamed = folder.removesuffix(FUTURE) + _DELETED
+        renamed = folder.removesuffix(FUTURE) + DELETED
         try:
             self.disk.files.rename(folder, renamed)
         except OSError as error:
@@ -407,7 +419,8 @@ class LogDirectory:
 
     def remove_folder(self, name: LogName) -> None:
         """Rename a forgotten log's folder for deletion by an I/O thread."""
-        self._garbage.append(self._rename(name, _DELETED))
+        self._garbage.append(self._rename(name, DELETED))
+        self.folder_journal.deleted(name)
 
     def rename_as_stray(self, name: LogName) -> str:
         """Rename a forgotten log's folder as a stray, which stays; return the new name."""
@@ -466,8 +479,11 @@ class LogDirectory:
 
         The job's content is as of the last step that reads the logs.
         """
+        has_all_logs = not self.unopened
         yield from self._collect_offsets()
-        return (yield from self._checkpoints.job_in_steps())
+        job = yield from self._checkpoints.job_in_steps()
+        job.has_all_logs = has_all_logs
+        return job
 
     def install_checkpoints(self, job: CheckpointJob) -> bool:
         """Rename the files of a job; False if a truncation or a new log has made them obsolete.
@@ -477,9 +493,12 @@ class LogDirectory:
         if job.error is not None:
             raise self.disk.fail_unless_full(f"{self.path}: writing checkpoints", job.error)
         try:
-            return self._checkpoints.install(job)
+            is_installed = self._checkpoints.install(job)
+            if is_installed and job.has_all_logs:
+                self.machine.handled()
         except OSError as error:
             raise self.disk.fail_unless_full(f"{self.path}: writing checkpoints", error) from error
+        return is_installed
 
     def checkpoints_durable(self, job: CheckpointJob) -> None:
         """The directory has been synced since the files of this job were renamed."""
@@ -579,20 +598,3 @@ class _LowerRecoveryPoint:
 
     def __call__(self, offset: int) -> None:
         self._directory.lower_recovery_points({self._name: offset})
-
-
-def unlink_garbage(files: Files, paths: list[str]) -> None:
-    """Delete files, and folders with their files; runs in an I/O thread.
-
-    A folder's new name is made durable first, or a crash could show it half empty under its old
-    one.
-    """
-    for parent in sorted({path.rpartition("/")[0] for path in paths if path.endswith(_DELETED)}):
-        files.sync_directory(parent)
-    for path in paths:
-        if not path.endswith(_DELETED):
-            unlink_if_there(files, path)
-            continue
-        for name in files.list(path):
-            unlink_if_there(files, f"{path}/{name}")
-        files.remove_directory(path)

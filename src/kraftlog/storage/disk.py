@@ -173,6 +173,8 @@ class Disk:
         self.failure: StorageError | None = None
         #: Whether the disk is full and the reserve is spent: topics may not use the freed space.
         self.has_only_reserve = False
+        #: Whether records cannot be written at present; `runner/writability.py` sets it.
+        self.is_unwritable = False
         self.on_failure: Callable[[StorageError], None] = _ignore
 
     def handle(self, path: str) -> Handle:

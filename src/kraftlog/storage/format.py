@@ -1,8 +1,9 @@
 """Formats a directory for a new node, like Kafka's `kafka-storage format`.
 
-`bootstrap.checkpoint` has the metadata records that the first active controller appends. A quorum
-with dynamic voters has its first voters in a snapshot that ends at offset 0 of the metadata log.
-`meta.properties` is written last: a directory without it is not formatted.
+A snapshot that ends at offset 0 of the metadata log has the metadata records that the first active
+controller appends (KIP-1170), and the first voters of a quorum with dynamic voters. Kafka's tool
+wrote these records to `bootstrap.checkpoint` before Kafka 4.4. `meta.properties` is written last: a
+directory without it is not formatted.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from kraftlog.logstate import voters as voter_state
 from kraftlog.logstate.quorum_records import snapshot_beginning, snapshot_end
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.storage.disk import write_atomically
+from kraftlog.storage.machine_restarts import BOOT_ID, write_boot_id
 from kraftlog.storage.meta_properties import NAME, MetaProperties, encode, load
 from kraftlog.types import METADATA_TOPIC
 from kraftlog.value import TYPE_CHECKING, Value
@@ -19,7 +21,7 @@ from kraftlog.wire.messages.metadata_records import FeatureLevelRecord
 from kraftlog.wire.record_frames import encode_metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from kraftlog.config.endpoints import Voter
     from kraftlog.ports.files import Files
@@ -44,6 +46,8 @@ class DirectoryFormat(Value):
     voters: Sequence[Voter] | None
     #: the listener through which voters are reached
     listener: str
+    #: whether the voters are in the metadata log, not in the properties
+    is_dynamic: bool = False
 
 
 def is_formatted(files: Files, directory: str) -> bool:
@@ -57,7 +61,9 @@ def foreign_names(files: Files, directory: str) -> list[str]:
     """
     if not files.exists(directory):
         return []
-    own = {"lost+found", BOOTSTRAP, f"{BOOTSTRAP}.tmp", f"{NAME}.tmp"}
+    own = {"lost+found", f"{NAME}.tmp"}
+    for name in (BOOTSTRAP, BOOT_ID):
+        own |= {name, f"{name}.tmp"}
     folder = f"{directory}/{METADATA_FOLDER}"
     if files.exists(folder) and {*files.list(folder)} <= {FIRST_SNAPSHOT, f"{FIRST_SNAPSHOT}.tmp"}:
         own.add(METADATA_FOLDER)
@@ -80,13 +86,11 @@ def format_directory(
 ) -> None:
     """Write the initial content of a directory."""
     _make_folders(files, directory)
-    bootstrap = bootstrap_checkpoint(formatting.features, now_ms)
-    write_atomically(files, f"{directory}/{BOOTSTRAP}", bootstrap)
-    if directory == formatting.metadata_directory and formatting.voters is not None:
+    write_boot_id(files, directory)
+    if directory == formatting.metadata_directory:
         folder = f"{directory}/{METADATA_FOLDER}"
         _make_folders(files, folder)
-        snapshot = first_snapshot(formatting.voters, formatting.listener, now_ms)
-        write_atomically(files, f"{folder}/{FIRST_SNAPSHOT}", snapshot)
+        write_atomically(files, f"{folder}/{FIRST_SNAPSHOT}", first_snapshot(formatting, now_ms))
     meta = MetaProperties(formatting.cluster_id, formatting.node_id, directory_id)
     write_atomically(files, f"{directory}/{NAME}", encode(meta))
 
@@ -110,23 +114,26 @@ def _make_folders(files: Files, path: str) -> None:
             raise
 
 
-def bootstrap_checkpoint(features: Mapping[str, int], now_ms: int) -> bytes:
-    """Encode the feature levels above 0: metadata.version first, as the others depend on it."""
-    names = sorted(features, key=lambda name: (name != _FIRST_FEATURE, name))
-    builder = BatchBuilder(base_offset=1, leader_epoch=0)
-    for name in names:
+def first_snapshot(formatting: DirectoryFormat, now_ms: int) -> bytes:
+    """Encode the snapshot that ends at offset 0 of the metadata log.
+
+    It has the feature levels above 0, metadata.version first, as the others depend on it.
+    """
+    voters = [_with_endpoint(voter, formatting.listener) for voter in formatting.voters or ()]
+    beginning, next_offset = snapshot_beginning(
+        voter_state.VoterSet(tuple(voters)),
+        0,
+        now_ms,
+        contained_ms=now_ms,
+        is_dynamic=formatting.is_dynamic,
+    )
+    features = formatting.features
+    builder = BatchBuilder(base_offset=next_offset, leader_epoch=0)
+    for name in sorted(features, key=lambda name: (name != _FIRST_FEATURE, name)):
         if features[name]:
             record = FeatureLevelRecord(name=name, feature_level=features[name])
             builder.append(now_ms, None, encode_metadata(record, 0))
-    beginning, _ = snapshot_beginning(voter_state.VoterSet(), 0, now_ms, contained_ms=0)
     return beginning + builder.build() + snapshot_end(builder.next_offset, 0, now_ms)
-
-
-def first_snapshot(voters: Iterable[Voter], listener: str, now_ms: int) -> bytes:
-    """Encode the snapshot of the first voters, which ends at offset 0 of the metadata log."""
-    voter_set = voter_state.VoterSet(tuple([_with_endpoint(voter, listener) for voter in voters]))
-    beginning, next_offset = snapshot_beginning(voter_set, 0, now_ms, contained_ms=now_ms)
-    return beginning + snapshot_end(next_offset, 0, now_ms)
 
 
 def _with_endpoint(voter: Voter, listener: str) -> voter_state.Voter:

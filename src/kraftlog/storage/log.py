@@ -62,6 +62,7 @@ class Log:
         "folder",
         "garbage",
         "has_folder",
+        "on_folder",
         "recovery_point",
         "segments",
         "start_offset",
@@ -74,17 +75,15 @@ class Log:
         self.folder = folder
         #: False for a new log without files: the first append creates the folder
         self.has_folder = True
-        #: the topic of this log; another topic may use its name and folder later
+        #: the topic of this log; another may use its name later
         self.topic_id: Uuid = NULL_UUID
-        #: higher than 0 if its partition was removed and added again; another log, too (V11)
-        self.first_leader_epoch = 0
+        self.first_leader_epoch = 0  # higher if its partition was removed and added again (V11)
         self.config = config
         self.segments: list[Segment] = []
         self.start_offset = self.end_offset = 0
         #: everything below is durable
         self.recovery_point = 0
-        #: the cleaner's offset: all below is compacted; never above the recovery point
-        self.clean_offset = 0
+        self.clean_offset = 0  # all below is compacted; never above the recovery point
         self.epochs = EpochCache()
         self.tracker = ProducerTracker(disk, folder)
         #: renamed files that an I/O thread is to delete
@@ -92,6 +91,7 @@ class Log:
         #: called with the new end before durable records are truncated: lowers the stored recovery
         #: point, because recovery would otherwise take the truncation for corruption
         self.before_truncation: Callable[[int], None] = _accept
+        self.on_folder: Callable[[Log], None] = _accept  # called once the folder is made
         self._epochs_changed = self._is_deleted = False
         #: the next flush syncs the folder
         self._names_changed = False
@@ -225,6 +225,7 @@ class Log:
     def make_folder(self) -> None:
         """Create the folder; the next flush makes it durable."""
         self.mark_created(make_log_folder(self))
+        self.on_folder(self)
         self.has_folder = True
 
     def rename_folder(self, folder: str) -> None:
@@ -338,8 +339,7 @@ class Log:
             active = self.segments[-1]
             if active.end_offset > end_offset:
                 active.truncate(end_offset)
-                # At once: after a crash, truncated batches must not reappear among the records
-                # that replace them.
+                # At once, or truncated batches may reappear among those that replace them.
                 self.disk.files.sync(active.log.use())
             self.end_offset = end_offset
             self.start_offset = min(self.start_offset, end_offset)
@@ -596,5 +596,5 @@ def _base_offset(segment: Segment) -> int:
     return segment.base_offset
 
 
-def _accept(_: int) -> None:
-    """The default for `before_truncation`: no checkpoint of this log is stored."""
+def _accept(_: int | Log) -> None:
+    """The default for callbacks: no directory has this log."""

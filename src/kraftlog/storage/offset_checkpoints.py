@@ -51,6 +51,8 @@ class CheckpointJob:
         self.generation = generation
         self.offsets = offsets
         self.contents: list[tuple[str, bytes]] = []
+        #: Whether all logs of the directory were open, so that it has what each of them lacks.
+        self.has_all_logs = False
         self.error: OSError | None = None
 
     def run(self, files: Files) -> None:

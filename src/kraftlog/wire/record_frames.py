@@ -58,6 +58,7 @@ METADATA_TYPES = {
     26: "RemoveDelegationTokenRecord",
     27: "RegisterControllerRecord",
     28: "ClearElrRecord",
+    29: "UnregisterControllerRecord",
 }
 
 #: By type: the module and the name of the classes `<name>Key` and `<name>Value`.

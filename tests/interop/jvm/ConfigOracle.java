@@ -71,7 +71,7 @@ public final class ConfigOracle {
             case "dynamic":
                 Properties settings = new Properties();
                 settings.putAll(pairs(question.get(1)));
-                DynamicBrokerConfig.validateConfigs(settings, question.get(2).asBoolean());
+                DynamicBrokerConfig.validateConfigs(settings, settings, question.get(2).asBoolean());
                 return null;
             default:
                 throw new IllegalArgumentException(question.toString());

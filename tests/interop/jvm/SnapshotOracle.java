@@ -4,8 +4,7 @@ import java.lang.reflect.Proxy;
 import java.nio.file.Path;
 import java.util.Optional;
 import org.apache.kafka.common.metrics.Metrics;
-import org.apache.kafka.common.utils.BufferSupplier;
-import org.apache.kafka.common.utils.LogContext;
+import org.apache.kafka.common.utils.internals.LogContext;
 import org.apache.kafka.metadata.MetadataRecordSerde;
 import org.apache.kafka.raft.ExternalKRaftMetrics;
 import org.apache.kafka.raft.LogOffsetMetadata;
@@ -36,7 +35,7 @@ public final class SnapshotOracle {
             );
             KafkaRaftMetrics metrics = new KafkaRaftMetrics(new Metrics(), "raft");
             KRaftControlRecordStateMachine state = new KRaftControlRecordStateMachine(
-                VoterSet.empty(), log, MetadataRecordSerde.INSTANCE, BufferSupplier.create(),
+                VoterSet.empty(), log, MetadataRecordSerde.INSTANCE,
                 8 << 20, new LogContext(), metrics, ignored -> { }
             );
             state.updateState();

@@ -16,7 +16,11 @@ from kraftlog.types import Now
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.broker_heartbeat import BrokerHeartbeatResponse
 from kraftlog.wire.messages.broker_registration import BrokerRegistrationResponse
-from kraftlog.wire.messages.metadata_records import BrokerEndpoint, RegisterBrokerRecord
+from kraftlog.wire.messages.metadata_records import (
+    BrokerEndpoint,
+    FeatureLevelRecord,
+    RegisterBrokerRecord,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -88,9 +92,11 @@ def lifecycle(
     directories: Sequence[Disk] = (),
     *,
     is_alone: bool = False,
+    unwritable: Callable[[], tuple[bytes, ...]] = tuple,
     log_line: Callable[[str], None] = lambda _: None,
     applied: Callable[[], int] = lambda: 0,
     metadata: MetadataLoader | None = None,
+    stop: Callable[[str], None] = lambda _: None,
 ) -> BrokerLifecycle:
     return BrokerLifecycle(
         broker_id=4,
@@ -98,6 +104,7 @@ def lifecycle(
         incarnation=b"i" * 16,
         directories=directories or [Disk()],
         cordoned=lambda: (),
+        unwritable=unwritable,
         addresses=(),
         rack=None,
         heartbeat_ms=2000,
@@ -109,6 +116,7 @@ def lifecycle(
         has_opened_logs=has_opened_logs,
         is_alone=lambda: is_alone,
         log_line=log_line,
+        stop=stop,
         previous_epoch=7,
     )
 
@@ -182,7 +190,7 @@ def test_a_duplicate_registration_is_harmless_while_a_session_lasts() -> None:
 
 def test_a_registration_after_a_refusal_is_logged() -> None:
     lines: list[str] = []
-    refusals = RegistrationRefusals(4, 9000, lambda: None, lines.append)
+    refusals = RegistrationRefusals(4, 9000, MetadataLoader(), lines.append, lines.append)
     refusals.accepted(Now(0, 0))
     assert lines == []
     refusals.refused(ErrorCode.DUPLICATE_BROKER_REGISTRATION, Now(1000, 0))
@@ -193,7 +201,7 @@ def test_a_registration_after_a_refusal_is_logged() -> None:
 
 def test_alternating_refusals_are_each_logged_once_a_minute() -> None:
     lines: list[str] = []
-    refusals = RegistrationRefusals(4, 9000, lambda: None, lines.append)
+    refusals = RegistrationRefusals(4, 9000, MetadataLoader(), lines.append, lines.append)
     for second in range(0, 60, 2):
         refusals.refused(ErrorCode.NOT_CONTROLLER, Now(second * 1000, 0))
         refusals.refused(ErrorCode.DUPLICATE_BROKER_REGISTRATION, Now(second * 1000 + 1000, 0))
@@ -208,7 +216,9 @@ def test_the_host_of_another_broker_cannot_forge_a_line() -> None:
         name="PLAINTEXT", host="host\nforged" + "x" * 1000, port=9092, security_protocol=0
     )
     other = BrokerImage(4, 1, b"i" * 16, (endpoint,))
-    refusals = RegistrationRefusals(4, 9000, lambda: other, lines.append)
+    metadata = MetadataLoader()
+    metadata.image.brokers[4] = other
+    refusals = RegistrationRefusals(4, 9000, metadata, lines.append, lines.append)
     refusals.refused(ErrorCode.DUPLICATE_BROKER_REGISTRATION, Now(0, 0))
     [line] = lines
     assert f"broker 4 at host?forged{'x' * 89}...:9092, and its" in line
@@ -292,6 +302,43 @@ def test_v18_heartbeats_report_an_offline_directory() -> None:
     assert len(controller.requests) - len(heartbeats) <= 5, "then as often as any broker"
 
 
+def reported(controller: Controller) -> object:
+    return controller.requests[-1].unwritable_log_dirs
+
+
+def test_v18_heartbeats_report_directories_that_cannot_be_written() -> None:
+    """At once; then until the registration has them, as a request may get lost."""
+    controller, unwritable = Controller(), list[bytes]()
+    broker = lifecycle(controller, unwritable=lambda: tuple(unwritable))
+    metadata = broker._metadata
+    registered = RegisterBrokerRecord(
+        broker_id=4, incarnation_id=b"i" * 16, broker_epoch=0, end_points=(), features=(), rack=None
+    )
+    metadata.image.replay(registered)
+    poll_until(broker, 3000)
+    assert reported(controller) is None, "nothing differs"
+    unwritable.append(b"a" * 16)
+    assert broker.deadline() == 0, "the broker reports it at once"
+    for time_ms in (3000, 8000):
+        broker.poll(Now(time_ms, 0))
+        assert reported(controller) == (b"a" * 16,)
+        assert broker.deadline() != 0
+    metadata.image.replay(registered.replace(unwritable_log_dirs=(b"a" * 16,)))
+    poll_until(broker, 20_000)
+    assert reported(controller) is None
+    unwritable.clear()
+    broker.poll(Now(20_000, 0))
+    assert reported(controller) == ()
+
+
+def test_a_sole_broker_does_not_report_directories_that_cannot_be_written() -> None:
+    """No other broker could lead instead, and its full disk needs no further records."""
+    controller = Controller()
+    broker = lifecycle(controller, unwritable=lambda: (b"a" * 16,), is_alone=True)
+    poll_until(broker, 3000)
+    assert not controller.requests[-1].unwritable_log_dirs
+
+
 @pytest.mark.parametrize(("failed", "reported"), [((0,), (b"a" * 16,)), ((0, 1), ())])
 def test_v18_a_sole_broker_reports_failed_directories_only_if_one_works(
     failed: tuple[int, ...], reported: tuple[bytes, ...]
@@ -314,3 +361,20 @@ def test_v5_a_broker_with_open_logs_backs_off_without_a_controller() -> None:
     are_open = True
     poll_until(broker, 3000)
     assert len(controller.requests) - before < 10
+
+
+def test_a_refusal_for_an_unsupported_feature_level_ends_the_node() -> None:
+    """It retries only until the level is replayed, which explains the refusal."""
+    stops: list[str] = []
+    broker = lifecycle(RefusingChannel(ErrorCode.UNSUPPORTED_VERSION), stop=stops.append)
+    poll_until(broker, 1000)
+    assert stops == []
+    image = broker._metadata.image
+    image.replay(FeatureLevelRecord(name="metadata.version", feature_level=33))
+    image.replay(FeatureLevelRecord(name="group.version", feature_level=1))
+    broker.poll(Now(2000, 0))
+    [reason] = stops
+    assert (
+        "the controller refused to register this broker: the cluster has group.version=1" in reason
+    )
+    assert "downgrade --feature group.version=0" in reason

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from kraftlog.simulator.run import simulate
 from tests.simulator.traces import expect_same_under_any_hash_seed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 #: `make cluster` plays 1,000 others, and requires full coverage.
 RUNS = 8
@@ -93,10 +98,27 @@ def test_v11_partitions_are_removed_and_added_again_under_load(situation: str) -
     expect_no_failure_until(situation)
 
 
-def expect_no_failure_until(*situations: str) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "situation"),
+    [
+        ("lost-folder", "replica caught up after it lost its log"),
+        ("replaced-disk", "disk replaced with a new id"),
+        ("cut-log", "last ISR member lost its log"),
+        ("emptied-log", "follower stopped with an emptied log"),
+        ("raised-minimum", "minimum and ISR changed in one replay"),
+        ("moved-log", "log directory failed"),
+    ],
+)
+def test_v19_nothing_is_lost_while_a_replica_keeps_it(kind: str, situation: str) -> None:
+    """V20, V22, V23: each of these faults once lost acknowledged records."""
+    expect_no_failure_until(situation, kinds=(kind,))
+
+
+def expect_no_failure_until(*situations: str, kinds: Sequence[str] = ("kill", "isolate")) -> None:
     """Play seeds until one reaches all these situations; none may fail."""
     for seed in range(1, 60):
-        outcome = simulate("cluster", seed, kinds=("kill", "isolate"))
+        outcome = simulate("cluster", seed, kinds=kinds)
         assert not outcome.failed, str(outcome)
         if {*situations} <= {*outcome.coverage}:
             return

@@ -85,6 +85,20 @@ def a_new_leader_lacks_a_batch(scene: Scene) -> None:
     scene.check_replica()
 
 
+def a_new_leader_starts_late(scene: Scene) -> None:
+    scene.log.start = scene.log.batches[2].base
+    del scene.log.batches[:2], scene.log.bases[:2]
+    scene.check_replica()
+
+
+def a_replica_that_lost_its_log_leads_again(scene: Scene) -> None:
+    """Another broker has confirmed and kept the batch."""
+    scene.world.kept.lose(scene.leader.id, scene.key)
+    scene.committed.confirmed[7] = scene.committed.high_watermark
+    scene.lose_batch()
+    scene.check_replica()
+
+
 def a_leader_commits_without_a_batch(scene: Scene) -> None:
     scene.lose_batch()
     scene.check_replica(ReplicaSnapshot(scene.partition.leader_epoch, True, True, 0, 0, 0))
@@ -117,6 +131,7 @@ def a_member_lost_a_batch(scene: Scene) -> None:
 
 def a_member_that_lost_data_joins_without_it(scene: Scene) -> None:
     scene.world.lossy.add(scene.leader.id)
+    scene.committed.confirmed.clear()
     scene.lose_batch()
     scene.world._forget_recovered()
 
@@ -215,7 +230,7 @@ def the_high_watermark_is_beyond_the_end(scene: Scene) -> None:
 def a_reassignment_completes_too_early(scene: Scene) -> None:
     leader = scene.leader.id
     others = tuple(sorted({0, 1, 2} - {leader}))
-    scene.world.setting.min_insync = 2
+    scene.world.least_min_insync = 2
     invariant = scene.find(ReassignmentIsSafe)
     moving = scene.image.replace(replicas=(0, 1, 2), isr=(0, 1, 2), adding=others)
     scene.world.image.partitions[scene.key] = moving
@@ -247,12 +262,14 @@ def the_epoch_cache_is_wrong(scene: Scene) -> None:
 
 
 TAMPERINGS: dict[Callable[[Scene], None], str] = {
-    a_new_leader_lacks_a_batch: "committed is kept",
+    a_new_leader_lacks_a_batch: "what is acknowledged is kept",
+    a_new_leader_starts_late: "what is acknowledged is kept",
+    a_replica_that_lost_its_log_leads_again: "what is acknowledged is kept",
     a_leader_commits_without_a_batch: "committed is kept",
     a_follower_is_ahead_of_all_leaders: "committed is kept",
     acknowledged_before_committed: "committed is kept",
     read_before_committed: "committed is kept",
-    a_member_lost_a_batch: "every ISR member has what is committed",
+    a_member_lost_a_batch: "what is acknowledged is kept",
     a_member_that_lost_data_joins_without_it: "every ISR member has what is committed",
     a_member_joins_without_a_batch: "every ISR member has what is committed",
     a_member_is_not_counted: "the leader counts the ISR",
@@ -323,4 +340,45 @@ def test_s1_to_s10_an_invariant_detects_its_violation(tamper: Callable[[Scene], 
 
 
 def test_s1_to_s10_every_invariant_has_a_case() -> None:
-    assert {invariant.name for invariant in CLUSTER_INVARIANTS} == set(TAMPERINGS.values())
+    names = {invariant.name for invariant in CLUSTER_INVARIANTS}
+    assert names == set(TAMPERINGS.values())
+
+
+def test_v19_a_record_that_no_replica_kept_may_be_lost() -> None:
+    """What clients saw of the partition is not judged any more, but later records are."""
+    scene = Scene()
+    scene.world.kept.lose(scene.leader.id, scene.key)
+    end = scene.log.batches[2].base
+    scene.lose_batch()
+    scene.check_replica()
+    assert scene.world.has_lost_records(scene.key)
+    assert scene.committed.high_watermark == scene.partition.high_watermark > end
+    assert scene.committed.confirmed == {scene.leader.id: scene.committed.high_watermark}
+    scene.committed.committed_in[-1] = -1
+    del scene.log.batches[-1], scene.log.bases[-1]
+    with pytest.raises(Violation, match="confirmed and kept"):
+        scene.check_replica()
+
+
+def test_v19_a_requested_unclean_election_may_lose_records() -> None:
+    scene = Scene()
+    scene.world.kept.unclean.add(scene.key)
+    scene.committed.committed_in[2] = -1
+    scene.lose_batch()
+    scene.check_replica()
+    assert scene.world.has_lost_records(scene.key)
+
+
+def test_v19_a_later_process_in_the_isr_keeps_its_log() -> None:
+    scene = Scene()
+    kept, leader, brokers = scene.world.kept, scene.leader, scene.world.image.brokers
+    other = (leader.id + 1) % 3
+    isr = leader.id, other
+    kept.lose(leader.id, scene.key)
+    for number, is_kept in enumerate((False, True)):
+        scene.change_partition(isr=(other,), leader=other, replicas=isr, leader_epoch=9 + number)
+        registration = brokers[leader.id]
+        brokers[leader.id] = registration.replace(epoch=registration.epoch + number)
+        scene.change_partition(isr=isr)
+        assert kept.has_kept(leader.id, scene.key) == is_kept
+        assert (leader.id in scene.committed.confirmed) == is_kept

@@ -9,7 +9,7 @@ import pytest
 from kraftlog.simulator.cluster.administrator import TopicAdministrator
 from kraftlog.simulator.cluster.partition_administrator import PartitionAdministrator
 from kraftlog.simulator.run import simulate
-from kraftlog.simulator.world import Goal
+from kraftlog.simulator.world import Goal, time_passes
 from kraftlog.wire.apis import APIS, ApiKey
 from tests.simulator.cluster.test_replication_rules import LIMIT_MS, ThreeReplicaWorld
 
@@ -69,6 +69,38 @@ def test_v9_a_late_proposal_brings_no_member_back_into_the_isr(seed: int) -> Non
         world.repeat(expansion)
         yield world.more_committed()
         assert (world.partition.partition_epoch, is_in_sync()) == (epoch, False)
+
+    world = RecordingWorld(seed)
+    world.play_script(script)  # type: ignore[arg-type]  # it gets this world
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_v7_a_member_counts_from_its_proposal_on(seed: int) -> None:
+    """V7: the controller has the new ISR for long before the leader learns of it.
+
+    Meanwhile the new member is cut off. The leader must not commit without it, or it could be
+    elected without the records.
+    """
+
+    def script(world: RecordingWorld) -> Iterator[Goal]:
+        leader, follower = world.partition_leader, world.follower()
+        controllers = range(world.setting.voters)
+
+        def is_in_sync() -> bool:
+            return follower.id in world.partition.isr
+
+        world.cut_connection(follower, leader)
+        yield Goal("the follower leaves the ISR", lambda: not is_in_sync(), LIMIT_MS)
+        world.recorded.clear()
+        world.network.heal()
+        yield Goal("the leader proposes the follower", lambda: bool(world.recorded), LIMIT_MS)
+        world.network.cut(controllers, [leader.id])
+        yield Goal("the controller has the new ISR", is_in_sync, LIMIT_MS)
+        partition = leader.node.replica_manager.partitions[world.key]
+        assert follower.id not in partition.isr, "the leader does not know it yet"
+        assert partition.leads
+        world.cut_connection(follower, leader)
+        yield time_passes(2 * world.setting.lag_ms)
 
     world = RecordingWorld(seed)
     world.play_script(script)  # type: ignore[arg-type]  # it gets this world

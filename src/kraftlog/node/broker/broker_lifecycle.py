@@ -51,6 +51,7 @@ class BrokerLifecycle(MetadataPublisher):
         incarnation: Uuid,
         directories: Sequence[Directory],
         cordoned: Callable[[], tuple[Uuid, ...]],
+        unwritable: Callable[[], tuple[Uuid, ...]],
         addresses: Sequence[BrokerAddress],
         rack: str | None,
         heartbeat_ms: int,
@@ -62,11 +63,12 @@ class BrokerLifecycle(MetadataPublisher):
         has_opened_logs: Callable[[], bool],
         is_alone: Callable[[], bool],
         log_line: Callable[[str], None],
+        stop: Callable[[str], None],
         previous_epoch: int = UNKNOWN,
     ) -> None:
         """`previous_epoch` is that of the last incarnation if it has shut down cleanly (KIP-966).
 
-        Heartbeats keep the broker fenced until `has_opened_logs` (V5).
+        Heartbeats keep the broker fenced until `has_opened_logs` (V5). `stop` ends the node.
         """
         self._broker_id = broker_id
         self._cluster_id = cluster_id
@@ -74,6 +76,7 @@ class BrokerLifecycle(MetadataPublisher):
         self.incarnation = incarnation
         self._directories = directories
         self._cordoned = cordoned
+        self._all_unwritable = unwritable
         self._addresses = addresses
         self._rack = rack
         self._heartbeat_ms = heartbeat_ms
@@ -86,12 +89,10 @@ class BrokerLifecycle(MetadataPublisher):
         self._on_registered = on_registered
         self._has_opened_logs = has_opened_logs
         self._is_alone = is_alone
-        #: The offline and the cordoned directories in the last heartbeat.
-        self._reported_offline: tuple[Uuid, ...] = ()
-        self._reported_cordoned: tuple[Uuid, ...] = ()
+        #: The offline, the cordoned and the unwritable directories in the last heartbeat.
+        self._reported: tuple[tuple[Uuid, ...], ...] = (), (), ()
         self._previous_epoch = previous_epoch
-        #: The epoch that a clean shutdown stores. Until this incarnation is registered it is the
-        #: previous one, as nothing is appended before.
+        #: The epoch that a clean shutdown stores; the previous one until the registration.
         self.last_epoch = previous_epoch
         #: Whether the broker may be unfenced; logs that are added later do not fence it again.
         self._is_ready = False
@@ -110,9 +111,7 @@ class BrokerLifecycle(MetadataPublisher):
         self._backoff = Backoff(RETRY_MS, LONGEST_RETRY_MS)
         #: The error code of the last refused registration.
         self.registration_error = 0
-        self._refusals = RegistrationRefusals(
-            broker_id, session_ms, lambda: metadata.image.brokers.get(broker_id), log_line
-        )
+        self._refusals = RegistrationRefusals(broker_id, session_ms, metadata, log_line, stop)
 
     @property
     def registration(self) -> BrokerImage | None:
@@ -155,9 +154,7 @@ class BrokerLifecycle(MetadataPublisher):
             return 0
         if self._applied() > self._heartbeat_beyond_offset:
             return 0
-        if not self.is_fenced and (
-            self._offline != self._reported_offline or self._cordoned() != self._reported_cordoned
-        ):
+        if not self.is_fenced and self._directory_states != self._reported:
             return 0
         return self._due_ms
 
@@ -262,27 +259,41 @@ class BrokerLifecycle(MetadataPublisher):
     def _heartbeat_request(self) -> heartbeats.BrokerHeartbeatRequest:
         self._is_ready = self._is_ready or self._has_opened_logs()
         self._stays_fenced = not self._is_ready
-        self._reported_offline = self._offline
-        self._reported_cordoned = self._cordoned()
+        self._reported = offline, cordoned, unwritable = self._directory_states
         return heartbeats.BrokerHeartbeatRequest(
             broker_id=self._broker_id,
             broker_epoch=self.epoch,
             current_metadata_offset=self._applied() - 1,
             want_fence=self._stays_fenced,
             want_shut_down=self.wants_to_leave,
-            offline_log_dirs=self._reported_offline,
-            cordoned_log_dirs=self._changed_cordoned,
+            offline_log_dirs=offline,
+            cordoned_log_dirs=self._changed_cordoned(cordoned),
+            unwritable_log_dirs=self._changed_unwritable(unwritable),
         )
 
     @property
-    def _changed_cordoned(self) -> tuple[Uuid, ...] | None:
+    def _directory_states(self) -> tuple[tuple[Uuid, ...], ...]:
+        """The directories to report as offline, as cordoned and as unwritable."""
+        return self._offline, self._cordoned(), self._unwritable
+
+    def _changed_cordoned(self, cordoned: tuple[Uuid, ...]) -> tuple[Uuid, ...] | None:
         """The cordoned directories if they differ from the registered ones, else None: no change.
 
         As in Kafka, heartbeats report them, not the registration: only a broker that has replayed
         the metadata knows its dynamic config.
         """
-        me, cordoned = self.registration, self._reported_cordoned
+        me = self.registration
         return cordoned if me is not None and cordoned != (me.cordoned or ()) else None
+
+    def _changed_unwritable(self, unwritable: tuple[Uuid, ...]) -> tuple[Uuid, ...] | None:
+        """The directories that cannot be written if the registered ones differ, else None."""
+        me = self.registration
+        return unwritable if me is not None and {*unwritable} != {*me.unwritable} else None
+
+    @property
+    def _unwritable(self) -> tuple[Uuid, ...]:
+        """The directories to report as unwritable; none if no other broker could lead instead."""
+        return () if self._is_alone() else self._all_unwritable()
 
     @property
     def _offline(self) -> tuple[Uuid, ...]:
@@ -305,5 +316,5 @@ class BrokerLifecycle(MetadataPublisher):
         self.is_fenced = response.is_fenced
         if self.wants_to_leave:
             self.has_left = response.should_shut_down
-        elif not response.is_fenced or self._stays_fenced or self._reported_offline:
+        elif not response.is_fenced or self._stays_fenced or self._reported[0]:
             self._due_ms = now.monotonic_ms + self._heartbeat_ms

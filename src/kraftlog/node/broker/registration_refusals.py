@@ -1,7 +1,8 @@
 """`RegistrationRefusals`: logs why the controller refuses this broker, and what that means.
 
 After a crash the former process is still registered until its session ends, so a duplicate is
-harmless at first. A refusal that outlasts that session means that another broker has this id.
+harmless at first. A refusal that outlasts that session means that another broker has this id. A
+broker that does not support a feature level of the cluster ends.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kraftlog.metadata.loader import MetadataLoader
     from kraftlog.metadata.values import BrokerImage
     from kraftlog.types import Now
     from kraftlog.wire.messages.broker_registration import BrokerRegistrationResponse
@@ -30,22 +32,24 @@ class RegistrationRefusals:
     """Also finds the broker epoch that a registration names as the one that it replaces.
 
     So a registration cannot replace a newer one, however long it is delayed in the network (V23).
-    `registered` returns the registration with this broker's id, if the log has one."""
+    """
 
     def __init__(
         self,
         broker_id: int,
         session_ms: int,
-        registered: Callable[[], BrokerImage | None],
+        metadata: MetadataLoader,
         log_line: Callable[[str], None],
+        stop: Callable[[str], None],
     ) -> None:
         self._broker_id = broker_id
         self._session_ms = session_ms
-        self._registered = registered
+        self._metadata = metadata
         self._log_line = log_line
         #: The broker epoch that the last registration has named, and that of the last refusal.
         self._named_epoch = UNKNOWN
         self._refused_for_epoch: int | None = None
+        self._stop = stop
         self._code = int(ErrorCode.NONE)
         self._since_ms = 0
         self._has_logged_other_broker = False
@@ -54,7 +58,7 @@ class RegistrationRefusals:
 
     def replaced_epoch(self) -> int:
         """The broker epoch that the next registration replaces: of the last refusal, if any."""
-        registered = self._registered()
+        registered = self._metadata.image.brokers.get(self._broker_id)
         if self._refused_for_epoch is not None:
             self._named_epoch = self._refused_for_epoch
         else:
@@ -74,6 +78,8 @@ class RegistrationRefusals:
         A duplicate lasts if it is refused for more than twice the session timeout, as a new
         controller restarts the session. Reasons that alternate are repeated rarely.
         """
+        if code == ErrorCode.UNSUPPORTED_VERSION:
+            self._stop_at_unsupported_levels()
         if code != self._code:
             self._code, self._since_ms = code, now.monotonic_ms
             self._has_logged_other_broker = False
@@ -93,6 +99,18 @@ class RegistrationRefusals:
         if is_duplicate and not self._has_logged_other_broker and refused_ms > 2 * self._session_ms:
             self._has_logged_other_broker = True
             self._log_rarely((code, True), self._another_broker_text(refused_ms // 1000), now)
+
+    def _stop_at_unsupported_levels(self) -> None:
+        """End the node if a replayed feature level explains the refusal; else it may be replayed.
+
+        No retry can succeed before an operator changes the level, and until then the node would
+        look as if it ran.
+        """
+        from kraftlog.metadata.unsupported_levels import broker_obstacle
+
+        obstacle = broker_obstacle(self._metadata.image.features)
+        if obstacle:
+            self._stop(f"the controller refused to register this broker: {obstacle}")
 
     def accepted(self, now: Now) -> None:
         """The broker is registered."""
@@ -118,7 +136,7 @@ class RegistrationRefusals:
         )
 
     def _another_broker_text(self, seconds: int) -> str:
-        other = self._registered()
+        other = self._registration
         ids = ", ".join([uuid_text(it) for it in other.directories]) if other is not None else ""
         return (
             f"another broker runs with node.id={self._broker_id}{self._address_text()}"
@@ -128,8 +146,13 @@ class RegistrationRefusals:
             "and serves no client"
         )
 
+    @property
+    def _registration(self) -> BrokerImage | None:
+        """The registration with this broker's id, if the log has one."""
+        return self._metadata.image.brokers.get(self._broker_id)
+
     def _address_text(self) -> str:
-        other = self._registered()
+        other = self._registration
         if other is None or not other.endpoints:
             return ""
         return f" at {bracketed(printable(other.endpoints[0].host))}:{other.endpoints[0].port}"

@@ -12,8 +12,9 @@ from kraftlog.controller.activation import bootstrap_records
 from kraftlog.controller.decision import batches
 from kraftlog.effects import LogLine
 from kraftlog.errors import ErrorCode, InternalError, UnwritableError
-from kraftlog.metadata.features import NOT_OFFERED_YET, SET_BY_RECORDS
+from kraftlog.metadata.features import NOT_OFFERED_YET, OFFERED, SET_BY_RECORDS
 from kraftlog.metadata.releases import chosen_levels
+from kraftlog.metadata.unsupported_levels import metadata_obstacle
 from kraftlog.node.error_responses import error_response
 from kraftlog.node.quorum.proposal import Proposal
 from kraftlog.steps import free_in_steps, result_of
@@ -74,7 +75,7 @@ class ActiveController:
         self._bootstrap = [
             record
             for record in bootstrap or bootstrap_records(first_levels())
-            if not isinstance(record, FeatureLevelRecord) or record.name not in NOT_OFFERED_YET
+            if not isinstance(record, FeatureLevelRecord) or record.name in OFFERED
         ]
         self._quorum = quorum
         #: The leader epoch in which this controller is active, or -1.
@@ -90,6 +91,15 @@ class ActiveController:
 
     def replay_in_steps(self, records: Sequence[Message], last_offset: int) -> Iterator[int]:
         return self.controller.replay_in_steps(records, last_offset)
+
+    def obstacle(self) -> str:
+        """Why this controller cannot write records at the cluster's metadata.version, if so."""
+        levels = {
+            record.name: record.feature_level
+            for record in self._bootstrap
+            if isinstance(record, FeatureLevelRecord)
+        }
+        return metadata_obstacle(self.controller.state.features or levels)
 
     def begin(self, epoch: int, now: Now, *, own_broker_ended: bool) -> None:
         """This node leads and has replayed the log of its predecessors.

@@ -13,6 +13,7 @@ from kraftlog.logstate.quorum_records import (
     voters_record,
 )
 from kraftlog.metadata.image import ReplayError, UnreplayableRecordError
+from kraftlog.metadata.unsupported_levels import UnsupportedLevelError
 from kraftlog.raft.messages import Batch, LeaderChange
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.records.control import build_control_batch, decode_control_key
@@ -99,6 +100,8 @@ def unreplayable(
     offset = _offset_of(batches, failed_index)
     name = f"{METADATA_LOG[0]}-{METADATA_LOG[1]}"
     why = _reason(error)
+    if isinstance(error, UnsupportedLevelError):
+        return UnreplayableError(f"{name}: at offset {offset}, {why}")
     return UnreplayableError(
         f"{name}: the committed record at offset {offset} can't be replayed, so this version "
         "of kraftlog cannot run on this log. Start a version that knows the record; if there is "
@@ -115,6 +118,10 @@ def unreplayable_snapshot(
     place = ""
     if snapshot_id is not None:
         place = f" at offset {snapshot_id.offset}, epoch {snapshot_id.epoch},"
+    if isinstance(error, UnsupportedLevelError):
+        return UnreplayableError(
+            f"{METADATA_LOG[0]}-{METADATA_LOG[1]}: in the snapshot{place} {why}"
+        )
     return UnreplayableError(
         f"{METADATA_LOG[0]}-{METADATA_LOG[1]}: the snapshot{place} can't be replayed, so this "
         "version of kraftlog cannot run on this log. Start a version that knows its records "

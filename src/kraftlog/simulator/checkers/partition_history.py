@@ -44,6 +44,8 @@ class PartitionHistory:
 
     def __init__(self) -> None:
         self.violations: list[str] = []
+        #: Partitions whose clients are not judged, as records were lost that no replica has kept.
+        self._excused: set[Hashable] = set()
         self._writes: dict[int, Write] = {}
         #: By value: the first epoch of the log in which it was acknowledged, and its offset there.
         self._acknowledged: dict[int, tuple[int, int]] = {}
@@ -65,16 +67,24 @@ class PartitionHistory:
             raise ValueError(f"value {write.value} is not unique")
         self._writes[write.value] = write
 
+    def excuse(self, partition: Hashable) -> None:
+        """Do not judge what clients see of a partition, from now on and before."""
+        self._excused.add(partition)
+
     def acknowledged(self, value: int, offset: int, first_epoch: int = 0) -> None:
         self._acknowledged[value] = first_epoch, offset
         write = self._writes[value]
+        if write.partition in self._excused:
+            return
         if write.must_survive and offset != UNKNOWN_OFFSET:
             self._record_at((write.partition, first_epoch), offset, value)
 
     def refused(self, value: int) -> None:
         """The value was not written and never will be."""
         self._refused.add(value)
-        if value in self._seen_values:
+        write = self._writes.get(value)
+        is_excused = write is not None and write.partition in self._excused
+        if value in self._seen_values and not is_excused:
             self._violated("phantom", f"value {value} was read, and then refused")
 
     def polled(
@@ -87,6 +97,8 @@ class PartitionHistory:
         first_epoch: int = 0,
     ) -> None:
         """A consumer fetched from `position`, got records, and continues at `following`."""
+        if partition in self._excused:
+            return
         log = partition, first_epoch
         key = consumer, log
         expected = self._next.get(key, position)
@@ -112,7 +124,7 @@ class PartitionHistory:
         """An out-of-range consumer continues at the start of a log, which is no skip."""
         key = consumer, (partition, first_epoch)
         before = self._next.get(key)
-        if before is not None:
+        if before is not None and partition not in self._excused:
             self._saw[key].update(range(before, start))
             self._next[key] = start
             self._began[key] = min(self._began[key], start)
@@ -145,6 +157,8 @@ class PartitionHistory:
         self, partition: Hashable, start: int, log: Iterable[Seen], first_epoch: int = 0
     ) -> list[str]:
         """Compare with the final log of a partition, which begins at `start`."""
+        if partition in self._excused:
+            return self.violations
         values = dict(log)
         offsets_of: dict[int, list[int]] = {}
         for offset, value in values.items():

@@ -66,6 +66,9 @@ if TYPE_CHECKING:
         def check_must_restart(
             self, consumer: Any, key: PartitionKey, position: int, epoch: int
         ) -> None: ...
+        @property
+        def has_lost_offsets(self) -> bool: ...
+        def has_lost_records(self, key: PartitionKey) -> bool: ...
 
 
 #: The ids of clients in the network start here, above those of nodes.

@@ -16,13 +16,26 @@ ANY_EPOCH = 1 << 31
 class CommittedLog:
     """The committed batches of a partition: those below the highest `high_watermark` of any leader.
 
-    `committed_in` has the leader epoch in which each batch was committed.
+    `committed_in` has the leader epoch in which each batch was committed, `confirmed` by broker the
+    offset up to which it has confirmed committed batches and kept them since (V19).
     """
 
-    __slots__ = ("bases", "batches", "committed_in", "high_watermark", "leaders", "values")
+    __slots__ = (
+        "bases",
+        "batches",
+        "committed_in",
+        "confirmed",
+        "deleted_before",
+        "high_watermark",
+        "leaders",
+        "values",
+    )
 
     def __init__(self) -> None:
         self.high_watermark = 0
+        #: The offset before which leaders have deleted the records.
+        self.deleted_before = 0
+        self.confirmed: dict[int, int] = {}
         self.batches: list[StoredBatch] = []
         self.bases: list[int] = []
         self.committed_in: list[int] = []
@@ -40,14 +53,27 @@ class CommittedLog:
             self.values.update(batch.values)
         self.high_watermark = high_watermark
 
+    def forget_from(self, offset: int, start: int) -> None:
+        """Batches from an offset on are lost, and so is all before `start`."""
+        position = bisect_left(self.bases, offset)
+        for batch in self.batches[position:]:
+            for batch_offset, _ in batch.values:
+                self.values.pop(batch_offset, None)
+        del self.batches[position:], self.bases[position:], self.committed_in[position:]
+        self.high_watermark = min(self.high_watermark, offset)
+        self.deleted_before = max(self.deleted_before, start)
+        self.confirmed = {broker: min(end, offset) for broker, end in self.confirmed.items()}
+
     def missing_in(
         self, log: ReplicaLog, start: int = 0, before_epoch: int = ANY_EPOCH
     ) -> StoredBatch | None:
         """The first committed batch from `start` on that a log lacks or has differently.
 
-        Batches that were committed in `before_epoch` or later are ignored.
+        A log may lack what leaders have deleted, if it starts later. Batches that were committed in
+        `before_epoch` or later are ignored.
         """
-        for position in range(bisect_left(self.bases, max(start, log.start)), len(self.batches)):
+        first = max(start, min(log.start, self.deleted_before))
+        for position in range(bisect_left(self.bases, first), len(self.batches)):
             batch = self.batches[position]
             if log.batch_at(batch.base) != batch and self.committed_in[position] < before_epoch:
                 return batch

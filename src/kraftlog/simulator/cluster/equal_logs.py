@@ -79,7 +79,7 @@ class LogsAreEqual(ClusterInvariant):
             first = first or state
             if state != first or partition.end != partition.written_end:
                 return []
-            log = node.runner.directory.logs.get(partition.log)
+            log = node.runner.logs.get(partition.log)
             if log is None or log.topic_id != partition.topic_id or log.clean_offset:
                 return []  # it is being replaced, or was compacted, each replica's in its own time
             if log.end_offset != partition.end:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kraftlog.simulator.cluster import changed_settings, directory_moves, emptied_logs, lost_logs
 from kraftlog.simulator.cluster.late_requests import LATE_REQUESTS, repeat_late
 from kraftlog.simulator.faults import fault_plan
 from kraftlog.simulator.faults.fault_kinds import KINDS, cut_for
@@ -101,6 +102,21 @@ def cut_client(world: ClusterWorld, rng: Rng, for_ms: int) -> None:
     cut_for(world, cuts + [(broker, client) for broker in brokers if directions[1]], for_ms)
 
 
+#: What an operator, a disk or a clock may do to brokers, at any moment.
+OPERATOR_KINDS = {
+    "lost-folder": lost_logs.lose_folder,
+    "replaced-disk": lost_logs.replace_disk,
+    "cut-log": lost_logs.cut_log,
+    "damaged-log": lost_logs.damage_log,
+    "emptied-log": emptied_logs.empty_log,
+    "changed-minimum": changed_settings.change_minimum,
+    "raised-minimum": changed_settings.raise_minimum,
+    "changed-levels": changed_settings.change_levels,
+    "stepping-clock": changed_settings.step_clock,
+    "throttle": changed_settings.throttle,
+    "moved-log": directory_moves.move_log,
+    "failing-directory": directory_moves.fail_directory,
+}
 #: Kinds that do not change the rest of a plan: each is drawn from an rng of its own, of this name.
 INDEPENDENT_KINDS = {
     WIPED: "wiped brokers",
@@ -114,6 +130,7 @@ ALL_KINDS = {
     WIPED: wipe_broker,
     CUT_CLIENT: cut_client,
     WIPED_CONTROLLER: wipe_controller,
+    **OPERATOR_KINDS,
     LATE_REQUESTS: repeat_late,
 }
 
@@ -122,20 +139,29 @@ def draw(seed: int, duration_ms: int, kinds: Collection[str] | None = None) -> t
     """The plan of a seed; `kinds` limits it to some kinds of faults.
 
     Without `kinds`, half of the seeds also have wiped brokers, half have clients that are cut off,
-    half have wiped controllers, and half have late requests of brokers.
+    half have wiped controllers, and half have late requests of brokers. Half have one or two of
+    `OPERATOR_KINDS`.
     """
     plan = [*fault_plan.draw_faults(Rng(seed, "faults"), CLUSTER_KINDS, duration_ms, kinds)]
     for kind, rng_name in INDEPENDENT_KINDS.items():
         rng = Rng(seed, rng_name)
         if rng.below(2) == 1 if kinds is None else kind in kinds:
             plan += fault_plan.draw_faults(rng, (kind,), duration_ms, (kind,))
+    rng = Rng(seed, "operator faults")
+    chosen: Collection[str] = rng.some(list(OPERATOR_KINDS), rng.pick([0, 0, 1, 2]))
+    if kinds is not None:
+        chosen = [kind for kind in OPERATOR_KINDS if kind in kinds]
+    plan += fault_plan.draw_faults(rng, chosen, duration_ms, chosen)
     return fault_plan.in_order(plan)
 
 
 def heal(world: ClusterWorld) -> None:
-    """End all faults; an operator restarts the nodes whose log directory is offline."""
-    fault_plan.heal(world)
+    """End all faults; an operator restarts the nodes with a log directory that is offline."""
     for node in world.replicas.values():
-        if node.core is not None and node.runner.directory.disk.failure is not None:
+        node.files.broken.clear()
+    fault_plan.heal(world)
+    changed_settings.end_throttles(world)
+    for node in world.replicas.values():
+        if node.core is not None and node.has_failed_directory:
             world.end_now(node)
             world.start(node)

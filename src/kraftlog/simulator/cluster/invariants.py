@@ -1,4 +1,4 @@
-"""The invariants of replication: S1 to S5, S7, S8, S10, V6, V11, and one of deleted records.
+"""The invariants of replication: V19, S1 to S5, S7, S8, S10, V6, V11, and one of deletion.
 
 Each overrides the hooks of the events that may violate it.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kraftlog.replication.replica_manager import NO_EPOCH
+from kraftlog.simulator.cluster.committed_log import ANY_EPOCH
 from kraftlog.simulator.cluster.producer import ACKS_ALL
 from kraftlog.simulator.violation import Violation
 from kraftlog.value import TYPE_CHECKING
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from kraftlog.simulator.cluster.consumer import Consumer
     from kraftlog.simulator.cluster.node import ClusterNode, ReplicaSnapshot
     from kraftlog.simulator.cluster.producer import Producer
-    from kraftlog.simulator.cluster.replica_logs import ReplicaLog
+    from kraftlog.simulator.cluster.replica_logs import ReplicaLog, StoredBatch
     from kraftlog.simulator.cluster.world import ClusterWorld
 
 
@@ -92,11 +93,83 @@ class ClusterInvariant:
 CLUSTER_HOOKS = tuple([name for name in vars(ClusterInvariant) if name.startswith("on_")])
 
 
-class CommittedIsKept(ClusterInvariant):
-    """S4, S5, S7: records below the high watermark of a leader stay, and every leader has them.
+class AcknowledgedIsKept(ClusterInvariant):
+    """V19: what acks=all has acknowledged is not lost while one replica keeps its log.
 
-    Only such records are acknowledged (acks=all) or read by consumers.
-    This invariant is the first, as it extends the committed log, which the others use.
+    As long as a replica has confirmed a record and kept its log, no leader may lack the record, and
+    no replica that keeps it may truncate it (S4). Others are excused (`KeptLogs`). This invariant
+    is the first, as the others take what it has excused for uncommitted.
+    """
+
+    name = "what is acknowledged is kept"
+
+    def on_image(self, image: Image) -> None:
+        self.world.kept.follow(image)
+
+    def on_replica(self, change: ReplicaChange) -> None:
+        node, key, partition, before = change
+        log, committed = change.log, change.committed
+        if log is None:
+            return
+        led_in = before.leader_epoch if before is not None and before.online else NO_EPOCH
+        if led_in != NO_EPOCH:
+            committed.deleted_before = max(committed.deleted_before, partition.start)
+        if not partition.online or led_in == partition.leader_epoch:
+            return
+        if node.may_have_deleted:  # in the turn that a crash has ended
+            committed.deleted_before = max(committed.deleted_before, log.start)
+        has_kept = self.world.kept.has_kept(node.id, key)
+        # A newer leader may have committed more already, in its own epoch.
+        epoch = partition.leader_epoch if has_kept else ANY_EPOCH
+        missing = committed.missing_in(log, 0, epoch)
+        if missing is not None or log.start > committed.deleted_before:
+            self._judge(change, missing, log)
+
+    def _judge(self, change: ReplicaChange, missing: StoredBatch | None, log: ReplicaLog) -> None:
+        """A new leader lacks a batch, or its log starts after records that nobody deleted."""
+        node, key, partition, _ = change
+        kept, committed = self.world.kept, change.committed
+        what = f"{node} leads {_name(key)} in epoch {partition.leader_epoch}"
+        if missing is None:
+            if key not in kept.unclean and committed.confirmed:
+                self.fail(
+                    f"{what} from offset {log.start} on, but records are deleted only before "
+                    f"{committed.deleted_before}"
+                )
+            committed.deleted_before = log.start
+            return
+        keepers = kept.keepers(committed, missing)
+        if keepers and key not in kept.unclean:
+            self.fail(
+                f"{what} without the acknowledged batch {missing.base} to {missing.end} of epoch "
+                f"{missing.epoch}, which brokers {keepers} have confirmed and kept"
+            )
+        kept.excuse(key, committed, missing.base, log.start)
+        kept.lost.pop((node.id, key), None)
+
+    def on_truncated(self, node: ClusterNode, key: PartitionKey) -> None:
+        log, newest = node.logs.get(key), self.world.image.partitions.get(key)
+        if log is None or newest is None or log.first_epoch != newest.first_leader_epoch:
+            return
+        if node.has_failed_directory:
+            return  # it may have another log, until the disk with the one that it keeps is back
+        committed = self.world.committed(key)
+        missing = committed.missing_in(log)
+        if missing is None or not log.is_known or key in self.world.kept.unclean:
+            return
+        if missing.end <= committed.confirmed.get(node.id, 0):
+            self.fail(
+                f"{node} has truncated or deleted the acknowledged batch {missing.base} to "
+                f"{missing.end} of {_name(key)}, which it has confirmed; its log ends at "
+                f"{log.end}"
+            )
+
+
+class CommittedIsKept(ClusterInvariant):
+    """S5, S7: only records below the high watermark of a leader are acknowledged or read.
+
+    Every leader has them when it begins to lead (S4, V19: `AcknowledgedIsKept`), and still has them
+    when it commits more. This invariant precedes the others, as it extends the committed log.
     """
 
     name = "committed is kept"
@@ -108,28 +181,20 @@ class CommittedIsKept(ClusterInvariant):
             return
         if not partition.online:
             was_open = partition.is_open or (before is not None and before.online)
-            if partition.high_watermark > committed.high_watermark and was_open:
+            is_ahead = partition.high_watermark > committed.high_watermark
+            if is_ahead and was_open and not self.world.has_lost_records(key):
                 self._extend_by_former_leader(change)
             return
-        is_new_leader = (
-            before is None or not before.online or before.leader_epoch != partition.leader_epoch
-        )
-        # A newer leader may have committed more already, in its own epoch.
-        missing = committed.missing_in(log, 0, partition.leader_epoch) if is_new_leader else None
-        if missing is not None:
-            self.fail(
-                f"{node} leads {label(key)} in epoch {partition.leader_epoch} without the "
-                f"committed batch {missing.base} to {missing.end} of epoch {missing.epoch}"
-            )
         if partition.high_watermark > committed.high_watermark:
             if log.end < partition.high_watermark:
-                self.fail(f"{node}: {label(key)} ends at {log.end}, before its high watermark")
+                self.fail(f"{node}: {_name(key)} ends at {log.end}, before its high watermark")
             committed.extend(log, partition.high_watermark, partition.leader_epoch)
+            self.world.kept.confirm(key, committed, partition.isr)
         elif before is not None and partition.high_watermark > before.high_watermark:
             missing = committed.missing_in(log, before.high_watermark)
             if missing is not None and missing.end <= partition.high_watermark:
                 self.fail(
-                    f"{node} commits {label(key)} up to {partition.high_watermark} without the "
+                    f"{node} commits {_name(key)} up to {partition.high_watermark} without the "
                     f"committed batch {missing.base} to {missing.end} of epoch {missing.epoch}"
                 )
 
@@ -142,19 +207,25 @@ class CommittedIsKept(ClusterInvariant):
         node, key, partition, before = change
         if before is None or not (before.online or before.leader_epoch < partition.leader_epoch):
             self.fail(
-                f"{node} follows {label(key)} with the high watermark {partition.high_watermark}, "
-                f"which no leader had"
+                f"{node} follows {_name(key)} with the high watermark "
+                f"{partition.high_watermark}, which no leader had"
             )
         assert change.log is not None
         change.committed.extend(change.log, partition.high_watermark, before.leader_epoch)
+        self.world.kept.confirm(key, change.committed, (node.id,))
 
     def on_acknowledged(
         self, producer: Producer, key: PartitionKey, value: int, offset: int
     ) -> None:
         committed = self.world.committed(key, self.world.acknowledged_in(key, value, offset))
-        if producer.acks == ACKS_ALL and offset >= 0 and committed.values.get(offset) != value:
+        if (
+            producer.acks == ACKS_ALL
+            and offset >= 0
+            and committed.values.get(offset) != value
+            and not self.world.has_lost_records(key)
+        ):
             self.fail(
-                f"{producer}: {value} is acknowledged at {offset} of {label(key)}, where "
+                f"{producer}: {value} is acknowledged at {offset} of {_name(key)}, where "
                 f"{committed.values.get(offset)} is committed, up to {committed.high_watermark}"
             )
 
@@ -167,9 +238,10 @@ class CommittedIsKept(ClusterInvariant):
         high_watermark: int,
     ) -> None:
         committed = self.world.committed(key, first_epoch).high_watermark
-        if max(following, high_watermark) > committed:
+        is_beyond = max(following, high_watermark) > committed
+        if is_beyond and not self.world.has_lost_records(key):
             self.fail(
-                f"{consumer} read {label(key)} up to {following}, high watermark "
+                f"{consumer} read {_name(key)} up to {following}, high watermark "
                 f"{high_watermark}, but {committed} is committed"
             )
 
@@ -218,6 +290,8 @@ class StrongIsr(ClusterInvariant):
         log = node.logs.get(key)
         if log is None or not log.is_known or member in self.world.lossy:
             return
+        if key in self.world.kept.unclean or not self.world.kept.has_kept(member, key):
+            return
         newest = self.world.image.partitions.get(key)
         if newest is not None and member not in (*newest.isr, *newest.elr):
             return  # the broker is no member any more
@@ -226,7 +300,7 @@ class StrongIsr(ClusterInvariant):
         missing = self.world.committed(key).missing_in(log, start)
         if missing is not None:
             self.fail(
-                f"{node} is in the ISR or ELR of {label(key)} without the committed batch "
+                f"{node} is in the ISR or ELR of {_name(key)} without the committed batch "
                 f"{missing.base} to {missing.end} of epoch {missing.epoch}; it ends at {log.end}"
             )
 
@@ -250,7 +324,7 @@ class CountsTheIsr(ClusterInvariant):
         uncounted = {*newest.isr} - {*partition.maximal_isr}
         if newest.leader_epoch == partition.leader_epoch and uncounted:
             self.fail(
-                f"{node} moves the high watermark of {label(key)} to {partition.high_watermark} "
+                f"{node} moves the high watermark of {_name(key)} to {partition.high_watermark} "
                 f"without {uncounted} of the ISR {newest.isr}"
             )
 
@@ -282,7 +356,7 @@ class SoundIsr(ClusterInvariant):
 
     def _check(self, image: Image, key: PartitionKey, partition: PartitionImage) -> None:
         leader, isr, elr = partition.leader, partition.isr, partition.elr
-        what = f"{label(key)}: leader {leader}, ISR {isr}, ELR {elr}"
+        what = f"{_name(key)}: leader {leader}, ISR {isr}, ELR {elr}"
         if leader >= 0 and leader not in isr:
             self.fail(f"{what}: the leader is not in the ISR")
         if {*isr, *elr} - {*partition.replicas} or {*isr} & {*elr}:
@@ -315,9 +389,9 @@ class ReassignmentIsSafe(ClusterInvariant):
                 continue
             if {*after.replicas} & {*before.removing} or not before.adding:
                 continue  # it was cancelled, or added no replicas
-            min_isr = min(self.world.setting.min_insync, len(before.isr))
+            min_isr = min(self.world.least_min_insync, len(before.isr))
             if len(after.isr) < min_isr and after.leader >= 0:
-                self.fail(f"{label(key)}: {before} became {after}")
+                self.fail(f"{_name(key)}: {before} became {after}")
 
 
 class EpochsGrow(ClusterInvariant):
@@ -351,7 +425,7 @@ class EpochsGrow(ClusterInvariant):
                 self._compare(key, before, after)
 
     def _compare(self, key: PartitionKey, before: PartitionImage, after: PartitionImage) -> None:
-        what = f"{label(key)}: {before} became {after}"
+        what = f"{_name(key)}: {before} became {after}"
         if (
             after.first_leader_epoch != before.first_leader_epoch
         ):  # the partition was removed and added again (V11)
@@ -375,16 +449,16 @@ class EpochsGrow(ClusterInvariant):
             highest = max(highest, before.leader_epoch)
         if partition.leader_epoch != NO_EPOCH:
             if partition.leader_epoch < highest:
-                self.fail(f"{node}: {label(key)} went back from epoch {highest}")
+                self.fail(f"{node}: {_name(key)} went back from epoch {highest}")
             self._highest[process] = partition.leader_epoch
         elif lifecycle is not None and lifecycle.registration is not None:
-            self.fail(f"{node}: {label(key)} has no leader epoch, but the broker is registered")
+            self.fail(f"{node}: {_name(key)} has no leader epoch, but the broker is registered")
         if partition.leads:
             me = node.id, node.incarnation
             first = change.committed.leaders.setdefault(partition.leader_epoch, me)
             if first != me:
                 self.fail(
-                    f"{node} leads {label(key)} in epoch {partition.leader_epoch}, in which "
+                    f"{node} leads {_name(key)} in epoch {partition.leader_epoch}, in which "
                     f"node {first[0]} led before"
                 )
 
@@ -399,7 +473,7 @@ class HighWatermarkGrows(ClusterInvariant):
         high_watermark = partition.high_watermark
         if partition.is_open and high_watermark > partition.written_end:
             self.fail(
-                f"{node}: the high watermark of {label(key)} is {high_watermark}, "
+                f"{node}: the high watermark of {_name(key)} is {high_watermark}, "
                 f"its log ends at {partition.written_end}"
             )
         if before is None or not (before.leads and partition.leads):
@@ -410,7 +484,7 @@ class HighWatermarkGrows(ClusterInvariant):
             and high_watermark < before.high_watermark
         ):
             self.fail(
-                f"{node}: the high watermark of {label(key)} fell from "
+                f"{node}: the high watermark of {_name(key)} fell from "
                 f"{before.high_watermark} to {high_watermark}"
             )
 
@@ -428,7 +502,7 @@ class EpochsMatchLog(ClusterInvariant):
         expected = [(epoch, max(first, view.start)) for epoch, first in view.epoch_starts]
         if cached[-len(expected) :] != expected:
             self.fail(
-                f"{change.node}: {label(change.key)} has epochs {cached}, its batches {expected}"
+                f"{change.node}: {_name(change.key)} has epochs {cached}, its batches {expected}"
             )
 
 
@@ -441,7 +515,7 @@ class RemovedRecordsAreGone(ClusterInvariant):
         log = change.log
         if log is not None and log.batches and log.batches[0].epoch < log.first_epoch:
             self.fail(
-                f"{change.node}: {label(change.key)} begins with epoch {log.batches[0].epoch}, "
+                f"{change.node}: {_name(change.key)} begins with epoch {log.batches[0].epoch}, "
                 f"but its first leader epoch is {log.first_epoch}"
             )
 
@@ -456,12 +530,13 @@ class DeletesOnlyRequested(ClusterInvariant):
         requested = self.world.deleter.requested.get((partition.topic, partition.index), 0)
         if partition.start > requested:
             self.fail(
-                f"{change.node}: {label(change.key)} starts at {partition.start}, but records were "
+                f"{change.node}: {_name(change.key)} starts at {partition.start}, but records were "
                 f"to be deleted before {requested}"
             )
 
 
 CLUSTER_INVARIANTS: tuple[type[ClusterInvariant], ...] = (
+    AcknowledgedIsKept,
     CommittedIsKept,
     StrongIsr,
     CountsTheIsr,
@@ -475,11 +550,14 @@ CLUSTER_INVARIANTS: tuple[type[ClusterInvariant], ...] = (
 )
 
 
+#: Invariants in files of their own; the script of a run adds them.
+MORE_INVARIANTS: list[type[ClusterInvariant]] = []
+
+
 def make_cluster_invariants(world: ClusterWorld) -> tuple[ClusterInvariant, ...]:
-    return tuple([invariant(world) for invariant in CLUSTER_INVARIANTS])
+    return tuple([invariant(world) for invariant in (*CLUSTER_INVARIANTS, *MORE_INVARIANTS)])
 
 
-def label(key: PartitionKey) -> str:
-    """A partition's name in messages."""
+def _name(key: PartitionKey) -> str:
     topic_id, index = key
     return f"{topic_id.hex()[-6:]}-{index}"

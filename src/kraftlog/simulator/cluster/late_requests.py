@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.effects import SendRequest
-    from kraftlog.simulator.cluster.node import ClusterNode
-    from kraftlog.simulator.cluster.world import ClusterWorld
     from kraftlog.simulator.rng import Rng
 
 LATE_REQUESTS = "late-requests"
@@ -33,7 +31,7 @@ HEARTBEATS_PERMILLE = 50
 class LateRequests:
     """While the fault lasts, copies of what brokers send to controllers arrive once more."""
 
-    def __init__(self, world: ClusterWorld) -> None:
+    def __init__(self, world: Any) -> None:
         self._world = world
         self._rng = world.rng("late requests")
         self.until_ms = 0
@@ -57,11 +55,10 @@ class LateRequests:
         if world.healed or leader is None or leader.core is None or leader.paused:
             return
         world.saw(f"late {APIS[api_key].name}")
-        node: ClusterNode = world.replicas[leader.id]
-        node.send_as_client(api_key, APIS[api_key].last, request, _ignore)
+        world.replicas[leader.id].send_as_client(api_key, APIS[api_key].last, request, _ignore)
 
 
-def repeat_late(world: ClusterWorld, rng: Rng, for_ms: int) -> None:  # noqa: ARG001 - interface of faults
+def repeat_late(world: Any, rng: Rng, for_ms: int) -> None:  # noqa: ARG001 - interface of faults
     """For a while, requests to the controller are repeated when they are outdated."""
     until_ms = world.time + LONGER * for_ms
     world.late_requests.until_ms = max(world.late_requests.until_ms, until_ms)

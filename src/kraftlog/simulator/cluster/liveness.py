@@ -8,7 +8,7 @@ the controller or the record that ends it, not with the next request nor with a 
 from __future__ import annotations
 
 from kraftlog.node.handlers.fetch import DelayedFetch
-from kraftlog.simulator.cluster.invariants import ClusterInvariant, label
+from kraftlog.simulator.cluster.invariants import ClusterInvariant
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -49,30 +49,25 @@ class ProduceIsAnswered(ClusterInvariant):
             if partition.online and partition.awaiting_isr:
                 image = node.node.image.partitions.get(key)
                 if image is not None and self._leads(node, partition, image):
-                    self._check(node, key, partition, image)
+                    self._check(node, partition, image)
 
     @staticmethod
     def _leads(node: ClusterNode, partition: Partition, image: PartitionImage) -> bool:
         return image.leader == node.id and image.leader_epoch == partition.leader_epoch
 
-    def _check(
-        self, node: ClusterNode, key: PartitionKey, partition: Partition, image: PartitionImage
-    ) -> None:
-        first = partition.awaiting_isr[0]
+    def _check(self, node: ClusterNode, partition: Partition, image: PartitionImage) -> None:
+        offset = partition.awaiting_isr[0].offset
+        what = f"{node}: a batch of {partition.topic}-{partition.index}"
         self.world.saw("batch waits for the ISR")
         least = min(partition.append_config.min_insync_replicas, len(image.replicas))
         if len(image.isr) < least:
             if any(delayed.may_fail for delayed in partition.awaiting_isr):
-                self.fail(
-                    f"{node}: a batch of {label(key)} waits, although the ISR "
-                    f"{image.isr} is smaller than {least}"
-                )
+                self.fail(f"{what} waits, although the ISR {image.isr} is smaller than {least}")
             return
-        if not any(self._awaited(node, partition, image, first.offset)):
+        if not any(self._awaited(node, partition, image, offset)):
             self.fail(
-                f"{node}: a batch of {label(key)} waits for offset {first.offset}, which "
-                f"every replica that counts has confirmed: ISR {image.isr}, proposed "
-                f"{partition.proposed}, high watermark {partition.high_watermark}"
+                f"{what} waits for offset {offset}, which every replica that counts has confirmed: "
+                f"ISR {image.isr}, proposed {partition.proposed}"
             )
 
     def _awaited(
@@ -125,9 +120,12 @@ class FetchIsAnswered(ClusterInvariant):
     ) -> None:
         partition = node.node.replica_manager.partitions.get(key)
         reader = f"broker {fetch.follower[0]}" if fetch.is_by_follower else "a consumer"
-        what = f"{node}: a fetch of {label(key)} by {reader} waits at"
         if partition is None:
-            self.fail(f"{what} {requested.fetch_offset}, but this is no replica")
+            self.fail(f"{node}: a fetch by {reader} waits for partition {key}, which it has not")
+        if fetch.is_by_follower and fetch.throttle is not None:
+            return
+        name = f"{partition.topic}-{partition.index}"
+        what = f"{node}: a fetch of {name} by {reader} waits at"
         self.world.saw("fetch waits")
         code = partition.error_for_request(
             requested.current_leader_epoch, reads_followers=fetch.reads_followers

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kraftlog.controller.state import MIN_ISR
 from kraftlog.errors import StorageError
+from kraftlog.node.controller.active_controller import first_levels
 from kraftlog.simulator.cluster.replica_logs import ReplicaLog
+from kraftlog.simulator.cluster.settings_administrator import TOPIC
 from kraftlog.simulator.files import PowerLost
 from kraftlog.simulator.nodes.connections import BROKER_PORT
-from kraftlog.simulator.nodes.replica import NodeReplica
+from kraftlog.simulator.nodes.log_view import DIRECTORY
+from kraftlog.simulator.nodes.replica import LISTENER, NodeReplica
+from kraftlog.simulator.process import CLUSTER_ID
+from kraftlog.storage.directory import LogDirectory
+from kraftlog.storage.format import DirectoryFormat, format_directory, is_formatted
+from kraftlog.storage.meta_properties import load
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -45,6 +53,8 @@ class ClusterNode(NodeReplica):
 
     def __init__(self, world: ClusterWorld, replica_id: int) -> None:
         self.logs: dict[PartitionKey, ReplicaLog] = {}
+        #: Whether a crash ended a turn, in which it may have deleted records.
+        self.may_have_deleted = False
         #: Whether its machine lost power; the next start decides which unsynced data survives.
         self.lost_power = False
         super().__init__(world, replica_id)
@@ -54,6 +64,9 @@ class ClusterNode(NodeReplica):
         #: Whether the broker has ever been ready; from then on it accepts clients.
         self.was_ready = False
         self.is_leaving = False
+        #: The minimum and the ISR of each partition that it leads, as of the last replay.
+        self._commitment: dict[PartitionKey, tuple[str | None, tuple[int, ...]]] = {}
+        self._seen_applied = 0
         self.seen: dict[PartitionKey, ReplicaSnapshot] = {}
         self._partitions: dict[PartitionKey, Partition] = {}
         #: The delayed operations that wait, or waited until lately.
@@ -78,8 +91,22 @@ class ClusterNode(NodeReplica):
 
     @property
     def is_sound(self) -> bool:
-        """Whether it is registered, and its log directory is online."""
-        return self.is_registered and self.runner.directory.disk.failure is None
+        """Whether it is registered, and all its log directories are online."""
+        return self.is_registered and not self.has_failed_directory
+
+    @property
+    def has_failed_directory(self) -> bool:
+        """Whether a log directory of the process is offline."""
+        directories = self.runner.logs.directories if self._node is not None else ()
+        return any(directory.is_offline for directory in directories)
+
+    def crash(self) -> None:
+        self.may_have_deleted = True
+        super().crash()
+
+    def stopped(self, error: BaseException) -> None:
+        self.may_have_deleted = True
+        super().stopped(error)
 
     def listens_on(self, port: int) -> bool:
         return self.was_ready if port == BROKER_PORT else super().listens_on(port)
@@ -98,11 +125,43 @@ class ClusterNode(NodeReplica):
     def start(self) -> None:
         if self.lost_power:
             self.lost_power = False
+            self.world.kept.doubt(self.id)
             if self.world.loses_data(self):
                 super().lose_unsynced(self.world.power_rng)
             else:
                 self.files.write_back()
+                self.files.power_loss()
         super().start()
+
+    # Log directories -----------------------------------------------------------------------------
+
+    def _open_more_directories(self) -> tuple[list[LogDirectory], list[str]]:
+        """Open them as the server does: one that is empty is formatted, a broken one is lost."""
+        opened, lost = [], []
+        for path in self.world.directories_of(self)[1:]:
+            try:
+                if not is_formatted(self.files, path):
+                    self._format_one(path)
+                directory_id = load(self.files, path).directory_id
+                opened.append(LogDirectory(self.files, path, directory_id=directory_id))
+            except BlockingIOError:
+                raise
+            except (StorageError, OSError) as error:
+                self._log_line(f"{path}: cannot be opened: {error}")
+                lost.append(path)
+        return opened, lost
+
+    def _format_one(self, path: str) -> None:
+        formatting = DirectoryFormat(
+            cluster_id=CLUSTER_ID,
+            node_id=self.id,
+            features=first_levels(),
+            metadata_directory=DIRECTORY,
+            voters=None,
+            listener=LISTENER,
+        )
+        wall_ms = self.read_clock().wall_ms
+        format_directory(self.files, path, self.world.new_directory_id(), formatting, wall_ms)
 
     # Leaving -------------------------------------------------------------------------------------
 
@@ -143,6 +202,7 @@ class ClusterNode(NodeReplica):
         super()._report_turn()
         self.world.image_applied(self)  # first: it may be the cause of what its replicas did
         node, seen = self.node, self.seen
+        self._note_joined_replay()
         if not self.was_ready and self.is_broker and node.is_ready:
             self.was_ready = True
             self.world.progress += 1
@@ -171,6 +231,22 @@ class ClusterNode(NodeReplica):
     def delays(self, operation: Any) -> None:
         self.delayed.append(operation)
 
+    def _note_joined_replay(self) -> None:
+        """Note whether a leader has replayed changes of the minimum and of its ISR in one turn."""
+        node = self.node
+        if node.quorum.applied == self._seen_applied:
+            return
+        self._seen_applied = node.quorum.applied
+        before, self._commitment = self._commitment, {}
+        for key, partition in node.replica_manager.partitions.items():
+            newest = node.image.partitions.get(key)
+            if partition.leads and newest is not None:
+                minimum = node.image.config(TOPIC, partition.topic).get(MIN_ISR)
+                self._commitment[key] = minimum, newest.isr
+                old_minimum, old_isr = before.get(key, (minimum, newest.isr))
+                if old_minimum != minimum and old_isr != newest.isr:
+                    self.world.saw("minimum and ISR changed in one replay")
+
     def _report_removed(self, keys: Iterable[PartitionKey]) -> None:
         """A leader may have raised its high watermark in the turn in which it is removed.
 
@@ -188,7 +264,7 @@ class ClusterNode(NodeReplica):
         before = self.seen.get(key)
         self.seen[key] = state
         self._partitions[key] = partition
-        log = self.runner.directory.logs.get(partition.log)
+        log = self.runner.logs.get(partition.log)
         if log is not None and log.topic_id == partition.topic_id:
             self._read_log(key, partition, log)
         self.world.replica_changed(self, key, partition, before)

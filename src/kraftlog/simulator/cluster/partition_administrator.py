@@ -68,6 +68,11 @@ class PartitionAdministrator(Client):
             self.take_turn()
         self._schedule_change(AFTER_REMOVAL_MS if removes else BEFORE_CHANGE_MS)
 
+    def set_count(self, topic_id: bytes, count: int) -> None:
+        """Remove or add partitions of a topic, until it has this number."""
+        self.counts[topic_id] = count
+        self.take_turn()
+
     @property
     def is_idle(self) -> bool:
         return self._next_topic is None

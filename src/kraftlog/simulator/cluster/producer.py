@@ -36,6 +36,11 @@ _NOT_APPENDED = frozenset(
     )
 )
 REQUEST_MS = 1000
+#: Errors of a producer that a partition does not know, or knows with older sequence numbers.
+_UNKNOWN_PRODUCER = (
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    ErrorCode.UNKNOWN_PRODUCER_ID,
+)
 #: How long a batch is retried.
 DELIVERY_MS = 6000
 
@@ -211,6 +216,10 @@ class Producer(Client):
             self.learn(batch.key, current.leader_id, current.leader_epoch)
             self.refresh_soon(now)
             self._maybe_give_up(batch)
+        elif code in _UNKNOWN_PRODUCER and self.world.has_lost_records(batch.key):
+            self.world.saw("producer of lost records")
+            batch.is_uncertain = True
+            self._give_up(batch)
         else:
             raise Violation(
                 "producer", f"{self} got error {code} from node {leader} for {batch.key}"

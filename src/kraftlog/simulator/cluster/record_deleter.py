@@ -16,6 +16,7 @@ from kraftlog.wire.messages.delete_records import (
 if TYPE_CHECKING:
     from typing import Any
 
+    from kraftlog.metadata.values import PartitionKey
     from kraftlog.simulator.cluster.clients import ClientWorld
     from kraftlog.types import Now
 
@@ -54,11 +55,19 @@ class RecordDeleter(Client):
         if not keys:
             return
         key = self.rng.pick(keys)
+        self._delete_before(key, 1 + self.rng.below(world.read_up_to(key)), now)
+
+    def delete_all(self, key: PartitionKey) -> None:
+        """Delete all that a consumer has read."""
+        offset = self.world.read_up_to(key)
+        if offset and key[0] in self.topic_names:
+            self.turn("deletes all", lambda now: self._delete_before(key, offset, now))
+
+    def _delete_before(self, key: PartitionKey, offset: int, now: Now) -> None:
         leader = self.leader_of(key, now)
         if leader < 0:
             return
         partition = self.topic_names[key[0]], key[1]
-        offset = 1 + self.rng.below(world.read_up_to(key))
         self.requested[partition] = max(offset, self.requested.get(partition, 0))
         deletion = DeleteRecordsPartition(partition_index=partition[1], offset=offset)
         request = DeleteRecordsRequest(

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from kraftlog.simulator.cluster import faults
+from kraftlog.simulator.cluster.equal_logs import LogsAreEqual
+from kraftlog.simulator.cluster.invariants import MORE_INVARIANTS
+from kraftlog.simulator.cluster.liveness import LIVENESS_INVARIANTS
+from kraftlog.simulator.cluster.lost_logs import delete_log
 from kraftlog.simulator.cluster.replica_logs import ReplicaLog
-from kraftlog.simulator.cluster.setting import any_cluster, some_members
+from kraftlog.simulator.cluster.setting import (
+    any_cluster,
+    some_log_directories,
+    some_members,
+    some_snapshot_bytes,
+)
+from kraftlog.simulator.cluster.unfenced_brokers import ReplayedBeforeUnfenced
 from kraftlog.simulator.cluster.world import ClusterWorld
 from kraftlog.simulator.faults import fault_plan
 from kraftlog.simulator.rng import Rng
@@ -16,6 +26,7 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
+    from kraftlog.metadata.values import PartitionKey
     from kraftlog.simulator.cluster.group_member import GroupMember
     from kraftlog.simulator.cluster.producer import Producer
     from kraftlog.simulator.faults.fault_plan import Fault
@@ -23,8 +34,11 @@ if TYPE_CHECKING:
 #: For how long new faults begin, and how long each goal after the last fault may take.
 FAULTS_MS = 8_000
 HEALING_MS = 20_000
+#: How long the operator waits before it deletes damaged logs, and requests unclean elections.
+BEFORE_REPAIR_MS, BEFORE_UNCLEAN_MS = 500, 10_000
 #: How many requests in a row of each member must succeed before the group counts as stable.
 MIN_SERVED = 8
+MORE_INVARIANTS.extend((LogsAreEqual, ReplayedBeforeUnfenced, *LIVENESS_INVARIANTS))
 #: The log of a replica without a log in its files.
 EMPTY_LOG = ReplicaLog()
 
@@ -61,7 +75,7 @@ def heal(world: ClusterWorld) -> Iterator[Goal]:
     yield leader_agreed(world).replace(within_ms=HEALING_MS)
     yield Goal("all brokers are unfenced", lambda: all_unfenced(world), HEALING_MS)
     yield Goal("the topics exist", lambda: is_administered(world), HEALING_MS)
-    yield Goal("every partition has a leader", lambda: all_led(world), HEALING_MS)
+    yield from elect_leaders(world)
     yield Goal("every ISR is complete", lambda: all_in_sync(world), HEALING_MS)
     for member in world.members:
         member.served = 0
@@ -81,8 +95,52 @@ def heal(world: ClusterWorld) -> Iterator[Goal]:
     check_histories(world)
 
 
+def elect_leaders(world: ClusterWorld) -> Iterator[Goal]:
+    """Every partition gets a leader, an unclean one where replicas have lost their logs."""
+    yield time_passes(BEFORE_REPAIR_MS)
+    delete_damaged_logs(world)
+    yield Goal("partitions have leaders", lambda: all_led(world), BEFORE_UNCLEAN_MS, required=False)
+    world.operator.elect_leaders(give_up_records(world))
+    yield Goal("every partition has a leader", lambda: all_led(world), HEALING_MS)
+
+
+def delete_damaged_logs(world: ClusterWorld) -> None:
+    """The operator deletes the damaged logs that their brokers refuse to open."""
+    for broker, key in list(world.kept.lost):
+        node = world.replicas[broker]
+        if node.core is None:
+            continue
+        partition = node.node.replica_manager.partitions.get(key)
+        if partition is not None and not partition.is_open:
+            world.saw("damaged log deleted")
+            world.end_now(node)
+            delete_log(world, node, key)
+            world.start(node)
+
+
+def give_up_records(world: ClusterWorld) -> list[PartitionKey]:
+    """The partitions without a leader; no replica of their ISR or ELR may be able to lead.
+
+    Nor may all replicas, if ISR and ELR are empty, unless nothing was ever committed: a broker that
+    ended before it made the folder of a log finds none, as if it were lost.
+    """
+    keys = []
+    for key, partition in world.image.partitions.items():
+        if partition.leader >= 0:
+            continue
+        candidates = {*partition.isr, *partition.elr} or {*partition.replicas}
+        kept = {broker for broker in candidates if world.kept.may_lead(broker, key)}
+        is_used = world.committed(key).high_watermark > 0
+        if is_used and kept and (partition.isr or partition.elr or kept == candidates):
+            raise Violation("liveness", f"{partition} has no leader, though {kept} kept its log")
+        keys.append(key)
+        world.kept.unclean.add(key)
+        world.saw("unclean election requested")
+    return keys
+
+
 def is_administered(world: ClusterWorld) -> bool:
-    return world.topics.is_idle and world.partitions.is_idle
+    return world.topics.is_idle and world.partitions.is_idle and world.settings.is_idle
 
 
 def is_idle(producer: Producer) -> bool:
@@ -166,6 +224,10 @@ def prepare(
 ) -> tuple[ClusterWorld, Iterator[Goal], tuple[Fault, ...]]:
     """The random cluster of a seed, its script, and its plan of faults."""
     setting = any_cluster(Rng(seed, "setting of cluster"))
-    setting = setting.replace(members=some_members(Rng(seed, "group members")))
+    setting = setting.replace(
+        members=some_members(Rng(seed, "group members")),
+        log_directories=some_log_directories(Rng(seed, "log directories")),
+        snapshot_bytes=some_snapshot_bytes(Rng(seed, "snapshot bytes")),
+    )
     world = ClusterWorld(seed, setting, trace)
     return world, mixture(world), faults.draw(seed, FAULTS_MS, kinds)

@@ -37,6 +37,10 @@ class ClusterSetting(Setting):
     offsets_partitions: int = 3
     #: The number of racks of brokers and consumers (KIP-392); 0: they have none.
     racks: int = 0
+    #: The log directories of each broker; the first one also has the metadata log.
+    log_directories: int = 1
+    #: Bytes of metadata after which a node takes a snapshot; 0: Kafka's default.
+    snapshot_bytes: int = 0
     #: How often the controller elects preferred leaders.
     balance_s: int = 300
 
@@ -55,10 +59,21 @@ def some_members(rng: Rng) -> int:
     return 0 if rng.below(3) else 1 + rng.below(3)
 
 
+def some_log_directories(rng: Rng) -> int:
+    """In half of the seeds brokers have two log directories."""
+    return 1 + rng.below(2)
+
+
+def some_snapshot_bytes(rng: Rng) -> int:
+    """In half of the seeds nodes take snapshots all the time."""
+    return rng.pick([0, 0, 500, 3000])
+
+
 def any_cluster(rng: Rng) -> ClusterSetting:
     """Three to six nodes, combined or separate, in racks or not, with up to six partitions.
 
-    It has no consumer group; `some_members` draws one.
+    It has no consumer group, one log directory a broker, and no snapshots; `some_members`,
+    `some_log_directories` and `some_snapshot_bytes` draw these.
     """
     separate = rng.below(3) == 0
     voters, observers = (3, 2 + rng.below(2)) if separate else (rng.pick([3, 3, 3, 4, 5]), 0)

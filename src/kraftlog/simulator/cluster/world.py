@@ -9,22 +9,24 @@ from kraftlog.simulator.checkers.partition_history import PartitionHistory
 from kraftlog.simulator.cluster.administrator import TopicAdministrator
 from kraftlog.simulator.cluster.committed_log import CommittedLog
 from kraftlog.simulator.cluster.consumer import Consumer
-from kraftlog.simulator.cluster.equal_logs import LogsAreEqual
 from kraftlog.simulator.cluster.group_member import SESSION_MS, GroupMember
 from kraftlog.simulator.cluster.invariants import (
     CLUSTER_HOOKS,
     ReplicaChange,
     make_cluster_invariants,
 )
+from kraftlog.simulator.cluster.kept_logs import KeptLogs
 from kraftlog.simulator.cluster.late_requests import LateRequests
-from kraftlog.simulator.cluster.liveness import LIVENESS_INVARIANTS
 from kraftlog.simulator.cluster.node import ClusterNode
+from kraftlog.simulator.cluster.operator import Operator
 from kraftlog.simulator.cluster.partition_administrator import PartitionAdministrator
 from kraftlog.simulator.cluster.producer import Producer
 from kraftlog.simulator.cluster.record_deleter import RecordDeleter
+from kraftlog.simulator.cluster.settings_administrator import SettingsAdministrator
 from kraftlog.simulator.faults.survivable import may_forget
 from kraftlog.simulator.nodes.connections import BROKER_PORT, CONTROLLER_PORT
 from kraftlog.simulator.nodes.equal_logs import MetadataLogsAreEqual
+from kraftlog.simulator.nodes.log_view import DIRECTORY
 from kraftlog.simulator.nodes.node_invariants import FilesMatchWrites
 from kraftlog.simulator.nodes.replica import LISTENER, host_of
 from kraftlog.simulator.nodes.world import NodeWorld
@@ -72,6 +74,9 @@ class ClusterWorld(NodeWorld):
         self.groups = GroupHistory()
         self.operations = 0
         self._values = 0
+        self._directory_ids = 0
+        #: The lowest min.insync.replicas that any topic may have had.
+        self.least_min_insync = setting.min_insync
         #: Brokers that lost data, until they are back in the ISR of all their partitions.
         self.lossy: set[int] = set()
         #: Whether the process has already ended, so that its end cannot be postponed.
@@ -84,12 +89,13 @@ class ClusterWorld(NodeWorld):
         self.topics = TopicAdministrator(self, 90)
         self.partitions = PartitionAdministrator(self, 91)
         self.deleter = RecordDeleter(self, 92)
+        self.operator = Operator(self, 93)
+        self.settings = SettingsAdministrator(self, 94)
+        #: Topics whose replication is throttled, at leaders or followers.
+        self.throttled: dict[str, str] = {}
+        self.kept = KeptLogs(self)
         self.late_requests = LateRequests(self)
-        self.cluster_invariants = (
-            *make_cluster_invariants(self),
-            LogsAreEqual(self),
-            *[invariant(self) for invariant in LIVENESS_INVARIANTS],
-        )
+        self.cluster_invariants = make_cluster_invariants(self)
         self._cluster_listeners = {
             hook: tuple(
                 [
@@ -100,6 +106,9 @@ class ClusterWorld(NodeWorld):
             )
             for hook in CLUSTER_HOOKS
         }
+
+    #: The directory of the metadata log, on every node.
+    metadata_directory = DIRECTORY
 
     def requested(self, effect: SendRequest) -> None:
         self.late_requests.sent(effect)
@@ -136,7 +145,10 @@ class ClusterWorld(NodeWorld):
         if replica.id < setting.voters:
             roles.append("controller")
             listeners.append(f"{LISTENER}://{host}:{CONTROLLER_PORT}")
-        racks = []
+        racks, snapshots = [], []
+        if setting.snapshot_bytes:
+            size = setting.snapshot_bytes
+            snapshots = [f"metadata.log.max.record.bytes.between.snapshots={size}"]
         if setting.racks:
             racks = [f"broker.rack={setting.rack_of(replica.id)}"]
             racks.append(f"replica.selector.class={RACK_AWARE}")
@@ -148,17 +160,29 @@ class ClusterWorld(NodeWorld):
                 f"controller.listener.names={LISTENER}",
                 quorum,
                 f"controller.quorum.request.timeout.ms={setting.request_timeout_ms}",
-                "log.dirs=data",
+                f"metadata.log.dir={DIRECTORY}",
+                f"log.dirs={','.join(self.directories_of(replica))}",
                 f"broker.heartbeat.interval.ms={setting.heartbeat_ms}",
                 f"broker.session.timeout.ms={setting.session_ms}",
                 f"replica.lag.time.max.ms={setting.lag_ms}",
                 f"replica.fetch.wait.max.ms={setting.fetch_wait_ms}",
                 "replica.fetch.backoff.ms=200",
                 f"leader.imbalance.check.interval.seconds={setting.balance_s}",
+                *snapshots,
                 *racks,
                 *self._group_settings(),
             ]
         )
+
+    def directories_of(self, replica: NodeReplica) -> list[str]:
+        """The log directories of a broker; the first one also has the metadata log."""
+        more = self.setting.log_directories - 1 if replica.id in self.setting.brokers else 0
+        return [DIRECTORY, *[f"disk{number}" for number in range(1, 1 + more)]]
+
+    def new_directory_id(self) -> bytes:
+        """The id of a newly formatted log directory."""
+        self._directory_ids += 1
+        return b"\x02" + self._directory_ids.to_bytes(15, "big")
 
     def _group_settings(self) -> list[str]:
         """Settings for groups, and for the offsets topic, which a broker creates."""
@@ -282,6 +306,9 @@ class ClusterWorld(NodeWorld):
         if position < self.deleted_before(key):
             self.saw("consumer of deleted records")
             return
+        if self.has_lost_records(key):
+            self.saw("consumer of lost records")
+            return
         if self.first_epoch(key, epoch) == self.first_epoch(key):
             raise Violation("consumer", f"{consumer} lost its position {position} of {key}")
         self.saw("consumer of a removed partition")
@@ -306,6 +333,15 @@ class ClusterWorld(NodeWorld):
     def _check_history(self) -> None:
         if self.history.violations:
             raise Violation("client history", self.history.violations[0])
+
+    def has_lost_records(self, key: PartitionKey) -> bool:
+        """Whether records of a partition were lost that no replica has kept."""
+        return key in self.kept.excused
+
+    @property
+    def has_lost_offsets(self) -> bool:
+        """Whether committed offsets of the group were lost that no replica has kept."""
+        return self.kept.has_lost_offsets
 
     # Processes and power -------------------------------------------------------------------------
 
@@ -383,7 +419,7 @@ class ClusterWorld(NodeWorld):
         """
         if self.setting.flushes:
             return True
-        if len(self.lossy | {node.id}) >= self.setting.min_insync or self._isr_may_change:
+        if len(self.lossy | {node.id}) >= self.setting.min_insync or self.isr_may_change:
             return False
         safe = {broker for broker in self.setting.brokers if self.replicas[broker].is_sound}
         safe -= self.lossy
@@ -397,11 +433,12 @@ class ClusterWorld(NodeWorld):
             # If the other replica ended uncleanly next, this one would be the last known leader.
             return False
         self.lossy.add(node.id)
+        self.lose_logs(node)
         self.saw("replicas lost unsynced data")
         return True
 
     @property
-    def _isr_may_change(self) -> bool:
+    def isr_may_change(self) -> bool:
         """Whether a log has records that no node has applied, which may change an ISR."""
         return any(
             node.disk.batches and node.disk.batches[-1].last_offset >= self._newest_applied
@@ -438,7 +475,7 @@ class ClusterWorld(NodeWorld):
         return (
             registration is not None
             and registration.fenced
-            and not self._isr_may_change
+            and not self.isr_may_change
             and not self.lossy - {node.id}
             and all(
                 {*partition.isr, *partition.elr} & others
@@ -449,10 +486,17 @@ class ClusterWorld(NodeWorld):
 
     def wipe(self, node: ClusterNode) -> None:
         """Restart a stopped node with an empty disk."""
+        self.lose_logs(node)
         node.lose_disk(0)
         if node.is_broker:
             self.lossy.add(node.id)
         self.start(node)
+
+    def lose_logs(self, node: ClusterNode) -> None:
+        """A fault may have taken the logs of all replicas of a node."""
+        for key, partition in self.image.partitions.items():
+            if node.id in partition.replicas:
+                self.kept.lose(node.id, key)
 
     # For scripts ---------------------------------------------------------------------------------
 

@@ -40,6 +40,8 @@ def is_survivable(world: SimulatedWorld, voters: VoterSet, change: VoterChange) 
     what = change.what
     if change.kind == "remove_voter":
         return not voters.holds(what) or has_majority(world, voters.without_voter(what.id))
+    if change.kind == "raise_kraft_version":
+        return True  # the same voters
     if change.kind != "reassign":
         return has_majority(world, voters.with_voter(what))
     if what is None:

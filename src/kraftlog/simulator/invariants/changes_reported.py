@@ -54,6 +54,8 @@ def is_result_of(voters: VoterSet, change: VoterChange) -> bool:
     what = change.what
     if change.kind == "remove_voter":
         return not voters.holds(what)
+    if change.kind == "raise_kraft_version":
+        return voters.kraft_version >= int(what)
     if change.kind != "reassign":
         same: bool = voters.voter(what.key.id) == what
         return same

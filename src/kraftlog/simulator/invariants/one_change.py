@@ -28,6 +28,8 @@ class OneChange(Invariant):
         for (_, before), (offset, after) in pairwise(entries):
             if before.voters == after.voters:
                 continue  # only the targets or the cluster id changed
+            if before.kraft_version < after.kraft_version and before.ids == after.ids:
+                continue  # kraft.version was raised: the directory ids of all became known
             members = members_changed(before, after)
             # A replica that was formatted with the current voters fetches older voters records.
             if members > 1 and offset > 0:
@@ -59,9 +61,14 @@ class OneChange(Invariant):
 
 
 def members_changed(before: VoterSet, after: VoterSet) -> int:
-    """How many voters were added or removed, or have a new directory id or address."""
+    """How many voters were added or removed, or have a new directory id or address.
+
+    A record that raises kraft.version is one change: it records the directory ids of all voters.
+    """
     ids = {*before.ids, *after.ids}
-    return sum([_changes(before.voter(voter_id), after.voter(voter_id)) for voter_id in ids])
+    changes = [_changes(before.voter(voter_id), after.voter(voter_id)) for voter_id in ids]
+    raises_level = before.kraft_version < after.kraft_version and max(changes) == 1
+    return 1 if raises_level and before.ids == after.ids else sum(changes)
 
 
 def _changes(before: Voter | None, after: Voter | None) -> int:

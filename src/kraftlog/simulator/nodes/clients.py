@@ -5,6 +5,7 @@ from __future__ import annotations
 from kraftlog.config.keys import CLIENT_METRICS
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import Voter
+from kraftlog.metadata.features import KRAFT_VERSION
 from kraftlog.node.quorum.batches import records_in
 from kraftlog.simulator.invariants.changes_reported import is_result_of
 from kraftlog.simulator.process import CLUSTER_ID
@@ -25,6 +26,7 @@ from kraftlog.wire.messages.alter_partition_reassignments import (
     ReassignableTopic,
 )
 from kraftlog.wire.messages.metadata_records import ConfigRecord
+from kraftlog.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
 SUBSCRIPTION_COUNT, INTERVAL_KEY, MIN_INTERVAL_MS = 12, "interval.ms", 100
 #: The versions of the requests; a change is a removal or an update of a voter.
 ALTER_VERSION = 1
-ADD_VERSION, REASSIGN_VERSION, CHANGE_VERSION = 1, 1, 0
+ADD_VERSION, REASSIGN_VERSION, CHANGE_VERSION, FEATURES_VERSION = 1, 1, 0, 1
 TIMEOUT_MS = 30_000
 
 
@@ -195,6 +197,10 @@ def _voter_request(replica: NodeProcess, kind: str, what: Any) -> tuple[int, int
         topic = ReassignableTopic(name=METADATA_TOPIC, partitions=[partition])
         reassignment = AlterPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=[topic])
         return ApiKey.ALTER_PARTITION_REASSIGNMENTS, REASSIGN_VERSION, reassignment
+    if kind == "raise_kraft_version":
+        level = FeatureUpdateKey(feature=KRAFT_VERSION, max_version_level=what)
+        raising = UpdateFeaturesRequest(timeout_ms=TIMEOUT_MS, feature_updates=[level])
+        return ApiKey.UPDATE_FEATURES, FEATURES_VERSION, raising
     assert isinstance(what, Voter)
     voter: dict[str, Any] = {
         "cluster_id": CLUSTER_ID,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 
+from kraftlog.errors import UnansweredError
 from kraftlog.node.pending_response import PendingResponse
 from kraftlog.node.quorum.requests import VERSIONS, request_from_wire
 from kraftlog.node.quorum.responses import response_from_wire
@@ -161,7 +162,10 @@ class ServerEnd(VirtualConnection):
 
     def send_finished(self) -> None:
         """Send the finished responses; a request that cannot get a response ends the connection."""
-        data = self.take()
+        try:
+            data = self.take()
+        except OSError as error:  # of a failed disk, from which it was to be sent
+            data, self.failure = b"", UnansweredError(str(error))
         if data:
             self.connection.send_responses(data)
         if self.failure is not None:

@@ -150,7 +150,9 @@ class NodeReplica(NodeProcess):
         if not files.exists(DIRECTORY) or not is_formatted(files, DIRECTORY):
             self._format()
         directory = LogDirectory(files, DIRECTORY, directory_id=self.key.directory_id)
-        directory.keep_reserve(world.reserve_bytes)
+        others, lost = self._open_more_directories()
+        for opened in (directory, *others):
+            opened.keep_reserve(world.reserve_bytes)
         self.io_threads = VirtualIOThreads(self)
         self.peers = VirtualPeers(self, self._notify)
         self.runner = Runner(
@@ -160,6 +162,8 @@ class NodeReplica(NodeProcess):
             VirtualWorkerProcess(self),
             self.peers,
             self._log_line,
+            directories=(directory, *others),
+            lost=lost,
             metadata_segment_bytes=world.segment_bytes,
         )
         metadata = open_quorum(directory, world.static_voters, self._log_line)
@@ -181,7 +185,7 @@ class NodeReplica(NodeProcess):
                 new_id=self._new_id,
                 rng=Random(seed),
                 stopwatch_ns=_no_time,
-                previous_broker_epoch=directory.broker_epoch,
+                previous_broker_epoch=_broker_epoch([directory, *others], lost),
             ),
             self.runner.logs,
             metadata,
@@ -191,6 +195,10 @@ class NodeReplica(NodeProcess):
         node.sliced.limit(world.sliced_us)
         self.runner.set_node(node)
         self._node, self.core = node, node.quorum.core
+
+    def _open_more_directories(self) -> tuple[list[LogDirectory], list[str]]:
+        """The log directories besides the one of the metadata log, and those that are lost."""
+        return [], []
 
     def _format(self) -> None:
         """Format the directory, as an operator does.
@@ -454,6 +462,12 @@ class _Bits(Random):
 
     def getrandbits(self, k: int, /) -> int:
         return self._bits(k)
+
+
+def _broker_epoch(directories: Sequence[LogDirectory], lost: Sequence[str]) -> int:
+    """The broker epoch that a clean shutdown has stored in all directories, else -1."""
+    epochs = {directory.broker_epoch for directory in directories}
+    return epochs.pop() if len(epochs) == 1 and not lost else -1
 
 
 def _nothing(_: Now) -> None:

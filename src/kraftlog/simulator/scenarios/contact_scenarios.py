@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 #: How late the copies of old fetches arrive: some when their leader leads again, in a newer epoch,
 #: and has heard of no voter for longer than it may lead.
 VERY_LATE_MS = 12_000
+#: How many leaders restart, at most, until the first one leads again; else another is cut off.
+MOST_RESTARTS = 12
 #: For how long fetches are copied.
 COPYING_MS = 2000
 #: How long after the last message of a majority a leader may lead, beside its timeout.
@@ -58,11 +60,12 @@ def late_fetches(world: World) -> Iterator[Goal]:
     yield time_passes(COPYING_MS)
     network.duplicates = network.delay_ms = 0
     leader = old
-    while True:  # until a leader that fetches of an older epoch were sent to leads again
+    for _ in range(MOST_RESTARTS):  # until a leader that got fetches of an older epoch leads again
         yield from restart(world, leader)
         leader = leader_of(world)
         if leader is old:
             break
+    old = leader
     network.isolate(old.id)
     for replica_id in [replica_id for replica_id in world.replicas if replica_id != old.id]:
         # The copies on their way arrive; what is sent from now on does not.

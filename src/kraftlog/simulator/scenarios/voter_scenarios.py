@@ -452,6 +452,49 @@ def only_the_removed_knows(world: World) -> Iterator[Goal]:
     yield from all_continue(world)
 
 
+def raise_kraft_version(world: World) -> Iterator[Goal]:
+    """R11: static voters get their directory ids recorded, while leaders are killed.
+
+    The leader forgets what the voters have reported when it loses its leadership, so they report
+    again until the level is raised. From then on only the recorded directories vote.
+    """
+    yield from begin(world)
+    yield all_reached(world, 10)
+    rng = world.rng("script")
+    kills = rng.below(3)
+    raised = None
+    while raised is None or not raised.is_committed:
+        reports = [world.administrator.update(world.replicas[i]) for i in range(3)]
+        for request in [world.administrator.request(report) for report in reports]:
+            yield Goal(
+                f"the {request!r} is over", lambda it=request: it.is_over, DEFAULT_TIMEOUT_MS
+            )
+        if kills:
+            kills -= 1
+            old = leader_of(world)
+            raised = world.administrator.request(VoterChange("raise_kraft_version", 1))
+            yield time_passes(rng.below(20))
+            world.kill(old)
+            yield time_passes(rng.below(2 * world.setting.raft.election_timeout_ms))
+            world.start(old)
+        else:
+            raised = world.administrator.request(VoterChange("raise_kraft_version", 1))
+        yield Goal("the level is raised or not", lambda it=raised: it.is_over, DEFAULT_TIMEOUT_MS)
+        yield leader_agreed(world)
+        if settled_level(world):
+            break
+    yield Goal("kraft.version is 1", lambda: settled_level(world) == 1, DEFAULT_TIMEOUT_MS)
+    keys = {voter.key for voter in voters_of(leader_of(world)).voters}
+    assert keys == {world.replicas[i].key for i in range(3)}
+    yield from all_continue(world)
+
+
+def settled_level(world: World) -> int:
+    """The level of kraft.version in the newest leader's log, if it is committed; else 0."""
+    voters = settled_voters(world)
+    return 0 if voters is None else voters.kraft_version
+
+
 VOTER_SCENARIOS: dict[str, tuple[Callable[[Rng], Setting], Script]] = {
     "add-voter": (kafka_setting(1, 5, 5, min_observers=1), add_voter),
     "add-all-remove-all-but-one": (kafka_setting(1, 3, 3), add_all_remove_all_but_one),
@@ -476,4 +519,5 @@ VOTER_SCENARIOS: dict[str, tuple[Callable[[Rng], Setting], Script]] = {
         removed_leader_reads,
     ),
     "only-the-removed-knows": (fixed_setting(2, 0), only_the_removed_knows),
+    "raised-kraft-version": (fixed_setting(3, 1, dynamic=False), raise_kraft_version),
 }

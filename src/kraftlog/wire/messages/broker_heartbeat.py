@@ -21,6 +21,10 @@ class BrokerHeartbeatRequest(Message, versions=(0, 2), flexible=0):
     cordoned_log_dirs: Sequence[Uuid] | None = array(
         "uuid", since=2, nullable=True, tag=1, default=None
     )
+    # Our own: online directories that cannot be written at present; null: no change.
+    unwritable_log_dirs: Sequence[Uuid] | None = array(
+        "uuid", nullable=True, tag=10000, default=None
+    )
 
 
 class BrokerHeartbeatResponse(Message, versions=(0, 2), flexible=0):

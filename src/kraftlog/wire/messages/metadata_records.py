@@ -52,6 +52,8 @@ class RegisterBrokerRecord(Message, versions=(0, 4), flexible=0):
     cordoned_log_dirs: Sequence[Uuid] | None = array(
         "uuid", since=4, nullable=True, tag=1, default=None
     )
+    # Our own: online directories that cannot be written at present.
+    unwritable_log_dirs: Sequence[Uuid] = array("uuid", tag=10000, default=())
 
 
 class UnregisterBrokerRecord(Message, versions=(0, 0), flexible=0):
@@ -190,6 +192,10 @@ class BrokerRegistrationChangeRecord(Message, versions=(0, 3), flexible=0):
     cordoned_log_dirs: Sequence[Uuid] | None = array(
         "uuid", since=3, nullable=True, tag=3, default=None
     )
+    # Our own: online directories that cannot be written at present; null: no change.
+    unwritable_log_dirs: Sequence[Uuid] | None = array(
+        "uuid", nullable=True, tag=10000, default=None
+    )
 
 
 class AccessControlEntryRecord(Message, versions=(0, 0), flexible=0):
@@ -259,3 +265,7 @@ class RegisterControllerRecord(Message, versions=(0, 0), flexible=0):
 
 class ClearElrRecord(Message, versions=(0, 0), flexible=0):
     topic_name: str = string()
+
+
+class UnregisterControllerRecord(Message, versions=(0, 0), flexible=0):
+    controller_id: int = int32()

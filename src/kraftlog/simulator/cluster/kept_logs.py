@@ -1,0 +1,134 @@
+"""Which replicas have kept the records that they confirmed to leaders (V19).
+
+The world knows for each partition up to which offset each replica has confirmed its records
+(`CommittedLog.confirmed`), and which replicas have lost their logs, or parts of them, by a fault.
+A replica that did not, and has confirmed a record, keeps it. A record that no replica keeps may be
+lost, and any record by an unclean election that an operator requested.
+"""
+
+from __future__ import annotations
+
+from kraftlog.node.coordinators.group_coordinators import TOPIC as OFFSETS
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Protocol
+
+    from kraftlog.metadata.image import Image
+    from kraftlog.metadata.values import PartitionImage, PartitionKey
+    from kraftlog.simulator.checkers.partition_history import PartitionHistory
+    from kraftlog.simulator.cluster.committed_log import CommittedLog
+    from kraftlog.simulator.cluster.replica_logs import StoredBatch
+
+    class WorldOfLogs(Protocol):
+        """What is used of the world."""
+
+        image: Image
+        history: PartitionHistory
+
+        def saw(self, what: str) -> None: ...
+        def committed(self, key: PartitionKey) -> CommittedLog: ...
+
+
+#: The epoch of a broker that has never been registered.
+UNREGISTERED = -1
+
+
+class KeptLogs:
+    """`lost` has the replicas that lost their logs and have not caught up since.
+
+    Each is listed with the epoch that its broker had: once a later process of it has entered the
+    ISR as a follower, it keeps its log again.
+    """
+
+    def __init__(self, world: WorldOfLogs) -> None:
+        self._world = world
+        self.lost: dict[tuple[int, PartitionKey], int] = {}
+        #: Brokers whose machines lost power, so that they cannot know that they lost nothing, and
+        #: their replicas that have caught up since.
+        self._doubtful: set[int] = set()
+        self._proved: set[tuple[int, PartitionKey]] = set()
+        #: Partitions for which an operator requested an unclean election.
+        self.unclean: set[PartitionKey] = set()
+        #: Partitions with lost records: what their clients see is not judged any more.
+        self.excused: set[PartitionKey] = set()
+        self.has_lost_offsets = False
+        self._partitions: dict[PartitionKey, PartitionImage] = {}
+
+    def lose(self, broker: int, key: PartitionKey) -> None:
+        """A fault has taken the log of a replica, or a part of it."""
+        registration = self._world.image.brokers.get(broker)
+        self.lost[broker, key] = UNREGISTERED if registration is None else registration.epoch
+        self._world.committed(key).confirmed.pop(broker, None)
+
+    def doubt(self, broker: int) -> None:
+        """A machine has lost power, and with it what its broker knows of its logs."""
+        self._doubtful.add(broker)
+        self._proved = {proved for proved in self._proved if proved[0] != broker}
+
+    def may_lead(self, broker: int, key: PartitionKey) -> bool:
+        """Whether a replica has kept its log, and its broker can know that."""
+        is_doubtful = broker in self._doubtful and (broker, key) not in self._proved
+        return (broker, key) not in self.lost and not is_doubtful
+
+    def has_kept(self, broker: int, key: PartitionKey) -> bool:
+        return (broker, key) not in self.lost
+
+    def keepers(self, committed: CommittedLog, batch: StoredBatch) -> list[int]:
+        """The brokers that have confirmed a batch and kept it."""
+        return [broker for broker, end in committed.confirmed.items() if end >= batch.end]
+
+    def confirm(self, key: PartitionKey, committed: CommittedLog, isr: Iterable[int]) -> None:
+        """A leader has committed records with this ISR: all its members have confirmed them."""
+        for broker in isr:
+            if (broker, key) not in self.lost:
+                committed.confirmed[broker] = committed.high_watermark
+
+    def excuse(self, key: PartitionKey, committed: CommittedLog, offset: int, start: int) -> None:
+        """The records from an offset on are lost, and those before the new leader's start."""
+        self._world.saw("records without a keeper lost")
+        committed.forget_from(offset, start)
+        self.excused.add(key)
+        self._world.history.excuse(key)
+        topic = self._world.image.topics.get(key[0])
+        if topic is not None and topic.name == OFFSETS:
+            self.has_lost_offsets = True
+
+    # The image -----------------------------------------------------------------------------------
+
+    def follow(self, image: Image) -> None:
+        """Note who has caught up, and who is no replica any more."""
+        for key, after in image.partitions.items():
+            before = self._partitions.get(key)
+            if before is after:
+                continue
+            self._partitions[key] = after
+            if before is None or before.first_leader_epoch != after.first_leader_epoch:
+                self._forget_except(key, ())
+                continue
+            for broker in {*after.isr} - {*before.isr, after.leader}:
+                self._caught_up(broker, key, image)
+            if before.replicas != after.replicas:
+                self._forget_except(key, after.replicas)
+
+    def _caught_up(self, broker: int, key: PartitionKey, image: Image) -> None:
+        """A follower has entered the ISR: it has all that is committed."""
+        self._proved.add((broker, key))
+        lost_in = self.lost.get((broker, key))
+        if lost_in is not None:
+            if image.brokers[broker].epoch <= lost_in:
+                return  # as the process that had not lost its log yet
+            del self.lost[broker, key]
+            self._world.saw("replica caught up after it lost its log")
+        committed = self._world.committed(key)
+        committed.confirmed[broker] = committed.high_watermark
+
+    def _forget_except(self, key: PartitionKey, replicas: Iterable[int]) -> None:
+        """Other brokers have no logs of the partition, or delete them."""
+        kept = {*replicas}
+        committed = self._world.committed(key)
+        for broker in [broker for broker in committed.confirmed if broker not in kept]:
+            del committed.confirmed[broker]
+        for lost in [lost for lost in self.lost if lost[1] == key and lost[0] not in kept]:
+            del self.lost[lost]
