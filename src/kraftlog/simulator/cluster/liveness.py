@@ -122,7 +122,9 @@ class FetchIsAnswered(ClusterInvariant):
         reader = f"broker {fetch.follower[0]}" if fetch.is_by_follower else "a consumer"
         if partition is None:
             self.fail(f"{node}: a fetch by {reader} waits for partition {key}, which it has not")
-        if fetch.is_by_follower and fetch.throttle is not None:
+        is_throttled = fetch.is_by_follower and fetch.throttle is not None
+        awaits_its_log = partition.leads and partition.is_open and not partition.online
+        if is_throttled or awaits_its_log:  # the end of either wakes the fetch
             return
         name = f"{partition.topic}-{partition.index}"
         what = f"{node}: a fetch of {name} by {reader} waits at"
