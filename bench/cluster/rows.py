@@ -72,6 +72,13 @@ def change_rows(partitions: int) -> tuple[Row, ...]:
     return tuple(rows)
 
 
+def wait_rows(key: str, what: str, goal: Goal | None = None) -> tuple[Row, Row]:
+    return (
+        seconds(f"wait.{key}.p50", f"{what}: longest wait for an acknowledgement, p50"),
+        seconds(f"wait.{key}.max", f"{what}: longest wait for an acknowledgement, maximum", goal),
+    )
+
+
 ROWS: dict[str, tuple[Row, ...]] = {
     "produce": (
         *produce_rows("100B", "100 B", 2, "records/s"),
@@ -118,6 +125,12 @@ ROWS: dict[str, tuple[Row, ...]] = {
     "failover": (
         seconds("failover", "`kill -9` to the next acknowledged CreateTopics", at_most(0.4)),
     ),
+    "longest_wait": (
+        *wait_rows("kill", "`kill -9`", at_most(1)),
+        *wait_rows("pause", "SIGSTOP for 20 s"),
+        *wait_rows("stop", "clean stop", at_most(0.3)),
+        *wait_rows("roll", "clean stop and start of all three"),
+    ),
     "changes": (*change_rows(1_000), *change_rows(10_000), *change_rows(100_000)),
     "node": (
         seconds("node.created", "create 100,000 partitions: acknowledged", only_kraftlog=True),
@@ -138,6 +151,7 @@ TITLES = {
     "kill": "Kill of a broker that leads 3,333 partitions of 10,000",
     "leaderships": "Kill of a broker that leads all 10,000 partitions",
     "failover": "Kill of the active controller, which is a broker too",
+    "longest_wait": "Nodes fail or stop under an idempotent producer of librdkafka",
     "changes": "One metadata change in clusters of different sizes",
     "node": "One node with 100,000 partitions, replication 1",
 }

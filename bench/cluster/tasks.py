@@ -11,6 +11,7 @@ from bench.beside.rows import BARE, KAFKA, KRAFTLOG
 from bench.cluster import failures, latency, loads, wide
 from bench.cluster.bare import BareCluster
 from bench.cluster.changes import changes
+from bench.cluster.longest_wait import longest_wait
 from bench.cluster.nodes import IDS, Cluster
 
 if TYPE_CHECKING:
@@ -32,6 +33,11 @@ def three_nodes(peer: str, folder: str) -> Cluster:
 
 def new_three_nodes(peer: str, folder: str) -> Cluster:
     """A function of its own, so that its task does not share the cluster of earlier tasks."""
+    return three_nodes(peer, folder)
+
+
+def other_three_nodes(peer: str, folder: str) -> Cluster:
+    """All three run, unlike after `failover`."""
     return three_nodes(peer, folder)
 
 
@@ -69,6 +75,7 @@ TASKS = {
     "kill": Task(failures.kill, needs_partitions=True),
     "leaderships": Task(failures.leaderships, needs_partitions=True),
     "failover": Task(failures.failover, needs_partitions=True),
+    "longest_wait": Task(longest_wait, other_three_nodes),
     "changes": Task(changes, new_three_nodes, peers=(KRAFTLOG,)),
     "node": Task(wide.one_node, one_node, peers=(KRAFTLOG,), if_named=(KAFKA,)),
 }

@@ -8,6 +8,8 @@ MUTANT = Mutant(
     module="kraftlog.replication.in_sync_replicas",
     source="            changed |= self._shrunk",
     replacement="            changed |= {}",
+    scenario="cluster",
+    seed=9,
     test=(
         "tests/replication/test_joined_replay.py::test_v24_unregistered_follower_releases_waiting_batches"
     ),

@@ -64,6 +64,19 @@ def test_v24_unregistered_follower_releases_waiting_batches() -> None:
     assert (cluster[1].high_watermark, produced.outcome) == (2, 0)
 
 
+def test_v24_refused_proposal_releases_waiting_batches() -> None:
+    """V24: only the proposal still counts the fenced broker 3, so its refusal is what ends that."""
+    cluster = two_in_sync()
+    cluster.commit(shrunk_isr(1, 2))
+    cluster.settle()  # the leader has proposed that 3 joins
+    produced = cluster[1].produce("b")
+    cluster.settle()
+    cluster.commit(fenced(cluster, 3))
+    assert not produced.is_answered, "the controller may have accepted the proposal"
+    cluster.respond(1, ErrorCode.INELIGIBLE_REPLICA)
+    assert (cluster[1].high_watermark, produced.outcome) == (2, 0)
+
+
 @pytest.mark.parametrize("order", list(permutations(range(3))))
 def test_v20_raised_min_isr_counts_for_an_isr_of_the_same_replay(order: tuple[int, ...]) -> None:
     """V20: one replay raises the minimum and shrinks the ISR, in any order: nothing is committed.

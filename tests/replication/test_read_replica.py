@@ -172,6 +172,15 @@ def test_new_leader_ends_the_wait_of_a_consumer() -> None:
     assert data_of(waiting).error_code == ErrorCode.FENCED_LEADER_EPOCH
 
 
+@pytest.mark.parametrize("reader_at", [1, 2])
+def test_v24_leader_in_a_new_epoch_ends_the_wait_of_a_consumer(reader_at: int) -> None:
+    """V24: the error needs no new bytes, neither where the leader stays nor where it is new."""
+    cluster = three_replicas()
+    waiting = cluster[reader_at].fetch(3, leader_epoch=1, max_wait_ms=MAX_WAIT_MS)
+    cluster.elect(reader_at, (1, 2, 3))
+    assert data_of(waiting).error_code == ErrorCode.FENCED_LEADER_EPOCH
+
+
 def test_only_kafkas_two_replica_selectors_are_known() -> None:
     assert selects_by_rack("org.apache.kafka.common.replica.RackAwareReplicaSelector")
     assert not selects_by_rack("org.apache.kafka.common.replica.LeaderSelector")

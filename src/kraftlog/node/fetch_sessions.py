@@ -96,6 +96,12 @@ class SessionPartition:
             self.written_bytes = partition.written_bytes
         return session.delayed
 
+    def role_changed(self) -> object | None:
+        """The role or leader epoch has changed: the next read may find an error without bytes."""
+        delayed = self.changed()
+        self.session.new_bytes = MANY_BYTES
+        return delayed
+
     def has_sent(self, partition: Partition) -> bool:
         """Whether the last response had the partition's current high watermark and log start."""
         return self.high_watermark == partition.high_watermark and self.start == partition.start

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kraftlog.metadata.image import Image
     from kraftlog.node.broker.controller_channel import ControllerChannel
     from kraftlog.node.broker.cordoned_directories import CordonedDirectories
+    from kraftlog.node.broker.failed_leaders import FailedLeaders
     from kraftlog.node.broker.producer_ids import ProducerIds
     from kraftlog.node.config import BrokerAddress, NodeConfig
     from kraftlog.node.controller.active_controller import ActiveController
@@ -56,6 +57,8 @@ if TYPE_CHECKING:
         def topic_configs(self) -> TopicConfigs: ...
         @property
         def image(self) -> Image: ...
+        @property
+        def failed_leaders(self) -> FailedLeaders: ...
         @property
         def encoded_topics(self) -> EncodedTopics: ...
         @property

@@ -22,6 +22,7 @@ from kraftlog.effects import (
     LogUnreadable,
     PeerDown,
     Reply,
+    RequestFailed,
     RequestReport,
     Stop,
 )
@@ -38,6 +39,7 @@ from kraftlog.node.broker.controller_channel import (
 )
 from kraftlog.node.broker.cordoned_directories import CordonedDirectories
 from kraftlog.node.broker.dynamic_config import DynamicConfig
+from kraftlog.node.broker.failed_leaders import FailedLeaders
 from kraftlog.node.broker.producer_ids import ProducerIds
 from kraftlog.node.containment import Attempts, contain, fail
 from kraftlog.node.counts import Counts
@@ -104,15 +106,15 @@ class Node:
         self.due_ms = NEVER_MS
         self.counts = Counts()
         self.metadata_loader = MetadataLoader()
+        dynamic_config = DynamicConfig(self.metadata_loader, config.node_id, config.settings.texts)
         #: The effective settings, with dynamic changes.
-        self.config_layers = DynamicConfig(
-            self.metadata_loader, config.node_id, config.settings.texts
-        ).layers
+        self.config_layers = dynamic_config.layers
         self.cordoned_directories = CordonedDirectories(
             self.config_layers, lambda: self.logs.directories
         )
         self.topic_configs = TopicConfigs(self.metadata_loader, self.config_layers)
         self.encoded_topics = EncodedTopics()
+        self.failed_leaders = FailedLeaders(self.metadata_loader, lambda: self.now)
         self.replica_manager = parts.replica_manager(self)
         self.delayed_operations = DelayedOperations(partial(fail, self))
         #: Upper bound of a fetch response, whatever the client asks for.
@@ -179,6 +181,7 @@ class Node:
             publishers += parts.file_checks(self)
         if self.broker_probes is not None:
             publishers.append(self.broker_probes)
+        publishers.append(self.failed_leaders)
 
     def log_line(self, line: str) -> None:
         self.emit(LogLine(line))
@@ -306,6 +309,8 @@ class Node:
 
     def _fetch_ended(self, report: RequestReport, now: Now) -> None:
         """Handle the outcome of a follower's fetch. Records alone change no deadline."""
+        if isinstance(report, RequestFailed) and not report.is_aborted:
+            self.failed_leaders.connection_lost(report.peer, now)
         fetchers = self.replica_manager.fetchers
         due_ms = fetchers.deadline()
         fetchers.handle(report, now)
@@ -334,6 +339,7 @@ class Node:
             self.broker_probes.refused(report, now)
         if self.replica_manager.is_own_channel(report.channel):
             self.replica_manager.fetchers.leader_is_down(report.peer, now)
+        self.failed_leaders.connection_lost(report.peer, now, is_refused=True)
 
     @property
     def is_ready(self) -> bool:

@@ -69,13 +69,19 @@ class DelayedFetches:
         self._sessions_changed(partition, partition.follower_sessions, wakes=wakes_followers)
 
     def role_changed(self, partition: Partition) -> None:
-        """The role has changed: check all fetches of the partition; most get an error now."""
+        """The role or the leader epoch has changed: read all fetches of the partition again.
+
+        Most get an error now, and need no new bytes for that.
+        """
         if partition.follower_fetches or partition.fetches:
-            self._complete(partition, partition.follower_fetches)
-            self._complete(partition, partition.fetches)
-        if partition.follower_sessions or partition.consumer_sessions:
-            self._sessions_changed(partition, partition.follower_sessions)
-            self._sessions_changed(partition, partition.consumer_sessions)
+            for fetches in (partition.follower_fetches, partition.fetches):
+                for fetch in list(fetches):
+                    self._call(fetch, fetch.role_changed, partition)
+        for sessions in (partition.follower_sessions, partition.consumer_sessions):
+            for entry in sessions:
+                fetch = entry.role_changed()
+                if fetch is not None:
+                    self._changed.setdefault(fetch, {})[partition] = None
 
     def removed(self, partition: Partition) -> None:
         """The partition was removed from this broker."""
@@ -95,10 +101,13 @@ class DelayedFetches:
     def _complete(self, partition: Partition, fetches: dict[Any, None]) -> None:
         """Check the fetches of one partition again."""
         for fetch in list(fetches):
-            try:
-                fetch.try_complete(partition)
-            except Exception as error:
-                self._fail(fetch.pending, error)
+            self._call(fetch, fetch.try_complete, partition)
+
+    def _call(self, fetch: Any, act: Callable[..., None], *arguments: Any) -> None:
+        try:
+            act(*arguments)
+        except Exception as error:
+            self._fail(fetch.pending, error)
 
     # Sessions ------------------------------------------------------------------------------------
 
@@ -111,10 +120,7 @@ class DelayedFetches:
         while self._changed:
             fetch, partitions = self._changed.popitem()
             if not fetch.done:
-                try:
-                    fetch.partitions_changed(partitions)
-                except Exception as error:
-                    self._fail(fetch.pending, error)
+                self._call(fetch, fetch.partitions_changed, partitions)
 
     # Followers -----------------------------------------------------------------------------------
 
@@ -133,7 +139,4 @@ class DelayedFetches:
         """Respond to these followers at once, so that they can add a partition to their fetches."""
         for follower in followers:
             for fetch in self._of_followers.pop(follower, ()):
-                try:
-                    fetch.expire(self._clock())
-                except Exception as error:
-                    self._fail(fetch.pending, error)
+                self._call(fetch, fetch.expire, self._clock())

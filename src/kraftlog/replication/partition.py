@@ -34,11 +34,12 @@ if TYPE_CHECKING:
     from kraftlog.types import DelayedResponse, LogName, Uuid
 
     class SessionPartition(Protocol):
-        """A partition in a fetch session; both calls return the session's delayed fetch, if any."""
+        """A partition in a fetch session; all calls return the session's delayed fetch, if any."""
 
         @property
         def is_obsolete(self) -> bool: ...
         def changed(self) -> Any: ...
+        def role_changed(self) -> Any: ...
         def partition_removed(self) -> Any: ...
 
     #: Required offset, pending response, partition result, timeout in ms for other replicas.

@@ -105,6 +105,9 @@ class DelayedLoad:
             partition.unwatch(self)
             self._on_done()
 
+    def role_changed(self, partition: Partition) -> None:
+        self.try_complete(partition)
+
 
 class GroupCoordinators(MetadataPublisher):
     """Finds the shard of a group and carries out the effects of shards."""

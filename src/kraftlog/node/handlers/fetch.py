@@ -112,8 +112,7 @@ class DelayedFetch:
         "written_at_read",
     )
 
-    #: Set while it waits.
-    node: ServingNode
+    node: ServingNode  # both are set while it waits
     deadline_ms: int
 
     def __init__(
@@ -497,6 +496,9 @@ class DelayedFetch:
         """A watched partition has something new to read, or no longer serves requests."""
         if not (partition.online and self._has_too_few_bytes()):
             self._read_and_try_complete()
+
+    def role_changed(self, _: Partition) -> None:
+        self._read_and_try_complete()
 
     def _read_and_try_complete(self) -> None:
         node, watched = self.node, self.partitions

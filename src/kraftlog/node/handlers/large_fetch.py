@@ -158,6 +158,9 @@ class LargeFetch(DelayedFetch):
             if not self.done:
                 self.try_complete(partition)
 
+    def role_changed(self, partition: Partition) -> None:
+        self.try_complete(partition)
+
     def try_complete(self, partition: Partition) -> None:
         part, old_size, _ = self.last_reads.get(partition, (None, 0, 0))
         if part is None and (session_partition := self._session_partition(partition)) is not None:

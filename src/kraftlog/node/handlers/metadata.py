@@ -80,7 +80,11 @@ def handle(
 ) -> Iterator[int]:
     missing = yield from _to_create(node, pending, request)
     if not missing:
-        yield from _respond(node, pending, request, {})
+        until_ms = node.failed_leaders.waits_until_ms(_partitions(node, request), node.now)
+        if until_ms:
+            _respond_after_election(node, pending, request, until_ms)
+        else:
+            yield from _respond(node, pending, request, {})
         return
     from kraftlog.node.broker.auto_topic_creation import create_topics
 
@@ -88,6 +92,27 @@ def handle(
         node.sliced.run(pending, _respond(node, pending, request, codes))
 
     create_topics(node, missing, on_created, node.now)
+
+
+def _partitions(node: ServingNode, request: MetadataRequest) -> Iterator[PartitionImage]:
+    """The partitions that a request names by their topics; of all topics, none."""
+    for requested in request.topics or ():
+        topic = _find(node.image, requested, BY_ID_SINCE)
+        if topic is not None:
+            yield from node.image.partitions_of(topic)
+
+
+def _respond_after_election(
+    node: ServingNode, pending: PendingResponse, request: MetadataRequest, until_ms: int
+) -> None:
+    """Respond when the failed leader is replaced, at the latest at a time."""
+    from kraftlog.node.broker.failed_leaders import DelayedMetadata
+
+    delayed = DelayedMetadata(
+        pending, lambda: node.sliced.run(pending, _respond(node, pending, request, {}))
+    )
+    node.failed_leaders.wait(delayed)
+    node.wait(delayed, until_ms)
 
 
 def _to_create(
@@ -177,7 +202,7 @@ def _response(
                 node_id=broker.id, host=endpoint.host, port=endpoint.port, rack=broker.rack
             )
             for broker in node.image.brokers.values()
-            if not broker.fenced and (endpoint := broker.endpoint(listener))
+            if node.failed_leaders.names(broker) and (endpoint := broker.endpoint(listener))
         ],
         cluster_id=node.cluster_id,
         # Clients send admin requests to the node named here: this broker forwards them.

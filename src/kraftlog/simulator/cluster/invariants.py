@@ -86,6 +86,9 @@ class ClusterInvariant:
     ) -> None:
         """A consumer has all records before offset `following` of the log with this first epoch."""
 
+    def on_turn(self, node: ClusterNode) -> None:
+        """A turn of a node is over."""
+
 
 CLUSTER_HOOKS = tuple([name for name in vars(ClusterInvariant) if name.startswith("on_")])
 

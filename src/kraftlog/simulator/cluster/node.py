@@ -69,6 +69,8 @@ class ClusterNode(NodeReplica):
         self._seen_applied = 0
         self.seen: dict[PartitionKey, ReplicaSnapshot] = {}
         self._partitions: dict[PartitionKey, Partition] = {}
+        #: The delayed operations that wait, or waited until lately.
+        self.delayed: list[Any] = []
         for log in self.logs.values():
             log.log = None  # read it again: a turn that a crash ended may have appended to it
 
@@ -224,6 +226,10 @@ class ClusterNode(NodeReplica):
             )
             if seen.get(key) != state:
                 self._report_partition(key, partition, state)
+        self.world.node_turned(self)
+
+    def delays(self, operation: Any) -> None:
+        self.delayed.append(operation)
 
     def _note_joined_replay(self) -> None:
         """Note whether a leader has replayed changes of the minimum and of its ISR in one turn."""

@@ -241,6 +241,9 @@ class ClusterWorld(NodeWorld):
             if self.lossy:
                 self._forget_recovered()
 
+    def node_turned(self, node: ClusterNode) -> None:
+        self._call_hooks("on_turn", node)
+
     def replica_changed(
         self,
         node: ClusterNode,

@@ -81,6 +81,11 @@ class ObservedNode(Node):
         if self.watcher is not None and isinstance(message, BootTimestampWritten):
             self.watcher.world.boot_written(self.watcher, message.boot_timestamp_ms)
 
+    def wait(self, operation: Any, deadline_ms: int) -> None:
+        super().wait(operation, deadline_ms)
+        if self.watcher is not None:
+            self.watcher.delays(operation)
+
     def became_leader(self, epoch: int, now: Now) -> None:
         super().became_leader(epoch, now)
         if self.watcher is not None:
@@ -312,6 +317,9 @@ class NodeReplica(NodeProcess):
                     self.world.apply(self, number)
             else:
                 self.world.serves(self, number)
+
+    def delays(self, operation: Any) -> None:
+        """An operation of the node waits."""
 
     def _installed(self, offset: int) -> None:
         core = self.core
