@@ -9,6 +9,6 @@ MUTANT = Mutant(
     source="            changed |= self._shrunk",
     replacement="            changed |= {}",
     scenario="cluster",
-    seed=9,
+    seed=61,
     test="tests/replication/test_joined_replay.py",
 )
