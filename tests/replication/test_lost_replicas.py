@@ -229,3 +229,14 @@ def test_v19_incomplete_replica_is_reported_once_there_is_no_leader() -> None:
     replica.assign(HERE, leader=-1)
     replica.lost.no_leader(replica.partition)
     assert replica.reported == [Directory.LOST]
+
+
+def test_v19_lost_replica_is_reported_once() -> None:
+    """The controller may have elected it since: a second report would depose it."""
+    replica = Replica(HERE)
+    replica.opened(lacks_records=True)
+    assert replica.reported == [Directory.LOST]
+    replica.assignments.replayed((TOPIC_ID, 0), HERE)  # an older change of the partition
+    replica.lost.no_leader(replica.partition)
+    assert len(replica.requests) == 1
+    assert [type(effect) for effect in replica.effects] == [LogLine]

@@ -168,10 +168,21 @@ class _Change:
         leader = self._last_leader()
         if leader is None and self._may_be_unclean():
             leader = next(filter(self.can_lead, self.replicas), None)
-        if leader is None and (self.wanted.election == Election.UNCLEAN or self._all_are_lost()):
-            order = (*self.before.last_known_elr, *self.isr, *self.replicas)
-            leader = self.lost_leader = next(filter(self._is_lost_and_alive, order), None)
+        if leader is None:
+            leader = self.lost_leader = next(filter(self._is_lost_and_alive, self._lost()), None)
         return leader
+
+    def _lost(self) -> tuple[int, ...]:
+        """The replicas that may lead without their logs, those that had the most first.
+
+        Unless an operator requests it, only these: the last leader, or the last in-sync replicas.
+        """
+        last = self.before.last_known_elr or self.isr
+        if not last and self.before.leader != NO_LEADER:
+            last = (self.before.leader,)
+        if self.wanted.election == Election.UNCLEAN:
+            return (*last, *self.replicas)
+        return (last or self.replicas) if self._all_are_lost() else ()
 
     def _is_lost_and_alive(self, broker: int) -> bool:
         """Whether a live replica is in a directory that it no longer has; not if it has failed."""

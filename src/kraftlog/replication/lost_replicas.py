@@ -126,15 +126,18 @@ class LostReplicas:
         return image.leader == NO_LEADER or self._broker_id in (*image.isr, *image.elr)
 
     def _report_lost(self, partition: Partition) -> None:
-        if self._assigned(partition) != Directory.LOST:
-            topic, index = partition.log
-            self._emit(
-                LogLine(
-                    f"{topic}-{index}: this replica lacks committed records, or may: it does not "
-                    "lead until it has caught up with another one"
-                )
+        """Report a lost replica, once: an election that is yet to be replayed may choose it."""
+        key, assigned = (partition.topic_id, partition.index), self._assigned(partition)
+        if self._assignments.reported(key, assigned) == Directory.LOST:
+            return
+        topic, index = partition.log
+        self._emit(
+            LogLine(
+                f"{topic}-{index}: this replica lacks committed records, or may: it does not "
+                "lead until it has caught up with another one"
             )
-        self._report(partition, Directory.LOST)
+        )
+        self._assignments.assign(key, Directory.LOST)
 
     def _log_elsewhere(self, partition: Partition) -> None:
         """Log once for each missing directory why its replicas do not lead."""

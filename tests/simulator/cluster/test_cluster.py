@@ -58,8 +58,8 @@ def test_q12_a_controller_that_returns_empty_is_no_longer_a_voter(situation: str
 
 
 def test_q24_a_node_that_returns_empty_asks_a_leader_that_seemed_dead() -> None:
-    """Seed 30376 once failed: with no voter in its log, the node never asked that leader again."""
-    outcome = simulate("cluster", 30376)
+    """Such a run once failed: with no voter in its log, the node never asked that leader again."""
+    outcome = simulate("cluster", 40024)
     assert not outcome.failed, str(outcome)
     assert outcome.coverage["combined node wiped"] > 0
 

@@ -8,6 +8,7 @@ the controller or the record that ends it, not with the next request nor with a 
 from __future__ import annotations
 
 from kraftlog.node.handlers.fetch import DelayedFetch
+from kraftlog.replication.followers import UNKNOWN
 from kraftlog.simulator.cluster.invariants import ClusterInvariant
 from kraftlog.value import TYPE_CHECKING
 
@@ -93,7 +94,7 @@ class ProduceIsAnswered(ClusterInvariant):
         return (
             broker is not None
             and broker.active
-            and follower.broker_epoch == broker.epoch
+            and follower.broker_epoch in (UNKNOWN, broker.epoch)
             and self.world.time - follower.caught_up_ms <= lag_ms + lag_ms // 2
         )
 
