@@ -29,6 +29,7 @@ TOOLS = {
     "configs": (CLASSES["kafka-configs"], ()),
     "offsets": (CLASSES["kafka-get-offsets"], ()),
     "delete-records": (CLASSES["kafka-delete-records"], ()),
+    "leader-election": (CLASSES["kafka-leader-election"], ()),
     "log-dirs": (CLASSES["kafka-log-dirs"], ()),
     "api-versions": (CLASSES["kafka-broker-api-versions"], ()),
     "dump-log": ("org.apache.kafka.tools.DumpLogSegments", ()),
@@ -44,6 +45,7 @@ QUOTAS = "there are no quotas or users"
 #: Command, flag -> why it is not supported.
 UNSUPPORTED = {
     ("topics", "--delete-config"): "Kafka 4 refuses it too",
+    ("leader-election", "--admin.config"): "deprecated: --command-config",
     ("reassign", "--bootstrap-controller"): "a controller does not describe topics",
     ("configs", "--user"): QUOTAS,
     ("configs", "--user-defaults"): QUOTAS,

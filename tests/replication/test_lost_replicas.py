@@ -117,9 +117,9 @@ def test_v19_replica_on_which_no_other_relies_is_not_reported() -> None:
     replica.opened(lacks_records=True)
     assert (replica.reported, replica.may_lead) == ([], False)
     other = Replica(HERE, replicas=(1, 2, 3))
-    other.assign(HERE, isr=(2, 3), leader=-1)
+    other.assign(HERE, isr=(), leader=-1, last_known_elr=(1,))
     other.opened(lacks_records=True)
-    assert other.reported == [Directory.LOST], "if all are lost, one of them is elected"
+    assert other.reported == [Directory.LOST], "it was the last leader"
 
 
 def test_v19_lost_replica_is_not_reported_again_after_a_restart() -> None:
@@ -220,23 +220,12 @@ def test_v24_replica_that_catches_up_before_its_loss_is_recorded() -> None:
     assert [each.id for each in replica.requests[-1].directories] == [HERE]
 
 
-def test_v19_incomplete_replica_is_reported_once_there_is_no_leader() -> None:
-    """If the others are lost as well, one of them has to lead."""
-    replica = Replica(HERE, replicas=(1, 2, 3))
-    replica.assign(HERE, isr=(2, 3))
-    replica.opened(lacks_records=True)
-    assert replica.reported == []
-    replica.assign(HERE, leader=-1)
-    replica.lost.no_leader(replica.partition)
-    assert replica.reported == [Directory.LOST]
-
-
 def test_v19_lost_replica_is_reported_once() -> None:
     """The controller may have elected it since: a second report would depose it."""
     replica = Replica(HERE)
     replica.opened(lacks_records=True)
     assert replica.reported == [Directory.LOST]
     replica.assignments.replayed((TOPIC_ID, 0), HERE)  # an older change of the partition
-    replica.lost.no_leader(replica.partition)
+    replica.opened(lacks_records=True)
     assert len(replica.requests) == 1
     assert [type(effect) for effect in replica.effects] == [LogLine]

@@ -23,6 +23,7 @@ COMMANDS = {
     "configs": "describe and alter configs",
     "offsets": "print the offsets of partitions",
     "delete-records": "delete the oldest records of partitions",
+    "leader-election": "elect preferred leaders, or unclean ones",
     "log-dirs": "describe the log directories of brokers",
     "cluster": "print the cluster id and endpoints, unregister a broker",
     "decommission": "take a node out of the cluster for good",

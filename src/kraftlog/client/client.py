@@ -163,7 +163,16 @@ class Client(ConnectedToCluster):
         from kraftlog.client import reassignments
 
         names = arguments.partition_names("partitions", partitions)
-        return reassignments.elect_preferred(self.cluster, names)
+        return reassignments.elect(self.cluster, names)
+
+    def elect_unclean_leaders(
+        self, partitions: Iterable[PartitionName]
+    ) -> dict[PartitionName, RefusedError]:
+        """Give each partition without a leader one that may lack records; return the failures."""
+        from kraftlog.client import reassignments
+
+        names = arguments.partition_names("partitions", partitions)
+        return reassignments.elect(self.cluster, names, reassignments.UNCLEAN)
 
     def delete_records(self, offsets: Mapping[PartitionName, int]) -> dict[PartitionName, int]:
         """Delete records before these offsets (-1: all); return the log start offsets."""

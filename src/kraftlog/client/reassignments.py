@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from kraftlog.errors import RefusedError
 
 
-#: The election type of ElectLeaders for preferred leaders.
-PREFERRED = 0
+#: The election types of ElectLeaders.
+PREFERRED, UNCLEAN = 0, 1
 
 
 class Reassignment(Value):
@@ -110,10 +110,10 @@ def ongoing(cluster: Cluster) -> dict[PartitionName, Reassignment]:
     }
 
 
-def elect_preferred(
-    cluster: Cluster, partitions: Iterable[PartitionName]
+def elect(
+    cluster: Cluster, partitions: Iterable[PartitionName], election_type: int = PREFERRED
 ) -> dict[PartitionName, RefusedError]:
-    """Elect the preferred (first) replica of each partition; return the failures."""
+    """Elect a leader of each partition, by default the preferred replica; return the failures."""
     failed: dict[PartitionName, RefusedError] = {}
     by_topic: dict[str, list[int]] = {}
     for topic, index in partitions:
@@ -131,7 +131,7 @@ def elect_preferred(
                     )
 
     request = elect_leaders.ElectLeadersRequest(
-        election_type=PREFERRED,
+        election_type=election_type,
         topic_partitions=[
             elect_leaders.TopicPartitions(topic=topic, partitions=indexes)
             for topic, indexes in by_topic.items()

@@ -162,27 +162,16 @@ class _Change:
     def _unclean_leader(self) -> int | None:
         """The last known leader, or where losses are accepted, any replica that is alive.
 
-        Replicas that have lost their logs come last, and only if an operator requests it, or if no
-        replica has kept its log: waiting would help nobody (V19).
+        Replicas that have lost their logs, or may have, come last, and only if an operator requests
+        it: one of them may have kept all (V19).
         """
         leader = self._last_leader()
         if leader is None and self._may_be_unclean():
             leader = next(filter(self.can_lead, self.replicas), None)
-        if leader is None:
-            leader = self.lost_leader = next(filter(self._is_lost_and_alive, self._lost()), None)
+        if leader is None and self.wanted.election == Election.UNCLEAN:
+            order = (*self.before.last_known_elr, *self.isr, *self.replicas)
+            leader = self.lost_leader = next(filter(self._is_lost_and_alive, order), None)
         return leader
-
-    def _lost(self) -> tuple[int, ...]:
-        """The replicas that may lead without their logs, those that had the most first.
-
-        Unless an operator requests it, only these: the last leader, or the last in-sync replicas.
-        """
-        last = self.before.last_known_elr or self.isr
-        if not last and self.before.leader != NO_LEADER:
-            last = (self.before.leader,)
-        if self.wanted.election == Election.UNCLEAN:
-            return (*last, *self.replicas)
-        return (last or self.replicas) if self._all_are_lost() else ()
 
     def _is_lost_and_alive(self, broker: int) -> bool:
         """Whether a live replica is in a directory that it no longer has; not if it has failed."""
@@ -191,9 +180,6 @@ class _Change:
         if registered is None or directory == Directory.FAILED or not self.is_alive(broker):
             return False
         return broker in self.replicas and not registered.online(directory)
-
-    def _all_are_lost(self) -> bool:
-        return all(self._directory(broker) == Directory.LOST for broker in self.replicas)
 
     def _directory(self, broker: int) -> Uuid:
         return dict(self.wanted.directories).get(broker) or self.before.directory(broker)

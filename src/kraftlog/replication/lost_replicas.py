@@ -14,7 +14,7 @@ reported as usual.
 from __future__ import annotations
 
 from kraftlog.effects import LogComplete, LogLine
-from kraftlog.metadata.values import NO_LEADER, Directory, is_reserved
+from kraftlog.metadata.values import Directory, is_reserved
 from kraftlog.types import uuid_text
 from kraftlog.value import TYPE_CHECKING
 
@@ -90,11 +90,6 @@ class LostReplicas:
         if not self._is_elsewhere(partition):
             self._report(partition, Directory.FAILED)
 
-    def no_leader(self, partition: Partition) -> None:
-        """The partition has no leader now: one is elected, too, if all replicas are lost."""
-        if partition in self.incomplete and not self._is_elsewhere(partition):
-            self._report_lost(partition)
-
     def may_lead(self, partition: Partition) -> bool:
         """Whether the metadata lets a replica lead although it has not caught up.
 
@@ -119,11 +114,11 @@ class LostReplicas:
         self._assignments.forget((partition.topic_id, partition.index))
 
     def _others_rely_on(self, partition: Partition) -> bool:
-        """Whether the metadata would let this replica lead, or waits for it to elect another."""
+        """Whether the metadata would let this replica lead."""
         image = self._recorded(partition)
         if image is None:
             return False
-        return image.leader == NO_LEADER or self._broker_id in (*image.isr, *image.elr)
+        return self._broker_id in (*image.isr, *image.elr, *image.last_known_elr)
 
     def _report_lost(self, partition: Partition) -> None:
         """Report a lost replica, once: an election that is yet to be replayed may choose it."""
@@ -152,7 +147,7 @@ class LostReplicas:
                 f"directory with the id {uuid_text(missing)}, which is not one of this broker's. "
                 "They cannot lead until they have caught up with other replicas. If that directory "
                 "exists, add it to log.dirs; if it is lost, and no other replica can lead, an "
-                "unclean election (kafka-leader-election) accepts the loss"
+                "unclean election (kraftlog leader-election) accepts the loss"
             )
         )
 

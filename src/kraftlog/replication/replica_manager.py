@@ -27,7 +27,6 @@ from kraftlog.effects import (
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.changes import BrokerChanged, ConfigChanged, PartitionChanged, TopicRemoved
 from kraftlog.metadata.loader import MetadataPublisher
-from kraftlog.metadata.values import NO_LEADER
 from kraftlog.replication.counts import BrokerTopicStats
 from kraftlog.replication.delayed_deletions import DelayedDeletions
 from kraftlog.replication.delayed_fetches import DelayedFetches
@@ -508,8 +507,6 @@ class ReplicaManager(MetadataPublisher):
         self.directory_assignments.replayed(image.key, image.directory(self._broker_id))
         if not self._has_roles:
             return
-        if image.leader == NO_LEADER:
-            self.lost_replicas.no_leader(partition)
         if image.leader == self._broker_id:
             self._lead(partition, image)
         else:

@@ -243,7 +243,7 @@ class LogLifecycle:
             log, report = end.value
             if report.is_noteworthy:
                 self._log_line(report.line())
-            self._accept(effect, log, now)
+            self._accept(effect, log, now, truncated_bytes=report.truncated_bytes)
         except DiskFullError as error:
             if name in self._directory.unopened and self._directory.reserve.spend():
                 self._steps.appendleft(effect)  # its records are needed: retry at once
@@ -265,10 +265,10 @@ class LogLifecycle:
         self._accept(effect, log, now)
         return True
 
-    def _accept(self, effect: OpenLog, log: Log, now: Now) -> None:
+    def _accept(self, effect: OpenLog, log: Log, now: Now, *, truncated_bytes: int = 0) -> None:
         """Report an open log, or delete it if it belongs to a removed partition of this number."""
         if is_of_partition(log, effect.first_leader_epoch):
-            self._opened(effect, log, now)
+            self._opened(effect, log, now, truncated_bytes=truncated_bytes)
         else:
             self._discard(effect)
 
@@ -310,14 +310,15 @@ class LogLifecycle:
             f"renamed to {renamed}"
         )
 
-    def _opened(self, effect: OpenLog, log: Log, now: Now) -> None:
+    def _opened(self, effect: OpenLog, log: Log, now: Now, *, truncated_bytes: int = 0) -> None:
         name, topic_id = effect.log, effect.topic_id
         del self._to_open[name]
         log.topic_id = topic_id
         log.first_leader_epoch = effect.first_leader_epoch
         log.config = self._configs.pop(name)
+        self._flush_recovered(log)
         high_watermark = self._directory.high_watermark(name)
-        lacks_records = self._lacks_records(name, log, high_watermark)
+        lacks_records = self._lacks_records(name, log, high_watermark, truncated_bytes)
         with suppress(StorageError):  # the disk has failed, or is full: noted at the next start
             if log.has_folder:
                 self._directory.folder_journal.made(name, log)
@@ -337,7 +338,19 @@ class LogLifecycle:
             now,
         )
 
-    def _lacks_records(self, name: LogName, log: Log, high_watermark: int) -> bool:
+    @staticmethod
+    def _flush_recovered(log: Log) -> None:
+        """Flush what a killed process has only written, if only flushed records count (V19).
+
+        The replica may confirm it at once, by fetching from after it, or by leading.
+        """
+        if log.config.flush_messages == 1 and log.recovery_point < log.end_offset:
+            with suppress(StorageError):  # the disk has failed: the log is reported as failed next
+                log.flush()
+
+    def _lacks_records(
+        self, name: LogName, log: Log, high_watermark: int, truncated_bytes: int
+    ) -> bool:
         """Whether the log lacks records that were committed in it, or may lack some (V19)."""
         offsets, end = self._directory.committed, log.end_offset
         committed = max(offsets.of(name, log.topic_id, log.first_leader_epoch), high_watermark)
@@ -347,16 +360,21 @@ class LogLifecycle:
                 "committed in it; they are lost here. The replica cannot lead until it has copied "
                 "them from another one"
             )
-        elif self._may_have_lost_writes(log) or self._has_lost_folder(name, log):
+        elif self._may_have_lost_writes(log, truncated_bytes) or self._has_lost_folder(name, log):
             committed = end + 1
         else:
             return False
         offsets.is_incomplete(name, log, committed)
         return True
 
-    def _may_have_lost_writes(self, log: Log) -> bool:
-        """Whether the machine stopped before it had synced all writes, maybe some of this log."""
-        return self._directory.machine.may_have_lost_writes and log.config.flush_messages > 1
+    def _may_have_lost_writes(self, log: Log, truncated_bytes: int) -> bool:
+        """Whether the machine stopped before it had synced all writes, maybe some of this log.
+
+        If each write was flushed before it counted, a truncated end was damaged, or not written.
+        """
+        if not self._directory.machine.may_have_lost_writes:
+            return False
+        return log.config.flush_messages > 1 or truncated_bytes > 0
 
     def _has_lost_folder(self, name: LogName, log: Log) -> bool:
         """Whether a log had a folder, and somebody has removed it, not the loss of power."""

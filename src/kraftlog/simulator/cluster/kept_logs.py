@@ -69,8 +69,7 @@ class KeptLogs:
 
     def may_lead(self, broker: int, key: PartitionKey) -> bool:
         """Whether a replica has kept its log, and its broker can know that."""
-        is_doubtful = broker in self._doubtful and (broker, key) not in self._proved
-        return (broker, key) not in self.lost and not is_doubtful
+        return (broker, key) not in self.lost and broker not in self._doubtful
 
     def has_kept(self, broker: int, key: PartitionKey) -> bool:
         return (broker, key) not in self.lost

@@ -181,6 +181,8 @@ def _cut_tail(world: ClusterWorld, rng: Rng, victim: ClusterNode, key: Partition
         return False
     kept = rng.below(len(batches))
     base, position, _ = batches[kept]
+    if not _is_noticed(world, victim, key, base):
+        return False
     victim.files.make_file(path, victim.files.bytes_of(path)[:position])
     _lose_from(world, victim, key, base)
     return True
@@ -191,9 +193,19 @@ def _damage_batch(world: ClusterWorld, rng: Rng, victim: ClusterNode, key: Parti
     if not batches:
         return False
     base, _, end = rng.pick(batches)
+    if not _is_noticed(world, victim, key, base):
+        return False
     victim.files.corrupt(path, end - len(GARBAGE), GARBAGE)
     _lose_from(world, victim, key, base)
     return True
+
+
+def _is_noticed(world: ClusterWorld, victim: ClusterNode, key: PartitionKey, offset: int) -> bool:
+    """Whether a broker can notice the loss of records that it has flushed before they counted.
+
+    A restart of the machine does not explain that: only a line that they were committed shows it.
+    """
+    return not world.setting.flushes or offset < _known_committed(world, victim, key)
 
 
 def _lose_from(world: ClusterWorld, victim: ClusterNode, key: PartitionKey, offset: int) -> None:
