@@ -5,6 +5,7 @@ from __future__ import annotations
 from kraftlog.cli.common import UsageError, new_parser, run_with_client
 from kraftlog.cli.json_entries import Entries
 from kraftlog.cli.show import print_json, print_table
+from kraftlog.client.command_parser import whole_number
 from kraftlog.client.properties import read_text
 from kraftlog.value import TYPE_CHECKING
 
@@ -37,7 +38,7 @@ def _parser() -> argparse.ArgumentParser:
     which.add_argument("--topic", metavar="NAME", help="with --partition")
     which.add_argument("--all-topic-partitions", action="store_true")
     which.add_argument("--path-to-json-file", metavar="FILE", help=_FORMAT)
-    parser.add_argument("--partition", type=int, metavar="N", help="with --topic")
+    parser.add_argument("--partition", type=whole_number(0), metavar="N", help="with --topic")
     return parser
 
 
