@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kraftlog.errors import ErrorCode
-from kraftlog.logstate.voters import ReplicaKey, Voter, VoterSet
-from kraftlog.raft.messages import ElectionState, EndEpoch, LogDurable, Send, Vote
+from kraftlog.logstate.voters import ReplicaKey, Voter
+from kraftlog.raft.messages import ElectionState, EndEpoch, Vote
 from kraftlog.raft.roles.follower import STAGGER_MS
 from tests.raft.core_network import CoreNetwork
 from tests.raft.single_core import (
@@ -17,8 +15,6 @@ from tests.raft.single_core import (
     committed_leader,
     follower,
     key,
-    of_kind,
-    replies,
     sends,
     voters_of,
 )
@@ -47,93 +43,6 @@ def test_r7_a_removed_voter_is_an_observer_once_that_is_committed() -> None:
     assert context.role == "follower"
     context.respond(2, context.fetch_result(high_watermark=11))
     assert context.role == "observer"
-
-
-def leader_of_removed_voter() -> tuple[SingleCore, ReplicaKey]:
-    """A leader that has committed the removal of voter 3, which has fetched up to offset 11."""
-    three = ReplicaKey(3, b"3" * 16)
-    voters = VoterSet((Voter(key(1)), Voter(key(2)), Voter(three)))
-    context = committed_leader(voters=voters)
-    assert context.core.remove_voter("remove", three, context.now) == ErrorCode.NONE
-    context.step()
-    return context, three
-
-
-def test_r7_a_removed_voter_learns_its_removal_from_one_fetch() -> None:
-    """Q28: NOT_LEADER_OR_FOLLOWER from the leader itself, once, after the removal's commit."""
-    context, three = leader_of_removed_voter()
-    fetch = context.fetch(3, offset=11, max_wait_ms=0).replace(replica=three)
-    (before,) = replies(context.ask(fetch, channel=3))
-    assert (before.error, before.removed_at, before.limit) == (0, -1, 12)
-    context.ask(context.fetch(2, offset=12))
-    assert context.core.log.high_watermark == 12
-    (told,) = replies(context.ask(fetch, channel=3))
-    assert (told.error, told.removed_at) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 11)
-    assert (told.leader_id, told.epoch) == (1, context.core.election.epoch)
-    (after,) = replies(context.ask(fetch, channel=3))
-    assert (after.error, after.removed_at, after.limit) == (0, -1, 12)
-
-
-def test_r7_a_replica_that_has_its_removal_or_never_voted_gets_records() -> None:
-    context, three = leader_of_removed_voter()
-    context.ask(context.fetch(2, offset=12))
-    has_it = context.fetch(3, offset=12, last_epoch=context.core.log.last_epoch, max_wait_ms=0)
-    (served,) = replies(context.ask(has_it.replace(replica=three), channel=3))
-    assert served.error == ErrorCode.NONE
-    for replica in (ReplicaKey(3, b"a new directory."), key(4)):
-        fetch = context.fetch(4, offset=11, max_wait_ms=0).replace(replica=replica)
-        (served,) = replies(context.ask(fetch, channel=replica))
-        assert served.error == ErrorCode.NONE
-
-
-def told_of_removal(**options: Any) -> SingleCore:
-    """A follower that its leader tells of its removal, by a record at offset 12."""
-    context = follower(**options)
-    refusal = context.fetch_result(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, removed_at=12)
-    context.respond(2, refusal)
-    return context
-
-
-def test_r7_a_told_voter_is_an_observer_that_fetches_on() -> None:
-    """Its own log still names it a voter; it campaigns no more, and votes like others."""
-    context = told_of_removal()
-    assert (context.role, context.core.is_voter) == ("observer", True)
-    context.wait_for("fetch timeout")
-    assert context.role == "observer"
-    context = told_of_removal()
-    context.respond(2, context.fetch_result(batch(10, 5, voters=voters_of(1, 2, 3, 4))))
-    assert context.role == "observer", "an older record than its removal changes nothing"
-    context.respond(2, context.fetch_result(batch(11, 5), batch(12, 5, voters=voters_of(2, 3, 4))))
-    context.respond(2, context.fetch_result(high_watermark=13))
-    assert context.role == "observer"
-
-
-def test_r7_a_told_voter_that_is_added_again_is_a_voter() -> None:
-    """By a record after its removal, committed or not."""
-    context = told_of_removal()
-    removal, addition = (
-        batch(12, 5, voters=voters_of(2, 3)),
-        batch(13, 5, voters=voters_of(1, 2, 3)),
-    )
-    context.respond(2, context.fetch_result(batch(10, 5, last=11), removal, high_watermark=10))
-    assert context.role == "observer"
-    context.respond(2, context.fetch_result(addition, high_watermark=10))
-    assert context.role == "follower"
-
-
-def test_r7_the_same_error_from_a_leader_of_kafka_removes_no_voter() -> None:
-    """Kafka's resigned leader names itself as the leader, but no removal."""
-    context = follower()
-    context.respond(2, context.fetch_result(error=ErrorCode.NOT_LEADER_OR_FOLLOWER))
-    assert context.role == "follower"
-
-
-def test_q6_a_told_voter_flushes_before_it_fetches() -> None:
-    """Q6: a leader that adds it again may count its fetch as a voter's."""
-    context = told_of_removal()
-    effects = context.respond(2, context.fetch_result(batch(10, 5)))
-    (fetch,) = of_kind(Send, effects)
-    assert fetch.after == (LogDurable(11),)
 
 
 def test_q9a_a_voter_being_removed_campaigns_last() -> None:

@@ -97,9 +97,6 @@ class RaftCore:
         self.is_cluster_id_confirmed = False
         #: The last peer that was reported as a member of another cluster.
         self._foreign_peer = -1
-        #: The leader has reported that this replica is no voter since a committed record, at this
-        #: offset at the latest (R7); -1 if it has not.
-        self.removed_at = -1
         #: While the log names no voters: nodes that may be controllers (R9). They have no vote.
         self.discovered: tuple[int, ...] = ()
         self.peers: dict[int, Peer] = {}
@@ -182,7 +179,6 @@ class RaftCore:
             election.leader_id,
             election.voted and election.voted.id,
             self.election_version - self.durable_election_version,
-            self.removed_at,
             self.log.key(),
             tuple(sorted(self.timers)),
             tuple(
@@ -306,12 +302,8 @@ class RaftCore:
 
         Its log may be the only one that holds the removal and the records before it, so that no
         other replica can be elected. It does not count its own vote then (Ongaro's thesis, 4.2.2).
-        A replica that the leader has told of its removal is no voter before its log has that
-        record, unless a later record adds it again.
         """
         voters = self.log.voters
-        if self.log.high_watermark <= self.removed_at >= voters.members_since:
-            return False
         return self.is_voter or (
             voters.members_since >= self.log.high_watermark and voters.before_latest.holds(self.me)
         )
@@ -396,8 +388,6 @@ class RaftCore:
                 )
             )
             return
-        if isinstance(body, messages.FetchResult) and body.leader_id == message.peer:
-            self.removed_at = max(self.removed_at, body.removed_at)
         peer.is_foreign = body.error == ErrorCode.INCONSISTENT_CLUSTER_ID
         if peer.is_foreign:
             # Epochs and leaders of another cluster mean nothing here.

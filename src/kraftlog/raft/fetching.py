@@ -38,8 +38,7 @@ def fetch_from(core: Core, peer: int) -> None:
         max_wait_ms=core.config.fetch_max_wait_ms,
         max_bytes=core.config.max_fetch_bytes,
     )
-    counts = core.may_campaign or core.is_voter  # some leader may count it as a voter
-    unflushed = counts and log.flushed < log.end
+    unflushed = core.may_campaign and log.flushed < log.end
     core.send(peer, fetch, (LogDurable(log.end),) if unflushed else ())
 
 

@@ -126,9 +126,6 @@ class FetchResult(Value):
     offset: int = -1
     limit: int = -1
     batches: tuple[Batch, ...] = ()
-    #: With the leader's own NOT_LEADER_OR_FOLLOWER: the fetcher is no follower any more, since a
-    #: voter set that is at this offset, at the latest, and committed (R7).
-    removed_at: int = -1
 
 
 class SnapshotFetch(Value):

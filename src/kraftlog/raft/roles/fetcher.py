@@ -49,8 +49,6 @@ class Fetcher(Role):
             applied = fetching.apply(core, body)
         else:
             return
-        if isinstance(request, Fetch) and body.removed_at >= 0:
-            core.adapt_role()  # the leader has committed this replica's removal (R7)
         if core.role is not self:
             return
         if not applied:

@@ -71,7 +71,6 @@ class Leader(Role):
         "progress",
         "proposals",
         "reads",
-        "removal_sent_to",
         "reported",
     )
     name = quorum.LEADER
@@ -89,8 +88,6 @@ class Leader(Role):
         self.reads: tuple[UnprovedRead, ...] = ()
         #: At kraft.version 0: what voters have reported of themselves (R11), by their ids.
         self.reported: dict[int, Voter] = {}
-        #: The removed voters that were told of their removal (R7).
-        self.removal_sent_to: tuple[ReplicaKey, ...] = ()
         #: Counts reads and responses to fetches, to order them.
         self.events = 0
 
@@ -201,11 +198,6 @@ class Leader(Role):
         checked = fetch.epoch >= 0 and fetch.last_epoch >= 0
         if checked:
             self.confirm(fetch.replica, request)
-        if self.must_tell_of_removal(core, fetch):
-            self.removal_sent_to = (*self.removal_sent_to, fetch.replica)
-            code, removed_at = ErrorCode.NOT_LEADER_OR_FOLLOWER, core.log.voters.members_since
-            self.respond(core, request, fetch, error=code, removed_at=removed_at)
-            return
         if snapshots.is_needed(core, fetch):
             if checked:
                 self.progress.note_snapshot_needed(fetch.replica, core.now)
@@ -228,18 +220,6 @@ class Leader(Role):
             self.park(core, request, fetch)
         else:
             self.respond(core, request, fetch)
-
-    def must_tell_of_removal(self, core: Core, fetch: Fetch) -> bool:
-        """Whether the fetcher was a voter and cannot know of its committed removal by its log (R7).
-
-        It is told once; its next fetch is served as an observer's.
-        """
-        log, key = core.log, fetch.replica
-        if key in self.removal_sent_to or not log.voters.has_removed(key):
-            return False
-        removed_at = log.voters.members_since
-        is_committed = removed_at < log.high_watermark and self.epoch_start < log.high_watermark
-        return is_committed and fetch.offset <= removed_at
 
     def note_obstacle(self, core: Core, fetch: Fetch, obstacle: Obstacle) -> None:
         self.progress.note_obstacle(fetch.replica, core.log.voter_set, obstacle)
