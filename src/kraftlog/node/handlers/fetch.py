@@ -1,4 +1,4 @@
-"""Fetch of topics: batches as stored, sent once there are `min_bytes` of them or after `max_wait_ms`.
+"""Fetch of topics: batches as stored, sent once `min_bytes` are there or after `max_wait_ms`.
 
 Consumers see what is below the high watermark, which without transactions is the last stable offset
 too. They may read from a follower as well, up to its own high watermark (KIP-392). Followers read
