@@ -45,10 +45,8 @@ class KeptLogs:
     def __init__(self, world: WorldOfLogs) -> None:
         self._world = world
         self.lost: dict[tuple[int, PartitionKey], int] = {}
-        #: Brokers whose machines lost power, so that they cannot know that they lost nothing, and
-        #: their replicas that have caught up since.
+        #: Brokers whose machines lost power, so that they cannot know that they lost nothing.
         self._doubtful: set[int] = set()
-        self._proved: set[tuple[int, PartitionKey]] = set()
         #: Partitions for which an operator requested an unclean election.
         self.unclean: set[PartitionKey] = set()
         #: Partitions with lost records: what their clients see is not judged any more.
@@ -65,7 +63,6 @@ class KeptLogs:
     def doubt(self, broker: int) -> None:
         """A machine has lost power, and with it what its broker knows of its logs."""
         self._doubtful.add(broker)
-        self._proved = {proved for proved in self._proved if proved[0] != broker}
 
     def may_lead(self, broker: int, key: PartitionKey) -> bool:
         """Whether a replica has kept its log, and its broker can know that."""
@@ -113,7 +110,6 @@ class KeptLogs:
 
     def _caught_up(self, broker: int, key: PartitionKey, image: Image) -> None:
         """A follower has entered the ISR: it has all that is committed."""
-        self._proved.add((broker, key))
         lost_in = self.lost.get((broker, key))
         if lost_in is not None:
             if image.brokers[broker].epoch <= lost_in:
