@@ -70,8 +70,8 @@ def with_new_output(text: str, folder: Path) -> str:
         def run(block: re.Match[str]) -> str:
             if block["action"] is None:
                 return run_all(block["commands"], nodes)
-            method, *node_ids = block["action"].split()
-            getattr(nodes, method)(*map(int, node_ids))
+            method, *words = block["action"].split()
+            getattr(nodes, method)(*[int(word) if word.isdecimal() else word for word in words])
             return block[0]
 
         return BLOCK.sub(run, text)
@@ -240,6 +240,19 @@ class OperatedNodes:
             for partition in (0, 1):
                 with contextlib.suppress(ClientError):
                     client.produce("logs", "a record", partition=partition)
+
+    def lose_logs(self, partition: str, *nodes: int) -> None:
+        """Write a record to a partition, and delete its folders while its brokers are down."""
+        topic, _, number = partition.rpartition("-")
+        with self._client() as client:
+            client.produce(topic, "a record", partition=int(number))
+        self.stop(*nodes)
+        folders = (*self._disks, *(Path(self._data(node)) for node in nodes))
+        logs = [folder / partition for folder in folders if (folder / partition).is_dir()]
+        assert len(logs) == len(nodes)
+        for log in logs:
+            shutil.rmtree(log)
+        self.start(*nodes)
 
     def replace_disk(self) -> None:
         self._disks[1].unlink()

@@ -66,6 +66,11 @@ def voters(nodes: Nodes) -> list[int]:
         return sorted([each.id for each in client.describe_quorum().voters])
 
 
+def observers(nodes: Nodes) -> set[int]:
+    with Client(nodes.servers, timeout_s=LIMIT_S) as client:
+        return {each.id for each in client.describe_quorum().observers}
+
+
 def await_all_unfenced(nodes: Nodes) -> None:
     """Wait until every broker responds, and reports all brokers as unfenced.
 
@@ -98,6 +103,8 @@ def test_r12_no_kill_of_a_leader_disturbs_a_move_to_new_nodes(
         shell = Shell(quorum.address, capsys, monkeypatch, tmp_path)
         plan = shell.run("quorum reassign --to 11,12,13 --dry-run")
         assert "to remove:  1, 2, 3\n" in plan
+        # The command refuses a target that has never fetched, and a paused node does not fetch.
+        until(lambda: {*NEW} <= observers(quorum), True)
         pause_until_progress_is_shown(quorum, NEW[-1], monkeypatch)
         with load_on(quorum) as load:
             kills = move(quorum, folder, *NEW, shell=shell)
