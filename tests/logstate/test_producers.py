@@ -18,6 +18,8 @@ from kraftlog.types import ControlType
 
 #: The largest sequence number.
 MAX_SEQUENCE = 0x7FFFFFFF
+#: All producers have begun after the log.
+ANY = 0
 
 
 def header(
@@ -52,32 +54,34 @@ def header(
 def state_after(*batches: BatchHeader) -> ProducerState:
     state = ProducerState()
     for batch in batches:
-        assert state.check(batch) == ErrorCode.NONE
+        assert state.check(batch, ANY) == ErrorCode.NONE
         state.apply(batch)
     return state
 
 
 def test_sequences_must_be_consecutive() -> None:
     state = state_after(header(0, 3, 0), header(3, 2, 3))
-    assert state.check(header(5, 1, 5)) == ErrorCode.NONE
-    assert state.check(header(5, 1, 6)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert state.check(header(5, 1, 0)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert state.check(header(5, 1, 5), ANY) == ErrorCode.NONE
+    assert state.check(header(5, 1, 6), ANY) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert state.check(header(5, 1, 0), ANY) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_sequences_wrap_to_0() -> None:
-    state = state_after(header(0, 3, MAX_SEQUENCE - 1))
+    state = ProducerState()
+    state.apply(header(0, 3, MAX_SEQUENCE - 1))
     assert state.entries[1].last_sequence == 0
-    assert state.check(header(3, 1, 1)) == ErrorCode.NONE
-    assert state.check(header(3, 3, MAX_SEQUENCE - 1)) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
-    state = state_after(header(0, 1, MAX_SEQUENCE))
-    assert state.check(header(1, 1, 0)) == ErrorCode.NONE
+    assert state.check(header(3, 1, 1), ANY) == ErrorCode.NONE
+    assert state.check(header(3, 3, MAX_SEQUENCE - 1), ANY) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+    state = ProducerState()
+    state.apply(header(0, 1, MAX_SEQUENCE))
+    assert state.check(header(1, 1, 0), ANY) == ErrorCode.NONE
 
 
 def test_the_last_five_batches_are_recognized_as_duplicates() -> None:
     batches = [header(10 * i, 10, 10 * i, timestamp=i) for i in range(7)]
     state = state_after(*batches)
     for number, batch in enumerate(batches):
-        code = state.check(batch)
+        code = state.check(batch, ANY)
         if number < 2:
             assert code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         else:
@@ -85,27 +89,48 @@ def test_the_last_five_batches_are_recognized_as_duplicates() -> None:
             retained = state.duplicate_of(batch)
             assert retained == RetainedBatch(10 * number + 9, 10 * number + 9, 9, number)
             assert retained.first_offset == 10 * number
-    assert state.check(header(70, 9, 60)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert state.check(header(70, 9, 60), ANY) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_a_new_epoch_starts_at_sequence_0_and_fences_the_old_one() -> None:
     state = state_after(header(0, 3, 0))
-    assert state.check(header(3, 1, 3, epoch=1)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert state.check(header(3, 1, 3, epoch=1), ANY) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     state.apply(header(3, 1, 0, epoch=1))
-    assert state.check(header(4, 1, 3)) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert state.check(header(4, 1, 3), ANY) == ErrorCode.INVALID_PRODUCER_EPOCH
     assert state.check_epoch(1, 0) == ErrorCode.INVALID_PRODUCER_EPOCH
     assert state.check_epoch(1, 1) == ErrorCode.NONE
     assert state.check_epoch(9, 0) == ErrorCode.NONE
-    assert state.check(header(4, 1, 1, epoch=1)) == ErrorCode.NONE
+    assert state.check(header(4, 1, 1, epoch=1), ANY) == ErrorCode.NONE
     assert len(state.entries[1].batches) == 1
 
 
-def test_an_unknown_producer_may_start_at_any_sequence() -> None:
+@pytest.mark.parametrize(
+    ("producer_id", "sequence", "code"),
+    [
+        (4, 0, ErrorCode.NONE),
+        (4, 77, ErrorCode.NONE),
+        (5, 0, ErrorCode.NONE),
+        (5, 77, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
+        (6, 1, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
+    ],
+)
+def test_only_a_producer_that_may_be_forgotten_starts_anywhere(
+    producer_id: int, sequence: int, code: int
+) -> None:
+    """Producers from 5 on have begun after the log: an earlier batch of theirs is still to come."""
     state = ProducerState()
-    assert state.check(header(0, 1, 77)) == ErrorCode.NONE
-    code = state.check(header(0, 1, 77), must_start_at_zero=True)
-    assert code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert state.check(header(0, 1, 0), must_start_at_zero=True) == ErrorCode.NONE
+    assert state.check(header(0, 1, sequence, producer_id=producer_id), known_from=5) == code
+
+
+def test_an_expired_producer_and_earlier_ones_may_start_anywhere() -> None:
+    state = ProducerState()
+    for producer_id in (7, 9):
+        state.apply(header(0, 1, 0, producer_id=producer_id, timestamp=producer_id))
+    assert state.expire(8 + 10, 10) == [7]
+    for expired in (state, state.copy()):
+        assert expired.check(header(2, 1, 3, producer_id=7), known_from=5) == ErrorCode.NONE
+        code = expired.check(header(2, 1, 3, producer_id=8), known_from=5)
+        assert code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 @pytest.mark.parametrize("kind", [ControlType.ABORT, ControlType.COMMIT])
@@ -114,7 +139,7 @@ def test_a_marker_ends_a_transaction(kind: int) -> None:
         header(0, 2, 0, transactional=True), header(2, 2, 0, producer_id=2, transactional=True)
     )
     assert state.first_undecided() == state.first_unstable() == 0
-    assert state.check(header(4, 1, 2)) == ErrorCode.INVALID_TXN_STATE
+    assert state.check(header(4, 1, 2), ANY) == ErrorCode.INVALID_TXN_STATE
     end = header(4, 1, -1, transactional=True, control=True)
     completed = state.apply(end, Marker(kind, 3))
     assert completed == CompletedTransaction(1, 0, 4, kind == ControlType.ABORT)
@@ -125,7 +150,7 @@ def test_a_marker_ends_a_transaction(kind: int) -> None:
     assert state.first_unstable() == 0
     state.high_watermark_moved(5)
     assert state.first_unstable() == 2
-    assert state.check(header(5, 1, 2)) == ErrorCode.NONE
+    assert state.check(header(5, 1, 2), ANY) == ErrorCode.NONE
     assert state.apply(end, Marker(kind, 3)) is None, "a repeated marker ends nothing"
     last = state.apply(
         header(6, 1, -1, producer_id=2, transactional=True, control=True), Marker(kind, 3)
@@ -149,7 +174,7 @@ def test_markers_of_older_epochs_are_refused() -> None:
     assert state.check_marker(1, 4, 4) == ErrorCode.TRANSACTION_COORDINATOR_FENCED
     assert state.check_marker(8, 0, 0) == ErrorCode.NONE
     assert state.entries[1].batches == (), "a new epoch starts at sequence 0"
-    assert state.check(header(2, 1, 0, epoch=4)) == ErrorCode.NONE
+    assert state.check(header(2, 1, 0, epoch=4), ANY) == ErrorCode.NONE
 
 
 def test_idle_producers_expire_unless_in_a_transaction() -> None:
@@ -173,15 +198,15 @@ def test_a_check_changes_nothing_and_finds_gaps_and_duplicates(
         sequence = next_sequences.get(producer_id, 0)
         batch = header(offset, count, sequence, producer_id=producer_id)
         before = state.copy()
-        assert state.check(batch) == ErrorCode.NONE
+        assert state.check(batch, ANY) == ErrorCode.NONE
         skipping = header(offset, count, sequence + 1, producer_id=producer_id)
         if producer_id in next_sequences:
-            assert state.check(skipping) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+            assert state.check(skipping, ANY) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         assert state == before
         state.apply(batch)
         assert state != before
         next_sequences[producer_id] = sequence + count
         offset += count
         if repeat:
-            assert state.check(batch) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+            assert state.check(batch, ANY) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
     assert {p: e.last_sequence + 1 for p, e in state.entries.items()} == next_sequences

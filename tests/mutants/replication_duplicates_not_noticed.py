@@ -6,7 +6,7 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.replication.partition",
-    source="return ErrorCode.NONE if self.producers is None else self.producers.check(header)",
+    source="return producers.check(header, self.producers_known_from)",
     replacement="return ErrorCode.NONE",
     scenario="cluster",
     seed=1,

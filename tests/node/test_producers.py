@@ -72,7 +72,8 @@ def test_a_repeat_of_one_of_the_last_five_batches_gets_its_offset(acks: int) -> 
         (idempotent_batch(3, epoch=3), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
         (idempotent_batch(3, epoch=2), ErrorCode.NONE),
         (idempotent_batch(0, epoch=3), ErrorCode.NONE),
-        (idempotent_batch(3, producer=8), ErrorCode.NONE),
+        (idempotent_batch(0, producer=8), ErrorCode.NONE),
+        (idempotent_batch(3, producer=8), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
         (idempotent_batch(3, epoch=2, is_transactional=True), ErrorCode.INVALID_TXN_STATE),
     ],
     ids=[
@@ -82,14 +83,15 @@ def test_a_repeat_of_one_of_the_last_five_batches_gets_its_offset(acks: int) -> 
         "new epoch at 3",
         "next",
         "new epoch at 0",
-        "unknown producer",
+        "new producer at 0",
+        "new producer at 3",
         "transaction",
     ],
 )
 def test_only_the_next_sequence_or_a_new_epoch_or_producer_is_accepted(
     raw: bytes, code: int
 ) -> None:
-    """A new epoch begins at 0, an unknown producer anywhere, as its state may have expired."""
+    """A new epoch begins at 0, and so does a producer that is newer than the log."""
     writer = Writer(make_host())
     assert writer.write(idempotent_batch(0, 3, epoch=2)) == (0, 0)
     assert writer.write(raw) == (code, -1 if code else 3)

@@ -9,6 +9,7 @@ import pytest
 from kraftlog.errors import ErrorCode
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.records.header import read_header
+from kraftlog.replication.fetched_batches import FetchedRun
 from kraftlog.replication.partition import Append, Partition
 from kraftlog.types import NULL_UUID
 
@@ -102,3 +103,34 @@ def test_only_requests_of_the_leader_epoch_are_served(epoch: int, code: int) -> 
 def test_a_partition_without_open_log_refuses_requests() -> None:
     partition = Partition("t", NULL_UUID, 0, ("t", 0))
     assert partition.error_for_request(-1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def check_first_batch(partition: Partition, producer_id: int) -> int:
+    """The code for a producer that is not known here, and whose first batch has sequence 5."""
+    builder = BatchBuilder(producer_id=producer_id, producer_epoch=0, base_sequence=5)
+    builder.append(1000, None, b"x")
+    return partition.check_producer(read_header(builder.build()))
+
+
+def test_a_producer_newer_than_the_log_starts_at_sequence_0() -> None:
+    """Of an older one the batches before may be forgotten, or in an earlier topic of the name."""
+    partition = leading_partition()
+    assert check_first_batch(partition, 10**18) == ErrorCode.NONE
+    partition.opened(0, 10, producers_known_from=2000)
+    assert check_first_batch(partition, 1999) == ErrorCode.NONE
+    assert check_first_batch(partition, 2000) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+@pytest.mark.parametrize("what", ["a compacted log is copied", "the log restarts elsewhere"])
+def test_a_log_without_some_batches_may_lack_those_of_any_producer(what: str) -> None:
+    partition = leading_partition()
+    partition.opened(0, 10, producers_known_from=2000)
+    if what == "a compacted log is copied":
+        partition.append_fetched(FetchedRun(10, 5), [])
+        assert check_first_batch(partition, 2000) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        partition.append_fetched(FetchedRun(11, 5), [])
+    else:
+        partition.truncated(0, 5)
+        assert check_first_batch(partition, 2000) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        partition.truncated(7, 7)
+    assert check_first_batch(partition, 2000) == ErrorCode.NONE

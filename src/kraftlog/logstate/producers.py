@@ -88,7 +88,7 @@ class CompletedTransaction(Value):
 class ProducerState:
     """The producers of one log; only this class changes `entries`."""
 
-    __slots__ = ("entries", "ongoing", "unreplicated")
+    __slots__ = ("entries", "forgotten_below", "ongoing", "unreplicated")
 
     def __init__(self, entries: Iterable[ProducerEntry] = ()) -> None:
         self.entries: dict[int, ProducerEntry] = {entry.producer_id: entry for entry in entries}
@@ -100,19 +100,22 @@ class ProducerState:
         }
         #: ended transactions whose marker is not replicated yet: first offset -> marker's offset
         self.unreplicated: dict[int, int] = {}
+        #: Producers with an id from here on are not forgotten: none of them has expired.
+        self.forgotten_below = 0
 
     # -- checking ------------------------------------------------------------------------------
 
-    def check(self, header: BatchHeader, *, must_start_at_zero: bool = False) -> int:
+    def check(self, header: BatchHeader, known_from: int) -> int:
         """Validate a client's batch: NONE, DUPLICATE_SEQUENCE_NUMBER or an error code.
 
-        An unknown producer may start with any sequence, as its state may have expired, unless the
-        caller knows that it must start with zero.
+        Producers with an id from `known_from` on have begun after this log: one that is not known
+        starts with sequence 0, or an earlier batch is still to come. Any other may be forgotten,
+        and starts with any sequence.
         """
-        entry = self.entries.get(header.producer_id)
-        sequence = header.base_sequence
+        producer_id, sequence = header.producer_id, header.base_sequence
+        entry = self.entries.get(producer_id)
         if entry is None:
-            if must_start_at_zero and sequence != 0:
+            if sequence != 0 and producer_id >= max(known_from, self.forgotten_below):
                 return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
             return ErrorCode.NONE
         epoch = header.producer_epoch
@@ -272,6 +275,7 @@ class ProducerState:
         ]
         for producer_id in idle:
             del self.entries[producer_id]
+        self.forgotten_below = max(self.forgotten_below, *(each + 1 for each in idle), 0)
         return idle
 
     def copy(self) -> ProducerState:
@@ -279,6 +283,7 @@ class ProducerState:
         twin.entries = dict(self.entries)
         twin.ongoing = dict(self.ongoing)
         twin.unreplicated = dict(self.unreplicated)
+        twin.forgotten_below = self.forgotten_below
         return twin
 
     def __eq__(self, other: object) -> bool:

@@ -181,7 +181,7 @@ class Node:
             publishers += parts.file_checks(self)
         if self.broker_probes is not None:
             publishers.append(self.broker_probes)
-        publishers.append(self.failed_leaders)
+        publishers += [self.failed_leaders, self.producer_ids]
 
     def log_line(self, line: str) -> None:
         self.emit(LogLine(line))

@@ -51,6 +51,9 @@ ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
 WRITTEN_IS_ENOUGH = -1
 #: Instead of a timeout: only the commit completes the request, or the loss of leadership.
 UNTIL_COMMITTED = -2
+#: More than any producer id: every producer may have batches that are not in the log any more.
+NO_PRODUCER = 1 << 63
+NO_PRODUCERS = ProducerState()
 
 
 def _mark_done(taken: list[DelayedProduce]) -> list[DelayedProduce]:
@@ -131,6 +134,7 @@ class Partition:
         "open_append",
         "partition_epoch",
         "producers",
+        "producers_known_from",
         "proposed",
         "replicas",
         "start",
@@ -190,6 +194,8 @@ class Partition:
         self.unwritten: list[Append] = []
         #: Producer state as of `end`; None until the first idempotent batch.
         self.producers: ProducerState | None = None
+        #: The log has all batches of the producers with an id from here on.
+        self.producers_known_from = NO_PRODUCER
         self.append_config = append_config
         #: Shared with the topic's other partitions.
         self.counts = TopicCounts() if counts is None else counts
@@ -216,10 +222,11 @@ class Partition:
         high_watermark: int = 0,
         *,
         may_serve: bool = True,
+        producers_known_from: int = NO_PRODUCER,
     ) -> None:
         """The log is open. The high watermark is a lower bound, never a truncation point (V15)."""
         self.start = self.stored_start = start
-        self.producers = producers
+        self.producers, self.producers_known_from = producers, producers_known_from
         self.end = self.written_end = end
         self.high_watermark = min(max(high_watermark, start), end)
         self.is_open, self.may_serve = True, may_serve
@@ -325,6 +332,8 @@ class Partition:
 
     def append_fetched(self, run: FetchedRun, turn: list[Append]) -> None:
         """Append fetched batches of one epoch, with the leader's offsets."""
+        if run.base > self.end:  # compaction may have removed all batches of a producer
+            self.producers_known_from = NO_PRODUCER
         append = Append(self)
         append.base, append.end, append.epoch = run.base, run.end, run.epoch
         append.buffers.append(run.records)
@@ -358,6 +367,8 @@ class Partition:
     def truncated(self, start: int, end: int) -> None:
         """The log was truncated, or restarted at another offset."""
         self.is_truncating = False
+        if start == end:
+            self.producers_known_from = NO_PRODUCER
         self.start = self.stored_start = start
         self.end = self.written_end = end
         self.high_watermark = max(min(self.high_watermark, end), start)
@@ -404,7 +415,8 @@ class Partition:
 
     def check_producer(self, header: BatchHeader) -> int:
         """The error code for a batch of an idempotent producer: see `ProducerState.check`."""
-        return ErrorCode.NONE if self.producers is None else self.producers.check(header)
+        producers = NO_PRODUCERS if self.producers is None else self.producers
+        return producers.check(header, self.producers_known_from)
 
     def duplicate_of(self, header: BatchHeader) -> RetainedBatch:
         """The earlier batch that this one repeats, if `check_producer` reports a duplicate."""

@@ -346,7 +346,11 @@ class ReplicaManager(MetadataPublisher):
         elif isinstance(message, LogOpened):
             self.lost_replicas.opened(partition, message)
             offsets = message.start, message.end, message.producers, message.high_watermark
-            partition.opened(*offsets, may_serve=self.lost_replicas.may_lead(partition))
+            partition.opened(
+                *offsets,
+                may_serve=self.lost_replicas.may_lead(partition),
+                producers_known_from=self._metadata.image.next_producer_id,
+            )
             self._log_is_ready(partition)
         elif isinstance(message, LogTruncated):
             self._truncated(partition, message)

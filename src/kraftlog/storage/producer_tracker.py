@@ -66,11 +66,17 @@ class ProducerTracker:
     @state.setter
     def state(self, state: ProducerState) -> None:
         self._pending.clear()
+        if self._state is not None:
+            state.forgotten_below = max(state.forgotten_below, self._state.forgotten_below)
         self._state = state
 
     @property
     def is_empty(self) -> bool:
-        return not self._pending and (self._state is None or not self._state.entries)
+        """Whether there are no producers, and none has expired."""
+        state = self._state
+        return not self._pending and (
+            state is None or not (state.entries or state.forgotten_below)
+        )
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
         """Remove producers that have been idle for long."""
