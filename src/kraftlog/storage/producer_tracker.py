@@ -74,9 +74,7 @@ class ProducerTracker:
     def is_empty(self) -> bool:
         """Whether there are no producers, and none has expired."""
         state = self._state
-        return not self._pending and (
-            state is None or not (state.entries or state.forgotten_below)
-        )
+        return not self._pending and (state is None or not (state.entries or state.forgotten_below))
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
         """Remove producers that have been idle for long."""
