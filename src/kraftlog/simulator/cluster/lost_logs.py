@@ -162,9 +162,15 @@ def _replace_directory(world: ClusterWorld, rng: Rng, victim: ClusterNode, _: Pa
 
 
 def empty_directory(victim: ClusterNode, path: str, new_id: bytes | None) -> None:
-    """Delete all logs of partitions, and all that is known about them; it may get a new id."""
+    """Delete all logs of partitions, and all that is known about them; it may get a new id.
+
+    A new disk has nothing else either: no copies, and no journal of what was on the old one.
+    """
     files = victim.files
     for name in files.names(path):
+        if new_id is not None and name != NAME:
+            _delete(victim, f"{path}/{name}")
+            continue
         if name in (HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, COMMITTED_OFFSETS):
             files.unlink(f"{path}/{name}")
         elif parse_folder(name) is not None and not name.startswith(METADATA_TOPIC):
@@ -265,6 +271,13 @@ def _last_segment(
             ends = [*[position for _, position in found[1:]], len(content)]
             return path, [(*batch, end) for batch, end in zip(found, ends, strict=True)]
     return "", []
+
+
+def _delete(victim: ClusterNode, path: str) -> None:
+    try:
+        _delete_tree(victim, path)
+    except NotADirectoryError:
+        victim.files.unlink(path)
 
 
 def _delete_tree(victim: ClusterNode, folder: str) -> None:
