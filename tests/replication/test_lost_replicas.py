@@ -204,6 +204,30 @@ def test_v19_lost_replica_stays_lost_where_its_directory_knows_nothing(
     assert (replica.reported, replica.may_lead) == ([HERE], True)
 
 
+@pytest.mark.parametrize("assigned", [HERE, Directory.LOST, GONE])
+def test_v22_moved_log_that_lacks_records_is_reported_once_it_has_caught_up(
+    assigned: bytes,
+) -> None:
+    """V19: the directory that it was moved to would let it lead."""
+    replica = Replica(assigned, directories=(HERE, ALSO_HERE))
+    replica.opened(lacks_records=True)
+    before = replica.reported
+    replica.lost.placed(replica.partition, ALSO_HERE)
+    assert (replica.reported, replica.may_lead) == (before, False)
+    replica.requests.clear()
+    replica.assignments.postpone(Now(0, 0))
+    replica.lost.caught_up(replica.partition)
+    replica.assignments.poll(Now(10_000, 0))
+    assert (replica.reported, replica.may_lead) == ([ALSO_HERE], True)
+
+
+def test_v22_moved_log_is_reported() -> None:
+    replica = Replica(HERE, directories=(HERE, ALSO_HERE))
+    replica.opened()
+    replica.lost.placed(replica.partition, ALSO_HERE)
+    assert (replica.reported, replica.may_lead) == ([ALSO_HERE], True)
+
+
 @pytest.mark.parametrize("replicas", [(1, 2), (1,)], ids=["replicated", "sole"])
 def test_v19_failed_log_on_a_replaced_disk_is_reported_as_lost(replicas: tuple[int, ...]) -> None:
     """An unclean election may choose it then, but not one that has failed."""

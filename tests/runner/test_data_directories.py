@@ -279,6 +279,21 @@ def test_v19_log_of_unknown_directory_does_not_begin_again_elsewhere(
     assert leads == [path != "c" or bool(lost) for (_, index), path in sorted(before.items())]
 
 
+def test_v23_new_log_is_not_deleted_with_the_folders_that_had_its_name() -> None:
+    """The power was lost before their partition.metadata was written."""
+    first = start()
+    create_topics(first, {"demo": 1})
+    first.files.kill()
+    for path in PATHS:
+        first.files.make_directory(f"{path}/demo-0")
+    for _ in range(2):
+        host = start(first.files, settled=False)
+        settle_with_time(host)
+        assert append(host, 0) == 0
+        assert list(paths_of_logs(host)) == [("demo", 0)]
+        host.files.kill()
+
+
 def test_strays_are_renamed_in_every_directory() -> None:
     first = start()
     create_topics(first, {"demo": 3})

@@ -81,6 +81,16 @@ class LostReplicas:
         else:
             self._report_placed(partition, directory)
 
+    def placed(self, partition: Partition, directory: Uuid) -> None:
+        """A move has brought the log to a directory, or left it there: report that.
+
+        If the replica has yet to catch up, the metadata must not name the directory before it has.
+        """
+        if partition in self.incomplete:
+            self.incomplete[partition] = directory, self.incomplete[partition][1]
+        else:
+            self._assignments.assign((partition.topic_id, partition.index), directory)
+
     def failed(self, partition: Partition, directories: Collection[LogDirectory]) -> None:
         """The log cannot be read or written; heartbeats report it if its directory has failed."""
         offline = [directory.id for directory in directories if directory.is_offline]

@@ -155,6 +155,8 @@ class FoundCopies:
             log = None if replica is None else replica.directory.logs.get(name)
             if replica is None or log is None:
                 continue
+            if replica in self._former.get(name, ()):
+                self._former[name].remove(replica)  # its folder was renamed for the new log
             self._delete_former(name, log.topic_id)
             if name not in self._copies:
                 continue
