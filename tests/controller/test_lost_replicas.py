@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.values import RECOVERING, Directory
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.unregister_broker import UnregisterBrokerRequest
 from tests.controller.cluster import Cluster, directory
 from tests.controller.test_elections import UNCLEAN, elect, stop_brokers
 from tests.controller.test_features import assign
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 #: Replicas of topic t, in the order of preference.
 REPLICAS = (1, 2, 3)
@@ -57,6 +64,73 @@ def test_v21_last_leader_leads_when_its_disk_returns() -> None:
     cluster.register(1, incarnation=3)
     unfence(cluster, 1)
     assert cluster.committed.partitions[topic, 0].leader == 1
+
+
+def register_without_a_directory(cluster: Cluster) -> None:
+    cluster.register(1, incarnation=2, log_dirs=[directory(1, 2)])
+
+
+def register_with_both(cluster: Cluster) -> None:
+    cluster.register(1, incarnation=2, log_dirs=[directory(1), directory(1, 2)])
+
+
+def register_again_after_its_removal(cluster: Cluster) -> None:
+    cluster.ask(ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest(broker_id=1))
+    register_without_a_directory(cluster)
+
+
+def lose_a_directory(cluster: Cluster) -> None:
+    cluster.heartbeat(1, offline_log_dirs=[directory(1)])
+
+
+@pytest.mark.parametrize("elr", [True, False])
+@pytest.mark.parametrize("is_running", [True, False])
+@pytest.mark.parametrize("assigned", [Directory.UNASSIGNED, Directory.MIGRATING, directory(1, 2)])
+@pytest.mark.parametrize(
+    "lose",
+    [
+        register_without_a_directory,
+        register_with_both,
+        register_again_after_its_removal,
+        lose_a_directory,
+    ],
+)
+def test_v19_replica_that_may_have_been_in_a_lost_directory_does_not_lead(
+    lose: Callable[[Cluster], None], assigned: bytes, is_running: bool, elr: bool
+) -> None:
+    """It leads again once its broker reports where it has found the log."""
+    cluster = Cluster(brokers=3, elr=elr)
+    cluster.register(1, log_dirs=[directory(1), directory(1, 2)])
+    topic = cluster.create("t", REPLICAS)
+    assign(cluster, assigned, topic, 0)
+    stop_brokers(cluster, 2, 3)
+    if not is_running:
+        stop_brokers(cluster, 1)
+    lose(cluster)
+    cluster.heartbeat(1, offline_log_dirs=[])
+    after = cluster.committed.partitions[topic, 0]
+    is_lost = assigned != directory(1, 2) and lose is not register_with_both
+    assert (after.leader, after.directories[0]) == (
+        (-1, Directory.FAILED) if is_lost else (1, assigned)
+    )
+    assign(cluster, directory(1, 2), topic, 0)
+    assert cluster.committed.partitions[topic, 0].leader == 1
+
+
+@pytest.mark.parametrize("elr", [True, False])
+def test_v18_broker_is_unfenced_only_after_its_failed_directory_is_recorded(elr: bool) -> None:
+    """One heartbeat would otherwise elect a replica in it, and no later one depose it."""
+    cluster = Cluster(brokers=3, elr=elr)
+    cluster.register(1, log_dirs=[directory(1), directory(1, 2)])
+    topic = cluster.create("t", REPLICAS)
+    assign(cluster, directory(1), topic, 0)
+    stop_brokers(cluster, 2, 3, 1)
+    lose_a_directory(cluster)
+    fenced = [cluster.committed.brokers[1].fenced]
+    unfence(cluster, 1)
+    fenced.append(cluster.committed.brokers[1].fenced)
+    assert fenced == [True, False]
+    assert cluster.committed.partitions[topic, 0].leader == -1
 
 
 def test_v19_lost_replica_leaves_the_elr() -> None:

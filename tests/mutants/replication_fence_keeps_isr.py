@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.controller.elections",
-    source=("    keys = state.index.in_isr.get(broker_id, {})\n    if directories"),
-    replacement=("    keys = {}\n    if directories"),
+    source="    return _remove_broker(state, broker_id, keys, lost_directory=lost_directory)",
+    replacement="    return []",
     scenario="cluster",
     seed=1,
 )

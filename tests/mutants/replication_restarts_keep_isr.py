@@ -8,9 +8,10 @@ MUTANT = Mutant(
     module="kraftlog.controller.brokers",
     source=(
         "        elif state.elr_enabled:\n"
-        "            records += remove_from_isrs_and_elrs(state, broker_id)\n"
+        "            records += remove_from_isrs_and_elrs("
+        "state, broker_id, lost_directory=lost_directory)\n"
         "        else:\n"
-        "            records += remove_from_isrs(state, broker_id)\n"
+        "            records += remove_from_isrs(state, broker_id, lost_directory=lost_directory)\n"
     ),
     replacement="",
     scenario="cluster",

@@ -64,8 +64,9 @@ class Replica:
         for _ in self.loader.replay_in_steps(changes):
             pass
 
-    def opened(self, directory: bytes = HERE, *, lacks_records: bool = False) -> None:
-        log = LogOpened(("t", 0), TOPIC_ID, 0, 0, directory=directory, lacks_records=lacks_records)
+    def opened(self, directory: bytes = HERE, *, end: int = 0, lacks_records: bool = False) -> None:
+        name = "t", 0
+        log = LogOpened(name, TOPIC_ID, 0, end, directory=directory, lacks_records=lacks_records)
         self.lost.opened(self.partition, log)
 
     def assign(self, directory: bytes, **changes: Any) -> None:
@@ -186,8 +187,66 @@ def test_v18_log_in_a_failed_directory_is_left_to_the_heartbeat(
 
 def test_v18_log_that_failed_and_is_open_again_is_reported() -> None:
     replica = Replica(Directory.FAILED)
-    replica.opened()
+    replica.opened(end=3)
     assert (replica.reported, replica.may_lead) == ([HERE], True)
+
+
+@pytest.mark.parametrize("replicas", [(1, 2), (1,)], ids=["replicated", "sole"])
+@pytest.mark.parametrize("end", [0, 3], ids=["empty", "with records"])
+def test_v19_lost_replica_stays_lost_where_its_directory_knows_nothing(
+    end: int, replicas: tuple[int, ...]
+) -> None:
+    """Its disk was replaced since, or it was killed while it copied the log again."""
+    replica = Replica(Directory.LOST, replicas)
+    replica.opened(end=end)
+    assert (replica.reported, replica.may_lead) == ([], False)
+    replica.lost.caught_up(replica.partition)
+    assert (replica.reported, replica.may_lead) == ([HERE], True)
+
+
+@pytest.mark.parametrize("assigned", [HERE, Directory.LOST, GONE])
+def test_v22_moved_log_that_lacks_records_is_reported_once_it_has_caught_up(
+    assigned: bytes,
+) -> None:
+    """V19: the directory that it was moved to would let it lead."""
+    replica = Replica(assigned, directories=(HERE, ALSO_HERE))
+    replica.opened(lacks_records=True)
+    before = replica.reported
+    replica.lost.placed(replica.partition, ALSO_HERE)
+    assert (replica.reported, replica.may_lead) == (before, False)
+    replica.requests.clear()
+    replica.assignments.postpone(Now(0, 0))
+    replica.lost.caught_up(replica.partition)
+    replica.assignments.poll(Now(10_000, 0))
+    assert (replica.reported, replica.may_lead) == ([ALSO_HERE], True)
+
+
+def test_v22_moved_log_is_reported() -> None:
+    replica = Replica(HERE, directories=(HERE, ALSO_HERE))
+    replica.opened()
+    replica.lost.placed(replica.partition, ALSO_HERE)
+    assert (replica.reported, replica.may_lead) == ([ALSO_HERE], True)
+
+
+@pytest.mark.parametrize("replicas", [(1, 2), (1,)], ids=["replicated", "sole"])
+def test_v19_failed_log_on_a_replaced_disk_is_reported_as_lost(replicas: tuple[int, ...]) -> None:
+    """An unclean election may choose it then, but not one that has failed."""
+    replica = Replica(Directory.FAILED, replicas)
+    replica.opened()
+    assert (replica.reported, replica.may_lead) == ([Directory.LOST], False)
+    again = Replica(Directory.FAILED, replicas)
+    again.opened(lacks_records=True)  # the operator has deleted the damaged log
+    is_sole = len(replicas) == 1
+    assert (again.reported, again.may_lead) == ([HERE if is_sole else Directory.LOST], is_sole)
+
+
+def test_v19_replica_is_lost_if_another_process_has_reported_that() -> None:
+    """It had the broker's id meanwhile, and maybe more records than this log."""
+    replica = Replica(HERE)
+    replica.opened(end=3)
+    replica.assign(Directory.LOST)
+    replica.lost.check(replica.partition, HERE)
+    assert (replica.reported, replica.may_lead) == ([], False)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from kraftlog.errors import ErrorCode
+from kraftlog.metadata.values import Directory
+from kraftlog.replication.directory_assignments import DirectoryAssignments
 from kraftlog.runner.data_directory import FAILED_PER_TURN
 from kraftlog.simulator.files import Fault, MemoryFiles
 from kraftlog.simulator.host import VirtualHost, directory_id_of
@@ -250,6 +252,46 @@ def test_v19_replicas_of_an_unconfigured_directory_wait_for_an_election() -> Non
     host = start(first.files, settled=False)
     settle_with_time(host)
     assert [append(host, index) for index in range(6)] == [0] * 6
+
+
+@pytest.mark.parametrize("lost", [(), ("c",)], ids=["removed", "offline"])
+def test_v19_log_of_unknown_directory_does_not_begin_again_elsewhere(
+    lost: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """V21: the broker was killed before it had reported where the logs are."""
+    with monkeypatch.context() as patch:
+        patch.setattr(DirectoryAssignments, "deadline", lambda _: None)
+        first = start()
+        create_topics(first, {"demo": 6})
+        assert [append(first, index) for index in range(6)] == [0] * 6
+        assert {*assigned_directories(first).values()} == {Directory.UNASSIGNED}
+    before = paths_of_logs(first)
+    first.files.kill()
+    for _ in range(2):  # restarts do not make the loss forgotten
+        host = start(first.files, directories=("data", "b"), lost=lost, settled=False)
+        settle_with_time(host)
+        for (_, index), path in before.items():
+            assert (append(host, index) == 0) == (path != "c")
+        host.files.kill()
+    host = start(first.files, settled=False)
+    settle_with_time(host)
+    leads = [append(host, index) == 0 for index in range(6)]
+    assert leads == [path != "c" or bool(lost) for (_, index), path in sorted(before.items())]
+
+
+def test_v23_new_log_is_not_deleted_with_the_folders_that_had_its_name() -> None:
+    """The power was lost before their partition.metadata was written."""
+    first = start()
+    create_topics(first, {"demo": 1})
+    first.files.kill()
+    for path in PATHS:
+        first.files.make_directory(f"{path}/demo-0")
+    for _ in range(2):
+        host = start(first.files, settled=False)
+        settle_with_time(host)
+        assert append(host, 0) == 0
+        assert list(paths_of_logs(host)) == [("demo", 0)]
+        host.files.kill()
 
 
 def test_strays_are_renamed_in_every_directory() -> None:

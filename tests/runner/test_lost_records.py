@@ -9,6 +9,7 @@ import pytest
 from kraftlog.effects import LogComplete, LogOpened
 from kraftlog.runner.log_maintenance import INTERVAL_MS
 from kraftlog.simulator.host import VirtualHost
+from kraftlog.storage.batches import describe
 from kraftlog.types import Now
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
@@ -219,18 +220,40 @@ def test_v19_log_lacks_nothing_after_a_power_loss_if_it_was_flushed() -> None:
     assert lacking(host) == set()
 
 
-def test_v19_folder_lost_with_the_power_is_not_missed_if_all_is_flushed() -> None:
-    """Without a record it was never synced; its line in the journal may survive, and later, too."""
+@pytest.mark.parametrize("lose", [remove_folder, empty_folder])
+def test_v19_log_removed_around_a_power_loss_is_missed_if_all_is_flushed(
+    lose: Callable[[VirtualHost], None],
+) -> None:
+    """The first flush of its records has synced its line in the journal: partition 0 had none."""
     host = VirtualHost()
     host.files.write_back()
     create_topics(host, {"demo": 2}, {"flush.messages": 1})
     make_folders(host)
-    journal = host.files.bytes_of("data/kraftlog-folders")
+    write(host, 1)
     host.files.power_loss()
-    host.files.make_file("data/kraftlog-folders", journal)
+    lose(host)
+    host.files.write_back()
     for _ in range(2):
-        assert lacking(host) == set()
+        assert lacking(host) == {1}
         host.files.kill()
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_v19_log_that_was_killed_before_its_flush_is_missed_after_it(is_kept: bool) -> None:
+    """The next process flushes the records, and with them the line of the earlier one."""
+    host = VirtualHost()
+    host.files.write_back()
+    create_topics(host, {"demo": 2}, {"flush.messages": 1})
+    make_folders(host)
+    log = host.runner.directory.logs["demo", 1]
+    log.append([batch(b"x")], describe([batch(b"x")]), 0)
+    host.files.kill()
+    VirtualHost(host.files)
+    host.files.power_loss()
+    if not is_kept:
+        remove_folder(host)
+        host.files.write_back()
+    assert lacking(host) == (set() if is_kept else {1})
 
 
 def test_v19_power_loss_is_remembered_over_further_kills() -> None:
@@ -265,6 +288,29 @@ def test_v19_folder_removed_before_the_first_checkpoint_is_missed(is_clean: bool
         host.files.kill()
     remove_folder(host)
     assert lacking(host) == {1}
+
+
+@pytest.mark.parametrize("lose", [remove_folder, empty_folder])
+def test_v19_folder_that_is_made_again_does_not_hide_the_loss(
+    lose: Callable[[VirtualHost], None],
+) -> None:
+    """The controller may not know yet; once the replica has caught up, it is no loss any more."""
+    host = make_host(demo=2)
+    write(host, 1)
+    host.files.kill()
+    lose(host)
+    for _ in range(2):
+        host = VirtualHost(host.files)
+        make_folders(host)
+        assert host.files.exists(FOLDER)
+        host.files.kill()
+        assert lacking(host) == {1}
+        host.files.kill()
+    host = VirtualHost(host.files)
+    host.node.emit(LogComplete(("demo", 1)))
+    host.settle()
+    host.files.kill()
+    assert lacking(host) == set()
 
 
 def test_v23_folder_of_a_replica_that_was_removed_is_not_missed() -> None:

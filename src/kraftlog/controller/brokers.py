@@ -6,6 +6,7 @@ from kraftlog.controller.decision import Decision, Refusal
 from kraftlog.controller.elections import (
     elect_returned_broker,
     elect_writable,
+    remove_failed_directories,
     remove_from_isrs,
     remove_from_isrs_and_elrs,
     remove_from_shared_isrs,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from kraftlog.controller.context import Context
     from kraftlog.controller.state import ControllerState
+    from kraftlog.types import Uuid
     from kraftlog.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
     from kraftlog.wire.messages.broker_registration import BrokerRegistrationRequest
     from kraftlog.wire.messages.controller_registration import ControllerRegistrationRequest
@@ -68,14 +70,15 @@ def decide_register_broker(
     else:
         epoch, fenced, shutting_down = context.next_offset, True, False
         clean = before is not None and request.previous_broker_epoch == before.epoch
-        if before is not None and set(before.directories) - set(request.log_dirs):
+        lost_directory = before is None or not {*before.directories} <= {*request.log_dirs}
+        if lost_directory:
             clean = False  # replicas of a lost directory may start empty (V18)
         if clean:
             records += remove_from_shared_isrs(state, broker_id)
         elif state.elr_enabled:
-            records += remove_from_isrs_and_elrs(state, broker_id)
+            records += remove_from_isrs_and_elrs(state, broker_id, lost_directory=lost_directory)
         else:
-            records += remove_from_isrs(state, broker_id)
+            records += remove_from_isrs(state, broker_id, lost_directory=lost_directory)
     records.append(
         RegisterBrokerRecord(
             broker_id=broker_id,
@@ -235,6 +238,8 @@ def _next_state(
     if broker.fenced:
         # A broker in controlled shutdown must not lead again; it returns by registering again.
         stays_fenced = request.want_shut_down or request.want_fence or broker.in_controlled_shutdown
+        # Nor before a failed directory is recorded: the elections would not see it.
+        stays_fenced = stays_fenced or bool(_failed(broker, request))
         if stays_fenced or not caught_up:
             return [], broker, request.want_shut_down
         return unfence(state, broker), broker.replace(fenced=False), False
@@ -295,9 +300,9 @@ def _changed_directories(
 ) -> list[Message]:
     """Remove replicas in failed directories from every ISR (V18); record cordoned ones."""
     records: list[Message] = []
-    failed = [each for each in broker.directories if each in request.offline_log_dirs]
+    failed = _failed(broker, request)
     if failed:
-        records += remove_from_isrs(state, broker.id, failed)
+        records += remove_failed_directories(state, broker.id, failed)
         left = tuple(each for each in broker.directories if each not in failed)
         records.append(
             BrokerRegistrationChangeRecord(
@@ -312,6 +317,11 @@ def _changed_directories(
             )
         )
     return records
+
+
+def _failed(broker: BrokerImage, request: BrokerHeartbeatRequest) -> list[Uuid]:
+    """The directories that a broker reports as offline for the first time."""
+    return [each for each in broker.directories if each in request.offline_log_dirs]
 
 
 def _changed_writability(

@@ -11,7 +11,7 @@ from kraftlog.controller.partition_change import (
     without,
 )
 from kraftlog.errors import ErrorCode
-from kraftlog.metadata.values import NO_LEADER
+from kraftlog.metadata.values import NO_LEADER, Directory
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.elect_leaders import (
     ElectLeadersResponse,
@@ -26,26 +26,36 @@ if TYPE_CHECKING:
     from kraftlog.controller.decision import DecisionInSteps
     from kraftlog.controller.index import Keys
     from kraftlog.controller.state import ControllerState
-    from kraftlog.metadata.values import BrokerImage, PartitionKey
+    from kraftlog.metadata.values import BrokerImage, PartitionImage, PartitionKey
     from kraftlog.types import Uuid
     from kraftlog.wire.messages.elect_leaders import ElectLeadersRequest
     from kraftlog.wire.schema import Message
 
 #: Cost of an election, in microseconds.
 ELECTION_COST = 15
+#: The recorded directories of replicas that may be in any directory of their broker.
+_UNKNOWN = (Directory.MIGRATING, Directory.UNASSIGNED)
 
 
 def remove_from_isrs(
-    state: ControllerState, broker_id: int, directories: Sequence[Uuid] | None = None
+    state: ControllerState, broker_id: int, *, lost_directory: bool = False
 ) -> list[Message]:
     """Remove a broker from every ISR and elect other leaders (V2, V3).
 
-    `directories`: only replicas in these directories are affected.
+    `lost_directory`: it has registered without one of the directories that it had.
     """
     keys = state.index.in_isr.get(broker_id, {})
-    if directories is not None:
-        keys = {k: None for k in keys if state.partitions[k].directory(broker_id) in directories}
-    return _remove_broker(state, broker_id, keys)
+    return _remove_broker(state, broker_id, keys, lost_directory=lost_directory)
+
+
+def remove_failed_directories(
+    state: ControllerState, broker_id: int, failed: Sequence[Uuid]
+) -> list[Message]:
+    """Remove replicas in failed directories, or maybe in one of them, from every ISR (V18)."""
+    affected = (*failed, *_UNKNOWN)
+    in_isr = state.index.in_isr.get(broker_id, {})
+    keys = {k: None for k in in_isr if state.partitions[k].directory(broker_id) in affected}
+    return _remove_broker(state, broker_id, keys, lost_directory=True)
 
 
 def remove_from_shared_isrs(state: ControllerState, broker_id: int) -> list[Message]:
@@ -60,7 +70,7 @@ def remove_from_shared_isrs(state: ControllerState, broker_id: int) -> list[Mess
         for key in state.index.in_isr.get(broker_id, {})
         if len(state.partitions[key].replicas) > 1
     }
-    return _remove_broker(state, broker_id, keys)
+    return _remove_broker(state, broker_id, keys, lost_directory=False)
 
 
 def elect_returned_broker(state: ControllerState, broker_id: int) -> list[Message]:
@@ -95,32 +105,58 @@ def elect_writable(state: ControllerState, broker: BrokerImage) -> list[Message]
     return records
 
 
-def remove_from_isrs_and_elrs(state: ControllerState, broker_id: int) -> list[Message]:
+def remove_from_isrs_and_elrs(
+    state: ControllerState, broker_id: int, *, lost_directory: bool = False
+) -> list[Message]:
     """Remove an uncleanly stopped broker from every ISR and ELR."""
     index = state.index
     keys = {**index.in_isr.get(broker_id, {}), **index.in_elr.get(broker_id, {})}
-    return _remove_broker(state, broker_id, keys, unclean=frozenset((broker_id,)))
+    unclean = frozenset((broker_id,))
+    return _remove_broker(state, broker_id, keys, unclean, lost_directory=lost_directory)
 
 
 def _remove_broker(
-    state: ControllerState, broker_id: int, keys: Keys, unclean: frozenset[int] = frozenset()
+    state: ControllerState,
+    broker_id: int,
+    keys: Keys,
+    unclean: frozenset[int] = frozenset(),
+    *,
+    lost_directory: bool,
 ) -> list[Message]:
+    """Remove a broker from the ISRs of partitions, and from their ELRs if it is `unclean`.
+
+    If it has lost a directory, a replica whose directory is not recorded yet may have been in it:
+    it counts as failed until its broker reports where it has found the log (V19).
+    """
+
     def alive(broker: int) -> bool:
         return broker != broker_id and state.active(broker)
 
+    if lost_directory:
+        last_led = [k for k in state.index.leaderless if _led_last(state.partitions[k], broker_id)]
+        keys = {**keys, **dict.fromkeys(last_led)}
     records: list[Message] = []
     changes = PartitionChanges(state, alive)
-    targets: dict[tuple[int, ...], PartitionTarget] = {}
+    targets: dict[tuple[tuple[int, ...], bool], PartitionTarget] = {}
     for key in sorted(keys):
         partition = state.partitions[key]
-        wanted = targets.get(partition.isr)
+        has_failed = lost_directory and partition.directory(broker_id) in _UNKNOWN
+        wanted = targets.get((partition.isr, has_failed))
         if wanted is None:
-            wanted = PartitionTarget(isr=without(partition.isr, (broker_id,)), unclean=unclean)
-            targets[partition.isr] = wanted
+            wanted = PartitionTarget(
+                isr=without(partition.isr, (broker_id,)),
+                directories=((broker_id, Directory.FAILED),) if has_failed else (),
+                unclean=unclean,
+            )
+            targets[partition.isr, has_failed] = wanted
         record = changes.record(partition, wanted)
         if record is not None:
             records.append(record)
     return records
+
+
+def _led_last(partition: PartitionImage, broker_id: int) -> bool:
+    return broker_id in partition.last_known_elr
 
 
 # ElectLeaders ------------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ class LostReplicas:
         if self._is_elsewhere(partition) and not log.is_original:
             self.incomplete[partition] = directory, epoch
             self._log_elsewhere(partition)
-        elif log.lacks_records and partition.replica_count > 1:
+        elif self._lacks_records(partition, log):
             self.incomplete[partition] = directory, epoch
             if self._others_rely_on(partition):
                 self._report_lost(partition)
@@ -76,10 +76,20 @@ class LostReplicas:
         """The broker is registered again: the metadata may name a directory of another process."""
         if partition in self.incomplete:
             return
-        if self._is_elsewhere(partition):
+        if self._is_elsewhere(partition) or self._last_report(partition) == Directory.LOST:
             self.incomplete[partition] = directory, self._leader_epoch(partition)
         else:
             self._report_placed(partition, directory)
+
+    def placed(self, partition: Partition, directory: Uuid) -> None:
+        """A move has brought the log to a directory, or left it there: report that.
+
+        If the replica has yet to catch up, the metadata must not name the directory before it has.
+        """
+        if partition in self.incomplete:
+            self.incomplete[partition] = directory, self.incomplete[partition][1]
+        else:
+            self._assignments.assign((partition.topic_id, partition.index), directory)
 
     def failed(self, partition: Partition, directories: Collection[LogDirectory]) -> None:
         """The log cannot be read or written; heartbeats report it if its directory has failed."""
@@ -112,6 +122,22 @@ class LostReplicas:
         """The replica was removed."""
         self.incomplete.pop(partition, None)
         self._assignments.forget((partition.topic_id, partition.index))
+
+    def _lacks_records(self, partition: Partition, log: LogOpened) -> bool:
+        """Whether the log lacks records, or an earlier process has reported that it does.
+
+        Its directory may not show that any more: the disk may have been replaced since. Then a log
+        that has failed before is not in it.
+        """
+        last = self._last_report(partition)
+        if last == Directory.LOST or (last == Directory.FAILED and self._is_new(log)):
+            return True
+        return log.lacks_records and partition.replica_count > 1
+
+    @staticmethod
+    def _is_new(log: LogOpened) -> bool:
+        """Whether the directory has never had records of the log."""
+        return not log.end and not log.lacks_records
 
     def _others_rely_on(self, partition: Partition) -> bool:
         """Whether the metadata would let this replica lead."""
@@ -164,6 +190,11 @@ class LostReplicas:
         """The recorded directory of the replica."""
         image = self._recorded(partition)
         return Directory.MIGRATING if image is None else image.directory(self._broker_id)
+
+    def _last_report(self, partition: Partition) -> Uuid:
+        """The directory that was reported last for the replica, by this process or another."""
+        key = partition.topic_id, partition.index
+        return self._assignments.reported(key, self._assigned(partition))
 
     def _registered(self) -> tuple[Uuid, ...]:
         """The directories of this broker that are online, as the metadata has them."""

@@ -342,7 +342,7 @@ class ReplicaManager(MetadataPublisher):
         if kind is LogPostponed:
             return
         if isinstance(message, LogPlaced):
-            self.directory_assignments.assign(key, message.directory)
+            self.lost_replicas.placed(partition, message.directory)
         elif isinstance(message, LogOpened):
             self.lost_replicas.opened(partition, message)
             offsets = message.start, message.end, message.producers, message.high_watermark

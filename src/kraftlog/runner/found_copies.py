@@ -8,14 +8,14 @@ node has replayed its own registration: until then every log and every copy stay
   replica. Once the metadata names its directory, the copy is deleted and the move begins again.
 - has a whole copy, and no directory has the log, the copy takes the log's name.
 - cannot be opened, there is no replica: a log elsewhere may lack records, so it neither leads nor
-  follows.
+  follows. The same if the replica has failed before, no directory has it, and one cannot be opened.
 - is unknown or not recorded yet, the log is the replica if there is just one.
 """
 
 from __future__ import annotations
 
 from kraftlog.errors import StorageError
-from kraftlog.metadata.values import is_reserved
+from kraftlog.metadata.values import Directory, is_reserved
 from kraftlog.runner.log_moves import is_recorded
 from kraftlog.storage.future_logs import is_whole, topic_id_of
 from kraftlog.value import TYPE_CHECKING
@@ -72,6 +72,10 @@ class FoundCopies:
         if assigned is None and self._lost and not is_reserved(effect.directory):
             raise NoReplicaError(f"its log directory is offline, one of {', '.join(self._lost)}")
         present = [it for it in self._directories if name in it.directory.unopened]
+        if self._lost and effect.directory == Directory.FAILED and not present:
+            raise NoReplicaError(
+                f"it may be in a directory that is offline: {', '.join(self._lost)}"
+            )
         if name not in self._copies and (not present or present == [assigned]):
             return assigned if present else None
         if len(present) > 1 or name in self._copies:
@@ -151,6 +155,8 @@ class FoundCopies:
             log = None if replica is None else replica.directory.logs.get(name)
             if replica is None or log is None:
                 continue
+            if replica in self._former.get(name, ()):
+                self._former[name].remove(replica)  # its folder was renamed for the new log
             self._delete_former(name, log.topic_id)
             if name not in self._copies:
                 continue

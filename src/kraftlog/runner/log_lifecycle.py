@@ -316,14 +316,12 @@ class LogLifecycle:
         log.topic_id = topic_id
         log.first_leader_epoch = effect.first_leader_epoch
         log.config = self._configs.pop(name)
-        self._flush_recovered(log)
+        with suppress(StorageError):  # the disk has failed, or is full: done at the next start
+            self._note_recovered(log)
         high_watermark = self._directory.high_watermark(name)
         lacks_records = self._lacks_records(name, log, high_watermark, truncated_bytes)
-        with suppress(StorageError):  # the disk has failed, or is full: noted at the next start
-            if log.has_folder:
-                self._directory.folder_journal.made(name, log)
-            elif not lacks_records:
-                self._directory.folder_journal.deleted(name)
+        if not log.segments and not lacks_records:
+            self._note_never_begun(name)
         self._notify(
             LogOpened(
                 name,
@@ -338,15 +336,22 @@ class LogLifecycle:
             now,
         )
 
-    @staticmethod
-    def _flush_recovered(log: Log) -> None:
-        """Flush what a killed process has only written, if only flushed records count (V19).
+    def _note_recovered(self, log: Log) -> None:
+        """Note that the log has records; flush those that a killed process has only written.
 
-        The replica may confirm it at once, by fetching from after it, or by leading.
+        The latter if only flushed records count (V19): the replica may confirm them at once, by
+        fetching from after them, or by leading.
         """
+        if log.segments:
+            self._directory.note_records(log)
         if log.config.flush_messages == 1 and log.recovery_point < log.end_offset:
-            with suppress(StorageError):  # the disk has failed: the log is reported as failed next
-                log.flush()
+            log.mark_created(self._directory.folder_journal.path)
+            log.flush()
+
+    def _note_never_begun(self, name: LogName) -> None:
+        """The log has no records, and lacks none: the journal must not say that it had some."""
+        with suppress(StorageError):  # a line that stays makes the next start suspect a loss
+            self._directory.folder_journal.deleted(name)
 
     def _lacks_records(
         self, name: LogName, log: Log, high_watermark: int, truncated_bytes: int
@@ -360,7 +365,7 @@ class LogLifecycle:
                 "committed in it; they are lost here. If the partition has other replicas, this one "
                 "does not lead until it has copied them from one"
             )
-        elif self._may_have_lost_writes(log, truncated_bytes) or self._has_lost_folder(name, log):
+        elif self._may_have_lost_writes(log, truncated_bytes) or self._has_lost_segments(name, log):
             committed = end + 1
         else:
             return False
@@ -376,14 +381,15 @@ class LogLifecycle:
             return False
         return log.config.flush_messages > 1 or truncated_bytes > 0
 
-    def _has_lost_folder(self, name: LogName, log: Log) -> bool:
-        """Whether a log had a folder, and somebody has removed it, not the loss of power."""
-        directory = self._directory
-        is_missed = not log.has_folder and directory.folder_journal.had_folder(name, log)
-        return is_missed and not directory.machine.may_have_lost_writes
+    def _has_lost_segments(self, name: LogName, log: Log) -> bool:
+        """Whether a log had records, and its folder is gone or empty."""
+        return not log.segments and self._directory.folder_journal.had_records(name, log)
 
     def _complete(self, effect: LogComplete, _: Now) -> None:
         self._directory.committed.completed(effect.log)
+        log = self._directory.logs.get(effect.log)
+        if log is not None and not log.segments:
+            self._note_never_begun(effect.log)
 
     def _continue_delete(self, step: DeleteLog | _StrayLog, now: Now) -> None:
         """Rename the folder; without disk space, later steps wait: a new log may need its name."""

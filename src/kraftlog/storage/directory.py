@@ -110,7 +110,7 @@ class LogDirectory:
         #: The row that was decoded last, and its content: equal rows are one object.
         self._last_row: tuple[bytes, dict[str, Any]] = b"", {}
         self._garbage: list[str] = []
-        self._on_folder = self._note_folder  # one for all
+        self._note_records = self.note_records  # one for all
         self._suspect = False
         self._lock = files.lock(f"{path}/{LOCK}")
         try:
@@ -284,7 +284,7 @@ class LogDirectory:
         self.logs[name] = log
         log.clean_offset = min(self._checkpoints.cleaned.get(name, 0), log.recovery_point)
         log.before_truncation = _LowerRecoveryPoint(self, name)
-        log.on_folder = self._on_folder
+        log.on_first_segment = self._note_records
 
     def create(
         self,
@@ -314,10 +314,12 @@ class LogDirectory:
             log.make_folder()
         return log
 
-    def _note_folder(self, log: Log) -> None:
+    def note_records(self, log: Log) -> None:
+        """Note that a log has, or is about to have, records: the next flush makes that durable."""
         name = parse_folder(log.folder.rpartition("/")[2])
-        if name is not None:  # else a copy that is being made
-            self.folder_journal.made(name, log)
+        assert name is not None, "the log is no copy that is being made"
+        if self.folder_journal.begun(name, log):
+            log.mark_created(self.folder_journal.path)
 
     # -- logs that are moved to this directory ----------------------------------------------------
 
@@ -339,7 +341,7 @@ class LogDirectory:
         log.rename_folder(self.folder(name))
         log.mark_created(f"{log.folder}/{PARTITION_METADATA}")  # a flush syncs the new name, too
         self._adopt(name, log)
-        self._note_folder(log)
+        self.note_records(log)
 
     def adopt_copy(self, name: LogName, folder: str) -> None:
         """Rename a whole copy, which an earlier process has made, to the log's name."""

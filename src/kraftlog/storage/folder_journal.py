@@ -1,11 +1,11 @@
-"""`FolderJournal`: which logs have, or had, a folder in a log directory.
+"""`FolderJournal`: which logs have, or had, a folder with records in a log directory.
 
-A new log has no folder before its first record, so a folder that is missing at a start may never
-have been there, or somebody has removed it with all records (V19). The journal tells: a line is
-appended when a folder is made, and another one when it is deleted. Nothing is synced: a killed
-process loses no write, and after a power loss every log counts as one that may lack records
-(`machine_restarts`). A line names the topic id and the first leader epoch, as another log may have
-the same name later.
+A new log has no segment, and maybe no folder, before its first record. So a log without segments at
+a start may never have had any, or somebody has removed them with all records (V19). The journal
+tells: a line is appended before a log gets its first segment, and another one when its folder is
+deleted. The flush that makes the first records durable syncs the line, too: a topic that flushes
+each record misses its log also after a power loss. A line names the topic id and the first leader
+epoch, as another log may have the same name later.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kraftlog.types import LogName
 
 JOURNAL = "kraftlog-folders"
-_MADE, _DELETED = "+", "-"
+_BEGUN, _DELETED = "+", "-"
 #: The journal is rewritten at a start if it has this many lines more than there are folders.
 _MOST_STALE = 1000
 
@@ -33,8 +33,8 @@ class FolderJournal:
     def __init__(self, disk: Disk, path: str, names: Collection[str]) -> None:
         self._disk = disk
         self._files = files = disk.files
-        self._path = f"{path}/{JOURNAL}"
-        data = read_whole(files, self._path) if JOURNAL in names else b""
+        self.path = f"{path}/{JOURNAL}"
+        data = read_whole(files, self.path) if JOURNAL in names else b""
         #: Where the next line goes: a line that a crash has cut is overwritten.
         self._end = data.rfind(b"\n") + 1
         lines = data[: self._end].decode("utf-8", "replace").splitlines()
@@ -50,23 +50,25 @@ class FolderJournal:
         index, _, identity = rest.partition(" ")
         if not (index.isascii() and index.isdecimal() and identity):
             return
-        if sign == _MADE:
+        if sign == _BEGUN:
             self._identities[topic, int(index)] = identity
         else:
             self._identities.pop((topic, int(index)), None)
 
-    def had_folder(self, name: LogName, log: Log) -> bool:
+    def had_records(self, name: LogName, log: Log) -> bool:
         return self._identities.get(name) == _identity(log)
 
-    def made(self, name: LogName, log: Log) -> None:
-        """The log has a folder."""
+    def begun(self, name: LogName, log: Log) -> bool:
+        """The log has, or is about to have, a segment; return whether that was new."""
         identity = _identity(log)
-        if self._identities.get(name) != identity:
-            self._append(_line(_MADE, name, identity))
-            self._identities[name] = identity
+        if self._identities.get(name) == identity:
+            return False
+        self._append(_line(_BEGUN, name, identity))
+        self._identities[name] = identity
+        return True
 
     def deleted(self, name: LogName) -> None:
-        """The folder of a log is deleted, because the broker no longer has the replica."""
+        """The folder of a log is deleted, or its loss is made up for."""
         identity = self._identities.pop(name, None)
         if identity is not None:
             self._append(_line(_DELETED, name, identity))
@@ -76,25 +78,25 @@ class FolderJournal:
         for name in self._identities.keys() - names:
             del self._identities[name]
         if self._lines > len(self._identities) + _MOST_STALE:
-            lines = [_line(_MADE, *entry) for entry in self._identities.items()]
+            lines = [_line(_BEGUN, *entry) for entry in self._identities.items()]
             self._rewrite(lines)
             self._end, self._lines = sum(map(len, lines)), len(lines)
 
     def _rewrite(self, lines: list[bytes]) -> None:
         try:
-            write_atomically(self._files, self._path, b"".join(lines))
+            write_atomically(self._files, self.path, b"".join(lines))
         except OSError as error:
-            raise self._disk.fail_unless_full(f"{self._path}: rewriting it", error) from error
+            raise self._disk.fail_unless_full(f"{self.path}: rewriting it", error) from error
 
     def _append(self, line: bytes) -> None:
         try:
-            file = self._files.open(self._path, create=True)
+            file = self._files.open(self.path, create=True)
             try:
                 self._files.pwritev(file, [line], self._end)
             finally:
                 self._files.close(file)
         except OSError as error:
-            raise self._disk.fail_unless_full(f"{self._path}: adding a line", error) from error
+            raise self._disk.fail_unless_full(f"{self.path}: adding a line", error) from error
         self._end += len(line)
         self._lines += 1
 

@@ -62,7 +62,7 @@ class Log:
         "folder",
         "garbage",
         "has_folder",
-        "on_folder",
+        "on_first_segment",
         "recovery_point",
         "segments",
         "start_offset",
@@ -91,7 +91,7 @@ class Log:
         #: called with the new end before durable records are truncated: lowers the stored recovery
         #: point, because recovery would otherwise take the truncation for corruption
         self.before_truncation: Callable[[int], None] = _accept
-        self.on_folder: Callable[[Log], None] = _accept  # called once the folder is made
+        self.on_first_segment: Callable[[Log], None] = _accept  # called before it is created
         self._epochs_changed = self._is_deleted = False
         #: the next flush syncs the folder
         self._names_changed = False
@@ -217,6 +217,8 @@ class Log:
     def _add_segment(self, base_offset: int) -> Segment:
         if not self.has_folder:
             self.make_folder()
+        if not self.segments:
+            self.on_first_segment(self)
         segment = Segment(self.disk, self.folder, base_offset)
         segment.log.create()
         self.segments.append(segment)
@@ -225,7 +227,6 @@ class Log:
     def make_folder(self) -> None:
         """Create the folder; the next flush makes it durable."""
         self.mark_created(make_log_folder(self))
-        self.on_folder(self)
         self.has_folder = True
 
     def rename_folder(self, folder: str) -> None:

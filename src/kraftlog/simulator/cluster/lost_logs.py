@@ -16,6 +16,7 @@ from kraftlog.storage.checkpoints import (
 )
 from kraftlog.storage.committed_offsets import COMMITTED_OFFSETS
 from kraftlog.storage.directory import parse_folder
+from kraftlog.storage.machine_restarts import BOOT_ID
 from kraftlog.storage.meta_properties import NAME, encode, load
 from kraftlog.types import METADATA_TOPIC
 from kraftlog.value import TYPE_CHECKING
@@ -151,6 +152,7 @@ def _replace_directory(world: ClusterWorld, rng: Rng, victim: ClusterNode, _: Pa
         victim.lose_disk(0)
         return True
     path = rng.pick(world.directories_of(victim))
+    victim.files.broken.discard(path)  # the new disk works
     for key in world.image.partitions:
         folder = _folder_of(world, victim, key)
         if folder is not None and folder.startswith(f"{path}/"):
@@ -162,9 +164,15 @@ def _replace_directory(world: ClusterWorld, rng: Rng, victim: ClusterNode, _: Pa
 
 
 def empty_directory(victim: ClusterNode, path: str, new_id: bytes | None) -> None:
-    """Delete all logs of partitions, and all that is known about them; it may get a new id."""
+    """Delete all logs of partitions, and all that is known about them; it may get a new id.
+
+    A new disk has nothing else either: no copies, and no journal of what was on the old one.
+    """
     files = victim.files
     for name in files.names(path):
+        if new_id is not None and name != NAME:
+            _delete(victim, f"{path}/{name}")
+            continue
         if name in (HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, COMMITTED_OFFSETS):
             files.unlink(f"{path}/{name}")
         elif parse_folder(name) is not None and not name.startswith(METADATA_TOPIC):
@@ -172,6 +180,7 @@ def empty_directory(victim: ClusterNode, path: str, new_id: bytes | None) -> Non
     if new_id is not None:
         meta = load(files, path).replace(directory_id=new_id)
         files.make_file(f"{path}/{NAME}", encode(meta))
+        files.make_file(f"{path}/{BOOT_ID}", files.boot_id().encode())
     files.write_back()
 
 
@@ -240,11 +249,12 @@ def _known_committed(world: ClusterWorld, victim: ClusterNode, key: PartitionKey
 
 
 def _folder_of(world: ClusterWorld, victim: ClusterNode, key: PartitionKey) -> str | None:
-    """The folder of a broker's log of a partition, in any of its log directories."""
+    """The folder of a broker's log of a partition, in any of its directories that can be read."""
     topic = world.image.topics.get(key[0])
     if topic is None:
         return None
-    paths = [f"{path}/{topic.name}-{key[1]}" for path in world.directories_of(victim)]
+    readable = [it for it in world.directories_of(victim) if it not in victim.files.broken]
+    paths = [f"{path}/{topic.name}-{key[1]}" for path in readable]
     return next((path for path in paths if victim.files.exists(path)), None)
 
 
@@ -265,6 +275,13 @@ def _last_segment(
             ends = [*[position for _, position in found[1:]], len(content)]
             return path, [(*batch, end) for batch, end in zip(found, ends, strict=True)]
     return "", []
+
+
+def _delete(victim: ClusterNode, path: str) -> None:
+    try:
+        _delete_tree(victim, path)
+    except NotADirectoryError:
+        victim.files.unlink(path)
 
 
 def _delete_tree(victim: ClusterNode, folder: str) -> None:
