@@ -24,6 +24,7 @@ from kraftlog.wire.messages.metadata_records import (
     PartitionChangeRecord,
 )
 from tests.controller.cluster import Cluster, directory, numbered_id
+from tests.controller.test_elections import stop_brokers
 from tests.controller.test_isr import alter_isr
 
 TOPIC = numbered_id(1)
@@ -130,6 +131,32 @@ def test_v10_the_next_controller_completes_a_reassignment() -> None:
     set_isr(cluster, 1, 2, 3, 4)
     after = cluster.committed.partitions[TOPIC, 0]
     assert (after.replicas, after.isr, after.leader) == ((3, 4), (3, 4), 3)
+
+
+def test_v10_v24_an_unclean_election_completes_a_reassignment() -> None:
+    """The new leader is the replica that was waited for; no other change may ever follow."""
+    cluster = Cluster(brokers=3)
+    cluster.create("t", (1, 2), configs={"unclean.leader.election.enable": "true"})
+    assert code_of(reassign(cluster, (2, 3))) == ErrorCode.NONE
+    stop_brokers(cluster, 3, 2, 1)
+    cluster.heartbeat(3)
+    after = cluster.committed.partitions[TOPIC, 0]
+    assert (after.leader, after.isr, after.reassigning) == (3, (3,), False)
+    assert after.replicas == (2, 3)
+
+
+def test_v10_v24_an_election_from_the_elr_completes_a_reassignment() -> None:
+    """The removed replicas leave the ELR, too."""
+    cluster = Cluster(brokers=3, elr=True)
+    cluster.create("t", (1, 2, 3), configs={"min.insync.replicas": "2"})
+    stop_brokers(cluster, 1, 2, 3)
+    assert code_of(reassign(cluster, (2,))) == ErrorCode.NONE
+    before = cluster.committed.partitions[TOPIC, 0]
+    assert (before.isr, before.elr, before.removing) == ((), (2, 3), (1, 3))
+    cluster.heartbeat(2)
+    after = cluster.committed.partitions[TOPIC, 0]
+    assert (after.leader, after.isr, after.elr) == (2, (2,), ())
+    assert (after.replicas, after.reassigning) == ((2,), False)
 
 
 def test_v10_removing_a_replica_bumps_the_epoch_of_a_leader_that_stays() -> None:

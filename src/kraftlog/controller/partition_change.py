@@ -144,6 +144,10 @@ class _Change:
             self.isr, self.elr = (elected,), without(self.elr, (elected,))
             if self.min_isr == 1:
                 self.elr = ()  # from now on, the leader commits records that they do not have
+        if self.isr == (elected,):
+            # It may be the replica that a reassignment waits for, and no other change may follow.
+            self.complete_reassignment()
+            self.elr = tuple(broker for broker in self.elr if broker in self.replicas)
 
     def _elected(self) -> int:
         preferred = self.wanted.election == Election.PREFERRED

@@ -79,6 +79,9 @@ class PendingWrites:
         #: Number of pending batches per offset: group -> (topic, partition).
         self.offsets: dict[str, dict[tuple[str, int], int]] = {}
 
+    def __len__(self) -> int:
+        return len(self._queue)
+
     def submit(
         self,
         records: list[GroupRecord],

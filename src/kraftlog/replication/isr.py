@@ -107,6 +107,15 @@ class IsrChanges:
         return self._due_ms if self._waiting else max(self._due_ms, self._retry_ms)
 
     @property
+    def is_in_flight(self) -> bool:
+        """Whether a request has no response yet."""
+        return self._is_in_flight
+
+    def awaits_outcome(self, key: Key) -> bool:
+        """Whether a proposal is still to be sent, or has no outcome yet."""
+        return key in self._waiting or key in self._unresolved
+
+    @property
     def is_due(self) -> bool:
         """Whether a request can leave at once."""
         return bool(self._waiting) and not self._is_in_flight and not self._failures

@@ -250,6 +250,10 @@ class Runner:
             return
         self._quorum.remove_old_snapshots()
 
+    def is_reading(self, log: LogName) -> bool:
+        """Whether a part of a log will be read."""
+        return any(effect.log == log for effect, _ in self._reads)
+
     def _queue_read(self, effect: ReadLog, now: Now) -> None:  # noqa: ARG002 - effects are carried out alike
         self._reads.append((effect, self.logs.get(effect.log)))
 

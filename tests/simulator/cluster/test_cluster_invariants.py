@@ -38,8 +38,9 @@ EPOCH_POSITION = 12
 class Scene:
     """A world of three brokers, with a partition that has some records."""
 
-    def __init__(self) -> None:
-        self.world = world = ClusterWorld(5, ClusterSetting(voters=3, raft=KAFKA_TIMES))
+    def __init__(self, **settings: Any) -> None:
+        setting = ClusterSetting(voters=3, raft=KAFKA_TIMES, **settings)
+        self.world = world = ClusterWorld(5, setting)
         world.play(self.script())
         self.key = world.keys[0]
         self.leader = world.replicas[self.image.leader]

@@ -11,7 +11,11 @@ from kraftlog.simulator.cluster.equal_logs import LogsAreEqual
 from kraftlog.simulator.cluster.run import begin
 from kraftlog.simulator.cluster.setting import ClusterSetting
 from kraftlog.simulator.cluster.world import ClusterWorld
-from kraftlog.simulator.nodes.equal_logs import MetadataLogsAreEqual, first_difference
+from kraftlog.simulator.nodes.equal_logs import (
+    MetadataLogsAreEqual,
+    first_difference,
+    without_deleted,
+)
 from kraftlog.simulator.nodes.log_view import FOLDER
 from kraftlog.simulator.nodes.world import NodeWorld, node_setting
 from kraftlog.simulator.run import simulate
@@ -68,6 +72,22 @@ def test_a_difference_of_two_logs_is_found(other: list[bytes], is_equal: bool) -
     logs = [("first", b"".join(SAME)), ("other", b"".join(other))]
     assert (first_difference(logs) is None) == is_equal
     assert (first_difference(logs[::-1]) is None) == is_equal
+
+
+@pytest.mark.parametrize("start", range(6))
+def test_s6_what_is_below_the_log_start_is_not_compared(start: int) -> None:
+    """A former leader may have other records there: the leader has deleted its own."""
+    assert without_deleted(b"".join(SAME), start) == b"".join(SAME[start:])
+
+
+def test_s6_other_records_below_a_replicas_log_start_are_no_difference() -> None:
+    scene = Scene()
+    scene.damage(0)
+    for node in scene.world.replicas.values():
+        partition = node.node.replica_manager.partitions[scene.key]
+        partition.start = scene.world.committed(scene.key).batches[0].end
+    scene.invariant.on_image(scene.world.image)
+    assert scene.invariant._compared
 
 
 def test_a_difference_names_the_last_batches_that_differ() -> None:

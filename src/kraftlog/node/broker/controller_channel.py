@@ -142,6 +142,10 @@ class ControllerChannel:
         self._waiting[self._last_number] = effect, on_done
         self._emit(effect)
 
+    def awaits_response(self, api_key: int) -> bool:
+        """Whether a request to another node has no response yet."""
+        return any(effect.api_key == api_key for effect, _ in self._waiting.values())
+
     def wait_for_leader(self, callback: Callable[[Now], None]) -> None:
         """Call back, once, when a leader is next found (`leader_found`)."""
         self._waiting_for_leader[callback] = None

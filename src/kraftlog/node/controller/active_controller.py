@@ -89,6 +89,21 @@ class ActiveController:
     def is_active(self) -> bool:
         return self.controller.active and self._quorum.is_leader
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no decision is being made, although requests may wait for one."""
+        return not self._is_deciding
+
+    @property
+    def undecided(self) -> int:
+        """The number of requests that wait for their decision."""
+        return len(self._waiting)
+
+    @property
+    def awaits_commit(self) -> bool:
+        """Whether a decision is proposed, and its responses wait for its commit."""
+        return self._last_proposed is not None
+
     def replay_in_steps(self, records: Sequence[Message], last_offset: int) -> Iterator[int]:
         return self.controller.replay_in_steps(records, last_offset)
 

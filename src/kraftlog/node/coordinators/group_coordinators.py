@@ -163,6 +163,10 @@ class GroupCoordinators(MetadataPublisher):
         self._used[index] = context
         return context.shard
 
+    def context_of(self, index: int) -> ShardContext | None:
+        """The shard of a partition, loaded or not."""
+        return self._shards.get(index)
+
     def shards(self) -> Iterator[GroupShard]:
         """All shards of this broker; some may still be loading."""
         for context in self._shards.values():

@@ -109,7 +109,7 @@ class QuorumDriver:
         #: Ends this node if its leader belongs to another cluster: `WrongClusterStop.stop`.
         self.stop_for_cluster: Callable[[int, str | None], None] | None = None
         #: Proposals that are committed and not applied: (offset, callbacks).
-        self._committed: deque[tuple[int, Sequence[OnDone]]] = deque()
+        self.committed_proposals: deque[tuple[int, Sequence[OnDone]]] = deque()
         #: Called with the applied offset whenever it has moved.
         self.applied_listeners: list[Callable[[int, Now], None]] = []
         self._last_number = 0
@@ -540,12 +540,12 @@ class QuorumDriver:
         if effect.error:
             self._notify(effect.pending, effect.error, now)
         else:
-            self._committed.append((effect.offset, effect.pending))
+            self.committed_proposals.append((effect.offset, effect.pending))
             self._notify_applied(now)
 
     def _notify_applied(self, now: Now) -> None:
         self.latency.apply(self.applied, now.monotonic_ms)
-        waiting = self._committed
+        waiting = self.committed_proposals
         while waiting and waiting[0][0] <= self.applied:
             self._notify(waiting.popleft()[1], ErrorCode.NONE, now)
 

@@ -87,6 +87,12 @@ class LinearizableReads:
             self._reads.handle(raft.Response(peer, number, body), now)
 
     @property
+    def next_offset(self) -> int:
+        """The least offset that a read waits for; -1: there is none."""
+        waiting = self._reads.awaiting_apply
+        return min([read.offset for read in waiting]) if waiting else -1
+
+    @property
     def has_work(self) -> bool:
         return self._reads.has_work
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.simulator.cluster.invariants import ClusterInvariant, ReplicaChange
-from kraftlog.simulator.nodes.equal_logs import first_difference, stored_bytes
+from kraftlog.simulator.nodes.equal_logs import first_difference, stored_bytes, without_deleted
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -56,8 +56,12 @@ class LogsAreEqual(ClusterInvariant):
             return
         self._compared[key] = now
         self.world.saw("logs of a partition compared")
+        start = max([partition.start for _, partition, _ in replicas])
         difference = first_difference(
-            [(node, stored_bytes(node.files, log)) for node, _, log in replicas]
+            [
+                (node, without_deleted(stored_bytes(node.files, log), start))
+                for node, _, log in replicas
+            ]
         )
         if difference is not None:
             self.fail(f"{partition.topic}-{partition.index}: {difference}")

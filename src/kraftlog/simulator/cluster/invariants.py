@@ -89,6 +89,9 @@ class ClusterInvariant:
     def on_turn(self, node: ClusterNode) -> None:
         """A turn of a node is over."""
 
+    def on_settled_turn(self, node: ClusterNode) -> None:
+        """A turn of a broker is over, and it is in the midst of nothing."""
+
 
 CLUSTER_HOOKS = tuple([name for name in vars(ClusterInvariant) if name.startswith("on_")])
 

@@ -95,6 +95,17 @@ class ClusterNode(NodeReplica):
         return self.is_registered and not self.has_failed_directory
 
     @property
+    def is_settled(self) -> bool:
+        """Whether a broker is in the midst of nothing: what it knows is as of one offset (V20)."""
+        node = self.node
+        return (
+            self.is_broker
+            and not node.quorum.is_applying
+            and not node.sliced.has_work
+            and not node.replica_manager.delayed_fetches.has_work
+        )
+
+    @property
     def has_failed_directory(self) -> bool:
         """Whether a log directory of the process is offline."""
         directories = self.runner.logs.directories if self._node is not None else ()

@@ -1,4 +1,8 @@
-"""A producer with one batch in flight per partition, which it retries for a limited time."""
+"""A producer: its batches in flight, in order, and their retries for a limited time.
+
+It has at most `in_flight` batches in flight for a partition, and sends no other while these are out
+(V24). A batch is sent again only once all earlier ones are done, as Kafka's producer does.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +29,8 @@ if TYPE_CHECKING:
 
 #: Values of `acks`.
 ACKS_ALL, ACKS_LEADER = -1, 1
+#: The newest of the partitions that had a number (V11).
+NEWEST = -1
 #: The producer id and sequence number without idempotence.
 NO_PRODUCER = -1
 #: Errors after which the batch is not in the log; after any other error it may be.
@@ -79,6 +85,11 @@ class Producer(Client):
         self._batches: dict[PartitionKey, list[Batch]] = {}
         self._producer_id = NO_PRODUCER
         self._sequences: dict[PartitionKey, int] = {}
+        #: The first sequence number that a partition, with its first epoch, has acknowledged to a
+        #: producer id.
+        self._known_from: dict[tuple[PartitionKey, int, int], int] = {}
+        #: By partition, the producer id of the last batch that was given up.
+        self._given_up: dict[PartitionKey, int] = {}
         self._awaits_id = False
         self._retry_id_at_ms = 0
 
@@ -115,14 +126,26 @@ class Producer(Client):
         if self._batches and self.is_idempotent and self._producer_id == NO_PRODUCER:
             self._request_id(now)
         for batches in list(self._batches.values()):
-            batch = batches[0]
+            self._send_due(batches, now)
+
+    def _send_due(self, batches: list[Batch], now: Now) -> None:
+        """Send the batches of a partition that may be sent; give up one that is too old."""
+        first, limit = batches[0], self.world.setting.in_flight
+        if not first.is_in_flight and first.deadline_ms <= now.monotonic_ms:
+            self._give_up(first)
+            return
+        for batch in batches[:limit]:
             if batch.is_in_flight:
                 continue
-            if batch.deadline_ms <= now.monotonic_ms:
-                self._give_up(batch)
-            elif batch.retry_at_ms <= now.monotonic_ms:
-                batch.retry_at_ms = now.monotonic_ms + RETRY_MS
-                self._send(batch, now)
+            is_retry = bool(batch.data)
+            if batch.retry_at_ms > now.monotonic_ms or (is_retry and batch is not first):
+                return
+            batch.retry_at_ms = now.monotonic_ms + RETRY_MS
+            self._send(batch, now)
+            if not batch.is_in_flight:
+                return
+        if len(batches) > limit > 1:
+            self.world.saw("producer waits for its requests in flight")
 
     def _request_id(self, now: Now) -> None:
         if self._awaits_id or self._retry_id_at_ms > now.monotonic_ms:
@@ -220,16 +243,47 @@ class Producer(Client):
             self.world.saw("producer of lost records")
             batch.is_uncertain = True
             self._give_up(batch)
+        elif code in _UNKNOWN_PRODUCER and self._lacks_predecessor(batch):
+            self.world.saw("batch arrived before an earlier one")
+        elif code in _UNKNOWN_PRODUCER and self._is_out_of_order(batch):
+            self.world.saw("batch given up after an earlier one")
+            self._give_up(batch)
         else:
             raise Violation(
                 "producer", f"{self} got error {code} from node {leader} for {batch.key}"
             )
+
+    def _lacks_predecessor(self, batch: Batch) -> bool:
+        """Whether an earlier batch is not done: then this one is sent again after it."""
+        batches = self._batches[batch.key]
+        earlier = batches[: batches.index(batch)]
+        return any(each.producer_id == batch.producer_id for each in earlier)
+
+    def _is_out_of_order(self, batch: Batch) -> bool:
+        """Whether an earlier batch was given up, or a later one may have taken its place.
+
+        As in Kafka, a partition that does not know the producer takes any sequence number first:
+        the later batch may go to a new leader while an earlier one is refused by the former leader.
+        """
+        known_from = self._known_from.get(self._known_key(batch))
+        is_first = known_from is None or known_from > batch.sequence
+        is_overtaken = known_from is not None or any(
+            later.producer_id == batch.producer_id for later in self._batches[batch.key][1:]
+        )
+        has_gap = self._given_up.get(batch.key) == batch.producer_id
+        return has_gap or (is_first and is_overtaken)
+
+    def _known_key(self, batch: Batch) -> tuple[PartitionKey, int, int]:
+        return batch.key, self.world.first_epoch(batch.key, NEWEST), batch.producer_id
 
     def _acknowledged(self, batch: Batch, base_offset: int, now: Now) -> None:
         world = self.world
         for number, value in enumerate(batch.values):
             offset = UNKNOWN_OFFSET if base_offset < 0 else base_offset + number
             world.acknowledged(self, batch.key, value, offset)
+        known_key = self._known_key(batch)
+        known_from = self._known_from.get(known_key, batch.sequence)
+        self._known_from[known_key] = min(known_from, batch.sequence)
         self._finish(batch)
         self.work(now)
 
@@ -242,13 +296,15 @@ class Producer(Client):
         if batch.data and not batch.is_uncertain:
             for value in batch.values:
                 self.world.refused(value)
+        if batch.data:
+            self._given_up[batch.key] = batch.producer_id
         if batch.data and self._producer_id == batch.producer_id:
             self._producer_id = NO_PRODUCER  # the next batch would leave a gap in the sequence
         self._finish(batch)
 
     def _finish(self, batch: Batch) -> None:
         batches = self._batches[batch.key]
-        assert batches.pop(0) is batch, "batches of a partition are sent one after the other"
+        batches.remove(batch)
         if not batches:
             del self._batches[batch.key]
         self.world.progress += 1

@@ -5,11 +5,12 @@ from __future__ import annotations
 from kraftlog.simulator.cluster import faults
 from kraftlog.simulator.cluster.equal_logs import LogsAreEqual
 from kraftlog.simulator.cluster.invariants import MORE_INVARIANTS
-from kraftlog.simulator.cluster.liveness import LIVENESS_INVARIANTS
+from kraftlog.simulator.cluster.liveness.all_invariants import LIVENESS_INVARIANTS
 from kraftlog.simulator.cluster.lost_logs import delete_log
 from kraftlog.simulator.cluster.replica_logs import ReplicaLog
 from kraftlog.simulator.cluster.setting import (
     any_cluster,
+    some_in_flight,
     some_log_directories,
     some_members,
     some_snapshot_bytes,
@@ -228,6 +229,7 @@ def prepare(
         members=some_members(Rng(seed, "group members")),
         log_directories=some_log_directories(Rng(seed, "log directories")),
         snapshot_bytes=some_snapshot_bytes(Rng(seed, "snapshot bytes")),
+        in_flight=some_in_flight(Rng(seed, "requests in flight")),
     )
     world = ClusterWorld(seed, setting, trace)
     return world, mixture(world), faults.draw(seed, FAULTS_MS, kinds)

@@ -32,6 +32,8 @@ class ClusterSetting(Setting):
     consumers: int = 1
     #: The pause between two batches of a producer: minimum and maximum.
     batch_gap_ms: tuple[int, int] = (50, 400)
+    #: How many requests a producer has in flight for a partition, at most.
+    in_flight: int = 1
     #: The members of a consumer group; without any there is no offsets topic.
     members: int = 0
     offsets_partitions: int = 3
@@ -69,11 +71,17 @@ def some_snapshot_bytes(rng: Rng) -> int:
     return rng.pick([0, 0, 500, 3000])
 
 
+def some_in_flight(rng: Rng) -> int:
+    """In half of the seeds producers have five requests in flight, as Kafka's have by default."""
+    return rng.pick([1, 5])
+
+
 def any_cluster(rng: Rng) -> ClusterSetting:
     """Three to six nodes, combined or separate, in racks or not, with up to six partitions.
 
-    It has no consumer group, one log directory a broker, and no snapshots; `some_members`,
-    `some_log_directories` and `some_snapshot_bytes` draw these.
+    It has no consumer group, one log directory a broker, no snapshots, and one request in flight a
+    producer; `some_members`, `some_log_directories`, `some_snapshot_bytes` and `some_in_flight`
+    draw these.
     """
     separate = rng.below(3) == 0
     voters, observers = (3, 2 + rng.below(2)) if separate else (rng.pick([3, 3, 3, 4, 5]), 0)

@@ -32,6 +32,7 @@ from kraftlog.simulator.nodes.replica import LISTENER, host_of
 from kraftlog.simulator.nodes.world import NodeWorld
 from kraftlog.simulator.violation import Violation
 from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -79,6 +80,8 @@ class ClusterWorld(NodeWorld):
         self.least_min_insync = setting.min_insync
         #: Brokers that lost data, until they are back in the ISR of all their partitions.
         self.lossy: set[int] = set()
+        #: By broker: its epoch and the metadata offset in the last heartbeat that it has sent.
+        self._reported: dict[int, tuple[int, int]] = {}
         #: Whether the process has already ended, so that its end cannot be postponed.
         self._is_ending = False
         super().__init__(seed, setting, trace)
@@ -112,6 +115,22 @@ class ClusterWorld(NodeWorld):
 
     def requested(self, effect: SendRequest) -> None:
         self.late_requests.sent(effect)
+        if effect.api_key == ApiKey.BROKER_HEARTBEAT:
+            request: Any = effect.request
+            self._reported[request.broker_id] = (
+                request.broker_epoch,
+                request.current_metadata_offset,
+            )
+
+    def reported_offset(self, node: ClusterNode) -> int:
+        """The last metadata offset that a broker has reported in a heartbeat; -1: none."""
+        assert node.node.broker_lifecycle is not None
+        epoch, offset = self._reported.get(node.id, (-1, -1))
+        if epoch != node.node.broker_lifecycle.epoch:
+            offset = -1
+        active = node.node.active_controller
+        session = active.controller.sessions.get(node.id) if active is not None else None
+        return offset if session is None else max(offset, session.metadata_offset)
 
     # Nodes ---------------------------------------------------------------------------------------
 
@@ -241,8 +260,15 @@ class ClusterWorld(NodeWorld):
             if self.lossy:
                 self._forget_recovered()
 
+    @property
+    def is_image_newest(self) -> bool:
+        """Whether `image` has all that any node knew to be committed."""
+        return self._newest_applied >= self.known_committed_end
+
     def node_turned(self, node: ClusterNode) -> None:
         self._call_hooks("on_turn", node)
+        if node.is_settled:
+            self._call_hooks("on_settled_turn", node)
 
     def replica_changed(
         self,

@@ -39,6 +39,24 @@ def stored_bytes(files: MemoryFiles, log: Log) -> bytes:
     )
 
 
+def without_deleted(log: bytes, start: int) -> bytes:
+    """The bytes of a log without the batches that are wholly below a log start.
+
+    A replica that was cut off may have other records there: its leader has deleted its own, and can
+    no longer tell. Nobody reads them.
+    """
+    if not start:
+        return log
+    try:
+        for position, fields in walk(log, 0, len(log)):
+            base, _, _, _, _, _, last_offset_delta, *_ = fields
+            if base + last_offset_delta >= start:
+                return log[position:]
+    except CorruptBatchError:
+        return log
+    return b""
+
+
 def first_difference(logs: Sequence[tuple[Any, bytes]]) -> str | None:
     """How the logs of these owners differ, all with the same end; None if they do not.
 

@@ -1,4 +1,4 @@
-"""V24: the event that fulfils what a request waits for answers it; no further traffic is needed.
+"""V24: the event that fulfils what a produce or fetch request waits for answers it.
 
 After each turn of a broker, unless it is in the midst of a replay, nothing that it knows may fulfil
 a request that still waits. So a wait ends with the fetch, the response of
@@ -22,17 +22,6 @@ if TYPE_CHECKING:
     from kraftlog.wire.messages.fetch import FetchPartition
 
 
-def is_settled(node: ClusterNode) -> bool:
-    """Whether a broker is in the midst of nothing: what it knows is as of one offset (V20)."""
-    running = node.node
-    return (
-        node.is_broker
-        and not running.quorum.is_applying
-        and not running.sliced.has_work
-        and not running.replica_manager.delayed_fetches.has_work
-    )
-
-
 class ProduceIsAnswered(ClusterInvariant):
     """V24: a batch with acks=all is answered once every replica that counts has confirmed it.
 
@@ -43,18 +32,12 @@ class ProduceIsAnswered(ClusterInvariant):
 
     name = "no batch waits for further traffic"
 
-    def on_turn(self, node: ClusterNode) -> None:
-        if not is_settled(node):
-            return
+    def on_settled_turn(self, node: ClusterNode) -> None:
         for key, partition in node.node.replica_manager.partitions.items():
             if partition.online and partition.awaiting_isr:
                 image = node.node.image.partitions.get(key)
-                if image is not None and self._leads(node, partition, image):
+                if image is not None and leads(node, partition, image):
                     self._check(node, partition, image)
-
-    @staticmethod
-    def _leads(node: ClusterNode, partition: Partition, image: PartitionImage) -> bool:
-        return image.leader == node.id and image.leader_epoch == partition.leader_epoch
 
     def _check(self, node: ClusterNode, partition: Partition, image: PartitionImage) -> None:
         offset = partition.awaiting_isr[0].offset
@@ -95,7 +78,7 @@ class ProduceIsAnswered(ClusterInvariant):
             broker is not None
             and broker.active
             and follower.broker_epoch in (UNKNOWN, broker.epoch)
-            and self.world.time - follower.caught_up_ms <= lag_ms + lag_ms // 2
+            and node.node.now.monotonic_ms - follower.caught_up_ms <= lag_ms + lag_ms // 2
         )
 
 
@@ -107,11 +90,9 @@ class FetchIsAnswered(ClusterInvariant):
 
     name = "no fetch waits for further traffic"
 
-    def on_turn(self, node: ClusterNode) -> None:
-        node.delayed = delayed = [operation for operation in node.delayed if not operation.done]
-        if not is_settled(node):
-            return
-        for fetch in delayed:
+    def on_settled_turn(self, node: ClusterNode) -> None:
+        node.delayed = [operation for operation in node.delayed if not operation.done]
+        for fetch in node.delayed:
             if isinstance(fetch, DelayedFetch) and fetch.request.min_bytes <= 1:
                 for key, requested in _requested(fetch):
                     self._check(node, fetch, key, requested)
@@ -152,5 +133,6 @@ def _requested(fetch: DelayedFetch) -> Iterator[tuple[PartitionKey, FetchPartiti
             yield (session_topic.topic_id, index), entry.request
 
 
-#: All of them.
-LIVENESS_INVARIANTS: tuple[type[ClusterInvariant], ...] = (ProduceIsAnswered, FetchIsAnswered)
+def leads(node: ClusterNode, partition: Partition, image: PartitionImage) -> bool:
+    """Whether a broker leads a partition, by the metadata that it has replayed."""
+    return image.leader == node.id and image.leader_epoch == partition.leader_epoch
