@@ -396,6 +396,8 @@ class ClusterWorld(NodeWorld):
         It could be if it has not registered since its loss, as all others may restart before it
         does, or if this broker alone has all records of a partition that both have.
         """
+        if not self.lossy:
+            return False
         return any(
             broker != replica.id and not self.replicas[broker].is_registered
             for broker in self.lossy
