@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog import Client
+from kraftlog.spark.lake.state import ArchiveState
 from kraftlog.spark.lake.table import ArchiveTable
 from kraftlog.spark.pipelines import common
+from kraftlog.types import uuid_text
 from tests.spark.archives import archive, produce
+from tests.spark.test_lake_state import create_old
 from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
@@ -100,14 +103,14 @@ def test_an_equal_start_in_another_notation_is_accepted(
 
 
 def test_from_has_no_effect_on_a_table_of_an_older_version(
-    our_node: str, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    our_node: str,
+    client: Client,
+    topic: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert prepare_archive(our_node, tmp_path, topic) == 0
-    table = ArchiveTable.open(str(tmp_path), topic)
-    assert table is not None
-    table.state.begun_at = ""
-    table.replace([], [])
-    capsys.readouterr()
+    topic_id = uuid_text(client.cluster.topic(topic).id)
+    create_old(tmp_path, ArchiveState(topic, topic_id, "raw", {0: 0, 1: 0}))
     assert archive(our_node, tmp_path, topic, "--from", "latest", "--dry-run") == 0
     [line] = [row for row in capsys.readouterr().out.splitlines() if '"step"' in row]
     assert f"{topic}: the table exists and is continued at its end: --from has no effect" in line

@@ -136,6 +136,7 @@ class TopicArchive:
         start, end = self.plan()
         if self._table is None:
             self._table = self._create_table(start)
+        self._table.keep_state()
         self._table.commit_dead_letters()
         self._apply_schema(self._table)
         return start, end
@@ -416,6 +417,7 @@ class TopicArchive:
             dead_letters=tuple(file for each in outcomes for file in each.dead_letters),
             ignored=ignored,
             begun_at=previous.begun_at,
+            start=previous.start,
         )
 
     def _query_id(self) -> str:

@@ -21,11 +21,11 @@ import fastavro
 import pyarrow as pa
 
 from kraftlog.errors import ConfigError
-from kraftlog.spark.lake.decode.base import ADD, Decoded, Decoder, column_name
+from kraftlog.spark.lake.decode.base import ADD, Decoded, Decoder, check_times, column_name
 from kraftlog.spark.lake.decode.nested import merged_type, missing_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from kraftlog.spark.lake.decode.base import Decoding
@@ -65,7 +65,7 @@ class AvroSchema:
         try:
             schema = json.loads(text)
             self.parsed = fastavro.parse_schema(schema)
-        except (ValueError, KeyError, fastavro.schema.SchemaParseException) as error:
+        except (ValueError, KeyError, TypeError, fastavro.schema.SchemaParseException) as error:
             raise ConfigError(f"{label} is invalid: {error}") from None
         if not isinstance(schema, dict) or schema.get("type") != "record":
             raise ConfigError(f"{label} is not a record")
@@ -144,12 +144,37 @@ class AvroDecoder(Decoder):
             except _UNREADABLE as error:
                 bad[row] = f"not Avro of this schema: {str(error) or type(error).__name__}"
         ignored = self._apply_drift_rule(records, list(used.values()), raw)
-        good = list(records)
-        values: dict[str, pa.Array] = {}
-        for name, column in self.columns.items():
-            field = self._fields[name]
-            values[name] = _array([records[row].get(field) for row in good], column.type)
+        parts = list(self._arrays(list(records), records, bad))
+        values = {
+            name: pa.concat_arrays([part[name] for part in parts])
+            for name in (self.columns if parts else ())
+        }
+        good = [row for row in records if row not in bad]
         return self.result(raw, good if bad else None, values, bad, ignored)
+
+    def _arrays(
+        self, rows: Sequence[int], records: Mapping[int, dict[str, Any]], bad: dict[int, str]
+    ) -> Iterator[dict[str, pa.Array]]:
+        """The columns of all rows whose values have their types; bisection finds the bad ones.
+
+        A schema of the registry may have another type for a field, or a decimal more digits.
+        """
+        if not rows:
+            return
+        name = ""
+        arrays: dict[str, pa.Array] = {}
+        try:
+            for name, column in self.columns.items():
+                field = self._fields[name]
+                arrays[name] = _array([records[row].get(field) for row in rows], column.type)
+            yield arrays
+        except _UNREADABLE as error:
+            if len(rows) == 1:
+                bad[rows[0]] = f"no value of column {name}, {self.columns[name].type}: {error}"
+                return
+            middle = len(rows) // 2
+            yield from self._arrays(rows[:middle], records, bad)
+            yield from self._arrays(rows[middle:], records, bad)
 
     def _record(self, value: bytes, used: dict[int, AvroSchema]) -> dict[str, Any]:
         schema, start = self._schema, 0
@@ -172,11 +197,14 @@ class AvroDecoder(Decoder):
     def _schema_of(self, schema_id: int) -> AvroSchema:
         if schema_id not in self._by_id:
             text = registered_schema(self.decoding.registry, schema_id)
-            self._by_id[schema_id] = (
-                f"the registry has no schema {schema_id}"
-                if text is None
-                else AvroSchema(text, f"schema {schema_id}")
-            )
+            try:
+                self._by_id[schema_id] = (
+                    f"the registry has no schema {schema_id}"
+                    if text is None
+                    else AvroSchema(text, f"schema {schema_id}")
+                )
+            except ConfigError as error:
+                self._by_id[schema_id] = str(error)
         schema = self._by_id[schema_id]
         if isinstance(schema, str):
             raise ValueError(schema)
@@ -224,8 +252,11 @@ class AvroDecoder(Decoder):
         return Counter({path: ignored[path] for path in missing})
 
 
-#: What fastavro and `_record` raise for bytes that are not a record of a known schema.
-_UNREADABLE = (ValueError, EOFError, IndexError, KeyError, TypeError, OverflowError, struct.error)
+#: What fastavro, `_record` and Arrow raise for bytes that are not a record of a known schema, or
+#: for values that are not of a column's type.
+_UNREADABLE = (
+    ValueError, EOFError, LookupError, TypeError, ArithmeticError, MemoryError, struct.error,
+)  # fmt: skip
 
 
 def registered_schema(registry: str, schema_id: int) -> str | None:
@@ -263,7 +294,9 @@ def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     plain = [_plain(each) for each in values]
     if pa.types.is_string(kind):
         plain = [each if each is None or isinstance(each, str) else str(each) for each in plain]
-    return pa.array(plain, kind)
+    array = pa.array(plain, kind)
+    check_times(array)
+    return array
 
 
 def _plain(value: Any) -> Any:
