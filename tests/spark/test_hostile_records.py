@@ -19,6 +19,7 @@ from kraftlog.spark.ranges import OffsetRange
 from kraftlog.spark.rows import RowMaker
 from kraftlog.spark.schema import MAX_TIME_MS, MIN_TIME_MS, OUT_OF_RANGE
 from tests.spark.archives import archive, dead_letters, rows
+from tests.spark.test_decode import JSON_SCHEMA
 from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
@@ -135,6 +136,30 @@ def test_hostile_records_are_archived_and_equal_to_the_log(
         assert {each[OUT_OF_RANGE] for each in archived} == {
             None, *[time for time, fits in TIMES if not fits]
         }  # fmt: skip
+
+
+def test_new_fields_that_conflict_do_not_stop_an_archive(
+    spark: SparkSession, our_node: str, client: Client, named: Callable[[str], str], tmp_path: Path
+) -> None:
+    """The first type becomes the column's; names that differ only in case get one column."""
+    topic = named("drift")
+    client.create_topic(topic, partitions=3)
+    values: list[dict[str, Any]] = [{"n": 1, "Case": 1}, {"n": 1.5}, {"n": "a", "case": 2}]
+    with client.producer() as producer:
+        for partition, value in enumerate(values):
+            producer.send(topic, json.dumps({"id": partition, **value}), partition=partition)
+    schema = tmp_path / "schema.json"
+    schema.write_text(JSON_SCHEMA)
+    lake = tmp_path / "lake"
+    decode = ("--decode", "json", "--schema", str(schema), "--on-drift", "add")
+    assert archive(our_node, lake, topic, *decode) == 0
+    places = [
+        (each["partition"], each["offset"]) for each in rows(lake, topic) + dead_letters(lake)
+    ]
+    assert sorted(places) == [(0, 0), (1, 0), (2, 0)]
+    names = [name.lower() for name in rows(lake, topic)[0]]
+    assert len(names) == len(set(names))
+    assert verify([str(lake), "-b", our_node]) == 0
 
 
 @pytest.fixture

@@ -34,6 +34,13 @@ class LakeError(KraftlogError):
     """Archiving is refused, as records could be lost or mixed up; nothing is committed."""
 
 
+class NewColumnsError(LakeError):
+    """Tasks have added columns that conflict; the table has the first of them now.
+
+    A repetition of the batch decodes its values for these columns.
+    """
+
+
 class ArchiveTable:
     """A topic's table: opened or created, and extended by one commit for each batch.
 
@@ -126,8 +133,15 @@ class ArchiveTable:
         _check_files(self.path, files)
         _check_files(layout.dead_letters_path(self._directory), state.dead_letters)
         self._write_last_batch(state)
-        if added := self._new_columns(files):
+        added, conflicts = self._new_columns(files)
+        if added:
             self.add_columns(added)  # a commit of its own, which repeats the previous state
+        if conflicts:
+            raise NewColumnsError(
+                f"{state.topic}: the records of a batch have new fields that can't have columns "
+                f"together: {', '.join(conflicts)}: give their types with --schema, or leave them "
+                "out with --on-drift ignore"
+            )
         self._append(state, files)
         self.state = state
         self.commit_dead_letters()
@@ -267,28 +281,32 @@ class ArchiveTable:
         )
         self._table.update_incremental()
 
-    def _new_columns(self, files: Sequence[WrittenFile]) -> list[pa.Field]:
-        """The columns of the files that are new in the table, or have new fields."""
+    def _new_columns(self, files: Sequence[WrittenFile]) -> tuple[list[pa.Field], list[str]]:
+        """The columns of the files that are new in the table, or have new fields.
+
+        Also the names of conflicting ones: they have another type, or differ only in case.
+        """
         existing = {field.name: field for field in self.schema}
         merged = dict(existing)
+        names = {name.lower(): name for name in existing}
+        conflicts: list[str] = []
         for file in files:
             for field in schema_of(file.schema):
+                if names.setdefault(field.name.lower(), field.name) != field.name:
+                    conflicts.append(f"{names[field.name.lower()]} and {field.name}")
+                    continue
                 column = merged.setdefault(field.name, field)
                 kind = merged_type(column.type, field.type)
-                if kind is None and column is existing.get(field.name):
-                    continue
-                if kind is None:
-                    raise LakeError(
-                        f"{self.state.topic}: new column {field.name} has two types, "
-                        f"{column.type} and {field.type}: give its type with --schema, or leave "
-                        "it out with --on-drift ignore"
-                    )
-                merged[field.name] = column.with_type(kind)
-        return [
+                if kind is not None:
+                    merged[field.name] = column.with_type(kind)
+                elif column is not existing.get(field.name):
+                    conflicts.append(f"{field.name} as {column.type} and {field.type}")
+        added = [
             field
             for name, field in merged.items()
             if name not in existing or field.type != existing[name].type
         ]
+        return added, sorted(set(conflicts))
 
 
 def _open_if_exists(path: str) -> DeltaTable | None:
