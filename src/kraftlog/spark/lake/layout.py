@@ -41,16 +41,18 @@ DATE, NO_DATE = "date", "__HIVE_DEFAULT_PARTITION__"
 #: The topic names that Kafka accepts.
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _DEAD_LETTERS, _PRIVATE = "_dead_letters", "_kraftlog"
+#: Directories of the archive itself, whose names topics may have that are not archived.
+PRIVATE = frozenset({_DEAD_LETTERS, _PRIVATE})
 
 
 def check_topic(name: str) -> None:
     """Raise ConfigError unless a topic and its table in the archive can have this name."""
-    if name in {_DEAD_LETTERS, _PRIVATE}:
+    if name in PRIVATE:
         raise ConfigError(f"topic {name} can't be archived: the archive uses this name itself")
     if not _TOPIC_NAME.fullmatch(name) or name in {".", ".."}:
         raise ConfigError(
-            f"'{name}' can't be the name of a topic, and patterns are not accepted: name each "
-            "topic, as in: archive orders payments --to lake. "
+            f"'{name}' can't be the name of a topic: name each topic, as in: archive orders "
+            "payments --to lake, or give a regular expression with --topics-pattern. "
             "kraftlog topics --list prints the topics"
         )
 
