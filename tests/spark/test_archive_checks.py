@@ -143,6 +143,9 @@ def test_a_table_without_dates_cannot_be_partitioned_by_date_later(
         (["t", "--continuous", "--trigger", "10"], 2, "--trigger 10: expected a time"),
         (["ord*"], 1, "'ord*' can't be the name of a topic: name each topic"),
         (["a,b"], 1, "name each topic, as in: archive orders payments --to lake"),
+        (["t", "--decode", "protobuf"], 2, "Protobuf can't be decoded: archive the values as raw"),
+        (["t", "--decode", "xml"], 2, "xml: expected one of raw, string, json, avro"),
+        (["t", "--decode", "json-confluent"], 2, "json-confluent needs --registry DIR|URL"),
         ([".."], 1, "'..' can't be the name of a topic"),
     ],
 )

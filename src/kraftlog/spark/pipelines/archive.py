@@ -15,7 +15,7 @@ from kraftlog.client.text_table import table
 from kraftlog.errors import ConfigError
 from kraftlog.spark.lake import layout
 from kraftlog.spark.lake.compaction import compact
-from kraftlog.spark.lake.decode import DECODINGS, Decoding
+from kraftlog.spark.lake.decode import CONFLUENT, DECODINGS, Decoding
 from kraftlog.spark.lake.decode.base import ADD, FAIL, IGNORE
 from kraftlog.spark.lake.table import LakeError
 from kraftlog.spark.lake.topic_archive import (
@@ -115,13 +115,24 @@ def _parser() -> argparse.ArgumentParser:
         help="commit offsets to this consumer group, for tools that show lag; "
         "default: kraftlog-archive-{topic}",
     )
+    _add_table_options(command_line)
+    return command_line
+
+
+def _add_table_options(command_line: argparse.ArgumentParser) -> None:
     group = command_line.add_argument_group("tables")
-    group.add_argument("--decode", choices=DECODINGS, default="raw", help="default: raw, as bytes")
+    group.add_argument(
+        "--decode",
+        default="raw",
+        metavar="KIND",
+        help=f"{', '.join(DECODINGS)}; default: raw, as bytes",
+    )
     group.add_argument("--schema", metavar="FILE", help="JSON Schema or Avro schema of the values")
     group.add_argument(
         "--registry",
         metavar="DIR|URL",
-        help="schemas of avro-confluent: files ID.avsc, or a schema registry",
+        help="schemas of avro-confluent and json-confluent: a schema registry, or a directory of "
+        "files ID.avsc or ID.json",
     )
     group.add_argument(
         "--on-drift",
@@ -133,7 +144,13 @@ def _parser() -> argparse.ArgumentParser:
     group.add_argument(
         "--compact", action="store_true", help="at the end, merge small files into larger ones"
     )
-    return command_line
+
+
+def _check_decoding(text: str) -> None:
+    if "protobuf" in text:
+        raise UsageError(f"--decode {text}: Protobuf can't be decoded: archive the values as raw")
+    if text not in DECODINGS:
+        raise UsageError(f"--decode {text}: expected one of {', '.join(DECODINGS)}")
 
 
 class _Archive:
@@ -346,6 +363,7 @@ def _print_error(error: LakeError) -> None:
 
 def _settings(options: argparse.Namespace) -> ArchiveSettings:
     decode = options.decode
+    _check_decoding(decode)
     if not options.topics and not options.topics_pattern:
         raise UsageError("expected topics, or --topics-pattern")
     try:
@@ -353,15 +371,15 @@ def _settings(options: argparse.Namespace) -> ArchiveSettings:
     except re.error as error:
         raise UsageError(f"--topics-pattern {options.topics_pattern}: {error}") from None
     for name, used_by in (
-        ("schema", ("json", "avro", "avro-confluent")),
-        ("registry", ("avro-confluent",)),
+        ("schema", tuple(each for each in DECODINGS if each.startswith(("json", "avro")))),
+        ("registry", CONFLUENT),
     ):
         if getattr(options, name) and decode not in used_by:
             raise UsageError(f"--{name} is for --decode {' or '.join(used_by)}")
     if decode in {"json", "avro"} and not options.schema:
         raise UsageError(f"--decode {decode} needs --schema FILE")
-    if decode == "avro-confluent" and not options.registry:
-        raise UsageError("--decode avro-confluent needs --registry DIR|URL")
+    if decode in CONFLUENT and not options.registry:
+        raise UsageError(f"--decode {decode} needs --registry DIR|URL")
     if options.max_records_per_batch < 1:
         raise UsageError("--max-records-per-batch: expected at least 1")
     if options.continuous and options.end:

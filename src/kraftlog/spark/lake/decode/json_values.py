@@ -36,17 +36,25 @@ _FORMATS = {"date-time": pa.timestamp("us", tz="UTC"), "date": pa.date32()}
 _OPEN, _CLOSE, _NEWLINE = b"{}\n"
 
 
-def columns_of(text: str) -> dict[str, pa.Field]:
-    """The columns that a JSON Schema defines, by the name of their field."""
+def columns_of(text: str, *, may_lack_types: bool = False) -> dict[str, pa.Field]:
+    """The columns that a JSON Schema defines, by the name of their field.
+
+    Fields without a type that a column can have are left out with `may_lack_types`.
+    """
     schema = _parsed(text)
     properties = schema.get("properties")
     if schema.get("type", "object") != "object" or not isinstance(properties, dict):
         raise ConfigError(
             'the JSON Schema has no properties: expected {"type": "object", "properties": {…}}'
         )
-    return {
-        name: pa.field(column_name(name), _type_of(name, kind)) for name, kind in properties.items()
-    }
+    columns: dict[str, pa.Field] = {}
+    for name, kind in properties.items():
+        try:
+            columns[name] = pa.field(column_name(name), _type_of(name, kind))
+        except ConfigError:
+            if not may_lack_types:
+                raise
+    return columns
 
 
 def _parsed(text: str) -> dict[str, Any]:
@@ -60,6 +68,7 @@ def _parsed(text: str) -> dict[str, Any]:
 
 
 def _type_of(name: str, schema: Any) -> pa.DataType:
+    schema = _without_null(schema)
     kind = schema.get("type") if isinstance(schema, dict) else None
     if isinstance(kind, list):
         types = [entry for entry in kind if entry != "null"]
@@ -83,10 +92,20 @@ def _type_of(name: str, schema: Any) -> pa.DataType:
     )
 
 
+def _without_null(schema: Any) -> Any:
+    """The schema, or the only alternative to null, as generators write optional fields."""
+    for name in ("oneOf", "anyOf"):
+        alternatives = schema.get(name) if isinstance(schema, dict) else None
+        if isinstance(alternatives, list):
+            others = [each for each in alternatives if each != {"type": "null"}]
+            return others[0] if len(others) == 1 else schema
+    return schema
+
+
 class JsonDecoder(Decoder):
     def __init__(self, decoding: Decoding, table: pa.Schema) -> None:
         super().__init__(decoding, table)
-        schema_columns = columns_of(decoding.schema)
+        schema_columns = columns_of(decoding.schema) if decoding.schema else {}
         #: The field of each column; an added column has the name of its field.
         self._fields = {name: name for name in self.columns}
         self._fields.update(
@@ -96,9 +115,11 @@ class JsonDecoder(Decoder):
                 if each.name in self.columns
             }
         )
-        #: The types that --schema gives to columns; all other columns and fields were added.
+        #: The types that a schema gives to columns; all other columns and fields were added.
         self._schema_types = {each.name: each.type for each in schema_columns.values()}
-        self._required = frozenset(_parsed(decoding.schema).get("required", ()))
+        self._required = frozenset(
+            _parsed(decoding.schema).get("required", ()) if decoding.schema else ()
+        )
 
     def decode(self, raw: pa.RecordBatch) -> Decoded:
         values = raw.column("value")
