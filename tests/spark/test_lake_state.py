@@ -235,6 +235,17 @@ def test_of_two_archivers_one_commits_an_offset(tmp_path: Path) -> None:
     assert offsets_of(tmp_path) == [(0, 0), (0, 1), (0, 2)]
 
 
+def test_of_two_archivers_one_creates_and_one_converts_a_table(tmp_path: Path) -> None:
+    create(tmp_path / "new")
+    with pytest.raises(LakeError, match="another process has changed"):
+        create(tmp_path / "new")
+    create_old(tmp_path / "old", new_state())
+    first, second = opened(tmp_path / "old"), opened(tmp_path / "old")
+    first.keep_state()
+    with pytest.raises(LakeError, match="start the archive again"):
+        second.keep_state()
+
+
 def add_property(path: str) -> None:
     DeltaTable(path).alter.set_table_properties({"delta.appendOnly": "false"})
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
-from deltalake.exceptions import CommitFailedError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
 from kraftlog.client.deadline import wall_ms
@@ -20,7 +21,7 @@ from kraftlog.spark.lake.files import STATISTICS, schema_of
 from kraftlog.spark.lake.state import KEY, is_durable, read_state, state_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from kraftlog.spark.lake.files import WrittenFile
@@ -79,18 +80,20 @@ class ArchiveTable:
         state.start = dict(state.offsets)
         if by_date:
             schema = schema.append(pa.field(layout.DATE, pa.date32()))
-        table = DeltaTable.create(
-            path,
-            schema,
-            partition_by=[layout.DATE] if by_date else None,
-            name=state.topic,
-            description=f"the records of topic {state.topic}, archived by kraftlog",
-            configuration={**STATISTICS, **state.properties()},
-            raise_if_key_not_exists=False,
-            commit_properties=CommitProperties(
-                custom_metadata=state.metadata(), app_transactions=state.transactions(state.offsets)
-            ),
+        properties = CommitProperties(
+            custom_metadata=state.metadata(), app_transactions=state.transactions(state.offsets)
         )
+        with _refused_if_changed(path):
+            table = DeltaTable.create(
+                path,
+                schema,
+                partition_by=[layout.DATE] if by_date else None,
+                name=state.topic,
+                description=f"the records of topic {state.topic}, archived by kraftlog",
+                configuration={**STATISTICS, **state.properties()},
+                raise_if_key_not_exists=False,
+                commit_properties=properties,
+            )
         return cls(directory, table, state)
 
     @property
@@ -154,9 +157,10 @@ class ArchiveTable:
             custom_metadata=self.state.metadata(),
             app_transactions=self.state.transactions(self.state.offsets),
         )
-        self._table.alter.set_table_properties(
-            self.state.properties(), raise_if_not_exists=False, commit_properties=properties
-        )
+        with _refused_if_changed(self.path):
+            self._table.alter.set_table_properties(
+                self.state.properties(), raise_if_not_exists=False, commit_properties=properties
+            )
         self._table.update_incremental()
 
     def _append(self, state: ArchiveState, files: Sequence[WrittenFile]) -> None:
@@ -265,20 +269,21 @@ class ArchiveTable:
             )
             for path in removed
         ]
-        self._table.create_write_transaction(
-            [*removals, *_additions(files, now_ms, is_change=False)],
-            "append",
-            self._table.schema(),
-            commit_properties=CommitProperties(custom_metadata=self.state.metadata()),
-        )
+        with _refused_if_changed(self.path):
+            self._table.create_write_transaction(
+                [*removals, *_additions(files, now_ms, is_change=False)],
+                "append",
+                self._table.schema(),
+                commit_properties=CommitProperties(custom_metadata=self.state.metadata()),
+            )
         self._table.update_incremental()
 
     def add_columns(self, columns: Sequence[pa.Field]) -> None:
         """Add columns, or fields of columns; they are null in rows that the table already has."""
         fields = Schema.from_arrow(pa.schema(columns)).fields
-        self._table.alter.add_columns(
-            fields, commit_properties=CommitProperties(custom_metadata=self.state.metadata())
-        )
+        properties = CommitProperties(custom_metadata=self.state.metadata())
+        with _refused_if_changed(self.path):
+            self._table.alter.add_columns(fields, commit_properties=properties)
         self._table.update_incremental()
 
     def _new_columns(self, files: Sequence[WrittenFile]) -> tuple[list[pa.Field], list[str]]:
@@ -307,6 +312,19 @@ class ArchiveTable:
             if name not in existing or field.type != existing[name].type
         ]
         return added, sorted(set(conflicts))
+
+
+@contextmanager
+def _refused_if_changed(path: str) -> Iterator[None]:
+    """Raise LakeError if another process has created or changed a table at the same time."""
+    try:
+        yield
+    except DeltaError as error:
+        if "already exists" not in str(error) and not isinstance(error, CommitFailedError):
+            raise
+        raise LakeError(
+            f"another process has changed {path} meanwhile: start the archive again"
+        ) from error
 
 
 def _open_if_exists(path: str) -> DeltaTable | None:
