@@ -377,7 +377,7 @@ def test_a_dry_run_writes_nothing(
     [
         (["nowhere"], 1, "nowhere"),
         (["t", "--decode", "json"], 2, "--decode json needs --schema FILE"),
-        (["t", "--schema", "x"], 2, "--schema is for --decode json or avro or avro-confluent"),
+        (["t", "--schema", "x"], 2, "--schema is for --decode json or avro or json-confluent or"),
         (["t", "--from", "soon"], 2, "--from soon: expected earliest, latest, a time"),
         (
             ["t", "--continuous", "--until", "latest"],

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog import Client
+from kraftlog.spark.lake.state import ArchiveState
 from kraftlog.spark.lake.table import ArchiveTable
 from kraftlog.spark.pipelines import common
+from kraftlog.types import uuid_text
 from tests.spark.archives import archive, produce
+from tests.spark.test_lake_state import create_old
 from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
@@ -100,14 +103,14 @@ def test_an_equal_start_in_another_notation_is_accepted(
 
 
 def test_from_has_no_effect_on_a_table_of_an_older_version(
-    our_node: str, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    our_node: str,
+    client: Client,
+    topic: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert prepare_archive(our_node, tmp_path, topic) == 0
-    table = ArchiveTable.open(str(tmp_path), topic)
-    assert table is not None
-    table.state.begun_at = ""
-    table.replace([], [])
-    capsys.readouterr()
+    topic_id = uuid_text(client.cluster.topic(topic).id)
+    create_old(tmp_path, ArchiveState(topic, topic_id, "raw", {0: 0, 1: 0}))
     assert archive(our_node, tmp_path, topic, "--from", "latest", "--dry-run") == 0
     [line] = [row for row in capsys.readouterr().out.splitlines() if '"step"' in row]
     assert f"{topic}: the table exists and is continued at its end: --from has no effect" in line
@@ -138,8 +141,11 @@ def test_a_table_without_dates_cannot_be_partitioned_by_date_later(
     [
         (["t", "--trigger", "soon"], 2, "--trigger soon: expected a time such as '10 seconds'"),
         (["t", "--continuous", "--trigger", "10"], 2, "--trigger 10: expected a time"),
-        (["ord*"], 1, "'ord*' can't be the name of a topic, and patterns are not accepted"),
+        (["ord*"], 1, "'ord*' can't be the name of a topic: name each topic"),
         (["a,b"], 1, "name each topic, as in: archive orders payments --to lake"),
+        (["t", "--decode", "protobuf"], 2, "Protobuf can't be decoded: archive the values as raw"),
+        (["t", "--decode", "xml"], 2, "xml: expected one of raw, string, json, avro"),
+        (["t", "--decode", "json-confluent"], 2, "json-confluent needs --registry DIR|URL"),
         ([".."], 1, "'..' can't be the name of a topic"),
     ],
 )

@@ -291,12 +291,84 @@ def test_new_fields_within_an_avro_record_follow_the_rule(tmp_path: Path, rule: 
         assert (row["lines"], decoded.ignored) == ([{"sku": "a"}], {"lines[].count": 1})
 
 
-#: By schema id: what a registry responds; only the first is right.
+#: What a generator of JSON Schemas writes: a field may be null, `free` has no type.
+REGISTERED_JSON = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "integer"},
+        "when": {"oneOf": [{"type": "null"}, {"type": "string", "format": "date-time"}]},
+        "to": {
+            "anyOf": [{"type": "null"}, {"type": "object", "properties": {"x": {"type": "number"}}}]
+        },
+        "offset": {"type": "integer"},
+        "free": {},
+    },
+}
+
+
+def framed_json(schema_id: int, text: str) -> bytes:
+    return struct.pack(">bI", 0, schema_id) + text.encode()
+
+
+def test_framed_json_gets_the_columns_of_the_schemas_of_its_ids(tmp_path: Path) -> None:
+    """A field without a type is inferred from its values; a tombstone has no schema."""
+    newer = json.loads(json.dumps(REGISTERED_JSON))
+    newer["properties"] |= {"more": {"type": "array", "items": {"type": "number"}}}
+    newer["properties"]["to"]["anyOf"][1]["properties"]["y"] = {"type": "integer"}
+    (tmp_path / "1.json").write_text(json.dumps(REGISTERED_JSON))
+    (tmp_path / "2.json").write_text(json.dumps(newer))
+    (tmp_path / "3.json").write_text('"string"')
+    (tmp_path / "4.avsc").write_text(json.dumps(AVRO))
+    values = [
+        framed_json(1, '{"id": 1, "when": "2026-01-02T00:00:00Z", "to": {"x": 1}, "offset": 9}'),
+        None,
+        framed_json(1, '{"id": 2, "when": null, "to": null, "free": {"a": 1}}'),
+        framed_json(2, '{"id": 3, "to": {"x": 2, "y": 5}, "more": [1]}'),
+        *[framed_json(schema_id, '{"id": 4}') for schema_id in (3, 4, 5)],
+        b'{"id": 1}',
+        b"\0\0",
+        framed_json(1, "{"),
+        framed_json(1, '{"id": "x"}'),
+    ]
+    decoder = new_decoder(Decoding("json-confluent", registry=str(tmp_path), on_drift="add"))
+    raw = raw_records(values)
+    decoded = decoder.decode(raw)
+    rows = decoded.rows.to_pylist()
+    assert [(row["offset"], row["id"]) for row in rows] == [(10, 1), (11, None), (12, 2), (13, 3)]
+    assert [row["to"] for row in rows] == [{"x": 1, "y": None}, None, None, {"x": 2, "y": 5}]
+    assert (rows[0]["when"], rows[0]["value_offset"]) == (datetime(2026, 1, 2, tzinfo=UTC), 9)
+    assert (rows[2]["free"], rows[3]["more"]) == ('{"a": 1}', [1.0])
+    assert (sorted(decoded.bad), decoded.raw) == ([4, 5, 6, 7, 8, 9, 10], raw)
+    assert "schema 3: the JSON Schema is not an object" in decoded.bad[4]
+    assert "schema 4 is of type AVRO: --decode avro-confluent decodes it" in decoded.bad[5]
+    assert decoded.bad[6].endswith("the registry has no schema 5")
+    assert "begins with byte 123" in decoded.bad[7]
+    assert "it has 2 bytes" in decoded.bad[8]
+
+
+@pytest.mark.parametrize("rule", ["fail", "ignore"])
+def test_new_fields_of_framed_json_follow_the_rule(tmp_path: Path, rule: str) -> None:
+    (tmp_path / "1.json").write_text(json.dumps(REGISTERED_JSON))
+    given = json.dumps({"type": "object", "properties": {"id": {"type": "integer"}}})
+    decoding = Decoding("json-confluent", given, str(tmp_path), on_drift=rule)
+    values = [framed_json(1, '{"id": 1}'), framed_json(1, '{"id": 2, "to": {"x": 1}}')]
+    if rule == "fail":
+        with pytest.raises(DriftError, match="fields without a column: to"):
+            decode_values(decoding, values)
+        return
+    decoded = decode_values(decoding, values)
+    assert (decoded.rows.column("id").to_pylist(), decoded.ignored) == ([1, 2], {"to": 1})
+
+
+#: By schema id: what a registry responds; only the first and the last are right.
 BODIES = {
     1: json.dumps({"schema": json.dumps(AVRO)}).encode(),
     2: b"<html>",
     3: b"{}",
     4: b"[]",
+    5: json.dumps({"schema": 'syntax = "proto3";', "schemaType": "PROTOBUF"}).encode(),
+    6: json.dumps({"schema": json.dumps(AVRO), "references": [{"name": "A"}]}).encode(),
+    7: json.dumps({"schema": json.dumps(REGISTERED_JSON), "schemaType": "JSON"}).encode(),
 }
 
 
@@ -330,6 +402,20 @@ def test_schemas_come_from_a_registry(registry: str) -> None:
     decoded = decode_values(decoding, [framed_avro(1, AVRO, ORDER), framed_avro(9, AVRO, ORDER)])
     assert decoded.rows.column("id").to_pylist() == [5]
     assert decoded.bad[1].endswith("the registry has no schema 9")
+
+
+def test_values_with_schemas_of_other_types_are_dead_letters(registry: str) -> None:
+    decoding = Decoding("avro-confluent", registry=registry, on_drift="add")
+    decoded = decode_values(decoding, [framed_avro(number, AVRO, ORDER) for number in (5, 6, 7, 1)])
+    assert decoded.rows.column("id").to_pylist() == [5]
+    reasons = [decoded.bad[row].partition(": ")[2] for row in range(3)]
+    assert reasons == [
+        "schema 5 is of type PROTOBUF: it can't be decoded",
+        "schema 6 refers to other schemas: it can't be decoded",
+        "schema 7 is of type JSON: --decode json-confluent decodes it",
+    ]
+    decoding = Decoding("json-confluent", registry=registry, on_drift="add")
+    assert not decode_values(decoding, [framed_json(7, '{"id": 1}')]).bad
 
 
 @pytest.mark.parametrize("schema_id", [2, 3, 4])

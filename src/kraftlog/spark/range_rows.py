@@ -31,9 +31,10 @@ def range_rows(
     *,
     isolation_level: int,
     with_headers: bool,
+    for_table: bool = False,
     fetch_bytes: int = FETCH_BYTES,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a range, with the connector's columns.
+    """The rows of a range, with the columns of `RowMaker`.
 
     If the log does not have the next offset any more, `after_loss` gets the range and this offset,
     and returns the range that can still be read, or raises.
@@ -50,7 +51,7 @@ def range_rows(
             fetch_size=fetch_size,
             topic_id=topic_id,
         )
-        row_maker = RowMaker(offset_range, with_headers=with_headers)
+        row_maker = RowMaker(offset_range, with_headers=with_headers, for_table=for_table)
         try:
             for fetched in reader:
                 yield from row_maker.rows(fetched)

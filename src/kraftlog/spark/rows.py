@@ -11,14 +11,14 @@ from kraftlog.errors import CorruptBatchError
 from kraftlog.records.arrow import flags, numbers, to_arrow
 from kraftlog.records.columns import decode_payloads
 from kraftlog.records.reader import MAX_RECORDS_SIZE, check_crc, records_payload
-from kraftlog.spark.schema import arrow_schema
+from kraftlog.spark.schema import MAX_TIME_MS, MIN_TIME_MS, arrow_schema
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kraftlog.client.range_reader import FetchedBatches
-    from kraftlog.records.columns import RecordColumns
+    from kraftlog.records.columns import Numbers, RecordColumns
     from kraftlog.records.header import BatchHeader
     from kraftlog.spark.ranges import OffsetRange
 
@@ -26,15 +26,25 @@ if TYPE_CHECKING:
 _PAYLOAD_BYTES = 32 << 20
 #: Values of `timestampType`, as in Java: the time is the producer's, or the broker's.
 CREATE_TIME, LOG_APPEND_TIME = 0, 1
+#: The times in milliseconds that Spark's timestamps, 64 bits of microseconds, can have.
+_SPARK_TIMES_MS = (-(2**63) // 1000 + 1, (2**63 - 1) // 1000)
 
 
 class RowMaker:
-    """Makes rows of one partition; the columns of topic and partition are reused."""
+    """Makes rows of one partition; the columns of topic and partition are reused.
 
-    def __init__(self, offset_range: OffsetRange, *, with_headers: bool) -> None:
+    A record's time is any number of 64 bits. `timestamp` is null if it can't hold the time: in rows
+    for a table if it is outside the years 1 to 9999, and `OUT_OF_RANGE` then has the time.
+    """
+
+    def __init__(
+        self, offset_range: OffsetRange, *, with_headers: bool, for_table: bool = False
+    ) -> None:
         self._range = offset_range
         self._with_headers = with_headers
-        self._schema = arrow_schema(with_headers=with_headers)
+        self._for_table = for_table
+        self._times_ms = (MIN_TIME_MS, MAX_TIME_MS) if for_table else _SPARK_TIMES_MS
+        self._schema = arrow_schema(with_headers=with_headers, for_table=for_table)
         self._make_constants(1)
 
     def rows(self, fetched: FetchedBatches) -> Iterator[pa.RecordBatch]:
@@ -61,17 +71,20 @@ class RowMaker:
         count = len(columns)
         decoded = to_arrow(columns, with_headers=self._with_headers)
         self._extend_constants(count)
+        timestamps, out_of_range = self._times(columns.timestamps)
         arrays = [
             decoded.column("key"),
             decoded.column("value"),
             self._topics.slice(0, count),
             self._partitions.slice(0, count),
             decoded.column("offset"),
-            numbers(columns.timestamps * 1000, pa.timestamp("us", tz="UTC")),
+            timestamps,
             self._timestamp_types(headers, count),
         ]
         if self._with_headers:
             arrays.append(_null_if_empty(decoded.column("headers"), columns))
+        if self._for_table:
+            arrays.append(out_of_range)
         rows = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         if headers[0].base_offset >= self._range.start and headers[-1].next_offset <= (
             self._range.end
@@ -90,6 +103,18 @@ class RowMaker:
                 f"{self._range.topic}-{self._range.partition}, offsets {first.base_offset} to "
                 f"{last.last_offset}: {error.what}"
             ) from None
+
+    def _times(self, times_ms: Numbers) -> tuple[pa.Array, pa.Array]:
+        """The column `timestamp`, and the times that it can't hold."""
+        least, most = self._times_ms
+        fits = (times_ms >= least) & (times_ms <= most)
+        kind = pa.timestamp("us", tz="UTC")
+        if fits.all():
+            return numbers(times_ms * 1000, kind), pa.nulls(len(times_ms), pa.int64())
+        return (
+            numbers(np.where(fits, times_ms, 0) * 1000, kind, ~fits),
+            numbers(times_ms, pa.int64(), fits),
+        )
 
     def _timestamp_types(self, headers: Sequence[BatchHeader], count: int) -> pa.Array:
         if not any(header.has_log_append_time for header in headers):

@@ -20,6 +20,11 @@ _ARROW = pa.schema(
         ("timestampType", pa.int32()),
     ]
 )
+#: The first and last millisecond of the years 1 to 9999. Other times stop many readers of tables.
+MIN_TIME_MS, MAX_TIME_MS = -62_135_596_800_000, 253_402_300_799_999
+#: A column of archive tables: the record's time in milliseconds where it is outside these years and
+#: `timestamp` is therefore null; null for all other records.
+OUT_OF_RANGE = "timestampOutOfRangeMs"
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
@@ -27,5 +32,7 @@ def spark_schema(*, with_headers: bool) -> str:
     return f"{_COLUMNS}, {_HEADERS}" if with_headers else _COLUMNS
 
 
-def arrow_schema(*, with_headers: bool) -> pa.Schema:
-    return _ARROW.append(pa.field("headers", HEADERS)) if with_headers else _ARROW
+def arrow_schema(*, with_headers: bool, for_table: bool = False) -> pa.Schema:
+    """The columns as Arrow's; `for_table` adds the one that only archive tables have."""
+    schema = _ARROW.append(pa.field("headers", HEADERS)) if with_headers else _ARROW
+    return schema.append(pa.field(OUT_OF_RANGE, pa.int64())) if for_table else schema

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 from uuid import uuid4  # noqa: TID251 - a name that no other task uses
 
@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kraftlog.records.arrow import flags, values_of
-from kraftlog.spark.lake.layout import DATE
+from kraftlog.records.arrow import flags, nulls_of, values_of
+from kraftlog.spark.lake.layout import DATE, NO_DATE
 from kraftlog.value import Value
 
 if TYPE_CHECKING:
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 _DAY_US = 86_400_000_000
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - in UTC
+#: Stands for the day of a time that `timestamp` can't hold.
+_NO_DAY = -(2**63)
 #: Columns with few different values, for which Parquet's dictionaries pay.
 _REPETITIVE = ("topic", "partition", "timestampType", "reason")
 #: Columns that grow slowly from row to row.
@@ -42,8 +45,9 @@ class WrittenFile(Value):
     path: str
     size: int
     rows: int
-    #: Smallest and largest value of the bounded columns, which have no nulls, as Delta's JSON.
+    #: As Delta's JSON: the smallest and largest value of each bounded column, and its nulls.
     stats: str
+    #: The value of the column `date`, or `NO_DATE`; None if the table is not partitioned by it.
     date: str | None = None
     #: The columns: Arrow's serialized schema, in base64.
     schema: str = ""
@@ -96,6 +100,7 @@ class _OpenFile:
         self._rows = 0
         self._minimums: dict[str, int] = {}
         self._maximums: dict[str, int] = {}
+        self._nulls = dict.fromkeys(BOUNDED, 0)
         names = set(schema.names)
         self._writer = pq.ParquetWriter(
             self._whole_path,
@@ -112,7 +117,11 @@ class _OpenFile:
         self._writer.write_batch(rows)
         self._rows += len(rows)
         for name in BOUNDED:
-            bounds = pc.min_max(rows.column(name).cast(pa.int64()))
+            column = rows.column(name)
+            self._nulls[name] += column.null_count
+            if column.null_count == len(column):
+                continue
+            bounds = pc.min_max(column.cast(pa.int64()))
             low, high = bounds["min"].as_py(), bounds["max"].as_py()
             self._minimums[name] = min(low, self._minimums.get(name, low))
             self._maximums[name] = max(high, self._maximums.get(name, high))
@@ -127,7 +136,7 @@ class _OpenFile:
             "numRecords": self._rows,
             "minValues": _bounds(self._minimums),
             "maxValues": _bounds(self._maximums),
-            "nullCount": dict.fromkeys(BOUNDED, 0),
+            "nullCount": self._nulls,
         }
         return WrittenFile(
             self._path, size, self._rows, json.dumps(stats), self._date, schema_text(self.schema)
@@ -149,14 +158,16 @@ def schema_of(text: str) -> pa.Schema:
 
 def _bounds(by_column: Mapping[str, int]) -> dict[str, int | str]:
     """Bounds as in Delta's log: numbers, and the timestamp in ISO 8601 with milliseconds."""
-    seconds, micros = divmod(by_column["timestamp"], 1_000_000)
-    time = f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{micros // 1000:03}Z"
-    return {**by_column, "timestamp": time}
+    if "timestamp" not in by_column:
+        return {**by_column}
+    time = _EPOCH + timedelta(microseconds=by_column["timestamp"])
+    return {**by_column, "timestamp": time.isoformat(timespec="milliseconds") + "Z"}
 
 
 def _split_by_date(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Split rows by their date in UTC; each part keeps the order of its rows."""
     days = values_of(rows.column("timestamp")) // _DAY_US
+    days = np.where(nulls_of(rows.column("timestamp")), _NO_DAY, days)
     for day in np.unique(days):
-        date = str(np.datetime64(int(day), "D"))
+        date = NO_DATE if day == _NO_DAY else str(np.datetime64(int(day), "D"))
         yield date, rows if days.min() == days.max() else rows.filter(flags(days == day))

@@ -3,6 +3,7 @@
 DIR/<topic>                       the topic's Delta table
 DIR/_dead_letters                 a Delta table for all topics: records that could not be decoded
 DIR/_kraftlog/<topic>/checkpoint  the checkpoint of the topic's streaming query
+DIR/_kraftlog/<topic>/last_batch  what the newest batch has committed, or was about to
 DIR/_kraftlog/<topic>/lock        held by the process that archives the topic
 """
 
@@ -14,12 +15,12 @@ import re
 import pyarrow as pa
 
 from kraftlog.errors import ConfigError
-from kraftlog.spark.schema import HEADERS, arrow_schema
+from kraftlog.spark.schema import HEADERS, OUT_OF_RANGE, arrow_schema
 
 #: Where and when a record was written: columns of each table, with the names of Spark's connector.
 POSITION = ("partition", "offset", "timestamp", "timestampType")
 #: The columns of a table whose values are not decoded.
-RAW = pa.schema([f for f in arrow_schema(with_headers=True) if f.name != "topic"])
+RAW = pa.schema([f for f in arrow_schema(with_headers=True, for_table=True) if f.name != "topic"])
 #: Names that the columns of decoded values cannot have.
 RESERVED = frozenset(RAW.names) - {"value"} | {"date"}
 #: The columns of the table of records that could not be decoded.
@@ -31,23 +32,27 @@ DEAD_LETTER = pa.schema(
         ("value", pa.binary()),
         ("headers", HEADERS),
         ("reason", pa.string()),
+        (OUT_OF_RANGE, pa.int64()),  # tables of older versions do not have it
     ]
 )
-#: The additional column of a table that is partitioned by date.
-DATE = "date"
+#: The additional column of a table that is partitioned by date, and what stands for null in the
+#: name of a directory, as in Hive.
+DATE, NO_DATE = "date", "__HIVE_DEFAULT_PARTITION__"
 #: The topic names that Kafka accepts.
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _DEAD_LETTERS, _PRIVATE = "_dead_letters", "_kraftlog"
+#: Directories of the archive itself, whose names topics may have that are not archived.
+PRIVATE = frozenset({_DEAD_LETTERS, _PRIVATE})
 
 
 def check_topic(name: str) -> None:
     """Raise ConfigError unless a topic and its table in the archive can have this name."""
-    if name in {_DEAD_LETTERS, _PRIVATE}:
+    if name in PRIVATE:
         raise ConfigError(f"topic {name} can't be archived: the archive uses this name itself")
     if not _TOPIC_NAME.fullmatch(name) or name in {".", ".."}:
         raise ConfigError(
-            f"'{name}' can't be the name of a topic, and patterns are not accepted: name each "
-            "topic, as in: archive orders payments --to lake. "
+            f"'{name}' can't be the name of a topic: name each topic, as in: archive orders "
+            "payments --to lake, or give a regular expression with --topics-pattern. "
             "kraftlog topics --list prints the topics"
         )
 
@@ -62,6 +67,10 @@ def dead_letters_path(directory: str) -> str:
 
 def checkpoint_path(directory: str, topic: str) -> str:
     return os.path.join(directory, _PRIVATE, topic, "checkpoint")
+
+
+def last_batch_path(directory: str, topic: str) -> str:
+    return os.path.join(directory, _PRIVATE, topic, "last_batch")
 
 
 def lock_path(directory: str, topic: str) -> str:

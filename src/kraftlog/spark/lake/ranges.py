@@ -107,6 +107,7 @@ class RangeArchiver:
             self._after_loss,
             isolation_level=self._isolation_level,
             with_headers=True,
+            for_table=True,
         )
         for rows in batches:
             self._write(rows.drop_columns(["topic"]))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
-from deltalake.exceptions import CommitFailedError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
 from kraftlog.client.deadline import wall_ms
@@ -16,25 +18,36 @@ from kraftlog.errors import ConfigError, KraftlogError
 from kraftlog.spark.lake import layout
 from kraftlog.spark.lake.decode.nested import merged_type
 from kraftlog.spark.lake.files import STATISTICS, schema_of
-from kraftlog.spark.lake.state import state_of
+from kraftlog.spark.lake.state import KEY, is_durable, read_state, state_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from kraftlog.spark.lake.files import WrittenFile
     from kraftlog.spark.lake.state import ArchiveState
+
+#: How often a commit is tried while others change the table's columns or properties.
+_ATTEMPTS = 5
 
 
 class LakeError(KraftlogError):
     """Archiving is refused, as records could be lost or mixed up; nothing is committed."""
 
 
+class NewColumnsError(LakeError):
+    """Tasks have added columns that conflict; the table has the first of them now.
+
+    A repetition of the batch decodes its values for these columns.
+    """
+
+
 class ArchiveTable:
     """A topic's table: opened or created, and extended by one commit for each batch.
 
     The commit also names the files of the batch's dead letters. These are committed to their own
-    table afterwards; if a crash prevents that, the next run does it before its first batch.
+    table afterwards; if a crash prevents that, the next run does it before its first batch. As
+    Delta may have deleted the commit by then, the files are noted next to the checkpoint as well.
     """
 
     def __init__(self, directory: str, table: DeltaTable, state: ArchiveState) -> None:
@@ -52,27 +65,35 @@ class ArchiveTable:
         state = state_of(table)
         if state is None:
             raise ConfigError(
-                f"{path} is a Delta table, but no commit of its history is kraftlog's: archive "
-                "into another directory"
+                f"{path} is a Delta table, but not one of kraftlog's: archive into another "
+                "directory"
             )
-        return cls(directory, table, state)
+        opened = cls(directory, table, state)
+        opened._read_last_batch()
+        return opened
 
     @classmethod
     def create(
         cls, directory: str, state: ArchiveState, schema: pa.Schema, *, by_date: bool
     ) -> ArchiveTable:
         path = layout.table_path(directory, state.topic)
+        state.start = dict(state.offsets)
         if by_date:
             schema = schema.append(pa.field(layout.DATE, pa.date32()))
-        table = DeltaTable.create(
-            path,
-            schema,
-            partition_by=[layout.DATE] if by_date else None,
-            name=state.topic,
-            description=f"the records of topic {state.topic}, archived by kraftlog",
-            configuration=STATISTICS,
-            commit_properties=CommitProperties(custom_metadata=state.metadata()),
+        properties = CommitProperties(
+            custom_metadata=state.metadata(), app_transactions=state.transactions(state.offsets)
         )
+        with _refused_if_changed(path):
+            table = DeltaTable.create(
+                path,
+                schema,
+                partition_by=[layout.DATE] if by_date else None,
+                name=state.topic,
+                description=f"the records of topic {state.topic}, archived by kraftlog",
+                configuration={**STATISTICS, **state.properties()},
+                raise_if_key_not_exists=False,
+                commit_properties=properties,
+            )
         return cls(directory, table, state)
 
     @property
@@ -87,7 +108,7 @@ class ArchiveTable:
     @property
     def is_new(self) -> bool:
         """Whether no batch was committed yet."""
-        return self.state.batch < 0
+        return self.state.is_new
 
     @property
     def is_by_date(self) -> bool:
@@ -111,13 +132,119 @@ class ArchiveTable:
         self.state = state
 
     def commit(self, state: ArchiveState, files: Sequence[WrittenFile]) -> None:
-        """Add the files of a batch; `state` goes into the metadata of the commit."""
-        if added := self._new_columns(files):
+        """Add the files of a batch, together with the offsets after it."""
+        _check_files(self.path, files)
+        _check_files(layout.dead_letters_path(self._directory), state.dead_letters)
+        self._write_last_batch(state)
+        added, conflicts = self._new_columns(files)
+        if added:
             self.add_columns(added)  # a commit of its own, which repeats the previous state
-        _append(self._table, files, state, state.metadata())
-        self._table.update_incremental()
+        if conflicts:
+            raise NewColumnsError(
+                f"{state.topic}: the records of a batch have new fields that can't have columns "
+                f"together: {', '.join(conflicts)}: give their types with --schema, or leave them "
+                "out with --on-drift ignore"
+            )
+        self._append(state, files)
         self.state = state
         self.commit_dead_letters()
+
+    def keep_state(self) -> None:
+        """Put the state of a table of an older version where Delta keeps it."""
+        if is_durable(self._table):
+            return
+        properties = CommitProperties(
+            custom_metadata=self.state.metadata(),
+            app_transactions=self.state.transactions(self.state.offsets),
+        )
+        with _refused_if_changed(self.path):
+            self._table.alter.set_table_properties(
+                self.state.properties(), raise_if_not_exists=False, commit_properties=properties
+            )
+        self._table.update_incremental()
+
+    def _append(self, state: ArchiveState, files: Sequence[WrittenFile]) -> None:
+        """Commit a batch unless another process has committed its offsets meanwhile.
+
+        Other commits, such as those that merge files, are no reason to fail.
+        """
+        previous = self.state.offsets
+        properties = CommitProperties(
+            custom_metadata=state.metadata(), app_transactions=state.transactions(state.ranges)
+        )
+        for _ in range(_ATTEMPTS):
+            try:
+                _write(self._table, files, properties)
+            except CommitFailedError as error:
+                self.refresh()
+                if self.state.offsets != previous:
+                    raise LakeError(
+                        f"{state.topic}: another process has committed the same offsets to "
+                        f"{self.path} meanwhile: only one may archive a topic into a directory"
+                    ) from error
+            else:
+                self._table.update_incremental()
+                return
+        raise LakeError(
+            f"{state.topic}: other processes change {self.path} all the time: start the archive "
+            "again when they have ended"
+        )
+
+    # Dead letters
+
+    def _write_last_batch(self, state: ArchiveState) -> None:
+        """Note the batch that is about to be committed, with the files of its dead letters."""
+        path = layout.last_batch_path(self._directory, state.topic)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(f"{path}.new", "w", encoding="utf-8") as file:
+            json.dump(state.metadata(), file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(f"{path}.new", path)
+
+    def _read_last_batch(self) -> None:
+        """Take the newest batch from the note if Delta has deleted its commit."""
+        path = layout.last_batch_path(self._directory, self.state.topic)
+        if self.state.batch >= 0 or self.state.is_new or not os.path.exists(path):
+            return
+        with open(path, encoding="utf-8") as file:
+            last = read_state(json.load(file)[KEY])
+        if self.has_batch(last.query, last.batch):
+            self.state.query, self.state.batch = last.query, last.batch
+            self.state.dead_letters = last.dead_letters
+
+    def commit_dead_letters(self) -> None:
+        """Commit the dead letters of the last batch, unless their table has them already."""
+        state = self.state
+        if not state.dead_letters:
+            return
+        path = layout.dead_letters_path(self._directory)
+        properties = CommitProperties(app_transactions=[Transaction(state.query, state.batch)])
+        for attempt in range(_ATTEMPTS):
+            table = _open_if_exists(path) or DeltaTable.create(
+                path,
+                layout.DEAD_LETTER,
+                mode="ignore",
+                name="dead letters",
+                description="records that kraftlog could not decode, with the reason",
+                configuration=STATISTICS,
+            )
+            newest = table.transaction_version(state.query)
+            if newest is not None and newest >= state.batch:
+                return
+            try:
+                known = {each.name for each in table.schema().fields}
+                if missing := [each for each in layout.DEAD_LETTER if each.name not in known]:
+                    table.alter.add_columns(Schema.from_arrow(pa.schema(missing)).fields)
+                    table.update_incremental()
+                _write(table, state.dead_letters, properties)
+            except CommitFailedError:  # another topic's archive has added the columns
+                if attempt + 1 == _ATTEMPTS:
+                    raise
+            else:
+                return
+
+    # Files and columns
 
     def actions(self) -> list[dict[str, Any]]:
         """Delta's `add` action of each file: its path, size and statistics, flattened."""
@@ -136,67 +263,68 @@ class ArchiveTable:
                 False,
                 now_ms,
                 by_path[path]["size_bytes"],
-                {layout.DATE: str(by_path[path][f"partition.{layout.DATE}"])}
+                _partition_values(str(by_path[path][f"partition.{layout.DATE}"] or layout.NO_DATE))
                 if self.is_by_date
                 else {},
             )
             for path in removed
         ]
-        self._table.create_write_transaction(
-            [*removals, *_additions(files, now_ms, is_change=False)],
-            "append",
-            self._table.schema(),
-            commit_properties=CommitProperties(custom_metadata=self.state.metadata()),
-        )
+        with _refused_if_changed(self.path):
+            self._table.create_write_transaction(
+                [*removals, *_additions(files, now_ms, is_change=False)],
+                "append",
+                self._table.schema(),
+                commit_properties=CommitProperties(custom_metadata=self.state.metadata()),
+            )
         self._table.update_incremental()
-
-    def commit_dead_letters(self) -> None:
-        """Commit the dead letters of the last batch, unless their table has them already."""
-        if not self.state.dead_letters:
-            return
-        path = layout.dead_letters_path(self._directory)
-        table = _open_if_exists(path) or DeltaTable.create(
-            path,
-            layout.DEAD_LETTER,
-            mode="ignore",
-            name="dead letters",
-            description="records that kraftlog could not decode, with the reason",
-            configuration=STATISTICS,
-        )
-        newest = table.transaction_version(self.state.query)
-        if newest is None or newest < self.state.batch:
-            _append(table, self.state.dead_letters, self.state, None)
 
     def add_columns(self, columns: Sequence[pa.Field]) -> None:
         """Add columns, or fields of columns; they are null in rows that the table already has."""
         fields = Schema.from_arrow(pa.schema(columns)).fields
-        self._table.alter.add_columns(
-            fields, commit_properties=CommitProperties(custom_metadata=self.state.metadata())
-        )
+        properties = CommitProperties(custom_metadata=self.state.metadata())
+        with _refused_if_changed(self.path):
+            self._table.alter.add_columns(fields, commit_properties=properties)
         self._table.update_incremental()
 
-    def _new_columns(self, files: Sequence[WrittenFile]) -> list[pa.Field]:
-        """The columns of the files that are new in the table, or have new fields."""
+    def _new_columns(self, files: Sequence[WrittenFile]) -> tuple[list[pa.Field], list[str]]:
+        """The columns of the files that are new in the table, or have new fields.
+
+        Also the names of conflicting ones: they have another type, or differ only in case.
+        """
         existing = {field.name: field for field in self.schema}
         merged = dict(existing)
+        names = {name.lower(): name for name in existing}
+        conflicts: list[str] = []
         for file in files:
             for field in schema_of(file.schema):
+                if names.setdefault(field.name.lower(), field.name) != field.name:
+                    conflicts.append(f"{names[field.name.lower()]} and {field.name}")
+                    continue
                 column = merged.setdefault(field.name, field)
                 kind = merged_type(column.type, field.type)
-                if kind is None and column is existing.get(field.name):
-                    continue
-                if kind is None:
-                    raise LakeError(
-                        f"{self.state.topic}: new column {field.name} has two types, "
-                        f"{column.type} and {field.type}: give its type with --schema, or leave "
-                        "it out with --on-drift ignore"
-                    )
-                merged[field.name] = column.with_type(kind)
-        return [
+                if kind is not None:
+                    merged[field.name] = column.with_type(kind)
+                elif column is not existing.get(field.name):
+                    conflicts.append(f"{field.name} as {column.type} and {field.type}")
+        added = [
             field
             for name, field in merged.items()
             if name not in existing or field.type != existing[name].type
         ]
+        return added, sorted(set(conflicts))
+
+
+@contextmanager
+def _refused_if_changed(path: str) -> Iterator[None]:
+    """Raise LakeError if another process has created or changed a table at the same time."""
+    try:
+        yield
+    except DeltaError as error:
+        if "already exists" not in str(error) and not isinstance(error, CommitFailedError):
+            raise
+        raise LakeError(
+            f"another process has changed {path} meanwhile: start the archive again"
+        ) from error
 
 
 def _open_if_exists(path: str) -> DeltaTable | None:
@@ -208,27 +336,25 @@ def _open_if_exists(path: str) -> DeltaTable | None:
         return None
 
 
-def _append(
-    table: DeltaTable,
-    files: Sequence[WrittenFile],
-    state: ArchiveState,
-    metadata: dict[str, object] | None,
-) -> None:
-    """Add files by one commit, which fails if another process has committed the same batch."""
-    actions = _additions(files, wall_ms(), is_change=True)
-    properties = CommitProperties(
-        custom_metadata=metadata,
-        app_transactions=[Transaction(state.query, state.batch)],
+def _check_files(directory: str, files: Sequence[WrittenFile]) -> None:
+    """Raise LakeError if a file is gone, as `vacuum` deletes those that no commit names yet."""
+    for each in files:
+        path = os.path.join(directory, each.path)
+        if not os.path.exists(path):
+            raise LakeError(
+                f"{path} was deleted before it was committed, as vacuum does with a retention "
+                "shorter than a batch takes: start the archive again"
+            )
+
+
+def _write(table: DeltaTable, files: Sequence[WrittenFile], properties: CommitProperties) -> None:
+    """Add files by one commit, which fails if another process has committed a transaction of it."""
+    table.create_write_transaction(
+        _additions(files, wall_ms(), is_change=True),
+        "append",
+        table.schema(),
+        commit_properties=properties,
     )
-    try:
-        table.create_write_transaction(
-            actions, "append", table.schema(), commit_properties=properties
-        )
-    except CommitFailedError as error:
-        raise LakeError(
-            f"{state.topic}: another process has committed batch {state.batch} to {table.table_uri}"
-            " meanwhile; only one may archive a topic into a directory"
-        ) from error
 
 
 def _additions(files: Sequence[WrittenFile], now_ms: int, *, is_change: bool) -> list[AddAction]:
@@ -236,10 +362,16 @@ def _additions(files: Sequence[WrittenFile], now_ms: int, *, is_change: bool) ->
         AddAction(
             each.path,
             each.size,
-            {} if each.date is None else {layout.DATE: each.date},
+            _partition_values(each.date),
             now_ms,
             is_change,
             each.stats,
         )
         for each in files
     ]
+
+
+def _partition_values(date: str | None) -> dict[str, str | None]:
+    if date is None:
+        return {}
+    return {layout.DATE: None if date == layout.NO_DATE else date}

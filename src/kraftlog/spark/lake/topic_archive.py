@@ -25,7 +25,7 @@ from kraftlog.spark.lake.decode.text import text_schema
 from kraftlog.spark.lake.ranges import Outcome
 from kraftlog.spark.lake.source import FORMAT, ArchiveSource
 from kraftlog.spark.lake.state import ArchiveState
-from kraftlog.spark.lake.table import ArchiveTable, LakeError
+from kraftlog.spark.lake.table import ArchiveTable, LakeError, NewColumnsError
 from kraftlog.spark.options import EARLIEST, LATEST, Limit
 from kraftlog.types import NULL_UUID, uuid_text
 from kraftlog.value import Value
@@ -136,6 +136,7 @@ class TopicArchive:
         start, end = self.plan()
         if self._table is None:
             self._table = self._create_table(start)
+        self._table.keep_state()
         self._table.commit_dead_letters()
         self._apply_schema(self._table)
         return start, end
@@ -345,8 +346,10 @@ class TopicArchive:
             if self._begin is not None:
                 self._begin()
                 self._begin = None
-            outcomes = [Outcome.read(json.loads(row.outcome)) for row in rows.collect()]
-            report = self._commit(outcomes, batch)
+            try:
+                report = self._commit(_outcomes(rows), batch)
+            except NewColumnsError:
+                report = self._commit(_outcomes(rows), batch)
         except BaseException as error:
             self.error = error
             raise
@@ -416,6 +419,7 @@ class TopicArchive:
             dead_letters=tuple(file for each in outcomes for file in each.dead_letters),
             ignored=ignored,
             begun_at=previous.begun_at,
+            start=previous.start,
         )
 
     def _query_id(self) -> str:
@@ -439,6 +443,11 @@ class TopicArchive:
         except KraftlogError as error:
             return str(error)
         return ""
+
+
+def _outcomes(rows: DataFrame) -> list[Outcome]:
+    """Run the tasks of a batch, also if they have run before."""
+    return [Outcome.read(json.loads(row.outcome)) for row in rows.collect()]
 
 
 def _id_text(topic: Topic) -> str:

@@ -22,7 +22,7 @@ from kraftlog.spark.lake_check.rows_compared import OFFSET, LakeRows, RowCompari
 from kraftlog.spark.lake_check.tables import rows_of, unreadable_reason
 from kraftlog.spark.ranges import OffsetRange
 from kraftlog.spark.rows import RowMaker
-from kraftlog.spark.schema import arrow_schema
+from kraftlog.spark.schema import OUT_OF_RANGE, arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -179,7 +179,11 @@ class _Comparison:
         if self._start >= self._end:
             return
         log_range = OffsetRange(self._range.topic, self._range.partition, self._start, self._end)
-        row_maker = RowMaker(log_range, with_headers="headers" in self._topic.columns)
+        row_maker = RowMaker(
+            log_range,
+            with_headers="headers" in self._topic.columns,
+            for_table=OUT_OF_RANGE in self._topic.columns,
+        )
         reader = RangeReader(
             cluster_of(self._topic.servers, self._topic.timeout_s),
             log_range.name,
@@ -231,7 +235,7 @@ class _Comparison:
         )
 
     def _schema(self) -> pa.Schema:
-        log = arrow_schema(with_headers=True)
+        log = arrow_schema(with_headers=True, for_table=True)
         return pa.schema([log.field(name) for name in (OFFSET, *self._topic.columns)])
 
 

@@ -11,7 +11,8 @@ from pyarrow.parquet import ParquetFile
 
 from kraftlog.errors import ConfigError
 from kraftlog.records.arrow import flags, nulls_of, values_of
-from kraftlog.spark.schema import arrow_schema
+from kraftlog.spark.lake.state import is_durable, state_of
+from kraftlog.spark.schema import OUT_OF_RANGE, arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 #: The columns that every table must have to be compared.
 PARTITION, OFFSET = "partition", "offset"
 #: The columns of a record whose content is compared, if a table has them.
-CONTENT = ("key", "value", "timestamp", "timestampType", "headers")
+CONTENT = ("key", "value", "timestamp", "timestampType", "headers", OUT_OF_RANGE)
 #: The directory by which a Delta table is recognized.
 _DELTA_LOG = "_delta_log"
 #: The key of kraftlog's state in a commit's metadata.
@@ -111,6 +112,15 @@ def _recorded_by_archive(table: DeltaTable) -> tuple[dict[int, tuple[int, int]],
     """The archived offsets and the topic's id, as recorded by `kraftlog pipeline archive`."""
     archived: dict[int, tuple[int, int]] = {}
     topic_id = ""
+    if is_durable(table):
+        durable = state_of(table)
+        assert durable is not None
+        starts = {index: durable.start.get(index, 0) for index in durable.offsets}
+        ends = durable.offsets
+        archived = {
+            index: (starts[index], ends[index]) for index in ends if starts[index] < ends[index]
+        }
+        return archived, durable.topic_id
     for commit in table.history():
         state = commit.get(_STATE_KEY)
         if not isinstance(state, dict):
@@ -127,7 +137,7 @@ def _columns(schema: pa.Schema) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
     The latter are decoded, or are a missing key or value; other missing columns are left out.
     """
-    log = arrow_schema(with_headers=True)
+    log = arrow_schema(with_headers=True, for_table=True)
     compared = []
     not_compared = []
     for name in CONTENT:
@@ -200,7 +210,7 @@ def rows_of(
     offsets are not read.
     """
     partition, start, end = span
-    log_schema = arrow_schema(with_headers=True)
+    log_schema = arrow_schema(with_headers=True, for_table=True)
     schema = pa.schema([log_schema.field(name) for name in (OFFSET, *columns)])
     with ParquetFile(path) as file:
         names = file.schema_arrow.names
@@ -209,6 +219,7 @@ def rows_of(
             number for number in range(file.num_row_groups) if _may_have(file, number, start, end)
         ]
         columns_read = [*schema.names, *([PARTITION] if has_partition else [])]
+        has_times = OUT_OF_RANGE in names  # files of older versions do not have the column
         for batch in file.iter_batches(batch_size=1 << 16, row_groups=groups, columns=columns_read):
             offsets = values_of(batch.column(OFFSET))
             kept = (offsets >= start) & (offsets < end) & ~nulls_of(batch.column(OFFSET))
@@ -217,7 +228,13 @@ def rows_of(
             rows = batch if kept.all() else batch.filter(flags(kept))
             if len(rows):
                 yield pa.RecordBatch.from_arrays(
-                    [rows.column(field.name).cast(field.type) for field in schema], schema=schema
+                    [
+                        rows.column(field.name).cast(field.type)
+                        if has_times or field.name != OUT_OF_RANGE
+                        else pa.nulls(len(rows), field.type)
+                        for field in schema
+                    ],
+                    schema=schema,
                 )
 
 

@@ -9,10 +9,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kraftlog.client.arguments import time_ms
+from kraftlog.client.deadline import Deadline
 from kraftlog.client.properties import read_text
 from kraftlog.client.text_table import table
+from kraftlog.errors import ConfigError
+from kraftlog.spark.lake import layout
 from kraftlog.spark.lake.compaction import compact
-from kraftlog.spark.lake.decode import DECODINGS, Decoding
+from kraftlog.spark.lake.decode import CONFLUENT, DECODINGS, Decoding
 from kraftlog.spark.lake.decode.base import ADD, FAIL, IGNORE
 from kraftlog.spark.lake.table import LakeError
 from kraftlog.spark.lake.topic_archive import (
@@ -22,11 +25,11 @@ from kraftlog.spark.lake.topic_archive import (
     ArchiveSettings,
     TopicArchive,
 )
-from kraftlog.spark.options import EARLIEST, LATEST, Limit, Options
+from kraftlog.spark.options import EARLIEST, LATEST, PATTERN, Limit, Options, Selection
 from kraftlog.spark.pipelines.common import DONE, FINDINGS, parser, run_pipeline, stop_in_thread
 from kraftlog.spark.pipelines.directories import check_writable
 from kraftlog.spark.pipelines.errors import UsageError
-from kraftlog.spark.positions import nested
+from kraftlog.spark.positions import nested, selected
 
 if TYPE_CHECKING:
     import argparse
@@ -47,6 +50,8 @@ _INTERVAL = re.compile(
 _MAX_RUNNING = 4
 #: How long to wait for the end of one query before looking at the next.
 _POLL_S = 0.2
+#: With --topics-pattern and --continuous: how long after which to look for new topics.
+_LOOK_S = 10
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -63,7 +68,13 @@ def _parser() -> argparse.ArgumentParser:
         "orders --to lake -b localhost:9092",
     )
     add = command_line.add_argument
-    add("topics", nargs="+", metavar="TOPIC", help="topics, one table for each")
+    add("topics", nargs="*", metavar="TOPIC", help="topics, one table for each")
+    add(
+        "--topics-pattern",
+        metavar="REGEX",
+        help="also each topic whose whole name matches; with --continuous those that are created "
+        "later, too. A refused topic does not stop the others",
+    )
     add("--to", dest="directory", required=True, metavar="DIR", help="the directory of the tables")
     group = command_line.add_argument_group("what is read")
     ends = group.add_mutually_exclusive_group()
@@ -104,13 +115,24 @@ def _parser() -> argparse.ArgumentParser:
         help="commit offsets to this consumer group, for tools that show lag; "
         "default: kraftlog-archive-{topic}",
     )
+    _add_table_options(command_line)
+    return command_line
+
+
+def _add_table_options(command_line: argparse.ArgumentParser) -> None:
     group = command_line.add_argument_group("tables")
-    group.add_argument("--decode", choices=DECODINGS, default="raw", help="default: raw, as bytes")
+    group.add_argument(
+        "--decode",
+        default="raw",
+        metavar="KIND",
+        help=f"{', '.join(DECODINGS)}; default: raw, as bytes",
+    )
     group.add_argument("--schema", metavar="FILE", help="JSON Schema or Avro schema of the values")
     group.add_argument(
         "--registry",
         metavar="DIR|URL",
-        help="schemas of avro-confluent: files ID.avsc, or a schema registry",
+        help="schemas of avro-confluent and json-confluent: a schema registry, or a directory of "
+        "files ID.avsc or ID.json",
     )
     group.add_argument(
         "--on-drift",
@@ -122,7 +144,13 @@ def _parser() -> argparse.ArgumentParser:
     group.add_argument(
         "--compact", action="store_true", help="at the end, merge small files into larger ones"
     )
-    return command_line
+
+
+def _check_decoding(text: str) -> None:
+    if "protobuf" in text:
+        raise UsageError(f"--decode {text}: Protobuf can't be decoded: archive the values as raw")
+    if text not in DECODINGS:
+        raise UsageError(f"--decode {text}: expected one of {', '.join(DECODINGS)}")
 
 
 class _Archive:
@@ -134,60 +162,138 @@ class _Archive:
         self._reports: dict[str, list[BatchReport]] = {}
         self._lags: dict[str, int] = {}
         self._has_begun = False
+        self._clients: dict[str, Client] = {}
+        #: The archive of each topic that was not refused.
+        self._archives: dict[str, TopicArchive] = {}
+        #: The topics that were refused, if others go on.
+        self._refused: set[str] = set()
 
     def run(self) -> int:
-        clients: list[Client] = []
-        archives: list[TopicArchive] = []
         try:
-            for topic in dict.fromkeys(self._options.topics):
-                clients.append(self._pipeline.client())
-                archives.append(
-                    TopicArchive(
-                        topic, clients[-1].cluster, self._settings, self._report, self._begin
-                    )
-                )
             check_writable(self._options.directory)
             # All topics are checked before any table is created.
-            plans = [archive.plan() for archive in archives]
+            plans = {topic: self._plan(topic) for topic in self._topics()}
             if self._options.dry_run:
-                self._print_plan(archives, plans)
-                return DONE
-            for archive in archives:
-                start, end = archive.prepare()
-                self._lags[archive.topic] = _offset_count(start, end)
-                for note in archive.notes:
-                    self._pipeline.progress.say(note)
-            self._run_queries(archives)
-            self._print_result(archives)
+                self._print_plan([plan for plan in plans.values() if plan is not None])
+                return FINDINGS if self._refused else DONE
+            for topic in plans:
+                self._prepare(topic)
+            self._run_queries()
+            self._print_result()
         except LakeError as error:
-            print(f"kraftlog pipeline archive: {error}", file=sys.stderr, flush=True)
+            _print_error(error)
             return FINDINGS
         finally:
-            for archive in archives:
+            for archive in self._archives.values():
                 archive.close()
-            for client in clients:
+            for client in self._clients.values():
                 client.close()
-        return DONE
+        return FINDINGS if self._refused else DONE
 
-    def _run_queries(self, archives: Sequence[TopicArchive]) -> None:
-        """Run a query for each topic; the first error stops all of them."""
-        waiting = list(archives)
-        max_running = len(waiting) if self._options.continuous else _MAX_RUNNING
+    def _topics(self) -> list[str]:
+        """The topics of the command line, and those that match --topics-pattern now."""
+        topics = dict.fromkeys(self._options.topics)
+        pattern = self._options.topics_pattern
+        if pattern:
+            with self._pipeline.client() as client:
+                names = selected(client.cluster, Selection(PATTERN, pattern=pattern))
+            topics |= dict.fromkeys(name for name, _ in names if name not in layout.PRIVATE)
+        if not topics and not self._is_watching:
+            raise ConfigError(f"--topics-pattern {pattern}: the name of no topic matches")
+        return list(topics)
+
+    @property
+    def _is_watching(self) -> bool:
+        """Whether topics that are created later are archived, too."""
+        options = self._options
+        return bool(options.topics_pattern and options.continuous and not options.dry_run)
+
+    def _plan(self, topic: str) -> tuple[Positions, Positions] | None:
+        """Check a topic and its table; None if it is refused and others go on."""
+        client = self._clients[topic] = self._pipeline.client()
+        archive = TopicArchive(topic, client.cluster, self._settings, self._report, self._begin)
+        self._archives[topic] = archive
+        try:
+            return archive.plan()
+        except LakeError as error:
+            self._refuse(topic, error)
+        finally:
+            client.cluster.close()  # it connects again for a batch
+        return None
+
+    def _prepare(self, topic: str) -> None:
+        """Create the table of a topic that was not refused, or open it."""
+        archive = self._archives.get(topic)
+        if archive is None:
+            return
+        try:
+            start, end = archive.prepare()
+        except LakeError as error:
+            self._refuse(topic, error)
+            return
+        finally:
+            self._clients[topic].cluster.close()
+        self._lags[topic] = _offset_count(start, end)
+        for note in archive.notes:
+            self._pipeline.progress.say(note)
+
+    def _refuse(self, topic: str, error: LakeError) -> None:
+        """Go on without a topic, if topics are chosen by a pattern."""
+        if not self._options.topics_pattern:
+            raise error
+        _print_error(error)
+        self._refused.add(topic)
+        self._archives.pop(topic).close()
+
+    def _run_queries(self) -> None:
+        """Run a query for each topic; an error other than a refusal stops all of them."""
+        waiting = list(self._archives.values())
         running: list[tuple[TopicArchive, StreamingQuery]] = []
         spark = self._pipeline.spark
+        next_look = Deadline(_LOOK_S)
         try:
-            while waiting or running:
-                while waiting and len(running) < max_running:
+            while waiting or running or self._is_watching:
+                if self._is_watching and next_look.is_over:
+                    waiting += self._created_later()
+                    next_look = Deadline(_LOOK_S)
+                while waiting and (self._options.continuous or len(running) < _MAX_RUNNING):
                     archive = waiting.pop(0)
                     query = archive.start(spark, self._pipeline.source_options)
                     running.append((archive, query))
                 for archive, query in list(running):
-                    if _has_ended(archive, query):
+                    if self._has_ended(archive, query):
                         running.remove((archive, query))
-                        self._compact(archive)
+                if not running:
+                    next_look.pause(_POLL_S)
         finally:
             for _, query in running:
                 stop_in_thread(query.stop)
+
+    def _created_later(self) -> list[TopicArchive]:
+        known = self._archives.keys() | self._refused
+        topics = [topic for topic in self._topics() if topic not in known]
+        for topic in topics:
+            if self._plan(topic) is not None:
+                self._prepare(topic)
+        return [self._archives[topic] for topic in topics if topic in self._archives]
+
+    def _has_ended(self, archive: TopicArchive, query: StreamingQuery) -> bool:
+        """Wait briefly for the end of a query; if it failed, raise the batch's error, not Spark's.
+
+        At its end the table is compacted, if that is wanted.
+        """
+        try:
+            if not query.awaitTermination(_POLL_S):
+                return False
+        except Exception:
+            if isinstance(archive.error, LakeError):
+                self._refuse(archive.topic, archive.error)
+                return True
+            if archive.error is not None:
+                raise archive.error from None
+            raise
+        self._compact(archive)
+        return True
 
     def _compact(self, archive: TopicArchive) -> None:
         if not self._options.compact:
@@ -225,10 +331,8 @@ class _Archive:
                 f"{batch.topic}: the group's offsets were not committed: {batch.group_error}"
             )
 
-    def _print_plan(
-        self, archives: Sequence[TopicArchive], plans: Sequence[tuple[Positions, Positions]]
-    ) -> None:
-        for note in [note for archive in archives for note in archive.notes]:
+    def _print_plan(self, plans: Sequence[tuple[Positions, Positions]]) -> None:
+        for note in [note for archive in self._archives.values() for note in archive.notes]:
             self._pipeline.progress.say(note)
         rows = []
         for start, end in plans:
@@ -239,10 +343,10 @@ class _Archive:
         data = [dict(zip(heads, row, strict=True)) for row in rows]
         self._pipeline.progress.result({"plan": data}, table(heads, rows))
 
-    def _print_result(self, archives: Sequence[TopicArchive]) -> None:
+    def _print_result(self) -> None:
         heads = ("topic", "rows", "dead letters", "lost", "lag", "table", "version")
         rows = []
-        for archive in archives:
+        for archive in self._archives.values():
             batches = self._reports.get(archive.topic, [])
             sums = [
                 sum(getattr(each, name) for each in batches) for name in ("rows", "bad", "lost")
@@ -253,28 +357,29 @@ class _Archive:
         self._pipeline.progress.result({"topics": data}, table(heads, rows))
 
 
-def _has_ended(archive: TopicArchive, query: StreamingQuery) -> bool:
-    """Wait briefly for the end of a query; if it failed, raise the batch's error, not Spark's."""
-    try:
-        return bool(query.awaitTermination(_POLL_S))
-    except Exception:
-        if archive.error is not None:
-            raise archive.error from None
-        raise
+def _print_error(error: LakeError) -> None:
+    print(f"kraftlog pipeline archive: {error}", file=sys.stderr, flush=True)
 
 
 def _settings(options: argparse.Namespace) -> ArchiveSettings:
     decode = options.decode
+    _check_decoding(decode)
+    if not options.topics and not options.topics_pattern:
+        raise UsageError("expected topics, or --topics-pattern")
+    try:
+        re.compile(options.topics_pattern or "")
+    except re.error as error:
+        raise UsageError(f"--topics-pattern {options.topics_pattern}: {error}") from None
     for name, used_by in (
-        ("schema", ("json", "avro", "avro-confluent")),
-        ("registry", ("avro-confluent",)),
+        ("schema", tuple(each for each in DECODINGS if each.startswith(("json", "avro")))),
+        ("registry", CONFLUENT),
     ):
         if getattr(options, name) and decode not in used_by:
             raise UsageError(f"--{name} is for --decode {' or '.join(used_by)}")
     if decode in {"json", "avro"} and not options.schema:
         raise UsageError(f"--decode {decode} needs --schema FILE")
-    if decode == "avro-confluent" and not options.registry:
-        raise UsageError("--decode avro-confluent needs --registry DIR|URL")
+    if decode in CONFLUENT and not options.registry:
+        raise UsageError(f"--decode {decode} needs --registry DIR|URL")
     if options.max_records_per_batch < 1:
         raise UsageError("--max-records-per-batch: expected at least 1")
     if options.continuous and options.end:

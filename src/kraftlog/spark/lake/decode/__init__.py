@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
+    "CONFLUENT",
     "DECODINGS",
     "Decoded",
     "Decoder",
@@ -23,12 +24,14 @@ __all__ = [
 ]
 
 RAW = "raw"
-DECODINGS = (RAW, "string", "json", "avro", "avro-confluent")
+#: Values in Confluent's form, each after the id of its schema in a registry.
+CONFLUENT = ("json-confluent", "avro-confluent")
+DECODINGS = (RAW, "string", "json", "avro", *CONFLUENT)
 
 
 def value_columns(decoding: Decoding) -> list[pa.Field]:
     """The columns that --schema defines for decoded values; none without --schema."""
-    if decoding.kind == "json":
+    if decoding.kind.startswith("json") and decoding.schema:
         from kraftlog.spark.lake.decode import json_values
 
         return list(json_values.columns_of(decoding.schema).values())
@@ -58,6 +61,10 @@ def decoder_of(attributes: Mapping[str, Any], table: pa.Schema, *, is_new: bool)
         from kraftlog.spark.lake.decode.json_values import JsonDecoder
 
         return JsonDecoder(decoding, table)
+    if decoding.kind == "json-confluent":
+        from kraftlog.spark.lake.decode.confluent_json import ConfluentJsonDecoder
+
+        return ConfluentJsonDecoder(decoding, table)
     from kraftlog.spark.lake.decode.avro_values import AvroDecoder
 
     return AvroDecoder(decoding, table)

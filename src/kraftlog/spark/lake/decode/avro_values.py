@@ -1,38 +1,33 @@
-"""Values that are Avro records: plain, or each after the id of its schema (Confluent's form).
-
-Confluent's form is a zero byte, the schema's id in four bytes, and the record. The schema of an id
-is the file `ID.avsc` of a directory, or comes from a schema registry over HTTP.
-"""
+"""Values that are Avro records: plain, or each after the id of its schema (Confluent's form)."""
 
 from __future__ import annotations
 
 import json
-import os
 import struct
 from collections import Counter
 from datetime import datetime, time
 from io import BytesIO
 from typing import TYPE_CHECKING
-from urllib.error import URLError
-from urllib.request import urlopen
 from uuid import UUID
 
 import fastavro
 import pyarrow as pa
 
-from kraftlog.errors import ConfigError
-from kraftlog.spark.lake.decode.base import ADD, Decoded, Decoder, column_name
+from kraftlog.spark.lake.decode.base import ADD, Decoded, Decoder, check_times, column_name
 from kraftlog.spark.lake.decode.nested import merged_type, missing_fields
+from kraftlog.spark.lake.decode.registry import (
+    AVRO,
+    UnusableSchemaError,
+    schema_id_of,
+    schema_text,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from kraftlog.spark.lake.decode.base import Decoding
 
-_MAGIC = 0
-_FRAME = struct.Struct(">bI")
-_REGISTRY_TIMEOUT_S = 30
 _PRIMITIVES = {
     "boolean": pa.bool_(),
     "int": pa.int32(),
@@ -65,10 +60,10 @@ class AvroSchema:
         try:
             schema = json.loads(text)
             self.parsed = fastavro.parse_schema(schema)
-        except (ValueError, KeyError, fastavro.schema.SchemaParseException) as error:
-            raise ConfigError(f"{label} is invalid: {error}") from None
+        except (ValueError, KeyError, TypeError, fastavro.schema.SchemaParseException) as error:
+            raise UnusableSchemaError(f"{label} is invalid: {error}") from None
         if not isinstance(schema, dict) or schema.get("type") != "record":
-            raise ConfigError(f"{label} is not a record")
+            raise UnusableSchemaError(f"{label} is not a record")
         named: dict[str, Any] = {}
         self.columns = {
             field["name"]: pa.field(
@@ -94,7 +89,7 @@ def _type_of(schema: Any, named: dict[str, Any], label: str) -> pa.DataType:
             return named[schema]
     else:
         return _complex_type(schema, named, label)
-    raise ConfigError(
+    raise UnusableSchemaError(
         f"{label}: {json.dumps(schema)} has no type that a column can have (unions of several "
         "types and records within themselves have none)"
     )
@@ -144,21 +139,43 @@ class AvroDecoder(Decoder):
             except _UNREADABLE as error:
                 bad[row] = f"not Avro of this schema: {str(error) or type(error).__name__}"
         ignored = self._apply_drift_rule(records, list(used.values()), raw)
-        good = list(records)
-        values: dict[str, pa.Array] = {}
-        for name, column in self.columns.items():
-            field = self._fields[name]
-            values[name] = _array([records[row].get(field) for row in good], column.type)
+        parts = list(self._arrays(list(records), records, bad))
+        values = {
+            name: pa.concat_arrays([part[name] for part in parts])
+            for name in (self.columns if parts else ())
+        }
+        good = [row for row in records if row not in bad]
         return self.result(raw, good if bad else None, values, bad, ignored)
+
+    def _arrays(
+        self, rows: Sequence[int], records: Mapping[int, dict[str, Any]], bad: dict[int, str]
+    ) -> Iterator[dict[str, pa.Array]]:
+        """The columns of all rows whose values have their types; bisection finds the bad ones.
+
+        A schema of the registry may have another type for a field, or a decimal more digits.
+        """
+        if not rows:
+            return
+        name = ""
+        arrays: dict[str, pa.Array] = {}
+        try:
+            for name, column in self.columns.items():
+                field = self._fields[name]
+                arrays[name] = _array([records[row].get(field) for row in rows], column.type)
+            yield arrays
+        except _UNREADABLE as error:
+            if len(rows) == 1:
+                bad[rows[0]] = f"no value of column {name}, {self.columns[name].type}: {error}"
+                return
+            middle = len(rows) // 2
+            yield from self._arrays(rows[:middle], records, bad)
+            yield from self._arrays(rows[middle:], records, bad)
 
     def _record(self, value: bytes, used: dict[int, AvroSchema]) -> dict[str, Any]:
         schema, start = self._schema, 0
         if schema is None:
-            magic, schema_id = _FRAME.unpack_from(value)
-            if magic != _MAGIC:
-                raise ValueError(f"it begins with byte {magic}, not with 0 and the id of a schema")
-            schema, start = self._schema_of(schema_id), _FRAME.size
-            used[schema_id] = schema
+            schema_id, start = schema_id_of(value)
+            schema = used[schema_id] = self._schema_of(schema_id)
         else:
             used[0] = schema
         stream = BytesIO(value)
@@ -171,12 +188,11 @@ class AvroDecoder(Decoder):
 
     def _schema_of(self, schema_id: int) -> AvroSchema:
         if schema_id not in self._by_id:
-            text = registered_schema(self.decoding.registry, schema_id)
-            self._by_id[schema_id] = (
-                f"the registry has no schema {schema_id}"
-                if text is None
-                else AvroSchema(text, f"schema {schema_id}")
-            )
+            try:
+                text = schema_text(self.decoding.registry, schema_id, AVRO)
+                self._by_id[schema_id] = AvroSchema(text, f"schema {schema_id}")
+            except UnusableSchemaError as error:
+                self._by_id[schema_id] = str(error)
         schema = self._by_id[schema_id]
         if isinstance(schema, str):
             raise ValueError(schema)
@@ -224,38 +240,11 @@ class AvroDecoder(Decoder):
         return Counter({path: ignored[path] for path in missing})
 
 
-#: What fastavro and `_record` raise for bytes that are not a record of a known schema.
-_UNREADABLE = (ValueError, EOFError, IndexError, KeyError, TypeError, OverflowError, struct.error)
-
-
-def registered_schema(registry: str, schema_id: int) -> str | None:
-    """The text of the schema with this id; None if the registry does not have it."""
-    if "://" not in registry:
-        path = os.path.join(registry, f"{schema_id}.avsc")
-        if not os.path.isdir(registry):
-            raise ConfigError(f"--registry {registry}: not a directory, and not a URL")
-        if not os.path.exists(path):
-            return None
-        with open(path, encoding="utf-8") as file:
-            return file.read()
-    if not registry.startswith(("http://", "https://")):
-        raise ConfigError(
-            f"--registry {registry}: expected a directory, or a URL with http or https"
-        )
-    url = f"{registry.rstrip('/')}/schemas/ids/{schema_id}"
-    try:
-        with urlopen(url, timeout=_REGISTRY_TIMEOUT_S) as response:  # noqa: S310 - checked above
-            schema: str = json.load(response)["schema"]
-            return schema
-    except URLError as error:
-        if getattr(error, "code", 0) == 404:
-            return None
-        raise ConfigError(f"schema registry {registry}: {error}") from None
-    except (ValueError, KeyError, TypeError):
-        # The fault of the registry, or of a proxy before it: the values may be good.
-        raise ConfigError(
-            f"schema registry {registry}: no schema in the response of {url}"
-        ) from None
+#: What fastavro, `_record` and Arrow raise for bytes that are not a record of a known schema, or
+#: for values that are not of a column's type.
+_UNREADABLE = (
+    ValueError, EOFError, LookupError, TypeError, ArithmeticError, MemoryError, struct.error,
+)  # fmt: skip
 
 
 def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
@@ -263,7 +252,9 @@ def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     plain = [_plain(each) for each in values]
     if pa.types.is_string(kind):
         plain = [each if each is None or isinstance(each, str) else str(each) for each in plain]
-    return pa.array(plain, kind)
+    array = pa.array(plain, kind)
+    check_times(array)
+    return array
 
 
 def _plain(value: Any) -> Any:

@@ -9,18 +9,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kraftlog.errors import KraftlogError
 from kraftlog.records.arrow import row_numbers
 from kraftlog.spark.lake import layout
+from kraftlog.spark.schema import MAX_TIME_MS, MIN_TIME_MS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+_DAY_MS = 86_400_000
 #: The rules for drift (--on-drift): what happens to fields that have no column in the table.
 FAIL, IGNORE, ADD = "fail", "ignore", "add"
-#: Characters that neither Delta nor Parquet's older readers allow in a column's name.
-_FORBIDDEN = re.compile(r"[ ,;{}()\n\t=]")
+#: Characters that Delta, Parquet's older readers or UTF-8 do not allow in a column's name.
+_FORBIDDEN = re.compile(r"[ ,;{}()=\x00-\x1f\x7f\ud800-\udfff]")
 
 
 class DriftError(KraftlogError):
@@ -83,7 +86,7 @@ class Decoder(ABC):
             array = values.get(name)
             arrays.append(pa.nulls(count, column.type) if array is None else array)
         rows = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
-        return Decoded(rows, raw, bad, ignored)
+        return Decoded(rows, raw, bad, Counter({_shown(name): ignored[name] for name in ignored}))
 
     def check_drift(self, fields: Mapping[str, int], raw: pa.RecordBatch) -> None:
         """Raise DriftError for fields without a column, if the rule is to fail."""
@@ -91,13 +94,39 @@ class Decoder(ABC):
             first, last = raw.column("offset")[0].as_py(), raw.column("offset")[-1].as_py()
             raise DriftError(
                 f"partition {raw.column('partition')[0].as_py()}, offsets {first} to {last}: "
-                f"values have fields without a column: {', '.join(sorted(fields))}: --on-drift add "
+                "values have fields without a column: "
+                f"{', '.join(sorted(map(_shown, fields)))}: --on-drift add "
                 "adds columns, --on-drift ignore leaves the fields out"
             )
 
 
 def column_name(name: str) -> str:
     """The column for a field: `_` for forbidden characters, prefix `value_` for a reserved name."""
-    allowed = _FORBIDDEN.sub("_", name)
+    allowed = _FORBIDDEN.sub("_", name) or "_"
     is_reserved = allowed.lower() in {each.lower() for each in layout.RESERVED}
     return f"value_{allowed}" if is_reserved else allowed
+
+
+def _shown(name: str) -> str:
+    """A field's name for messages and commits, which surrogates without a partner can't be in."""
+    return name.encode(errors="backslashreplace").decode()
+
+
+def check_times(column: pa.Array) -> None:
+    """Raise ValueError if a time or date, also within an object, is outside the years 1 to 9999."""
+    kind = column.type
+    if pa.types.is_struct(kind) or pa.types.is_list(kind):
+        children = column.flatten()
+        for child in children if isinstance(children, list) else [children]:
+            check_times(child)
+        return
+    if pa.types.is_timestamp(kind):
+        least, most = MIN_TIME_MS * 1000, MAX_TIME_MS * 1000 + 999
+    elif pa.types.is_date32(kind):
+        least, most = MIN_TIME_MS // _DAY_MS, MAX_TIME_MS // _DAY_MS
+    else:
+        return
+    bounds = pc.min_max(column.cast(pa.int64() if pa.types.is_timestamp(kind) else pa.int32()))
+    low, high = bounds["min"].as_py(), bounds["max"].as_py()
+    if low is not None and (low < least or high > most):
+        raise ValueError("a time is outside the years 1 to 9999")

@@ -7,7 +7,9 @@ required one. Otherwise the values are parsed one by one.
 from __future__ import annotations
 
 import json
+from codecs import BOM_UTF8
 from collections import Counter
+from contextlib import suppress
 from io import BytesIO
 from typing import TYPE_CHECKING
 
@@ -16,7 +18,7 @@ import pyarrow as pa
 import pyarrow.json as pj
 
 from kraftlog.errors import ConfigError
-from kraftlog.spark.lake.decode.base import ADD, Decoded, Decoder, column_name
+from kraftlog.spark.lake.decode.base import ADD, Decoded, Decoder, check_times, column_name
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence
@@ -34,17 +36,25 @@ _FORMATS = {"date-time": pa.timestamp("us", tz="UTC"), "date": pa.date32()}
 _OPEN, _CLOSE, _NEWLINE = b"{}\n"
 
 
-def columns_of(text: str) -> dict[str, pa.Field]:
-    """The columns that a JSON Schema defines, by the name of their field."""
+def columns_of(text: str, *, may_lack_types: bool = False) -> dict[str, pa.Field]:
+    """The columns that a JSON Schema defines, by the name of their field.
+
+    Fields without a type that a column can have are left out with `may_lack_types`.
+    """
     schema = _parsed(text)
     properties = schema.get("properties")
     if schema.get("type", "object") != "object" or not isinstance(properties, dict):
         raise ConfigError(
             'the JSON Schema has no properties: expected {"type": "object", "properties": {…}}'
         )
-    return {
-        name: pa.field(column_name(name), _type_of(name, kind)) for name, kind in properties.items()
-    }
+    columns: dict[str, pa.Field] = {}
+    for name, kind in properties.items():
+        try:
+            columns[name] = pa.field(column_name(name), _type_of(name, kind))
+        except ConfigError:
+            if not may_lack_types:
+                raise
+    return columns
 
 
 def _parsed(text: str) -> dict[str, Any]:
@@ -58,6 +68,7 @@ def _parsed(text: str) -> dict[str, Any]:
 
 
 def _type_of(name: str, schema: Any) -> pa.DataType:
+    schema = _without_null(schema)
     kind = schema.get("type") if isinstance(schema, dict) else None
     if isinstance(kind, list):
         types = [entry for entry in kind if entry != "null"]
@@ -81,10 +92,20 @@ def _type_of(name: str, schema: Any) -> pa.DataType:
     )
 
 
+def _without_null(schema: Any) -> Any:
+    """The schema, or the only alternative to null, as generators write optional fields."""
+    for name in ("oneOf", "anyOf"):
+        alternatives = schema.get(name) if isinstance(schema, dict) else None
+        if isinstance(alternatives, list):
+            others = [each for each in alternatives if each != {"type": "null"}]
+            return others[0] if len(others) == 1 else schema
+    return schema
+
+
 class JsonDecoder(Decoder):
     def __init__(self, decoding: Decoding, table: pa.Schema) -> None:
         super().__init__(decoding, table)
-        schema_columns = columns_of(decoding.schema)
+        schema_columns = columns_of(decoding.schema) if decoding.schema else {}
         #: The field of each column; an added column has the name of its field.
         self._fields = {name: name for name in self.columns}
         self._fields.update(
@@ -94,17 +115,19 @@ class JsonDecoder(Decoder):
                 if each.name in self.columns
             }
         )
-        #: The types that --schema gives to columns; all other columns and fields were added.
+        #: The types that a schema gives to columns; all other columns and fields were added.
         self._schema_types = {each.name: each.type for each in schema_columns.values()}
-        self._required = frozenset(_parsed(decoding.schema).get("required", ()))
+        self._required = frozenset(
+            _parsed(decoding.schema).get("required", ()) if decoding.schema else ()
+        )
 
     def decode(self, raw: pa.RecordBatch) -> Decoded:
         values = raw.column("value")
         if not values.null_count and _are_lines(values):
-            data = b"\n".join(values.to_pylist())
-            columns = self._read(data, len(raw), "error")
-            if columns is not None and not self._lacks_required(columns):
-                return self.result(raw, None, columns, {}, Counter())
+            with suppress(ValueError):
+                columns = self._read(values.to_pylist(), "error")
+                if not self._lacks_required(columns):
+                    return self.result(raw, None, columns, {}, Counter())
         return self._decode_one_by_one(raw, values.to_pylist())
 
     def _lacks_required(self, columns: Mapping[str, pa.Array]) -> bool:
@@ -126,11 +149,20 @@ class JsonDecoder(Decoder):
             else:
                 parsed[row] = record
         ignored = self._apply_drift_rule(parsed, raw)
-        lines = {row: self._line(values[row], record) for row, record in parsed.items()}
-        bad.update(self._unreadable_rows(list(parsed), lines))
-        good = [row for row in parsed if row not in bad]
-        columns = self._read(b"\n".join(lines[row] for row in good), len(good), "ignore")
-        assert columns is not None, "Arrow has read all of these rows, in parts"
+        lines: dict[int, bytes] = {}
+        for row, record in parsed.items():
+            try:
+                lines[row] = self._line(values[row], record)
+            except RecursionError:
+                bad[row] = "objects or arrays are nested too deeply"
+        parts = list(self._read_parts(list(lines), lines, bad))
+        columns = {
+            name: pa.concat_arrays([part[name] for part in parts])
+            if parts
+            else pa.nulls(0, column.type)
+            for name, column in self.columns.items()
+        }
+        good = [row for row in lines if row not in bad]
         return self.result(raw, good, columns, bad, ignored)
 
     def _missing_required(self, record: Mapping[str, Any]) -> str:
@@ -192,52 +224,48 @@ class JsonDecoder(Decoder):
         if any(texts[name] != record[name] for name in texts):
             return json.dumps({**record, **texts}).encode()
         # Valid JSON has line breaks only between its tokens.
-        return value.replace(b"\n", b" ").replace(b"\r", b" ")
+        return value.removeprefix(BOM_UTF8).replace(b"\n", b" ").replace(b"\r", b" ")
 
-    def _unreadable_rows(
-        self, rows: Sequence[int], lines: Mapping[int, bytes]
-    ) -> Iterator[tuple[int, str]]:
-        """The rows that Arrow can't read as the columns' types, and why; found by bisection."""
-        reasons: list[str] = []
-        data = b"\n".join(lines[row] for row in rows)
-        if not rows or self._read(data, len(rows), "ignore", reasons) is not None:
+    def _read_parts(
+        self, rows: Sequence[int], lines: Mapping[int, bytes], bad: dict[int, str]
+    ) -> Iterator[dict[str, pa.Array]]:
+        """The columns of all rows that Arrow can read, in parts; bisection finds the bad ones."""
+        if not rows:
             return
-        if len(rows) == 1:
-            yield rows[0], reasons[-1]
-            return
-        middle = len(rows) // 2
-        yield from self._unreadable_rows(rows[:middle], lines)
-        yield from self._unreadable_rows(rows[middle:], lines)
+        try:
+            yield self._read([lines[row] for row in rows], "ignore")
+        except ValueError as error:
+            if len(rows) == 1:
+                bad[rows[0]] = str(error)
+                return
+            middle = len(rows) // 2
+            yield from self._read_parts(rows[:middle], lines, bad)
+            yield from self._read_parts(rows[middle:], lines, bad)
 
-    def _read(
-        self, data: bytes, count: int, unexpected: str, reasons: list[str] | None = None
-    ) -> dict[str, pa.Array] | None:
-        """The columns of `count` lines of JSON; None if Arrow can't read them.
+    def _read(self, lines: Sequence[bytes], unexpected: str) -> dict[str, pa.Array]:
+        """The columns of lines of JSON; ValueError if they can't be columns of these types.
 
-        `unexpected` is what Arrow does with unknown fields: "error" or "ignore". Its error is added
-        to `reasons`.
+        `unexpected` is what Arrow does with unknown fields: "error" or "ignore".
         """
-        if not count:
-            return {name: pa.nulls(0, each.type) for name, each in self.columns.items()}
+        data = b"\n".join(lines)
+        data.decode()  # Arrow would put bytes that are not UTF-8 into columns of text
         schema = pa.schema(
             [(field, self.columns[name].type) for name, field in self._fields.items()]
         )
-        try:
-            table = pj.read_json(
-                BytesIO(data),
-                pj.ReadOptions(use_threads=False, block_size=len(data) + 1),
-                pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior=unexpected),
-            )
-        except pa.ArrowInvalid as error:
-            if reasons is not None:
-                reasons.append(str(error))
-            return None
-        if len(table) != count:
-            return None
-        return {
+        table = pj.read_json(
+            BytesIO(data),
+            pj.ReadOptions(use_threads=False, block_size=len(data) + 1),
+            pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior=unexpected),
+        )
+        if len(table) != len(lines):
+            raise ValueError(f"{len(lines)} values are {len(table)} lines of JSON")
+        columns = {
             name: _as_array(table.column(field), self.columns[name].type)
             for name, field in self._fields.items()
         }
+        for column in columns.values():
+            check_times(column)
+        return columns
 
 
 def _as_array(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
@@ -268,9 +296,11 @@ def _are_lines(values: pa.Array) -> bool:
 
 
 def _object(value: bytes) -> dict[str, Any] | str:
-    """The parsed object, or why there is none."""
+    """The parsed object, or why there is none. It is UTF-8, perhaps with a byte-order mark."""
     try:
-        parsed = json.loads(value)
+        parsed = json.loads(value.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        return f"not UTF-8: {error.reason} at byte {error.start}"
     except (ValueError, RecursionError) as error:
         return f"not JSON: {error}"
     return parsed if isinstance(parsed, dict) else "not a JSON object"

@@ -1,0 +1,171 @@
+"""Several topics in one archive: chosen by a pattern, with new topics and new partitions."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog import Client
+from kraftlog.errors import KraftlogError
+from kraftlog.spark.lake.topic_archive import TopicArchive
+from kraftlog.spark.pipelines import archive as pipeline
+from kraftlog.spark.pipelines import common
+from tests.spark.archives import archive, record_positions
+from tests.time_limit import LIMIT_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+    from typing import Any
+
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def client(our_node: str) -> Iterator[Client]:
+    with Client(our_node, timeout_s=LIMIT_S) as connected:
+        yield connected
+
+
+def create(client: Client, topic: str, partitions: int = 1) -> str:
+    """A topic with a record in each partition."""
+    client.create_topic(topic, partitions=partitions)
+    for partition in range(partitions):
+        client.produce(topic, b"1", partition=partition)
+    return topic
+
+
+def planned_topics(capsys: pytest.CaptureFixture[str]) -> set[str]:
+    plan = json.loads(capsys.readouterr().out.splitlines()[-1])["plan"]
+    return {each["topic"] for each in plan}
+
+
+def test_a_pattern_matches_whole_names(
+    our_node: str,
+    client: Client,
+    named: Callable[[str], str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Topics that are named are archived as well, and each topic once."""
+    prefix = named("p")
+    topics = [create(client, f"{prefix}.{name}") for name in ("a", "b", "bb")]
+    other = create(client, named("other"))
+    pattern = ("--topics-pattern", rf"{prefix}\.[ab]")
+    for words, expected in (
+        ([], set(topics[:2])),
+        ([other, topics[0]], {*topics[:2], other}),
+    ):
+        assert archive(our_node, tmp_path / "lake", *words, *pattern, "--dry-run") == 0
+        assert planned_topics(capsys) == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        ([], 2, "expected topics, or --topics-pattern"),
+        (["--topics-pattern", "("], 2, "--topics-pattern (: "),
+        (["--topics-pattern", "nothing-[0-9]"], 1, "the name of no topic matches"),
+    ],
+)
+def test_a_pattern_without_topics_is_an_error(
+    our_node: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    code: int,
+    text: str,
+) -> None:
+    assert archive(our_node, tmp_path, *arguments) == code
+    assert text in capsys.readouterr().err
+
+
+class RunningQuery:
+    """A query of Spark that never ends by itself."""
+
+    def awaitTermination(self, _: float) -> bool:  # noqa: N802 - Spark's name
+        return False
+
+    def stop(self) -> None:
+        pass
+
+
+def test_a_continuous_archive_begins_with_topics_that_are_created_later(
+    our_node: str,
+    client: Client,
+    named: Callable[[str], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A topic that is refused is looked at once."""
+    prefix = named("p")
+    started: list[str] = []
+
+    def start(self: TopicArchive, *_: Any) -> RunningQuery:
+        started.append(self.topic)
+        if len(started) == 3:
+            raise KeyboardInterrupt
+        create(client, f"{prefix}.{len(started)}")
+        return RunningQuery()
+
+    monkeypatch.setattr(common.Pipeline, "spark", None)
+    monkeypatch.setattr(TopicArchive, "start", start)
+    monkeypatch.setattr(pipeline, "_LOOK_S", 0.1)
+    create(client, f"{prefix}.0")
+    pattern = ("--topics-pattern", rf"{prefix}\..*", "--continuous")
+    assert archive(our_node, tmp_path, *pattern) == 130
+    assert started == [f"{prefix}.{number}" for number in range(3)]
+
+
+def test_a_refused_topic_of_a_pattern_does_not_stop_the_others(
+    spark: SparkSession,
+    our_node: str,
+    client: Client,
+    named: Callable[[str], str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The topic was created again; the other one has got more partitions."""
+    prefix = named("p")
+    first, second = (create(client, f"{prefix}.{name}", partitions=2) for name in "ab")
+    pattern = ("--topics-pattern", rf"{prefix}\..*")
+    assert archive(our_node, tmp_path, *pattern) == 0
+    client.delete_topic(first)
+    create(client, first, partitions=2)
+    client.create_partitions(second, 5)
+    client.produce(second, b"2", partition=4)
+    assert archive(our_node, tmp_path, *pattern) == 3
+    errors = capsys.readouterr().err
+    assert f"topic {first} was deleted and created again" in errors
+    assert record_positions(tmp_path, first) == [(0, 0), (1, 0)]
+    assert record_positions(tmp_path, second) == [(0, 0), (1, 0), (4, 0)]
+
+
+def test_partitions_that_are_added_during_a_batch_are_in_a_later_one(
+    spark: SparkSession,
+    our_node: str,
+    client: Client,
+    named: Callable[[str], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A continuous archive finds them, and none of their records is left out."""
+    topic = create(client, named("grows"))
+    batches: list[int] = []
+    process_batch = TopicArchive._process_batch
+
+    def process_and_add(self: TopicArchive, *arguments: Any) -> None:
+        process_batch(self, *arguments)
+        batches.append(len(self.table.state.offsets))
+        if len(batches) == 1:
+            client.create_partitions(topic, 3)
+            for partition in range(3):
+                client.produce(topic, b"2", partition=partition)
+        elif len(record_positions(tmp_path, topic)) == 4:
+            raise KraftlogError("the end of this test")
+
+    monkeypatch.setattr(TopicArchive, "_process_batch", process_and_add)
+    assert archive(our_node, tmp_path, topic, "--continuous", "--trigger", "100 milliseconds") == 1
+    assert record_positions(tmp_path, topic) == [(0, 0), (0, 1), (1, 0), (2, 0)]
