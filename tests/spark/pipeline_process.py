@@ -57,6 +57,13 @@ class PipelineProcess:
         until(self._session_pids, [])
         self._wait_for_exit()
 
+    def kill_jvm(self) -> None:
+        """Send SIGKILL to Spark's JVM alone."""
+        for pid in self._session_pids():
+            with open(f"/proc/{pid}/comm") as file:
+                if file.read().strip() == "java":
+                    os.kill(pid, signal.SIGKILL)
+
     def stop(self, signal_number: int = signal.SIGTERM) -> int:
         self._process.send_signal(signal_number)
         return self._wait_for_exit()

@@ -194,6 +194,25 @@ def test_an_error_of_a_stream_has_no_tracebacks(
     assert "\tat org.apache" not in message
 
 
+def test_a_stream_that_is_refused_gives_the_reason(spark: SparkSession) -> None:
+    """PySpark would report an UnboundLocalError of its own instead."""
+    from pyspark.errors import StreamingQueryException
+
+    query = (
+        spark.readStream.format("kraftlog")
+        .option("kafka.bootstrap.servers", "localhost")
+        .option("subscribe", "t")
+        .option("endingOffsets", "latest")
+        .load()
+        .writeStream.format("noop")
+        .start()
+    )
+    with pytest.raises(StreamingQueryException) as raised:
+        query.awaitTermination()
+    assert "option endingOffsets is for batch reads; a stream has no end" in str(raised.value)
+    assert "Traceback" not in str(raised.value)
+
+
 def test_a_batch_that_is_corrupt_on_disk_is_named_in_a_paragraph(
     spark: SparkSession,
     client: Client,

@@ -94,6 +94,29 @@ def test_an_archive_killed_before_its_dead_letters_adds_them_once(
     assert verify([str(lake), "-b", our_node]) == 0
 
 
+def test_a_killed_jvm_ends_an_archive_with_one_paragraph(
+    our_node: str, client: Client, named: Callable[[str], str], tmp_path: Path
+) -> None:
+    """And the next run continues from the table."""
+    topic = named("t")
+    client.create_topic(topic, partitions=2)
+    produce(client, topic, MANY // 2)
+    lake = tmp_path / "lake"
+    arguments = ["archive", topic, "--to", str(lake), "-b", our_node]
+    with PipelineProcess(tmp_path, *arguments, "--max-records-per-batch", "1000") as pipeline:
+        pipeline.await_event("progress")
+        pipeline.kill_jvm()
+        assert pipeline.wait() == 1
+        assert pipeline.errors() == (
+            "kraftlog pipeline archive: Spark's Java process was killed (SIGKILL), by someone or "
+            "because the machine ran out of memory. Start the pipeline again; -v prints Spark's "
+            "log\n"
+        )
+    with PipelineProcess(tmp_path, *arguments) as pipeline:
+        assert pipeline.wait() == 0
+    assert record_positions(lake, topic) == all_positions(MANY // 2)
+
+
 def test_an_archive_killed_again_and_again_has_every_record_once(
     spark: SparkSession,
     our_node: str,

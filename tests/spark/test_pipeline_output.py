@@ -5,15 +5,20 @@ from __future__ import annotations
 import io
 import json
 import os
+import subprocess
 import sys
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
+from py4j.protocol import Py4JNetworkError
+from pyspark import SparkContext
 
 from kraftlog.cli import main
 from kraftlog.cli import pipeline as command
 from kraftlog.errors import ConfigError, ErrorCode, RefusedError, UnreachableError
 from kraftlog.spark.brief_errors import CORRUPT_BATCH_ADVICE
+from kraftlog.spark.pipelines import jvm
 from kraftlog.spark.pipelines.errors import paragraph
 from kraftlog.spark.pipelines.progress import Progress, duration_text
 from kraftlog.spark.pipelines.quiet import failure_reason
@@ -239,3 +244,30 @@ def test_errors_of_topics_and_brokers_come_with_advice() -> None:
     assert unreachable.startswith(
         "no broker responds: a:1: Connection refused; check --bootstrap-server"
     )
+
+
+@pytest.mark.parametrize(
+    ("ended_by", "expected"),
+    [
+        ("kill -9 $$", "was killed (SIGKILL), by someone or because the machine ran out of memory"),
+        ("kill $$", "was ended by SIGTERM"),
+        ("exit 3", "ended with exit code 3"),
+    ],
+)
+def test_the_end_of_the_jvm_is_explained(
+    monkeypatch: pytest.MonkeyPatch, ended_by: str, expected: str
+) -> None:
+    process = subprocess.Popen(["sh", "-c", ended_by])
+    monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=process))
+    end = jvm.how_it_ended(Py4JNetworkError("Error while sending or receiving"))
+    assert end is not None
+    assert end.startswith(f"Spark's Java process {expected}. Start the pipeline again")
+
+
+def test_an_error_is_not_explained_by_a_running_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=None))
+    assert jvm.how_it_ended(ConnectionRefusedError()) is None
+    with subprocess.Popen(["sleep", "60"]) as process:
+        monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=process))
+        assert jvm.how_it_ended(ValueError("of the pipeline")) is None
+        process.kill()

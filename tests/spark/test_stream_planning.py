@@ -39,6 +39,10 @@ def test_a_limit_is_shared_out_by_backlog() -> None:
         ([100, 1, 1], 6, None, [25, 25, 25, 25, 1, 1]),
         ([10, 5], 8, 5, 3 * [1, 2, 2]),
         ([2], 10, None, [1, 1]),
+        # Where the connector rounds to fewer than minPartitions, the largest parts are divided.
+        ([1000, 1000, 1000], 10, None, [250] * 4 + [333, 333, 334] * 2),
+        ([10, 10, 10], 4, None, [5, 5, 10, 10]),
+        ([10, 1, 2], 40, None, 13 * [1]),
     ],
 )
 def test_ranges_are_split_as_by_the_connector(

@@ -2,20 +2,19 @@
 
 Options of the consumer (`kafka.*`) fall into three groups. The source uses some. It refuses those
 that contradict how it reads, and encryption and authentication, which must not be left out
-silently. It ignores all others, as they tune the Java consumer and change no row: group.id (no
-group is joined, no offset is committed), max.poll.records, fetch.min.bytes, client.rack, check.crcs
-(checksums are always checked), and those of metrics and reconnects.
+silently. All others are without effect, as they tune the Java consumer and change no row
+(`option_names`).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from difflib import get_close_matches
 
 from kraftlog.client.fetched_batches import READ_COMMITTED, READ_UNCOMMITTED
 from kraftlog.client.properties import check_security
 from kraftlog.errors import ConfigError
+from kraftlog.spark.option_names import SOURCE
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
@@ -30,40 +29,6 @@ ASSIGN, SUBSCRIBE, PATTERN = "assign", "subscribe", "subscribepattern"
 #: The default of `maxTriggerDelay`: how long a batch may wait for `minOffsetsPerTrigger`.
 _DEFAULT_MAX_TRIGGER_DELAY = "15m"
 _UNITS_MS = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
-#: The options of the source; misspelled options are found by comparison with these.
-_SOURCE_OPTIONS = (
-    "assign",
-    "endingOffsets",
-    "endingOffsetsByTimestamp",
-    "endingTimestamp",
-    "failOnDataLoss",
-    "fetchOffset.numRetries",
-    "fetchOffset.retryIntervalMs",
-    "groupIdPrefix",
-    "includeHeaders",
-    "kafka.bootstrap.servers",
-    "kafkaConsumer.pollTimeoutMs",
-    "maxOffsetsPerTrigger",
-    "maxRecordsPerPartition",
-    "maxTriggerDelay",
-    "minOffsetsPerTrigger",
-    "minPartitions",
-    "rememberTopicIds",
-    "startingOffsets",
-    "startingOffsetsByTimestamp",
-    "startingOffsetsByTimestampStrategy",
-    "startingTimestamp",
-    "subscribe",
-    "subscribePattern",
-)
-#: Consumer settings that the source decides itself; the connector refuses them, too.
-_REFUSED = (
-    "auto.offset.reset",
-    "key.deserializer",
-    "value.deserializer",
-    "enable.auto.commit",
-    "interceptor.classes",
-)
 
 
 class Selection(Value):
@@ -154,14 +119,6 @@ class Options:
             raise self.wrong(name, "expected a duration like 90s or 15m")
         return int(match[1]) * _UNITS_MS[match[2]]
 
-    def check_spelling(self) -> None:
-        """Refuse names close to one of `_SOURCE_OPTIONS`; all other unknown names are accepted."""
-        spellings = {name.lower(): name for name in _SOURCE_OPTIONS}
-        for name, (given, _) in self._given.items():
-            near = get_close_matches(name, spellings, n=1, cutoff=0.9)
-            if name not in spellings and near and not name.startswith("kafka."):
-                raise ConfigError(f"option {given} is unknown: did you mean {spellings[near[0]]}?")
-
     def by_partition(self, name: str) -> tuple[tuple[PartitionName, int], ...] | None:
         """The numbers of a JSON object like `{"topic": {"0": 23, "1": -1}}`, by partition."""
         text = self.text(name)
@@ -180,17 +137,11 @@ class Options:
         return ConfigError(f"option {name}={self.text(name)}: {expected}")
 
 
-def source_options(given: Mapping[str, Any], *, is_stream: bool) -> SourceOptions:
-    """Parse and check the options of a batch or streaming read."""
+def source_options(given: Mapping[str, Any], *, is_stream: bool | None) -> SourceOptions:
+    """Parse and check the options of a batch or streaming read; None if that is not known yet."""
+    SOURCE.check(given)
     options = Options(given)
-    options.check_spelling()
     selection = _selection(options)
-    for name in _REFUSED:
-        if f"kafka.{name}" in options:
-            raise ConfigError(
-                f"option kafka.{name} can't be set: the source decides it; use startingOffsets to "
-                "choose where to start"
-            )
     check_protocol(options)
     min_offsets, max_offsets = (
         options.number(f"{side}OffsetsPerTrigger") for side in ("min", "max")
@@ -199,11 +150,11 @@ def source_options(given: Mapping[str, Any], *, is_stream: bool) -> SourceOption
         raise options.wrong("minOffsetsPerTrigger", f"more than maxOffsetsPerTrigger={max_offsets}")
     starting = _limit(options, "starting", LATEST if is_stream else EARLIEST)
     ending = _limit(options, "ending", LATEST)
-    if is_stream:
+    if is_stream is True:
         for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
             if name in options:
                 raise ConfigError(f"option {name} is for batch reads; a stream has no end")
-    else:
+    elif is_stream is False:
         _check_batch(starting, ending)
     strategy = (options.text("startingOffsetsByTimestampStrategy") or "error").lower()
     if strategy not in {"error", "latest"}:
@@ -240,7 +191,14 @@ def _selection(options: Options) -> Selection:
             raise options.wrong(SUBSCRIBE, "expected topics, separated by commas")
         return Selection(SUBSCRIBE, topics=topics)
     if given[0] == "subscribePattern":
-        return Selection(PATTERN, pattern=options.required("subscribePattern"))
+        pattern = options.required("subscribePattern")
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise options.wrong(
+                "subscribePattern", f"expected a regular expression of Python, and {error}"
+            ) from None
+        return Selection(PATTERN, pattern=pattern)
     try:
         partitions = tuple(
             (topic, int(index))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from itertools import pairwise
 
 from kraftlog.value import TYPE_CHECKING, Value
@@ -46,7 +47,8 @@ def split(
     """Split ranges into one for each task, in order; empty ranges are left out.
 
     As in Spark's connector, no task gets more than `max_records` offsets. If this makes fewer tasks
-    than `min_partitions`, ranges are split further, in proportion to their size.
+    than `min_partitions`, ranges are split further, in proportion to their size, so that there are
+    at least as many tasks, or one for each offset.
     """
     tasks = [each for each in ranges if each.size > 0]
     max_size = max_records
@@ -55,21 +57,35 @@ def split(
     if max_size is not None:
         tasks = [part for each in tasks for part in _cut(each, -(-each.size // max_size))]
     if min_partitions is not None and len(tasks) < min_partitions:
-        tasks = _split_proportionally(tasks, min_partitions)
+        counts = _part_counts([each.size for each in tasks], min_partitions)
+        tasks = [part for each, n in zip(tasks, counts, strict=True) for part in _cut(each, n)]
     return tasks
 
 
-def _split_proportionally(ranges: Sequence[OffsetRange], count: int) -> list[OffsetRange]:
-    """Split the ranges into about `count` parts of similar size; small ranges stay whole."""
-    total = sum(each.size for each in ranges)
-    small = {each for each in ranges if _share(each.size, total, count) == 1}
-    large_total = total - sum(each.size for each in small)
-    large_count = max(count - len(small), 1)
-    return [
-        part
-        for each in ranges
-        for part in _cut(each, 1 if each in small else _share(each.size, large_total, large_count))
+def _part_counts(sizes: Sequence[int], count: int) -> list[int]:
+    """How many parts of similar size to make of ranges of these sizes: about `count`, or more.
+
+    The connector rounds each range's share and may make fewer; here the largest parts are then
+    divided further.
+    """
+    total = sum(sizes)
+    is_small = [_share(size, total, count) == 1 for size in sizes]  # they stay whole
+    large_total = sum(size for size, small in zip(sizes, is_small, strict=True) if not small)
+    large_count = max(count - sum(is_small), 1)
+    counts = [
+        1 if small else min(_share(size, large_total, large_count), size)
+        for size, small in zip(sizes, is_small, strict=True)
     ]
+    largest = [
+        (-size / parts, index)
+        for index, (size, parts) in enumerate(zip(sizes, counts, strict=True))
+    ]
+    heapq.heapify(largest)
+    for _ in range(min(count, total) - sum(counts)):
+        _, index = largest[0]
+        counts[index] += 1
+        heapq.heapreplace(largest, (-sizes[index] / counts[index], index))
+    return counts
 
 
 def _share(size: int, total: int, count: int) -> int:
@@ -79,7 +95,6 @@ def _share(size: int, total: int, count: int) -> int:
 
 def _cut(offset_range: OffsetRange, parts: int) -> list[OffsetRange]:
     """Cut a range into parts of about equal size."""
-    parts = min(parts, offset_range.size)
     bounds = [
         offset_range.start + offset_range.size * number // parts for number in range(parts + 1)
     ]

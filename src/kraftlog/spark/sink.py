@@ -18,6 +18,7 @@ from pyspark.sql.datasource import (
 
 from kraftlog.client.batch_sender import BatchSender
 from kraftlog.errors import ConfigError
+from kraftlog.spark import option_names
 from kraftlog.spark.brief_errors import brief_errors
 from kraftlog.spark.clusters import cluster_of
 from kraftlog.spark.row_producer import RowProducer
@@ -81,15 +82,24 @@ class BatchWriter(TaskWriter, DataSourceArrowWriter):
 class StreamWriter(TaskWriter, DataSourceStreamArrowWriter):
     """Writes the rows of the batches of a streaming query."""
 
+    def __init__(self, options: SinkOptions, ignored: Mapping[str, str]) -> None:
+        super().__init__(options)
+        #: Options without effect, with reasons.
+        self._ignored = ignored
+
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """Nothing to do: the tasks have waited for their records to be acknowledged."""
+        """Report options; the tasks have waited for their records to be acknowledged.
+
+        Spark makes writers for each batch in several processes, and commits in one.
+        """
+        option_names.report(self._ignored)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """Nothing to do: written records can't be taken back."""
 
 
 def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> WrittenRows:
-    cluster = cluster_of(options.servers, options.request_timeout_s)
+    cluster = cluster_of(options.servers, options.request_timeout_s, options.client_id)
     cluster.drop_cache()  # partitions may have been added since the last task
     task = _task_name() if options.has_batch_header else ""
     producer = RowProducer(cluster, _sender(options), options, task)
@@ -106,7 +116,7 @@ def _sender(options: SinkOptions) -> BatchSender:
     sender = _senders.get(key)
     if sender is None:
         sender = _senders[key] = BatchSender(
-            cluster_of(options.servers, options.request_timeout_s),
+            cluster_of(options.servers, options.request_timeout_s, options.client_id),
             acks=options.acks,
             compression=options.compression,
             level=options.level,

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from kraftlog.client.batch_sender import MAX_IN_FLIGHT
 from kraftlog.client.produce_requests import ACKS
-from kraftlog.errors import ConfigError
 from kraftlog.records.compression import CODEC_NAMES
+from kraftlog.spark.option_names import SINK
 from kraftlog.spark.options import Options, check_protocol
 from kraftlog.value import TYPE_CHECKING, Value
 
@@ -21,14 +21,6 @@ BATCH_BYTES = 512 << 10
 #: The header that identifies a written row, so that readers can drop what a repeated task wrote
 #: again.
 ROW_ID_HEADER = "kraftlog.batch"
-#: Producer settings that the sink can't follow, and why.
-_REFUSED = {
-    "transactional.id": "the sink has no transactions; records are written at least once",
-    "key.serializer": "keys are text or bytes already",
-    "value.serializer": "values are text or bytes already",
-    "interceptor.classes": "the sink can't run Java classes",
-    "partitioner.class": "the sink can't run Java classes; set the column partition instead",
-}
 
 
 class SinkOptions(Value):
@@ -45,6 +37,7 @@ class SinkOptions(Value):
     ignores_keys: bool = False
     request_timeout_s: float = 30.0
     delivery_timeout_s: float = 120.0
+    client_id: str = "kraftlog-spark"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return SinkOptions, tuple(getattr(self, name) for name in self._fields)
@@ -52,8 +45,9 @@ class SinkOptions(Value):
 
 def sink_options(given: Mapping[str, Any]) -> SinkOptions:
     """Parse and check the options of a batch or streaming write."""
+    SINK.check(given)
     options = Options(given)
-    _check_refused(options)
+    check_protocol(options)
     acks = (options.text("kafka.acks") or "all").lower()
     if acks not in ACKS:
         raise options.wrong("kafka.acks", f"expected {', '.join(ACKS)}")
@@ -87,11 +81,5 @@ def sink_options(given: Mapping[str, Any]) -> SinkOptions:
         ignores_keys=options.flag("kafka.partitioner.ignore.keys", default=False),
         request_timeout_s=(options.number("kafka.request.timeout.ms") or 30_000) / 1000,
         delivery_timeout_s=(options.number("kafka.delivery.timeout.ms") or 120_000) / 1000,
+        client_id=options.text("kafka.client.id") or "kraftlog-spark",
     )
-
-
-def _check_refused(options: Options) -> None:
-    for name, why in _REFUSED.items():
-        if f"kafka.{name}" in options:
-            raise ConfigError(f"option kafka.{name} can't be set: {why}")
-    check_protocol(options)

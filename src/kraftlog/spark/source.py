@@ -25,13 +25,14 @@ from kraftlog.client import offsets
 from kraftlog.client.deadline import Deadline
 from kraftlog.client.range_reader import FETCH_BYTES
 from kraftlog.errors import ConfigError
-from kraftlog.spark import data_loss, positions
-from kraftlog.spark.brief_errors import brief_errors
+from kraftlog.spark import data_loss, option_names, positions
+from kraftlog.spark.brief_errors import KraftlogSparkError, brief_errors
 from kraftlog.spark.clusters import cluster_of
+from kraftlog.spark.option_names import SINK, SOURCE
 from kraftlog.spark.options import EARLIEST, LATEST, Limit, source_options
 from kraftlog.spark.range_rows import range_rows
 from kraftlog.spark.ranges import OffsetRange, split
-from kraftlog.spark.schema import spark_schema
+from kraftlog.spark.schema import check_schema, spark_schema
 from kraftlog.spark.worker_memory import freeze_modules
 from kraftlog.types import NULL_UUID
 
@@ -56,16 +57,24 @@ class KraftlogDataSource(DataSource):
         return "kraftlog"
 
     def schema(self) -> str:
-        headers = str(self.options.get("includeHeaders", "false")).lower() == "true"
-        return spark_schema(with_headers=headers)
+        """The columns; Spark calls this in `load()`, so that wrong options are refused there."""
+        with brief_errors(self._servers):
+            options = source_options(self.options, is_stream=None)
+        option_names.report(SOURCE.ignored(self.options))
+        return spark_schema(with_headers=options.includes_headers)
 
     def reader(self, schema: StructType) -> BatchReader:
         with brief_errors(self._servers):
-            return BatchReader(source_options(self.options, is_stream=False))
+            reader = BatchReader(self._checked_options(schema, is_stream=False))
+        option_names.report(option_names.ignored_in_batches(self.options))
+        return reader
 
-    def streamReader(self, schema: StructType) -> StreamReader:
-        with brief_errors(self._servers):
-            return StreamReader(source_options(self.options, is_stream=True))
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        try:
+            with brief_errors(self._servers):
+                return StreamReader(self._checked_options(schema, is_stream=True))
+        except KraftlogSparkError as error:
+            return RefusedStream(error)
 
     # The sink is imported on use, as the process that plans a stream does not need it.
 
@@ -73,13 +82,21 @@ class KraftlogDataSource(DataSource):
         from kraftlog.spark.sink import BatchWriter, checked_options
 
         with brief_errors(self._servers):
-            return BatchWriter(checked_options(self.options, schema, overwrite=overwrite))
+            writer = BatchWriter(checked_options(self.options, schema, overwrite=overwrite))
+        option_names.report(SINK.ignored(self.options))
+        return writer
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
         from kraftlog.spark.sink import StreamWriter, checked_options
 
         with brief_errors(self._servers):
-            return StreamWriter(checked_options(self.options, schema, overwrite=overwrite))
+            options = checked_options(self.options, schema, overwrite=overwrite)
+        return StreamWriter(options, SINK.ignored(self.options))
+
+    def _checked_options(self, schema: StructType, *, is_stream: bool) -> SourceOptions:
+        options = source_options(self.options, is_stream=is_stream)
+        check_schema(schema, with_headers=options.includes_headers)
+        return options
 
     @property
     def _servers(self) -> str:
@@ -326,6 +343,29 @@ class StreamReader(Planner, DataSourceStreamReader, SupportsTriggerAvailableNow)
     def _with_new(self, start: Positions, end: Positions) -> Positions:
         """`start` with the new partitions of `end`, which are read from their start."""
         return start | self._offsets([name for name in end if name not in start], EARLIEST)
+
+
+class RefusedStream(DataSourceStreamReader):
+    """A stream that can't be read: raises the error when Spark asks for offsets.
+
+    If `streamReader` raised it, PySpark would report an error of its own instead: in `finally`, its
+    runner uses the reader that does not exist.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def initialOffset(self) -> Nested:
+        raise self._error
+
+    def latestOffset(self, start: Nested, limit: ReadLimit) -> Nested:
+        raise self._error
+
+    def partitions(self, start: Nested, end: Nested) -> Sequence[InputPartition]:
+        raise self._error
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        raise self._error
 
 
 def _without_topics(offsets_found: Positions, topics: Sequence[str]) -> Positions:

@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 
 from kraftlog.client.fetched_batches import READ_COMMITTED
+from kraftlog.errors import KraftlogError
 from kraftlog.records.arrow import byte_strings, numbers
 from kraftlog.spark import positions
 from kraftlog.spark.lake.ranges import RangeArchiver
 from kraftlog.spark.lake.table import ArchiveTable
 from kraftlog.spark.options import Options, source_options
-from kraftlog.spark.source import StreamReader, TaskRange
+from kraftlog.spark.source import RefusedStream, StreamReader, TaskRange
 from kraftlog.spark.worker_memory import freeze_modules
 
 if TYPE_CHECKING:
@@ -46,8 +47,11 @@ class ArchiveSource(DataSource):
     def schema(self) -> str:
         return "partition INT, outcome STRING"
 
-    def streamReader(self, schema: StructType) -> ArchiveReader:
-        return ArchiveReader(self.options)
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        try:
+            return ArchiveReader(self.options)
+        except KraftlogError as error:
+            return RefusedStream(error)
 
 
 class ArchiveReader(StreamReader):
@@ -55,11 +59,11 @@ class ArchiveReader(StreamReader):
 
     def __init__(self, given_options: dict[str, str]) -> None:
         options = Options(given_options)
-        super().__init__(
-            source_options(
-                {**given_options, "kafka.isolation.level": "read_committed"}, is_stream=True
-            )
-        )
+        of_source = {
+            name: value for name, value in given_options.items() if not name.startswith("archive.")
+        }
+        of_source["kafka.isolation.level"] = "read_committed"
+        super().__init__(source_options(of_source, is_stream=True))
         self._directory = options.required("archive.directory")
         self._topic = options.required("subscribe")
         #: The attributes of `lake.decode.Decoding`, as JSON.

@@ -30,7 +30,8 @@ from kraftlog.client.properties import (
     timeout_s,
 )
 from kraftlog.errors import EndpointTypeError
-from kraftlog.spark.pipelines import quiet
+from kraftlog.spark.option_names import SINK, SOURCE
+from kraftlog.spark.pipelines import jvm, quiet
 from kraftlog.spark.pipelines.errors import UsageError, paragraph
 from kraftlog.spark.pipelines.progress import Progress
 
@@ -131,8 +132,14 @@ class Pipeline:
 
     @property
     def source_options(self) -> dict[str, str]:
-        """The cluster's options for the source and the sink."""
-        client_options = {f"kafka.{key}": value for key, value in self.properties.items()}
+        """The cluster's options for the source and the sink.
+
+        Properties that neither uses are left out, as they would be printed; the client may use
+        them.
+        """
+        given = {f"kafka.{key}": value for key, value in self.properties.items()}
+        ignored = SOURCE.ignored(given).keys() & SINK.ignored(given).keys()
+        client_options = {name: value for name, value in given.items() if name not in ignored}
         return {**client_options, "kafka.bootstrap.servers": self.options.bootstrap_server}
 
     def client(self) -> Client:
@@ -156,6 +163,8 @@ class Pipeline:
             f"kraftlog {self._name}", self.options.master, self.settings, self.options.verbose
         )
         self._owns_session = True
+        if not self.options.verbose:
+            jvm.silence(session)
         _catch_signals()  # Spark has set a handler of its own
         return session
 
@@ -186,15 +195,7 @@ class Pipeline:
 
     def close(self) -> None:
         if self._owns_session:
-            stop_in_thread(lambda: _stop(self.spark))
-
-
-def _stop(spark: SparkSession) -> None:
-    # The accumulator server would print a stack trace if a task still runs, as after an interrupt.
-    server: Any = getattr(spark.sparkContext, "_accumulatorServer", None)
-    if server is not None:
-        server.handle_error = lambda *_: None
-    spark.stop()
+            stop_in_thread(self.spark.stop)
 
 
 def stop_in_thread(stop: Callable[[], object]) -> None:
@@ -238,7 +239,7 @@ def run_pipeline(
     except Exception as error:
         if options.verbose:
             raise
-        _print_error(name, paragraph(error))
+        _print_error(name, jvm.how_it_ended(error) or paragraph(error))
         return FAILED
     finally:
         pipeline.progress.end()
