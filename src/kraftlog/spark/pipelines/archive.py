@@ -47,6 +47,10 @@ _INTERVAL = re.compile(
 _MAX_RUNNING = 4
 #: How long to wait for the end of one query before looking at the next.
 _POLL_S = 0.2
+#: What Spark reports if a Python process has not connected to it within ten seconds, which can't be
+#: configured, as on a machine that is very busy; and how often a query is started for all that.
+_WORKER_START_FAILED = "Python worker failed to connect back"
+_MAX_STARTS = 10
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -134,6 +138,8 @@ class _Archive:
         self._reports: dict[str, list[BatchReport]] = {}
         self._lags: dict[str, int] = {}
         self._has_begun = False
+        #: How often the query of each topic has been started.
+        self._starts: dict[str, int] = {}
 
     def run(self) -> int:
         clients: list[Client] = []
@@ -182,12 +188,31 @@ class _Archive:
                     query = archive.start(spark, self._pipeline.source_options)
                     running.append((archive, query))
                 for archive, query in list(running):
-                    if _has_ended(archive, query):
+                    try:
+                        has_ended = _has_ended(archive, query)
+                    except Exception as error:
+                        if not self._may_start_again(archive, error):
+                            raise
+                        running.remove((archive, query))
+                        waiting.insert(0, archive)
+                        continue
+                    if has_ended:
                         running.remove((archive, query))
                         self._compact(archive)
         finally:
             for _, query in running:
                 stop_in_thread(query.stop)
+
+    def _may_start_again(self, archive: TopicArchive, error: Exception) -> bool:
+        """Whether a query has failed only because its Python process was too slow to start."""
+        starts = self._starts[archive.topic] = self._starts.get(archive.topic, 0) + 1
+        if _WORKER_START_FAILED not in str(error) or starts == _MAX_STARTS:
+            return False
+        self._pipeline.progress.say(
+            f"{archive.topic}: the machine is so busy that Spark's Python process did not start in "
+            "time: starting it again"
+        )
+        return True
 
     def _compact(self, archive: TopicArchive) -> None:
         if not self._options.compact:
