@@ -275,6 +275,15 @@ def test_a_topic_created_again_has_no_lane(target: Target) -> None:
     assert target.values() == [*range(10)]
 
 
+def test_a_lane_is_kept_if_its_end_is_not_visible_yet(target: Target) -> None:
+    """A new leader reports an older end of the log until it knows what is replicated."""
+    target.attempt(target.lanes(), batches(0, 20))
+    [lane] = target.lanes().values()
+    later = lane.replace(position=lane.position + 5)
+    commit_lanes(target.client.cluster, target.replay, [later])
+    assert target.lanes() == {0: later}
+
+
 def test_sequence_numbers_continue_with_zero(target: Target) -> None:
     [lane] = target.lanes().values()
     lanes = {0: lane.replace(sequence=SEQUENCES - 15)}

@@ -151,18 +151,19 @@ def find_lanes(
 ) -> dict[int, Lane]:
     """The lanes of a replay in these partitions; new ones with `again`, or if it has none."""
     names = [(replay.target, index) for index in indexes]
-    ends = offsets.find(cluster, dict.fromkeys(names, offsets.LATEST))
     known = {} if again else groups.committed(cluster, replay.group, names)
+    ends = offsets.find(cluster, dict.fromkeys(names, offsets.LATEST))
     topic_id = uuid_text(cluster.topic(replay.target).id)
     lanes: dict[int, Lane] = {}
     new_id: tuple[int, int] | None = None
     for name in names:
         index, end = name[1], ends[name].offset
         lane = _committed_lane(replay, index, known.get(name), topic_id)
-        if lane is None or lane.position > end:
+        if lane is None:
             new_id = new_id or new_identity(cluster)
             position = end if again else max(0, end - TAIL_OFFSETS)
             lane = Lane(replay, index, *new_id, sequence=0, next_offset=0, position=position)
+        # A new leader may not know yet that all of the lane is replicated.
         if lane.position < end:
             lane = _read(cluster, lane, end, of_any_producer=True)
         lanes[index] = lane
