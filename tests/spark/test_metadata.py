@@ -214,7 +214,7 @@ def test_the_text_of_a_diff_lists_the_changes(
     with segment.open("ab") as file:
         file.write(segment.read_bytes()[:70])
     arguments = ["--data", str(copy), "--diff", "1", "latest", "--table", "partitions"]
-    assert run(arguments) == 0
+    assert run(arguments) == 3
     lines = capsys.readouterr().out.splitlines()
     assert re.match(r"from offset 1, epoch \d+, ", lines[0])
     [line] = [line for line in lines if named("t") in line]
@@ -298,13 +298,82 @@ def test_a_directory_without_metadata_is_refused(
     assert "has no metadata log" in capsys.readouterr().err
 
 
-def test_a_damaged_segment_is_named(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        ("empty", "holds no record of the metadata log"),
+        ("missing", "holds no record of the metadata log"),
+        (
+            "first byte",
+            "at position 0: base offset 72057594037927936, expected 0; the log holds no",
+        ),
+        ("sign bit", "at position 0: "),
+        ("cut in the first batch", "a batch truncated after 70 bytes; the log holds no record"),
+        ("zeros", "holds no record of the metadata log"),
+        ("record", "the batch at offset 0: checksum 0x"),
+        ("cut", "a batch truncated after 5 bytes; the log holds up to offset {last}"),
+        ("last byte", "checksum 0x"),
+        ("garbage", "; the log holds up to offset {last}"),
+        ("hole", "expected {middle}; the log holds up to offset {before}"),
+    ],
+)
+def test_a_damaged_log_is_reported(
+    copy: Path, capsys: pytest.CaptureFixture[str], damage: str, reason: str
+) -> None:
+    """The error says up to which offset the log holds, and the states until then are shown."""
     segment = copy / "__cluster_metadata-0" / f"{0:020d}.log"
     data = bytearray(segment.read_bytes())
-    data[90] ^= 1
-    segment.write_bytes(data)
-    assert run(["--data", str(copy)]) == 1
-    assert "the batch at offset 0: checksum 0x" in capsys.readouterr().err
+    starts = [(start, fields[0]) for start, fields in walk(data)]
+    (middle_start, middle), (after_middle, _) = starts[len(starts) // 2 :][:2]
+    last = next(reversed([*read_records(data, starts[-1][0])])).offset
+    last_valid = last
+    if damage == "missing":
+        (segment.parent / f"{0:020d}-{0:010d}.checkpoint").write_bytes(b"")
+        segment.unlink()
+    elif damage == "empty":
+        segment.write_bytes(b"")
+    elif damage == "zeros":
+        segment.write_bytes(bytes(len(data)))
+    elif damage == "cut in the first batch":
+        segment.write_bytes(data[:70])
+    elif damage == "cut":
+        segment.write_bytes(data[: starts[-1][0] + 5])
+        last_valid = starts[-1][1] - 1
+    elif damage == "garbage":
+        segment.write_bytes(data + b"garbage" * 20)
+    elif damage == "hole":
+        segment.write_bytes(data[:middle_start] + data[after_middle:])
+        last_valid = middle - 1
+    else:
+        position, bit = {
+            "first byte": (0, 1),
+            "sign bit": (0, 0x80),
+            "record": (90, 1),
+            "last byte": (-1, 1),
+        }[damage]
+        data[position] ^= bit
+        segment.write_bytes(data)
+        last_valid = starts[-1][1] - 1
+    is_at_the_end = damage in {"cut", "garbage", "hole"}
+    assert run(["--data", str(copy)]) == (3 if is_at_the_end else 1)
+    output = capsys.readouterr()
+    assert output.out.startswith(f"as of offset {last_valid}, " if is_at_the_end else "")
+    numbers = {"last": last_valid, "middle": middle, "before": middle - 1}
+    assert reason.format(**numbers) in output.err
+    if is_at_the_end or damage == "last byte":
+        assert f"the log holds up to offset {last_valid}" in output.err
+        data_of_last = json_output(capsys, "--data", copy, "--as-of", last_valid)
+        assert data_of_last["as_of"]["offset"] == last_valid
+    else:
+        assert output.out == ""
+
+
+def test_preallocated_space_is_no_damage(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Brokers of Kafka may have it after the last batch, up to the size of a segment."""
+    before = json_output(capsys, "--data", copy)
+    with open(copy / "__cluster_metadata-0" / f"{0:020d}.log", "ab") as segment:
+        segment.write(bytes(100_000))
+    assert json_output(capsys, "--data", copy) == before
 
 
 def test_a_log_that_begins_with_a_snapshot_is_shown(
@@ -328,7 +397,14 @@ def test_a_log_that_begins_with_a_snapshot_is_shown(
         assert "earlier states of the cluster cannot be read" in capsys.readouterr().err
     finally:
         node.kill_if_running()
-    assert _newest_snapshot(tmp_path) >= snapshot_end > 0
+    newest = _newest_snapshot(tmp_path)
+    assert newest >= snapshot_end > 0
+    for segment in (tmp_path / "data" / "__cluster_metadata-0").glob("*.log"):
+        segment.unlink()
+    assert run(["--data", str(tmp_path / "data")]) == 3
+    missing = f"lacks the segment after its snapshot; the log holds up to offset {newest - 1}"
+    assert missing in capsys.readouterr().err
+    assert json_output(capsys, "--data", tmp_path / "data", "--as-of", newest - 1)
 
 
 def _newest_snapshot(folder: Path) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -11,7 +12,9 @@ import pytest
 from deltalake import write_deltalake
 
 from kraftlog import Client
-from kraftlog.spark.pipelines.replay import HEADER, run
+from kraftlog.spark.pipelines import replay
+from kraftlog.spark.pipelines.replay import run
+from kraftlog.spark.replay.lane import HEADER
 from kraftlog.spark.schema import arrow_schema
 from tests.time_limit import LIMIT_S
 
@@ -145,6 +148,89 @@ def test_records_are_selected_by_time_and_topic(
         assert {(record.value or b"")[:1] for record in records} == {b"b"}
 
 
+def test_records_are_selected_by_an_expression(
+    spark: SparkSession,
+    client: Client,
+    our_node: str,
+    named: Callable[[str], str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A replay of a part continues on its own, whatever else has been replayed to the topic."""
+    topic = named("t")
+    client.create_topic(topic, partitions=1)
+    path = write_table(tmp_path / "old", partitions=1)
+    arguments = [path, "--to", topic, "-b", our_node]
+    some = [*arguments, "--filter", "key IS NOT NULL AND CAST(value AS STRING) LIKE '%5'"]
+
+    assert run([*arguments, "--until", "10"]) == 0
+    assert run([*some, "--until", "20"]) == 0
+    assert ": 1 written now, 0 were there already" in capsys.readouterr().out
+    assert run([*some, "--dry-run"]) == 0
+    assert "; --filter, which only Spark can apply, may leave some" in capsys.readouterr().out
+    assert run(some) == 0
+    assert ": 1 written now, 1 were there already" in capsys.readouterr().out
+    assert run([*arguments, "--until", "12"]) == 0
+
+    assert original_offsets(client, topic) == {0: [*range(10), 15, 45, 10, 11]}
+    for expression, reason in (
+        ("key ==", "[PARSE_SYNTAX_ERROR]"),
+        ("nothing = 1", "[UNRESOLVED_COLUMN"),
+        ("offset", "[DATATYPE_MISMATCH"),
+        ("rand() < 0.5", "may not depend on chance"),
+    ):
+        assert run([*arguments, "--filter", expression]) == 2
+        error = capsys.readouterr().err.splitlines()[-1]
+        assert reason in error
+
+
+def test_records_keep_timestamps_that_are_no_time(
+    spark: SparkSession, client: Client, our_node: str, named: Callable[[str], str], tmp_path: Path
+) -> None:
+    """-1 is a record without a timestamp: an archive has it, and the topic gets it back."""
+    topic = named("t")
+    client.create_topic(topic, partitions=1)
+    columns = {"partition": pa.array([0] * 3, pa.int32()), "offset": range(3), "value": [b"v"] * 3}
+    times = pa.array([-1000, NOW_US, -1000], pa.timestamp("us", tz="UTC"))
+    write_deltalake(str(tmp_path / "old"), pa.table({**columns, "timestamp": times}))
+
+    assert run([str(tmp_path / "old"), "--to", topic, "-b", our_node, "--keep-timestamps"]) == 0
+
+    with client.consume(topic, start="beginning", until_end=True) as records:
+        assert [record.timestamp_ms for record in records] == [-1, NOW_US // 1000, -1]
+
+
+def test_records_are_written_at_their_pace(
+    spark: SparkSession,
+    client: Client,
+    our_node: str,
+    named: Callable[[str], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The time of 50 seconds passes in the pauses alone; the records of 16 are due together."""
+    topic = named("t")
+    client.create_topic(topic, partitions=2)
+    path = write_table(tmp_path / "old")
+    now_ns, pauses = [0], []
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        now_ns[0] += round(seconds * 1e9)
+
+    clock = SimpleNamespace(monotonic_ns=lambda: now_ns[0], sleep=sleep)
+    monkeypatch.setattr(replay, "time", clock)
+
+    assert run([path, "--to", topic, "-b", our_node, "--pace", "8", "--json"]) == 0
+
+    progress = map(json.loads, capsys.readouterr().out.splitlines())
+    shown = [event["records"] for event in progress if event["event"] == "progress"]
+    assert original_offsets(client, topic) == {0: [*range(COUNT)], 1: [*range(COUNT)]}
+    assert sum(pauses) == 6
+    assert shown == [32, 64, 96, 100]
+
+
 def test_tables_that_cannot_be_replayed_are_refused(
     spark: SparkSession,
     client: Client,
@@ -167,5 +253,6 @@ def test_tables_that_cannot_be_replayed_are_refused(
     assert "has no column partition and offset; its columns are value" in refused(str(other))
     assert "does not exist: expected a Delta table" in refused(str(tmp_path / "none"))
     assert "--rate 0.0: expected more than 0" in refused(path, "--rate", "0")
+    assert "--pace -1.0: expected more than 0" in refused(path, "--pace", "-1")
     assert "--from noon: expected an offset, or a time" in refused(path, "--from", "noon")
     assert original_offsets(client, topic) == {}

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from kraftlog import Client
 from kraftlog.spark.pipelines import common
 from kraftlog.spark.pipelines.replay import run
+from kraftlog.spark.replay.lane import HEADER, Replay
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,6 +96,57 @@ def test_a_table_without_rows_or_columns_is_refused(
         "has no column timestamp to select by"
         in run_refused_replay(tmp_path / "t", "--from", "2026-01-01")[1]
     )
+
+
+def test_a_dry_run_prints_what_would_be_written(
+    our_node: str,
+    named: Callable[[str], str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Without Spark, and without a trace in the cluster."""
+    topic = named("t")
+    write_deltalake(str(tmp_path / "t"), ROWS)
+    with Client(our_node, timeout_s=LIMIT_S) as client:
+        client.create_topic(topic, partitions=1)
+        assert run([f"{tmp_path}/t", "--to", topic, "-b", our_node, "--dry-run"]) == 0
+        assert not [group.id for group in client.groups() if group.id == "kraftlog-replay-t"]
+    assert capsys.readouterr().out.splitlines() == [
+        "PARTITION  FIRST  LAST  NEXT",
+        "        0      0     0     0",
+        f"1 records would be written to {topic}, 0 are there already",
+    ]
+    arguments = [f"{tmp_path}/t", "--to", topic, "-b", our_node, "--dry-run", "--rate", "0.25"]
+    assert run(arguments) == 0
+    assert capsys.readouterr().out.endswith("\nit would take 0:04\n")
+
+
+def test_spark_is_not_started_if_nothing_is_left(
+    our_node: str,
+    named: Callable[[str], str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    topic = named("t")
+    write_deltalake(str(tmp_path / "t"), ROWS)
+    with Client(our_node, timeout_s=LIMIT_S) as client:
+        client.create_topic(topic, partitions=1)
+        with client.producer() as producer:
+            place = json.dumps(Replay(topic, "t").header(0, 0))
+            producer.send(topic, "v", headers={HEADER: place})
+    assert run([f"{tmp_path}/t", "--to", topic, "-b", our_node]) == 0
+    assert ": 0 written now, 1 were there already" in capsys.readouterr().out
+    assert run([f"{tmp_path}/t", "--to", topic, "-b", our_node, "--until", "0"]) == 0
+    assert capsys.readouterr().out.startswith("0 records of ")
+
+
+def test_producers_that_may_repeat_records_are_refused(
+    run_refused_replay: Callable[..., tuple[int, str]], tmp_path: Path
+) -> None:
+    write_deltalake(str(tmp_path / "t"), ROWS)
+    (tmp_path / "client.properties").write_text("acks=1\n")
+    code, error = run_refused_replay(tmp_path / "t", "-c", tmp_path / "client.properties")
+    assert (code, "replay needs acks=all and enable.idempotence=true" in error) == (1, True)
 
 
 def test_unreachable_brokers_are_an_error(

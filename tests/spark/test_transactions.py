@@ -12,6 +12,7 @@ from kraftlog import Client
 from kraftlog.spark.lake.table import ArchiveTable
 from kraftlog.spark.pipelines import replay
 from kraftlog.spark.pipelines.verify import run as verify
+from kraftlog.spark.replay.lane import HEADER
 from tests.spark.archives import archive, record_positions
 from tests.spark.parity import OURS, ordered, read, stream, write
 from tests.time_limit import LIMIT_S
@@ -119,7 +120,7 @@ def test_an_archive_has_only_committed_records(
     for _ in range(2):  # the second run has nothing to do
         assert replay.run([str(tmp_path / topic), "--to", replayed, "-b", kafka]) == 0
     with client.consume(replayed, start="beginning", until_end=True) as records:
-        positions = [dict(record.headers)[replay.HEADER] for record in records]
+        positions = [dict(record.headers)[HEADER] for record in records]
     assert [json.loads(position or b"")["offset"] for position in positions] == archived()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import closing, nullcontext
 
 from kraftlog.cli.common import UsageError, add_connection, new_parser, run_with_client
@@ -89,7 +90,10 @@ def _states(client: Client, data: str | None, *texts: str) -> list[MetadataState
     except ValueError as error:
         raise UsageError(str(error)) from None
     with _metadata_log(client, data) as log:
-        return [log.state_at(moment) for moment in moments]
+        states = [log.state_at(moment) for moment in moments]
+        if damage := getattr(log, "damage", ""):
+            print(f"kraftlog metadata: {damage}", file=sys.stderr)
+        return states
 
 
 def _shell(client: Client, options: argparse.Namespace) -> int:

@@ -221,8 +221,12 @@ def commit(
     *,
     member_id: str = "",
     generation: int = NO_GENERATION,
+    metadata: Mapping[PartitionName, str] | None = None,
 ) -> None:
-    """Commit for a member, or, as an administrator, for a group without members."""
+    """Commit for a member, or, as an administrator, for a group without members.
+
+    `metadata` is text that the group keeps with an offset.
+    """
     if not offsets:
         return
     request = offset_commit.OffsetCommitRequest(
@@ -236,7 +240,7 @@ def commit(
                     offset_commit.OffsetCommitRequestPartition(
                         partition_index=index,
                         committed_offset=offsets[topic, index],
-                        committed_metadata="",
+                        committed_metadata=(metadata or {}).get((topic, index), ""),
                     )
                     for index in indexes
                 ],

@@ -6,7 +6,7 @@ import os
 
 from kraftlog.errors import ConfigError, CorruptBatchError, CorruptLogError
 from kraftlog.metadata.history import state_at
-from kraftlog.records.header import MAGIC
+from kraftlog.records.header import HEADER_SIZE, BatchHeader
 from kraftlog.records.walk import walk
 from kraftlog.storage.format import METADATA_FOLDER
 from kraftlog.storage.metadata_snapshots import parse_name
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
     from kraftlog.metadata.history import MetadataState, Moment
     from kraftlog.types import OffsetAndEpoch
-
-#: The position of the magic byte, the version of the format, in a batch.
-_MAGIC_POSITION = 16
 
 
 class MetadataFolder:
@@ -40,6 +37,8 @@ class MetadataFolder:
             for name, each in zip(names, ids, strict=True)
             if each is not None
         }
+        #: What is wrong with the end of the log, if it was read; empty if nothing is.
+        self.damage = ""
         if not self._segments and not self._snapshots:
             raise ConfigError(
                 f"{path} has no metadata log: expected a data directory with {METADATA_FOLDER}, or "
@@ -47,8 +46,16 @@ class MetadataFolder:
             )
 
     def state_at(self, until: Moment) -> MetadataState:
-        """The metadata as of a moment."""
-        return state_at(self, until)
+        """The metadata as of a moment; raises CorruptLogError if nothing is left of it."""
+        try:
+            state = state_at(self, until)
+        except ConfigError as error:
+            if self.damage:
+                raise CorruptLogError(self.damage) from error
+            raise
+        if state.offset < 0:
+            raise CorruptLogError(self.damage or f"{self.path} holds no record of the metadata log")
+        return state
 
     @property
     def start(self) -> int:
@@ -62,38 +69,53 @@ class MetadataFolder:
         return self._read(self._snapshot_names[snapshot.offset, snapshot.epoch])
 
     def read(self, offset: int) -> Iterator[bytes]:
-        """Yield the valid batches of each segment, from the segment with this offset on."""
+        """Yield the valid batches of each segment, from the segment with this offset on.
+
+        Damage in the last segment is noted, not raised: a live node may just have been writing it.
+        """
+        end = 0
         for number, name in enumerate(self._segments):
             next_segment = self._segments[number + 1 : number + 2]
             if next_segment and int(next_segment[0][:-4]) <= offset:
                 continue
             data = self._read(name)
-            end = self._end(name, data, is_last=not next_segment)
-            yield data[:end]
-
-    def _end(self, name: str, data: bytes, *, is_last: bool) -> int:
-        """Where the valid batches of a segment end.
-
-        Only the last segment may have more bytes: preallocated space, or an incomplete or damaged
-        batch.
-        """
-        try:
-            for _ in walk(data):
-                pass
-        except CorruptBatchError as error:
-            is_preallocated = not any(data[error.position : error.position + _MAGIC_POSITION + 1])
-            may_be_batch = data[
-                error.position + _MAGIC_POSITION : error.position + _MAGIC_POSITION + 1
-            ] in {
-                bytes([MAGIC]),
-                b"",
-            }
-            if is_last and (is_preallocated or may_be_batch):
-                return error.position
-            path = os.path.join(self.path, name)
-            raise CorruptLogError(f"{path} at position {error.position}: {error}") from error
-        return len(data)
+            end_position, end, damage = _valid_batches(data, int(name[:-4]))
+            yield data[:end_position]
+            if damage:
+                path = os.path.join(self.path, name)
+                self.damage = f"{path} at position {end_position}: {damage}; {_held(end)}"
+                if next_segment:
+                    raise CorruptLogError(self.damage)
+        newest = max(self._snapshots, default=(0, 0))[0]
+        if end < newest and not self.damage:
+            self.damage = f"{self.path} lacks the segment after its snapshot; {_held(newest)}"
 
     def _read(self, name: str) -> bytes:
         with open(os.path.join(self.path, name), "rb") as file:
             return file.read()
+
+
+def _valid_batches(data: bytes, base_offset: int) -> tuple[int, int, str]:
+    """Where the valid batches of a segment end: position and offset; and what is wrong after them.
+
+    Preallocated space, which is all zeros, is not wrong.
+    """
+    position, next_offset, damage = 0, base_offset, ""
+    try:
+        for start, fields in walk(data):
+            header = BatchHeader(*fields)
+            if header.base_offset != next_offset:
+                damage = f"base offset {header.base_offset}, expected {next_offset}"
+                break
+            position, next_offset = start + header.size, header.next_offset
+    except CorruptBatchError as error:
+        damage = error.what
+    rest = len(data) - position
+    if rest >= HEADER_SIZE and data.count(0, position) == rest:
+        damage = ""
+    return position, next_offset, damage
+
+
+def _held(end: int) -> str:
+    """Up to which offset the log can be read."""
+    return f"the log holds up to offset {end - 1}" if end else "the log holds no record"

@@ -84,10 +84,11 @@ class MetadataState:
             header = BatchHeader(*fields)
             if header.last_offset <= self.offset:
                 continue
-            if not until.includes_time(header.max_timestamp):
+            if not (
+                until.includes(header.base_offset) and until.includes_time(header.max_timestamp)
+            ):
                 return False
-            _check_crc(data, header, position)
-            for record in read_records(data, position, with_crc=False):
+            for record in self._records(data, header, position):
                 if not until.includes(record.offset):
                     return False
                 if record.offset > self.offset:
@@ -96,6 +97,15 @@ class MetadataState:
                     self.offset, self.epoch = record.offset, header.leader_epoch
                     self.time_ms = record.timestamp_ms
         return until.offset is None or self.offset < until.offset
+
+    def _records(self, data: Buffer, header: BatchHeader, position: int) -> list[Record]:
+        try:
+            return [*read_records(data, position)]
+        except CorruptBatchError as error:
+            held = f"the log holds up to offset {self.offset}" if self.offset >= 0 else "no record"
+            raise CorruptLogError(
+                f"the batch at offset {header.base_offset}: {error}; {held}"
+            ) from error
 
     def _check_next(self, offset: int) -> None:
         if offset != self.offset + 1:

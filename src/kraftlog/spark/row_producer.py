@@ -90,7 +90,7 @@ class RowProducer:
         values = rows.values
         assert values is not None
         headers = self._headers(rows)
-        sizes = _sizes(keys, values, headers)
+        sizes = record_sizes(keys, values, headers)
         topics, topic_numbers = rows.topics()
         destinations = self._destinations(rows, topics, topic_numbers, sizes)
         timestamps = rows.timestamps_ms()
@@ -105,7 +105,7 @@ class RowProducer:
         for start, end in _runs(destinations):
             topic_number, partition = divmod(int(destinations[start]), _TOPIC_FACTOR)
             limit = self._limit(topics[topic_number])
-            for count in _batch_row_counts(sizes[start:end], limit):
+            for count in batch_row_counts(sizes[start:end], limit):
                 partition_names.append((topics[topic_number], partition))
                 counts.append(count)
         return zip(
@@ -193,13 +193,13 @@ class RowProducer:
         """The most bytes of a batch: those of the option, or less if the topic accepts less."""
         limit = self._limits.get(topic)
         if limit is None:
-            max_bytes = _max_message_bytes(self._cluster, topic)
+            max_bytes = max_message_bytes(self._cluster, topic)
             limit = min(self._options.batch_bytes, max_bytes or self._options.batch_bytes)
             self._limits[topic] = limit
         return limit
 
 
-def _max_message_bytes(cluster: Cluster, topic: str) -> int | None:
+def max_message_bytes(cluster: Cluster, topic: str) -> int | None:
     """The topic's `max.message.bytes`; None if the broker does not report it."""
     from kraftlog.client import configs
 
@@ -211,7 +211,9 @@ def _max_message_bytes(cluster: Cluster, topic: str) -> int | None:
     return int(values[0]) if values and values[0] else None
 
 
-def _sizes(keys: pa.BinaryArray, values: pa.BinaryArray, headers: HeaderColumn | None) -> Numbers:
+def record_sizes(
+    keys: pa.BinaryArray, values: pa.BinaryArray, headers: HeaderColumn | None
+) -> Numbers:
     """An upper bound of the encoded size of each record."""
     parts = [keys, values] if headers is None else [keys, values, headers.encoded]
     sizes: Numbers = np.full(len(keys), RECORD_OVERHEAD, dtype=np.int64)
@@ -228,7 +230,7 @@ def _runs(numbers_in_order: Numbers) -> Iterator[tuple[int, int]]:
     return zip(starts, [*starts[1:], len(numbers_in_order)], strict=True)
 
 
-def _batch_row_counts(sizes: Numbers, limit: int) -> Iterator[int]:
+def batch_row_counts(sizes: Numbers, limit: int) -> Iterator[int]:
     """The number of rows of each batch: as many as `limit` bytes hold, but at least one."""
     ends = sizes.cumsum()
     start, size_before = 0, 0

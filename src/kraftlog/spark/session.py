@@ -21,6 +21,8 @@ _DEFAULTS = {
     "spark.log.level": "ERROR",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
+    # How long a new Python process has to identify itself: on a busy machine longer than 15 s.
+    "spark.python.authenticate.socketTimeout": "300s",
 }
 
 

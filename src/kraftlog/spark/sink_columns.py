@@ -73,15 +73,18 @@ class Rows:
             raise ConfigError(f"partition {pc.min(column).as_py()}: expected at least 0, or null")
         return partitions
 
-    def timestamps_ms(self) -> Numbers:
-        """The timestamp of each row; the current time if it has none."""
+    def timestamps_ms(self, *, may_be_negative: bool = False) -> Numbers:
+        """The timestamp of each row; the current time if it has none.
+
+        Records without a timestamp have -1, which producers of Kafka do not set themselves.
+        """
         now_ms = wall_ms()
         column = self._column("timestamp")
         if column is None:
             return np.full(self.count, now_ms, dtype=np.int64)
         micros = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
         timestamps: Numbers = values_of(micros.fill_null(scalar(now_ms * 1000, pa.int64()))) // 1000
-        if self.count and timestamps.min() < 0:
+        if self.count and not may_be_negative and timestamps.min() < 0:
             raise ConfigError(f"timestamp {int(timestamps.min())} ms: expected a time from 1970 on")
         return timestamps
 

@@ -52,6 +52,10 @@ _MAX_RUNNING = 4
 _POLL_S = 0.2
 #: With --topics-pattern and --continuous: how long after which to look for new topics.
 _LOOK_S = 10
+#: What Spark reports if a Python process has not connected to it within ten seconds, which can't be
+#: configured, as on a machine that is very busy; and how often a query is started for all that.
+_WORKER_START_FAILED = "Python worker failed to connect back"
+_MAX_STARTS = 10
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -167,6 +171,8 @@ class _Archive:
         self._archives: dict[str, TopicArchive] = {}
         #: The topics that were refused, if others go on.
         self._refused: set[str] = set()
+        #: How often the query of each topic has been started.
+        self._starts: dict[str, int] = {}
 
     def run(self) -> int:
         try:
@@ -261,7 +267,15 @@ class _Archive:
                     query = archive.start(spark, self._pipeline.source_options)
                     running.append((archive, query))
                 for archive, query in list(running):
-                    if self._has_ended(archive, query):
+                    try:
+                        has_ended = self._has_ended(archive, query)
+                    except Exception as error:
+                        if not self._may_start_again(archive, error):
+                            raise
+                        running.remove((archive, query))
+                        waiting.insert(0, archive)
+                        continue
+                    if has_ended:
                         running.remove((archive, query))
                 if not running:
                     next_look.pause(_POLL_S)
@@ -293,6 +307,17 @@ class _Archive:
                 raise archive.error from None
             raise
         self._compact(archive)
+        return True
+
+    def _may_start_again(self, archive: TopicArchive, error: Exception) -> bool:
+        """Whether a query has failed only because its Python process was too slow to start."""
+        starts = self._starts[archive.topic] = self._starts.get(archive.topic, 0) + 1
+        if _WORKER_START_FAILED not in str(error) or starts == _MAX_STARTS:
+            return False
+        self._pipeline.progress.say(
+            f"{archive.topic}: the machine is so busy that Spark's Python process did not start in "
+            "time: starting it again"
+        )
         return True
 
     def _compact(self, archive: TopicArchive) -> None:

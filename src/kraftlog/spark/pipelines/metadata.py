@@ -7,6 +7,7 @@ With --to the tables are written as Delta tables, for Spark and other readers.
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
@@ -27,13 +28,13 @@ from kraftlog.client.properties import DEFAULT_SERVER, timeout_s
 from kraftlog.client.text_table import table
 from kraftlog.metadata.tables import OPTIONAL, TABLES_OF_IMAGE, differences, rows_of
 from kraftlog.metadata.values import is_internal
-from kraftlog.spark.pipelines.common import DONE, Pipeline, parser, run_pipeline
+from kraftlog.spark.pipelines.common import DONE, FINDINGS, Pipeline, parser, run_pipeline
 from kraftlog.spark.pipelines.directories import check_writable
 from kraftlog.spark.pipelines.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -102,12 +103,29 @@ def _run(pipeline: Pipeline) -> int:
     moments = [_moment(text) for text in options.diff or [options.as_of or LATEST]]
     with _metadata_log(pipeline) as log:
         states = [log.state_at(moment) for moment in moments]
+        damage = log.damage if isinstance(log, MetadataFolder) else ""
+    _print_result(pipeline, states, names, {"damage": damage} if damage else {})
+    if damage:
+        print(f"kraftlog pipeline metadata: {damage}", file=sys.stderr, flush=True)
+        return FINDINGS
+    return DONE
+
+
+def _print_result(
+    pipeline: Pipeline,
+    states: Sequence[MetadataState],
+    names: Sequence[str],
+    damage: Mapping[str, str],
+) -> None:
+    """Print the state, or the changes between two; with --to, write the tables of the state."""
+    options = pipeline.options
     if options.diff:
         changes = list(differences(states[0], states[1], names))
         data = {
             "from": position(states[0]),
             "to": position(states[1]),
             "changes": [change_data(change) for change in changes],
+            **damage,
         }
         shown = (
             changes
@@ -118,15 +136,14 @@ def _run(pipeline: Pipeline) -> int:
         pipeline.progress.result(
             data, "\n".join([text, *_left_out_line(len(changes) - len(shown))])
         )
-        return DONE
+        return
     [state] = states
     if options.to and not options.dry_run:
         for name in names:
             _write(os.path.join(options.to, name), name, state)
     tables = {name: rows_of(state, name) for name in names}
     text = _written_text(state, tables, options) if options.to else _text(state, tables, options)
-    pipeline.progress.result({"as_of": position(state), "tables": tables}, text)
-    return DONE
+    pipeline.progress.result({"as_of": position(state), "tables": tables, **damage}, text)
 
 
 def _check_single_source(options: argparse.Namespace) -> None:

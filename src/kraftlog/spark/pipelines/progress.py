@@ -65,9 +65,13 @@ class Progress:
         lag: int | None = None,
         total: int | None = None,
         unit: str = "rows",
+        at_least_s: float = 0,
         **data: object,
     ) -> None:
-        """Print that `rows` are done out of `total`, or that `lag` rows are left for now."""
+        """Print that `rows` are done out of `total`, or that `lag` rows are left for now.
+
+        `at_least_s` is how long the rest takes at least, whatever the rate until now.
+        """
         left = lag if total is None else total - rows
         with self._lock:
             now_ns = self._now_ns()
@@ -75,6 +79,8 @@ class Progress:
                 return
             rate = self._rate(now_ns, rows)
             left_s = None if left is None or rate <= 0 else round(left / rate, 1)
+            if at_least_s and left:
+                left_s = max(left_s or 0, round(at_least_s, 1))
             if self._is_json:
                 done = {unit: rows, f"{unit}_per_s": round(rate, 1), "left_s": left_s}
                 lag_or_total = {"lag": lag} if total is None else {"of": total}

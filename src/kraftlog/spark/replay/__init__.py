@@ -1,0 +1,1 @@
+"""Replays: a table's records are written to a topic, each once, whatever is repeated or killed."""
