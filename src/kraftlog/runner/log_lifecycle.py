@@ -362,8 +362,8 @@ class LogLifecycle:
         if committed > end:
             self._log_line(
                 f"{log.folder}: ends at offset {end}, but records before offset {committed} were "
-                "committed in it; they are lost here. If the partition has other replicas, this one "
-                "does not lead until it has copied them from one"
+                "committed in it; they are lost here. If the partition has other replicas, this "
+                "one does not lead until it has copied them from one"
             )
         elif self._may_have_lost_writes(log, truncated_bytes) or self._has_lost_segments(name, log):
             committed = end + 1

@@ -1,9 +1,9 @@
 """Producer ids, from blocks that the controller allocates to this broker.
 
-A leader must know which producers have begun after its log: only those are never forgotten, and have
-to start with sequence 0 (`ProducerState.check`). It knows by the id, which is not below the next one
-that the metadata had when the log was opened. So the rest of a block is not used once a log may have
-been opened: a partition was created, or a broker was started.
+A leader must know which producers have begun after its log: only those are never forgotten, and
+have to start with sequence 0 (`ProducerState.check`). It knows by the id, which is not below the
+next one that the metadata had when the log was opened. So the rest of a block is not used once a
+log may have been opened: a partition was created, or a broker was started.
 """
 
 from __future__ import annotations
