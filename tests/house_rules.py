@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-MAX_FILE_LINES = 600
-MAX_FUNCTION_LINES = 70
 #: Characters of a docstring's first line, and of a test's name.
 MAX_SUMMARY = 100
 MAX_TEST_NAME = 70
@@ -31,9 +29,6 @@ MAX_CIRCLE = 3
 #: These two files contain the banned texts.
 RULE_FILES = frozenset({"tests/house_rules.py", "tests/test_house_rules.py"})
 
-#: Files and functions over the limit: their allowed lines, and the reason.
-LONG_FILES: dict[str, tuple[int, str]] = {}
-LONG_FUNCTIONS: dict[str, tuple[int, str]] = {}
 #: Patterns of unused names in src, and the reason to keep them.
 UNUSED: dict[str, str] = {
     "src/kraftlog/__init__.py:*": "Python calls it for missing names of a module",
@@ -132,35 +127,6 @@ def banned(pattern: re.Pattern[str], files: dict[str, str]) -> Iterator[str]:
 def stray_files(paths: Iterable[str]) -> Iterator[str]:
     """Files that a tool writes for one machine."""
     return (path for path in paths if STRAY_FILE.search(path))
-
-
-def long_files(files: dict[str, str], allowed: dict[str, tuple[int, str]]) -> Iterator[str]:
-    code = {p: t for p, t in files.items() if p.endswith((".py", ".java"))}
-    lengths = {path: text.count("\n") for path, text in code.items()}
-    yield from _over(lengths, MAX_FILE_LINES, allowed)
-
-
-def long_functions(files: dict[str, str], allowed: dict[str, tuple[int, str]]) -> Iterator[str]:
-    lengths = {}
-    for path, tree in _trees(files, "src/"):
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                assert node.end_lineno
-                lengths[f"{path}:{node.name}"] = node.end_lineno - node.lineno + 1
-    yield from _over(lengths, MAX_FUNCTION_LINES, allowed)
-
-
-def _over(
-    lengths: dict[str, int], limit: int, allowed: dict[str, tuple[int, str]]
-) -> Iterator[str]:
-    for name, length in lengths.items():
-        if length > allowed.get(name, (limit, ""))[0]:
-            yield f"{name} has {length} lines"
-    for name, (_, reason) in allowed.items():
-        if lengths.get(name, 0) <= limit:
-            yield f"{name} is short enough: take it off the list"
-        if not reason:
-            yield f"{name} is on the list without a reason"
 
 
 def long_summaries(files: dict[str, str]) -> Iterator[str]:

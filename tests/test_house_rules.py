@@ -55,25 +55,6 @@ def test_no_file_is_a_stray(files: dict[str, str]) -> None:
     assert list(house_rules.stray_files([*stray, "src/lock.py", "storage/log.py"])) == stray
 
 
-def test_no_file_is_too_long(files: dict[str, str]) -> None:
-    assert list(house_rules.long_files(files, house_rules.LONG_FILES)) == []
-    long = in_src("x = 1\n" * 601)
-    [path] = long
-    assert list(house_rules.long_files(long, {})) == [f"{path} has 601 lines"]
-    assert list(house_rules.long_files(long, {path: (601, "a table")})) == []
-    assert list(house_rules.long_files(long, {path: (601, "")})) != []
-    assert list(house_rules.long_files(in_src("x = 1\n"), {path: (601, "a table")})) != []
-
-
-def test_no_function_is_too_long(files: dict[str, str]) -> None:
-    assert list(house_rules.long_functions(files, house_rules.LONG_FUNCTIONS)) == []
-    text = "class A:\n    def f(self):\n" + "        x = 1\n"
-    assert list(house_rules.long_functions(in_src(text + "        x = 1\n" * 68), {})) == []
-    assert list(house_rules.long_functions(in_src(text + "        x = 1\n" * 69), {})) == [
-        "src/kraftlog/a.py:f has 71 lines"
-    ]
-
-
 def test_summaries_of_docstrings_are_short(files: dict[str, str]) -> None:
     assert list(house_rules.long_summaries(files)) == []
     for length, complaints in ((100, 0), (101, 1)):
