@@ -121,6 +121,25 @@ def test_a_repeated_attempt_writes_nothing_twice(target: Target) -> None:
     assert target.values() == [*range(60)]
 
 
+def test_a_repeated_attempt_reads_before_it_writes(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker forgets idle producers, and would then accept what it has already."""
+    lanes = target.lanes()
+    target.attempt(lanes, batches(0, 50))
+    monkeypatch.delattr(LaneWriter, "_append")
+    assert target.attempt(lanes, batches(0, 50))["next_offset"] == 50
+
+
+def test_a_lane_keeps_the_epoch_of_its_producer(target: Target) -> None:
+    """Idempotent producers may raise it themselves: an earlier run's end may have any epoch."""
+    [lane] = target.lanes().values()
+    target.attempt({0: lane.replace(epoch=3)}, batches(0, 20))
+    target.attempt(target.lanes(), batches(0, 30))
+    assert target.lanes()[0].epoch == 3
+    assert target.values() == [*range(30)]
+
+
 @pytest.mark.parametrize("batch_bytes", [1, 1000])
 def test_an_attempt_continues_where_a_killed_one_ended(target: Target, batch_bytes: int) -> None:
     """The second one may make batches of another size, as a broker's settings may have changed."""
