@@ -41,22 +41,22 @@ QUERY = "41b0a3f6-0000-0000-0000-000000000000"
 Action = dict[str, "Any"]
 
 
-def make_lake(address: str, lake: Path) -> None:
+def make_lake(address: str, lake: Path, topic: str = TOPIC) -> None:
     """Produce the topic and archive it in two batches, with a file for each partition of each."""
     with Client(address, timeout_s=LIMIT_S) as client:
-        client.create_topic(TOPIC, partitions=PARTITIONS)
+        client.create_topic(topic, partitions=PARTITIONS)
         with client.producer() as producer:
             for number in range(PARTITIONS * COUNT):
                 producer.send(
-                    TOPIC,
+                    topic,
                     None if number % 11 == 0 else f"value {number}",
                     key=None if number % 5 == 0 else f"key {number}",
                     partition=number % PARTITIONS,
                     headers=[("name", b"1"), ("none", None)] if number % 4 == 0 else (),
                 )
-        topic_id = uuid_text(client.cluster.topic(TOPIC).id)
+        topic_id = uuid_text(client.cluster.topic(topic).id)
         ends = dict.fromkeys(range(PARTITIONS), 0)
-        state = ArchiveState(TOPIC, topic_id, "raw", ends, begun_at="earliest")
+        state = ArchiveState(topic, topic_id, "raw", ends, begun_at="earliest")
         table = ArchiveTable.create(str(lake), state, layout.RAW, by_date=False)
         for batch, start in enumerate(range(0, COUNT, BATCH)):
             ranges = dict.fromkeys(range(PARTITIONS), (start, start + BATCH))
@@ -65,7 +65,7 @@ def make_lake(address: str, lake: Path) -> None:
                 for index, (low, high) in ranges.items()
                 for file in RangeArchiver(
                     client.cluster,
-                    OffsetRange(TOPIC, index, low, high),
+                    OffsetRange(topic, index, low, high),
                     str(lake),
                     Decoding("raw").__dict__,
                     isolation_level=1,
@@ -77,20 +77,20 @@ def make_lake(address: str, lake: Path) -> None:
             ends = {index: high for index, (_, high) in ranges.items()}
             rows = PARTITIONS * (start + BATCH)
             state = ArchiveState(
-                *(TOPIC, topic_id, "raw", ends, ranges),
+                *(topic, topic_id, "raw", ends, ranges),
                 query=QUERY,
                 batch=batch,
                 rows=rows,
                 begun_at="earliest",
             )
             table.commit(state, files)
-            _checkpoint_of_query(str(lake), batch, ends)
+            _checkpoint_of_query(str(lake), topic, batch, ends)
 
 
-def _checkpoint_of_query(lake: str, batch: int, ends: dict[int, int]) -> None:
+def _checkpoint_of_query(lake: str, topic: str, batch: int, ends: dict[int, int]) -> None:
     """What Spark's checkpoint has after a batch."""
-    path = layout.checkpoint_path(lake, TOPIC)
-    offsets = json.dumps({TOPIC: {str(index): end for index, end in ends.items()}})
+    path = layout.checkpoint_path(lake, topic)
+    offsets = json.dumps({topic: {str(index): end for index, end in ends.items()}})
     for folder, text in (("offsets", f"v1\n{{}}\n{offsets}"), ("commits", "v1\n{}")):
         os.makedirs(os.path.join(path, folder), exist_ok=True)
         with open(os.path.join(path, folder, str(batch)), "w", encoding="utf-8") as file:
@@ -100,10 +100,11 @@ def _checkpoint_of_query(lake: str, batch: int, ends: dict[int, int]) -> None:
 class Table:
     """A copy of the archive's table, to be damaged."""
 
-    def __init__(self, original: Path, lake: Path) -> None:
+    def __init__(self, original: Path, lake: Path, topic: str = TOPIC) -> None:
         shutil.copytree(original, lake)
+        self.topic = topic
         self.lake = str(lake)
-        self.path = str(lake / TOPIC)
+        self.path = str(lake / topic)
         self.log = os.path.join(self.path, "_delta_log")
 
     @property

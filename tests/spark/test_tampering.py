@@ -8,15 +8,18 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import write_deltalake
 
 from kraftlog.spark.pipelines.verify import run
 from tests.spark.damages import DAMAGES, MAINTENANCE
-from tests.spark.tampering import COUNT, PARTITIONS, Table, flip, make_lake
+from tests.spark.tampering import COUNT, PARTITIONS, TOPIC, Table, changed, flip, make_lake, without
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import Any
 
 
 @pytest.fixture(scope="module")
@@ -90,3 +93,47 @@ def test_flipped_bits_are_noticed(
             harmless.append(position)
             assert pq.read_table(table.files[0], partitioning=None).equals(rows)
     assert len(harmless) < len(positions) / 2
+
+
+#: What is wrong with a dead letter, its changed values, how many there are, and the output.
+LETTERS: dict[str, tuple[dict[str, Any], int, str]] = {
+    "nothing": ({}, 1, "equal: 199 records compared"),
+    "no headers": ({"headers": []}, 1, "equal: 199 records compared"),
+    "value": ({"value": b"X"}, 1, "1 record different at offset 7 (among the dead letters)"),
+    "time": ({"timestampType": 1}, 1, "1 record different at offset 7 (among the dead letters)"),
+    "offset of a row": ({"offset": 8}, 1, "1 record duplicate at offset 8 (also among the dead"),
+    "offset": ({"offset": 5000}, 1, "1 record not in the log at offset 5000 (among the dead"),
+    "partition": ({"partition": 9}, 1, "9: 1 record not in the log at offset 7 (among the dead"),
+    "no offset": ({"offset": None}, 1, "1 record not in the log at offset -1 (among the dead"),
+    "twice": ({}, 2, "1 record duplicate at offset 7 (among the dead letters)"),
+    "none": ({}, 0, "0: 1 record missing at offset 7"),
+}
+
+
+@pytest.mark.parametrize("name", LETTERS)
+def test_dead_letters_are_compared(
+    name: str,
+    original: Path,
+    our_node: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    values, count, said = LETTERS[name]
+    table = Table(original, tmp_path / "lake")
+    letter = changed(0, **values)(table.rows().slice(7, 1))
+    letter = letter.append_column("topic", pa.array([TOPIC])).append_column(
+        "reason", pa.array([""])
+    )
+    write_deltalake(
+        os.path.join(table.lake, "_dead_letters"),
+        pa.concat_tables([letter] * count or [letter.slice(1)]),
+    )
+    table.rewrite(without(7), described="all")
+    table.edit(2, "commitInfo", lambda info: info["kraftlog"].update(rows=199, bad=1))
+
+    code = run([table.lake, "-b", our_node])
+
+    output = capsys.readouterr()
+    assert said in output.out, output
+    assert code == (0 if said.startswith("equal") else 3)
+    assert output.err == ""

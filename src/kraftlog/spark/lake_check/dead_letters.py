@@ -115,7 +115,10 @@ def read_dead_letters(lake: str, topic: str) -> dict[int, DeadLetters]:
     columns = tuple(name for name in CONTENT if name in rows.column_names)
     log_schema = arrow_schema(with_headers=True)
     fields = [log_schema.field(name) for name in (PARTITION, OFFSET, *columns)]
-    rows = rows.select([field.name for field in fields]).cast(pa.schema(fields)).sort_by(OFFSET)
+    rows = rows.select([field.name for field in fields]).cast(pa.schema(fields))
+    for index, name in enumerate((PARTITION, OFFSET)):  # no partition and no record has number -1
+        rows = rows.set_column(index, fields[index], pc.fill_null(rows.column(name), -1))
+    rows = rows.sort_by(OFFSET)
     by_partition = {}
     for partition in pc.unique(rows.column(PARTITION)).to_pylist():
         chosen = rows.filter(pc.equal(rows.column(PARTITION), pa.scalar(partition, pa.int32())))

@@ -14,9 +14,11 @@ from kraftlog.spark.lake_check.findings import (
     DELTA_LOG,
     MISCOUNTED,
     MISDESCRIBED,
+    NOT_IN_LOG,
     UNREADABLE,
     WITHOUT_POSITION,
     Finding,
+    consecutive_ranges,
     counted,
 )
 from kraftlog.spark.lake_check.lake_files import UnreadableFileError
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kraftlog.spark.lake_check.compare import ComparedTopic, RangeResult
+    from kraftlog.spark.lake_check.dead_letters import DeadLetters
     from kraftlog.spark.lake_check.lake_files import FileCount
     from kraftlog.spark.lake_check.plan import Range
     from kraftlog.spark.lake_check.report import PartitionReport
@@ -92,6 +95,8 @@ class TableCheck:
         ]
         for action in self.table.files:
             found += self._file_findings(action)
+        for partition, letters in self.topic.dead_letters.items():
+            found += self._letters_elsewhere(partition, letters)
         if not found and not of_records:
             found += self._miscounts()
         return found
@@ -169,6 +174,17 @@ class TableCheck:
             count = count._replace(bounds={})
         if texts := misdescriptions(self.table, action, count):
             yield self._of_file(MISDESCRIBED, action, "; ".join(texts))
+
+    def _letters_elsewhere(self, partition: int, letters: DeadLetters) -> Iterator[Finding]:
+        """Dead letters at offsets that were not archived, so that no range has them."""
+        own = [each for each in self.ranges if each.partition == partition]
+        start, end = (own[0].start, own[-1].end) if own else (0, 0)
+        offsets = letters.offsets[(letters.offsets < start) | (letters.offsets >= end)]
+        if len(offsets):
+            spans = consecutive_ranges(offsets)
+            note = "among the dead letters; these offsets were not archived"
+            topic = self.table.topic
+            yield Finding(NOT_IN_LOG, topic, partition, len(offsets), spans, (letters.path,), note)
 
     def _of_file(self, kind: str, action: FileAction, note: str) -> Finding:
         return Finding(kind, self.table.topic, -1, 0, files=(action.path,), note=note)

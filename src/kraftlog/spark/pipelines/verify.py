@@ -53,6 +53,11 @@ _SEED_BITS = 63
 
 
 def run(arguments: Sequence[str]) -> int:
+    options = _command_line().parse_args(arguments)
+    return run_pipeline("verify", options, lambda pipeline: _Verification(pipeline).run())
+
+
+def _command_line() -> argparse.ArgumentParser:
     command_line = parser(
         "verify",
         "Compare Delta tables of topics with the log: every offset once, none missing, the same "
@@ -76,8 +81,7 @@ def run(arguments: Sequence[str]) -> int:
         "read_committed for tables that kraftlog archived, read_uncommitted for others",
     )
     _add_sampling_and_rounds(command_line)
-    options = command_line.parse_args(arguments)
-    return run_pipeline("verify", options, lambda pipeline: _Verification(pipeline).run())
+    return command_line
 
 
 def _add_sampling_and_rounds(command_line: argparse.ArgumentParser) -> None:
