@@ -105,6 +105,7 @@ LETTERS: dict[str, tuple[dict[str, Any], int, str]] = {
     "offset": ({"offset": 5000}, 1, "1 record not in the log at offset 5000 (among the dead"),
     "partition": ({"partition": 9}, 1, "9: 1 record not in the log at offset 7 (among the dead"),
     "no offset": ({"offset": None}, 1, "1 record not in the log at offset -1 (among the dead"),
+    "negative offset": ({"offset": -3}, 1, "1 record not in the log at offset -3"),
     "twice": ({}, 2, "1 record duplicate at offset 7 (among the dead letters)"),
     "none": ({}, 0, "0: 1 record missing at offset 7"),
 }

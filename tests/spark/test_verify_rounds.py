@@ -13,18 +13,30 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
+from kraftlog import Client
 from kraftlog.client.deadline import Deadline
 from kraftlog.spark.lake_check import blocks, plan, table_check
 from kraftlog.spark.lake_check.check import Known, check
 from kraftlog.spark.lake_check.plan import Range, aligned
 from kraftlog.spark.lake_check.sample import Sample, Sampled, drawn
 from kraftlog.spark.pipelines import verify
+from kraftlog.spark.pipelines.common import Pipeline
 from kraftlog.spark.pipelines.verify import run
-from tests.spark.tampering import BATCH, COUNT, TOPIC, Table, changed, make_lake
+from tests.spark.tampering import (
+    BATCH,
+    COUNT,
+    TOPIC,
+    Table,
+    added,
+    changed,
+    make_lake,
+    truncate,
+    without,
+)
 from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -191,9 +203,7 @@ def test_rounds_compare_what_is_new_or_changed(
 
     def one_round() -> bool:
         verification = verify._Verification(
-            verify.Pipeline(
-                "verify", verify._command_line().parse_args([table.lake, "-b", our_node])
-            )
+            Pipeline("verify", verify._command_line().parse_args([table.lake, "-b", our_node]))
         )
         verification._open_tables()
 
@@ -253,6 +263,38 @@ def run_words(words: list[str]) -> object:
     with suppress(SystemExit):
         return run(words)
     return 2
+
+
+#: Damage to records that the log no longer has, and the output.
+EXPIRED: dict[str, tuple[Callable[[Table], object], str]] = {
+    "none": (Table.versions, "60 only in the lake (retention)"),
+    "removed": (
+        lambda t: t.rewrite(without(5), described="all"),
+        "wrote 200 rows, and there are 199",
+    ),
+    "twice": (lambda t: t.rewrite(added(5), described="all"), "0: 1 record duplicate at offset 5"),
+    "negative": (
+        lambda t: t.rewrite(added(5, offset=-1)),
+        "0: 1 record not in the log at offset -1",
+    ),
+    "cut": (lambda t: truncate(t.files[0], 0.5), "unreadable"),
+}
+
+
+def test_expired_records_are_counted(
+    our_node: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = f"{TOPIC}-expired"
+    make_lake(our_node, tmp_path / "lake", topic)
+    with Client(our_node, timeout_s=LIMIT_S) as client:
+        client.delete_records({(topic, 0): 60})
+    for name, (damage, said) in EXPIRED.items():
+        table = Table(tmp_path / "lake", tmp_path / name, topic)
+        damage(table)
+        code = run([table.lake, "-b", our_node])
+        output = capsys.readouterr()
+        assert said in output.out, name
+        assert (code, output.err) == (0 if name == "none" else 3, "")
 
 
 def test_tasks_of_spark_compare_ranges(

@@ -1,12 +1,14 @@
 """Compares a range of offsets in the lake with the log, in a Spark task.
 
 The rows of both sides are compared in order of offsets, byte for byte, and no more than a batch of
-each is in memory. If they differ, or if the lake's rows are not in order, all rows of the range are
-sorted and compared one by one, to name the differences.
+each is in memory. A program that compacts files may have moved batches of rows: then all lake rows
+of the range are in memory, and these pieces are put in order. If the sides differ, or if rows are
+not in order at all, they are sorted and compared one by one, to name the differences.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -27,13 +29,20 @@ from kraftlog.spark.rows import RowMaker
 from kraftlog.spark.schema import arrow_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
     from kraftlog.spark.lake_check.findings import Finding
     from kraftlog.spark.lake_check.lake_files import FileCount
     from kraftlog.spark.lake_check.plan import Range
+
+
+#: With more pieces than this, sorting the rows is cheaper.
+_MAX_PIECES = 1000
+#: A larger step between two offsets begins a new piece. Writers of Parquet move batches of rows,
+#: which have more offsets than this.
+_MAX_STEP = 1000
 
 
 class ComparedTopic(NamedTuple):
@@ -85,8 +94,12 @@ class RangeResult(NamedTuple):
     unreadable: dict[str, str]
 
 
-class _NotEqualInOrderError(Exception):
-    """The rows of both sides differ, or those of the lake are not in order."""
+class _NotInOrderError(Exception):
+    """The rows of the lake are not in order of offsets."""
+
+
+class _NotEqualError(Exception):
+    """The rows of both sides differ."""
 
 
 def compare(offset_range: Range, topic: ComparedTopic) -> RangeResult:
@@ -123,10 +136,14 @@ class _Comparison:
         self._dead = DeadLetterCheck(self._letters, offset_range)
 
     def result(self) -> RangeResult:
-        try:
-            return self._compare_in_order()
-        except (_NotEqualInOrderError, UnreadableFileError):
-            return self._compare_by_row()
+        for lake_rows in (self._lake_rows_as_they_are, self._lake_rows_in_pieces):
+            try:
+                return self._compare_in_order(lake_rows)
+            except _NotInOrderError:
+                continue
+            except (_NotEqualError, UnreadableFileError):
+                break
+        return self._compare_by_row()
 
     def _open_files(self) -> None:
         topic = self._topic
@@ -173,31 +190,48 @@ class _Comparison:
             unreadable=unreadable,
         )
 
-    def _compare_in_order(self) -> RangeResult:
+    def _compare_in_order(self, lake_rows: Callable[[], Iterator[pa.RecordBatch]]) -> RangeResult:
         if self._range.start < 0:  # of rows with negative offsets, none is the log's
-            raise _NotEqualInOrderError
+            raise _NotEqualError
         self._open_files()
         sums, blocks = Checksums(), Blocks()
-        for lake, log in _side_by_side(self._lake_rows_in_order(), self._log_rows()):
+        lake_rows_in_log = self._without_expired(lake_rows())
+        for lake, log in _side_by_side(lake_rows_in_log, self._log_rows()):
             if not sums.add_if_equal(_columns(lake), _columns(log)):
-                raise _NotEqualInOrderError
+                raise _NotEqualError
             if self._topic.is_digested:
                 blocks.add(log)
         return self._result_of((sums, blocks), (sums, blocks))
 
-    def _lake_rows_in_order(self) -> Iterator[pa.RecordBatch]:
-        """The rows from the log's start on; earlier ones are counted."""
-        last = -1
+    def _lake_rows_as_they_are(self) -> Iterator[pa.RecordBatch]:
         for file in self._files:
             for rows, _ in self._rows_of(file):
-                row_offsets = values_of(rows.column(OFFSET))
-                if row_offsets[0] <= last or (np.diff(row_offsets) <= 0).any():
-                    raise _NotEqualInOrderError
-                last = int(row_offsets[-1])
-                before = int(np.searchsorted(row_offsets, self._start))
-                self._expired += before
-                if before < len(rows):
-                    yield rows.slice(before)
+                if (np.diff(values_of(rows.column(OFFSET))) <= 0).any():
+                    raise _NotInOrderError
+                yield rows
+
+    def _lake_rows_in_pieces(self) -> Iterator[pa.RecordBatch]:
+        """The rows in order, if pieces with ascending offsets only need to be moved."""
+        pieces: list[pa.RecordBatch] = []
+        for file in self._files:
+            for rows, _ in self._rows_of(file):
+                pieces += _ascending(rows)
+                if len(pieces) > _MAX_PIECES:
+                    raise _NotInOrderError
+        yield from sorted(pieces, key=lambda rows: values_of(rows.column(OFFSET))[0])
+
+    def _without_expired(self, lake_rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows from the log's start on; earlier ones are counted. Check that none overlap."""
+        last = -1
+        for rows in lake_rows:
+            row_offsets = values_of(rows.column(OFFSET))
+            if row_offsets[0] <= last:
+                raise _NotInOrderError
+            last = int(row_offsets[-1])
+            before = int(np.searchsorted(row_offsets, self._start))
+            self._expired += before
+            if before < len(rows):
+                yield rows.slice(before)
 
     def _rows_of(self, file: LakeFile) -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
         span = self._range
@@ -305,4 +339,13 @@ def _side_by_side(
         lake_rows = lake_rows.slice(count) if count < len(lake_rows) else next(lake, None)
         log_rows = log_rows.slice(count) if count < len(log_rows) else next(log, None)
     if lake_rows is not None or log_rows is not None:
-        raise _NotEqualInOrderError
+        raise _NotEqualError
+
+
+def _ascending(rows: pa.RecordBatch) -> list[pa.RecordBatch]:
+    """Cut rows where their offsets do not ascend, or where rows between them may come later."""
+    steps = np.diff(values_of(rows.column(OFFSET)))
+    cuts = (np.flatnonzero((steps <= 0) | (steps > _MAX_STEP)) + 1).tolist()
+    if len(cuts) > _MAX_PIECES:
+        raise _NotInOrderError
+    return [rows.slice(start, end - start) for start, end in pairwise([0, *cuts, len(rows)])]

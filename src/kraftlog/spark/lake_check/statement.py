@@ -71,13 +71,16 @@ def _partition(part: PartitionReport) -> dict[str, Any]:
 
 def statement_text(data: dict[str, Any]) -> str:
     """The statement for people, as lines."""
-    lines = [f"statement {data['id']}", f"made at {data['clock']} on cluster {data['cluster']}"]
+    lines = [
+        f"statement {data['id']}",
+        f"made at {data['clock']} on cluster {data['cluster']}; compared: {data['compared']}",
+    ]
     rows = []
     for each in data["tables"]:
         lines.append(
             f"{each['topic']}: topic id {each['topic_id'] or '-'}, table {each['table']}, "
             f"version {each['version']}, {each['files']:,} files; "
-            f"compared: {', '.join(each['columns'])}"
+            f"columns compared: {', '.join(each['columns'])}"
         )
         for part in each["partitions"]:
             start, end = part["archived"]

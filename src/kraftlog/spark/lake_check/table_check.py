@@ -119,8 +119,18 @@ class TableCheck:
         return reports
 
     def _planned(self, spans: Iterable[FileSpan], exact: frozenset[str]) -> list[Range]:
-        planned = ranges(self.table.topic, spans, self.table.archived, exact, self.topic.log)
+        planned = ranges(self.table.topic, spans, self._archived(), exact, self.topic.log)
         return aligned(planned, BLOCK) if self.topic.is_digested else planned
+
+    def _archived(self) -> dict[int, tuple[int, int]]:
+        """The archived offsets: also from a dead letter on, if older commits were cleaned up."""
+        archived = dict(self.table.archived)
+        for partition, letters in self.topic.dead_letters.items():
+            offsets = letters.offsets[letters.offsets >= 0]
+            if partition in self.topic.log and len(offsets):
+                start, end = archived.get(partition, (int(offsets[0]), int(offsets[-1]) + 1))
+                archived[partition] = (min(start, int(offsets[0])), end)
+        return archived
 
     def _compared(self) -> Iterator[RangeResult]:
         return (self.results[each] for each in self.ranges if each in self.results)
