@@ -2,7 +2,8 @@
 
 A column of byte strings has two sums: of all its bytes, and of their lengths, where -1 is null.
 Sums of adjacent ranges can be combined, so the sums of a partition do not depend on how its records
-are spread over files and tasks.
+are spread over files and tasks. They tell copies apart that differ by accident. Who wants to can
+forge them, so no comparison rests on them: that is of the bytes themselves.
 """
 
 from __future__ import annotations
@@ -47,10 +48,29 @@ class Checksums:
     def add(self, columns: Mapping[str, pa.Array]) -> None:
         """Add the next records, given by column."""
         for name, column in columns.items():
-            for stream, data in _streams(name, column):
-                crc, size = self.streams.get(stream, (0, 0))
-                self.streams[stream] = (_crc(data, crc), size + data.nbytes)
+            for stream, data in streams(name, column):
+                self._add_stream(stream, data)
         self.count += len(next(iter(columns.values())))
+
+    def add_if_equal(self, columns: Mapping[str, pa.Array], others: Mapping[str, pa.Array]) -> bool:
+        """Add the next records if the others have the same bytes; return whether they have.
+
+        If not, some columns may have been added: these checksums are of no use any more.
+        """
+        for name, column in columns.items():
+            ours, theirs = [*streams(name, column)], [*streams(name, others[name])]
+            if len(ours) != len(theirs):
+                return False
+            for (stream, data), (_, other) in zip(ours, theirs, strict=True):
+                if not pa.py_buffer(data).equals(pa.py_buffer(other)):
+                    return False
+                self._add_stream(stream, data)
+        self.count += len(next(iter(columns.values())))
+        return True
+
+    def _add_stream(self, stream: str, data: memoryview) -> None:
+        crc, size = self.streams.get(stream, (0, 0))
+        self.streams[stream] = (_crc(data, crc), size + data.nbytes)
 
     def append(self, later: Checksums) -> None:
         """Add the records of a range that follows this one."""
@@ -67,7 +87,7 @@ class Checksums:
         return f"{crc32c(data):08x}"
 
 
-def _streams(name: str, column: pa.Array) -> Iterator[tuple[str, memoryview]]:
+def streams(name: str, column: pa.Array) -> Iterator[tuple[str, memoryview]]:
     """The streams of bytes, with their names, that are equal if and only if columns are equal."""
     kind = column.type
     if name == OUT_OF_RANGE:
@@ -78,11 +98,11 @@ def _streams(name: str, column: pa.Array) -> Iterator[tuple[str, memoryview]]:
             yield name, _numbers(column)
     elif pa.types.is_struct(kind):
         for field, child in zip(kind, column.flatten(), strict=True):
-            yield from _streams(f"{name}.{field.name}", child)
+            yield from streams(f"{name}.{field.name}", child)
     elif pa.types.is_list(kind):
         # A record without headers may have null or an empty list of them.
         yield f"{name} counts", _numbers(column.value_lengths().fill_null(scalar(0, pa.int32())))
-        yield from _streams(name, column.flatten())
+        yield from streams(name, column.flatten())
     elif pa.types.is_binary(kind) or pa.types.is_string(kind):
         yield f"{name} lengths", _numbers(pc.binary_length(column))
         yield f"{name} bytes", _bytes(column)

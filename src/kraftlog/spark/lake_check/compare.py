@@ -1,7 +1,9 @@
 """Compares a range of offsets in the lake with the log, in a Spark task.
 
-If the checksums of both sides are equal, the range is done, and no more than a batch of rows was in
-memory. Otherwise the rows of the range are compared one by one, to name the differences.
+The rows of both sides are compared in order of offsets, byte for byte, and no more than a batch of
+each is in memory. A program that compacts files may have moved batches of rows: then all lake rows
+of the range are in memory, and these pieces are put in order. If the sides differ, or if rows are
+not in order at all, they are sorted and compared one by one, to name the differences.
 """
 
 from __future__ import annotations
@@ -15,28 +17,32 @@ import pyarrow as pa
 from kraftlog.client import offsets
 from kraftlog.client.range_reader import RangeReader
 from kraftlog.errors import ErrorCode, RefusedError
-from kraftlog.records.arrow import values_of
+from kraftlog.records.arrow import row_numbers, values_of
 from kraftlog.spark.clusters import cluster_of
+from kraftlog.spark.lake_check.blocks import Blocks
 from kraftlog.spark.lake_check.checksums import Checksums
-from kraftlog.spark.lake_check.rows_compared import OFFSET, LakeRows, RowComparison, offsets_of
-from kraftlog.spark.lake_check.tables import rows_of, unreadable_reason
+from kraftlog.spark.lake_check.dead_letters import DeadLetterCheck, DeadLetters
+from kraftlog.spark.lake_check.lake_files import OFFSET, LakeFile, UnreadableFileError
+from kraftlog.spark.lake_check.rows_compared import LakeRows, RowComparison, offsets_of
 from kraftlog.spark.ranges import OffsetRange
 from kraftlog.spark.rows import RowMaker
 from kraftlog.spark.schema import OUT_OF_RANGE, arrow_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
-    from kraftlog.records.columns import Numbers
+    from numpy.typing import NDArray
+
     from kraftlog.spark.lake_check.findings import Finding
+    from kraftlog.spark.lake_check.lake_files import FileCount
     from kraftlog.spark.lake_check.plan import Range
 
-#: With more runs than this, sorting the rows is cheaper.
-_MAX_RUNS = 1000
-#: A larger step between two offsets begins a new run, as the rows between them may come later in
-#: the file. Writers of Parquet move batches of rows, which have more offsets than this.
+
+#: With more pieces than this, sorting the rows is cheaper.
+_MAX_PIECES = 1000
+#: A larger step between two offsets begins a new piece. Writers of Parquet move batches of rows,
+#: which have more offsets than this.
 _MAX_STEP = 1000
-_NO_OFFSETS = np.empty(0, dtype=np.int64)
 
 
 class ComparedTopic(NamedTuple):
@@ -50,8 +56,20 @@ class ComparedTopic(NamedTuple):
     is_compacted: bool
     #: Log start and end offset of each partition.
     log: Mapping[int, tuple[int, int]]
-    #: Offsets of each partition that were archived as undecodable.
-    dead_letters: Mapping[int, Numbers]
+    #: Records of each partition that were archived as undecodable.
+    dead_letters: Mapping[int, DeadLetters]
+    #: Whether the partition is in Delta's log instead of a column of the files.
+    is_partitioned: bool = False
+    #: By path of a file, the rows that deletion vectors hide.
+    deleted: Mapping[str, NDArray[np.bool_]] = {}
+    #: Whether the result has digests of blocks.
+    is_digested: bool = False
+
+    def end_note(self, partition: int) -> str:
+        """Why there is no record of a partition beyond the log's end."""
+        if partition not in self.log:
+            return f"the topic has no partition {partition}"
+        return f"the log ends at offset {self.log[partition][1]}"
 
 
 class RangeResult(NamedTuple):
@@ -66,27 +84,27 @@ class RangeResult(NamedTuple):
     compacted: int
     dead_letters: int
     findings: tuple[Finding, ...]
-    #: Checksums of the records that both sides can still have.
+    #: Checksums, and digests of blocks, of the records that both sides can still have.
     lake_sums: Checksums
     log_sums: Checksums
+    lake_blocks: Blocks
+    log_blocks: Blocks
+    #: What was read of each file, and files that cannot be read, with the reason.
+    files: tuple[FileCount, ...]
+    unreadable: dict[str, str]
 
 
 class _NotInOrderError(Exception):
-    """Rows overlap those of another file, occur twice, or have too many runs."""
+    """The rows of the lake are not in order of offsets."""
 
 
-class _Run:
-    """Consecutive rows with ascending offsets and no step over `_MAX_STEP`."""
-
-    def __init__(self, first: int) -> None:
-        self.first = first
-        self.last = -1
-        self.sums = Checksums()
+class _NotEqualError(Exception):
+    """The rows of both sides differ."""
 
 
 def compare(offset_range: Range, topic: ComparedTopic) -> RangeResult:
     """Compare a range with the log; repeat that if retention deletes records meanwhile."""
-    log_start, log_end = topic.log[offset_range.partition]
+    log_start, log_end = topic.log.get(offset_range.partition, (0, 0))
     while True:
         try:
             return _Comparison(offset_range, topic, log_start, log_end).result()
@@ -111,78 +129,122 @@ class _Comparison:
         self._start = max(offset_range.start, log_start)
         self._end = min(offset_range.end, log_end)
         self._log_end = log_end
-        dead = topic.dead_letters.get(offset_range.partition, _NO_OFFSETS)
-        self._dead_letters = dead[(dead >= offset_range.start) & (dead < offset_range.end)]
+        self._files: list[LakeFile] = []
+        self._expired = 0
+        letters = topic.dead_letters.get(offset_range.partition, DeadLetters())
+        self._letters = letters.between(offset_range.start, offset_range.end)
+        self._dead = DeadLetterCheck(self._letters, offset_range)
 
     def result(self) -> RangeResult:
-        try:
-            expired, lake = self._lake_sums()
-        except (_NotInOrderError, OSError, pa.ArrowInvalid):
-            return self._compare_by_row()
-        log = Checksums()
-        for rows in self._log_rows():
-            _add(log, rows)
-        if lake != log:
-            return self._compare_by_row()
-        return self._result_of(lake, log, expired)
+        for lake_rows in (self._lake_rows_as_they_are, self._lake_rows_in_pieces):
+            try:
+                return self._compare_in_order(lake_rows)
+            except _NotInOrderError:
+                continue
+            except (_NotEqualError, UnreadableFileError):
+                break
+        return self._compare_by_row()
+
+    def _open_files(self) -> None:
+        topic = self._topic
+        self._expired = 0
+        self._files = [
+            LakeFile(
+                path,
+                is_partitioned=topic.is_partitioned,
+                deleted=topic.deleted.get(path),
+                is_exact=self._range.is_exact,
+            )
+            for path in self._range.files
+        ]
 
     def _result_of(
         self,
-        lake: Checksums,
-        log: Checksums,
-        expired: int,
+        lake: tuple[Checksums, Blocks],
+        log: tuple[Checksums, Blocks],
         compacted: int = 0,
         findings: tuple[Finding, ...] = (),
+        unreadable: Mapping[str, str] | None = None,
     ) -> RangeResult:
+        of_dead_letters = self._dead.findings(
+            self._start, self._log_end, is_compacted=self._topic.is_compacted
+        )
+        unreadable = dict(unreadable or {})
+        lake[1].close()
+        log[1].close()
         return RangeResult(
             topic=self._range.topic,
             partition=self._range.partition,
             start=self._range.start,
-            lake=lake.count,
-            log=log.count,
-            expired=expired,
+            lake=lake[0].count,
+            log=log[0].count,
+            expired=self._expired,
             compacted=compacted,
-            dead_letters=len(self._dead_letters),
-            findings=findings,
-            lake_sums=lake,
-            log_sums=log,
+            dead_letters=len(self._letters.offsets),
+            findings=(*findings, *of_dead_letters),
+            lake_sums=lake[0],
+            log_sums=log[0],
+            lake_blocks=lake[1],
+            log_blocks=log[1],
+            files=tuple(file.count for file in self._files if file.path not in unreadable),
+            unreadable=unreadable,
         )
 
-    def _lake_sums(self) -> tuple[int, Checksums]:
-        """The number of rows before the log start, and the checksums of the others.
+    def _compare_in_order(self, lake_rows: Callable[[], Iterator[pa.RecordBatch]]) -> RangeResult:
+        if self._range.start < 0:  # of rows with negative offsets, none is the log's
+            raise _NotEqualError
+        self._open_files()
+        sums, blocks = Checksums(), Blocks()
+        lake_rows_in_log = self._without_expired(lake_rows())
+        for lake, log in _side_by_side(lake_rows_in_log, self._log_rows()):
+            if not sums.add_if_equal(_columns(lake), _columns(log)):
+                raise _NotEqualError
+            if self._topic.is_digested:
+                blocks.add(log)
+        return self._result_of((sums, blocks), (sums, blocks))
 
-        The program that wrote or compacted a file may have moved batches of rows. So each run of
-        ascending offsets has its own sums, which are then put in order.
-        """
-        runs: list[_Run] = []
-        expired = 0
-        for path in self._range.files:
-            for rows in self._rows_of(path):
-                for part in _ascending(rows):
-                    before = int(np.searchsorted(values_of(part.column(OFFSET)), self._start))
-                    expired += before
-                    _add_run(runs, part.slice(before))
-        sums = Checksums()
+    def _lake_rows_as_they_are(self) -> Iterator[pa.RecordBatch]:
+        for file in self._files:
+            for rows, _ in self._rows_of(file):
+                if (np.diff(values_of(rows.column(OFFSET))) <= 0).any():
+                    raise _NotInOrderError
+                yield rows
+
+    def _lake_rows_in_pieces(self) -> Iterator[pa.RecordBatch]:
+        """The rows in order, if pieces with ascending offsets only need to be moved."""
+        pieces: list[pa.RecordBatch] = []
+        for file in self._files:
+            for rows, _ in self._rows_of(file):
+                pieces += _ascending(rows)
+                if len(pieces) > _MAX_PIECES:
+                    raise _NotInOrderError
+        yield from sorted(pieces, key=lambda rows: values_of(rows.column(OFFSET))[0])
+
+    def _without_expired(self, lake_rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows from the log's start on; earlier ones are counted. Check that none overlap."""
         last = -1
-        for run in sorted(runs, key=lambda run: run.first):
-            if run.first <= last:
+        for rows in lake_rows:
+            row_offsets = values_of(rows.column(OFFSET))
+            if row_offsets[0] <= last:
                 raise _NotInOrderError
-            last = run.last
-            sums.append(run.sums)
-        return expired, sums
+            last = int(row_offsets[-1])
+            before = int(np.searchsorted(row_offsets, self._start))
+            self._expired += before
+            if before < len(rows):
+                yield rows.slice(before)
 
-    def _rows_of(self, path: str) -> Iterator[pa.RecordBatch]:
-        span = (self._range.partition, self._range.start, self._range.end)
-        yield from rows_of(path, span, self._topic.columns)
+    def _rows_of(self, file: LakeFile) -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
+        span = self._range
+        return file.rows(span.partition, span.start, span.end, self._topic.columns)
 
     def _log_rows(self) -> Iterator[pa.RecordBatch]:
+        """The log's rows, without those that are dead letters in the lake."""
         if self._start >= self._end:
             return
         log_range = OffsetRange(self._range.topic, self._range.partition, self._start, self._end)
+        wanted = {*self._topic.columns, *self._letters.columns}
         row_maker = RowMaker(
-            log_range,
-            with_headers="headers" in self._topic.columns,
-            for_table=OUT_OF_RANGE in self._topic.columns,
+            log_range, with_headers="headers" in wanted, for_table=OUT_OF_RANGE in wanted
         )
         reader = RangeReader(
             cluster_of(self._topic.servers, self._topic.timeout_s),
@@ -194,82 +256,98 @@ class _Comparison:
         names = (OFFSET, *self._topic.columns)
         for fetched in reader:
             for rows in row_maker.rows(fetched):
-                yield rows.select(names)
+                if self._dead.are_among(rows):
+                    yield rows.take(row_numbers(self._dead.take(rows).tolist())).select(names)
+                else:
+                    yield rows.select(names)
 
     def _compare_by_row(self) -> RangeResult:
-        everything = self._lake_rows()
+        self._open_files()
+        everything = self._all_lake_rows()
         lake = everything.from_offset(self._start)
         log = pa.Table.from_batches(self._log_rows(), self._schema())
-        compared = RowComparison(self._range, lake, log)
+        compared = RowComparison(self._range, everything, lake, log)
         compared.find_duplicates()
-        compared.find_missing(self._dead_letters)
-        compacted = compared.find_extra(self._log_end, is_compacted=self._topic.is_compacted)
+        compared.find_missing()
+        compared.find_negative()
+        compacted = compared.find_extra(
+            self._log_end,
+            self._topic.end_note(self._range.partition),
+            self._letters.offsets,
+            is_compacted=self._topic.is_compacted,
+        )
         compared.find_differences()
-        rows = compared.common()[0] if self._topic.is_compacted else lake.rows
+        self._expired = compared.expired
         return self._result_of(
-            _sums(rows),
-            _sums(log),
-            len(everything.rows) - len(lake.rows),
+            self._sums(compared.common()[0] if self._topic.is_compacted else lake.rows),
+            self._sums(log),
             compacted,
             tuple(compared.findings),
+            everything.unreadable,
         )
 
-    def _lake_rows(self) -> LakeRows:
+    def _all_lake_rows(self) -> LakeRows:
         """The rows of all files of the range, sorted by offset."""
-        tables = []
-        numbers_by_file = []
+        tables = [self._schema().empty_table()]
+        files = [np.empty(0, dtype=np.int64)]
+        numbers = [np.empty(0, dtype=np.int64)]
         unreadable = {}
-        for file_number, path in enumerate(self._range.files):
+        for index, file in enumerate(self._files):
             try:
-                table = pa.Table.from_batches(self._rows_of(path), self._schema())
-            except (OSError, pa.ArrowInvalid) as error:
-                unreadable[path] = unreadable_reason(error)
+                parts = list(self._rows_of(file))
+            except UnreadableFileError as error:
+                unreadable[file.path] = str(error)
                 continue
-            tables.append(table)
-            numbers_by_file.append(np.full(len(table), file_number))
-        rows = pa.concat_tables(tables) if tables else self._schema().empty_table()
+            tables.append(pa.Table.from_batches([rows for rows, _ in parts], self._schema()))
+            numbers += [row_numbers_of_part for _, row_numbers_of_part in parts]
+            files.append(np.full(len(tables[-1]), index))
+        rows = pa.concat_tables(tables)
         order = np.argsort(offsets_of(rows), kind="stable")
-        file_numbers = np.concatenate([_NO_OFFSETS, *numbers_by_file])
         return LakeRows(
-            rows.take(pa.array(order)), file_numbers[order], self._range.files, unreadable
+            rows.take(pa.array(order)),
+            np.concatenate(files)[order],
+            np.concatenate(numbers)[order],
+            self._range.files,
+            unreadable,
         )
 
     def _schema(self) -> pa.Schema:
         log = arrow_schema(with_headers=True, for_table=True)
         return pa.schema([log.field(name) for name in (OFFSET, *self._topic.columns)])
 
+    def _sums(self, rows: pa.Table) -> tuple[Checksums, Blocks]:
+        sums, blocks = Checksums(), Blocks()
+        for batch in rows.to_batches():
+            if len(batch):
+                sums.add(_columns(batch))
+                if self._topic.is_digested:
+                    blocks.add(batch)
+        return sums, blocks
 
-def _ascending(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Cut rows where their offsets do not ascend, or make a step over `_MAX_STEP`."""
+
+def _columns(rows: pa.RecordBatch) -> dict[str, pa.Array]:
+    return dict(zip(rows.schema.names, rows.columns, strict=True))
+
+
+def _side_by_side(
+    lake: Iterator[pa.RecordBatch], log: Iterator[pa.RecordBatch]
+) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+    """Cut the rows of both into pairs of equal length."""
+    lake_rows, log_rows = next(lake, None), next(log, None)
+    while lake_rows is not None and log_rows is not None:
+        count = min(len(lake_rows), len(log_rows))
+        if count:
+            yield lake_rows.slice(0, count), log_rows.slice(0, count)
+        lake_rows = lake_rows.slice(count) if count < len(lake_rows) else next(lake, None)
+        log_rows = log_rows.slice(count) if count < len(log_rows) else next(log, None)
+    if lake_rows is not None or log_rows is not None:
+        raise _NotEqualError
+
+
+def _ascending(rows: pa.RecordBatch) -> list[pa.RecordBatch]:
+    """Cut rows where their offsets do not ascend, or where rows between them may come later."""
     steps = np.diff(values_of(rows.column(OFFSET)))
-    cuts = np.flatnonzero((steps <= 0) | (steps > _MAX_STEP)) + 1
-    if len(cuts) > _MAX_RUNS:
+    cuts = (np.flatnonzero((steps <= 0) | (steps > _MAX_STEP)) + 1).tolist()
+    if len(cuts) > _MAX_PIECES:
         raise _NotInOrderError
-    for start, end in pairwise([0, *cuts.tolist(), len(rows)]):
-        yield rows.slice(start, end - start)
-
-
-def _add_run(runs: list[_Run], rows: pa.RecordBatch) -> None:
-    """Add ascending rows to the last run if they continue it; else begin a run with them."""
-    if not len(rows):
-        return
-    row_offsets = rows.column(OFFSET)
-    first, last = row_offsets[0].as_py(), row_offsets[-1].as_py()
-    if not runs or not 0 < first - runs[-1].last <= _MAX_STEP:
-        if len(runs) == _MAX_RUNS:
-            raise _NotInOrderError
-        runs.append(_Run(first))
-    _add(runs[-1].sums, rows)
-    runs[-1].last = last
-
-
-def _add(sums: Checksums, rows: pa.RecordBatch) -> None:
-    if len(rows):
-        sums.add(dict(zip(rows.schema.names, rows.columns, strict=True)))
-
-
-def _sums(rows: pa.Table) -> Checksums:
-    sums = Checksums()
-    for batch in rows.to_batches():
-        _add(sums, batch)
-    return sums
+    return [rows.slice(start, end - start) for start, end in pairwise([0, *cuts, len(rows)])]

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from kraftlog.client.text_table import table
+from kraftlog.spark.lake_check.blocks import Blocks
 from kraftlog.spark.lake_check.checksums import Checksums
-from kraftlog.spark.lake_check.findings import MISSING, NOT_IN_LOG, UNREADABLE, Finding, merged
-from kraftlog.spark.lake_check.rows_compared import log_end_note
+from kraftlog.spark.lake_check.findings import NOT_IN_LOG, Finding, counted, merged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
     from kraftlog.spark.lake_check.compare import RangeResult
+    from kraftlog.spark.lake_check.sample import Sampled
     from kraftlog.spark.lake_check.tables import LakeTable
 
 
@@ -24,7 +24,8 @@ class PartitionReport(NamedTuple):
     #: The archived offsets; the end is exclusive.
     start: int
     end: int
-    #: The end offset of the log.
+    #: The start and the end offset of the log.
+    log_start: int
     log_end: int
     #: The numbers of records in the lake, without `expired` and `compacted`, and in the log.
     lake: int
@@ -33,15 +34,25 @@ class PartitionReport(NamedTuple):
     expired: int
     compacted: int
     dead_letters: int
+    #: CRC-32C and SHA-256 of these records; a dash if there are none, or not all were compared.
     lake_checksum: str
     log_checksum: str
+    lake_digest: str
+    log_digest: str
     findings: tuple[Finding, ...]
+    #: How many of its ranges were compared; fewer than all if a sample is.
+    compared_ranges: int
+    ranges: int
 
     def data(self) -> dict[str, Any]:
         return self._asdict() | {"findings": [each._asdict() for each in self.findings]}
 
     def outcome(self) -> str:
-        parts = [f"{each.records:,} {each.kind}" for each in self.findings] or ["equal"]
+        parts = [f"{each.records:,} {each.kind}" for each in self.findings]
+        if not self.compared_ranges:
+            parts.append("not in the sample")
+        elif not parts:
+            parts.append("equal" if self.compared_ranges == self.ranges else "equal in the sample")
         if self.expired:
             parts.append(f"{self.expired:,} only in the lake (retention)")
         if self.compacted:
@@ -52,33 +63,48 @@ class PartitionReport(NamedTuple):
 
 
 def partition_report(
-    results: Sequence[RangeResult], archived: tuple[int, int], log_end: int
+    name: tuple[str, int],
+    results: Sequence[RangeResult],
+    archived: tuple[int, int],
+    log_bounds: tuple[int, int],
+    end_note: str,
+    ranges: int,
 ) -> PartitionReport:
-    """Sum up the results of a partition's ranges, which are in order of offsets."""
+    """Sum up the results of a partition's ranges, which are in order of offsets.
+
+    `ranges` is the number of all its ranges; with a sample, fewer have a result.
+    """
+    is_whole = len(results) == ranges
     lake, log = Checksums(), Checksums()
+    lake_blocks, log_blocks = Blocks(), Blocks()
     for result in results:
         lake.append(result.lake_sums)
         log.append(result.log_sums)
-    topic, partition = results[0].topic, results[0].partition
+        lake_blocks.append(result.lake_blocks)
+        log_blocks.append(result.log_blocks)
     findings = merged(finding for result in results for finding in result.findings)
-    note = log_end_note(log_end)
-    if archived[1] > log_end and not any(finding.note == note for finding in findings):
-        lost = (log_end, archived[1] - 1)
-        findings.append(Finding(NOT_IN_LOG, topic, partition, 0, (lost,), note=note))
+    log_start, log_end = log_bounds
+    if archived[1] > log_end and not any(finding.note == end_note for finding in findings):
+        lost = (max(log_end, archived[0]), archived[1] - 1)
+        findings.append(Finding(NOT_IN_LOG, *name, 0, (lost,), note=end_note))
     return PartitionReport(
-        topic=topic,
-        partition=partition,
+        *name,
         start=archived[0],
         end=archived[1],
+        log_start=log_start,
         log_end=log_end,
         lake=sum(result.lake for result in results),
         log=sum(result.log for result in results),
         expired=sum(result.expired for result in results),
         compacted=sum(result.compacted for result in results),
         dead_letters=sum(result.dead_letters for result in results),
-        lake_checksum=lake.text(),
-        log_checksum=log.text(),
+        lake_checksum=lake.text() if is_whole else "-",
+        log_checksum=log.text() if is_whole else "-",
+        lake_digest=lake_blocks.text() if is_whole else "-",
+        log_digest=log_blocks.text() if is_whole else "-",
         findings=tuple(findings),
+        compared_ranges=len(results),
+        ranges=ranges,
     )
 
 
@@ -86,15 +112,20 @@ class Report(NamedTuple):
     directory: str
     tables: tuple[LakeTable, ...]
     partitions: tuple[PartitionReport, ...]
+    #: What is wrong with tables and files, as opposed to partitions.
+    table_findings: tuple[Finding, ...] = ()
+    #: If only a sample was compared.
+    sampled: Sampled | None = None
 
     @property
     def findings(self) -> list[Finding]:
-        of_files = [
-            Finding(UNREADABLE, table.topic, -1, 0, (), (path,), reason)
-            for table in self.tables
-            for path, reason in table.unreadable
-        ]
-        return of_files + [each for partition in self.partitions for each in partition.findings]
+        of_partitions = [each for part in self.partitions for each in part.findings]
+        return [*self.table_findings, *of_partitions]
+
+    @property
+    def records(self) -> int:
+        """The number of records that were compared."""
+        return sum(part.lake for part in self.partitions)
 
     def data(self) -> dict[str, Any]:
         return {
@@ -110,6 +141,7 @@ class Report(NamedTuple):
             ],
             "partitions": [part.data() for part in self.partitions],
             "findings": [finding._asdict() for finding in self.findings],
+            "sample": None if self.sampled is None else self.sampled.data(),
         }
 
     def text(self) -> str:
@@ -124,49 +156,25 @@ class Report(NamedTuple):
         heads = ("TOPIC", "PARTITION", "OFFSETS", "LAKE", "LOG", "CRC LAKE", "CRC LOG", "RESULT")
         lines = [table(heads, rows)] if rows else []
         lines += [not_compared_line(each) for each in self.tables if each.not_compared]
-        lines += self._finding_lines()
+        lines += [line for each in self.findings for line in each.lines(self.directory)]
+        lines += [self.sampled.text()] if self.sampled is not None else []
         lines.append(self._summary())
         return "\n".join(lines)
 
-    def _finding_lines(self) -> Iterator[str]:
-        for finding in self.findings:
-            where = finding.topic
-            if finding.partition >= 0:
-                where = f"{finding.topic}-{finding.partition}"
-            words = finding.kind
-            if finding.records:
-                words = f"{finding.records:,} record{_plural_s(finding.records)} {finding.kind}"
-            if finding.offsets:
-                is_one = len(finding.offsets) == 1 and len(set(finding.offsets[0])) == 1
-                words += f" at offset{'' if is_one else 's'} {finding.offsets_text()}"
-            # For files that are lost or broken, the note follows each file.
-            is_of_files = finding.kind in {MISSING, UNREADABLE}
-            note, file_note = ("", finding.note) if is_of_files else (finding.note, "")
-            yield f"{where}: {words} ({note})" if note else f"{where}: {words}"
-            for path in finding.files:
-                yield f"    {os.path.relpath(path, self.directory)} {file_note}".rstrip()
-
     def _summary(self) -> str:
-        records = sum(part.lake for part in self.partitions)
         not_archived = sum(max(0, part.log_end - part.end) for part in self.partitions)
         later = (
             f"; the log has {not_archived:,} later offsets, not archived yet"
             if not_archived
             else ""
         )
-        if not self.findings:
-            return f"equal: {records:,} records compared{later}"
-        count = len(self.findings)
-        wrong_records = sum(finding.records for finding in self.findings)
-        return (
-            f"not equal: {count} finding{_plural_s(count)}, "
-            f"{wrong_records:,} record{_plural_s(wrong_records)}; "
-            f"{records:,} records compared{later}"
-        )
-
-
-def _plural_s(count: int) -> str:
-    return "" if count == 1 else "s"
+        records = f"{counted(self.records, 'record')} compared"
+        if self.findings:
+            wrong = counted(sum(finding.records for finding in self.findings), "record")
+            found = counted(len(self.findings), "finding")
+            return f"not equal: {found}, {wrong}; {records}{later}"
+        bound = f"; {self.sampled.bound_text()}" if self.sampled is not None else ""
+        return f"equal: {records}{bound}{later}"
 
 
 def not_compared_line(lake: LakeTable) -> str:

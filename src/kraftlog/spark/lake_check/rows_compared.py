@@ -16,6 +16,7 @@ from kraftlog.spark.lake_check.findings import (
     Finding,
     consecutive_ranges,
 )
+from kraftlog.spark.lake_check.lake_files import OFFSET
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,14 +24,18 @@ if TYPE_CHECKING:
     from kraftlog.records.columns import Numbers
     from kraftlog.spark.lake_check.plan import Range
 
-OFFSET = "offset"
+_NONE = np.empty(0, dtype=np.int64)
 
 
 class LakeRows(NamedTuple):
-    """The rows of the lake in order of offsets, and the index in `files` of each row's file."""
+    """The rows of the lake in order of offsets, with the place of each.
+
+    The place is the index in `files` of its file, and the number of the row there.
+    """
 
     rows: pa.Table
     file_numbers: Numbers
+    row_numbers: Numbers
     files: Sequence[str]
     #: The files of the range that cannot be read, with the reason.
     unreadable: dict[str, str]
@@ -38,17 +43,33 @@ class LakeRows(NamedTuple):
     def from_offset(self, offset: int) -> LakeRows:
         """The rows from an offset on."""
         first = int(np.searchsorted(offsets_of(self.rows), offset))
-        return self._replace(rows=self.rows.slice(first), file_numbers=self.file_numbers[first:])
+        return self._replace(
+            rows=self.rows.slice(first),
+            file_numbers=self.file_numbers[first:],
+            row_numbers=self.row_numbers[first:],
+        )
 
-    def files_of(self, rows: Numbers) -> tuple[str, ...]:
-        return tuple(self.files[number] for number in np.unique(self.file_numbers[rows]).tolist())
+    def placed(self, finding: Finding, rows: Numbers) -> Finding:
+        """A finding about these rows with their files, and their numbers if it is one file."""
+        files = np.unique(self.file_numbers[rows]).tolist()
+        numbers = np.sort(self.row_numbers[rows]) if len(files) == 1 else _NONE
+        return finding._replace(
+            files=tuple(self.files[number] for number in files), rows=consecutive_ranges(numbers)
+        )
 
 
 class RowComparison:
-    """Compares lake rows with log rows; each `find_...` method adds to `findings`."""
+    """Compares lake rows with log rows; each `find_...` method adds to `findings`.
 
-    def __init__(self, offset_range: Range, lake: LakeRows, log: pa.Table) -> None:
+    `everything` are the lake's rows, `lake` those from the log's start on.
+    """
+
+    def __init__(
+        self, offset_range: Range, everything: LakeRows, lake: LakeRows, log: pa.Table
+    ) -> None:
         self._range = offset_range
+        self._everything = everything
+        self._all_offsets = offsets_of(everything.rows)
         self._lake = lake
         self._log = log
         self._lake_offsets = offsets_of(lake.rows)
@@ -57,15 +78,22 @@ class RowComparison:
         self._log_indexes, self.is_in_log = _indexes_in(self._lake_offsets, self._log_offsets)
         self.findings: list[Finding] = []
 
-    def find_duplicates(self) -> None:
-        repeated = np.flatnonzero(self._lake_offsets[1:] == self._lake_offsets[:-1]) + 1
-        self._add(DUPLICATE, self._lake_offsets[repeated], np.union1d(repeated, repeated - 1))
+    @property
+    def expired(self) -> int:
+        """How many rows are older than the log, so that they cannot be compared any more."""
+        return int(np.count_nonzero(self._all_offsets >= 0)) - len(self._lake_offsets)
 
-    def find_missing(self, dead_letters: Numbers) -> None:
-        """Find the log's records that are neither in the lake nor among the dead letters."""
-        is_known = _indexes_in(self._log_offsets, self._lake_offsets)[1]
-        is_known |= np.isin(self._log_offsets, dead_letters)
-        missing = self._log_offsets[~is_known]
+    def find_duplicates(self) -> None:
+        """Find offsets that the lake has more than once, even if the log lacks them by now."""
+        offsets = self._all_offsets
+        repeated = np.flatnonzero(offsets[1:] == offsets[:-1]) + 1
+        if len(repeated):
+            rows = np.union1d(repeated, repeated - 1)
+            finding = self._finding(DUPLICATE, offsets[repeated])
+            self.findings.append(self._everything.placed(finding, rows))
+
+    def find_missing(self) -> None:
+        missing = self._log_offsets[~_indexes_in(self._log_offsets, self._lake_offsets)[1]]
         if len(missing):
             finding = self._finding(MISSING, missing)
             if self._lake.unreadable:
@@ -73,15 +101,27 @@ class RowComparison:
                 finding = finding._replace(files=tuple(self._lake.unreadable), note=note)
             self.findings.append(finding)
 
-    def find_extra(self, log_end: int, *, is_compacted: bool) -> int:
+    def find_negative(self) -> None:
+        negative = np.flatnonzero(self._all_offsets < 0)
+        if len(negative):
+            finding = self._finding(NOT_IN_LOG, self._all_offsets[negative])
+            self.findings.append(self._everything.placed(finding, negative))
+
+    def find_extra(
+        self, log_end: int, end_note: str, dead_letters: Numbers, *, is_compacted: bool
+    ) -> int:
         """Find rows that the log lacks; return how many of them compaction may have deleted."""
-        only_in_lake = np.flatnonzero(~self.is_in_log)
-        beyond = only_in_lake[self._lake_offsets[only_in_lake] >= log_end]
-        self._add(NOT_IN_LOG, self._lake_offsets[beyond], beyond, log_end_note(log_end))
-        before_end = only_in_lake[self._lake_offsets[only_in_lake] < log_end]
+        offsets = self._lake_offsets
+        is_dead = np.isin(offsets, dead_letters)
+        dead = np.flatnonzero(is_dead)
+        self._add(DUPLICATE, offsets[dead], dead, "also among the dead letters")
+        only_in_lake = np.flatnonzero(~self.is_in_log & ~is_dead)
+        beyond = only_in_lake[offsets[only_in_lake] >= log_end]
+        self._add(NOT_IN_LOG, offsets[beyond], beyond, end_note)
+        before_end = only_in_lake[offsets[only_in_lake] < log_end]
         if is_compacted:
             return len(before_end)
-        self._add(NOT_IN_LOG, self._lake_offsets[before_end], before_end)
+        self._add(NOT_IN_LOG, offsets[before_end], before_end)
         return 0
 
     def find_differences(self) -> None:
@@ -107,16 +147,12 @@ class RowComparison:
 
     def _add(self, kind: str, offsets: Numbers, rows: Numbers, note: str = "") -> None:
         if len(offsets):
-            finding = self._finding(kind, offsets)
-            self.findings.append(finding._replace(files=self._lake.files_of(rows), note=note))
+            finding = self._finding(kind, offsets)._replace(note=note)
+            self.findings.append(self._lake.placed(finding, rows))
 
     def _finding(self, kind: str, offsets: Numbers) -> Finding:
         topic, partition = self._range.topic, self._range.partition
         return Finding(kind, topic, partition, len(offsets), consecutive_ranges(offsets))
-
-
-def log_end_note(offset: int) -> str:
-    return f"the log ends at offset {offset}"
 
 
 def offsets_of(rows: pa.Table) -> Numbers:

@@ -3,31 +3,62 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
+import numpy as np
 import pyarrow as pa
-from pyarrow.parquet import ParquetFile
+from deltalake import DeltaTable
 
 from kraftlog.errors import ConfigError
-from kraftlog.records.arrow import flags, nulls_of, values_of
-from kraftlog.spark.lake.state import is_durable, state_of
+from kraftlog.records.arrow import nulls_of, values_of
+from kraftlog.spark.lake.state import PROPERTY, is_durable, state_of
+from kraftlog.spark.lake_check.delta_log import DELTA_LOG, read_delta_log
+from kraftlog.spark.lake_check.findings import (
+    COLUMNS,
+    UNREADABLE,
+    WITHOUT_POSITION,
+    Finding,
+    consecutive_ranges,
+)
+from kraftlog.spark.lake_check.findings import (
+    DELTA_LOG as DAMAGED_LOG,
+)
+from kraftlog.spark.lake_check.lake_files import (
+    OFFSET,
+    PARTITION,
+    TIMESTAMP,
+    FileCount,
+    LakeFile,
+    UnreadableFileError,
+)
 from kraftlog.spark.schema import OUT_OF_RANGE, arrow_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
-    from deltalake import DeltaTable
+    from numpy.typing import NDArray
 
-#: The columns that every table must have to be compared.
-PARTITION, OFFSET = "partition", "offset"
+    from kraftlog.records.columns import Numbers
+    from kraftlog.spark.lake_check.delta_log import DeltaLog, State
+
 #: The columns of a record whose content is compared, if a table has them.
-CONTENT = ("key", "value", "timestamp", "timestampType", "headers", OUT_OF_RANGE)
-#: The directory by which a Delta table is recognized.
-_DELTA_LOG = "_delta_log"
-#: The key of kraftlog's state in a commit's metadata.
-_STATE_KEY = "kraftlog"
+CONTENT = ("key", "value", TIMESTAMP, "timestampType", "headers", OUT_OF_RANGE)
+#: The column by which an archive may be partitioned: the date of the timestamp, in UTC.
+_DATE = "date"
+#: How the archive describes its tables; this stays when the log's older commits are cleaned up.
+_ARCHIVED_BY = "archived by kraftlog"
+#: Values of --decode with which the table has all columns of the log.
+_UNDECODED = ("raw", "string")
+#: A larger step between offsets of a file divides it into spans.
+_MAX_STEP = 1_000_000
+_MAX_SPANS = 100
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+#: Delta's log cuts times down to milliseconds.
+_TIME_STEP_US = 1000
 
 
 class FileSpan(NamedTuple):
@@ -41,21 +72,58 @@ class FileSpan(NamedTuple):
     size_bytes: int
 
 
+class FileAction(NamedTuple):
+    """A file as Delta's log describes it; by column: smallest and largest value, count of nulls."""
+
+    path: str
+    size_bytes: int
+    records: int | None
+    bounds: dict[str, tuple[int, int]]
+    nulls: dict[str, int]
+    #: The values of the columns `partition` and `date`, if the table is partitioned by them.
+    partition: int | None
+    date: object
+
+
 class LakeTable(NamedTuple):
     topic: str
     directory: str
+    #: Delta's id of the table, which a copy of it keeps.
+    table_id: str
     version: int
-    #: The columns of a record that are compared, and those that the table lacks or has decoded.
+    #: The columns of a record that are compared; those that the table lacks or has decoded, and
+    #: those that are not of the log.
     compared: tuple[str, ...]
     not_compared: tuple[str, ...]
+    files: tuple[FileAction, ...]
     spans: tuple[FileSpan, ...]
+    #: Whether Delta's log has the partition of each file, instead of a column in the file.
+    is_partitioned: bool
+    #: By path, the rows that deletion vectors hide.
+    deleted: dict[str, NDArray[np.bool_]]
+    #: Whether the table is one of `kraftlog pipeline archive`.
+    is_archive: bool
     #: The offsets of each partition that the commits record as archived, if any: the start and the
     #: exclusive end.
     archived: dict[int, tuple[int, int]]
+    #: The newest state of the archive; empty if the commits do not have it.
+    state: State
     #: The topic's id when it was archived, as text; empty if unknown.
     topic_id: str
-    #: Files whose offsets are unknown, as they are lost or cannot be read, with the reason.
-    unreadable: tuple[tuple[str, str], ...]
+    #: What is wrong with the table as a whole, or with files whose offsets are unknown.
+    findings: tuple[Finding, ...]
+
+    def file(self, path: str) -> LakeFile:
+        deleted = self.deleted.get(path)
+        return LakeFile(path, is_partitioned=self.is_partitioned, deleted=deleted)
+
+
+class DamagedTableError(Exception):
+    """A table is so damaged that there is nothing to compare; `findings` say how."""
+
+    def __init__(self, findings: Iterable[Finding]) -> None:
+        super().__init__()
+        self.findings = tuple(findings)
 
 
 def table_directories(directory: str) -> list[str]:
@@ -64,88 +132,213 @@ def table_directories(directory: str) -> list[str]:
         raise ConfigError(f"{directory}: expected a directory of this machine")
     if not os.path.isdir(directory):
         raise ConfigError(f"{directory} is not a directory")
-    if os.path.isdir(os.path.join(directory, _DELTA_LOG)):
+    if os.path.isdir(os.path.join(directory, DELTA_LOG)):
         return [os.path.abspath(directory)]
     directories = [
         os.path.abspath(entry.path)
         for entry in os.scandir(directory)
-        if entry.is_dir() and os.path.isdir(os.path.join(entry.path, _DELTA_LOG))
+        if entry.is_dir() and os.path.isdir(os.path.join(entry.path, DELTA_LOG))
     ]
     if not directories:
-        raise ConfigError(f"{directory} is not a Delta table and has none: no {_DELTA_LOG} in it")
+        raise ConfigError(f"{directory} is not a Delta table and has none: no {DELTA_LOG} in it")
     return sorted(directories)
 
 
-def open_table(table: DeltaTable, topic: str, directory: str) -> LakeTable:
-    """Read a table; the offsets of its files are in Delta's log, or else read from the files."""
-    schema = pa.schema(table.schema().to_arrow())
-    if not {PARTITION, OFFSET} <= set(schema.names):
+def open_table(
+    directory: str, topic: str, committed: Mapping[int, int] = MappingProxyType({})
+) -> LakeTable:
+    """Read a table's log; raise DamagedTableError if it cannot be read.
+
+    `committed` has the offsets up to which the archive says that partitions are archived.
+    """
+    log = read_delta_log(directory)
+    damage = [Finding(DAMAGED_LOG, topic, -1, 0, note=text) for text in log.damage]
+    try:
+        table = DeltaTable(directory)
+        actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+        schema = pa.schema(table.schema().to_arrow())
+        metadata = table.metadata()
+        features = {*(table.protocol().reader_features or ())}
+    except BaseException as error:  # a damaged log may even make deltalake's Rust code panic
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            raise
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        note = f"the table cannot be opened: {reason}"
+        raise DamagedTableError([*damage, Finding(DAMAGED_LOG, topic, -1, 0, note=note)]) from error
+    if "columnMapping" in features or table.protocol().min_reader_version == 2:
+        raise ConfigError(f"{directory} has column mapping, so its files have other column names")
+    recorded = _recorded(table, log)
+    state = recorded.state
+    damage += [Finding(DAMAGED_LOG, topic, -1, 0, note=text) for text in recorded.damage]
+    is_archive = bool(state) or (metadata.description or "").endswith(_ARCHIVED_BY)
+    decode = state.get("decode", "") if is_archive else ""
+    damage += _wrong_columns(topic, schema, metadata.partition_columns, decode)
+    if is_archive and log.is_complete and not log.state:
+        text = "no commit has the archive's offsets"
+        damage.append(Finding(DAMAGED_LOG, topic, -1, 0, note=text))
+    files = tuple(_action(directory, each) for each in actions)
+    damage += _differences_to_log(topic, directory, files, log, table)
+    if _is_without_position(schema, metadata.partition_columns):
+        if is_archive:
+            raise DamagedTableError(damage)
         raise ConfigError(f"{directory} has no columns partition and offset: not a topic's records")
-    compared, not_compared = _columns(schema)
-    spans: list[FileSpan] = []
-    unreadable: list[tuple[str, str]] = []
-    for action in pa.table(table.get_add_actions(flatten=True)).to_pylist():
-        path = os.path.join(directory, unquote(action["path"]))
-        span = _span_in_delta_log(path, action)
-        if span is not None:
-            spans.append(span)
-            continue
-        try:
-            spans += _spans_in_file(path, action)
-        except (OSError, pa.ArrowInvalid) as error:
-            unreadable.append((path, unreadable_reason(error)))
-    archived, topic_id = _recorded_by_archive(table)
-    return LakeTable(
+    deleted, unreadable = _deleted_rows(table, topic, features)
+    compared, not_compared = _columns(schema, metadata.partition_columns)
+    opened = LakeTable(
         topic=topic,
         directory=directory,
+        table_id=str(metadata.id),
         version=table.version(),
         compared=compared,
         not_compared=not_compared,
-        spans=tuple(spans),
-        archived=archived,
-        topic_id=topic_id,
-        unreadable=tuple(unreadable),
+        files=files,
+        spans=(),
+        is_partitioned=PARTITION in metadata.partition_columns,
+        deleted=deleted,
+        is_archive=is_archive,
+        archived=recorded.archived,
+        state=state,
+        topic_id=state.get("topicId", ""),
+        findings=(*damage, *unreadable),
+    )
+    return _until(_with_spans(opened), committed if is_archive else {})
+
+
+class _Recorded(NamedTuple):
+    """What the archive says of the table: in commits, and where it outlives their cleanup."""
+
+    state: State
+    archived: dict[int, tuple[int, int]]
+    #: Sentences about what contradicts the commits, or cannot be read.
+    damage: tuple[str, ...]
+
+
+def _recorded(table: DeltaTable, log: DeltaLog) -> _Recorded:
+    try:
+        durable = state_of(table) if is_durable(table) else None
+    except Exception as error:
+        text = f"the property {PROPERTY} or a commit cannot be read: {error!r}"
+        return _Recorded(log.state, log.archived, (text,))
+    if durable is None:
+        return _Recorded(log.state, log.archived, ())
+    state = {
+        "topicId": durable.topic_id,
+        "decode": durable.decode,
+        "offsets": {str(index): end for index, end in durable.offsets.items()},
+    }
+    damage = [
+        f"the newest batch in the log says {name} {log.state.get(name)}, and what the table keeps "
+        f"says {value}"
+        for name, value in state.items()
+        if log.state and log.state.get(name) != value
+    ]
+    archived = dict(log.archived)
+    for index, end in durable.offsets.items():
+        start, old_end = archived.get(index, (end, end))
+        archived[index] = (min(start, durable.start.get(index, 0)), max(old_end, end))
+    spans = {index: span for index, span in archived.items() if span[0] < span[1]}
+    return _Recorded({**log.state, **state}, spans, tuple(damage))
+
+
+def _until(table: LakeTable, committed: Mapping[int, int]) -> LakeTable:
+    archived = dict(table.archived)
+    for partition, end in committed.items():
+        firsts = [span.first for span in table.spans if span.partition == partition]
+        start, old_end = archived.get(partition, (min([end, *firsts]), end))
+        archived[partition] = (start, max(old_end, end))
+    return table._replace(archived=archived)
+
+
+def _with_spans(table: LakeTable) -> LakeTable:
+    """Add the spans of the files: they are in Delta's log, or else read from the files."""
+    spans: list[FileSpan] = []
+    findings: list[Finding] = []
+    for action in table.files:
+        span = _span_in_delta_log(action)
+        if span is not None:
+            spans.append(span)
+            continue
+        found, finding = exact_spans(table, action)
+        spans += found
+        findings += [finding] if finding is not None else []
+    return table._replace(spans=tuple(spans), findings=(*table.findings, *findings))
+
+
+def _action(directory: str, action: Mapping[str, Any]) -> FileAction:
+    path = unquote(action["path"])
+    if path.startswith("file:"):
+        path = urlsplit(path).path
+    bounds = {}
+    for name in (PARTITION, OFFSET, TIMESTAMP):
+        low, high = action.get(f"min.{name}"), action.get(f"max.{name}")
+        if isinstance(low, datetime) and isinstance(high, datetime):
+            bounds[name] = (_micros(low), _micros(high))
+        elif isinstance(low, int) and isinstance(high, int):
+            bounds[name] = (low, high)
+    nulls = {name: action.get(f"null_count.{name}") for name in (PARTITION, OFFSET, TIMESTAMP)}
+    return FileAction(
+        path=os.path.join(directory, path),
+        size_bytes=action["size_bytes"],
+        records=action["num_records"],
+        bounds=bounds,
+        nulls={name: count for name, count in nulls.items() if count is not None},
+        partition=action.get(f"partition.{PARTITION}"),
+        date=action.get(f"partition.{_DATE}"),
     )
 
 
-def _recorded_by_archive(table: DeltaTable) -> tuple[dict[int, tuple[int, int]], str]:
-    """The archived offsets and the topic's id, as recorded by `kraftlog pipeline archive`."""
-    archived: dict[int, tuple[int, int]] = {}
-    topic_id = ""
-    if is_durable(table):
-        durable = state_of(table)
-        assert durable is not None
-        starts = {index: durable.start.get(index, 0) for index in durable.offsets}
-        ends = durable.offsets
-        archived = {
-            index: (starts[index], ends[index]) for index in ends if starts[index] < ends[index]
-        }
-        return archived, durable.topic_id
-    for commit in table.history():
-        state = commit.get(_STATE_KEY)
-        if not isinstance(state, dict):
+def _micros(time: datetime) -> int:
+    return (time.replace(tzinfo=time.tzinfo or UTC) - _EPOCH) // timedelta(microseconds=1)
+
+
+def _is_without_position(schema: pa.Schema, partition_columns: Iterable[str]) -> bool:
+    fields = {field.name: field.type for field in schema}
+    return not (
+        all(pa.types.is_integer(fields.get(name, pa.null())) for name in (PARTITION, OFFSET))
+        and OFFSET not in partition_columns
+    )
+
+
+def _wrong_columns(
+    topic: str, schema: pa.Schema, partition_columns: Iterable[str], decode: str
+) -> list[Finding]:
+    """Columns that an archive with this --decode has; empty for tables of other programs."""
+    if not decode:
+        return []
+    expected = arrow_schema(with_headers=True)  # older archives lack the column for odd times
+    names = {PARTITION, OFFSET, *CONTENT} - ({"value"} if decode not in _UNDECODED else set())
+    texts = []
+    for field in expected:
+        if field.name not in names:
             continue
-        topic_id = topic_id or state.get("topicId", "")
-        for partition, (start, end) in state.get("ranges", {}).items():
-            old_start, old_end = archived.get(int(partition), (start, end))
-            archived[int(partition)] = (min(old_start, start), max(old_end, end))
-    return archived, topic_id
+        if field.name not in schema.names:
+            texts.append(f"the table has no column {field.name}")
+        elif not _is_as_in_log(schema.field(field.name).type, field.type):
+            kind = schema.field(field.name).type
+            texts.append(f"column {field.name} has type {kind}, not {field.type}")
+        elif field.name in partition_columns:
+            texts.append(f"the table is partitioned by {field.name}")
+    return [Finding(COLUMNS, topic, -1, 0, note=text) for text in texts]
 
 
-def _columns(schema: pa.Schema) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The columns of `CONTENT` that are as in the log, and those that are not.
+def _columns(
+    schema: pa.Schema, partition_columns: Iterable[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The columns of `CONTENT` that are as in the log; and all others of the table.
 
-    The latter are decoded, or are a missing key or value; other missing columns are left out.
+    The latter are decoded or not of the log, or are a missing key or value.
     """
     log = arrow_schema(with_headers=True, for_table=True)
-    compared = []
-    not_compared = []
-    for name in CONTENT:
-        if name in schema.names and _is_as_in_log(schema.field(name).type, log.field(name).type):
-            compared.append(name)
-        elif name in schema.names or name in {"key", "value"}:
-            not_compared.append(name)
-    return tuple(compared), tuple(not_compared)
+    in_files = [field.name for field in schema if field.name not in partition_columns]
+    compared = [
+        name
+        for name in CONTENT
+        if name in in_files and _is_as_in_log(schema.field(name).type, log.field(name).type)
+    ]
+    known = {*compared, PARTITION, OFFSET, _DATE}
+    missing = [name for name in ("key", "value") if name not in schema.names]
+    others = [field.name for field in schema if field.name not in known]
+    return tuple(compared), (*missing, *others)
 
 
 def _is_as_in_log(kind: pa.DataType, expected: pa.DataType) -> bool:
@@ -158,100 +351,135 @@ def _is_as_in_log(kind: pa.DataType, expected: pa.DataType) -> bool:
     return bool(kind == expected)
 
 
-def _span_in_delta_log(path: str, action: dict[str, Any]) -> FileSpan | None:
+def _deleted_rows(
+    table: DeltaTable, topic: str, features: set[str]
+) -> tuple[dict[str, NDArray[np.bool_]], list[Finding]]:
+    """By path of a file, the rows that a deletion vector hides."""
+    if "deletionVectors" not in features:
+        return {}, []
+    try:
+        rows = pa.table(table.deletion_vectors()).to_pydict()
+    except Exception as error:
+        note = f"deletion vectors cannot be read: {next(iter(str(error).splitlines()), '')}"
+        return {}, [Finding(UNREADABLE, topic, -1, 0, note=note)]
+    return {
+        unquote(urlsplit(path).path): ~np.array(kept, dtype=bool)
+        for path, kept in zip(rows["filepath"], rows["selection_vector"], strict=True)
+    }, []
+
+
+def _differences_to_log(
+    topic: str, directory: str, files: Iterable[FileAction], log: DeltaLog, table: DeltaTable
+) -> list[Finding]:
+    """Compare what readers see, who begin at a checkpoint, with what all commits together say."""
+    texts = []
+    if log.files is not None:
+        sizes = {each.path: each.size_bytes for each in files}
+        followed = {os.path.join(directory, path): size for path, size in log.files.items()}
+        for path in sorted({*sizes.items()} ^ {*followed.items()}):
+            name = os.path.relpath(path[0], directory)
+            texts.append(f"a checkpoint and the commits do not agree on {name}")
+    query, batch = log.state.get("query"), log.state.get("batch", -1)
+    if query and batch >= 0 and table.transaction_version(query) != batch:
+        newest = table.transaction_version(query)
+        texts.append(f"the newest commit is of batch {batch}, the newest transaction is {newest}")
+    return [Finding(DAMAGED_LOG, topic, -1, 0, note=text) for text in dict.fromkeys(texts)]
+
+
+def _span_in_delta_log(action: FileAction) -> FileSpan | None:
     """The span of a file with records of one partition, if Delta's log has its statistics."""
-    partition = action.get("partition.partition", action.get("min.partition"))
-    if partition != action.get("max.partition", partition):
+    low, high = action.bounds.get(PARTITION, (action.partition, action.partition))
+    partition = action.partition if action.partition is not None else low
+    if partition is None or low != high or OFFSET not in action.bounds or not action.records:
         return None
-    size, records = action["size_bytes"], action["num_records"]
-    first, last = action.get("min.offset"), action.get("max.offset")
-    if partition is None or first is None or last is None or records is None:
+    first, last = action.bounds[OFFSET]
+    if first > last:
         return None
-    return FileSpan(path, partition, records, first, last, size)
+    return FileSpan(action.path, partition, action.records, first, last, action.size_bytes)
 
 
-def _spans_in_file(path: str, action: dict[str, Any]) -> list[FileSpan]:
-    """The spans of a file, read from its columns `partition` and `offset`."""
-    size = action["size_bytes"]
-    with ParquetFile(path) as file:
-        rows = file.read([name for name in (PARTITION, OFFSET) if name in file.schema_arrow.names])
-    if PARTITION not in rows.column_names:
-        partition_column = pa.array([action["partition.partition"]] * len(rows), pa.int32())
-        rows = rows.append_column(PARTITION, partition_column)
-    grouped = rows.group_by(PARTITION).aggregate(
-        [(OFFSET, "count"), (OFFSET, "min"), (OFFSET, "max")]
-    )
-    return [
-        FileSpan(
-            path,
-            each[PARTITION],
-            each["offset_count"],
-            each["offset_min"],
-            each["offset_max"],
-            size * each["offset_count"] // max(len(rows), 1),
-        )
-        for each in grouped.to_pylist()
-    ]
+def exact_spans(table: LakeTable, action: FileAction) -> tuple[list[FileSpan], Finding | None]:
+    """The spans of a file, read from its columns `partition` and `offset`.
 
-
-def unreadable_reason(error: Exception) -> str:
-    """Why a file cannot be read, such as "does not exist"."""
-    if isinstance(error, FileNotFoundError):
-        return "does not exist"
-    return f"cannot be read: {str(error).splitlines()[0]}"
-
-
-def rows_of(
-    path: str, span: tuple[int, int, int], columns: Sequence[str]
-) -> Iterable[pa.RecordBatch]:
-    """The rows of a span (partition, first offset, end offset) of a file, in the file's order.
-
-    The columns have the types that kraftlog's Spark source gives them; row groups without such
-    offsets are not read.
+    The finding is about rows without such a value, or about a file that cannot be read.
     """
-    partition, start, end = span
-    log_schema = arrow_schema(with_headers=True, for_table=True)
-    schema = pa.schema([log_schema.field(name) for name in (OFFSET, *columns)])
-    with ParquetFile(path) as file:
-        names = file.schema_arrow.names
-        has_partition = PARTITION in names
-        groups = [
-            number for number in range(file.num_row_groups) if _may_have(file, number, start, end)
-        ]
-        columns_read = [*schema.names, *([PARTITION] if has_partition else [])]
-        has_times = OUT_OF_RANGE in names  # files of older versions do not have the column
-        for batch in file.iter_batches(batch_size=1 << 16, row_groups=groups, columns=columns_read):
-            offsets = values_of(batch.column(OFFSET))
-            kept = (offsets >= start) & (offsets < end) & ~nulls_of(batch.column(OFFSET))
-            if has_partition:
-                kept &= values_of(batch.column(PARTITION)) == partition
-            rows = batch if kept.all() else batch.filter(flags(kept))
-            if len(rows):
-                yield pa.RecordBatch.from_arrays(
-                    [
-                        rows.column(field.name).cast(field.type)
-                        if has_times or field.name != OUT_OF_RANGE
-                        else pa.nulls(len(rows), field.type)
-                        for field in schema
-                    ],
-                    schema=schema,
-                )
+    by_partition: dict[int, list[Numbers]] = {}
+    without: list[Numbers] = []
+    count = 0
+    try:
+        for rows, numbers in table.file(action.path).positions():
+            count += len(rows)
+            is_known = ~nulls_of(rows.column(OFFSET))
+            offsets = values_of(rows.column(OFFSET))
+            if table.is_partitioned:
+                found = np.full(len(rows), action.partition or 0)
+                is_known &= action.partition is not None
+            else:
+                is_known &= ~nulls_of(rows.column(PARTITION))
+                found = values_of(rows.column(PARTITION))
+            without.append(numbers[~is_known])
+            for partition in np.unique(found[is_known]).tolist():
+                chosen = offsets[is_known & (found == partition)]
+                by_partition.setdefault(partition, []).append(chosen)
+    except UnreadableFileError as error:
+        finding = Finding(UNREADABLE, table.topic, -1, 0, files=(action.path,), note=str(error))
+        return [], finding
+    spans = []
+    for partition, parts in sorted(by_partition.items()):
+        for chosen in _spans(np.sort(np.concatenate(parts))):
+            size = action.size_bytes * len(chosen) // count
+            first, last = int(chosen[0]), int(chosen[-1])
+            spans.append(FileSpan(action.path, partition, len(chosen), first, last, size))
+    lost = np.concatenate([np.empty(0, np.int64), *without])
+    if not len(lost):
+        return spans, None
+    finding = Finding(WITHOUT_POSITION, table.topic, -1, len(lost), files=(action.path,))
+    return spans, finding._replace(rows=consecutive_ranges(lost))
 
 
-def _may_have(file: ParquetFile, group: int, start: int, end: int) -> bool:
-    """Whether a row group may have offsets of a range, by its statistics."""
-    span = group_span(file, group)
-    return span is None or (span[0] < end and span[1] >= start)
+def _spans(offsets: Numbers) -> list[Numbers]:
+    """Cut ascending offsets at their largest steps, as a few may be far from the others."""
+    steps = np.diff(offsets)
+    cuts = np.flatnonzero(steps > _MAX_STEP)
+    if len(cuts) >= _MAX_SPANS:
+        cuts = np.sort(cuts[np.argsort(steps[cuts])[-_MAX_SPANS + 1 :]])
+    return np.split(offsets, cuts + 1)
 
 
-def group_span(file: ParquetFile, group: int) -> tuple[int, int] | None:
-    """The first and last offset of a row group, if it has statistics."""
-    metadata = file.metadata.row_group(group)
-    for number in range(metadata.num_columns):
-        column = metadata.column(number)
-        if column.path_in_schema == OFFSET:
-            statistics = column.statistics
-            if statistics is None or not statistics.has_min_max:
-                return None
-            return statistics.min, statistics.max
-    return None
+def misdescriptions(table: LakeTable, action: FileAction, count: FileCount) -> list[str]:
+    """What Delta's log says about a file that is not so.
+
+    `count` has bounds only if all rows of the file were counted.
+    """
+    texts = [count.wrong] if count.wrong else []
+    if action.size_bytes != count.size_bytes:
+        texts.append(f"it has {count.size_bytes} bytes, Delta's log says {action.size_bytes}")
+    if action.records not in {None, count.all_rows}:
+        texts.append(f"it has {count.all_rows} rows, Delta's log says {action.records}")
+    if action.path not in table.deleted:  # else the bounds may be those of hidden rows
+        texts += _wrong_bounds(action, count)
+    nulls = {PARTITION: 0, OFFSET: 0, TIMESTAMP: count.null_times}
+    for name, said in action.nulls.items():
+        if said != nulls[name] and name in count.bounds:
+            texts.append(f"{nulls[name]} {name}s are null, Delta's log says {said}")
+    times = count.bounds.get(TIMESTAMP)
+    if table.is_archive and action.date is not None and times is not None:
+        dates = {(_EPOCH + timedelta(microseconds=each)).date() for each in times}
+        if dates != {action.date}:
+            found = " to ".join(map(str, sorted(dates)))
+            texts.append(f"its records are of {found}, Delta's log says {action.date}")
+    return texts
+
+
+def _wrong_bounds(action: FileAction, count: FileCount) -> list[str]:
+    texts = []
+    for name, said in action.bounds.items():
+        found = count.bounds.get(name)
+        step = _TIME_STEP_US if name == TIMESTAMP else 1
+        if found is not None and any(
+            abs(one - other) >= step for one, other in zip(said, found, strict=True)
+        ):
+            texts.append(
+                f"its {name}s are {found[0]} to {found[1]}, Delta's log says {said[0]} to {said[1]}"
+            )
+    return texts
