@@ -253,7 +253,7 @@ def test_v19_replica_is_lost_if_another_process_has_reported_that() -> None:
     ("assigned", "directories", "reported"),
     [
         (HERE, (HERE,), []),
-        (Directory.UNASSIGNED, (HERE,), []),
+        (Directory.UNASSIGNED, (HERE,), [HERE]),  # the broker had several, and may have again
         (Directory.MIGRATING, (HERE,), []),
         (Directory.UNASSIGNED, (HERE, ALSO_HERE), [HERE]),
         (ALSO_HERE, (HERE, ALSO_HERE), [HERE]),
@@ -262,7 +262,7 @@ def test_v19_replica_is_lost_if_another_process_has_reported_that() -> None:
 def test_v18_whole_log_is_reported_where_the_metadata_differs(
     assigned: bytes, directories: tuple[bytes, ...], reported: list[bytes]
 ) -> None:
-    """A directory that follows from the registration need not be reported."""
+    """The only directory of a broker need not be reported, if none ever was."""
     replica = Replica(assigned, directories=directories)
     replica.opened()
     assert (replica.reported, replica.may_lead) == (reported, True)

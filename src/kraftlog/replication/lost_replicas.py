@@ -213,7 +213,7 @@ class LostReplicas:
             self._assignments.assign(key, directory)
 
     def _report_placed(self, partition: Partition, directory: Uuid) -> None:
-        """Report where the log is, unless the metadata has it or follows from the registration.
+        """Report where the log is, unless the metadata has it or is from before such reports.
 
         A log that is being moved is where the last report says.
         """
@@ -223,6 +223,6 @@ class LostReplicas:
             directory = reported
         if directory not in registered:
             return
-        is_implied = self._assigned(partition) in (Directory.MIGRATING, Directory.UNASSIGNED)
-        if not (is_implied and len(registered) == 1):
+        is_implied = self._assigned(partition) == Directory.MIGRATING and len(registered) == 1
+        if not is_implied:
             self._report(partition, directory)

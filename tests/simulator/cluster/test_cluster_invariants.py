@@ -383,3 +383,21 @@ def test_v19_a_later_process_in_the_isr_keeps_its_log() -> None:
         scene.change_partition(isr=isr)
         assert kept.has_kept(leader.id, scene.key) == is_kept
         assert (leader.id in scene.committed.confirmed) == is_kept
+
+
+@pytest.mark.parametrize("is_requested", [True, False])
+def test_v19_records_deleted_in_the_turn_of_a_move_are_not_missed(is_requested: bool) -> None:
+    """A copy takes the log's place in the turn in which its start moves; it must have all else."""
+    scene = Scene()
+    node, key = scene.leader, scene.key
+    log: Any = node.runner.logs.get(scene.partition.log)
+    log.move_start(scene.log.batches[2].base)
+    scene.log.log = None
+    node.seen[key] = node.seen[key]._replace(written_end=0)
+    if is_requested:
+        scene.world.deleter.requested[scene.partition.log] = log.start_offset
+        scene.partition.start_moved(log.start_offset)
+        node._report_turn()
+    else:
+        with pytest.raises(Violation, match="truncated or deleted the acknowledged batch"):
+            node._report_turn()

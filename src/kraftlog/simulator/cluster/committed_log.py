@@ -53,6 +53,10 @@ class CommittedLog:
             self.values.update(batch.values)
         self.high_watermark = high_watermark
 
+    def delete_before(self, start: int) -> None:
+        """A leader's log starts there: `DeletesOnlyRequested` checks that clients requested it."""
+        self.deleted_before = max(self.deleted_before, start)
+
     def forget_from(self, offset: int, start: int) -> None:
         """Batches from an offset on are lost, and so is all before `start`."""
         position = bisect_left(self.bases, offset)
@@ -61,7 +65,7 @@ class CommittedLog:
                 self.values.pop(batch_offset, None)
         del self.batches[position:], self.bases[position:], self.committed_in[position:]
         self.high_watermark = min(self.high_watermark, offset)
-        self.deleted_before = max(self.deleted_before, start)
+        self.delete_before(start)
         self.confirmed = {broker: min(end, offset) for broker, end in self.confirmed.items()}
 
     def missing_in(

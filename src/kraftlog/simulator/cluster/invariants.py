@@ -116,11 +116,11 @@ class AcknowledgedIsKept(ClusterInvariant):
             return
         led_in = before.leader_epoch if before is not None and before.online else NO_EPOCH
         if led_in != NO_EPOCH:
-            committed.deleted_before = max(committed.deleted_before, partition.start)
+            committed.delete_before(partition.start)
         if not partition.online or led_in == partition.leader_epoch:
             return
         if node.may_have_deleted:  # in the turn that a crash has ended
-            committed.deleted_before = max(committed.deleted_before, log.start)
+            committed.delete_before(log.start)
         has_kept = self.world.kept.has_kept(node.id, key)
         # A newer leader may have committed more already, in its own epoch.
         epoch = partition.leader_epoch if has_kept else ANY_EPOCH

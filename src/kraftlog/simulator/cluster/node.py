@@ -273,6 +273,8 @@ class ClusterNode(NodeReplica):
         self, key: PartitionKey, partition: Partition, state: ReplicaSnapshot
     ) -> None:
         before = self.seen.get(key)
+        if before is not None and before.online:  # before its log is read, which it has deleted
+            self.world.committed(key, partition.first_leader_epoch).delete_before(partition.start)
         self.seen[key] = state
         self._partitions[key] = partition
         log = self.runner.logs.get(partition.log)
