@@ -44,10 +44,13 @@ class ProduceIsAnswered(ClusterInvariant):
     name = "no batch waits for further traffic"
 
     def on_turn(self, node: ClusterNode) -> None:
-        if not is_settled(node):
+        partitions = node.node.replica_manager.partitions
+        waiting = [key for key, partition in partitions.items() if partition.awaiting_isr]
+        if not waiting or not is_settled(node):
             return
-        for key, partition in node.node.replica_manager.partitions.items():
-            if partition.online and partition.awaiting_isr:
+        for key in waiting:
+            partition = partitions[key]
+            if partition.online:
                 image = node.node.image.partitions.get(key)
                 if image is not None and self._leads(node, partition, image):
                     self._check(node, partition, image)
@@ -109,7 +112,7 @@ class FetchIsAnswered(ClusterInvariant):
 
     def on_turn(self, node: ClusterNode) -> None:
         node.delayed = delayed = [operation for operation in node.delayed if not operation.done]
-        if not is_settled(node):
+        if not delayed or not is_settled(node):
             return
         for fetch in delayed:
             if isinstance(fetch, DelayedFetch) and fetch.request.min_bytes <= 1:
