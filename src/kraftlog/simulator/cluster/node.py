@@ -20,7 +20,7 @@ from kraftlog.storage.meta_properties import load
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Mapping
     from typing import Any
 
     from kraftlog.metadata.values import PartitionKey
@@ -218,16 +218,10 @@ class ClusterNode(NodeReplica):
             self.was_ready = True
             self.world.progress += 1
         partitions = node.replica_manager.partitions
-        removed = [
-            key
-            for key, before in self._partitions.items()
-            if (now := partitions.get(key)) is not before
-            and (now is None or now.first_leader_epoch != before.first_leader_epoch)
-        ]
-        if removed:
-            self._report_removed(removed)
+        if partitions != self._partitions:
+            self._report_removed(partitions)
         for key, partition in partitions.items():
-            state = ReplicaSnapshot(
+            state = (
                 partition.leader_epoch,
                 partition.leads,
                 partition.online,
@@ -236,7 +230,7 @@ class ClusterNode(NodeReplica):
                 partition.start,
             )
             if seen.get(key) != state:
-                self._report_partition(key, partition, state)
+                self._report_partition(key, partition, ReplicaSnapshot(*state))
         self.world.node_turned(self)
 
     def delays(self, operation: Any) -> None:
@@ -258,16 +252,22 @@ class ClusterNode(NodeReplica):
                 if old_minimum != minimum and old_isr != newest.isr:
                     self.world.saw("minimum and ISR changed in one replay")
 
-    def _report_removed(self, keys: Iterable[PartitionKey]) -> None:
+    def _report_removed(self, partitions: Mapping[PartitionKey, Partition]) -> None:
         """A leader may have raised its high watermark in the turn in which it is removed.
 
         Its appends of that turn are not read any more: its log is deleted.
         """
-        for key in keys:
-            removed = self._partitions.pop(key)
+        removed = [
+            key
+            for key, before in self._partitions.items()
+            if (now := partitions.get(key)) is None
+            or now.first_leader_epoch != before.first_leader_epoch
+        ]
+        for key in removed:
+            partition = self._partitions.pop(key)
             if key in self.logs:
                 self.logs[key].log = None
-            self.world.replica_changed(self, key, removed, self.seen.pop(key))
+            self.world.replica_changed(self, key, partition, self.seen.pop(key))
 
     def _report_partition(
         self, key: PartitionKey, partition: Partition, state: ReplicaSnapshot
