@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from kraftlog import Client
+from kraftlog.client import groups
 from kraftlog.client.produce_requests import SEQUENCES
 from kraftlog.spark.brief_errors import KraftlogSparkError
 from kraftlog.spark.replay.lane import HEADER, Replay, commit_lanes, find_lanes
@@ -294,6 +295,18 @@ def test_a_topic_created_again_has_no_lane(target: Target) -> None:
     assert target.values() == [*range(10)]
 
 
+def test_a_lane_of_another_topic_of_this_name_is_not_used(target: Target) -> None:
+    """Some brokers keep the offsets of a deleted topic."""
+    first = target.lanes()[0]
+    name, metadata = (target.topic, 0), target.client.committed(target.replay.group)
+    state = json.loads(metadata[target.topic, 0].metadata)
+    for changed in (json.dumps({**state, "topic_id": "another"}), "{}", "no JSON"):
+        groups.commit(
+            target.client.cluster, target.replay.group, {name: 0}, metadata={name: changed}
+        )
+        assert target.lanes()[0].producer_id != first.producer_id
+
+
 def test_a_lane_is_kept_if_its_end_is_not_visible_yet(target: Target) -> None:
     """A new leader reports an older end of the log until it knows what is replicated."""
     target.attempt(target.lanes(), batches(0, 20))
@@ -306,6 +319,7 @@ def test_a_lane_is_kept_if_its_end_is_not_visible_yet(target: Target) -> None:
 def test_sequence_numbers_continue_with_zero(target: Target) -> None:
     [lane] = target.lanes().values()
     lanes = {0: lane.replace(sequence=SEQUENCES - 15)}
+    target.attempt(lanes, batches(0, 15))
     target.attempt(lanes, batches(0, 40))
     target.attempt(lanes, batches(0, 50))
     assert target.values() == [*range(50)]
