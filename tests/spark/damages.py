@@ -19,6 +19,7 @@ from tests.spark import tampering
 from tests.spark.tampering import (
     BATCH,
     COUNT,
+    QUERY,
     TOPIC,
     Table,
     added,
@@ -37,7 +38,16 @@ if TYPE_CHECKING:
     Damage = Callable[[Table], object]
     Fields = list[dict[str, Any]]
 
-ROW_NAMES = ["key", "value", "partition", "offset", "timestamp", "timestampType", "headers"]
+ROW_NAMES = [
+    "key",
+    "value",
+    "partition",
+    "offset",
+    "timestamp",
+    "timestampType",
+    "headers",
+    "timestampOutOfRangeMs",
+]
 
 
 def steps(*damages: Damage) -> Damage:
@@ -146,8 +156,18 @@ def shuffle_all(table: Table) -> None:
 
 
 def rename(table: Table, old: str, new: str) -> None:
-    names = [new if name == old else name for name in ROW_NAMES]
-    table.rewrite(lambda rows: rows.rename_columns(names))
+    table.rewrite(lambda rows: rows.rename_columns({old: new}))
+
+
+def transaction(table: Table, application: str, version: int | None) -> None:
+    """Change the version of an application's transaction in the newest commit; None: drop it."""
+    actions = []
+    for action in table.commit(2):
+        if action.get("txn", {}).get("appId") != application:
+            actions.append(action)
+        elif version is not None:
+            actions.append({"txn": action["txn"] | {"version": version}})
+    table.write_commit(2, actions)
 
 
 def rewrite_checkpoint(table: Table, change: Callable[[pa.Table], pa.Table]) -> None:
@@ -320,8 +340,11 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     "no protocol": (lambda t: t.drop(0, "protocol"), "cannot be opened"),
     "no metadata": (lambda t: t.drop(0, "metaData"), "cannot be opened"),
     "unknown protocol": (lambda t: t.edit(0, "protocol", lambda p: p.update(minReaderVersion=99)), "cannot be opened"),
-    "transaction dropped": (lambda t: t.drop(2, "txn"), "the newest transaction is 0"),
-    "transaction changed": (lambda t: t.edit(2, "txn", lambda txn: txn.update(version=7)), "the newest transaction is 7"),
+    "query's transaction dropped": (lambda t: transaction(t, QUERY, None), "the newest transaction is 0"),
+    "query's transaction changed": (lambda t: transaction(t, QUERY, 7), "the newest transaction is 7"),
+    "offset's transaction dropped": (lambda t: transaction(t, "kraftlog.offset.0", None), "the table keeps says {'0': 50"),
+    "offset's transaction changed": (lambda t: transaction(t, "kraftlog.offset.0", 7), "the table keeps says {'0': 7"),
+    "archive's property changed": (lambda t: t.edit(0, "metaData", lambda it: it["configuration"].update({"kraftlog.archive": "{}"})), "the property kraftlog.archive or a commit cannot be read"),
     "archive's rows changed": (lambda t: restate_archive(t, rows=201), "the archive wrote 201 rows, and there are 200"),
     "archive's dead letters changed": (lambda t: restate_archive(t, bad=1), "the archive wrote 1 dead letter, and there are 0"),
     "archive's end lowered": (lambda t: restate_archive(t, offsets={"0": 90, "1": 100}), "says that partition 0 ends at 90 and at 100"),

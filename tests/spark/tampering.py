@@ -56,7 +56,7 @@ def make_lake(address: str, lake: Path, topic: str = TOPIC) -> None:
                 )
         topic_id = uuid_text(client.cluster.topic(topic).id)
         ends = dict.fromkeys(range(PARTITIONS), 0)
-        state = ArchiveState(topic, topic_id, "raw", ends, begun_at="earliest")
+        state = ArchiveState(topic, topic_id, "raw", ends, dict(ends), begun_at="earliest")
         table = ArchiveTable.create(str(lake), state, layout.RAW, by_date=False)
         for batch, start in enumerate(range(0, COUNT, BATCH)):
             ranges = dict.fromkeys(range(PARTITIONS), (start, start + BATCH))
@@ -77,7 +77,7 @@ def make_lake(address: str, lake: Path, topic: str = TOPIC) -> None:
             ends = {index: high for index, (_, high) in ranges.items()}
             rows = PARTITIONS * (start + BATCH)
             state = ArchiveState(
-                *(topic, topic_id, "raw", ends, ranges),
+                *(topic, topic_id, "raw", ends, dict.fromkeys(ranges, 0), ranges),
                 query=QUERY,
                 batch=batch,
                 rows=rows,

@@ -187,17 +187,19 @@ def test_records_are_selected_by_an_expression(
 def test_records_keep_timestamps_that_are_no_time(
     spark: SparkSession, client: Client, our_node: str, named: Callable[[str], str], tmp_path: Path
 ) -> None:
-    """-1 is a record without a timestamp: an archive has it, and the topic gets it back."""
+    """-1 is a record without one; a time that a timestamp can't hold has a column of its own."""
     topic = named("t")
     client.create_topic(topic, partitions=1)
     columns = {"partition": pa.array([0] * 3, pa.int32()), "offset": range(3), "value": [b"v"] * 3}
-    times = pa.array([-1000, NOW_US, -1000], pa.timestamp("us", tz="UTC"))
-    write_deltalake(str(tmp_path / "old"), pa.table({**columns, "timestamp": times}))
+    times = pa.array([-1000, NOW_US, None], pa.timestamp("us", tz="UTC"))
+    exact = pa.array([None, None, 2**55], pa.int64())
+    rows = pa.table({**columns, "timestamp": times, "timestampOutOfRangeMs": exact})
+    write_deltalake(str(tmp_path / "old"), rows)
 
     assert run([str(tmp_path / "old"), "--to", topic, "-b", our_node, "--keep-timestamps"]) == 0
 
     with client.consume(topic, start="beginning", until_end=True) as records:
-        assert [record.timestamp_ms for record in records] == [-1, NOW_US // 1000, -1]
+        assert [record.timestamp_ms for record in records] == [-1, NOW_US // 1000, 2**55]
 
 
 def test_records_are_written_at_their_pace(

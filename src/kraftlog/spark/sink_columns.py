@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 
 from kraftlog.client.deadline import wall_ms
 from kraftlog.errors import ConfigError
-from kraftlog.records.arrow import scalar, values_of
+from kraftlog.records.arrow import nulls_of, scalar, values_of
+from kraftlog.spark.schema import OUT_OF_RANGE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,6 +85,9 @@ class Rows:
             return np.full(self.count, now_ms, dtype=np.int64)
         micros = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
         timestamps: Numbers = values_of(micros.fill_null(scalar(now_ms * 1000, pa.int64()))) // 1000
+        out_of_range = self._column(OUT_OF_RANGE)
+        if out_of_range is not None:
+            timestamps = np.where(nulls_of(out_of_range), timestamps, values_of(out_of_range))
         if self.count and not may_be_negative and timestamps.min() < 0:
             raise ConfigError(f"timestamp {int(timestamps.min())} ms: expected a time from 1970 on")
         return timestamps

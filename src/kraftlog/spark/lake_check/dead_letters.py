@@ -113,7 +113,7 @@ def read_dead_letters(lake: str, topic: str) -> dict[int, DeadLetters]:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise ConfigError(f"{path} cannot be read: {reason}") from error
     columns = tuple(name for name in CONTENT if name in rows.column_names)
-    log_schema = arrow_schema(with_headers=True)
+    log_schema = arrow_schema(with_headers=True, for_table=True)
     fields = [log_schema.field(name) for name in (PARTITION, OFFSET, *columns)]
     rows = rows.select([field.name for field in fields]).cast(pa.schema(fields))
     for index, name in enumerate((PARTITION, OFFSET)):  # no partition and no record has number -1

@@ -26,6 +26,7 @@ from kraftlog.spark.replay.lane import HEADER, Lane, Replay, commit_lanes, find_
 from kraftlog.spark.replay.schedule import duration_s, jobs, paced_jobs
 from kraftlog.spark.replay.table import REQUIRED, TIMESTAMP, ReplayTable, RowFilter
 from kraftlog.spark.replay.task import REPORT_SQL, lane_task, reported_lane
+from kraftlog.spark.schema import OUT_OF_RANGE
 from kraftlog.spark.sink_options import sink_options
 from kraftlog.spark.tables import read_table
 
@@ -387,7 +388,7 @@ def _records(rows: DataFrame, replay: Replay, options: argparse.Namespace) -> Da
     columns: list[Column] = [f.col("value"), f.col("partition").cast("int"), f.col("offset")]
     columns += [f.col(each) for each in ("key",) if each in rows.columns]
     if options.keep_timestamps:
-        columns.append(f.col("timestamp"))
+        columns += [f.col(each) for each in ("timestamp", OUT_OF_RANGE) if each in rows.columns]
     return rows.select(*columns, headers.alias("headers"))
 
 
