@@ -95,7 +95,7 @@ def lose_a_directory(cluster: Cluster) -> None:
         lose_a_directory,
     ],
 )
-def test_v19_replica_that_may_have_been_in_a_lost_directory_does_not_lead(
+def test_v19_replica_maybe_in_a_lost_directory_does_not_lead(
     lose: Callable[[Cluster], None], assigned: bytes, is_running: bool, elr: bool
 ) -> None:
     """It leads again once its broker reports where it has found the log."""
@@ -118,7 +118,7 @@ def test_v19_replica_that_may_have_been_in_a_lost_directory_does_not_lead(
 
 
 @pytest.mark.parametrize("elr", [True, False])
-def test_v18_a_failed_directory_is_recorded_before_its_broker_is_unfenced(elr: bool) -> None:
+def test_v18_failed_directory_is_recorded_before_its_broker_is_unfenced(elr: bool) -> None:
     """One heartbeat would otherwise elect a replica in it, and no later one depose it."""
     cluster = Cluster(brokers=3, elr=elr)
     cluster.register(1, log_dirs=[directory(1), directory(1, 2)])

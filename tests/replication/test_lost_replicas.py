@@ -205,7 +205,7 @@ def test_v19_lost_replica_stays_lost_where_its_directory_knows_nothing(
 
 
 @pytest.mark.parametrize("assigned", [HERE, Directory.LOST, GONE])
-def test_v22_a_moved_log_without_records_is_reported_once_caught_up(
+def test_v22_moved_log_that_lacks_records_is_reported_when_complete(
     assigned: bytes,
 ) -> None:
     """V19: the directory that it was moved to would let it lead."""

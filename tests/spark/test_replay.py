@@ -192,14 +192,14 @@ def test_records_keep_timestamps_that_are_no_time(
     client.create_topic(topic, partitions=1)
     columns = {"partition": pa.array([0] * 3, pa.int32()), "offset": range(3), "value": [b"v"] * 3}
     times = pa.array([-1000, NOW_US, None], pa.timestamp("us", tz="UTC"))
-    exact = pa.array([None, None, 2**55], pa.int64())
+    exact = pa.array([None, None, -(2**55)], pa.int64())
     rows = pa.table({**columns, "timestamp": times, "timestampOutOfRangeMs": exact})
     write_deltalake(str(tmp_path / "old"), rows)
 
     assert run([str(tmp_path / "old"), "--to", topic, "-b", our_node, "--keep-timestamps"]) == 0
 
     with client.consume(topic, start="beginning", until_end=True) as records:
-        assert [record.timestamp_ms for record in records] == [-1, NOW_US // 1000, 2**55]
+        assert [record.timestamp_ms for record in records] == [-1, NOW_US // 1000, -(2**55)]
 
 
 def test_records_are_written_at_their_pace(

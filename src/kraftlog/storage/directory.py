@@ -92,8 +92,7 @@ class LogDirectory:
         self.id = directory_id
         self.disk = Disk(files, handles)
         self.logs: dict[LogName, Log] = {}
-        #: logs that exist and are not open
-        self.unopened: set[LogName] = set()
+        self.unopened: set[LogName] = set()  # logs that exist and are not open
         #: the folders of copies: of logs that were being moved here when the last process ended
         self.copies: dict[LogName, list[str]] = {}
         #: copies that have taken the place of a lost log, and are yet to be opened
@@ -317,8 +316,7 @@ class LogDirectory:
     def note_records(self, log: Log) -> None:
         """Note that a log has, or is about to have, records: the next flush makes that durable."""
         name = parse_folder(log.folder.rpartition("/")[2])
-        assert name is not None, "the log is no copy that is being made"
-        if self.folder_journal.begun(name, log):
+        if name is not None and self.folder_journal.begun(name, log):
             log.mark_created(self.folder_journal.path)
 
     # -- logs that are moved to this directory ----------------------------------------------------

@@ -81,8 +81,7 @@ class Log:
         self.config = config
         self.segments: list[Segment] = []
         self.start_offset = self.end_offset = 0
-        #: everything below is durable
-        self.recovery_point = 0
+        self.recovery_point = 0  # everything below is durable
         self.clean_offset = 0  # all below is compacted; never above the recovery point
         self.epochs = EpochCache()
         self.tracker = ProducerTracker(disk, folder)

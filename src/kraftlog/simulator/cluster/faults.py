@@ -156,12 +156,12 @@ def draw(seed: int, duration_ms: int, kinds: Collection[str] | None = None) -> t
 
 
 def heal(world: ClusterWorld) -> None:
-    """End all faults; an operator restarts the nodes with a log directory that is offline."""
+    """End all faults; an operator restarts the nodes with a directory or a log that has failed."""
     for node in world.replicas.values():
         node.files.broken.clear()
     fault_plan.heal(world)
     changed_settings.end_throttles(world)
     for node in world.replicas.values():
-        if node.core is not None and node.has_failed_directory:
+        if node.core is not None and (node.has_failed_directory or node.has_failed_log):
             world.end_now(node)
             world.start(node)

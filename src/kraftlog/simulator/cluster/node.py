@@ -111,6 +111,15 @@ class ClusterNode(NodeReplica):
         directories = self.runner.logs.directories if self._node is not None else ()
         return any(directory.is_offline for directory in directories)
 
+    @property
+    def has_failed_log(self) -> bool:
+        """Whether a log of the process could not be opened, read or written."""
+        if self._node is None:
+            return False
+        manager = self.node.replica_manager
+        partitions = manager.partitions.values()
+        return manager.has_opened_logs and not all(each.is_open for each in partitions)
+
     def crash(self) -> None:
         self.may_have_deleted = True
         super().crash()
