@@ -8,7 +8,7 @@ MUTANT = Mutant(
     breaks="Q6: a voter acknowledges before its log is durable",
     detected_by="what is committed is durable on a majority",
     module="kraftlog.raft.fetching",
-    original="unflushed = core.may_campaign and log.flushed < log.end",
+    original="unflushed = core.may_be_counted and log.flushed < log.end",
     replacement="unflushed = False",
     bound={"epochs": 1, "records": 0},
 )

@@ -6,7 +6,7 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.raft.fetching",
-    source="unflushed = core.may_campaign and log.flushed < log.end",
+    source="unflushed = core.may_be_counted and log.flushed < log.end",
     replacement="unflushed = False",
     scenario="quiet",
     seed=1,

@@ -5,13 +5,20 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from kraftlog import effects
 from kraftlog.errors import ErrorCode
+from kraftlog.node.quorum.batches import METADATA_LOG, records_batch
+from kraftlog.raft.messages import ElectionState
+from kraftlog.records.header import stamp
 from kraftlog.simulator.host import CLUSTER_ID, VirtualHost, directory_id_of
 from kraftlog.types import METADATA_TOPIC_ID
 from kraftlog.wire.apis import CONTROLLER, ApiKey
 from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from kraftlog.wire.messages.metadata_records import NoOpRecord
 from kraftlog.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+from kraftlog.wire.record_frames import encode_metadata
 from tests.node.frame_client import FrameClient
+from tests.node.quorum.test_driver import NOW, driver_with_voters, fetch_response
 from tests.node.test_adding_voters import ask, three_nodes_with_removed_voter
 from tests.node.three_nodes import NODES, ThreeNodes
 
@@ -47,6 +54,29 @@ def test_r7_a_removed_follower_becomes_an_observer_and_keeps_fetching() -> None:
     shown = leader.node.quorum.core.role.progress.replicas  # type: ignore[attr-defined]  # it leads
     assert shown[core.me].fetched_at > 0
     cluster.check()
+
+
+def test_r7_the_log_of_a_removed_voter_is_flushed_for_its_fetches() -> None:
+    """Q6: a leader has reported its removal, but its log still has it as a voter."""
+    machine, emitted = driver_with_voters(1, 2, 3, election=ElectionState(5, 2))
+    driver = machine.driver
+    assert driver is not None
+    refusal = fetch_response(high_watermark=9)
+    refusal.responses[0].partitions[0].error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    refusal.removed_at = 8
+    batch = records_batch([encode_metadata(NoOpRecord(), 0)], 0)
+    stamp(batch, 0, 0, 5)
+    for response in (refusal, fetch_response(high_watermark=9, records=bytes(batch))):
+        (fetch,) = [it for it in emitted if isinstance(it, effects.SendRequest)]
+        emitted.clear()
+        driver.handle(effects.ResponseReceived("quorum", 2, fetch.number, response), NOW)
+        assert (driver.core.role.name, driver.core.removed_at) == ("observer", 8)
+    (append,) = [it for it in emitted if isinstance(it, effects.AppendBatch)]
+    assert append.flush
+    assert not [it for it in emitted if isinstance(it, effects.SendRequest)]
+    driver.handle(effects.LogFlushed(METADATA_LOG, 1), NOW)
+    (fetch,) = [it for it in emitted if isinstance(it, effects.SendRequest)]
+    assert fetch.request.topics[0].partitions[0].fetch_offset == 1
 
 
 def test_r7_a_removed_leader_refuses_a_fetch_and_names_the_next_leader() -> None:

@@ -97,6 +97,9 @@ class RaftCore:
         self.is_cluster_id_confirmed = False
         #: The last peer that was reported as a member of another cluster.
         self._foreign_peer = -1
+        #: The offset of a committed record without this replica as a voter, as a leader has
+        #: reported (R7). Only for campaigns, and only until the log has that record; -1 for none.
+        self.removed_at = -1
         #: While the log names no voters: nodes that may be controllers (R9). They have no vote.
         self.discovered: tuple[int, ...] = ()
         self.peers: dict[int, Peer] = {}
@@ -179,6 +182,7 @@ class RaftCore:
             election.leader_id,
             election.voted and election.voted.id,
             self.election_version - self.durable_election_version,
+            self.removed_at,
             self.log.key(),
             tuple(sorted(self.timers)),
             tuple(
@@ -302,11 +306,23 @@ class RaftCore:
 
         Its log may be the only one that holds the removal and the records before it, so that no
         other replica can be elected. It does not count its own vote then (Ongaro's thesis, 4.2.2).
+        A replica whose removal a leader has reported does not campaign: without the committed
+        record of the removal, or a later one that adds it again, no log wins an election (R7).
         """
         voters = self.log.voters
+        if self.removed_at >= max(self.log.high_watermark, voters.members_since):
+            return False
         return self.is_voter or (
             voters.members_since >= self.log.high_watermark and voters.before_latest.holds(self.me)
         )
+
+    @property
+    def may_be_counted(self) -> bool:
+        """Whether a leader may count its fetches, so that its log is flushed before each (Q6).
+
+        Its own log decides, as for its votes, even if a leader has reported its removal.
+        """
+        return self.is_voter or self.may_campaign
 
     @property
     def others(self) -> list[int]:
@@ -394,10 +410,12 @@ class RaftCore:
             elections.on_wrong_cluster(self, message.peer, request, body)
         elif body.epoch < self.election.epoch:
             self.role.on_stale_response(self, message.peer, request)
-        elif elections.adopt(self, body.epoch, self._leader_named_by(message.peer, body)):
-            return  # the request belongs to an earlier epoch or role
         else:
-            self.role.on_response(self, message.peer, request, body)
+            elections.note_removal(self, message.peer, body)
+            leader = self._leader_named_by(message.peer, body)
+            if not elections.adopt(self, body.epoch, leader):
+                self.role.on_response(self, message.peer, request, body)
+            # Else the request belongs to an earlier epoch or role.
 
     def _leader_named_by(self, peer: int, body: Any) -> int:
         """The leader that a response names; -1 if another peer names a leader that is down."""

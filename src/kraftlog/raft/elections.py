@@ -9,6 +9,7 @@ from kraftlog.raft.messages import (
     ElectionState,
     EndEpochResult,
     Fetch,
+    FetchResult,
     SnapshotFetch,
     Stop,
     VoteResult,
@@ -58,6 +59,13 @@ def adopt(core: Core, epoch: int, leader_id: int) -> bool:
         enter_election_state(core, mine.replace(leader_id=leader_id))
         return True
     return False
+
+
+def note_removal(core: Core, peer: int, body: Any) -> None:
+    """Note that the leader of this epoch reports the committed removal of this replica (R7)."""
+    is_refusal = isinstance(body, FetchResult) and body.error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if is_refusal and body.leader_id == peer:
+        core.removed_at = max(core.removed_at, body.removed_at)
 
 
 def enter_election_state(core: Core, election: ElectionState) -> None:

@@ -38,7 +38,7 @@ def fetch_from(core: Core, peer: int) -> None:
         max_wait_ms=core.config.fetch_max_wait_ms,
         max_bytes=core.config.max_fetch_bytes,
     )
-    unflushed = core.may_campaign and log.flushed < log.end
+    unflushed = core.may_be_counted and log.flushed < log.end
     core.send(peer, fetch, (LogDurable(log.end),) if unflushed else ())
 
 
@@ -96,7 +96,7 @@ def advance(core: Core, high_watermark: int) -> None:
             log.voters.latest_offset >= before and before <= log.voters.members_since < known
         )
         core.effect(Committed(known))
-        if commits_voters:
+        if commits_voters or before <= core.removed_at < known:
             core.adapt_role()  # this replica's own removal may be committed now
         if core.cluster_id is None:
             learn_cluster_id(core)

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
         timers: dict[str, int]
         #: While the log names no voters: nodes that may be controllers (R9). They have no vote.
         discovered: tuple[int, ...]
+        #: The offset of a committed record without this replica as a voter (R7); -1 for none.
+        removed_at: int
         #: The campaigns that this replica has lost since it last knew a leader, or since another
         #: candidate began an epoch.
         attempt: int
@@ -50,6 +52,8 @@ if TYPE_CHECKING:
         def is_voter(self) -> bool: ...
         @property
         def may_campaign(self) -> bool: ...
+        @property
+        def may_be_counted(self) -> bool: ...
         @property
         def others(self) -> list[int]: ...
         @property

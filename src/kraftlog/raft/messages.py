@@ -126,6 +126,9 @@ class FetchResult(Value):
     offset: int = -1
     limit: int = -1
     batches: tuple[Batch, ...] = ()
+    #: With NOT_LEADER_OR_FOLLOWER of the leader itself: the offset of the committed voter set,
+    #: which the fetcher's log lacks and which does not have the fetcher (R7).
+    removed_at: int = -1
 
 
 class SnapshotFetch(Value):

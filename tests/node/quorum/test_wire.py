@@ -45,6 +45,10 @@ REQUESTS_AND_RESPONSES = [
     (FETCH, raft.FetchResult(0, 1, 5, 99, diverging=POINT, offset=100)),
     (FETCH, raft.FetchResult(0, 1, 5, 99, snapshot=POINT, offset=100)),
     (FETCH, raft.FetchResult(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, 6, -1, offset=100)),
+    (
+        FETCH,
+        raft.FetchResult(ErrorCode.NOT_LEADER_OR_FOLLOWER, 1, 6, 99, offset=100, removed_at=98),
+    ),
     (REQUESTS[7], raft.SnapshotChunk(0, 1, 5, POINT, 4096, size=5000, length=4, data=b"data")),
     (REQUESTS[8], raft.ReadOffsetResult(0, 1, 5, 123)),
 ]

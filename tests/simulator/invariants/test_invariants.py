@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import ReplicaKey, Voter
-from kraftlog.raft.messages import Batch, ElectionState, Fetch, VoteResult
+from kraftlog.raft.messages import Batch, ElectionState, Fetch, FetchResult, VoteResult
 from kraftlog.raft.roles.leader import Leader
 from kraftlog.simulator.administrator import Administrator
 from kraftlog.simulator.checkers.log_history import Acknowledged, Invoked
@@ -32,6 +33,7 @@ from kraftlog.simulator.invariants.one_change import OneChange
 from kraftlog.simulator.invariants.one_leader import OneLeader
 from kraftlog.simulator.invariants.one_vote import OneVote
 from kraftlog.simulator.invariants.own_epoch import OwnEpoch
+from kraftlog.simulator.invariants.removals_committed import RemovalsCommitted
 from kraftlog.simulator.invariants.sent_after_durable import SentAfterDurable
 from kraftlog.simulator.invariants.serves_late_enough import ServesLateEnough
 from kraftlog.simulator.invariants.snapshot_at_start import SnapshotAtStart
@@ -313,6 +315,19 @@ def snapshot_is_not_on_disk(scene: Scene) -> None:
     scene.find(SnapshotAtStart).on_snapshot(scene.follower, core)
 
 
+def reports_an_uncommitted_removal(scene: Scene) -> None:
+    end = scene.world.known_committed_end
+    result = FetchResult(ErrorCode.NOT_LEADER_OR_FOLLOWER, scene.leader.id, 1, end, removed_at=end)
+    log = scene.core(scene.leader).log
+    log.voters.append(end, log.voter_set.without_voter(scene.follower.id))
+    scene.find(RemovalsCommitted).on_send(scene.leader, scene.follower, result)
+
+
+def reports_a_removal_to_a_voter(scene: Scene) -> None:
+    result = FetchResult(ErrorCode.NOT_LEADER_OR_FOLLOWER, scene.leader.id, 1, 5, removed_at=1)
+    scene.find(RemovalsCommitted).on_send(scene.leader, scene.follower, result)
+
+
 def serves_too_early(scene: Scene) -> None:
     scene.leader.applied = 0
     epoch = scene.core(scene.leader).election.epoch
@@ -442,6 +457,8 @@ BROKEN: list[tuple[type[Invariant], Callable[[Scene], None]]] = [
     (AppliedOnce, applied_beyond_the_high_watermark),
     (AppliedOnce, applied_after_a_gap),
     (AppliedOnce, state_machine_goes_back),
+    (RemovalsCommitted, reports_an_uncommitted_removal),
+    (RemovalsCommitted, reports_a_removal_to_a_voter),
     (SnapshotAtStart, leader_loads_a_snapshot),
     (SnapshotAtStart, uncommitted_snapshot_is_loaded),
     (SnapshotAtStart, snapshot_is_misnamed),

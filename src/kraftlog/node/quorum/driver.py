@@ -350,7 +350,7 @@ class QuorumDriver:
         batch.payload = None  # the core does not need it
         self._tail.append(batch.base_offset, batch.last_offset, data, records)
         # An observer need not flush: it counts for no majority until a batch makes it a voter.
-        self._emit(effects.AppendBatch(METADATA_LOG, data, flush=self.core.may_campaign))
+        self._emit(effects.AppendBatch(METADATA_LOG, data, flush=self.core.may_be_counted))
         end = batch.last_offset + 1
         self.latency.append(end - batch.base_offset, end, now.monotonic_ms, leads=self.is_leader)
 

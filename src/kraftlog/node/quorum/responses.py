@@ -107,7 +107,11 @@ def _fetch(body: raft.FetchResult, data: Buffer) -> Message:
     if body.error == ErrorCode.INCONSISTENT_CLUSTER_ID:
         # A leader names itself, so that the fetcher knows that the leader refuses it (Q31).
         return fetches.FetchResponse(error_code=body.error, responses=[topic])
-    return fetches.FetchResponse(error_code=_request_error(body), responses=_topics(body, topic))
+    return fetches.FetchResponse(
+        error_code=_request_error(body),
+        responses=_topics(body, topic),
+        removed_at=body.removed_at,
+    )
 
 
 def _snapshot(body: raft.SnapshotChunk, data: Buffer) -> Message:
@@ -204,6 +208,7 @@ def _fetch_result(response: fetches.FetchResponse, request: raft.Fetch) -> raft.
         diverging=_offset_and_epoch(diverging.end_offset, diverging.epoch),
         snapshot=_offset_and_epoch(snapshot.end_offset, snapshot.epoch),
         offset=request.offset,
+        removed_at=response.removed_at,
     )
 
 

@@ -49,6 +49,8 @@ class Fetcher(Role):
             applied = fetching.apply(core, body)
         else:
             return
+        if body.error:
+            core.adapt_role()  # the leader may have reported this replica's removal (R7)
         if core.role is not self:
             return
         if not applied:

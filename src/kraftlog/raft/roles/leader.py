@@ -71,6 +71,7 @@ class Leader(Role):
         "progress",
         "proposals",
         "reads",
+        "removals_reported_to",
         "reported",
     )
     name = quorum.LEADER
@@ -88,6 +89,8 @@ class Leader(Role):
         self.reads: tuple[UnprovedRead, ...] = ()
         #: At kraft.version 0: what voters have reported of themselves (R11), by their ids.
         self.reported: dict[int, Voter] = {}
+        #: The removed voters to which a response has reported their removal (R7).
+        self.removals_reported_to: tuple[ReplicaKey, ...] = ()
         #: Counts reads and responses to fetches, to order them.
         self.events = 0
 
@@ -99,6 +102,7 @@ class Leader(Role):
             tuple(sorted([(w.fetch.replica.id, w.fetch.offset) for w in self.parked])),
             tuple([offset for offset, _ in self.proposals]),
             len(self.reads),
+            tuple(sorted([key.id for key in self.removals_reported_to])),
         )
 
     def enter(self, core: Core) -> None:
@@ -198,6 +202,11 @@ class Leader(Role):
         checked = fetch.epoch >= 0 and fetch.last_epoch >= 0
         if checked:
             self.confirm(fetch.replica, request)
+        if self.must_report_removal(core, fetch):
+            self.removals_reported_to = (*self.removals_reported_to, fetch.replica)
+            error, removed_at = ErrorCode.NOT_LEADER_OR_FOLLOWER, core.log.voters.members_since
+            self.respond(core, request, fetch, error=error, removed_at=removed_at)
+            return
         if snapshots.is_needed(core, fetch):
             if checked:
                 self.progress.note_snapshot_needed(fetch.replica, core.now)
@@ -220,6 +229,18 @@ class Leader(Role):
             self.park(core, request, fetch)
         else:
             self.respond(core, request, fetch)
+
+    def must_report_removal(self, core: Core, fetch: Fetch) -> bool:
+        """Whether the fetcher was removed by a committed voter set that its log lacks (R7).
+
+        It is reported once to each former voter, whose next fetch is served as an observer's.
+        """
+        log, key = core.log, fetch.replica
+        if key in self.removals_reported_to or not log.voters.has_removed(key):
+            return False
+        removed_at = log.voters.members_since
+        is_committed = removed_at < log.high_watermark and self.epoch_start < log.high_watermark
+        return is_committed and fetch.offset <= removed_at
 
     def note_obstacle(self, core: Core, fetch: Fetch, obstacle: Obstacle) -> None:
         self.progress.note_obstacle(fetch.replica, core.log.voter_set, obstacle)

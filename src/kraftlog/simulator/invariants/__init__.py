@@ -22,6 +22,7 @@ from kraftlog.simulator.invariants.one_change import OneChange
 from kraftlog.simulator.invariants.one_leader import OneLeader
 from kraftlog.simulator.invariants.one_vote import OneVote
 from kraftlog.simulator.invariants.own_epoch import OwnEpoch
+from kraftlog.simulator.invariants.removals_committed import RemovalsCommitted
 from kraftlog.simulator.invariants.sent_after_durable import SentAfterDurable
 from kraftlog.simulator.invariants.serves_late_enough import ServesLateEnough
 from kraftlog.simulator.invariants.snapshot_at_start import SnapshotAtStart
@@ -49,6 +50,7 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     LogShape,
     LegalRoles,
     OneChange,
+    RemovalsCommitted,
     ElectedByVoters,
     ChangesReported,
     AppliedOnce,

@@ -122,3 +122,6 @@ class FetchResponse(Message, versions=(4, 18), flexible=12):
     session_id: int = int32(since=7, default=0)
     responses: Sequence[FetchableTopicResponse] = array(FetchableTopicResponse)
     node_endpoints: Sequence[NodeEndpoint] = array(NodeEndpoint, since=16, tag=0, default=())
+    #: Of our own, in responses of the quorum: the offset of the committed record that removed the
+    #: fetcher from the voters (R7).
+    removed_at: int = int64(since=12, tag=10_000, default=-1, ignorable=True)
