@@ -8,6 +8,6 @@ MUTANT = Mutant(
     module="kraftlog.raft.roles.leader",
     source="            core.effect(Proposed(pending, ErrorCode.REQUEST_TIMED_OUT))",
     replacement="            core.effect(Proposed(pending, ErrorCode.NONE, core.log.end))",
-    scenario="mixture",
-    seed=6,
+    scenario="leader-failure",
+    seed=2,
 )
