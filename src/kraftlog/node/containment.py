@@ -83,15 +83,23 @@ class Attempts:
         try:
             task(*arguments)
         except Exception as error:
-            if _steps_under_way(self._node) != before:
-                raise
-            self._log(what, error)
+            self._failed(what, error, before)
             return False
         return True
 
     def poll(self, what: str, routine: Routine, now: Now) -> None:
-        if not self.attempt(what, routine.poll, now):
+        before = _steps_under_way(self._node)
+        try:
+            routine.poll(now)
+        except Exception as error:
+            self._failed(what, error, before)
             routine.postpone(now)
+
+    def _failed(self, what: str, error: Exception, steps_before: tuple[int, int]) -> None:
+        """Log the error; raise it again if it interrupted a step of the quorum."""
+        if _steps_under_way(self._node) != steps_before:
+            raise error
+        self._log(what, error)
 
     def _log(self, what: str, error: Exception) -> None:
         kind, now_ms = (what, type(error)), self._node.now.monotonic_ms

@@ -153,6 +153,7 @@ class Node:
         self.group_coordinators = parts.group_coordinators(self) if settings.is_broker else None
         self.producer_expiration = parts.producer_expiration(self) if settings.is_broker else None
         self.producer_ids = ProducerIds(config.node_id, self.broker_epoch, self.controller_channel)
+        self._deadlines = parts.deadlines(self)
         self._snapshot_policy = snapshot_policy_of(settings)
         self._snapshots_wait_until_ms = now.monotonic_ms + STARTING_MS
         self._add_publishers()
@@ -452,26 +453,12 @@ class Node:
 
     def deadline(self) -> int | None:
         """When `poll` is due next, in monotonic milliseconds."""
-        due = []
-        for part in (
-            self.delayed_operations,
-            self.replica_manager,
-            self.quorum,
-            self.discovery,
-            self.leader_watch,
-            self.linearizable_reads,
-            self.active_controller,
-            self.broker_probes,
-            self.voter_updater,
-            self.controller_registration,
-            self.broker_lifecycle,
-            self.group_coordinators,
-            self.producer_expiration,
-        ):
-            deadline_ms = part.deadline() if part is not None else None
-            if deadline_ms is not None:
-                due.append(deadline_ms)
-        return min(due, default=None)
+        earliest_ms = NEVER_MS
+        for deadline in self._deadlines:
+            due_ms = deadline()
+            if due_ms is not None and due_ms < earliest_ms:
+                earliest_ms = due_ms
+        return None if earliest_ms == NEVER_MS else earliest_ms
 
     def wait_for_ms(self, operation: DelayedOperation, timeout_ms: int) -> None:
         self.wait(operation, self.now.monotonic_ms + timeout_ms)

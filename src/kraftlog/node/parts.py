@@ -26,7 +26,7 @@ from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from kraftlog.node.broker.broker_lifecycle import BrokerLifecycle
     from kraftlog.node.broker.overridden_min_isr import OverriddenMinIsr
@@ -259,6 +259,26 @@ def broker_lifecycle(node: Node) -> BrokerLifecycle:
         stop=lambda reason: node.emit(Stop(reason)),
         previous_epoch=config.previous_broker_epoch,
     )
+
+
+def deadlines(node: Node) -> tuple[Callable[[], int | None], ...]:
+    """The functions that return when each part of the node is to be polled."""
+    polled = (
+        node.delayed_operations,
+        node.replica_manager,
+        node.quorum,
+        node.discovery,
+        node.leader_watch,
+        node.linearizable_reads,
+        node.active_controller,
+        node.broker_probes,
+        node.voter_updater,
+        node.controller_registration,
+        node.broker_lifecycle,
+        node.group_coordinators,
+        node.producer_expiration,
+    )
+    return tuple([part.deadline for part in polled if part is not None])
 
 
 def file_checks(node: Node) -> list[OverriddenMinIsr]:

@@ -138,10 +138,8 @@ class RaftCore:
         """Fire the timers that are due, the earliest first."""
         self.now = now
         fired = 0
-        while self.timers:
-            deadline, name = min([(when, name) for name, when in self.timers.items()])
-            if deadline > now.monotonic_ms:
-                return
+        while self.timers and min(self.timers.values()) <= now.monotonic_ms:
+            _, name = min([(when, name) for name, when in self.timers.items()])
             fired += 1
             assert fired <= MAX_FIRED, f"the timer “{name}” is always due: polling never ends"
             self.fire(name)

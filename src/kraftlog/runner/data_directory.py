@@ -118,8 +118,9 @@ class DataDirectory:
                     for name, log in self.directory.logs.items()
                     if name != METADATA_LOG
                 ]
-        for _ in range(min(FAILED_PER_TURN, len(self._failed))):
-            self._notify(self._failed.popleft(), now)
+        if self._failed:
+            for _ in range(min(FAILED_PER_TURN, len(self._failed))):
+                self._notify(self._failed.popleft(), now)
 
     def deadline(self) -> int:
         """When the next turn has something to do, in monotonic milliseconds."""

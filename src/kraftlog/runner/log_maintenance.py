@@ -105,10 +105,9 @@ class LogMaintenance:
 
     @property
     def due_ms(self) -> int:
-        times_ms = [self._checkpoint_due_ms, self._high_watermarks_due_ms]
-        if self._retention_due_ms is not None:
-            times_ms.append(self._retention_due_ms)
-        return min(times_ms)
+        due_ms = min(self._checkpoint_due_ms, self._high_watermarks_due_ms)
+        retention_due_ms = self._retention_due_ms
+        return due_ms if retention_due_ms is None else min(due_ms, retention_due_ms)
 
     @property
     def has_work(self) -> bool:

@@ -178,7 +178,8 @@ class LogMoves:
     @property
     def has_work(self) -> bool:
         """Whether the next turn has something to do."""
-        return self.due_ms is None and any(self._can_continue(move) for move in self._active())
+        is_idle = not self.moves or self.due_ms is not None
+        return not is_idle and any(self._can_continue(move) for move in self._active())
 
     @staticmethod
     def _can_continue(move: LogMove) -> bool:

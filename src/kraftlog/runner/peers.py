@@ -128,6 +128,8 @@ class PeerChannels:
 
     def flush(self, now: Now) -> int:
         """Send the requests of a turn, at its end; return when the first of them times out."""
+        if not self._new:
+            return NEVER_MS
         requests, self._new = self._new, []
         channels: dict[PeerChannel, None] = {}
         for effect in requests:
@@ -141,7 +143,7 @@ class PeerChannels:
                 self._flush(channel, now)
             else:
                 self._connect(channel, now)
-        return min([now.monotonic_ms + effect.timeout_ms for effect in requests], default=NEVER_MS)
+        return min([now.monotonic_ms + effect.timeout_ms for effect in requests])
 
     def expire(self, now: Now) -> None:
         """Close the connections with timed out requests."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 LENGTH_SIZE = 4
 #: Pieces of a response up to this many bytes are joined, which is faster than sending each one.
 SMALL_PIECE = 16 << 10
+_ONLY_BYTES = {bytes}
 
 _REQUEST = struct.Struct(">hhih")
 _KEY_TO_CORRELATION = struct.Struct(">hhi")
@@ -88,6 +89,8 @@ def _finish_frame(pieces: list[Any], correlation_id: int) -> list[Any]:
 
 def join_small_pieces(pieces: list[Any]) -> list[Any]:
     """Join adjacent `bytes` pieces of at most SMALL_PIECE bytes each."""
+    if {*map(type, pieces)} == _ONLY_BYTES and max(map(len, pieces)) <= SMALL_PIECE:
+        return [b"".join(pieces)]  # most frames
     joined: list[Any] = []
     small: list[bytes] = []
     for piece in pieces:

@@ -293,7 +293,8 @@ class BrokerLifecycle(MetadataPublisher):
     @property
     def _unwritable(self) -> tuple[Uuid, ...]:
         """The directories to report as unwritable; none if no other broker could lead instead."""
-        return () if self._is_alone() else self._all_unwritable()
+        unwritable = self._all_unwritable()
+        return () if unwritable and self._is_alone() else unwritable
 
     @property
     def _offline(self) -> tuple[Uuid, ...]:
@@ -303,7 +304,7 @@ class BrokerLifecycle(MetadataPublisher):
         can still read.
         """
         offline = tuple([it.id for it in self._directories if it.is_offline])
-        return () if self._is_alone() and len(offline) == len(self._directories) else offline
+        return () if len(offline) == len(self._directories) and self._is_alone() else offline
 
     def _on_heartbeat(self, response: Any, now: Now) -> None:
         if response is None or response.error_code == ErrorCode.NOT_CONTROLLER:

@@ -57,11 +57,12 @@ class ControllerRegistration:
     @property
     def _is_needed(self) -> bool:
         core, image = self._quorum.core, self._image()
-        metadata_version = image.features.get(METADATA_VERSION, 0)
-        if core.is_voter or not self._endpoints or metadata_version < REGISTRATIONS_SINCE:
-            return False
         registered = image.controllers.get(core.me.id)
-        return registered is None or registered.incarnation_id != self._incarnation
+        if registered is not None and registered.incarnation_id == self._incarnation:
+            return False
+        metadata_version = image.features.get(METADATA_VERSION, 0)
+        has_version = metadata_version >= REGISTRATIONS_SINCE
+        return has_version and bool(self._endpoints) and not core.is_voter
 
     def deadline(self) -> int | None:
         return None if self._in_flight or not self._is_needed else self._due_ms

@@ -339,7 +339,8 @@ class NodeReplica(NodeProcess):
 
     def _schedule_turn(self) -> None:
         has_work = self.runner.has_work or self.node.has_work
-        has_work = has_work or not all(connection.mutes for connection in self.held_connections)
+        if self.held_connections and not has_work:
+            has_work = not all(connection.mutes for connection in self.held_connections)
         if has_work and not self._is_turn_scheduled:
             self._is_turn_scheduled = True
             delay_ms = self.world.slice_ms if self.node.sliced.has_work else 0
