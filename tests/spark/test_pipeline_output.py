@@ -211,7 +211,7 @@ def test_without_spark_one_line_says_what_to_install(
     [line] = capsys.readouterr().err.splitlines()
     assert line == (
         "kraftlog pipeline: not installed: pyspark; "
-        "pip install 'kraftlog[spark]' brings what pipelines need"
+        "install kraftlog from its clone with pip install '.[spark]'"
     )
 
 

