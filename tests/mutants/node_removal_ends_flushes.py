@@ -11,9 +11,6 @@ MUTANT = Mutant(
     module="kraftlog.node.quorum.driver",
     source="flush=self.core.may_be_counted",
     replacement="flush=self.core.may_campaign",
-    scenario="mixture",
-    seed=20355,
     test="tests/node/test_removed_voters.py::"
     "test_r7_the_log_of_a_removed_voter_is_flushed_for_its_fetches",
-    nodes=True,
 )
