@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kraftlog.effects import DeleteLog
 from kraftlog.simulator.cluster.invariants import (
     CLUSTER_INVARIANTS,
     ClusterInvariant,
@@ -383,6 +384,36 @@ def test_v19_a_later_process_in_the_isr_keeps_its_log() -> None:
         scene.change_partition(isr=isr)
         assert kept.has_kept(leader.id, scene.key) == is_kept
         assert (leader.id in scene.committed.confirmed) == is_kept
+
+
+@pytest.mark.parametrize("is_added_again", [False, True])
+def test_v19_a_leader_counts_a_removed_replica(is_added_again: bool) -> None:
+    """It does until it replays the removal; the replica may delete its log, and begin another."""
+    scene = Scene()
+    leader, committed = scene.leader.id, scene.committed
+    removed = (leader + 1) % 3
+    others = tuple({*range(3)} - {removed})
+    scene.change_partition(replicas=(0, 1, 2), isr=(0, 1, 2))
+    scene.change_partition(replicas=others, isr=others)
+    if is_added_again:
+        scene.change_partition(replicas=(0, 1, 2))
+    scene.partition.isr = (0, 1, 2)
+    committed.high_watermark -= 1
+    scene.check_replica()
+    assert committed.high_watermark == scene.partition.high_watermark
+    assert {*committed.confirmed} == {*others}
+
+
+def test_v11_records_committed_in_the_turn_of_a_removal_are_read() -> None:
+    """Their acknowledgement may arrive after the removal, and after the log is deleted."""
+    scene = Scene()
+    node, log = scene.leader, scene.log
+    unread = log.batches[-1]
+    del log.batches[-1], log.bases[-1]
+    log.read_position = log.read_position[0], log.read_position[1] - len(unread.data)
+    node.node._effects.append(DeleteLog(scene.partition.log, scene.partition.topic_id))
+    node.node.take_effects()
+    assert log.batches[-1] == unread
 
 
 @pytest.mark.parametrize("is_requested", [True, False])

@@ -192,7 +192,7 @@ class CommittedIsKept(ClusterInvariant):
             if log.end < partition.high_watermark:
                 self.fail(f"{node}: {_name(key)} ends at {log.end}, before its high watermark")
             committed.extend(log, partition.high_watermark, partition.leader_epoch)
-            self.world.kept.confirm(key, committed, partition.isr)
+            self.world.kept.confirm(key, committed, partition.isr, partition.partition_epoch)
         elif before is not None and partition.high_watermark > before.high_watermark:
             missing = committed.missing_in(log, before.high_watermark)
             if missing is not None and missing.end <= partition.high_watermark:
@@ -215,7 +215,7 @@ class CommittedIsKept(ClusterInvariant):
             )
         assert change.log is not None
         change.committed.extend(change.log, partition.high_watermark, before.leader_epoch)
-        self.world.kept.confirm(key, change.committed, (node.id,))
+        self.world.kept.confirm(key, change.committed, (node.id,), partition.partition_epoch)
 
     def on_acknowledged(
         self, producer: Producer, key: PartitionKey, value: int, offset: int

@@ -53,6 +53,8 @@ class KeptLogs:
         self.excused: set[PartitionKey] = set()
         self.has_lost_offsets = False
         self._partitions: dict[PartitionKey, PartitionImage] = {}
+        #: The partition epochs in which brokers became replicas; the others always were.
+        self._replica_since: dict[tuple[int, PartitionKey], int] = {}
 
     def lose(self, broker: int, key: PartitionKey) -> None:
         """A fault has taken the log of a replica, or a part of it."""
@@ -75,10 +77,19 @@ class KeptLogs:
         """The brokers that have confirmed a batch and kept it."""
         return [broker for broker, end in committed.confirmed.items() if end >= batch.end]
 
-    def confirm(self, key: PartitionKey, committed: CommittedLog, isr: Iterable[int]) -> None:
-        """A leader has committed records with this ISR: all its members have confirmed them."""
+    def confirm(
+        self, key: PartitionKey, committed: CommittedLog, isr: Iterable[int], partition_epoch: int
+    ) -> None:
+        """A leader has committed records with the ISR that it knows, as of this partition epoch.
+
+        All its members have confirmed them; those that are replicas no more may delete their logs,
+        also if they were added again since.
+        """
+        partition = self._partitions.get(key)
+        replicas = () if partition is None else partition.replicas
         for broker in isr:
-            if (broker, key) not in self.lost:
+            is_same = self._replica_since.get((broker, key), 0) <= partition_epoch
+            if broker in replicas and is_same and (broker, key) not in self.lost:
                 committed.confirmed[broker] = committed.high_watermark
 
     def excuse(self, key: PartitionKey, committed: CommittedLog, offset: int, start: int) -> None:
@@ -107,6 +118,8 @@ class KeptLogs:
                 self._caught_up(broker, key, image)
             if before.replicas != after.replicas:
                 self._forget_except(key, after.replicas)
+                for broker in {*after.replicas} - {*before.replicas}:
+                    self._replica_since[broker, key] = after.partition_epoch
 
     def _caught_up(self, broker: int, key: PartitionKey, image: Image) -> None:
         """A follower has entered the ISR: it has all that is committed."""
@@ -125,5 +138,7 @@ class KeptLogs:
         committed = self._world.committed(key)
         for broker in [broker for broker in committed.confirmed if broker not in kept]:
             del committed.confirmed[broker]
-        for lost in [lost for lost in self.lost if lost[1] == key and lost[0] not in kept]:
-            del self.lost[lost]
+        for noted in (self.lost, self._replica_since):
+            gone = [each for each in noted if each[1] == key and each[0] not in kept]
+            for replica in gone:
+                del noted[replica]

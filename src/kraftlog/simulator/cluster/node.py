@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kraftlog.controller.state import MIN_ISR
+from kraftlog.effects import DeleteLog
 from kraftlog.errors import StorageError
 from kraftlog.node.controller.active_controller import first_levels
 from kraftlog.simulator.cluster.replica_logs import ReplicaLog
@@ -20,7 +21,7 @@ from kraftlog.storage.meta_properties import load
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from kraftlog.metadata.values import PartitionKey
@@ -245,6 +246,15 @@ class ClusterNode(NodeReplica):
     def delays(self, operation: Any) -> None:
         self.delayed.append(operation)
 
+    def before_effects(self, effects: Sequence[Any]) -> None:
+        """Read what was appended to a log, and may be acknowledged, before the log is deleted."""
+        for effect in effects:
+            if type(effect) is DeleteLog:
+                view = self.logs.get((effect.topic_id, effect.log[1]))
+                log = self.runner.logs.get(effect.log)
+                if view is not None and view.log is log is not None:
+                    view.refresh(self.files, log)
+
     def _note_joined_replay(self) -> None:
         """Note whether a leader has replayed changes of the minimum and of its ISR in one turn."""
         node = self.node
@@ -262,10 +272,7 @@ class ClusterNode(NodeReplica):
                     self.world.saw("minimum and ISR changed in one replay")
 
     def _report_removed(self, partitions: Mapping[PartitionKey, Partition]) -> None:
-        """A leader may have raised its high watermark in the turn in which it is removed.
-
-        Its appends of that turn are not read any more: its log is deleted.
-        """
+        """A leader may have raised its high watermark in the turn in which it is removed."""
         removed = [
             key
             for key, before in self._partitions.items()

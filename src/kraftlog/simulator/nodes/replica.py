@@ -60,7 +60,7 @@ def host_of(replica_id: int) -> str:
 
 
 class ObservedNode(Node):
-    """Reports to its `watcher` the state machine's notifications and written boot timestamps."""
+    """Reports to its `watcher` the state machine's notifications, and some other events."""
 
     watcher: NodeReplica | None = None
 
@@ -80,6 +80,12 @@ class ObservedNode(Node):
         super().handle(message, now)
         if self.watcher is not None and isinstance(message, BootTimestampWritten):
             self.watcher.world.boot_written(self.watcher, message.boot_timestamp_ms)
+
+    def take_effects(self) -> list[Any]:
+        effects = super().take_effects()
+        if self.watcher is not None:
+            self.watcher.before_effects(effects)
+        return effects
 
     def wait(self, operation: Any, deadline_ms: int) -> None:
         super().wait(operation, deadline_ms)
@@ -320,6 +326,9 @@ class NodeReplica(NodeProcess):
 
     def delays(self, operation: Any) -> None:
         """An operation of the node waits."""
+
+    def before_effects(self, effects: Sequence[Any]) -> None:
+        """The node's effects are about to be carried out."""
 
     def _installed(self, offset: int) -> None:
         core = self.core
