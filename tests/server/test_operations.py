@@ -198,9 +198,12 @@ class OperatedNodes:
         as on the page.
         """
         with self._client() as client:
-            client.create_topic("before-the-loss")
-            client.delete_topic("before-the-loss")
-            until(lambda: len({v.log_end_offset for v in client.describe_quorum().voters}), 1)
+            leader_epoch = -1
+            while leader_epoch != client.describe_quorum().leader_epoch:
+                leader_epoch = client.describe_quorum().leader_epoch
+                client.create_topic("before-the-loss")
+                client.delete_topic("before-the-loss")
+                until(lambda: len({v.log_end_offset for v in client.describe_quorum().voters}), 1)
         for node in nodes:
             if node in NODES:
                 self._cluster.kill(node)
