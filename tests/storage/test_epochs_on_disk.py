@@ -195,3 +195,18 @@ def test_q7_an_empty_log_has_no_epochs_to_rebuild() -> None:
     assert (again.start_offset, again.end_offset, again.epochs.entries()) == (2, 2, [])
     assert not report.is_noteworthy
     again.release()
+
+
+def test_q7_a_log_that_begins_elsewhere_leaves_no_epochs_on_disk() -> None:
+    """Recovery removes epochs from the log first, from the file only with the next flush."""
+    files = memory_files()
+    log, _ = open_log_on(new_disk(files))
+    log.truncate_fully_and_start_at(28)
+    log.close()
+    write_whole(files, f"{FOLDER}/leader-epoch-checkpoint", b"0\n1\n2 28\n")
+    log, _ = open_log_on(new_disk(files), clean=False)
+    log.truncate_fully_and_start_at(29)
+    log.release()
+    again, _ = open_log_on(new_disk(files), clean=False)
+    assert again.epochs.entries() == []
+    again.release()

@@ -369,8 +369,11 @@ class Log:
             while self.segments:  # from the end, so that a crash leaves the front of the log
                 self._drop(self.segments.pop())
             self.tracker.clear()
-            if self.epochs.clear():
-                write_atomically(self.disk.files, f"{self.folder}/{EPOCHS}", encode_epochs(()))
+            self.epochs.clear()
+            # The file may have epochs that recovery has removed from the log only.
+            path = f"{self.folder}/{EPOCHS}"
+            if self.disk.files.exists(path):
+                write_atomically(self.disk.files, path, encode_epochs(()))
             self._add_segment(offset)
             self.start_offset = self.end_offset = self.recovery_point = offset
             self.disk.files.sync_directory(self.folder)
