@@ -18,6 +18,11 @@ class Backoff:
         self._wait_ms = min(max(2 * self._wait_ms, self._first_ms), self._longest_ms)
         return self._wait_ms
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether the last attempt has failed."""
+        return self._wait_ms > 0
+
     def reset(self) -> None:
         """The wait after the next failure is `first_ms` again."""
         self._wait_ms = 0

@@ -163,6 +163,11 @@ class BrokerLifecycle(MetadataPublisher):
         """Whether a request has no response yet; requests forwarded to a new leader wait for it."""
         return self._in_flight
 
+    @property
+    def is_backing_off(self) -> bool:
+        """Whether the last request has failed, so that the next one waits."""
+        return self._backoff.has_failed
+
     def send_soon(self) -> None:
         """Send the next request at once."""
         self._due_ms = 0

@@ -271,7 +271,15 @@ class Producer(Client):
             later.producer_id == batch.producer_id for later in self._batches[batch.key][1:]
         )
         has_gap = self._given_up.get(batch.key) == batch.producer_id
-        return has_gap or (is_first and is_overtaken)
+        return has_gap or (is_first and is_overtaken) or self._was_added_again(batch)
+
+    def _was_added_again(self, batch: Batch) -> bool:
+        """Whether the partition was removed and added: a late request may begin its new log."""
+        return any(
+            (key, producer_id) == (batch.key, batch.producer_id)
+            and epoch != self.world.first_epoch(batch.key, NEWEST)
+            for key, epoch, producer_id in self._known_from
+        )
 
     def _known_key(self, batch: Batch) -> tuple[PartitionKey, int, int]:
         return batch.key, self.world.first_epoch(batch.key, NEWEST), batch.producer_id

@@ -130,7 +130,10 @@ class ClusterWorld(NodeWorld):
             offset = -1
         active = node.node.active_controller
         session = active.controller.sessions.get(node.id) if active is not None else None
-        return offset if session is None else max(offset, session.metadata_offset)
+        if session is not None:
+            offset = max(offset, session.metadata_offset)
+            self._reported[node.id] = node.node.broker_lifecycle.epoch, offset
+        return offset
 
     # Nodes ---------------------------------------------------------------------------------------
 

@@ -129,6 +129,8 @@ class ReplayIsReported(ClusterInvariant):
         self._is_any_leaving = any(map(_is_leaving, image.brokers.values()))
 
     def on_settled_turn(self, node: ClusterNode) -> None:
+        # Also while nobody leaves: what a controller reports to itself is lost with its sessions.
+        reported = self.world.reported_offset(node) + 1
         if not self._is_any_leaving:
             return
         lifecycle = node.node.broker_lifecycle
@@ -138,13 +140,13 @@ class ReplayIsReported(ClusterInvariant):
             registration is None
             or registration.epoch != lifecycle.epoch
             or lifecycle.is_in_flight
+            or lifecycle.is_backing_off
             or lifecycle.has_left
             or not any(_is_leaving(broker) and broker.id != node.id for broker in brokers.values())
         ):
             self._unreported.pop(node.id, None)
             return
         applied, now_ms = node.node.quorum.applied, node.node.now.monotonic_ms
-        reported = self.world.reported_offset(node) + 1
         if reported >= applied:
             self._unreported.pop(node.id, None)
             return
