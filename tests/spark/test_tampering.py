@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def original(our_node: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An archive as it should be."""
     lake = tmp_path_factory.mktemp("original") / "lake"

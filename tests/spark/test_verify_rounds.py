@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from kraftlog.spark.lake_check.compare import RangeResult
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def original(our_node: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     lake = tmp_path_factory.mktemp("original") / "lake"
     make_lake(our_node, lake, f"{TOPIC}-again")
