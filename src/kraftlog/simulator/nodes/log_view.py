@@ -60,9 +60,15 @@ class LogView(RaftDisk):
     # Start ---------------------------------------------------------------------------------------
 
     def begin(self, log: Log) -> None:
-        """A process has opened its log, which must contain all that was durable."""
+        """A process has opened its log, which must contain all that was durable.
+
+        Unless a snapshot with a committed end that the log lacked has replaced it (Q38, I13).
+        """
         world, durable_chains = self._replica.world, self.chains[: self.durable]
         old_end = self.end
+        newest = max(self.stored_snapshots(), key=lambda snapshot: snapshot.offset, default=None)
+        if newest is not None and newest.offset and not self.reaches(newest):
+            durable_chains = []  # a kill ended the turn of its installation, which no one has seen
         self._log, self._truncations = log, log.truncations
         self._checked_snapshots.clear()
         old_chains = self.chains
@@ -70,7 +76,6 @@ class LogView(RaftDisk):
         self.durable = self.dropped = 0
         self.snapshot = self.download = None
         files = self._replica.files
-        newest = max(self.stored_snapshots(), key=lambda snapshot: snapshot.offset, default=None)
         if newest is not None and newest.offset:
             chain = world.chain_ending(newest)
             self._start_at_snapshot(newest, chain)
