@@ -121,7 +121,7 @@ def test_a_producer_newer_than_the_log_starts_at_sequence_0() -> None:
     assert check_first_batch(partition, 2000) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-@pytest.mark.parametrize("what", ["a compacted log is copied", "the log restarts elsewhere"])
+@pytest.mark.parametrize("what", ["a compacted log is copied", "the log restarts at an offset"])
 def test_a_log_without_some_batches_may_lack_those_of_any_producer(what: str) -> None:
     partition = leading_partition()
     partition.opened(0, 10, producers_known_from=2000)

@@ -255,7 +255,7 @@ def test_v19_replicas_of_an_unconfigured_directory_wait_for_an_election() -> Non
 
 
 @pytest.mark.parametrize("lost", [(), ("c",)], ids=["removed", "offline"])
-def test_v19_log_of_unknown_directory_does_not_begin_again_elsewhere(
+def test_v19_log_of_unknown_directory_does_not_begin_in_another_one(
     lost: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """V21: the broker was killed before it had reported where the logs are."""

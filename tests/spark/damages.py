@@ -402,7 +402,7 @@ MAINTENANCE: dict[str, Damage] = {
     "row groups": lambda t: t.rewrite(lambda rows: rows, row_group_size=9),
     "no statistics in a file": lambda t: t.rewrite(lambda rows: rows, write_statistics=False),
     "statistics gone": lambda t: t.edit(1, "add", lambda add: add.update(stats=None)),
-    "statistics computed anew": lambda t: t.write_commit(3, [{"add": {**each["add"], "dataChange": False}} for each in t.commit(1) if "add" in each]),
+    "statistics computed again": lambda t: t.write_commit(3, [{"add": {**each["add"], "dataChange": False}} for each in t.commit(1) if "add" in each]),
     "larger types in a file": lambda t: t.rewrite(lambda rows: cast("key", pa.large_binary())(cast("partition", pa.int64())(rows))),
     "views in a file": lambda t: t.rewrite(lambda rows: cast("key", pa.binary_view())(cast("value", pa.binary_view())(rows))),
     "another column in a file": lambda t: t.rewrite(lambda rows: rows.append_column("x", rows.column("offset"))),

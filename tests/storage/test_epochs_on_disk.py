@@ -197,7 +197,7 @@ def test_q7_an_empty_log_has_no_epochs_to_rebuild() -> None:
     again.release()
 
 
-def test_q7_a_log_that_begins_elsewhere_leaves_no_epochs_on_disk() -> None:
+def test_q7_a_log_restarted_at_an_offset_leaves_no_epochs_on_disk() -> None:
     """Recovery removes epochs from the log first, from the file only with the next flush."""
     files = memory_files()
     log, _ = open_log_on(new_disk(files))

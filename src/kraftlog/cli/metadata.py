@@ -91,8 +91,8 @@ def _states(client: Client, data: str | None, *texts: str) -> list[MetadataState
         raise UsageError(str(error)) from None
     with _metadata_log(client, data) as log:
         states = [log.state_at(moment) for moment in moments]
-        if damage := getattr(log, "damage", ""):
-            print(f"kraftlog metadata: {damage}", file=sys.stderr)
+        if log.damage:
+            print(f"kraftlog metadata: {log.damage}", file=sys.stderr)
         return states
 
 

@@ -43,6 +43,9 @@ class _DeletedError(ClientError):
 class MetadataQuorum:
     """Reads committed batches and snapshots; the leader may delete old ones meanwhile."""
 
+    #: As of a `MetadataFolder`: brokers serve only what is valid.
+    damage = ""
+
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._deadline = cluster.deadline()

@@ -275,7 +275,8 @@ class ProducerState:
         ]
         for producer_id in idle:
             del self.entries[producer_id]
-        self.forgotten_below = max(self.forgotten_below, *(each + 1 for each in idle), 0)
+        if idle:
+            self.forgotten_below = max(self.forgotten_below, max(idle) + 1)
         return idle
 
     def copy(self) -> ProducerState:

@@ -262,8 +262,8 @@ class Producer(Client):
     def _is_out_of_order(self, batch: Batch) -> bool:
         """Whether an earlier batch was given up, or a later one may have taken its place.
 
-        As in Kafka, a partition that does not know the producer takes any sequence number first:
-        the later batch may go to a new leader while an earlier one is refused by the former leader.
+        A log that was opened after the producer began takes any sequence number first: the later
+        batch may go to a new leader while an earlier one is refused by the former leader.
         """
         known_from = self._known_from.get(self._known_key(batch))
         is_first = known_from is None or known_from > batch.sequence

@@ -38,11 +38,13 @@ DEAD_LETTER = pa.schema(
 #: The additional column of a table that is partitioned by date, and what stands for null in the
 #: name of a directory, as in Hive.
 DATE, NO_DATE = "date", "__HIVE_DEFAULT_PARTITION__"
+#: How a table's description ends.
+ARCHIVED_BY = "archived by kraftlog"
 #: The topic names that Kafka accepts.
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
-_DEAD_LETTERS, _PRIVATE = "_dead_letters", "_kraftlog"
+DEAD_LETTERS, _PRIVATE = "_dead_letters", "_kraftlog"
 #: Directories of the archive itself, whose names topics may have that are not archived.
-PRIVATE = frozenset({_DEAD_LETTERS, _PRIVATE})
+PRIVATE = frozenset({DEAD_LETTERS, _PRIVATE})
 
 
 def check_topic(name: str) -> None:
@@ -62,7 +64,7 @@ def table_path(directory: str, topic: str) -> str:
 
 
 def dead_letters_path(directory: str) -> str:
-    return os.path.join(directory, _DEAD_LETTERS)
+    return os.path.join(directory, DEAD_LETTERS)
 
 
 def checkpoint_path(directory: str, topic: str) -> str:

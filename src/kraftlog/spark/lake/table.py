@@ -89,7 +89,7 @@ class ArchiveTable:
                 schema,
                 partition_by=[layout.DATE] if by_date else None,
                 name=state.topic,
-                description=f"the records of topic {state.topic}, archived by kraftlog",
+                description=f"the records of topic {state.topic}, {layout.ARCHIVED_BY}",
                 configuration={**STATISTICS, **state.properties()},
                 raise_if_key_not_exists=False,
                 commit_properties=properties,

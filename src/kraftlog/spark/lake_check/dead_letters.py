@@ -6,7 +6,6 @@ They are few, so a task gets their offsets and a digest of each, and compares bo
 from __future__ import annotations
 
 import hashlib
-import os
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -16,6 +15,7 @@ from deltalake import DeltaTable
 
 from kraftlog.errors import ConfigError
 from kraftlog.records.arrow import row_numbers, values_of
+from kraftlog.spark.lake import layout
 from kraftlog.spark.lake_check.findings import (
     DIFFERENT,
     DUPLICATE,
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from kraftlog.records.columns import Numbers
     from kraftlog.spark.lake_check.plan import Range
 
-DIRECTORY = "_dead_letters"
 _NO_OFFSETS = np.empty(0, dtype=np.int64)
 
 
@@ -104,7 +103,7 @@ class DeadLetterCheck:
 
 def read_dead_letters(lake: str, topic: str) -> dict[int, DeadLetters]:
     """The dead letters of a topic, by partition."""
-    path = os.path.join(lake, DIRECTORY)
+    path = layout.dead_letters_path(lake)
     if not DeltaTable.is_deltatable(path):
         return {}
     try:

@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 from pyarrow.parquet import ParquetFile
 
+from kraftlog.spark.lake.state import KEY
 from kraftlog.spark.lake_check.lake_files import UnreadableFileError, readable
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 #: The directory by which a Delta table is recognized.
 DELTA_LOG = "_delta_log"
-#: The key of kraftlog's state in a commit's metadata.
-_STATE_KEY = "kraftlog"
 _LAST_CHECKPOINT = "_last_checkpoint"
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\b.*\.parquet")
@@ -101,12 +100,12 @@ class _Reader:
             self.files.pop(path, None)
         for each in added:
             path = unquote(each["path"])
-            # Statistics may be computed anew for a file that the table has: not a change of data.
+            # Statistics may be computed again for a file that the table has: not a change of data.
             if path in self.files and each["dataChange"]:
                 self.damage.append(f"commit {version} adds {path}, which the table has already")
             self.files[path] = each["size"]
         for each in actions:
-            state = each.get("commitInfo", {}).get(_STATE_KEY)
+            state = each.get("commitInfo", {}).get(KEY)
             if isinstance(state, dict):
                 self._follow_state(state, version)
 

@@ -96,7 +96,7 @@ class TableCheck:
         for action in self.table.files:
             found += self._file_findings(action)
         for partition, letters in self.topic.dead_letters.items():
-            found += self._letters_elsewhere(partition, letters)
+            found += self._unarchived_letters(partition, letters)
         if not found and not of_records:
             found += self._miscounts()
         return found
@@ -185,7 +185,7 @@ class TableCheck:
         if texts := misdescriptions(self.table, action, count):
             yield self._of_file(MISDESCRIBED, action, "; ".join(texts))
 
-    def _letters_elsewhere(self, partition: int, letters: DeadLetters) -> Iterator[Finding]:
+    def _unarchived_letters(self, partition: int, letters: DeadLetters) -> Iterator[Finding]:
         """Dead letters at offsets that were not archived, so that no range has them."""
         own = [each for each in self.ranges if each.partition == partition]
         start, end = (own[0].start, own[-1].end) if own else (0, 0)

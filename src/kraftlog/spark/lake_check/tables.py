@@ -14,6 +14,7 @@ from deltalake import DeltaTable
 
 from kraftlog.errors import ConfigError
 from kraftlog.records.arrow import nulls_of, values_of
+from kraftlog.spark.lake import layout
 from kraftlog.spark.lake.state import PROPERTY, is_durable, state_of
 from kraftlog.spark.lake_check.delta_log import DELTA_LOG, read_delta_log
 from kraftlog.spark.lake_check.findings import (
@@ -47,10 +48,6 @@ if TYPE_CHECKING:
 
 #: The columns of a record whose content is compared, if a table has them.
 CONTENT = ("key", "value", TIMESTAMP, "timestampType", "headers", OUT_OF_RANGE)
-#: The column by which an archive may be partitioned: the date of the timestamp, in UTC.
-_DATE = "date"
-#: How the archive describes its tables; this stays when the log's older commits are cleaned up.
-_ARCHIVED_BY = "archived by kraftlog"
 #: Values of --decode with which the table has all columns of the log.
 _UNDECODED = ("raw", "string")
 #: A larger step between offsets of a file divides it into spans.
@@ -170,7 +167,7 @@ def open_table(
     recorded = _recorded(table, log)
     state = recorded.state
     damage += [Finding(DAMAGED_LOG, topic, -1, 0, note=text) for text in recorded.damage]
-    is_archive = bool(state) or (metadata.description or "").endswith(_ARCHIVED_BY)
+    is_archive = bool(state) or (metadata.description or "").endswith(layout.ARCHIVED_BY)
     decode = state.get("decode", "") if is_archive else ""
     damage += _wrong_columns(topic, schema, metadata.partition_columns, decode)
     if is_archive and log.is_complete and not log.state:
@@ -283,7 +280,7 @@ def _action(directory: str, action: Mapping[str, Any]) -> FileAction:
         bounds=bounds,
         nulls={name: count for name, count in nulls.items() if count is not None},
         partition=action.get(f"partition.{PARTITION}"),
-        date=action.get(f"partition.{_DATE}"),
+        date=action.get(f"partition.{layout.DATE}"),
     )
 
 
@@ -335,7 +332,7 @@ def _columns(
         for name in CONTENT
         if name in in_files and _is_as_in_log(schema.field(name).type, log.field(name).type)
     ]
-    known = {*compared, PARTITION, OFFSET, _DATE}
+    known = {*compared, PARTITION, OFFSET, layout.DATE}
     missing = [name for name in ("key", "value") if name not in schema.names]
     others = [field.name for field in schema if field.name not in known]
     return tuple(compared), (*missing, *others)

@@ -103,7 +103,7 @@ def _run(pipeline: Pipeline) -> int:
     moments = [_moment(text) for text in options.diff or [options.as_of or LATEST]]
     with _metadata_log(pipeline) as log:
         states = [log.state_at(moment) for moment in moments]
-        damage = log.damage if isinstance(log, MetadataFolder) else ""
+        damage = log.damage
     _print_result(pipeline, states, names, {"damage": damage} if damage else {})
     if damage:
         print(f"kraftlog pipeline metadata: {damage}", file=sys.stderr, flush=True)

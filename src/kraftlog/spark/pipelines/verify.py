@@ -15,9 +15,9 @@ from kraftlog.client.text_table import table
 from kraftlog.config.keys import TOPIC
 from kraftlog.errors import ConfigError
 from kraftlog.spark.clusters import cluster_of
+from kraftlog.spark.lake import layout
 from kraftlog.spark.lake_check.check import Known, check, committed_offsets
 from kraftlog.spark.lake_check.compare import ComparedTopic, compare
-from kraftlog.spark.lake_check.dead_letters import DIRECTORY as DEAD_LETTERS
 from kraftlog.spark.lake_check.dead_letters import read_dead_letters
 from kraftlog.spark.lake_check.lake_files import OFFSET
 from kraftlog.spark.lake_check.metrics import write_metrics
@@ -200,7 +200,7 @@ class _Verification:
                 raise ConfigError(f"{directories[0]} is one table: expected one --topic")
             return [(topics[0] if topics else os.path.basename(directories[0]), directories[0])]
         paths = {os.path.basename(path): path for path in directories}
-        paths.pop(DEAD_LETTERS, None)
+        paths.pop(layout.DEAD_LETTERS, None)
         unknown = sorted(set(topics or ()) - set(paths))
         if unknown:
             raise ConfigError(f"{self._options.directory} has no table {', '.join(unknown)}")
