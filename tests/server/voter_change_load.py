@@ -187,7 +187,7 @@ class Kills:
         self._is_over.set()
         self._thread.join(LIMIT_S)
         assert not self._thread.is_alive()
-        assert self.failures == []
+        assert self.failures == [], self.failures
 
     @property
     def names(self) -> list[str]:

@@ -27,6 +27,7 @@ from kraftlog.node.quorum.requests import request_to_wire
 from kraftlog.node.quorum.responses import response_to_wire
 from kraftlog.node.quorum.snapshots import snapshot_pieces
 from kraftlog.node.slices import Slices
+from kraftlog.raft import changes
 from kraftlog.raft import messages as raft
 from kraftlog.raft.config import RaftConfig
 from kraftlog.raft.core import RaftCore
@@ -146,6 +147,27 @@ def test_proposals_of_a_turn_become_one_batch() -> None:
     assert [(it.base_offset, it.record_count) for it in batches] == [(start, 2), (start + 2, 3)]
     driver.handle(effects.LogFlushed(METADATA_LOG, driver.end), NOW)
     assert codes == [0, 0, 0]
+
+
+def test_r5_a_leader_that_resigns_as_it_commits_replays_batch_by_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its controller, which has applied them all, skips each by its last offset."""
+    machine, _ = driver_with_voters(1)
+    driver = machine.driver
+    assert driver is not None
+    driver.handle(effects.ElectionWritten(1), NOW)
+    driver.append_batched(NOW)
+    driver.handle(effects.LogFlushed(METADATA_LOG, driver.end), NOW)
+    machine.calls.clear()
+    start = driver.end
+    for _ in range(2):
+        assert driver.propose(proposal_of([NoOpRecord()]), lambda _, __: None, NOW) == 0
+        driver.append_batched(NOW)
+    monkeypatch.setattr(changes, "resign_if_removed", lambda core, leader: leader.resign(core))
+    driver.handle(effects.LogFlushed(METADATA_LOG, driver.end), NOW)
+    assert not driver.is_leader
+    assert machine.calls == [("replay", 1, start), ("replay", 1, start + 1)]
 
 
 def test_a_node_that_does_not_lead_refuses_proposals() -> None:

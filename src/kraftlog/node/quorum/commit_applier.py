@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from kraftlog.effects import ReadLog
 from kraftlog.node.quorum.batches import METADATA_LOG, end_of, records_in, unreplayable
-from kraftlog.raft.roles.leader import Leader
 from kraftlog.steps import free_in_steps
 from kraftlog.value import TYPE_CHECKING
 
@@ -72,6 +71,9 @@ class CommitApplier:
         self._slices = slices
         self._on_applied = on_applied
         self.end = end
+        #: Whether the state machine leads, as it was told last. The core may be ahead: a leader can
+        #: resign in the step in which it commits, and the machine still has its own proposals.
+        self.machine_leads = False
         #: Whether batches that the tail lacks are being read from the log or applied.
         self.is_reading = False
         self._read_pending = False
@@ -121,7 +123,7 @@ class CommitApplier:
                 break
             # The controller of a leader has applied its own proposals, and skips them by the last
             # offset of a batch: so a leader replays one batch at a time.
-            max_pieces = 1 if isinstance(core.role, Leader) else len(tail)
+            max_pieces = 1 if self.machine_leads else len(tail)
             pieces, end = tail.take(self.end, core.log.high_watermark, max_pieces)
             if not pieces:
                 break

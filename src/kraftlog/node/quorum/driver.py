@@ -387,6 +387,7 @@ class QuorumDriver:
             self.latency.leader_known(now.monotonic_ms, leads=effect.leader_id == self.core.me.id)
         elif self.core.election.voted == self.core.me:
             self.latency.campaign(now.monotonic_ms)
+        self.applier.machine_leads = effect.leader_id == self.core.me.id
         self._machine.leader_changed(effect.leader_id, effect.epoch)
 
     # Messages ------------------------------------------------------------------------------------
