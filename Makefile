@@ -75,24 +75,15 @@ explore: $(READY)
 
 ## simulate  RUNS=2000 random runs of the quorum with faults, on two cores (FROM=1: the first seed)
 simulate: $(READY)
-	@half=$$(($(or $(RUNS),2000) / 2)); from=$(or $(FROM),10001); \
-	$(BIN)/kraftlog simulate --coverage --runs $$half --seed $$from & first=$$!; \
-	$(BIN)/kraftlog simulate --coverage --runs $$half --seed $$((from + half)); second=$$?; \
-	wait $$first && exit $$second
+	$(BIN)/kraftlog simulate --coverage --runs $(or $(RUNS),2000) --seed $(or $(FROM),10001) --jobs 2
 
 ## nodes     RUNS=500 random runs of whole nodes, on two cores (FROM=1: the first seed)
 nodes: $(READY)
-	@half=$$(($(or $(RUNS),500) / 2)); from=$(or $(FROM),20001); \
-	$(BIN)/kraftlog simulate --nodes --scenario any --runs $$half --seed $$from & first=$$!; \
-	$(BIN)/kraftlog simulate --nodes --scenario any --runs $$half --seed $$((from + half)); second=$$?; \
-	wait $$first && exit $$second
+	$(BIN)/kraftlog simulate --nodes --scenario any --runs $(or $(RUNS),500) --seed $(or $(FROM),20001) --jobs 2
 
 ## cluster   RUNS=1000 random runs of a cluster and its clients, on two cores (FROM=1: the first seed)
 cluster: $(READY)
-	@half=$$(($(or $(RUNS),1000) / 2)); from=$(or $(FROM),30001); \
-	$(BIN)/kraftlog simulate --coverage --scenario cluster --runs $$half --seed $$from & first=$$!; \
-	$(BIN)/kraftlog simulate --coverage --scenario cluster --runs $$half --seed $$((from + half)); second=$$?; \
-	wait $$first && exit $$second
+	$(BIN)/kraftlog simulate --coverage --scenario cluster --runs $(or $(RUNS),1000) --seed $(or $(FROM),30001) --jobs 2
 
 ## mutants   break rules on purpose, one by one; count the runs of SEEDS=2000 that find each (ARGS=NAME)
 mutants: $(READY)

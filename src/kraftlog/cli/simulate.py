@@ -7,13 +7,17 @@ from collections import Counter
 
 from kraftlog.cli.common import UsageError, run_guarded
 from kraftlog.cli.show import print_json
+from kraftlog.cli.workers import ignore_signals
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from kraftlog.simulator.run import Outcome
+
+#: How many seeds a process of --jobs gets at once: few, as the last one to end is waited for.
+_SEEDS_PER_TASK = 4
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -38,6 +42,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=whole_number(), metavar="N", help="default: 1")
     parser.add_argument(
         "--runs", type=whole_number(1), default=1, metavar="N", help="number of consecutive seeds"
+    )
+    parser.add_argument(
+        "--jobs", type=whole_number(1), default=1, metavar="N", help="processes for the runs"
     )
     parser.add_argument("--faults", metavar="KINDS", help="only these faults, such as loss,pause")
     parser.add_argument(
@@ -89,15 +96,14 @@ def _simulate(options: argparse.Namespace) -> int:
     failed = 0
     coverage: Counter[str] = Counter()
     shown: list[dict[str, object]] = []
-    for seed in range(first, first + options.runs):
-        outcome = _play(options, seed, kinds)
+    for outcome in _outcomes(options, range(first, first + options.runs), kinds):
         failed += outcome.failed
         coverage.update(outcome.coverage)
         if outcome.failed or options.runs == 1:
             if options.json:
                 shown.append(_as_json(outcome, options))
             else:
-                print(outcome)
+                _print_outcome(outcome, options)
     from kraftlog.simulator.coverage import missing
 
     never = missing(coverage, "nodes" if options.nodes else options.scenario)
@@ -154,10 +160,38 @@ def _check(options: argparse.Namespace, kinds: list[str] | None) -> None:
         raise UsageError(f"{mode} does not work with --html or --soak")
     if options.html is not None and options.runs != 1:
         raise UsageError("--html shows a single run; remove --runs")
+    if options.jobs > 1 and (options.trace, options.html, options.soak) != (None, None, None):
+        raise UsageError("--jobs does not work with --trace, --html or --soak; remove it")
     if options.json and options.soak is not None:
         raise UsageError("--soak prints lines while it runs; remove --json")
     if options.json and options.trace == "-":
         raise UsageError("--trace - and --json both write to standard output; give a file")
+
+
+def _outcomes(
+    options: argparse.Namespace, seeds: range, kinds: list[str] | None
+) -> Iterator[Outcome]:
+    """Run the seeds, with --jobs in other processes; yield the outcomes in the seeds' order."""
+    if options.jobs == 1:
+        for seed in seeds:
+            yield _play(options, kinds, seed)
+        return
+    from concurrent.futures import ProcessPoolExecutor
+    from functools import partial
+    from multiprocessing import get_context
+
+    pool = ProcessPoolExecutor(options.jobs, get_context("spawn"), ignore_signals)
+    try:
+        yield from pool.map(partial(_play, options, kinds), seeds, chunksize=_SEEDS_PER_TASK)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _print_outcome(outcome: Outcome, options: argparse.Namespace) -> None:
+    if outcome.failed and options.shrink:
+        for fault in outcome.plan:
+            print(f"  {fault}")
+    print(outcome, flush=True)
 
 
 def _as_json(outcome: Outcome, options: argparse.Namespace) -> dict[str, object]:
@@ -184,7 +218,7 @@ def _print_coverage(coverage: Counter[str], never: Sequence[str]) -> None:
         print(f"kraftlog simulate: never occurred: {', '.join(never)}", file=sys.stderr)
 
 
-def _play(options: argparse.Namespace, seed: int, kinds: list[str] | None) -> Outcome:
+def _play(options: argparse.Namespace, kinds: list[str] | None, seed: int) -> Outcome:
     """Run one seed with the requested outputs."""
     from kraftlog.simulator.run import scenario_of, simulate
     from kraftlog.simulator.shrink import shrink
@@ -207,9 +241,6 @@ def _play(options: argparse.Namespace, seed: int, kinds: list[str] | None) -> Ou
             )
     if outcome.failed and options.shrink:
         outcome = shrink(outcome, kinds, nodes=nodes)
-        if not options.json:
-            for fault in outcome.plan:
-                print(f"  {fault}")
         keep = [fault.number for fault in outcome.plan]
     if options.html is not None:
         from kraftlog.simulator.page.render import play_page

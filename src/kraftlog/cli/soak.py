@@ -10,6 +10,7 @@ import signal
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from multiprocessing import get_context
 
+from kraftlog.cli.workers import ignore_signals
 from kraftlog.simulator.coverage import missing
 from kraftlog.simulator.run import scenario_of, simulate
 from kraftlog.value import TYPE_CHECKING
@@ -78,7 +79,7 @@ class Soak:
             signal.signal(number, self.stop)
         print(f"from seed {self.first} on, {processes} at a time; Ctrl-C ends it", flush=True)
         self._store_next_seed()
-        with ProcessPoolExecutor(processes, get_context("spawn"), _ignore_signals) as pool:
+        with ProcessPoolExecutor(processes, get_context("spawn"), ignore_signals) as pool:
             tasks: dict[Future[list[Outcome]], int] = {}
             upcoming = self.first
             while tasks or not self.stopping:
@@ -99,9 +100,3 @@ def play(first: int) -> list[Outcome]:
     """Run the seeds of a task, in a worker process; outcomes are returned without fault plans."""
     seeds = range(first, first + SEEDS_PER_TASK)
     return [simulate(scenario_of(seed), seed).replace(plan=()) for seed in seeds]
-
-
-def _ignore_signals() -> None:
-    """Ignore Ctrl-C and SIGTERM in worker processes; the main process handles them."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)

@@ -19,6 +19,10 @@ class Violation(Exception):  # noqa: N818 - it reports a violated invariant, not
     """An invariant is violated; `invariant` is its name."""
 
     def __init__(self, invariant: str, detail: str) -> None:
-        super().__init__(f"{invariant}: {detail}")
+        # Both arguments, so that a copy can be made of it: runs in other processes report it.
+        super().__init__(invariant, detail)
         self.invariant = invariant
         self.detail = detail
+
+    def __str__(self) -> str:
+        return f"{self.invariant}: {self.detail}"
