@@ -114,8 +114,11 @@ class KeptLogs:
             if before is None or before.first_leader_epoch != after.first_leader_epoch:
                 self._forget_except(key, ())
                 continue
-            for broker in {*after.isr} - {*before.isr, after.leader}:
-                self._caught_up(broker, key, image)
+            # Without a leader nobody catches up: eligible.leader.replicas.version was lowered, and
+            # the last known leader is written as the ISR again.
+            if after.leader >= 0:
+                for broker in {*after.isr} - {*before.isr, after.leader}:
+                    self._caught_up(broker, key, image)
             if before.replicas != after.replicas:
                 self._forget_except(key, after.replicas)
                 for broker in {*after.replicas} - {*before.replicas}:
