@@ -47,6 +47,7 @@ from kraftlog.wire.messages.produce import (
 if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
 
+LOOPBACK = "127.0.0.1"
 READY_TIMEOUT_S = 90
 RESPONSE_TIMEOUT_S = 60
 #: The retry interval while a broker starts; a shorter one would slow the start.
@@ -56,8 +57,8 @@ TOPIC_RESOURCE = 2
 SENTINEL = 0x7B7B
 
 
-def connect(port: int) -> Connection:
-    return Connection("127.0.0.1", port, "bench", deadline())
+def connect(port: int, host: str = LOOPBACK) -> Connection:
+    return Connection(host, port, "bench", deadline())
 
 
 def deadline() -> Deadline:

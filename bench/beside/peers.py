@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tests.interop.kafka_jars import kafka_libs
 from tests.ports import free_ports
 
-from bench.beside.frame_client import wait_until_ready
+from bench.beside.frame_client import LOOPBACK, wait_until_ready
 from bench.beside.programs import program
 from bench.beside.rows import BARE, KAFKA, KRAFTLOG
 
@@ -64,8 +64,11 @@ TUNED = "group.initial.rebalance.delay.ms=0\ncontroller.quorum.append.linger.ms=
 class Peer:
     """A node: its command, and its process while it runs."""
 
-    def __init__(self, name: str, command: Sequence[str], port: int, log: str) -> None:
+    def __init__(
+        self, name: str, command: Sequence[str], port: int, log: str, host: str = LOOPBACK
+    ) -> None:
         self.name = name
+        self.host = host
         self.command = command
         self.port = port
         self.log = log
@@ -73,7 +76,7 @@ class Peer:
 
     @property
     def address(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     @property
     def pid(self) -> int:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from tests.ports import free_ports
 
 from bench.beside import frame_client
+from bench.beside.frame_client import LOOPBACK
 from bench.beside.machine import cpu_seconds
 from bench.beside.peers import CLUSTER_ID, HEAP, Peer, format_kafka, java, kraftlog, write
 from bench.beside.rows import KAFKA
@@ -42,7 +43,7 @@ TIMEOUT_S = 600
 PROPERTIES = """\
 process.roles=broker,controller
 node.id={node_id}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{quorum}
+listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{quorum}
 controller.listener.names=CONTROLLER
 controller.quorum.voters={voters}
 log.dirs={data}
@@ -76,9 +77,10 @@ class Cluster:
         ports = self.controller_ports
         text = PROPERTIES.format(
             node_id=node_id,
+            host=self.host_of(node_id),
             port=port,
             quorum=ports[node_id],
-            voters=",".join([f"{each}@127.0.0.1:{ports[each]}" for each in ports]),
+            voters=",".join([f"{each}@{self.host_of(each)}:{ports[each]}" for each in ports]),
             data=self.data_of(node_id),
             rack=rack_of(node_id),
             replicas=len(ports),
@@ -92,7 +94,14 @@ class Cluster:
             command = [*kraftlog(), "format", "-t", CLUSTER_ID, "-c", file]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
             command = [*kraftlog(), "start", file]
-        return Peer(self.name, command, port, f"{folder}/log")
+        command = self.command_of(node_id, command)
+        return Peer(self.name, command, port, f"{folder}/log", self.host_of(node_id))
+
+    def host_of(self, node_id: int) -> str:  # noqa: ARG002 - others have an address for each node
+        return LOOPBACK
+
+    def command_of(self, node_id: int, command: list[str]) -> list[str]:  # noqa: ARG002
+        return command
 
     def data_of(self, node_id: int) -> str:
         return os.path.join(self.folder, str(node_id), "data")
@@ -104,7 +113,11 @@ class Cluster:
             for node in self.nodes.values():
                 node.start()
             for node in self.nodes.values():
-                wait_until(node.port, lambda it: len(metadata(it).brokers) == len(self.nodes))
+                wait_until(
+                    node.port,
+                    lambda it: len(metadata(it).brokers) == len(self.nodes),
+                    host=node.host,
+                )
             yield
         finally:
             for node in self.nodes.values():
@@ -166,7 +179,9 @@ def try_to_create(
     return response.topics[0].error_code
 
 
-def elect_preferred_leaders(port: int, topics: Sequence[str], partitions: int) -> None:
+def elect_preferred_leaders(
+    port: int, topics: Sequence[str], partitions: int, host: str = LOOPBACK
+) -> None:
     """Make the first replica of every partition of the topics its leader.
 
     The request names the partitions: Kafka and kraftlog refuse more than 10,000 elections in one
@@ -174,7 +189,7 @@ def elect_preferred_leaders(port: int, topics: Sequence[str], partitions: int) -
     """
     named = [TopicPartitions(topic=name, partitions=range(partitions)) for name in topics]
     request = ElectLeadersRequest(election_type=0, topic_partitions=named, timeout_ms=30_000)
-    with closing(frame_client.connect(port)) as connection:
+    with closing(frame_client.connect(port, host)) as connection:
         response = connection.call(request, frame_client.deadline())
     assert isinstance(response, ElectLeadersResponse)
     results = [it for topic in response.replica_election_results for it in topic.partition_result]
@@ -199,19 +214,20 @@ def wait_until(
     port: int,
     is_met: Callable[[Connection], bool],
     interval_s: float = frame_client.RETRY_INTERVAL_S,
+    host: str = LOOPBACK,
 ) -> None:
     """Call `is_met` with a connection to the node until it is true; reconnect after a failure."""
     end = Deadline(TIMEOUT_S)
     while not end.is_over:
         try:
-            with closing(frame_client.connect(port)) as connection:
+            with closing(frame_client.connect(port, host)) as connection:
                 while not end.is_over:
                     if is_met(connection):
                         return
                     time.sleep(interval_s)
         except UnreachableError:
             time.sleep(frame_client.RETRY_INTERVAL_S)
-    raise TimeoutError(f"127.0.0.1:{port}: the condition is not met after {TIMEOUT_S} s")
+    raise TimeoutError(f"{host}:{port}: the condition is not met after {TIMEOUT_S} s")
 
 
 def wait_until_each(
@@ -219,6 +235,7 @@ def wait_until_each(
     topics: Sequence[str],
     is_met: Callable[[MetadataResponsePartition], bool],
     interval_s: float = 0.01,
+    host: str = LOOPBACK,
 ) -> None:
     """Wait until all partitions of the topics satisfy a condition in the Metadata of a node.
 
@@ -241,6 +258,6 @@ def wait_until_each(
         return not waiting
 
     try:
-        wait_until(port, all_meet, interval_s)
+        wait_until(port, all_meet, interval_s, host)
     except TimeoutError as error:
         raise TimeoutError(f"{error}: {len(waiting)} topics, the first is {waiting[0]}") from None

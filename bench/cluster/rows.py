@@ -128,8 +128,13 @@ ROWS: dict[str, tuple[Row, ...]] = {
     "longest_wait": (
         *wait_rows("kill", "`kill -9`", at_most(1)),
         *wait_rows("pause", "SIGSTOP for 20 s"),
+        *wait_rows("pause.others", "SIGSTOP for 20 s, partitions of other leaders"),
         *wait_rows("stop", "clean stop", at_most(0.3)),
         *wait_rows("roll", "clean stop and start of all three"),
+    ),
+    "cable": (
+        *wait_rows("cut", "cable cut for 20 s"),
+        *wait_rows("cut.others", "cable cut for 20 s, partitions of other leaders"),
     ),
     "changes": (*change_rows(1_000), *change_rows(10_000), *change_rows(100_000)),
     "node": (
@@ -152,6 +157,7 @@ TITLES = {
     "leaderships": "Kill of a broker that leads all 10,000 partitions",
     "failover": "Kill of the active controller, which is a broker too",
     "longest_wait": "Nodes fail or stop under an idempotent producer of librdkafka",
+    "cable": "The cable of a node is cut under such a producer",
     "changes": "One metadata change in clusters of different sizes",
     "node": "One node with 100,000 partitions, replication 1",
 }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from bench.beside.rows import BARE, KAFKA, KRAFTLOG
 from bench.cluster import failures, latency, loads, wide
 from bench.cluster.bare import BareCluster
+from bench.cluster.cables import longest_wait_when_cut
 from bench.cluster.changes import changes
 from bench.cluster.longest_wait import longest_wait
 from bench.cluster.nodes import IDS, Cluster
@@ -39,6 +40,11 @@ def new_three_nodes(peer: str, folder: str) -> Cluster:
 def other_three_nodes(peer: str, folder: str) -> Cluster:
     """All three run, unlike after `failover`."""
     return three_nodes(peer, folder)
+
+
+def no_nodes(peer: str, folder: str) -> Cluster:
+    """For a task that makes a cluster of its own."""
+    return Cluster(peer, folder, ())
 
 
 def one_node(peer: str, folder: str) -> Cluster:
@@ -76,6 +82,7 @@ TASKS = {
     "leaderships": Task(failures.leaderships, needs_partitions=True),
     "failover": Task(failures.failover, needs_partitions=True),
     "longest_wait": Task(longest_wait, other_three_nodes),
+    "cable": Task(longest_wait_when_cut, no_nodes),
     "changes": Task(changes, new_three_nodes, peers=(KRAFTLOG,)),
     "node": Task(wide.one_node, one_node, peers=(KRAFTLOG,), if_named=(KAFKA,)),
 }
