@@ -206,6 +206,19 @@ def test_a_batch_waits_for_all_followers(replicated: BareCluster) -> None:
         assert [offset for offset, _ in batches] == [0]
 
 
+def test_a_client_that_closes_before_it_has_read_ends_nothing(
+    connection: Connection, port: int
+) -> None:
+    """The answers are sent from the file to a connection that is reset meanwhile (SIGPIPE)."""
+    produce(connection, LARGE)
+    for _ in range(20):
+        with closing(frame_client.connect(port)) as leaver:
+            for _ in range(4):
+                leaver.send(frame_client.fetch_request(TOPIC, 0), frame_client.deadline())
+            select.select([leaver], [], [], LIMIT_S)
+    assert [offset for offset, _ in fetch(connection, 0)] == [0]
+
+
 def test_an_unknown_request_closes_the_connection(connection: Connection, port: int) -> None:
     with pytest.raises(UnreachableError, match="closed"):
         connection.call(

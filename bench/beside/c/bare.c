@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -546,6 +547,7 @@ static int listen_at(void) {
 }
 
 int main(int argc, char **argv) {
+  signal(SIGPIPE, SIG_IGN); /* sendfile has no MSG_NOSIGNAL: a client may have left */
   if (argc < 3 || argc > 4) fail("usage: bare PORT FILE [FOLLOWERS]");
   port = atoi(argv[1]);
   follower_count = argc == 4 ? atoi(argv[3]) : 0;
