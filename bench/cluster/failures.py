@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING
 
 from bench.beside import frame_client
@@ -13,6 +14,7 @@ from bench.beside.machine import cpu_seconds, rss_mb
 from bench.cluster.nodes import (
     IDS,
     TIMEOUT_S,
+    codes_in_the_end,
     elect_preferred_leaders,
     has_full_isr,
     try_to_create,
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from bench.beside.figures import Result
     from bench.beside.plan import Plan
     from bench.cluster.nodes import Cluster
+    from kraftlog.client.connection import Connection
     from kraftlog.wire.messages.metadata import MetadataResponsePartition
 
 TOPICS, PARTITIONS = 100, 100
@@ -144,11 +147,16 @@ def reassign(cluster: Cluster, order: Callable[[int], tuple[int, ...]]) -> None:
             request = AlterPartitionReassignmentsRequest(
                 topics=[ReassignableTopic(name=name, partitions=parts)]
             )
-            response = connection.call(request, frame_client.deadline())
-            assert isinstance(response, AlterPartitionReassignmentsResponse)
-            codes = {each.error_code for topic in response.responses for each in topic.partitions}
-            assert {response.error_code, *codes} == {0}, f"{name} can't be reassigned: {response}"
+            refused = codes_in_the_end(connection, partial(_alter, request=request))
+            assert not refused, f"{name} can't be reassigned: errors {refused}"
     elect_first_replicas(cluster)
+
+
+def _alter(connection: Connection, request: AlterPartitionReassignmentsRequest) -> set[int]:
+    response = connection.call(request, frame_client.deadline())
+    assert isinstance(response, AlterPartitionReassignmentsResponse)
+    codes = [each.error_code for topic in response.responses for each in topic.partitions]
+    return {response.error_code, *codes}
 
 
 def failover(cluster: Cluster, _: Plan, result: Result) -> None:

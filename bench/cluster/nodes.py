@@ -189,13 +189,27 @@ def elect_preferred_leaders(
     """
     named = [TopicPartitions(topic=name, partitions=range(partitions)) for name in topics]
     request = ElectLeadersRequest(election_type=0, topic_partitions=named, timeout_ms=30_000)
-    with closing(frame_client.connect(port, host)) as connection:
+
+    def elect(connection: Connection) -> set[int]:
         response = connection.call(request, frame_client.deadline())
-    assert isinstance(response, ElectLeadersResponse)
-    results = [it for topic in response.replica_election_results for it in topic.partition_result]
-    codes = {response.error_code, *[it.error_code for it in results]}
-    refused = codes - {ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED}
+        assert isinstance(response, ElectLeadersResponse)
+        results = [it for each in response.replica_election_results for it in each.partition_result]
+        return {response.error_code, *[it.error_code for it in results]}
+
+    with closing(frame_client.connect(port, host)) as connection:
+        refused = codes_in_the_end(connection, elect) - {ErrorCode.ELECTION_NOT_NEEDED}
     assert not refused, f"preferred leaders can't be elected: errors {refused}"
+
+
+def codes_in_the_end(connection: Connection, attempt: Callable[[Connection], set[int]]) -> set[int]:
+    """The errors of a change, repeated while a node answers with an error of its own.
+
+    Kafka answers UNKNOWN_SERVER_ERROR, for example, when its controller has no time.
+    """
+    end = Deadline(TIMEOUT_S)
+    while ErrorCode.UNKNOWN_SERVER_ERROR in (codes := attempt(connection)) and not end.is_over:
+        time.sleep(1)
+    return codes - {ErrorCode.NONE}
 
 
 def metadata(connection: Connection, *topics: str) -> MetadataResponse:
