@@ -100,7 +100,7 @@ class Cluster:
     def host_of(self, node_id: int) -> str:  # noqa: ARG002 - others have an address for each node
         return LOOPBACK
 
-    def command_of(self, node_id: int, command: list[str]) -> list[str]:  # noqa: ARG002
+    def command_of(self, node_id: int, command: list[str]) -> list[str]:  # noqa: ARG002 - as above
         return command
 
     def data_of(self, node_id: int) -> str:

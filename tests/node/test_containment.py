@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
@@ -14,11 +14,13 @@ from kraftlog.groups.group import Group
 from kraftlog.logstate.producers import ProducerState
 from kraftlog.node import api_table
 from kraftlog.node.api_table import SERVED
-from kraftlog.node.broker.controller_channel import CONTROLLER_CHANNEL
+from kraftlog.node.channels import CONTROLLER_CHANNEL
 from kraftlog.node.handlers.fetch import DelayedFetch
 from kraftlog.node.quorum.leader_watch import LeaderWatch
+from kraftlog.node.quorum.voter_updater import VoterUpdater
 from kraftlog.raft.core import RaftCore
 from kraftlog.records.builder import BatchBuilder
+from kraftlog.replication.producer_expiration import ProducerExpiration
 from kraftlog.simulator.host import VirtualConnection, VirtualHost
 from kraftlog.wire.apis import APIS, BROKER, CONTROLLER, ApiKey
 from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -35,13 +37,20 @@ from tests.wire.samples import Sampler
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kraftlog.part import Part
     from kraftlog.types import Now
 
 GROUPS = "__consumer_offsets"
+AnyPart = TypeVar("AnyPart", bound="Part")
 
 
 class StubError(Exception):
     """An internal error."""
+
+
+def part_of(host: VirtualHost, kind: type[AnyPart]) -> AnyPart:
+    [part] = [part for part in host.node.parts if isinstance(part, kind)]
+    return part
 
 
 def raise_error(*_: Any, **__: Any) -> Any:
@@ -389,8 +398,7 @@ def test_producer_expiration_that_raises_waits_for_its_next_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     host = make_host(demo=1)
-    producer_expiration = host.node.producer_expiration
-    assert producer_expiration is not None
+    producer_expiration = part_of(host, ProducerExpiration)
     failing = FailingMethod()
     monkeypatch.setattr(producer_expiration, "_expiration_ms", failing)
     host.pass_time(producer_expiration.deadline())
@@ -404,8 +412,7 @@ def test_a_voter_check_that_raises_is_retried_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     host = make_host(demo=1)
-    updater = host.node.voter_updater
-    assert updater is not None
+    updater = part_of(host, VoterUpdater)
     failing = FailingMethod()
     monkeypatch.setattr(updater, "_change", failing)
     updater._checked = None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kraftlog.node.node import STARTING_MS
 from kraftlog.node.quorum.batches import METADATA_LOG
+from kraftlog.node.quorum.due_snapshots import STARTING_MS
 from kraftlog.simulator.host import SETTINGS, VirtualHost
 from tests.node.frame_client import make_folders, make_host
 

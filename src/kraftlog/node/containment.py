@@ -17,18 +17,13 @@ from kraftlog.wire.apis import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, Protocol
+    from typing import Any
 
     from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
+    from kraftlog.part import Part
     from kraftlog.replication.partition import Partition
     from kraftlog.types import Now
-
-    class Routine(Protocol):
-        """A periodic task; `postpone` schedules its retry."""
-
-        def poll(self, now: Now) -> None: ...
-        def postpone(self, now: Now) -> None: ...
 
 
 #: Minimum time between two log lines for internal errors of the same kind.
@@ -87,13 +82,13 @@ class Attempts:
             return False
         return True
 
-    def poll(self, what: str, routine: Routine, now: Now) -> None:
+    def poll(self, part: Part, now: Now) -> None:
         before = _steps_under_way(self._node)
         try:
-            routine.poll(now)
+            part.poll(now)
         except Exception as error:
-            self._failed(what, error, before)
-            routine.postpone(now)
+            self._failed(part.task, error, before)
+            part.postpone(now)
 
     def _failed(self, what: str, error: Exception, steps_before: tuple[int, int]) -> None:
         """Log the error; raise it again if it interrupted a step of the quorum."""

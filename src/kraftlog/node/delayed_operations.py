@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
 
+from kraftlog.part import Part
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 MIN_CLEANUP_SIZE = 1024
 
 
-class DelayedOperations:
+class DelayedOperations(Part):
     """Calls `fail(pending, error)` for an operation whose `expire` raises."""
 
     def __init__(self, fail: Callable[[Any, Exception], None]) -> None:

@@ -31,12 +31,7 @@ from kraftlog.metadata.image import Image
 from kraftlog.metadata.loader import MetadataLoader
 from kraftlog.node import parts
 from kraftlog.node.api_table import SERVED, handler
-from kraftlog.node.broker.controller_channel import (
-    CONTROLLER_CHANNEL,
-    HEARTBEAT_CHANNEL,
-    PROBE_CHANNEL,
-    ControllerChannel,
-)
+from kraftlog.node.broker.controller_channel import ControllerChannel
 from kraftlog.node.broker.cordoned_directories import CordonedDirectories
 from kraftlog.node.broker.dynamic_config import DynamicConfig
 from kraftlog.node.broker.failed_leaders import FailedLeaders
@@ -46,14 +41,11 @@ from kraftlog.node.counts import Counts
 from kraftlog.node.delayed_operations import DelayedOperations
 from kraftlog.node.encoded_topics import EncodedTopics
 from kraftlog.node.fast_path.request_templates import learn
-from kraftlog.node.feature_levels import FeatureLevels
 from kraftlog.node.fetch_sessions import FetchSessions
 from kraftlog.node.quorum.addresses import named_voters
 from kraftlog.node.quorum.batches import METADATA_LOG, unreplayable_snapshot
-from kraftlog.node.quorum.discovery import DISCOVERY_CHANNEL
-from kraftlog.node.quorum.driver import QUORUM_CHANNEL
-from kraftlog.node.quorum.leader_watch import LeaderWatch
-from kraftlog.node.quorum.linearizable_reads import READ_CHANNEL, LinearizableReads
+from kraftlog.node.quorum.due_snapshots import DueSnapshots
+from kraftlog.node.quorum.linearizable_reads import LinearizableReads
 from kraftlog.node.quorum.metadata_fetches import MetadataFetches
 from kraftlog.node.quorum.snapshotter import snapshot_policy_of
 from kraftlog.node.sliced import LARGE_REQUEST_BYTES, SlicedRequests, kept_body, read_and_serve
@@ -75,14 +67,10 @@ if TYPE_CHECKING:
     from kraftlog.node.config import BrokerAddress, NodeConfig, RecoveredMetadata
     from kraftlog.node.delayed_operations import DelayedOperation
     from kraftlog.node.pending_response import PendingResponse
-    from kraftlog.node.quorum.snapshotter import SnapshotPolicy
     from kraftlog.ports.logs import LogReader
     from kraftlog.types import Buffer, Now
     from kraftlog.wire.schema import Message
 
-LIFECYCLE_TASK = "sending a registration or heartbeat of the broker"
-#: A snapshot waits until the broker is unfenced, at most for this time after the start.
-STARTING_MS = 60_000
 #: The APIs of the data path: by far the most requests, and they change little but logs.
 _DATA = frozenset((ApiKey.PRODUCE, ApiKey.FETCH))
 #: Requests that bring no deadline forward, unless their handlers call `wait` or `emit`.
@@ -131,58 +119,34 @@ class Node:
             parts.active_controller(self, metadata.bootstrap) if settings.is_controller else None
         )
         self.discovery = parts.discovery(self, metadata.last_boot_ms, now)
-        self.leader_watch = LeaderWatch(self.quorum, self.log_line)
         self.linearizable_reads = LinearizableReads(self.quorum, self.emit)
         self.metadata_fetches = MetadataFetches(self.quorum)
         self.attempts = Attempts(self)
-        self.broker_probes = (
-            parts.broker_probes(self, self.active_controller)
-            if self.active_controller is not None
-            and settings["kraftlog.fence.on.connection.refused"]
-            else None
-        )
         self.controller_channel = ControllerChannel(
             self.quorum, self.active_controller, self.emit, self.attempts.attempt
         )
         self.quorum.stop_for_cluster = parts.wrong_cluster(self).stop
-        self.voter_updater = parts.voter_updater(self) if settings.is_controller else None
-        self.controller_registration = (
-            parts.controller_registration(self) if settings.is_controller else None
-        )
+        registrations = parts.controller_registrations(self) if settings.is_controller else []
         self.broker_lifecycle = parts.broker_lifecycle(self) if settings.is_broker else None
         self.group_coordinators = parts.group_coordinators(self) if settings.is_broker else None
-        self.producer_expiration = parts.producer_expiration(self) if settings.is_broker else None
         self.producer_ids = ProducerIds(config.node_id, self.broker_epoch, self.controller_channel)
-        self._deadlines = parts.deadlines(self)
-        self._snapshot_policy = snapshot_policy_of(settings)
-        self._snapshots_wait_until_ms = now.monotonic_ms + STARTING_MS
-        self._add_publishers()
+        self.due_snapshots = DueSnapshots(
+            self.quorum,
+            self.metadata_loader,
+            snapshot_policy_of(settings),
+            lambda: self.is_ready,
+            now,
+        )
+        #: In the order in which they are polled.
+        self.parts = parts.all_of(self, registrations)
+        self._part_of_channel = {channel: part for part in self.parts for channel in part.channels}
+        self.metadata_loader.publishers += parts.publishers(self)
         try:
             self._install(metadata.snapshot)
         except Exception as error:
             raise unreplayable_snapshot(metadata.log.snapshot, error) from error
         self.quorum.snapshotter.loaded(len(metadata.snapshot), metadata.log.snapshot)
         self.quorum.start(now)
-
-    def _add_publishers(self) -> None:
-        """Add the publishers of the image, in the order in which they act on each change."""
-        publishers = self.metadata_loader.publishers
-        publishers.append(FeatureLevels(self.metadata_loader))
-        publishers += [self.encoded_topics, self.topic_configs]
-        if self.active_controller is not None:
-            from kraftlog.node.controller.unclean_elections import UncleanElections
-
-            publishers.append(UncleanElections(self.counts, self.active_controller))
-        if self.group_coordinators is not None:
-            publishers.append(self.group_coordinators)
-            self.replica_manager.listeners.append(self.group_coordinators)
-        publishers.append(self.replica_manager)
-        if self.broker_lifecycle is not None:
-            publishers.append(self.broker_lifecycle)
-            publishers += parts.file_checks(self)
-        if self.broker_probes is not None:
-            publishers.append(self.broker_probes)
-        publishers += [self.failed_leaders, self.producer_ids]
 
     def log_line(self, line: str) -> None:
         self.emit(LogLine(line))
@@ -239,36 +203,33 @@ class Node:
 
     def leader_changed(self, leader_id: int, epoch: int) -> None:
         """The quorum has a new leader, or none (-1)."""
-        self.linearizable_reads.leader_changed(leader_id, epoch, self.now)
-        if self.active_controller is not None:
-            self.active_controller.end(self.now)
-            if self.broker_probes is not None:
-                self.broker_probes.end()
+        for part in self.parts:
+            part.leader_changed(leader_id, epoch, self.now)
         if leader_id >= 0:
             self._contact_new_leader(self.now)
         else:
-            self._reset_backoffs()
+            self._send_soon()
 
     def became_leader(self, epoch: int, now: Now) -> None:
         """This node leads the quorum and has replayed the log: its controller becomes active."""
-        if self.active_controller is not None:
-            obstacle = self.active_controller.obstacle()
-            if obstacle:
-                self.emit(Stop(f"this controller cannot become active: {obstacle}"))
-                return
-            self.counts.activations += 1
-            # A broker with this id that this process has not registered is an earlier incarnation.
-            lifecycle = self.broker_lifecycle
-            own_broker_ended = lifecycle is None or lifecycle.registration is None
-            self.active_controller.begin(epoch, now, own_broker_ended=own_broker_ended)
-            if self.broker_probes is not None:
-                self.broker_probes.begin(now)
-            self._contact_new_leader(now)
+        if self.active_controller is None:
+            return
+        obstacle = self.active_controller.obstacle()
+        if obstacle:
+            self.emit(Stop(f"this controller cannot become active: {obstacle}"))
+            return
+        self.counts.activations += 1
+        # A broker with this id that this process has not registered is an earlier incarnation.
+        lifecycle = self.broker_lifecycle
+        own_broker_ended = lifecycle is None or lifecycle.registration is None
+        self.active_controller.begin(epoch, now, own_broker_ended=own_broker_ended)
+        for part in self.parts:
+            part.controller_began(now)
+        self._contact_new_leader(now)
 
-    def _reset_backoffs(self) -> None:
-        for part in (self.voter_updater, self.controller_registration, self.broker_lifecycle):
-            if part is not None:
-                part.send_soon()
+    def _send_soon(self) -> None:
+        for part in self.parts:
+            part.send_soon()
 
     def _contact_new_leader(self, now: Now) -> None:
         """Send the broker's heartbeat before forwarded requests.
@@ -276,9 +237,9 @@ class Node:
         A broker that was fenced while there was no leader would have them refused.
         """
         self.controller_channel.fail_pending(now)
-        self._reset_backoffs()
+        self._send_soon()
         if self.broker_lifecycle is not None:
-            self.attempts.poll(LIFECYCLE_TASK, self.broker_lifecycle, now)
+            self.attempts.poll(self.broker_lifecycle, now)
             if self.broker_lifecycle.is_in_flight:
                 return
         self.controller_channel.leader_found(now)
@@ -297,9 +258,11 @@ class Node:
             if isinstance(message, LogFailed) and self.broker_lifecycle is not None:
                 self.broker_lifecycle.send_soon()
         elif isinstance(message, RequestReport):
-            self._request_ended(message, now)
+            part = self._part_of_channel.get(message.channel)
+            (self.quorum.handle if part is None else part.request_ended)(message, now)
         elif isinstance(message, PeerDown):
-            self._peer_down(message, now)
+            for part in self.parts:
+                part.peer_down(message, now)
         elif isinstance(message, BootTimestampWritten):
             self.discovery.boot_written(message)
         elif isinstance(message, LogRead | LogUnreadable) and message.log != METADATA_LOG:
@@ -316,31 +279,6 @@ class Node:
         due_ms = fetchers.deadline()
         fetchers.handle(report, now)
         self.needs_poll |= fetchers.deadline() != due_ms
-
-    def _request_ended(self, report: RequestReport, now: Now) -> None:
-        """Pass the outcome of a request to its sender: each sender has channels of its own."""
-        channel = report.channel
-        if channel in {CONTROLLER_CHANNEL, HEARTBEAT_CHANNEL}:
-            self.controller_channel.handle(report, now)
-        elif channel == READ_CHANNEL:
-            self.linearizable_reads.handle(report, now)
-        elif channel == DISCOVERY_CHANNEL:
-            self.discovery.handle(report, now)
-        elif channel != PROBE_CHANNEL:
-            self.quorum.handle(report, now)
-        elif self.broker_probes is not None:
-            self.broker_probes.handle(report, now)
-
-    def _peer_down(self, report: PeerDown, now: Now) -> None:
-        """A connection was refused: by a controller, by a broker, or by both in one process."""
-        is_of_quorum = report.channel in {QUORUM_CHANNEL, CONTROLLER_CHANNEL, HEARTBEAT_CHANNEL}
-        if is_of_quorum:
-            self.quorum.handle(report, now)
-        if self.broker_probes is not None and (is_of_quorum or report.channel == PROBE_CHANNEL):
-            self.broker_probes.refused(report, now)
-        if self.replica_manager.is_own_channel(report.channel):
-            self.replica_manager.fetchers.leader_is_down(report.peer, now)
-        self.failed_leaders.connection_lost(report.peer, now, is_refused=True)
 
     @property
     def is_ready(self) -> bool:
@@ -413,49 +351,17 @@ class Node:
     def poll(self, now: Now) -> None:
         """Run whatever is due."""
         self.now = now
-        self.quorum.poll(now)
-        self.discovery.poll(now)
-        self.linearizable_reads.poll(now)
-        if self.is_ready or now.monotonic_ms >= self._snapshots_wait_until_ms:
-            # Unfencing changes all partitions of the broker; an earlier snapshot would lack that.
-            self.snapshot_if_due(now, self._snapshot_policy)
-        if self.broker_probes is not None:
-            self.broker_probes.poll(now)
-        if self.active_controller is not None:
-            if self.broker_lifecycle is not None and self.broker_lifecycle.is_in_flight:
-                self.active_controller.extend_own_broker_session(self.broker_lifecycle.epoch, now)
-            self.active_controller.poll(now)
-        poll = self.attempts.poll
-        poll("watching the leader", self.leader_watch, now)
-        if self.voter_updater is not None:
-            poll("updating the voter record of this node", self.voter_updater, now)
-        if self.controller_registration is not None:
-            poll("registering this controller", self.controller_registration, now)
-        if self.broker_lifecycle is not None:
-            poll(LIFECYCLE_TASK, self.broker_lifecycle, now)
-            poll("replicating partitions", self.replica_manager, now)
-        if self.group_coordinators is not None:
-            self.group_coordinators.poll(now)
-        if self.producer_expiration is not None:
-            poll("expiring producer ids", self.producer_expiration, now)
-        self.delayed_operations.poll(now)
-
-    def snapshot_if_due(self, now: Now, snapshot_policy: SnapshotPolicy) -> None:
-        """Take a snapshot if one is due.
-
-        Not during a metadata transaction or a half-replayed batch, nor before this node has caught
-        up after a start.
-        """
-        if self.image.transaction or self.quorum.is_applying or self.quorum.is_catching_up:
-            return
-        if self.quorum.snapshotter.is_due(now, snapshot_policy):
-            self.quorum.snapshotter.take(self.image.records(), self.quorum.applied, now)
+        for part in self.parts:
+            if part.task:
+                self.attempts.poll(part, now)
+            else:
+                part.poll(now)
 
     def deadline(self) -> int | None:
         """When `poll` is due next, in monotonic milliseconds."""
         earliest_ms = NEVER_MS
-        for deadline in self._deadlines:
-            due_ms = deadline()
+        for part in self.parts:
+            due_ms = part.deadline()
             if due_ms is not None and due_ms < earliest_ms:
                 earliest_ms = due_ms
         return None if earliest_ms == NEVER_MS else earliest_ms

@@ -11,10 +11,13 @@ from kraftlog.config.endpoints import is_any_address
 from kraftlog.effects import Stop
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, endpoint_of
 from kraftlog.metadata.features import KRAFT_VERSION
+from kraftlog.metadata.loader import MetadataPublisher
 from kraftlog.node.containment import fail
+from kraftlog.node.feature_levels import FeatureLevels
 from kraftlog.node.quorum.addresses import advertised_endpoints
 from kraftlog.node.quorum.discovery import Discovery
 from kraftlog.node.quorum.driver import QuorumDriver
+from kraftlog.node.quorum.leader_watch import LeaderWatch
 from kraftlog.node.quorum.wrong_cluster import WrongClusterStop
 from kraftlog.raft.core import RaftCore
 from kraftlog.replication.fetcher import fetch_config_of
@@ -26,7 +29,7 @@ from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterator, Sequence
 
     from kraftlog.node.broker.broker_lifecycle import BrokerLifecycle
     from kraftlog.node.broker.overridden_min_isr import OverriddenMinIsr
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from kraftlog.node.coordinators.group_coordinators import GroupCoordinators
     from kraftlog.node.node import Node
     from kraftlog.node.quorum.voter_updater import VoterUpdater
+    from kraftlog.part import Part
     from kraftlog.types import Now
     from kraftlog.wire.schema import Message
 
@@ -196,6 +200,11 @@ def broker_probes(node: Node, active_controller: ActiveController) -> BrokerProb
     )
 
 
+def controller_registrations(node: Node) -> list[Part]:
+    """What makes a controller known to the others."""
+    return [voter_updater(node), controller_registration(node)]
+
+
 def voter_updater(node: Node) -> VoterUpdater:
     """It records this node's endpoint from controller.quorum.voters, if that names one."""
     from kraftlog.config.endpoints import Listener
@@ -261,24 +270,65 @@ def broker_lifecycle(node: Node) -> BrokerLifecycle:
     )
 
 
-def deadlines(node: Node) -> tuple[Callable[[], int | None], ...]:
-    """The functions that return when each part of the node is to be polled."""
-    polled = (
-        node.delayed_operations,
-        node.replica_manager,
+def all_of(node: Node, registrations: Sequence[Part]) -> tuple[Part, ...]:
+    """The parts that the node's roles need, in the order in which they are polled."""
+    parts: list[Part] = [
         node.quorum,
         node.discovery,
-        node.leader_watch,
         node.linearizable_reads,
-        node.active_controller,
-        node.broker_probes,
-        node.voter_updater,
-        node.controller_registration,
-        node.broker_lifecycle,
-        node.group_coordinators,
-        node.producer_expiration,
-    )
-    return tuple([part.deadline for part in polled if part is not None])
+        node.due_snapshots,
+        *_controller_parts(node),
+        LeaderWatch(node.quorum, node.log_line),
+        *registrations,
+        *_broker_parts(node),
+        node.delayed_operations,
+        node.controller_channel,
+        node.failed_leaders,
+    ]
+    return tuple(parts)
+
+
+def _controller_parts(node: Node) -> Iterator[Part]:
+    if node.active_controller is None:
+        return
+    if node.config.settings["kraftlog.fence.on.connection.refused"]:
+        yield broker_probes(node, node.active_controller)
+    if node.broker_lifecycle is not None:
+        from kraftlog.node.controller.own_broker import OwnBroker
+
+        yield OwnBroker(node.broker_lifecycle, node.active_controller)
+    yield node.active_controller
+
+
+def _broker_parts(node: Node) -> Iterator[Part]:
+    if node.broker_lifecycle is None or node.group_coordinators is None:
+        return
+    yield node.broker_lifecycle
+    yield node.replica_manager
+    yield node.group_coordinators
+    yield producer_expiration(node)
+
+
+def publishers(node: Node) -> list[MetadataPublisher]:
+    """What follows the metadata, in the order in which it acts on each change."""
+    following: list[MetadataPublisher] = [
+        FeatureLevels(node.metadata_loader),
+        node.encoded_topics,
+        node.topic_configs,
+    ]
+    if node.active_controller is not None:
+        from kraftlog.node.controller.unclean_elections import UncleanElections
+
+        following.append(UncleanElections(node.counts, node.active_controller))
+    if node.group_coordinators is not None:
+        following.append(node.group_coordinators)
+        node.replica_manager.listeners.append(node.group_coordinators)
+    following.append(node.replica_manager)
+    if node.broker_lifecycle is not None:
+        following += [node.broker_lifecycle, *file_checks(node)]
+    others = [part for part in node.parts if isinstance(part, MetadataPublisher)]
+    following += [part for part in others if part not in following]
+    return [*following, node.producer_ids]
 
 
 def file_checks(node: Node) -> list[OverriddenMinIsr]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kraftlog.part import Part
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,8 +13,10 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
 
 
-class ProducerExpiration:
+class ProducerExpiration(Part):
     """Expires producers by the timestamps of their batches; `deadline` is monotonic."""
+
+    task = "expiring producer ids"
 
     def __init__(
         self,

@@ -27,6 +27,7 @@ from kraftlog.effects import (
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.changes import BrokerChanged, ConfigChanged, PartitionChanged, TopicRemoved
 from kraftlog.metadata.loader import MetadataPublisher
+from kraftlog.part import Part
 from kraftlog.replication.counts import BrokerTopicStats
 from kraftlog.replication.delayed_deletions import DelayedDeletions
 from kraftlog.replication.delayed_fetches import DelayedFetches
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-    from kraftlog.effects import LogReport
+    from kraftlog.effects import LogReport, PeerDown
     from kraftlog.metadata.changes import Change
     from kraftlog.metadata.image import Image
     from kraftlog.metadata.loader import MetadataLoader
@@ -66,9 +67,10 @@ NO_EPOCH = -1
 _ENDS_OPENING = frozenset((LogOpened, LogFailed, LogPostponed))
 
 
-class ReplicaManager(MetadataPublisher):
+class ReplicaManager(Part, MetadataPublisher):
     """Finds partitions, and applies image changes and the host's reports to them."""
 
+    task = "replicating partitions"
     name = "replica manager"
 
     def __init__(
@@ -321,6 +323,10 @@ class ReplicaManager(MetadataPublisher):
     def deadline(self) -> int | None:
         parts = (self.fetchers, self.in_sync_replicas, self.directory_assignments)
         return min([due for part in parts if (due := part.deadline()) is not None], default=None)
+
+    def peer_down(self, report: PeerDown, now: Now) -> None:
+        if self.is_own_channel(report.channel):
+            self.fetchers.leader_is_down(report.peer, now)
 
     @staticmethod
     def is_own_channel(channel: str) -> bool:

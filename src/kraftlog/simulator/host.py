@@ -11,7 +11,7 @@ from random import Random
 from kraftlog.config.read_config import read_config
 from kraftlog.errors import InternalError, ProtocolError, UnansweredError
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
-from kraftlog.node.broker.controller_channel import PROBE_CHANNEL
+from kraftlog.node.channels import PROBE_CHANNEL
 from kraftlog.node.config import BrokerAddress, NodeConfig
 from kraftlog.node.node import Node
 from kraftlog.node.pending_response import PendingResponse

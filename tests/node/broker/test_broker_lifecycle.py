@@ -10,8 +10,8 @@ from kraftlog.errors import ErrorCode
 from kraftlog.metadata.loader import MetadataLoader
 from kraftlog.metadata.values import BrokerImage
 from kraftlog.node.broker.broker_lifecycle import LONGEST_RETRY_MS, BrokerLifecycle
-from kraftlog.node.broker.controller_channel import HEARTBEAT_CHANNEL
 from kraftlog.node.broker.registration_refusals import RegistrationRefusals
+from kraftlog.node.channels import HEARTBEAT_CHANNEL
 from kraftlog.types import Now
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.broker_heartbeat import BrokerHeartbeatResponse

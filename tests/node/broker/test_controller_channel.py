@@ -31,7 +31,7 @@ def test_a_new_leader_fails_only_requests_to_the_former_one() -> None:
     assert (to_leader.peer, to_node.peer) == (2, 3)
     channel.fail_pending(NOW)
     assert outcomes == [("leader", None)]
-    channel.handle(ResponseReceived(to_node.channel, 3, to_node.number, "its response"), NOW)
+    channel.request_ended(ResponseReceived(to_node.channel, 3, to_node.number, "its response"), NOW)
     assert outcomes == [("leader", None), ("node", "its response")]
     channel.fail_pending(NOW)
     assert len(outcomes) == 2

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kraftlog import effects
-from kraftlog.node.broker.controller_channel import CONTROLLER_CHANNEL as CHANNEL
-from kraftlog.node.broker.controller_channel import HEARTBEAT_CHANNEL
+from kraftlog.node.channels import CONTROLLER_CHANNEL as CHANNEL
+from kraftlog.node.channels import HEARTBEAT_CHANNEL
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.broker_registration import BrokerRegistrationResponse
 from tests.node.quorum.test_driver import create, host_with_forwarded, take_forwarded

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from kraftlog.effects import PeerDown, RequestFailed, ResponseReceived, SendRequest
-from kraftlog.node.broker.controller_channel import PROBE_CHANNEL
+from kraftlog.node.channels import PROBE_CHANNEL
 from kraftlog.node.controller.broker_probes import (
     FIRST_REQUESTS_MS,
     LONGEST_RETRY_MS,
     RETRY_MS,
+    BrokerProbes,
 )
 from kraftlog.simulator.host import SETTINGS, VirtualHost
 from kraftlog.wire.apis import ApiKey
@@ -128,12 +129,16 @@ def test_v2_the_end_of_the_quorums_connection_fences_the_broker(cluster: ProbedC
     assert is_fenced_by_connection(cluster, victim)
 
 
+def has_probes(host: VirtualHost) -> bool:
+    return any(isinstance(part, BrokerProbes) for part in host.node.parts)
+
+
 def test_v2_a_setting_turns_the_probes_off() -> None:
     off = "kraftlog.fence.on.connection.refused=false\n"
     host = VirtualHost(settings=SETTINGS + off)
-    assert host.node.broker_probes is None
+    assert not has_probes(host)
     host.node.handle(PeerDown("quorum", 1, 0), host.now)
-    assert VirtualHost().node.broker_probes is not None
+    assert has_probes(VirtualHost())
 
 
 def kill_the_leader(cluster: ProbedCluster) -> int:

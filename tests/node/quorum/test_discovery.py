@@ -8,8 +8,8 @@ import pytest
 
 from kraftlog import effects
 from kraftlog.errors import ErrorCode
+from kraftlog.node.channels import DISCOVERY_CHANNEL
 from kraftlog.node.quorum.discovery import (
-    DISCOVERY_CHANNEL,
     LEADERLESS_RETRY_MS,
     LONGEST_RETRY_MS,
     REPEAT_REPORT_MS,
@@ -87,12 +87,14 @@ class DiscoveryOfNode1:
         """Respond to a request as the node that it was sent to."""
         default: dict[str, Any] = {"cluster_id": "cluster", "node_id": sent.peer, "leader_epoch": 5}
         response = DiscoverBrokersResponse(brokers=brokers, **default | fields)
-        self.discovery.handle(
+        self.discovery.request_ended(
             effects.ResponseReceived(DISCOVERY_CHANNEL, sent.peer, sent.number, response), now
         )
 
     def fail(self, sent: effects.SendRequest, now: Now = START) -> None:
-        self.discovery.handle(effects.RequestFailed(DISCOVERY_CHANNEL, sent.peer, sent.number), now)
+        self.discovery.request_ended(
+            effects.RequestFailed(DISCOVERY_CHANNEL, sent.peer, sent.number), now
+        )
 
     def reach_all(self) -> None:
         """Poll, and respond to each request as the node that it was sent to."""
@@ -234,7 +236,7 @@ def test_r9_without_a_leader_the_report_is_repeated() -> None:
 def test_r9_a_controller_of_kafka_is_not_asked_again() -> None:
     node = DiscoveryOfNode1(1, 2, leader=2)
     [sent] = node.poll()
-    node.discovery.handle(
+    node.discovery.request_ended(
         effects.VersionUnsupported(DISCOVERY_CHANNEL, sent.peer, sent.number), START
     )
     node.discovery.poll(START)

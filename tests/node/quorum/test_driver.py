@@ -17,7 +17,7 @@ from kraftlog.logstate.voters import (
     VoterSet,
     endpoint_of,
 )
-from kraftlog.node.broker.controller_channel import CONTROLLER_CHANNEL as CHANNEL
+from kraftlog.node.channels import CONTROLLER_CHANNEL as CHANNEL
 from kraftlog.node.handlers.forwarding import RETRY_MS
 from kraftlog.node.pending_response import PendingResponse
 from kraftlog.node.quorum.batches import METADATA_LOG, records_batch

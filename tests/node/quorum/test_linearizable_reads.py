@@ -8,7 +8,7 @@ import pytest
 
 from kraftlog.effects import RequestFailed, ResponseReceived, SendRequest, VersionUnsupported
 from kraftlog.errors import ErrorCode
-from kraftlog.node.quorum.linearizable_reads import READ_CHANNEL
+from kraftlog.node.channels import READ_CHANNEL
 from kraftlog.simulator.host import VirtualHost, voters_named
 from kraftlog.types import METADATA_TOPIC
 from kraftlog.wire.apis import APIS, BROKER, CONTROLLER, ApiKey

@@ -11,7 +11,8 @@ from kraftlog.config.endpoints import Listener
 from kraftlog.effects import LogLine
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterHistory, VoterSet
-from kraftlog.node.broker.controller_channel import CONTROLLER_CHANNEL, ControllerChannel
+from kraftlog.node.broker.controller_channel import ControllerChannel
+from kraftlog.node.channels import CONTROLLER_CHANNEL
 from kraftlog.node.quorum.batches import METADATA_LOG, control_batch, summaries
 from kraftlog.node.quorum.responses import response_to_wire
 from kraftlog.node.quorum.voter_updater import (
@@ -177,10 +178,10 @@ def test_r1_a_follower_repeats_update_voter_until_its_log_has_it(code: int | Non
         assert not take(emitted, effects.SendRequest), "one request at a time"
         assert updater.deadline() is None
         if code is None:
-            channel.handle(effects.RequestFailed(CONTROLLER_CHANNEL, 2, sent.number), now)
+            channel.request_ended(effects.RequestFailed(CONTROLLER_CHANNEL, 2, sent.number), now)
         else:
             response = UpdateRaftVoterResponse(error_code=code)
-            channel.handle(
+            channel.request_ended(
                 effects.ResponseReceived(CONTROLLER_CHANNEL, 2, sent.number, response), now
             )
         due = updater.deadline()
@@ -283,7 +284,7 @@ def test_r12_auto_join_sends_add_voter() -> None:
         assert [(it.name, it.port) for it in request.listeners] == [("C", 19091)]
         emitted[:] = [it for it in emitted if it is not sent]
         late = AddRaftVoterResponse(error_code=ErrorCode.REQUEST_TIMED_OUT)
-        updater.channel.handle(
+        updater.channel.request_ended(
             effects.ResponseReceived(CONTROLLER_CHANNEL, 2, sent.number, late), now
         )
         due = updater.deadline()
@@ -301,7 +302,7 @@ def test_r12_the_voter_with_the_lost_directory_is_removed_first() -> None:
     assert (remove.request.voter_id, remove.request.voter_directory_id) == (1, b"o" * 16)
     receive_voters(driver, emitted, 2, 3)
     done = RemoveRaftVoterResponse(error_code=0)
-    updater.channel.handle(
+    updater.channel.request_ended(
         effects.ResponseReceived(CONTROLLER_CHANNEL, 2, remove.number, done), NOW
     )
     updater.poll(NOW)

@@ -7,8 +7,9 @@ from kraftlog.errors import ErrorCode
 from kraftlog.metadata.changes import BrokerChanged
 from kraftlog.metadata.features import OFFERED
 from kraftlog.metadata.loader import MetadataPublisher
-from kraftlog.node.broker.controller_channel import HEARTBEAT_CHANNEL
 from kraftlog.node.broker.registration_refusals import UNKNOWN, RegistrationRefusals
+from kraftlog.node.channels import HEARTBEAT_CHANNEL
+from kraftlog.part import Part
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.messages import broker_heartbeat as heartbeats
@@ -34,13 +35,14 @@ RETRY_MS, LONGEST_RETRY_MS = 50, 500
 NEVER = 1 << 63
 
 
-class BrokerLifecycle(MetadataPublisher):
+class BrokerLifecycle(Part, MetadataPublisher):
     """`epoch` is the broker epoch of this incarnation, from its registration.
 
     `on_registered` is called when the registration of this incarnation is replayed, and again at
     each later change of a broker.
     """
 
+    task = "sending a registration or heartbeat of the broker"
     name = "broker lifecycle"
 
     def __init__(

@@ -10,7 +10,9 @@ from functools import partial
 
 from kraftlog.effects import ResponseReceived, SendRequest, VersionUnsupported
 from kraftlog.errors import ErrorCode
+from kraftlog.node.channels import CONTROLLER_CHANNEL, HEARTBEAT_CHANNEL
 from kraftlog.node.error_responses import error_response
+from kraftlog.part import Part
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS
 
@@ -36,22 +38,18 @@ if TYPE_CHECKING:
         ) -> None: ...
 
 
-#: The channel of most requests to the controller; each channel has a connection of its own.
-CONTROLLER_CHANNEL = "controller"
-#: The channel of registration and heartbeats, so that nothing delays them.
-HEARTBEAT_CHANNEL = "heartbeat"
-#: The channel of the active controller's own requests to brokers: see `broker_probes`.
-PROBE_CHANNEL = "probe"
 TIMEOUT_MS = 30_000
 RESPONSE_TASK = "handling a response of the controller"
 
 
-class ControllerChannel:
+class ControllerChannel(Part):
     """`send` calls back with the response; None: no controller, or the outcome is unknown.
 
     If the controller does not support the request, the response has UNSUPPORTED_VERSION. A callback
     that raises is called again with None, so that it retries as after a timeout.
     """
+
+    channels = (CONTROLLER_CHANNEL, HEARTBEAT_CHANNEL)
 
     def __init__(
         self,
@@ -166,7 +164,7 @@ class ControllerChannel:
         for callback in waiting:
             self._attempt("retrying a request to the controller", callback, now)
 
-    def handle(self, report: RequestReport, now: Now) -> None:
+    def request_ended(self, report: RequestReport, now: Now) -> None:
         """Take the outcome of a request to a peer."""
         waiting = self._waiting.pop(report.number, None)
         self._to_given_nodes.discard(report.number)

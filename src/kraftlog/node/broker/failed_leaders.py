@@ -15,11 +15,13 @@ from __future__ import annotations
 
 from kraftlog.metadata.changes import BrokerChanged
 from kraftlog.metadata.loader import MetadataPublisher
+from kraftlog.part import Part
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from kraftlog.effects import PeerDown
     from kraftlog.metadata.changes import Change
     from kraftlog.metadata.image import Image
     from kraftlog.metadata.loader import MetadataLoader
@@ -76,7 +78,7 @@ class _Failure:
         self.until_ms = self.reported_ms = 0
 
 
-class FailedLeaders(MetadataPublisher):
+class FailedLeaders(Part, MetadataPublisher):
     """Knows the brokers whose connections have ended, until the metadata says so."""
 
     name = "failed leaders"
@@ -89,6 +91,9 @@ class FailedLeaders(MetadataPublisher):
         self._named_until_ms: dict[int, int] = {}
         self._waiting: list[DelayedMetadata] = []
         self._have_changed = False
+
+    def peer_down(self, report: PeerDown, now: Now) -> None:
+        self.connection_lost(report.peer, now, is_refused=True)
 
     def connection_lost(self, broker_id: int, now: Now, *, is_refused: bool = False) -> None:
         """A request to a broker has failed, or its connection has closed and is refused."""

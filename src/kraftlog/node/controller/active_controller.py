@@ -17,6 +17,7 @@ from kraftlog.metadata.releases import chosen_levels
 from kraftlog.metadata.unsupported_levels import metadata_obstacle
 from kraftlog.node.error_responses import error_response
 from kraftlog.node.quorum.proposal import Proposal
+from kraftlog.part import Part
 from kraftlog.steps import free_in_steps, result_of
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS, ApiKey
@@ -49,7 +50,7 @@ def first_levels() -> dict[str, int]:
     return chosen_levels(None, dict.fromkeys(NOT_OFFERED_YET, 0), SET_BY_RECORDS)
 
 
-class ActiveController:
+class ActiveController(Part):
     """Replays the log on every controller; `is_active` on the one that leads and decides."""
 
     def __init__(
@@ -128,6 +129,9 @@ class ActiveController:
         if own_broker_ended:
             self.controller.note_broker_down(self._quorum.core.me.id)
         self._append(decision, result_of(self._prepare(decision, now, None)), _do_nothing, now)
+
+    def leader_changed(self, leader_id: int, epoch: int, now: Now) -> None:  # noqa: ARG002 - interface of parts
+        self.end(now)
 
     def end(self, now: Now) -> None:
         """Another node leads, or none: fail the undecided requests, so that they are retried."""

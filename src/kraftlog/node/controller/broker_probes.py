@@ -13,7 +13,8 @@ from __future__ import annotations
 from kraftlog.effects import ResponseReceived, SendRequest
 from kraftlog.metadata.changes import BrokerChanged
 from kraftlog.metadata.loader import MetadataPublisher
-from kraftlog.node.broker.controller_channel import PROBE_CHANNEL
+from kraftlog.node.channels import PROBE_CHANNEL, TO_CONTROLLERS
+from kraftlog.part import Part
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
 
@@ -52,9 +53,10 @@ class _Probe:
         self.wait_ms = RETRY_MS
 
 
-class BrokerProbes(MetadataPublisher):
+class BrokerProbes(Part, MetadataPublisher):
     """Probes brokers while this controller is active, and passes on evidence of failures."""
 
+    channels = (PROBE_CHANNEL,)
     name = "broker probes"
 
     def __init__(
@@ -80,15 +82,14 @@ class BrokerProbes(MetadataPublisher):
 
     # The controller ------------------------------------------------------------------------------
 
-    def begin(self, now: Now) -> None:
-        """This controller is active."""
+    def controller_began(self, now: Now) -> None:
         self._is_active = True
         for broker in self._metadata.image.brokers.values():
             self._update_probe(broker)
         if self._refused_nodes:
             self._earlier_evidence_due_ms = now.monotonic_ms + FIRST_REQUESTS_MS
 
-    def end(self) -> None:
+    def leader_changed(self, leader_id: int, epoch: int, now: Now) -> None:  # noqa: ARG002 - interface of parts
         """Another controller is active; the connections stay until the brokers close them."""
         self._is_active = False
         self._earlier_evidence_due_ms = None
@@ -158,7 +159,7 @@ class BrokerProbes(MetadataPublisher):
             )
         )
 
-    def handle(self, report: RequestReport, now: Now) -> None:
+    def request_ended(self, report: RequestReport, now: Now) -> None:
         """Take the outcome of a probe."""
         probe = self._probes.get(report.peer)
         if probe is None or probe.number != report.number:
@@ -177,14 +178,16 @@ class BrokerProbes(MetadataPublisher):
             if now.monotonic_ms - ended_ms <= self._controller.sessions.timeout_ms:
                 self._controller.note_connection_refused(broker_id, epoch, ended_ms, now)
 
-    def refused(self, report: PeerDown, now: Now) -> None:
+    def peer_down(self, report: PeerDown, now: Now) -> None:
         """A connection has ended, and another was refused."""
-        if report.channel != PROBE_CHANNEL:
+        if report.channel in TO_CONTROLLERS:
             broker = self._metadata.image.brokers.get(report.peer)
             if broker is None or report.peer == self._node_id:
                 return
             epoch = broker.epoch
             self._refused_nodes[report.peer] = epoch, report.ended_ms
+        elif report.channel != PROBE_CHANNEL:
+            return
         else:
             probe = self._probes.get(report.peer)
             if probe is None:

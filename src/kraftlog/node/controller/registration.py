@@ -10,6 +10,7 @@ from __future__ import annotations
 from kraftlog.backoff import Backoff
 from kraftlog.metadata.features import OFFERED
 from kraftlog.metadata.snapshot import METADATA_VERSION
+from kraftlog.part import Part
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.controller_registration import (
@@ -36,7 +37,9 @@ RETRY_MS, LONGEST_RETRY_MS = 50, 1000
 VERSION = 0
 
 
-class ControllerRegistration:
+class ControllerRegistration(Part):
+    task = "registering this controller"
+
     def __init__(
         self,
         quorum: QuorumDriver,

@@ -13,6 +13,7 @@ from kraftlog.groups.shard import GroupShard, partition_of
 from kraftlog.metadata.changes import PartitionChanged, TopicRemoved
 from kraftlog.metadata.loader import MetadataPublisher
 from kraftlog.node.coordinators.group_log import batch_of, replay
+from kraftlog.part import Part
 from kraftlog.records.header import read_header
 from kraftlog.replication.partition import UNTIL_COMMITTED
 from kraftlog.types import uuid_text
@@ -109,7 +110,7 @@ class DelayedLoad:
         self.try_complete(partition)
 
 
-class GroupCoordinators(MetadataPublisher):
+class GroupCoordinators(Part, MetadataPublisher):
     """Finds the shard of a group and carries out the effects of shards."""
 
     name = "group coordinators"

@@ -11,7 +11,9 @@ from __future__ import annotations
 from kraftlog import effects
 from kraftlog.backoff import Backoff
 from kraftlog.errors import ErrorCode
+from kraftlog.node.channels import DISCOVERY_CHANNEL
 from kraftlog.node.quorum.known_nodes import NOT_REPORTED, NodeReport
+from kraftlog.part import Part
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
 
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
 
     Address = tuple[str, int]
 
-DISCOVERY_CHANNEL = "discovery"
 #: The version of the DiscoverBrokers requests.
 VERSION = 0
 #: Bootstrap servers have no known node id, so requests to them name the peers -2, -3 and so on.
@@ -46,13 +47,15 @@ REPEAT_REPORT_MS = 10_000
 LOG_INTERVAL_MS = 60_000
 
 
-class Discovery:
+class Discovery(Part):
     """`poll` sends the requests that are due.
 
     Once all members are reached, only a controller without a leader sends more. `own_endpoint` is
     the endpoint of this controller; None on a broker, which reports nothing. A boot timestamp is
     durable before it is sent.
     """
+
+    channels = (DISCOVERY_CHANNEL,)
 
     def __init__(
         self,
@@ -234,7 +237,7 @@ class Discovery:
                 addresses.add(address)
                 yield FIRST_BOOTSTRAP_ID - index, address
 
-    def handle(self, report: RequestReport, now: Now) -> None:
+    def request_ended(self, report: RequestReport, now: Now) -> None:
         """Take the outcome of a request."""
         target = self._in_flight.pop(report.number, None)
         if target is None:

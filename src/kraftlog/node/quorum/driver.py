@@ -13,6 +13,7 @@ from types import MappingProxyType
 from kraftlog import effects
 from kraftlog.errors import ErrorCode, InternalError, ProtocolError
 from kraftlog.logstate.voters import endpoint_of
+from kraftlog.node.channels import QUORUM_CHANNEL, TO_CONTROLLERS
 from kraftlog.node.quorum.addresses import Addresses
 from kraftlog.node.quorum.batches import (
     METADATA_LOG,
@@ -33,6 +34,7 @@ from kraftlog.node.quorum.responses import response_from_wire, response_to_wire
 from kraftlog.node.quorum.snapshotter import Snapshotter
 from kraftlog.node.quorum.tail import Tail
 from kraftlog.node.quorum.twin_processes import SharedIds, TwinProcesses, twin_line
+from kraftlog.part import Part
 from kraftlog.raft import messages as raft
 from kraftlog.raft.roles.leader import Leader
 from kraftlog.records.header import stamp
@@ -60,13 +62,11 @@ ENDPOINTS_SINCE: dict[type, tuple[int, type[Message]]] = {
     raft.FetchResult: (16, fetch.NodeEndpoint),
     raft.VoteResult: (1, vote.NodeEndpoint),
 }
-#: The channel of the core's requests.
-QUORUM_CHANNEL = "quorum"
 #: Instead of a leader id: no leader is known.
 NO_LEADER = -1
 
 
-class QuorumDriver:
+class QuorumDriver(Part):
     """`handle` takes the outcomes of effects, `handle_request` the requests of peers."""
 
     def __init__(
@@ -247,6 +247,10 @@ class QuorumDriver:
         result = step(*arguments)
         self.steps -= 1
         return result
+
+    def peer_down(self, report: effects.PeerDown, now: Now) -> None:
+        if report.channel in TO_CONTROLLERS:
+            self.handle(report, now)
 
     def poll(self, now: Now) -> None:
         self.append_batched(now)

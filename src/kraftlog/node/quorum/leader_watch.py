@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from kraftlog.config.endpoints import bracketed
 from kraftlog.effects import printable
+from kraftlog.part import Part
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -45,8 +46,10 @@ class Contacts:
         self._outcomes.clear()
 
 
-class LeaderWatch:
+class LeaderWatch(Part):
     """`poll` logs a missing leader after a while, repeats that rarely, and logs the next leader."""
+
+    task = "watching the leader"
 
     def __init__(self, quorum: QuorumDriver, log_line: Callable[[str], None]) -> None:
         self._quorum = quorum

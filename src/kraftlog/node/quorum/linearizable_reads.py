@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from kraftlog import effects
 from kraftlog.errors import ErrorCode, ProtocolError
+from kraftlog.node.channels import READ_CHANNEL
 from kraftlog.node.quorum.responses import response_from_wire
+from kraftlog.part import Part
 from kraftlog.raft import messages as raft
 from kraftlog.raft.reads import Applied, ReadDone, Reads
 from kraftlog.value import TYPE_CHECKING
@@ -26,8 +28,6 @@ if TYPE_CHECKING:
     #: Called with an error code; NONE: the node's state may be read now.
     OnReadable = Callable[[int], None]
 
-#: The channel of these requests: the leader answers them late, which must not delay others.
-READ_CHANNEL = "reads"
 #: Every response is decoded as the response to this request.
 _REQUEST = raft.ReadOffset(None)
 _NOT_SUPPORTED = raft.ReadOffsetResult(ErrorCode.UNSUPPORTED_VERSION, -1, -1, -1)
@@ -40,12 +40,14 @@ class Continuation:
         self.respond = continue_with
 
 
-class LinearizableReads:
+class LinearizableReads(Part):
     """`read` calls back once the node's state may be read, or when that has failed.
 
     The callback comes as an effect, outside the steps of the quorum: if it raises, only its client
     is affected.
     """
+
+    channels = (READ_CHANNEL,)
 
     def __init__(self, quorum: QuorumDriver, emit: Callable[[Any], None]) -> None:
         self._quorum = quorum
@@ -59,7 +61,7 @@ class LinearizableReads:
     def leader_changed(self, leader_id: int, epoch: int, now: Now) -> None:
         self._reads.handle(raft.LeaderChanged(leader_id, epoch), now)
 
-    def handle(self, report: RequestReport, now: Now) -> None:
+    def request_ended(self, report: RequestReport, now: Now) -> None:
         """Take the outcome of a request to the leader."""
         if isinstance(report, effects.ResponseReceived):
             self._on_response(report.peer, report.number, report.response, now)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from kraftlog.backoff import Backoff
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter
+from kraftlog.part import Part
 from kraftlog.types import uuid_text
 from kraftlog.value import TYPE_CHECKING, Value
 from kraftlog.wire.apis import ApiKey
@@ -80,11 +81,13 @@ REMOVED_LINE = (
 )
 
 
-class VoterUpdater:
+class VoterUpdater(Part):
     """`poll` sends the request that is due, if the voters record is not current.
 
     `join_endpoints`: the endpoints of this controller if it is to join the quorum by itself.
     """
+
+    task = "updating the voter record of this node"
 
     def __init__(
         self,

@@ -441,7 +441,7 @@ class NodeReplica(NodeProcess):
         )
 
     def _take_snapshot(self, now: Now) -> None:
-        self.node.snapshot_if_due(now, ALWAYS_DUE)
+        self.node.due_snapshots.take(now, ALWAYS_DUE)
         if self.node.quorum.is_applying:  # retry until all committed records are applied
             self.world.schedule(self.world.time + 1, self._take_snapshot_again, self.incarnation)
 
