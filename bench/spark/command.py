@@ -79,6 +79,9 @@ def _measure(task: str, source: str, bench: Bench, figure: Figure, node: int) ->
     cpu_s, begin_s = _spark_cpu_s(node), time.perf_counter()
     rows = TASKS[task].run(bench, source)
     took_s = time.perf_counter() - begin_s
+    if TASKS[task].is_time:
+        figure.rates.setdefault(source, []).append(took_s)
+        return
     figure.rates.setdefault(source, []).append(rows / took_s)
     used_s = _spark_cpu_s(node) - cpu_s
     figure.cpu.setdefault(source, []).append(used_s / rows * 1e6)
@@ -104,9 +107,9 @@ def _tree_cpu_s(pid: int) -> float:
 def _print_figures(task: str, figure: Figure) -> None:
     for source, rates in figure.rates.items():
         name = "connector" if source == CONNECTOR else OURS
-        cpu = median(figure.cpu[source])
-        print(
-            f"{TASKS[task].what:<40}{name:<12}{figure_text(median(rates)):>12} rows/s"
-            f"{figure_text(cpu):>10} CPU s per M rows",
-            flush=True,
-        )
+        line = f"{TASKS[task].what:<56}{name:<12}{figure_text(median(rates)):>12}"
+        if TASKS[task].is_time:
+            print(f"{line} s", flush=True)
+        else:
+            cpu = figure_text(median(figure.cpu[source]))
+            print(f"{line} rows/s{cpu:>10} CPU s per M rows", flush=True)

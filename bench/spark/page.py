@@ -24,7 +24,10 @@ _NOTE = (
 
 @dataclass
 class Figure:
-    """Rows per second, and CPU seconds of Spark per million rows, of each round by format."""
+    """Rows per second, and CPU seconds of Spark per million rows, of each round by format.
+
+    Or the seconds that a task takes (`Task.is_time`).
+    """
 
     rates: dict[str, list[float]] = field(default_factory=dict)
     cpu: dict[str, list[float]] = field(default_factory=dict)
@@ -51,8 +54,10 @@ def row(task: str, figure: Figure) -> str:
     for source in (CONNECTOR, OURS):
         kinds = (figure.rates, figure.cpu)
         cells += [figure_text(median(kind[source])) if source in kind else "" for kind in kinds]
-    has_both = CONNECTOR in figure.rates and OURS in figure.rates
-    ratio = median(figure.rates[OURS]) / median(figure.rates[CONNECTOR]) if has_both else None
+    ratio = None
+    if CONNECTOR in figure.rates and OURS in figure.rates:
+        ratio = median(figure.rates[OURS]) / median(figure.rates[CONNECTOR])
+        ratio = 1 / ratio if TASKS[task].is_time else ratio
     cells += [
         "" if each is None else f"{each:.1f}×"
         for each in (ratio, TASKS[task].required, TASKS[task].aim)

@@ -12,18 +12,20 @@ from importlib import import_module
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
+from bench.spark.nowhere import Nowhere
 from kraftlog import Client
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 #: Formats of Spark: its own Kafka connector's, and ours.
 CONNECTOR, OURS = "kafka", "kraftlog"
 BATCHES = 10
 #: At most this many rows are written.
 WRITTEN_ROWS = 1_000_000
+WIDE_PARTITIONS = 100
 _numbers = count()
 
 
@@ -44,6 +46,8 @@ class Task(NamedTuple):
     required: float | None = None
     aim: float | None = None
     formats: tuple[str, ...] = (CONNECTOR, OURS)
+    #: The figure is the time that the task takes, not the rows per second.
+    is_time: bool = False
 
 
 def batch(bench: Bench, source: str) -> int:
@@ -70,13 +74,38 @@ def write(bench: Bench, sink: str) -> int:
     with Client(bench.address) as client:
         client.create_topic(topic, partitions=4)
     wanted = min(bench.records, WRITTEN_ROWS)
-    rows = bench.spark.range(0, wanted, 1, 2).selectExpr(
-        "cast(cast(id as string) as binary) key",
-        "cast(rpad(cast(id as string), 100, 'x') as binary) value",
-    )
+    rows = _rows_to_write(bench, wanted)
     options = {"kafka.bootstrap.servers": bench.address, "topic": topic}
     rows.write.format(sink).options(**options).mode("append").save()
     return wanted
+
+
+def _rows_to_write(bench: Bench, count: int) -> DataFrame:
+    return bench.spark.range(0, count, 1, 2).selectExpr(
+        "cast(cast(id as string) as binary) key",
+        "cast(rpad(cast(id as string), 100, 'x') as binary) value",
+    )
+
+
+def discard(bench: Bench, sink: str) -> int:  # noqa: ARG001 - a sink of its own
+    """Write the same rows with a sink in Python that discards them: no such sink is faster."""
+    wanted = min(bench.records, WRITTEN_ROWS)
+    bench.spark.dataSource.register(Nowhere)
+    _rows_to_write(bench, wanted).write.format(Nowhere.name()).mode("append").save()
+    return wanted
+
+
+def first_row(bench: Bench, source: str) -> int:
+    """Read until the first row of a topic of 100 partitions, of which one has a record."""
+    topic = "wide"
+    with Client(bench.address) as client:
+        if topic not in [each.name for each in client.topics()]:
+            client.create_topic(topic, partitions=WIDE_PARTITIONS)
+            client.produce(topic, b"first", partition=WIDE_PARTITIONS - 1)
+    options = _options(bench) | {"subscribe": topic}
+    rows = bench.spark.read.format(source).options(**options).load().select("value").take(1)
+    assert [bytes(row.value) for row in rows] == [b"first"]
+    return 1
 
 
 def archive(bench: Bench, source: str) -> int:
@@ -140,6 +169,10 @@ TASKS = {
     "batches": Task("stream, ten batches to noop", ten_batches, 1.2, 1.6),
     "parquet": Task("stream to Parquet", parquet, 1.0, 1.2),
     "write": Task("write 1 M rows", write, 1.5, 3.0),
+    "discard": Task(
+        "the same rows to a sink in Python that discards them", discard, formats=(OURS,)
+    ),
+    "first": Task("seconds to the first row of 100 partitions (aim: 0.5)", first_row, is_time=True),
     "archive": Task("archive, exactly once; the connector: stream to Parquet", archive, 1.2, 1.8),
     "verify": Task("verify the archive", verify, formats=(OURS,)),
 }
