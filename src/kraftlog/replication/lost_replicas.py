@@ -50,7 +50,7 @@ class LostReplicas:
         #: their leader epochs when these were opened.
         self.incomplete: dict[Partition, tuple[Uuid, int]] = {}
         #: The replicas whose log could not be opened, read or written.
-        self._failed: set[Partition] = set()
+        self.without_log: set[Partition] = set()
         #: The missing directories that were logged.
         self._logged: set[Uuid] = set()
 
@@ -64,7 +64,7 @@ class LostReplicas:
 
         A log without other replicas is all that there is, even if it has lost records.
         """
-        self._failed.discard(partition)
+        self.without_log.discard(partition)
         directory, epoch = log.directory, self._leader_epoch(partition)
         if self._is_elsewhere(partition) and not log.is_original:
             self.incomplete[partition] = directory, epoch
@@ -97,7 +97,7 @@ class LostReplicas:
 
     def failed(self, partition: Partition, directories: Collection[LogDirectory]) -> None:
         """The log cannot be read or written; heartbeats report it if its directory has failed."""
-        self._failed.add(partition)
+        self.without_log.add(partition)
         offline = [directory.id for directory in directories if directory.is_offline]
         assigned = self._assigned(partition)
         if assigned in offline or (offline and is_reserved(assigned)):
@@ -106,13 +106,13 @@ class LostReplicas:
             self._report(partition, Directory.FAILED)
 
     def elected(self, partition: Partition, directories: Collection[LogDirectory]) -> None:
-        """The replica is to lead: if its log has failed, the controller must elect another (V18).
+        """The replica without a log is to lead: have the controller elect another one (V18).
 
         An unclean election may choose a replica in an offline directory. It names another one, or
         none, so no heartbeat reports the replica.
         """
         offline = [directory.id for directory in directories if directory.is_offline]
-        if partition in self._failed and self._assigned(partition) not in offline:
+        if self._assigned(partition) not in offline:
             self._report(partition, Directory.FAILED)
 
     def may_lead(self, partition: Partition) -> bool:
@@ -136,7 +136,7 @@ class LostReplicas:
     def forget(self, partition: Partition) -> None:
         """The replica was removed."""
         self.incomplete.pop(partition, None)
-        self._failed.discard(partition)
+        self.without_log.discard(partition)
         self._assignments.forget((partition.topic_id, partition.index))
 
     def _lacks_records(self, partition: Partition, log: LogOpened) -> bool:

@@ -530,7 +530,7 @@ class ReplicaManager(MetadataPublisher):
         partition.lead(image.leader_epoch, may_serve=self.lost_replicas.may_lead(partition))
         if partition.is_open:
             self._serve(partition)
-        else:
+        elif partition in self.lost_replicas.without_log:
             self.lost_replicas.elected(partition, self._services.logs.directories)
 
     def _follow(self, partition: Partition, image: PartitionImage) -> None:
