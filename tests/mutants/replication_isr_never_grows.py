@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.replication.in_sync_replicas",
-    source="self._propose(partition, (*partition.isr, *joining))",
-    replacement="self._propose(partition, partition.isr)",
+    source="isr = (*partition.isr, *joining)",
+    replacement="isr = partition.isr",
     scenario="cluster",
     seed=1,
 )

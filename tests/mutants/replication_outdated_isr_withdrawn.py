@@ -10,7 +10,7 @@ MUTANT = Mutant(
     replacement=(
         "        if code == ErrorCode.NONE or code in _OUTDATED:\n"
         "            partition.withdraw_isr()\n"
-        "            self._refused(partition)\n"
+        "            self._refused(partition, proposed.isr)\n"
     ),
     scenario="cluster",
     seed=20,

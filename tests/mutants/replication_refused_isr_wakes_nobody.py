@@ -6,7 +6,7 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.replication.isr",
-    source="            partition.withdraw_isr()\n            self._refused(partition)\n",
-    replacement="            partition.withdraw_isr()\n",
+    source="            self._refused(partition, proposed.isr)\n",
+    replacement="",
     test="tests/replication/test_joined_replay.py",
 )

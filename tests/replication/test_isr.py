@@ -426,6 +426,19 @@ def test_v8_refused_proposal_no_longer_counts(code: int) -> None:
     assert cluster[1].proposed == [(1, 2, 3)]
 
 
+def test_v24_refusal_because_of_a_fenced_broker_lets_others_join() -> None:
+    """They may not fetch again soon: the fetch of a follower that has all records waits."""
+    cluster = settled_cluster(isr=(1,))
+    assert cluster[1].proposed == [(1, 2)]
+    cluster.fence(2)
+    cluster.respond(1, ErrorCode.INELIGIBLE_REPLICA)
+    cluster.settle()
+    assert cluster[1].proposed == [(1, 3)]
+    cluster.respond(1, ErrorCode.INELIGIBLE_REPLICA)
+    cluster.settle()
+    assert cluster[1].proposed == [], "the same ISR is proposed later"
+
+
 @pytest.mark.parametrize(
     "code",
     [

@@ -140,6 +140,15 @@ def test_logs_are_found_in_their_directories_after_a_restart(is_clean: bool) -> 
         )
 
 
+def elect(host: VirtualHost, index: int) -> None:
+    """Have an unclean leader elected."""
+    topics = [TopicPartitions(topic="demo", partitions=[index])]
+    request = ElectLeadersRequest(election_type=UNCLEAN, topic_partitions=topics)
+    response = ask_settled(host, ApiKey.ELECT_LEADERS, 2, request)
+    assert response.replica_election_results[0].partition_result[0].error_code == ErrorCode.NONE
+    settle_with_time(host)
+
+
 def fail(host: VirtualHost, path: str) -> None:
     """Make the disk of a directory fail at the write of a record."""
     index = next(log[1] for log, directory in paths_of_logs(host).items() if directory == path)
@@ -242,11 +251,7 @@ def test_v19_replicas_of_an_unconfigured_directory_wait_for_an_election() -> Non
     [line] = [line for line in host.log_lines if "not one of this broker's" in line]
     assert line.startswith("demo-")
     elected = min(away)
-    topics = [TopicPartitions(topic="demo", partitions=[elected])]
-    request = ElectLeadersRequest(election_type=UNCLEAN, topic_partitions=topics)
-    response = ask_settled(host, ApiKey.ELECT_LEADERS, 2, request)
-    assert response.replica_election_results[0].partition_result[0].error_code == ErrorCode.NONE
-    settle_with_time(host)
+    elect(host, elected)
     assert append(host, elected) == 0
     host.runner.close()
     host = start(first.files, settled=False)
@@ -277,6 +282,52 @@ def test_v19_log_of_unknown_directory_does_not_begin_in_another_one(
     settle_with_time(host)
     leads = [append(host, index) == 0 for index in range(6)]
     assert leads == [path != "c" or bool(lost) for (_, index), path in sorted(before.items())]
+
+
+def host_without_c(*, is_lost: bool) -> tuple[VirtualHost, int]:
+    """A node that has started without `c`, and a replica in it: one that may lack records."""
+    first = start()
+    create_topics(first, {"demo": 6})
+    settle_with_time(first)
+    assert [append(first, index) for index in range(6)] == [0] * 6
+    make_folders(first)
+    index = min(log[1] for log, path in paths_of_logs(first).items() if path == "c")
+    if is_lost:
+        key = first.node.image.topic_ids["demo"], index
+        first.node.replica_manager.directory_assignments.assign(key, Directory.LOST)
+        settle_with_time(first)
+    first.files.kill()
+    host = start(first.files, directories=("data", "b"), lost=("c",), settled=False)
+    settle_with_time(host)
+    return host, index
+
+
+def test_v19_lost_replica_of_an_offline_directory_has_no_second_log() -> None:
+    """It would be empty, an election could choose it, and when the disk is back there are two."""
+    without_c, index = host_without_c(is_lost=True)
+    assert ("demo", index) not in paths_of_logs(without_c)
+    assert assigned_directories(without_c)[index] == Directory.LOST
+    without_c.files.kill()
+    host = start(without_c.files, settled=False)
+    settle_with_time(host)
+    assert paths_of_logs(host)["demo", index] == "c"
+    assert assigned_directories(host)[index] == Directory.LOST
+    elect(host, index)
+    assert append(host, index) == 0
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_v18_unclean_leader_in_an_offline_directory_is_deposed(is_lost: bool) -> None:
+    """The election names no directory, so that no heartbeat reports the replica."""
+    without_c, index = host_without_c(is_lost=is_lost)
+    elect(without_c, index)
+    image = without_c.node.image
+    partition = image.partitions[image.topic_ids["demo"], index]
+    assert (partition.leader, partition.directories) == (-1, (Directory.FAILED,))
+    without_c.files.kill()
+    host = start(without_c.files, settled=False)
+    settle_with_time(host)
+    assert append(host, index) == 0
 
 
 def test_v23_new_log_is_not_deleted_with_the_folders_that_had_its_name() -> None:

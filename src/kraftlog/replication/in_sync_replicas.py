@@ -68,7 +68,7 @@ class InSyncReplicas:
         self._moved = moved
         self._deletions = deletions
         self._poll_by = poll_by
-        self.changes = IsrChanges(broker_id, broker_epoch, send, self.update)
+        self.changes = IsrChanges(broker_id, broker_epoch, send, self._refused)
         #: The partitions with a follower that is not at the leader's end.
         self._lagging: dict[Partition, None] = {}
         #: The partitions with a follower outside the ISR.
@@ -204,8 +204,18 @@ class InSyncReplicas:
             self._expand(partition)
         return ErrorCode.NONE
 
-    def _expand(self, partition: Partition) -> None:
-        """Propose an ISR with all followers that may join it."""
+    def _refused(self, partition: Partition, isr: tuple[int, ...]) -> None:
+        """The controller has refused a proposed ISR; followers wait to join with another one.
+
+        A broker of it may have been fenced meanwhile. An ISR that has all of the refused one is
+        proposed again later: the controller may know more than this broker has replayed.
+        """
+        self.update(partition)
+        if partition in self._shrunk:
+            self._expand(partition, refused=isr)
+
+    def _expand(self, partition: Partition, refused: tuple[int, ...] = ()) -> None:
+        """Propose an ISR with all followers that may join it, unless it was refused just now."""
         followers = partition.followers
         if followers is None or partition.proposed is not None or not partition.online:
             return
@@ -214,8 +224,9 @@ class InSyncReplicas:
             for follower in followers.by_broker.values()
             if self._may_join(partition, followers, follower)
         ]
-        if joining:
-            self._propose(partition, (*partition.isr, *joining))
+        isr = (*partition.isr, *joining)
+        if joining and not (refused and {*refused} <= {*isr}):
+            self._propose(partition, isr)
 
     def _is_stale(self, follower: Follower, broker_epoch: int) -> bool:
         """Whether a fetch comes from an earlier process of the broker.

@@ -69,7 +69,8 @@ class ProposedIsr(Value):
 class IsrChanges:
     """Sends proposals through `send(api_key, version, request, on_done, now)`.
 
-    `refused(partition)` is called when a proposal was refused: only the committed ISR counts again.
+    `refused(partition, isr)` is called when a proposal was refused: only the committed ISR counts
+    again.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class IsrChanges:
         broker_id: int,
         broker_epoch: Callable[[], int],
         send: Callable[..., None],
-        refused: Callable[[Partition], None],
+        refused: Callable[[Partition, tuple[int, ...]], None],
     ) -> None:
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
@@ -232,4 +233,4 @@ class IsrChanges:
         elif code in _REFUSED:
             self._waiting.pop((partition.topic_id, partition.index), None)
             partition.withdraw_isr()
-            self._refused(partition)
+            self._refused(partition, proposed.isr)

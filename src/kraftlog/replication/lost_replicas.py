@@ -4,7 +4,8 @@ Such a replica may be the last in-sync one, or the last known leader. If it led,
 truncate what they still have. So the metadata must not name it as able to lead:
  - a log that lacks committed records, or whose folder is gone, is reported as Kafka's LOST
    directory, before the broker asks to be unfenced;
- - a log that cannot be opened is reported as FAILED, as a failed directory would be;
+ - a log that cannot be opened is reported as FAILED, as a failed directory would be, also if an
+   unclean election has chosen it;
  - if the recorded directory is not one of this broker's (its disk was replaced), nothing is
    reported: that directory is offline, and the replica leads again if it comes back.
 Once the replica has caught up with a leader, or leads after an unclean election, its directory is
@@ -48,6 +49,8 @@ class LostReplicas:
         #: The replicas that have yet to catch up, with the directories that have their logs, and
         #: their leader epochs when these were opened.
         self.incomplete: dict[Partition, tuple[Uuid, int]] = {}
+        #: The replicas whose log could not be opened, read or written.
+        self.without_log: set[Partition] = set()
         #: The missing directories that were logged.
         self._logged: set[Uuid] = set()
 
@@ -61,6 +64,7 @@ class LostReplicas:
 
         A log without other replicas is all that there is, even if it has lost records.
         """
+        self.without_log.discard(partition)
         directory, epoch = log.directory, self._leader_epoch(partition)
         if self._is_elsewhere(partition) and not log.is_original:
             self.incomplete[partition] = directory, epoch
@@ -93,11 +97,22 @@ class LostReplicas:
 
     def failed(self, partition: Partition, directories: Collection[LogDirectory]) -> None:
         """The log cannot be read or written; heartbeats report it if its directory has failed."""
+        self.without_log.add(partition)
         offline = [directory.id for directory in directories if directory.is_offline]
         assigned = self._assigned(partition)
         if assigned in offline or (offline and is_reserved(assigned)):
             return
         if not self._is_elsewhere(partition):
+            self._report(partition, Directory.FAILED)
+
+    def elected(self, partition: Partition, directories: Collection[LogDirectory]) -> None:
+        """The replica without a log is to lead: have the controller elect another one (V18).
+
+        An unclean election may choose a replica in an offline directory. It names another one, or
+        none, so no heartbeat reports the replica.
+        """
+        offline = [directory.id for directory in directories if directory.is_offline]
+        if self._assigned(partition) not in offline:
             self._report(partition, Directory.FAILED)
 
     def may_lead(self, partition: Partition) -> bool:
@@ -121,6 +136,7 @@ class LostReplicas:
     def forget(self, partition: Partition) -> None:
         """The replica was removed."""
         self.incomplete.pop(partition, None)
+        self.without_log.discard(partition)
         self._assignments.forget((partition.topic_id, partition.index))
 
     def _lacks_records(self, partition: Partition, log: LogOpened) -> bool:

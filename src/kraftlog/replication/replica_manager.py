@@ -536,6 +536,8 @@ class ReplicaManager(Part, MetadataPublisher):
         partition.lead(image.leader_epoch, may_serve=self.lost_replicas.may_lead(partition))
         if partition.is_open:
             self._serve(partition)
+        elif partition in self.lost_replicas.without_log:
+            self.lost_replicas.elected(partition, self._services.logs.directories)
 
     def _follow(self, partition: Partition, image: PartitionImage) -> None:
         """Stop leading, if this broker did, and fetch from the new leader if there is one (V6)."""

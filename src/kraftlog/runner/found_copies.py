@@ -8,7 +8,8 @@ node has replayed its own registration: until then every log and every copy stay
   replica. Once the metadata names its directory, the copy is deleted and the move begins again.
 - has a whole copy, and no directory has the log, the copy takes the log's name.
 - cannot be opened, there is no replica: a log elsewhere may lack records, so it neither leads nor
-  follows. The same if the replica has failed before, no directory has it, and one cannot be opened.
+  follows. The same if the metadata has the replica as failed or lost, no directory has a log, and
+  one cannot be opened.
 - is unknown or not recorded yet, the log is the replica if there is just one.
 """
 
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from kraftlog.ports.files import Files
     from kraftlog.runner.data_directory import DataDirectory
     from kraftlog.types import LogName, Uuid
+
+
+#: What the metadata has for a replica with a log somewhere, in place of its directory.
+_WITHOUT_DIRECTORY = (Directory.FAILED, Directory.LOST)
 
 
 class NoReplicaError(Exception):
@@ -72,7 +77,7 @@ class FoundCopies:
         if assigned is None and self._lost and not is_reserved(effect.directory):
             raise NoReplicaError(f"its log directory is offline, one of {', '.join(self._lost)}")
         present = [it for it in self._directories if name in it.directory.unopened]
-        if self._lost and effect.directory == Directory.FAILED and not present:
+        if self._lost and effect.directory in _WITHOUT_DIRECTORY and not present:
             raise NoReplicaError(
                 f"it may be in a directory that is offline: {', '.join(self._lost)}"
             )
