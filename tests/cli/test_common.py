@@ -292,6 +292,11 @@ def test_the_cluster_its_features_and_apis_are_described(shell: Shell) -> None:
         f" 1  {host}  {port}  -     unfenced  broker\n"
     )
     assert "BROKER_ID_NOT_REGISTERED" in shell.fails("cluster unregister --id 9")
+    unregistered = shell.fails("cluster unregister-controller --id 9")
+    assert "controller 9: CONTROLLER_ID_NOT_REGISTERED" in unregistered
+    assert "unregister itself while it is active" in shell.fails(
+        "cluster unregister-controller --id 1"
+    )
     features = shell.json("features describe")["features"]
     assert {"metadata.version", "kraft.version"} <= {each["feature"] for each in features}
     assert shell.run("features upgrade --feature eligible.leader.replicas.version=1 --dry-run") == (
@@ -338,6 +343,9 @@ def test_the_quorum_is_described_and_changes_are_checked(shell: Shell) -> None:
     remove = "quorum remove-controller --dry-run --controller-id"
     assert "would be removed" in shell.run(f"{remove} 1")
     assert "controller 9 is not a voter; the voters are 1" in shell.fails(f"{remove} 9")
+    assert "1 would be unregistered" in shell.run(f"{remove} 1 --unregister")
+    advice = "to unregister it, run: kraftlog cluster unregister-controller --id 9"
+    assert advice in shell.fails(f"{remove} 9 --unregister")
     other = "--controller-directory-id=" + "A" * 21 + "g"
     assert "is not a voter" in shell.fails(f"{remove} 1 {other}")
     assert "needs --command-config" in shell.fails("quorum add-controller", code=2)
@@ -395,6 +403,7 @@ OF_BOTH = [
     "configs --describe --topic t",
     "cluster cluster-id",
     "cluster unregister --id 9",
+    "cluster unregister-controller --id 9",
     "features describe",
     "features upgrade --metadata 4.3 --dry-run",
     "api-versions",
