@@ -44,6 +44,7 @@ from kraftlog.wire.messages.renew_delegation_token import RenewDelegationTokenRe
 from kraftlog.wire.messages.sync_group import SyncGroupRequest
 from kraftlog.wire.messages.unregister_controller import UnregisterControllerRequest
 from kraftlog.wire.schema import Message
+from tests.cli.test_common import controller_of
 from tests.server.node_process import NodeProcess, create_topics
 from tests.time_limit import LIMIT_S
 
@@ -409,6 +410,20 @@ def test_a_node_responds_as_kafka_does(name: str, addresses: tuple[str, str]) ->
         theirs, ours = [response_of(each, api_key, version, request) for each in addresses]
         found += [f"v{version}{line}" for line in differences(theirs, ours)]
     assert found == []
+
+
+def test_served_apis_have_the_versions_of_kafka(addresses: tuple[str, str]) -> None:
+    """A broker and a controller advertise the same versions of each API that a node serves."""
+    request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
+    for kafka, node in (addresses, [controller_of(each) for each in addresses]):
+        theirs, ours = [
+            {
+                each["api_key"]: each
+                for each in response_of(address, ApiKey.API_VERSIONS, 5, request)["api_keys"]
+            }
+            for address in (kafka, node)
+        ]
+        assert {key: theirs.get(key) for key in ours} == ours
 
 
 def test_differences_are_found() -> None:

@@ -102,7 +102,8 @@ def _remove(client: Client, options: argparse.Namespace) -> None:
 
 def _remove_voter(client: Client, options: argparse.Namespace) -> Uuid:
     """Remove a voter, except in a dry run; return its directory."""
-    voter, directory = options.controller_id, options.controller_directory_id
+    voter: int = options.controller_id
+    directory: Uuid | None = options.controller_directory_id
     if options.dry_run or directory is None:
         directory = client.voter_directory(voter, directory)
     if not options.dry_run:
