@@ -314,6 +314,7 @@ def test_the_cluster_its_features_and_apis_are_described(shell: Shell) -> None:
     assert len(shell.json("cluster cluster-id")["cluster_id"]) == 22
     assert shell.json("cluster list-endpoints")[0]["type"] == "broker"
     assert "Produce" in shell.run("api-versions")
+    assert shell.run("cluster api-versions") == shell.run("api-versions")
     assert "give --feature" in shell.fails("features upgrade", code=2)
     both = "features upgrade --release-version 4.3 --metadata 4.3"
     assert "give either --release-version or --metadata" in shell.fails(both, code=2)
@@ -402,6 +403,7 @@ OF_BROKERS = [
 OF_BOTH = [
     "configs --describe --topic t",
     "cluster cluster-id",
+    "cluster api-versions",
     "cluster unregister --id 9",
     "cluster unregister-controller --id 9",
     "features describe",

@@ -35,7 +35,7 @@ TOOLS = {
     "dump-log": ("org.apache.kafka.tools.DumpLogSegments", ()),
     "cluster": (
         CLASSES["kafka-cluster"],
-        ("cluster-id", "list-endpoints", "unregister", "unregister-controller"),
+        ("cluster-id", "list-endpoints", "api-versions", "unregister", "unregister-controller"),
     ),
     "features": (CLASSES["kafka-features"], ("describe", "upgrade", "downgrade", "disable")),
     "quorum": (
