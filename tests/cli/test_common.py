@@ -292,6 +292,11 @@ def test_the_cluster_its_features_and_apis_are_described(shell: Shell) -> None:
         f" 1  {host}  {port}  -     unfenced  broker\n"
     )
     assert "BROKER_ID_NOT_REGISTERED" in shell.fails("cluster unregister --id 9")
+    unregistered = shell.fails("cluster unregister-controller --id 9")
+    assert "controller 9: CONTROLLER_ID_NOT_REGISTERED" in unregistered
+    assert "unregister itself while it is active" in shell.fails(
+        "cluster unregister-controller --id 1"
+    )
     features = shell.json("features describe")["features"]
     assert {"metadata.version", "kraft.version"} <= {each["feature"] for each in features}
     assert shell.run("features upgrade --feature eligible.leader.replicas.version=1 --dry-run") == (
@@ -309,6 +314,7 @@ def test_the_cluster_its_features_and_apis_are_described(shell: Shell) -> None:
     assert len(shell.json("cluster cluster-id")["cluster_id"]) == 22
     assert shell.json("cluster list-endpoints")[0]["type"] == "broker"
     assert "Produce" in shell.run("api-versions")
+    assert shell.run("cluster api-versions") == shell.run("api-versions")
     assert "give --feature" in shell.fails("features upgrade", code=2)
     both = "features upgrade --release-version 4.3 --metadata 4.3"
     assert "give either --release-version or --metadata" in shell.fails(both, code=2)
@@ -338,6 +344,9 @@ def test_the_quorum_is_described_and_changes_are_checked(shell: Shell) -> None:
     remove = "quorum remove-controller --dry-run --controller-id"
     assert "would be removed" in shell.run(f"{remove} 1")
     assert "controller 9 is not a voter; the voters are 1" in shell.fails(f"{remove} 9")
+    assert "1 would be unregistered" in shell.run(f"{remove} 1 --unregister")
+    advice = "to unregister it, run: kraftlog cluster unregister-controller --id 9"
+    assert advice in shell.fails(f"{remove} 9 --unregister")
     other = "--controller-directory-id=" + "A" * 21 + "g"
     assert "is not a voter" in shell.fails(f"{remove} 1 {other}")
     assert "needs --command-config" in shell.fails("quorum add-controller", code=2)
@@ -394,7 +403,9 @@ OF_BROKERS = [
 OF_BOTH = [
     "configs --describe --topic t",
     "cluster cluster-id",
+    "cluster api-versions",
     "cluster unregister --id 9",
+    "cluster unregister-controller --id 9",
     "features describe",
     "features upgrade --metadata 4.3 --dry-run",
     "api-versions",

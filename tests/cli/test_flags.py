@@ -33,7 +33,10 @@ TOOLS = {
     "log-dirs": (CLASSES["kafka-log-dirs"], ()),
     "api-versions": (CLASSES["kafka-broker-api-versions"], ()),
     "dump-log": ("org.apache.kafka.tools.DumpLogSegments", ()),
-    "cluster": (CLASSES["kafka-cluster"], ("cluster-id", "list-endpoints", "unregister")),
+    "cluster": (
+        CLASSES["kafka-cluster"],
+        ("cluster-id", "list-endpoints", "api-versions", "unregister", "unregister-controller"),
+    ),
     "features": (CLASSES["kafka-features"], ("describe", "upgrade", "downgrade", "disable")),
     "quorum": (
         CLASSES["kafka-metadata-quorum"],
@@ -54,7 +57,6 @@ UNSUPPORTED = {
     ("configs", "--ip"): QUOTAS,
     ("configs", "--ip-defaults"): QUOTAS,
     ("consume", "--enable-systest-events"): "for the tests of Kafka itself",
-    ("quorum", "--unregister"): "UnregisterController is not served",
     ("groups", "--validate-regex"): "for subscriptions of the new group protocol",
     ("dump-log", "--key-decoder-class"): "a Java class",
     ("dump-log", "--value-decoder-class"): "a Java class",

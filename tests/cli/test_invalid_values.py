@@ -70,6 +70,7 @@ OFFLINE = [
     ("offsets --topic t --time ²", "--time ²: expected a timestamp in ms or one of latest"),
     ("offsets --topic t --time 99999999999999999999", "expected a timestamp in ms or one of"),
     ("cluster unregister --id -4", "--id -4: expected a whole number"),
+    ("cluster unregister-controller --id x", "--id x: expected a whole number"),
     ("features upgrade --release-version 9.9", "unknown release 9.9; expected one of 3.3-IV3"),
     ("features upgrade --feature x", "--feature x: expected feature=level"),
     ("features upgrade --feature x=1", "--feature x=1: expected one of metadata.version"),

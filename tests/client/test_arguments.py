@@ -76,6 +76,7 @@ INVALID_CALLS: list[tuple[Callable[[Any], object], str]] = [
     ),
     (lambda c: c.describe_configs("brokers", "x"), "broker 'x': expected its number"),
     (lambda c: c.unregister_broker("1"), "broker '1': expected a whole number"),
+    (lambda c: c.unregister_controller("1"), "controller '1': expected a whole number"),
     (lambda c: c.log_dirs(1), "brokers 1: expected a collection such as [0, 1]"),
     (
         lambda c: c.update_features(["metadata.version"]),

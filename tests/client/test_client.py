@@ -14,6 +14,7 @@ from confluent_kafka import Producer
 import kraftlog
 from kraftlog import Client
 from kraftlog.client import configs, consumer, group_membership, reader, versions
+from kraftlog.client.connection import Connection
 from kraftlog.client.partitioner import partition_of
 from kraftlog.errors import ClientError, ErrorCode, RefusedError, UnreachableError
 from kraftlog.wire.apis import ApiKey
@@ -293,6 +294,29 @@ def test_the_cluster_its_features_and_its_quorum_are_described(
     client.update_features({"metadata.version": levels["metadata.version"]}, validate_only=True)
     with pytest.raises(RefusedError, match=r"metadata\.version"):
         client.update_features({"metadata.version": 99})
+
+
+def test_a_client_that_is_led_to_another_cluster_starts_again(client: Client) -> None:
+    """The broker answers REBOOTSTRAP_REQUIRED (KIP-1242)."""
+    client.topics()
+    cluster = client.cluster
+    cluster_id, broker = cluster.cluster_id, cluster.brokers[1]
+    for wrong_cluster, wrong_node in (("another", 1), (cluster_id, 2)):
+        with pytest.raises(RefusedError, match=r"it is not node \d of cluster"):
+            Connection(
+                broker.host,
+                broker.port,
+                "test",
+                cluster.deadline(),
+                cluster_id=wrong_cluster,
+                node_id=wrong_node,
+            )
+    cluster.close()
+    cluster.cluster_id = "another"
+    cluster.brokers[1] = broker.replace(rack="of the other cluster")
+    assert client.describe_cluster().id == cluster_id
+    client.topics()
+    assert (cluster.cluster_id, cluster.brokers[1].rack) == (cluster_id, None)
 
 
 def test_refused_error_has_broker_api_and_code(client: Client, address: str, named: Named) -> None:

@@ -86,7 +86,7 @@ def test_api_versions_falls_back_for_old_brokers(peers: list[Peer]) -> None:
     )
     connection = connect(peers[0])
     assert connection.served == {18: (0, 2)}
-    assert peers[0].versions == [4, 2]
+    assert peers[0].versions == [5, 2]
     with pytest.raises(UnsupportedApiError, match="does not support ListGroups"):
         connection.send(ListGroupsRequest(), Deadline(LIMIT_S))
     connection.close()
@@ -99,7 +99,7 @@ def test_peers_that_are_not_brokers_are_reported(peers: list[Peer]) -> None:
     assert "the broker closed the connection" in connection_error(peers, frame(1, b"")[:6])
     assert "sent correlation id 7; expected 1" in connection_error(peers, frame(7, b"\0" * 9))
     assert "invalid ApiVersions response" in connection_error(peers, frame(1, b"\0\0\7"))
-    assert "NETWORK_EXCEPTION" in connection_error(peers, frame(1, api_versions_response(13, 4, 4)))
+    assert "NETWORK_EXCEPTION" in connection_error(peers, frame(1, api_versions_response(13, 5, 5)))
     assert "UNSUPPORTED_VERSION" in connection_error(
         peers, frame(1, no_such_version), frame(2, no_such_version)
     )

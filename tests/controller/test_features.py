@@ -34,6 +34,7 @@ from kraftlog.wire.messages.metadata_records import (
     ProducerIdsRecord,
     TopicRecord,
 )
+from kraftlog.wire.messages.unregister_controller import UnregisterControllerRequest
 from kraftlog.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.controller.cluster import SESSION_MS, VOTERS, Cluster, directory, numbered_id
 
@@ -171,13 +172,61 @@ def test_registered_controllers_limit_feature_levels() -> None:
     assert "Controller 7" in update(cluster, ELR, 1).response.error_message
 
 
+def unregister_controller(cluster: Cluster, controller_id: int) -> tuple[int, str | None]:
+    request = UnregisterControllerRequest(controller_id=controller_id)
+    response = cluster.ask(ApiKey.UNREGISTER_CONTROLLER, request).response
+    return response.error_code, response.error_message
+
+
+def test_an_unregistered_controller_no_longer_limits_levels() -> None:
+    cluster = Cluster()
+    update(cluster, "metadata.version", 33)
+    register_controller(cluster)
+    assert unregister_controller(cluster, 7) == (0, None)
+    assert 7 not in cluster.committed.controllers
+    assert update(cluster, ELR, 1).response.error_code == 0
+    assert unregister_controller(cluster, 7)[0] == ErrorCode.CONTROLLER_ID_NOT_REGISTERED
+
+
+@pytest.mark.parametrize(
+    ("level", "controller_id", "code", "message"),
+    [
+        # the active controller, at any level
+        (33, 1, 42, "Controller cannot unregister itself while it is active."),
+        (30, 1, 42, "Controller cannot unregister itself while it is active."),
+        # its record has come with 4.4-IV2
+        (
+            32,
+            7,
+            35,
+            "The current MetadataVersion is too old to support controller unregistration.",
+        ),
+        (33, 8, 136, "Controller ID 8 is not currently registered."),
+        (33, -1, 136, "Controller ID -1 is not currently registered."),
+    ],
+)
+def test_an_unregistration_is_refused_as_by_kafka(
+    level: int, controller_id: int, code: int, message: str
+) -> None:
+    """The codes and the messages are those of Kafka 4.4.0."""
+    cluster = Cluster()
+    if level > 30:
+        update(cluster, "metadata.version", level)
+    register_controller(cluster)
+    assert unregister_controller(cluster, controller_id) == (code, message)
+    assert 7 in cluster.committed.controllers
+
+
 def register_controller(cluster: Cluster) -> None:
     request = ControllerRegistrationRequest(
         controller_id=7,
         incarnation_id=numbered_id(7),
         zk_migration_ready=False,
         listeners=[Listener(name="CONTROLLER", host="h", port=1, security_protocol=0)],
-        features=[Feature(name=ELR, min_supported_version=0, max_supported_version=0)],
+        features=[
+            Feature(name=ELR, min_supported_version=0, max_supported_version=0),
+            Feature(name="metadata.version", min_supported_version=30, max_supported_version=33),
+        ],
     )
     cluster.ask(ApiKey.CONTROLLER_REGISTRATION, request)
 

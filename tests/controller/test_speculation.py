@@ -12,6 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from kraftlog.controller.decision import Decision
 from kraftlog.controller.index import PartitionIndex
 from kraftlog.controller.state import collision_name
 from kraftlog.metadata.image import Image
@@ -27,6 +28,7 @@ from kraftlog.wire.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from kraftlog.wire.messages.controller_registration import ControllerRegistrationRequest
 from kraftlog.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
 from kraftlog.wire.messages.elect_leaders import ElectLeadersRequest
@@ -35,12 +37,13 @@ from kraftlog.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from kraftlog.wire.messages.metadata_records import FeatureLevelRecord
 from kraftlog.wire.messages.remove_partitions import RemovePartitionsRequest, RemovePartitionsTopic
 from kraftlog.wire.messages.unregister_broker import UnregisterBrokerRequest
-from tests.controller.cluster import Cluster, creation, new_topic, registration
+from kraftlog.wire.messages.unregister_controller import UnregisterControllerRequest
+from tests.controller.cluster import Cluster, creation, new_topic, numbered_id, registration
 
 if TYPE_CHECKING:
-    from kraftlog.controller.decision import Decision
     from kraftlog.metadata.values import PartitionImage
 
 BROKERS = st.integers(1, 4)
@@ -59,6 +62,8 @@ class Speculation(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.cluster = Cluster(brokers=3, elr=True)
+        level = FeatureLevelRecord(name="metadata.version", feature_level=33)
+        self.cluster.append(Decision([level], None))
         #: The log end offset after each batch.
         self.ends = [len(self.cluster.log)]
         self.incarnations = dict.fromkeys(range(1, 5), 1)
@@ -127,6 +132,22 @@ class Speculation(RuleBasedStateMachine):
     @rule(broker=BROKERS)
     def unregister(self, broker: int) -> None:
         self.ask(ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest(broker_id=broker))
+
+    @rule(controller=BROKERS)
+    def register_controller(self, controller: int) -> None:
+        request = ControllerRegistrationRequest(
+            controller_id=controller,
+            incarnation_id=numbered_id(controller),
+            zk_migration_ready=False,
+            listeners=(),
+            features=(),
+        )
+        self.ask(ApiKey.CONTROLLER_REGISTRATION, request)
+
+    @rule(controller=BROKERS)
+    def unregister_controller(self, controller: int) -> None:
+        request = UnregisterControllerRequest(controller_id=controller)
+        self.ask(ApiKey.UNREGISTER_CONTROLLER, request)
 
     @rule(number=NUMBERS, keep=st.integers(0, 7))
     def alter_isr(self, number: int, keep: int) -> None:

@@ -81,6 +81,7 @@ RECORD_TYPES = {
     "RemoveUserScramCredentialRecord",
     "TopicRecord",
     "UnregisterBrokerRecord",
+    "UnregisterControllerRecord",
     "UserScramCredentialRecord",
 }
 
@@ -255,7 +256,7 @@ def move_replica(cluster: Cluster, client: Client, folder: Path) -> None:
 
 
 def fail_broker(cluster: Cluster, client: Client) -> None:
-    """Kill, restart, stop and unregister a broker of Kafka."""
+    """Kill, restart, stop and unregister a broker of Kafka; unregister our controller."""
     other, failing = BROKERS
 
     def isr() -> set[int]:
@@ -269,6 +270,7 @@ def fail_broker(cluster: Cluster, client: Client) -> None:
     cluster.kafka.stop(failing)
     until(isr, {other})
     cluster.run(f"kafka-cluster unregister --id {failing}")
+    cluster.run(f"kafka-cluster unregister-controller --id {OUR_CONTROLLER}")
 
 
 @cache

@@ -72,6 +72,7 @@ def test_kafkas_documentation_for_kraft_can_be_followed(
         add_and_remove_a_controller(operator)
         inspect_metadata(operator)
         raise_the_release(operator)
+        unregister_a_controller(operator)
     finally:
         operator.quorum.end()
 
@@ -151,6 +152,17 @@ def inspect_metadata(operator: Operator) -> None:
     until(lambda: {"0", "1", "2"} <= set(shell("ls", "/image/topics/byName/t-0")), True)
     wanted = f"replicas=[{BROKER}]"
     until(lambda: wanted in " ".join(shell("cat", "/image/topics/byName/t-0/0")), True)
+
+
+def unregister_a_controller(operator: Operator) -> None:
+    """A controller that has left the voters is stopped, then its registration is removed."""
+    operator.quorum.kill(SECOND)
+    words = ("--bootstrap-server", operator.quorum.address, "--id", str(SECOND))
+    unregister = (CLASSES["kafka-cluster"], "unregister-controller", *words)
+    shown = operator.jvm.tool(*unregister).ok().stdout
+    assert shown == f"Controller {SECOND} is no longer registered.\n"
+    repeated = operator.jvm.tool(*unregister)
+    assert f"Controller ID {SECOND} is not currently registered." in repeated.stderr
 
 
 def raise_the_release(operator: Operator) -> None:

@@ -29,7 +29,9 @@ from kraftlog.wire.messages import fetch as fetches
 from kraftlog.wire.messages import find_coordinator as coordinators
 from kraftlog.wire.messages import list_offsets as offsets
 from kraftlog.wire.messages import metadata as metadatas
+from kraftlog.wire.messages.api_versions import ApiVersionsRequest
 from kraftlog.wire.messages.create_delegation_token import CreateDelegationTokenRequest
+from kraftlog.wire.messages.delete_groups import DeleteGroupsRequest
 from kraftlog.wire.messages.describe_cluster import DescribeClusterRequest
 from kraftlog.wire.messages.describe_delegation_token import DescribeDelegationTokenRequest
 from kraftlog.wire.messages.describe_groups import DescribeGroupsRequest
@@ -40,7 +42,9 @@ from kraftlog.wire.messages.expire_delegation_token import ExpireDelegationToken
 from kraftlog.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kraftlog.wire.messages.renew_delegation_token import RenewDelegationTokenRequest
 from kraftlog.wire.messages.sync_group import SyncGroupRequest
+from kraftlog.wire.messages.unregister_controller import UnregisterControllerRequest
 from kraftlog.wire.schema import Message
+from tests.cli.test_common import controller_of
 from tests.server.node_process import NodeProcess, create_topics
 from tests.time_limit import LIMIT_S
 
@@ -178,6 +182,37 @@ REQUESTS: dict[str, tuple[int, tuple[int, ...], Message]] = {
         (0, 5, 6),
         DescribeGroupsRequest(groups=["none", ""]),
     ),
+    "deleted groups": (
+        ApiKey.DELETE_GROUPS,
+        (0, 2, 3),
+        DeleteGroupsRequest(groups_names=["none", "none", ""]),
+    ),
+    **{
+        f"a client of {cluster_id} node {node_id}": (
+            ApiKey.API_VERSIONS,
+            (5,),
+            ApiVersionsRequest(
+                client_software_name=software,
+                client_software_version="1",
+                cluster_id=cluster_id,
+                node_id=node_id,
+            ),
+        )
+        for software, cluster_id, node_id in (
+            ("a", "another", 1),
+            ("a", "another", -1),
+            ("a", None, 1),
+            ("", None, -1),
+        )
+    },
+    **{
+        f"unregistered controller {controller_id}": (
+            ApiKey.UNREGISTER_CONTROLLER,
+            (0,),
+            UnregisterControllerRequest(controller_id=controller_id),
+        )
+        for controller_id in (1, 9, -1)
+    },
     "configs of a topic": (
         ApiKey.DESCRIBE_CONFIGS,
         (1, 4),
@@ -375,6 +410,20 @@ def test_a_node_responds_as_kafka_does(name: str, addresses: tuple[str, str]) ->
         theirs, ours = [response_of(each, api_key, version, request) for each in addresses]
         found += [f"v{version}{line}" for line in differences(theirs, ours)]
     assert found == []
+
+
+def test_served_apis_have_the_versions_of_kafka(addresses: tuple[str, str]) -> None:
+    """A broker and a controller advertise the same versions of each API that a node serves."""
+    request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
+    for kafka, node in (addresses, [controller_of(each) for each in addresses]):
+        theirs, ours = [
+            {
+                each["api_key"]: each
+                for each in response_of(address, ApiKey.API_VERSIONS, 5, request)["api_keys"]
+            }
+            for address in (kafka, node)
+        ]
+        assert {key: theirs.get(key) for key in ours} == ours
 
 
 def test_differences_are_found() -> None:

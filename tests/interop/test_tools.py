@@ -40,7 +40,6 @@ NOT_SERVED = """
     ReadShareGroupState WriteShareGroupState DeleteShareGroupState ReadShareGroupStateSummary
     DescribeShareGroupOffsets AlterShareGroupOffsets DeleteShareGroupOffsets
     StreamsGroupHeartbeat StreamsGroupDescribe StreamsGroupTopologyDescriptionUpdate
-    UnregisterController
 """
 #: Patterns of lines that may differ, with reasons; one that does not differ is an error.
 DIFFERENCES = {

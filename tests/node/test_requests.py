@@ -448,12 +448,12 @@ def test_unknown_api_versions_version_gets_a_version_0_response() -> None:
     host.send(client.connection, future)
     host.turn()
     raw = client.connection.take()
-    assert raw == struct.pack(">iihihhh", 16, 77, 35, 1, ApiKey.API_VERSIONS, 0, 4)
+    assert raw == struct.pack(">iihihhh", 16, 77, 35, 1, ApiKey.API_VERSIONS, 0, 5)
 
 
 def test_api_versions_returns_the_served_apis() -> None:
     client = FrameClient(make_host())
-    for version in range(5):
+    for version in range(6):
         request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
         if version < 3:
             request = ApiVersionsRequest()

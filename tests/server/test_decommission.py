@@ -59,7 +59,9 @@ def test_r14_a_node_leaves_the_voters_then_its_partitions_then_the_cluster(
         assert read_until(second, "stop node 3 now") == [STOP]
         shell.run("topics --create --topic late --replica-assignment 3:1")
         cluster.kill(LEAVING, signal.SIGTERM)
-        assert any("1 partitions to be moved" in line for line in second.stderr)
+        lines = list(second.stderr)
+        assert any("1 partitions to be moved" in line for line in lines)
+        assert lines[-2:] == ["unregistering broker 3\n", "unregistered controller 3\n"]
         assert second.wait(LIMIT_S) == 0
         second.stderr.close()
         assert shell.run(f"decommission {LEAVING}") == (

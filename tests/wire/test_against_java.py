@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from tests.interop.driver import DecodedMessage, Driver
 
 ROUNDS = 4
-#: Fields that Kafka has renamed with a version that is not supported: their names in its JSON.
-RENAMED = {("TxnOffsetCommitRequest", "generation_id"): "generationidormemberepoch"}
 OWN_MESSAGES = {
     cls for api in APIS.values() if api.key >= 1000 for cls in (api.request(), api.response())
 }
@@ -56,8 +54,7 @@ def as_json(message: Message, schema: VersionedSchema) -> dict[str, Any]:
     for field in type(message)._schema:
         value = getattr(message, field.name)
         if field.in_version(schema.version) and (field.tag < 0 or value != field.default):
-            name = RENAMED.get((type(message).__name__, field.name), field.name)
-            fields[name.replace("_", "")] = field_as_json(field, value, schema)
+            fields[field.name.replace("_", "")] = field_as_json(field, value, schema)
     return fields
 
 

@@ -15,6 +15,7 @@ from kraftlog.wire.codec import encode
 from kraftlog.wire.schema import FOREVER, Field, Message
 from kraftlog.wire.versioned_schema import VersionedSchema
 from tests.wire.samples import Sampler, all_messages, parts_of, versions_of
+from tests.wire.test_against_kio import APIS_OF_KAFKA, kio_versions
 
 EVERY_API = pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
 
@@ -35,9 +36,9 @@ def test_every_api_key_has_an_api_of_its_name() -> None:
     assert apis.NEVER == FOREVER
 
 
-@pytest.mark.parametrize("api", [a for a in APIS.values() if a.key < 1000], ids=lambda a: a.name)
+@pytest.mark.parametrize("api", APIS_OF_KAFKA, ids=lambda api: api.name)
 def test_header_versions_agree_with_kio(api: Api) -> None:
-    for version in range(api.first, api.last + 1):
+    for version in kio_versions(api):
         package = f"kio.schema.{api.module}.v{version}"
         for kind, header_version in (
             ("request", api.request_header_version(version)),

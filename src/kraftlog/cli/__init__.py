@@ -25,7 +25,7 @@ COMMANDS = {
     "delete-records": "delete the oldest records of partitions",
     "leader-election": "elect preferred leaders, or unclean ones",
     "log-dirs": "describe the log directories of brokers",
-    "cluster": "print the cluster id and endpoints, unregister a broker",
+    "cluster": "print the cluster id and endpoints, unregister a node",
     "decommission": "take a node out of the cluster for good",
     "features": "describe and change feature levels",
     "api-versions": "print the API versions that brokers support",

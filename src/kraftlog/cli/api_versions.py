@@ -29,10 +29,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    return run_with_client("api-versions", _parser().parse_args(arguments), _show)
+    return run_with_client("api-versions", _parser().parse_args(arguments), show)
 
 
-def _show(client: Client, options: argparse.Namespace) -> None:
+def show(client: Client, options: argparse.Namespace) -> None:
+    """Print the versions of each broker, or of `options.broker` alone."""
     brokers = [broker.id for broker in client.describe_cluster().brokers]
     if options.broker is not None:
         require_node(client, options.broker)

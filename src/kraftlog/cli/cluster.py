@@ -20,7 +20,7 @@ def _parser() -> argparse.ArgumentParser:
 
     parser = new_parser(
         "cluster",
-        "Print the cluster id and endpoints; unregister a broker.",
+        "Print the cluster id, endpoints and API versions; unregister a broker or a controller.",
         "list-endpoints --bootstrap-server 127.0.0.1:9092",
         controllers=True,
     )
@@ -34,8 +34,11 @@ def _parser() -> argparse.ArgumentParser:
     endpoints.add_argument(
         "--include-fenced-brokers", action="store_true", help="include fenced brokers"
     )
-    unregister = commands.add_parser("unregister", help="unregister a broker")
-    unregister.add_argument("-i", "--id", type=whole_number(), required=True, metavar="N")
+    versions = commands.add_parser("api-versions", help="show the API versions of each node")
+    versions.set_defaults(broker=None)
+    for command, node_type in (("unregister", "broker"), ("unregister-controller", "controller")):
+        unregister = commands.add_parser(command, help=f"unregister a {node_type}")
+        unregister.add_argument("-i", "--id", type=whole_number(), required=True, metavar="N")
     for subparser in commands.choices.values():
         add_connection(subparser, is_subcommand=True, controllers=True)
         subparser.add_argument(
@@ -79,16 +82,33 @@ def _list_endpoints(client: Client, options: argparse.Namespace) -> None:
         print_table(heads, rows)
 
 
+def _api_versions(client: Client, options: argparse.Namespace) -> None:
+    from kraftlog.cli import api_versions
+
+    api_versions.show(client, options)
+
+
 def _unregister(client: Client, options: argparse.Namespace) -> None:
     client.unregister_broker(options.id)
+    _print_unregistered("broker", options)
+
+
+def _unregister_controller(client: Client, options: argparse.Namespace) -> None:
+    client.unregister_controller(options.id)
+    _print_unregistered("controller", options)
+
+
+def _print_unregistered(node_type: str, options: argparse.Namespace) -> None:
     if options.json:
         print_json({"unregistered": options.id})
     else:
-        print(f"broker {options.id} is no longer registered")
+        print(f"{node_type} {options.id} is no longer registered")
 
 
 _COMMANDS = {
     "cluster-id": _cluster_id,
     "list-endpoints": _list_endpoints,
+    "api-versions": _api_versions,
     "unregister": _unregister,
+    "unregister-controller": _unregister_controller,
 }

@@ -1,7 +1,8 @@
 """`kraftlog decommission`: takes a node out of the cluster for good, in order (R14).
 
-It removes the node from the voters, moves its partitions away, and unregisters it. Each step looks
-at the cluster first, so that a repeated command continues where an interrupted one ended.
+It removes the node from the voters, moves its partitions away, and unregisters it, as a broker and
+as a controller. Each step looks at the cluster first, so that a repeated command continues where an
+interrupted one ended.
 """
 
 from __future__ import annotations
@@ -13,7 +14,13 @@ from kraftlog.cli.common import new_parser, run_with_client
 from kraftlog.cli.progress import POLL_S, ChangeProgress
 from kraftlog.cli.show import numbers, print_json
 from kraftlog.client.deadline import Deadline
-from kraftlog.errors import ClientError, ErrorCode, RefusedError, UnsupportedVersionError
+from kraftlog.errors import (
+    ClientError,
+    ErrorCode,
+    RefusedError,
+    UnsupportedApiError,
+    UnsupportedVersionError,
+)
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
@@ -39,6 +46,10 @@ def run(arguments: Sequence[str]) -> int:
         "--disable-rack-aware", action="store_true", help="ignore the racks of brokers"
     )
     return run_with_client("decommission", parser.parse_args(arguments), _decommission)
+
+
+#: The node is no registered controller, or metadata.version is below 4.4-IV2.
+_NO_REGISTRATION = {ErrorCode.CONTROLLER_ID_NOT_REGISTERED, ErrorCode.UNSUPPORTED_VERSION}
 
 
 class _FencedBrokersError(ClientError):
@@ -121,6 +132,7 @@ def _decommission(client: Client, options: argparse.Namespace) -> int:
         _move_partitions(client, options)
     if is_registered:
         _unregister(client, options)
+    _unregister_controller(client, node)
     if node in _voters(client):
         raise ClientError(
             f"node {node} is a voter again. Either an operator has added it: run this command "
@@ -261,6 +273,19 @@ def _unregister(client: Client, options: argparse.Namespace) -> None:
         _move_partitions(client, options)
         _report(f"unregistering broker {node}")
         client.unregister_broker(node)
+
+
+def _unregister_controller(client: Client, node: int) -> None:
+    """Remove its registration as a controller, which would limit the levels of features forever."""
+    try:
+        client.unregister_controller(node)
+    except UnsupportedApiError:  # Kafka before 4.4
+        return
+    except RefusedError as error:
+        if error.code not in _NO_REGISTRATION:
+            raise
+    else:
+        _report(f"unregistered controller {node}")
 
 
 def _report(text: str) -> None:

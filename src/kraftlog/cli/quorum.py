@@ -93,6 +93,11 @@ def _add_online(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         metavar="ID",
         help="default: the directory of the voter with this id",
     )
+    remove.add_argument(
+        "--unregister",
+        action="store_true",
+        help="then remove its registration, too; a controller that runs registers again",
+    )
     reassign = commands.add_parser(
         "reassign",
         help="move the quorum to other voters, one by one",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kraftlog.cli.common import UsageError, run_with_client
 from kraftlog.cli.show import print_json
-from kraftlog.errors import ConfigError
+from kraftlog.errors import ClientError, ConfigError, ErrorCode, RefusedError
 from kraftlog.types import uuid_text
 from kraftlog.value import TYPE_CHECKING
 
@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 
     from kraftlog.client.client import Client
     from kraftlog.config.broker import BrokerConfig
+    from kraftlog.types import Uuid
+
+
+#: Errors of a removal after which the controller may still be registered.
+_STILL_UNREGISTRABLE = {ErrorCode.VOTER_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION}
 
 
 def run(options: argparse.Namespace) -> int:
@@ -72,18 +77,42 @@ def _endpoints(config: BrokerConfig) -> list[tuple[str, str, int]]:
 
 
 def _remove(client: Client, options: argparse.Namespace) -> None:
-    directory = options.controller_directory_id
-    voter = options.controller_id
+    voter, is_dry = options.controller_id, options.dry_run
+    try:
+        directory = _remove_voter(client, options)
+    except (ConfigError, RefusedError) as error:
+        is_other_error = isinstance(error, RefusedError) and error.code not in _STILL_UNREGISTRABLE
+        if not options.unregister or is_other_error:
+            raise
+        raise ClientError(f"{error}; {_unregistration(voter)}") from None
+    outcome = "would be removed" if is_dry else "was removed from the voters"
+    if not options.json:
+        print(f"controller {voter} with directory {uuid_text(directory)} {outcome}")
+    if options.unregister and not is_dry:
+        try:
+            client.unregister_controller(voter)
+        except ClientError as error:
+            raise ClientError(f"{error}; {_unregistration(voter)}") from None
+    if options.json:
+        result = {"id": voter, "directoryId": uuid_text(directory)}
+        print_json({**result, "unregister": options.unregister, "dryRun": is_dry})
+    elif options.unregister:
+        print(f"controller {voter} {'would be' if is_dry else 'was'} unregistered")
+
+
+def _remove_voter(client: Client, options: argparse.Namespace) -> Uuid:
+    """Remove a voter, except in a dry run; return its directory."""
+    voter: int = options.controller_id
+    directory: Uuid | None = options.controller_directory_id
     if options.dry_run or directory is None:
         directory = client.voter_directory(voter, directory)
     if not options.dry_run:
         client.remove_voter(voter, directory)
-    outcome = "would be removed" if options.dry_run else "was removed from the voters"
-    if options.json:
-        result = {"id": voter, "directoryId": uuid_text(directory)}
-        print_json({**result, "dryRun": options.dry_run})
-    else:
-        print(f"controller {voter} with directory {uuid_text(directory)} {outcome}")
+    return directory
+
+
+def _unregistration(controller: int) -> str:
+    return f"to unregister it, run: kraftlog cluster unregister-controller --id {controller}"
 
 
 def _reassign(client: Client, options: argparse.Namespace) -> int:

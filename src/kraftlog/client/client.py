@@ -388,6 +388,12 @@ class Client(ConnectedToCluster):
 
         nodes.unregister(self.cluster, arguments.number("broker", broker))
 
+    def unregister_controller(self, controller: int) -> None:
+        """Remove a controller's registration; one that runs registers again."""
+        from kraftlog.client import nodes
+
+        nodes.unregister_controller(self.cluster, arguments.number("controller", controller))
+
     def api_versions(self, broker: int = ANY) -> ApiVersionsResponse:
         from kraftlog.client import nodes
 

@@ -55,13 +55,14 @@ TOPIC_WAIT_S = 10.0
 BROKERS, CONTROLLERS = 1, 2
 
 #: Error codes that are retried: Kafka's retriable ones, without those that callers handle.
+#: After REBOOTSTRAP_REQUIRED the client starts again from the bootstrap servers.
 RETRIED = RETRIABLE - {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.UNKNOWN_TOPIC_ID,
     ErrorCode.ELECTION_NOT_NEEDED,
     ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
     ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
-}
+} | {ErrorCode.REBOOTSTRAP_REQUIRED}
 #: For fetches these as well: the leader has moved, or does not know the topic yet.
 FETCH_RETRIED = RETRIED | {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
 #: APIs of partition leaders. For these UNKNOWN_TOPIC_OR_PARTITION is retried, because a new leader
@@ -184,6 +185,13 @@ class Cluster:
         self._coordinators.clear()
         self.controller_id = -1
 
+    def _rebootstrap(self) -> None:
+        """Forget the brokers: one of the addresses leads to another broker or cluster now."""
+        self.close()
+        self.drop_cache()
+        self.brokers.clear()
+        self.cluster_id = None
+
     # Connections
 
     def connection(self, broker: int, deadline: Deadline) -> Connection:
@@ -203,7 +211,18 @@ class Cluster:
         node = self.brokers.get(broker)
         if node is None:
             raise UnreachableError(f"broker {broker} is not in the cluster")
-        return Connection(node.host, node.port, self.client_id, deadline)
+        return self._connect(broker, node.host, node.port, deadline)
+
+    def _connect(self, node_id: int, host: str, port: int, deadline: Deadline) -> Connection:
+        """Connect to a node, which refuses if it is another one (KIP-1242)."""
+        try:
+            return Connection(
+                host, port, self.client_id, deadline, cluster_id=self.cluster_id, node_id=node_id
+            )
+        except RefusedError as error:
+            if error.code == ErrorCode.REBOOTSTRAP_REQUIRED:
+                self._rebootstrap()
+            raise
 
     def _any_connection(self, deadline: Deadline) -> Connection:
         for node_id, connection in list(self._connections.items()):
@@ -220,7 +239,7 @@ class Cluster:
             key=lambda server: f"{server[1]}:{server[2]}" == self._avoided,
         ):
             try:
-                opened = Connection(host, port, self.client_id, deadline)
+                opened = self._connect(node_id, host, port, deadline)
             except UnreachableError as error:
                 failures.append(str(error))
                 continue
@@ -288,6 +307,8 @@ class Cluster:
         assert isinstance(response, MetadataResponse)
         if response.error_code:
             self._avoid(connection)
+            if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
+                self._rebootstrap()
             raise ErrorContext("Metadata", connection.address).error(response.error_code)
         self.cluster_id = response.cluster_id
         self.controller_id = response.controller_id

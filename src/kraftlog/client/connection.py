@@ -29,9 +29,20 @@ _MIN_TIMEOUT_S = 0.001
 class Connection:
     """A socket with the API versions of the broker and the pending requests."""
 
-    def __init__(self, host: str, port: int, client_id: str, deadline: Deadline) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        client_id: str,
+        deadline: Deadline,
+        *,
+        cluster_id: str | None = None,
+        node_id: int = -1,
+    ) -> None:
+        """Connect; a broker that is not this node of this cluster, if both are given, refuses."""
         self.address = f"{host}:{port}"
         self.client_id = client_id
+        self._cluster_id, self._node_id = cluster_id, node_id
         #: API, version and correlation id of each pending request.
         self._pending: deque[tuple[Api, int, int]] = deque()
         self._correlation_id = 0
@@ -114,6 +125,8 @@ class Connection:
         request = ApiVersionsRequest(
             client_software_name=OWN_CLIENT, client_software_version=VERSION
         )
+        if self._cluster_id is not None and self._node_id >= 0:
+            request.cluster_id, request.node_id = self._cluster_id, self._node_id
         while True:
             self.send(request, deadline, version)
             _, _, correlation_id = self._pending.popleft()
@@ -125,7 +138,14 @@ class Connection:
             if code == ErrorCode.NONE:
                 return response
             if code != ErrorCode.UNSUPPORTED_VERSION or version == 0:
-                raise RefusedError(code, api=api.name, broker=self.address)
+                is_misrouted = code == ErrorCode.REBOOTSTRAP_REQUIRED
+                expected = f"it is not node {self._node_id} of cluster {self._cluster_id}"
+                raise RefusedError(
+                    code,
+                    api=api.name,
+                    broker=self.address,
+                    message=expected if is_misrouted else None,
+                )
             max_versions = [
                 each.max_version for each in response.api_keys if each.api_key == api.key
             ]

@@ -171,7 +171,7 @@ def _describe_consumer_group(cluster: Cluster, name: str) -> Group:
 def delete(cluster: Cluster, name: str) -> None:
     def check(response: delete_groups.DeleteGroupsResponse, context: ErrorContext) -> None:
         for result in response.results:
-            context.check(result.error_code, f"group {name}")
+            context.check(result.error_code, f"group {name}", result.error_message)
 
     cluster.call_coordinator(
         name,

@@ -27,6 +27,10 @@ from kraftlog.wire.messages.alter_partition_reassignments import (
     ReassignableTopic,
 )
 from kraftlog.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kraftlog.wire.messages.unregister_controller import (
+    UnregisterControllerRequest,
+    UnregisterControllerResponse,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -119,6 +123,18 @@ def unregister(cluster: Cluster, broker: int) -> None:
     cluster.call(
         unregister_broker.UnregisterBrokerRequest(broker_id=broker),
         unregister_broker.UnregisterBrokerResponse,
+        broker=CONTROLLER,
+        check=check,
+    )
+
+
+def unregister_controller(cluster: Cluster, controller: int) -> None:
+    def check(response: UnregisterControllerResponse, context: ErrorContext) -> None:
+        context.check(response.error_code, f"controller {controller}", response.error_message)
+
+    cluster.call(
+        UnregisterControllerRequest(controller_id=controller),
+        UnregisterControllerResponse,
         broker=CONTROLLER,
         check=check,
     )

@@ -28,8 +28,10 @@ from kraftlog.wire.messages.metadata_records import (
     RegisterBrokerRecord,
     RegisterControllerRecord,
     UnregisterBrokerRecord,
+    UnregisterControllerRecord,
 )
 from kraftlog.wire.messages.unregister_broker import UnregisterBrokerResponse
+from kraftlog.wire.messages.unregister_controller import UnregisterControllerResponse
 
 if TYPE_CHECKING:
     from typing import TypeVar
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from kraftlog.wire.messages.broker_registration import BrokerRegistrationRequest
     from kraftlog.wire.messages.controller_registration import ControllerRegistrationRequest
     from kraftlog.wire.messages.unregister_broker import UnregisterBrokerRequest
+    from kraftlog.wire.messages.unregister_controller import UnregisterControllerRequest
     from kraftlog.wire.schema import Message
 
     E = TypeVar("E", BrokerEndpoint, ControllerEndpoint)
@@ -48,6 +51,8 @@ if TYPE_CHECKING:
 
 #: Values in BrokerRegistrationChangeRecord: clear and set; 0 leaves a field unchanged.
 CLEAR, SET = -1, 1
+#: The first metadata.version with UnregisterControllerRecord (4.4-IV2).
+UNREGISTRATION_SINCE = 33
 
 
 def decide_register_broker(
@@ -385,6 +390,26 @@ def decide_register_controller(
         features=_features(ControllerFeature, request),
     )
     return Decision([record], ControllerRegistrationResponse(error_code=ErrorCode.NONE))
+
+
+def decide_unregister_controller(
+    state: ControllerState, request: UnregisterControllerRequest, context: Context
+) -> Decision:
+    """Remove a controller's registration; one that runs registers again, as in Kafka (KIP-1312)."""
+    controller_id = request.controller_id
+    if controller_id == context.config.node_id:
+        code = ErrorCode.INVALID_REQUEST
+        why = "Controller cannot unregister itself while it is active."
+    elif state.features.get(METADATA_VERSION, 0) < UNREGISTRATION_SINCE:
+        code = ErrorCode.UNSUPPORTED_VERSION
+        why = "The current MetadataVersion is too old to support controller unregistration."
+    elif controller_id not in state.controllers:
+        code = ErrorCode.CONTROLLER_ID_NOT_REGISTERED
+        why = f"Controller ID {controller_id} is not currently registered."
+    else:
+        record = UnregisterControllerRecord(controller_id=controller_id)
+        return Decision([record], UnregisterControllerResponse(error_code=ErrorCode.NONE))
+    return Decision([], UnregisterControllerResponse(error_code=code, error_message=why))
 
 
 def _endpoints(

@@ -60,6 +60,7 @@ DECISIONS = {
     ApiKey.BROKER_HEARTBEAT: ("brokers", "decide_broker_heartbeat"),
     ApiKey.UNREGISTER_BROKER: ("brokers", "decide_unregister_broker"),
     ApiKey.CONTROLLER_REGISTRATION: ("brokers", "decide_register_controller"),
+    ApiKey.UNREGISTER_CONTROLLER: ("brokers", "decide_unregister_controller"),
 }
 
 

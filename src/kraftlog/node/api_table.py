@@ -80,6 +80,7 @@ SERVED = {
         _all_versions(ApiKey.ALTER_CONFIGS, "forwarding"),
         _all_versions(ApiKey.UPDATE_FEATURES, "forwarding"),
         _all_versions(ApiKey.UNREGISTER_BROKER, "forwarding"),
+        _all_versions(ApiKey.UNREGISTER_CONTROLLER, "forwarding"),
         _all_versions(ApiKey.BROKER_REGISTRATION, "forwarding"),
         _all_versions(ApiKey.BROKER_HEARTBEAT, "forwarding"),
         _all_versions(ApiKey.CONTROLLER_REGISTRATION, "forwarding"),

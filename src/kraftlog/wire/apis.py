@@ -106,6 +106,7 @@ class ApiKey:
     ADD_RAFT_VOTER = 80
     REMOVE_RAFT_VOTER = 81
     UPDATE_RAFT_VOTER = 82
+    UNREGISTER_CONTROLLER = 94
     # Our own APIs, far from Kafka's keys, which are consecutive from 0.
     DISCOVER_BROKERS = 20000
     READ_OFFSET = 20001
@@ -167,7 +168,7 @@ APIS = {
         Api(15, "DescribeGroups", 0, 6, 5, BROKER),
         Api(16, "ListGroups", 0, 5, 3, BROKER),
         Api(17, "SaslHandshake", 0, 1, NEVER, BOTH),
-        Api(18, "ApiVersions", 0, 4, 3, BOTH),
+        Api(18, "ApiVersions", 0, 5, 3, BOTH),
         Api(19, "CreateTopics", 2, 7, 5, BOTH),
         Api(20, "DeleteTopics", 1, 6, 4, BOTH),
         Api(21, "DeleteRecords", 0, 2, 2, BROKER),
@@ -177,7 +178,7 @@ APIS = {
         Api(25, "AddOffsetsToTxn", 0, 4, 3, BROKER),
         Api(26, "EndTxn", 0, 5, 3, BROKER),
         Api(27, "WriteTxnMarkers", 1, 2, 1, BROKER),
-        Api(28, "TxnOffsetCommit", 0, 5, 3, BROKER),
+        Api(28, "TxnOffsetCommit", 0, 6, 3, BROKER),
         Api(29, "DescribeAcls", 1, 3, 2, BOTH),
         Api(30, "CreateAcls", 1, 3, 2, BOTH),
         Api(31, "DeleteAcls", 1, 3, 2, BOTH),
@@ -191,7 +192,7 @@ APIS = {
         Api(39, "RenewDelegationToken", 1, 2, 2, BOTH),
         Api(40, "ExpireDelegationToken", 1, 2, 2, BOTH),
         Api(41, "DescribeDelegationToken", 1, 3, 2, BOTH),
-        Api(42, "DeleteGroups", 0, 2, 2, BROKER),
+        Api(42, "DeleteGroups", 0, 3, 2, BROKER),
         Api(43, "ElectLeaders", 0, 2, 2, BOTH),
         Api(44, "IncrementalAlterConfigs", 0, 1, 1, BOTH),
         Api(45, "AlterPartitionReassignments", 0, 1, 0, BOTH),
@@ -228,6 +229,7 @@ APIS = {
         Api(80, "AddRaftVoter", 0, 1, 0, BOTH),
         Api(81, "RemoveRaftVoter", 0, 0, 0, BOTH),
         Api(82, "UpdateRaftVoter", 0, 0, 0, CONTROLLER),
+        Api(94, "UnregisterController", 0, 0, 0, BOTH),
         Api(20000, "DiscoverBrokers", 0, 0, 0, BOTH),
         Api(20001, "ReadOffset", 0, 0, 0, CONTROLLER),
         Api(20002, "RemovePartitions", 0, 0, 0, BOTH),

@@ -110,7 +110,8 @@ def test_r11_voters_change_only_once_all_directories_are_recorded() -> None:
     client = FrameClient(host, CONTROLLER)
 
     def level() -> list[int]:
-        response = client.ask(ApiKey.API_VERSIONS, 3, ApiVersionsRequest())
+        request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
+        response = client.ask(ApiKey.API_VERSIONS, 3, request)
         return [
             it.max_version_level for it in response.finalized_features if it.name == KRAFT_VERSION
         ]

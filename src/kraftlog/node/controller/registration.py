@@ -2,7 +2,8 @@
 
 The record has its endpoints, so that it can be made a voter by its id alone (R2). The endpoints of
 voters are in the voters record. As in Kafka, each process registers once, by its incarnation id
-(KIP-919).
+(KIP-919). A voter that an earlier process has registered, as an observer or as a node of Kafka,
+registers, too: levels of features are limited to what the registration supports.
 """
 
 from __future__ import annotations
@@ -61,11 +62,13 @@ class ControllerRegistration(Part):
     def _is_needed(self) -> bool:
         core, image = self._quorum.core, self._image()
         registered = image.controllers.get(core.me.id)
-        if registered is not None and registered.incarnation_id == self._incarnation:
-            return False
+        if registered is None:
+            is_current = core.is_voter
+        else:
+            is_current = registered.incarnation_id == self._incarnation
         metadata_version = image.features.get(METADATA_VERSION, 0)
         has_version = metadata_version >= REGISTRATIONS_SINCE
-        return has_version and bool(self._endpoints) and not core.is_voter
+        return has_version and bool(self._endpoints) and not is_current
 
     def deadline(self) -> int | None:
         return None if self._in_flight or not self._is_needed else self._due_ms

@@ -1,16 +1,22 @@
-"""ApiVersions 0-4: the supported APIs and features.
+"""ApiVersions 0-5: the supported APIs and features.
 
 A request of an unsupported version (`request` is None) gets UNSUPPORTED_VERSION in a response of
 version 0, with the version range of ApiVersions itself, from which clients choose another version.
+
+A client of version 5 names the cluster and the broker to which it intends to connect. A broker that
+is not this one answers REBOOTSTRAP_REQUIRED: DNS or a load balancer has led the client to it
+(KIP-1242). As in Kafka, controllers do not compare the names.
 """
 
 from __future__ import annotations
+
+import re
 
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.features import KRAFT_VERSION, OFFERED
 from kraftlog.node.api_table import SERVED, served_on
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.apis import FIRST_OWN, OWN_CLIENT, ApiKey
+from kraftlog.wire.apis import BROKER, FIRST_OWN, OWN_CLIENT, ApiKey
 from kraftlog.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsResponse,
@@ -26,6 +32,11 @@ if TYPE_CHECKING:
 
 #: The first version whose clients accept a minimum feature level of 0.
 ZERO_SINCE = 4
+#: The first version with the name and version of the client's software.
+SOFTWARE_SINCE = 3
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+#: The client does not name a node.
+NO_NODE = -1
 #: Only kraftlog's own clients and nodes see APIs with keys from here on.
 HIDDEN_FROM = FIRST_OWN
 
@@ -38,6 +49,9 @@ def handle(
 ) -> None:
     if request is None:
         served, code = [SERVED[ApiKey.API_VERSIONS]], ErrorCode.UNSUPPORTED_VERSION
+    elif code := _error(node, pending, request):
+        pending.respond(ApiVersionsResponse(error_code=code, api_keys=()))
+        return
     else:
         served, code = served_on(pending.connection.serves), ErrorCode.NONE
         if request.client_software_name != OWN_CLIENT:
@@ -49,6 +63,23 @@ def handle(
     if request is not None:
         _add_features(node, pending, response)
     pending.respond(response)
+
+
+def _error(node: ServingNode, pending: PendingResponse, request: ApiVersionsRequest) -> int:
+    names_cluster, names_node = request.cluster_id is not None, request.node_id != NO_NODE
+    if names_cluster is not names_node or (
+        pending.version >= SOFTWARE_SINCE
+        and not (
+            _SOFTWARE.fullmatch(request.client_software_name)
+            and _SOFTWARE.fullmatch(request.client_software_version)
+        )
+    ):
+        return ErrorCode.INVALID_REQUEST
+    if names_cluster and pending.connection.serves == BROKER:
+        is_other_cluster = node.quorum.core.cluster_id_differs(request.cluster_id)
+        if is_other_cluster or request.node_id != node.config.node_id:
+            return ErrorCode.REBOOTSTRAP_REQUIRED
+    return ErrorCode.NONE
 
 
 def _add_features(

@@ -47,6 +47,7 @@ FORWARDABLE = frozenset(
         ApiKey.DESCRIBE_QUORUM,
         ApiKey.UPDATE_FEATURES,
         ApiKey.UNREGISTER_BROKER,
+        ApiKey.UNREGISTER_CONTROLLER,
         ApiKey.ALLOCATE_PRODUCER_IDS,
         ApiKey.ADD_RAFT_VOTER,
         ApiKey.REMOVE_RAFT_VOTER,

@@ -9,9 +9,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class ApiVersionsRequest(Message, versions=(0, 4), flexible=3):
+class ApiVersionsRequest(Message, versions=(0, 5), flexible=3):
     client_software_name: str = string(since=3, default="", ignorable=True)
     client_software_version: str = string(since=3, default="", ignorable=True)
+    #: The cluster and the node to which the client intends to connect; both or neither.
+    cluster_id: str | None = string(since=5, nullable=True, default=None, ignorable=True)
+    node_id: int = int32(since=5, default=-1, ignorable=True)
 
 
 class ApiVersion(Message):
@@ -32,7 +35,7 @@ class FinalizedFeatureKey(Message):
     min_version_level: int = int16(since=3, default=0)
 
 
-class ApiVersionsResponse(Message, versions=(0, 4), flexible=3):
+class ApiVersionsResponse(Message, versions=(0, 5), flexible=3):
     error_code: int = int16()
     api_keys: Sequence[ApiVersion] = array(ApiVersion)
     throttle_time_ms: int = int32(since=1, default=0, ignorable=True)

@@ -9,15 +9,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class DeleteGroupsRequest(Message, versions=(0, 2), flexible=2):
+class DeleteGroupsRequest(Message, versions=(0, 3), flexible=2):
     groups_names: Sequence[str] = array("string")
 
 
 class DeletableGroupResult(Message):
     group_id: str = string()
     error_code: int = int16()
+    error_message: str | None = string(since=3, nullable=True, default=None, ignorable=True)
 
 
-class DeleteGroupsResponse(Message, versions=(0, 2), flexible=2):
+class DeleteGroupsResponse(Message, versions=(0, 3), flexible=2):
     throttle_time_ms: int = int32(default=0)
     results: Sequence[DeletableGroupResult] = array(DeletableGroupResult)

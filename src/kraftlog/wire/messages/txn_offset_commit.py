@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.schema import Message, array, int16, int32, int64, string
+from kraftlog.wire.schema import Message, array, int16, int32, int64, string, uuid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from kraftlog.types import Uuid
 
 
 class TxnOffsetCommitRequestPartition(Message):
@@ -17,16 +20,17 @@ class TxnOffsetCommitRequestPartition(Message):
 
 
 class TxnOffsetCommitRequestTopic(Message):
-    name: str = string()
+    name: str = string(until=5, default="", ignorable=True)
+    topic_id: Uuid = uuid(since=6, default=NULL_UUID, ignorable=True)
     partitions: Sequence[TxnOffsetCommitRequestPartition] = array(TxnOffsetCommitRequestPartition)
 
 
-class TxnOffsetCommitRequest(Message, versions=(0, 5), flexible=3):
+class TxnOffsetCommitRequest(Message, versions=(0, 6), flexible=3):
     transactional_id: str = string()
     group_id: str = string()
     producer_id: int = int64()
     producer_epoch: int = int16()
-    generation_id: int = int32(since=3, default=-1)
+    generation_id_or_member_epoch: int = int32(since=3, default=-1)
     member_id: str = string(since=3, default="")
     group_instance_id: str | None = string(since=3, nullable=True, default=None)
     topics: Sequence[TxnOffsetCommitRequestTopic] = array(TxnOffsetCommitRequestTopic)
@@ -38,10 +42,11 @@ class TxnOffsetCommitResponsePartition(Message):
 
 
 class TxnOffsetCommitResponseTopic(Message):
-    name: str = string()
+    name: str = string(until=5, default="", ignorable=True)
+    topic_id: Uuid = uuid(since=6, default=NULL_UUID, ignorable=True)
     partitions: Sequence[TxnOffsetCommitResponsePartition] = array(TxnOffsetCommitResponsePartition)
 
 
-class TxnOffsetCommitResponse(Message, versions=(0, 5), flexible=3):
+class TxnOffsetCommitResponse(Message, versions=(0, 6), flexible=3):
     throttle_time_ms: int = int32(default=0)
     topics: Sequence[TxnOffsetCommitResponseTopic] = array(TxnOffsetCommitResponseTopic)
