@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -29,6 +29,7 @@ from kraftlog.wire.messages.join_group import JoinGroupRequest, JoinGroupRequest
 from kraftlog.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kraftlog.wire.messages.vote import PartitionData, TopicData, VoteRequest
 from tests.node.frame_client import FrameClient, ask_settled, create_topics, make_host
+from tests.node.parts import part_of
 from tests.node.test_requests import batch, produce
 from tests.node.test_sliced import produce_to
 from tests.node.test_unwritable import commit_request
@@ -37,20 +38,13 @@ from tests.wire.samples import Sampler
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kraftlog.part import Part
     from kraftlog.types import Now
 
 GROUPS = "__consumer_offsets"
-AnyPart = TypeVar("AnyPart", bound="Part")
 
 
 class StubError(Exception):
     """An internal error."""
-
-
-def part_of(host: VirtualHost, kind: type[AnyPart]) -> AnyPart:
-    [part] = [part for part in host.node.parts if isinstance(part, kind)]
-    return part
 
 
 def raise_error(*_: Any, **__: Any) -> Any:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from kraftlog.node.controller.registration import ControllerRegistration
 from kraftlog.simulator.host import VirtualHost, host_of
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.unregister_controller import UnregisterControllerRequest
+from tests.node.parts import part_of
 from tests.node.test_adding_voters import add_request, ask, three_nodes_with_removed_voter, voters
 from tests.node.three_nodes import NODES, ThreeNodes
 
@@ -42,8 +44,7 @@ def test_a_voter_replaces_the_registration_of_an_earlier_process() -> None:
     request = add_request(removed, host_of(removed))
     assert ask(cluster, leader, ApiKey.ADD_RAFT_VOTER, request).error_code == 0
     assert voters(leader) == NODES
-    registration = cluster.hosts[removed].node.controller_registration
-    assert registration is not None
+    registration = part_of(cluster.hosts[removed], ControllerRegistration)
     registration._incarnation = b"of the next run!"
     cluster.settle(5000)
     assert incarnations(cluster) == {removed: b"of the next run!"}
