@@ -27,20 +27,21 @@ TRACED_SEEDS = 4
 PINNED = Path(__file__).with_name("pinned_seeds.txt")
 
 
-def pinned_runs() -> list[tuple[str, int, list[int] | None]]:
+def pinned_runs() -> list[tuple[str, int, dict[str, list[str]]]]:
     """Runs that once found a bug: on each line a scenario, a seed and a description.
 
-    The numbers of the faults that are kept may stand between the seed and the description.
+    Before the description, the kinds of faults and the numbers of those that are kept may be given.
     """
     lines = [line.partition("#")[0].split() for line in PINNED.read_text().splitlines()]
-    return [(words[0], int(words[1]), kept_faults(words[2:])) for words in lines if words]
+    return [(words[0], int(words[1]), chosen_faults(words[2:])) for words in lines if words]
 
 
-def kept_faults(words: list[str]) -> list[int] | None:
-    if not words:
-        return None
-    [word] = words
-    return [int(number) for number in word.removeprefix("keep=").split(",")]
+def chosen_faults(words: list[str]) -> dict[str, list[str]]:
+    """From `faults=KINDS` and `keep=NUMBERS`."""
+    pairs = [word.partition("=") for word in words]
+    chosen = {name: value.split(",") for name, _, value in pairs}
+    assert chosen.keys() <= {"faults", "keep"}, words
+    return chosen
 
 
 @pytest.mark.slow
@@ -57,10 +58,11 @@ def test_random_runs_pass() -> None:
     assert failed == []
 
 
-@pytest.mark.parametrize(("scenario", "seed", "keep"), pinned_runs())
-def test_pinned_seeds_pass(scenario: str, seed: int, keep: list[int] | None) -> None:
+@pytest.mark.parametrize(("scenario", "seed", "chosen"), pinned_runs())
+def test_pinned_seeds_pass(scenario: str, seed: int, chosen: dict[str, list[str]]) -> None:
     """Q37: known bugs do not return."""
-    outcome = simulate(scenario, seed, keep=keep)
+    keep = [int(number) for number in chosen["keep"]] if "keep" in chosen else None
+    outcome = simulate(scenario, seed, kinds=chosen.get("faults"), keep=keep)
     assert not outcome.failed, str(outcome)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kraftlog.simulator.cluster.run import prepare
 from kraftlog.simulator.run import simulate
 from tests.simulator.traces import expect_same_under_any_hash_seed
 
@@ -135,6 +136,15 @@ def test_the_epochs_of_a_crashed_process_are_not_compared() -> None:
     """In this run a replica appends a batch of a new epoch in the turn that a crash ends."""
     outcome = simulate("cluster", 212)
     assert not outcome.failed, str(outcome)
+
+
+def test_a_fault_after_the_end_of_all_faults_is_an_error() -> None:
+    """It would look like a broker that cannot recover."""
+    world, _, _ = prepare(1, (), None)
+    world.healed = True
+    for strike in (world.kill, world.lose_power):
+        with pytest.raises(AssertionError, match="after the end of all faults"):
+            strike(world.replicas[0])
 
 
 @pytest.mark.slow

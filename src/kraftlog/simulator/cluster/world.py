@@ -388,7 +388,10 @@ class ClusterWorld(NodeWorld):
         Without it no replica would have all records, and a broker that has lost data could be
         elected, as the last known leader.
         """
-        if self._is_ending or not self._must_keep_running(replica):
+        if self._is_ending:
+            return False
+        assert not self.healed, f"a fault strikes {replica} after the end of all faults"
+        if not self._must_keep_running(replica):
             return False
         self.schedule(self.time + POSTPONED_MS, self._unless_healed, act, replica)
         return True
