@@ -154,6 +154,34 @@ def outdated(files: dict[str, str]) -> Iterator[tuple[str, str]]:
             yield path, new
 
 
+#: What ends a cell of a table, and what stands for the variable parts of a quoted message.
+CELL, VARIES = re.compile(r"(?<!\\)\|"), "…"
+#: The break between two literals that Python joins, with its indentation.
+BREAK = re.compile(r'"\n\s*f?"')
+
+
+def first_cells(text: str, header: str) -> list[str]:
+    """The first cells of all tables whose first column has this header."""
+    cells, is_in_table = [], False
+    for line in text.splitlines():
+        cell = CELL.split(line)[1].strip() if line.startswith("|") else None
+        is_in_table = cell is not None and (is_in_table or cell == header)
+        if is_in_table and cell and cell != header and not cell.startswith("---"):
+            cells.append(cell)
+    return cells
+
+
+def unknown_messages(quotes: list[str], sources: list[str]) -> list[str]:
+    """The quotes that no source has in one literal: their constant parts, in this order."""
+    lines = [line for text in sources for line in BREAK.sub("", text).splitlines() if '"' in line]
+    return [quote for quote in quotes if not _has(lines, quote.split(VARIES))]
+
+
+def _has(lines: list[str], parts: list[str]) -> bool:
+    longest, pattern = max(parts, key=len), re.compile(".*?".join(map(re.escape, parts)))
+    return any(longest in line and pattern.search(line) for line in lines)
+
+
 def main(arguments: list[str]) -> int:
     try:
         new_texts = list(outdated(repository()))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from kraftlog.errors import ErrorCode
 from kraftlog.node.api_table import SERVED
 from tests import docs
 from tests.citations import RULES, is_test
@@ -65,6 +68,38 @@ def test_only_an_outdated_table_is_reported() -> None:
     assert new.endswith("<!-- end -->\nafter\n")
     assert "\nold\n" not in new
     assert list(docs.outdated({"docs/a.md": new})) == []
+
+
+TROUBLE = r"""
+| message | cause |
+|---|---|
+| `disk … is full: …`, or `…` | a \| b |
+
+| error | cause |
+|---|---|
+| NONE | nothing |
+"""
+
+
+def test_messages_are_read_from_a_page_and_found_across_literals() -> None:
+    assert docs.first_cells(TROUBLE, "message") == ["`disk … is full: …`, or `…`"]
+    assert docs.first_cells(TROUBLE, "error") == ["NONE"]
+    source = 'f"disk {path} is "\n    f"full: {why}"'
+    assert docs.unknown_messages(["disk … is full: …"], [source]) == []
+    for wrong in ("disk … was full", "full: … is"):
+        assert docs.unknown_messages([wrong], [source]) == [wrong]
+
+
+def test_quoted_messages_of_troubleshooting_are_in_the_source() -> None:
+    """The first quote of each row, with enough constant text to be found in a log."""
+    files = repository()
+    page = files["docs/troubleshooting.md"]
+    quotes = [cell.split("`")[1] for cell in docs.first_cells(page, "message")]
+    quotes += re.findall(r"`([^`]*…[^`]*)`", page)
+    sources = [text for path, text in files.items() if path.startswith("src/kraftlog/")]
+    assert docs.unknown_messages(quotes, sources) == []
+    codes = {name for cell in docs.first_cells(page, "error") for name in cell.split(", ")}
+    assert not codes - set(dir(ErrorCode))
 
 
 #: The rules that a test of the simulator or with real processes may still lack.

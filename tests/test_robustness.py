@@ -1,4 +1,4 @@
-"""Every row of docs/robustness.md names a test that exists."""
+"""docs/robustness.md and docs/accidents.md name tests that exist, for every row and accident."""
 
 from __future__ import annotations
 
@@ -30,6 +30,14 @@ def test_every_row_names_an_existing_test() -> None:
     assert [test for test in named if not has_test(*test)] == []
     rows = [line for line in text.splitlines() if line.startswith("| ") and "| event |" not in line]
     assert [row for row in rows if not named_tests(row)] == []
+
+
+def test_every_accident_names_an_existing_test() -> None:
+    with open(os.path.join(ROOT, "docs", "accidents.md")) as page:
+        accidents = page.read().split("\n### ")[1:]
+    assert len(accidents) > 10
+    assert [test for each in accidents for test in named_tests(each) if not has_test(*test)] == []
+    assert [each.splitlines()[0] for each in accidents if not named_tests(each)] == []
 
 
 def test_a_missing_test_is_reported() -> None:

@@ -32,6 +32,7 @@ class OpenLog(Value):
     config: Any  # a TopicConfig
     first_leader_epoch: int = 0
     directory: Uuid = NULL_UUID
+    is_new: bool = False  # whether this process is the first one of the broker with the replica
 
 
 class LogComplete(Value):

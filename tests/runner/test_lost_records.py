@@ -176,21 +176,26 @@ def test_v19_record_of_removed_partitions_is_removed() -> None:
 # Power losses, and folders without a checkpoint --------------------------------------------------
 
 
-def starting_again(host: VirtualHost) -> list[LogOpened]:
-    """Start the node again; return the reports about the logs of `demo`."""
+def opened_logs(host: VirtualHost, topic: str, act: Callable[[], None]) -> list[LogOpened]:
+    """Act; return the reports of logs of the topic that were opened meanwhile."""
     reports: list[LogOpened] = []
-    again = VirtualHost(host.files, settled=False)
-    notify = again.node.handle
+    notify = host.node.handle
 
     def handle(message: object, now: Now) -> None:
-        if isinstance(message, LogOpened) and message.log[0] == "demo":
+        if isinstance(message, LogOpened) and message.log[0] == topic:
             reports.append(message)
         notify(message, now)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(again.node, "handle", handle)
-        again.settle()
+        patch.setattr(host.node, "handle", handle)
+        act()
     return reports
+
+
+def starting_again(host: VirtualHost) -> list[LogOpened]:
+    """Start the node again; return the reports about the logs of `demo`."""
+    again = VirtualHost(host.files, settled=False)
+    return opened_logs(again, "demo", again.settle)
 
 
 def lacking(host: VirtualHost) -> set[int]:
@@ -268,6 +273,16 @@ def test_v19_power_loss_is_remembered_over_further_kills() -> None:
     store_offsets(again)
     again.files.kill()
     assert lacking(host) == {0, 1}
+
+
+def test_v19_log_created_after_a_power_loss_lacks_nothing() -> None:
+    """No earlier process had it, so its replicas lead at once."""
+    host = host_with_records()
+    host.files.write_back()
+    host.files.power_loss()
+    again = VirtualHost(host.files)
+    reports = opened_logs(again, "new", lambda: create_topics(again, {"new": 2}))
+    assert [report.lacks_records for report in reports] == [False, False]
 
 
 def test_v19_power_loss_after_a_clean_stop_loses_nothing() -> None:

@@ -95,6 +95,8 @@ class ReplicaManager(Part, MetadataPublisher):
         self.topic_stats = BrokerTopicStats()
         #: Whether the broker has replayed its registration: no log is touched before.
         self.is_registered = False
+        #: Whether the replicas of earlier processes are open; later ones begin with this process.
+        self._has_opened_logs = False
         #: Topics whose deletion was replayed before this broker's registration.
         self._deleted_before_registration: set[Uuid] = set()
         #: Partitions with a log that is to be opened.
@@ -483,6 +485,7 @@ class ReplicaManager(Part, MetadataPublisher):
             return
         self.is_registered = self._has_roles = True
         self._apply_all()
+        self._has_opened_logs = True
         removed = frozenset(self._metadata.image.removed)
         self._emit(
             MarkStrays(
@@ -569,8 +572,16 @@ class ReplicaManager(Part, MetadataPublisher):
         self.partitions[image.key] = self.by_log[log] = partition
         self._unopened.add(image.key)
         directory = image.directory(self._broker_id)
-        opening = OpenLog(log, image.topic_id, settings.config, image.first_leader_epoch, directory)
-        self._emit(opening)
+        self._emit(
+            OpenLog(
+                log,
+                image.topic_id,
+                settings.config,
+                image.first_leader_epoch,
+                directory,
+                is_new=self._has_opened_logs,
+            )
+        )
         return partition
 
     def _high_watermark_moved(self, partition: Partition) -> None:

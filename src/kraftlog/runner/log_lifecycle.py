@@ -319,7 +319,7 @@ class LogLifecycle:
         with suppress(StorageError):  # the disk has failed, or is full: done at the next start
             self._note_recovered(log)
         high_watermark = self._directory.high_watermark(name)
-        lacks_records = self._lacks_records(name, log, high_watermark, truncated_bytes)
+        lacks_records = self._lacks_records(effect, log, high_watermark, truncated_bytes)
         if not log.segments and not lacks_records:
             self._note_never_begun(name)
         self._notify(
@@ -354,10 +354,14 @@ class LogLifecycle:
             self._directory.folder_journal.deleted(name)
 
     def _lacks_records(
-        self, name: LogName, log: Log, high_watermark: int, truncated_bytes: int
+        self, effect: OpenLog, log: Log, high_watermark: int, truncated_bytes: int
     ) -> bool:
-        """Whether the log lacks records that were committed in it, or may lack some (V19)."""
-        offsets, end = self._directory.committed, log.end_offset
+        """Whether the log lacks records that were committed in it, or may lack some (V19).
+
+        A power loss before this process cannot have taken records of a log that begins with it.
+        """
+        name, offsets, end = effect.log, self._directory.committed, log.end_offset
+        has_begun = bool(log.segments) or not effect.is_new
         committed = max(offsets.of(name, log.topic_id, log.first_leader_epoch), high_watermark)
         if committed > end:
             self._log_line(
@@ -365,7 +369,9 @@ class LogLifecycle:
                 "committed in it; they are lost here. If the partition has other replicas, this "
                 "one does not lead until it has copied them from one"
             )
-        elif self._may_have_lost_writes(log, truncated_bytes) or self._has_lost_segments(name, log):
+        elif (has_begun and self._may_have_lost_writes(log, truncated_bytes)) or (
+            self._has_lost_segments(name, log)
+        ):
             committed = end + 1
         else:
             return False
