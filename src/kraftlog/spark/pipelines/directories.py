@@ -23,12 +23,3 @@ def check_writable(directory: str, option: str = "--to") -> None:
             f"{option} {directory}: nothing can be written to {parent} ({error.strerror}): give "
             "another directory, or its permissions to this user"
         ) from None
-
-
-def check_new(directory: str) -> None:
-    """Raise if the directory exists already, or cannot be created."""
-    if "://" not in directory and os.path.lexists(directory):
-        raise ConfigError(
-            f"--to {directory} exists already: give a new directory, or move this one away"
-        )
-    check_writable(directory)
