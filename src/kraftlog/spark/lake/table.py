@@ -106,6 +106,13 @@ class ArchiveTable:
         return version
 
     @property
+    def committed_ms(self) -> int:
+        """When the newest version was committed."""
+        [newest] = self._table.history(1)
+        time_ms: int = newest["timestamp"]
+        return time_ms
+
+    @property
     def is_new(self) -> bool:
         """Whether no batch was committed yet."""
         return self.state.is_new

@@ -26,9 +26,11 @@ from kraftlog.spark.lake.topic_archive import (
     TopicArchive,
 )
 from kraftlog.spark.options import EARLIEST, LATEST, PATTERN, Limit, Options, Selection
+from kraftlog.spark.pipelines.archive_metrics import ArchiveMetrics
 from kraftlog.spark.pipelines.common import DONE, FINDINGS, parser, run_pipeline, stop_in_thread
 from kraftlog.spark.pipelines.directories import check_writable
 from kraftlog.spark.pipelines.errors import UsageError
+from kraftlog.spark.pipelines.metrics_output import metrics_output
 from kraftlog.spark.positions import nested, selected
 
 if TYPE_CHECKING:
@@ -119,6 +121,11 @@ def _parser() -> argparse.ArgumentParser:
         help="commit offsets to this consumer group, for tools that show lag; "
         "default: kraftlog-archive-{topic}",
     )
+    command_line.add_argument(
+        "--metrics",
+        metavar="FILE|HOST:PORT",
+        help="write metrics in Prometheus's text format to a file, or serve them over HTTP",
+    )
     _add_table_options(command_line)
     return command_line
 
@@ -169,6 +176,8 @@ class _Archive:
         self._clients: dict[str, Client] = {}
         #: The archive of each topic that was not refused.
         self._archives: dict[str, TopicArchive] = {}
+        #: None without --metrics.
+        self._metrics: ArchiveMetrics | None = None
         #: The topics that were refused, if others go on.
         self._refused: set[str] = set()
         #: How often the query of each topic has been started.
@@ -182,6 +191,11 @@ class _Archive:
             if self._options.dry_run:
                 self._print_plan([plan for plan in plans.values() if plan is not None])
                 return FINDINGS if self._refused else DONE
+            if self._options.metrics:
+                output = metrics_output(self._options.metrics)
+                say = self._pipeline.progress.say
+                self._metrics = ArchiveMetrics(output, self._pipeline.client, say)
+                self._metrics.start()
             for topic in plans:
                 self._prepare(topic)
             self._run_queries()
@@ -190,6 +204,8 @@ class _Archive:
             _print_error(error)
             return FINDINGS
         finally:
+            if self._metrics is not None:
+                self._metrics.close()
             for archive in self._archives.values():
                 archive.close()
             for client in self._clients.values():
@@ -240,6 +256,10 @@ class _Archive:
         finally:
             self._clients[topic].cluster.close()
         self._lags[topic] = _offset_count(start, end)
+        if self._metrics is not None:
+            offsets = {index: offset for (_, index), offset in start.items()}
+            committed_ms = 0 if archive.table.is_new else archive.table.committed_ms
+            self._metrics.begin(topic, offsets, archive.log_ends, committed_ms)
         for note in archive.notes:
             self._pipeline.progress.say(note)
 
@@ -248,6 +268,8 @@ class _Archive:
         if not self._options.topics_pattern:
             raise error
         _print_error(error)
+        if self._metrics is not None:
+            self._metrics.refuse(topic)
         self._refused.add(topic)
         self._archives.pop(topic).close()
 
@@ -336,6 +358,8 @@ class _Archive:
     def _report(self, batch: BatchReport) -> None:
         """Print the progress after a batch; each query calls this from its own thread."""
         progress = self._pipeline.progress
+        if self._metrics is not None:
+            self._metrics.commit(batch)
         self._reports.setdefault(batch.topic, []).append(batch)
         self._lags[batch.topic] = batch.lag
         self._rows += batch.rows + batch.bad
