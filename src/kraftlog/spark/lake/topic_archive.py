@@ -132,6 +132,10 @@ class TopicArchive:
         assert self._table is not None
         return self._table
 
+    @property
+    def has_table(self) -> bool:
+        return self._table is not None
+
     def plan(self) -> tuple[Positions, Positions]:
         """Check the table and the log; return where the archive would begin and end."""
         topic = self._described_topic()
@@ -441,6 +445,8 @@ class TopicArchive:
             ignored=ignored,
             begun_at=previous.begun_at,
             start=previous.start,
+            kept=previous.kept,
+            removed=previous.removed,
         )
 
     def _query_id(self) -> str:

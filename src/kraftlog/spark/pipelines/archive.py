@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kraftlog.client.arguments import time_ms
-from kraftlog.client.deadline import Deadline
+from kraftlog.client.deadline import Deadline, wall_ms
 from kraftlog.client.properties import read_text
 from kraftlog.client.text_table import table
 from kraftlog.errors import ConfigError
@@ -17,6 +17,7 @@ from kraftlog.spark.lake import layout
 from kraftlog.spark.lake.compaction import compact
 from kraftlog.spark.lake.decode import CONFLUENT, DECODINGS, Decoding
 from kraftlog.spark.lake.decode.base import ADD, FAIL, IGNORE
+from kraftlog.spark.lake.retention import expire
 from kraftlog.spark.lake.table import LakeError
 from kraftlog.spark.lake.topic_archive import (
     CAUGHT_UP,
@@ -25,6 +26,7 @@ from kraftlog.spark.lake.topic_archive import (
     ArchiveSettings,
     TopicArchive,
 )
+from kraftlog.spark.lake_check.findings import counted
 from kraftlog.spark.options import EARLIEST, LATEST, PATTERN, Limit, Options, Selection
 from kraftlog.spark.pipelines.archive_metrics import ArchiveMetrics
 from kraftlog.spark.pipelines.common import DONE, FINDINGS, parser, run_pipeline, stop_in_thread
@@ -48,6 +50,11 @@ if TYPE_CHECKING:
 _INTERVAL = re.compile(
     r"\s*(?:\d+\s+(?:millisecond|second|minute|hour|day|week)s?\s*)+", re.IGNORECASE
 )
+_DURATION = re.compile(r"(?P<number>\d{1,12})(?P<unit>[smhd])")
+_UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+#: With --continuous: how long after which to look for old records, as Kafka's
+#: log.retention.check.interval.ms.
+_EXPIRE_S = 300
 #: The most queries that run at the same time, except with --continuous.
 _MAX_RUNNING = 4
 #: How long to wait for the end of one query before looking at the next.
@@ -153,6 +160,12 @@ def _add_table_options(command_line: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--partition-by", choices=("date",), help="a directory for each date (UTC)")
     group.add_argument(
+        "--retention",
+        metavar="TIME",
+        help="remove whole files, from the beginning of each partition on, whose records are all "
+        "older than this, such as 30d or 12h",
+    )
+    group.add_argument(
         "--compact", action="store_true", help="at the end, merge small files into larger ones"
     )
 
@@ -169,6 +182,9 @@ class _Archive:
         self._pipeline = pipeline
         self._options = pipeline.options
         self._settings = _settings(pipeline.options)
+        self._retention_ms = _retention_ms(pipeline.options.retention)
+        #: With --continuous: when to look for old records of each topic again.
+        self._next_expiry: dict[str, Deadline] = {}
         self._rows = 0
         self._reports: dict[str, list[BatchReport]] = {}
         self._lags: dict[str, int] = {}
@@ -328,6 +344,7 @@ class _Archive:
             if archive.error is not None:
                 raise archive.error from None
             raise
+        self._expire(archive)
         self._compact(archive)
         return True
 
@@ -341,6 +358,31 @@ class _Archive:
             "time: starting it again"
         )
         return True
+
+    def _expire(self, archive: TopicArchive, *, is_dry: bool = False) -> None:
+        """Remove the table's oldest records; if that fails, a later attempt does it."""
+        if self._retention_ms is None:
+            return
+        self._next_expiry[archive.topic] = Deadline(_EXPIRE_S)
+        try:
+            expired = expire(archive.table, wall_ms() - self._retention_ms, is_dry=is_dry)
+        except LakeError as error:
+            self._pipeline.progress.say(f"{archive.topic}: nothing was removed: {error}")
+            return
+        verb = "would be removed" if is_dry else "removed"
+        if expired.files:
+            what = f"{counted(expired.rows, 'row')} in {counted(expired.files, 'file')}"
+            self._pipeline.progress.say(
+                f"{archive.topic}: {what} {verb}, older than {self._options.retention}",
+                removed_rows=expired.rows,
+                kept={str(index): offset for index, offset in sorted(expired.kept.items())},
+            )
+        if expired.unknown:
+            self._pipeline.progress.say(
+                f"{archive.topic}: nothing was removed: "
+                f"{counted(expired.unknown, 'file')} of another program without statistics, or "
+                "with records of several partitions"
+            )
 
     def _compact(self, archive: TopicArchive) -> None:
         if not self._options.compact:
@@ -379,10 +421,16 @@ class _Archive:
             progress.say(
                 f"{batch.topic}: the group's offsets were not committed: {batch.group_error}"
             )
+        due = self._next_expiry.get(batch.topic)
+        if self._options.continuous and (due is None or due.is_over):
+            self._expire(self._archives[batch.topic])
 
     def _print_plan(self, plans: Sequence[tuple[Positions, Positions]]) -> None:
         for note in [note for archive in self._archives.values() for note in archive.notes]:
             self._pipeline.progress.say(note)
+        for archive in self._archives.values():
+            if archive.has_table:
+                self._expire(archive, is_dry=True)
         rows = []
         for start, end in plans:
             rows += [
@@ -453,6 +501,16 @@ def _settings(options: argparse.Namespace) -> ArchiveSettings:
         allows_data_loss=options.allow_data_loss,
         group=options.group,
     )
+
+
+def _retention_ms(text: str | None) -> int | None:
+    """Parse --retention; None if it is not given."""
+    if text is None:
+        return None
+    match = _DURATION.fullmatch(text)
+    if match is None or not int(match["number"]):
+        raise UsageError(f"--retention {text}: expected a time such as 30d, 12h, 90m or 45s")
+    return int(match["number"]) * _UNITS_MS[match["unit"]]
 
 
 def _limit(option: str, text: str) -> Limit:
