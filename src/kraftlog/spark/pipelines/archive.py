@@ -12,7 +12,7 @@ from kraftlog.client.arguments import time_ms
 from kraftlog.client.deadline import Deadline, wall_ms
 from kraftlog.client.properties import read_text
 from kraftlog.client.text_table import table
-from kraftlog.errors import ConfigError
+from kraftlog.errors import ConfigError, KraftlogError
 from kraftlog.spark.lake import layout
 from kraftlog.spark.lake.compaction import compact
 from kraftlog.spark.lake.decode import CONFLUENT, DECODINGS, Decoding
@@ -59,6 +59,8 @@ _EXPIRE_S = 300
 _MAX_RUNNING = 4
 #: How long to wait for the end of one query before looking at the next.
 _POLL_S = 0.2
+#: How long to ask whether a topic was deleted, after it could not be archived.
+_DELETION_S = 10
 #: With --topics-pattern and --continuous: how long after which to look for new topics.
 _LOOK_S = 10
 #: What Spark reports if a Python process has not connected to it within ten seconds, which can't be
@@ -255,6 +257,11 @@ class _Archive:
             return archive.plan()
         except LakeError as error:
             self._refuse(topic, error)
+        except KraftlogError:
+            refusal = self._deletion(topic)
+            if refusal is None:
+                raise
+            self._refuse(topic, refusal)
         finally:
             client.cluster.close()  # it connects again for a batch
         return None
@@ -268,6 +275,12 @@ class _Archive:
             start, end = archive.prepare()
         except LakeError as error:
             self._refuse(topic, error)
+            return
+        except KraftlogError:
+            refusal = self._deletion(topic)
+            if refusal is None:
+                raise
+            self._refuse(topic, refusal)
             return
         finally:
             self._clients[topic].cluster.close()
@@ -288,6 +301,24 @@ class _Archive:
             self._metrics.refuse(topic)
         self._refused.add(topic)
         self._archives.pop(topic).close()
+
+    def _deletion(self, topic: str) -> LakeError | None:
+        """The refusal of a topic that does not exist any more, if topics are chosen by a pattern.
+
+        A topic may be deleted at any time, and the others are archived further.
+        """
+        if not self._options.topics_pattern:
+            return None
+        try:
+            topics = self._clients[topic].cluster.all_topics(Deadline(_DELETION_S))
+        except KraftlogError:
+            return None  # it is not known
+        if topic in {each.name for each in topics}:
+            return None
+        archive = self._archives[topic]
+        ends = archive.table.state.offsets.items() if archive.has_table else ()
+        text = ", ".join(f"offset {end} of partition {index}" for index, end in sorted(ends))
+        return LakeError(f"topic {topic} was deleted; its table ends at {text or 'no offset'}")
 
     def _run_queries(self) -> None:
         """Run a query for each topic; an error other than a refusal stops all of them."""
@@ -338,8 +369,10 @@ class _Archive:
             if not query.awaitTermination(_POLL_S):
                 return False
         except Exception:
-            if isinstance(archive.error, LakeError):
-                self._refuse(archive.topic, archive.error)
+            is_refused = isinstance(archive.error, LakeError)
+            refusal = archive.error if is_refused else self._deletion(archive.topic)
+            if isinstance(refusal, LakeError):
+                self._refuse(archive.topic, refusal)
                 return True
             if archive.error is not None:
                 raise archive.error from None
