@@ -41,8 +41,16 @@ QUERY = "41b0a3f6-0000-0000-0000-000000000000"
 Action = dict[str, "Any"]
 
 
-def make_lake(address: str, lake: Path, topic: str = TOPIC) -> None:
-    """Produce the topic and archive it in two batches, with a file for each partition of each."""
+def make_lake(
+    address: str,
+    lake: Path,
+    topic: str = TOPIC,
+    time_ms: Callable[[int], int | None] = lambda _: None,
+) -> None:
+    """Produce the topic and archive it in two batches, with a file for each partition of each.
+
+    `time_ms` gives the time of the record at an offset; None is now.
+    """
     with Client(address, timeout_s=LIMIT_S) as client:
         client.create_topic(topic, partitions=PARTITIONS)
         with client.producer() as producer:
@@ -53,6 +61,7 @@ def make_lake(address: str, lake: Path, topic: str = TOPIC) -> None:
                     key=None if number % 5 == 0 else f"key {number}",
                     partition=number % PARTITIONS,
                     headers=[("name", b"1"), ("none", None)] if number % 4 == 0 else (),
+                    timestamp_ms=time_ms(number // PARTITIONS),
                 )
         topic_id = uuid_text(client.cluster.topic(topic).id)
         ends = dict.fromkeys(range(PARTITIONS), 0)

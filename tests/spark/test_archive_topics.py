@@ -143,6 +143,63 @@ def test_a_refused_topic_of_a_pattern_does_not_stop_the_others(
     assert record_positions(tmp_path, second) == [(0, 0), (1, 0), (4, 0)]
 
 
+def test_a_topic_of_a_pattern_that_is_deleted_does_not_stop_the_others(
+    spark: SparkSession,
+    our_node: str,
+    client: Client,
+    named: Callable[[str], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A continuous archive says it once, and archives what comes into another topic."""
+    prefix = named("p")
+    first, second = (create(client, f"{prefix}.{name}") for name in "ab")
+    committed: set[str] = set()
+    process_batch, refuse = TopicArchive._process_batch, pipeline._Archive._refuse
+
+    def process_and_delete(self: TopicArchive, *arguments: Any) -> None:
+        process_batch(self, *arguments)
+        committed.add(self.topic)
+        if len(record_positions(tmp_path, second)) == 2:
+            raise KraftlogError("the end of this test")
+        if committed == {first, second}:
+            client.delete_topic(first)
+
+    def refuse_and_produce(self: Any, *arguments: Any) -> None:
+        refuse(self, *arguments)
+        client.produce(second, b"2", partition=0)
+
+    monkeypatch.setattr(TopicArchive, "_process_batch", process_and_delete)
+    monkeypatch.setattr(pipeline._Archive, "_refuse", refuse_and_produce)
+    monkeypatch.setattr(pipeline, "_LOOK_S", 0.1)
+    words = ("--topics-pattern", rf"{prefix}\..*", "--continuous", "--trigger", "100 milliseconds")
+    assert archive(our_node, tmp_path, *words) == 1
+    errors = capsys.readouterr().err
+    assert errors.count(f"topic {first} was deleted; its table ends at offset 1 of") == 1, errors
+    assert record_positions(tmp_path, first) == [(0, 0)]
+    assert record_positions(tmp_path, second) == [(0, 0), (0, 1)]
+
+
+def test_a_topic_that_is_deleted_before_it_is_planned_is_left_out(
+    our_node: str,
+    client: Client,
+    named: Callable[[str], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It is listed, and gone when its archive looks for it; one that is named is an error."""
+    gone, kept = named("gone"), create(client, named("kept"))
+    monkeypatch.setattr(pipeline, "selected", lambda *_: [(gone, 0), (kept, 0)])
+    words = ("--topics-pattern", ".*", "--dry-run")
+    assert archive(our_node, tmp_path, *words) == 3
+    output = capsys.readouterr()
+    assert f"topic {gone} was deleted" in output.err
+    assert json.loads(output.out.splitlines()[-1])["plan"][0]["topic"] == kept
+    assert archive(our_node, tmp_path, gone, "--dry-run") == 1
+
+
 def test_partitions_that_are_added_during_a_batch_are_in_a_later_one(
     spark: SparkSession,
     our_node: str,

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from kraftlog.cli import main
 from kraftlog.simulator.digest import simulate_with_digest
+from kraftlog.spark.pipelines.simulate import ARROW, RunSettings, row_of
+from kraftlog.spark.pipelines.simulation_runs import RunsTable
+from kraftlog.spark.tables import read_table
+from kraftlog.version import VERSION
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +33,7 @@ def test_runs_equal_those_of_the_simulator(
 ) -> None:
     """The same seeds give the same rows, whichever task runs them; `--to` stores the same rows.
 
-    A table that exists already is refused.
+    Later runs are added to the table.
     """
     assert main([*COMMAND, "--json"]) == 0
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -51,11 +59,40 @@ def test_runs_equal_those_of_the_simulator(
         (row["seed"], row["digest"]) for row in rows
     ]
 
-    assert main([*COMMAND, "--to", str(table)]) == 1
-    errors = capsys.readouterr().err.splitlines()
-    assert errors[-1].endswith("exists already: give a new directory, or move this one away")
-    assert main([*COMMAND, "--to", str(table), "--dry-run"]) == 1
-    assert "exists already" in capsys.readouterr().err
+    columns = ("scenario", "verdict", "violation", "events", "time_ms", "version")
+    assert [tuple(row[name] for name in columns) for row in stored] == [
+        ("leader-partitioned", "passed", None, outcome.events, outcome.time_ms, VERSION)
+        for outcome, _ in expected
+    ]
+    assert stored[0].commit is None or re.fullmatch(r"[0-9a-f]{7,40}(-dirty)?", stored[0].commit)
+
+    assert main([*COMMAND, "--seeds", "21:23", "--to", str(table)]) == 0
+    assert "2 seeds, 0 failed" in capsys.readouterr().out
+    runs = read_table(spark, str(table))
+    assert sorted(row.seed for row in runs.collect()) == [*SEEDS, 21, 22]
+
+
+def test_runs_are_not_added_to_a_table_of_something_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A table of a version with fewer columns is one of runs: they are added."""
+    rows = {"seed": pa.array([1], pa.int64()), "scenario": ["s"], "digest": ["d"]}
+    write_deltalake(str(tmp_path / "other"), pa.table({"seed": [1]}))
+    write_deltalake(str(tmp_path / "old"), pa.table(rows))
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "a").write_text("a")
+    for name, words in (("other", "of something else"), ("files", "and no Delta table")):
+        assert main([*COMMAND, "--to", str(tmp_path / name), "--dry-run"]) == 1
+        assert words in capsys.readouterr().err
+    assert main([*COMMAND, "--to", "s3://a/b", "--dry-run"]) == 1
+    assert "expected a directory, not a URL" in capsys.readouterr().err
+    table = RunsTable(str(tmp_path / "old"), ARROW)
+    os.mkdir(table.files)
+    row = row_of(RunSettings("leader-partitioned", False, None), 3)
+    pq.write_table(pa.Table.from_pylist([row], ARROW), f"{table.files}/part.parquet")
+    table.commit()
+    stored = DeltaTable(str(tmp_path / "old")).to_pyarrow_table().to_pylist()
+    assert {each["seed"]: each["events"] for each in stored} == {1: None, 3: row["events"]}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from kraftlog.spark.positions import flat, nested, prorated, topic_ids
 from kraftlog.spark.ranges import OffsetRange, split
-from tests.spark.planning import latest, read, stream_reader, write
+from tests.spark.planning import batch_reader, latest, read, stream_reader, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,6 +113,28 @@ def test_new_partitions_are_read_from_their_start(
     end = latest(reader, start)
     assert end == {topic: {"0": 0, "1": 3}}
     assert read(reader, reader.partitions(start, end)) == [(topic, 1, n) for n in range(3)]
+
+
+def test_a_pattern_that_matches_nothing_says_so_once(
+    client: Client, address: str, named: Named, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A batch or a stream without rows would else look like topics without records."""
+    pattern = named("nothing-.*")
+    assert batch_reader(address, subscribePattern=pattern).partitions() == []
+    said = capsys.readouterr().err
+    assert said == f"kraftlog: subscribePattern={pattern} matches no topic: no rows are read\n"
+    reader = stream_reader(address, subscribePattern=pattern)
+    start = reader.initialOffset()
+    assert latest(reader, latest(reader, start)) == {}
+    said = capsys.readouterr().err
+    assert said == (
+        f"kraftlog: subscribePattern={pattern} matches no topic: no rows are read until one is "
+        "created\n"
+    )
+    topic = named("nothing-1")
+    client.create_topic(topic)
+    assert latest(reader, start) == {topic: {"0": 0}}
+    assert capsys.readouterr().err == ""
 
 
 def test_new_topics_of_a_pattern_are_read_from_their_start(

@@ -9,6 +9,7 @@ from kraftlog.metadata.history import state_at
 from kraftlog.records.header import HEADER_SIZE, BatchHeader
 from kraftlog.records.walk import walk
 from kraftlog.storage.format import METADATA_FOLDER
+from kraftlog.storage.meta_properties import NAME, parse
 from kraftlog.storage.metadata_snapshots import parse_name
 from kraftlog.value import TYPE_CHECKING
 
@@ -56,6 +57,15 @@ class MetadataFolder:
         if state.offset < 0:
             raise CorruptLogError(self.damage or f"{self.path} holds no record of the metadata log")
         return state
+
+    @property
+    def cluster_id(self) -> str:
+        """Empty if the metadata log was copied without the rest of its data directory."""
+        path = os.path.join(os.path.dirname(os.path.abspath(self.path)), NAME)
+        if not os.path.isfile(path):
+            return ""
+        with open(path, "rb") as file:
+            return parse(file.read(), path).cluster_id or ""
 
     @property
     def start(self) -> int:

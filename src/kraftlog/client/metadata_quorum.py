@@ -85,6 +85,11 @@ class MetadataQuorum:
             self._connection.close()
             self._connection = None
 
+    @property
+    def cluster_id(self) -> str:
+        """Empty if the nodes do not report it."""
+        return self._cluster.cluster_id or ""
+
     # Snapshots -----------------------------------------------------------------------------------
 
     def snapshots(self) -> list[OffsetAndEpoch]:

@@ -41,6 +41,16 @@ if TYPE_CHECKING:
             """Complete batches up to the high watermark; the first may begin before `offset`."""
 
 
+class DeletedRecordsError(ConfigError):
+    """Earlier states than that of the oldest snapshot: their records are deleted."""
+
+    def __init__(self, oldest: int) -> None:
+        super().__init__(
+            f"the metadata log begins with a snapshot of the records before offset {oldest}: "
+            "earlier states of the cluster cannot be read"
+        )
+
+
 class Moment(Value):
     """An offset or a time up to which records are replayed; with neither, the end of the log."""
 
@@ -63,6 +73,8 @@ class MetadataState:
         self.voters: VoterSet | None = None
         self.offset = -1
         self.epoch = -1
+        #: The leader of the epoch; None if its LeaderChange record was not replayed.
+        self.leader: int | None = None
         #: When the last replayed record, or the last one that a snapshot contains, was appended.
         self.time_ms = -1
 
@@ -75,7 +87,7 @@ class MetadataState:
                 self._replay(record, header)
         if end.offset == 0:
             # Its records are what the first active controller may append to the log (KIP-1170).
-            self.image = Image()
+            self.image = type(self.image)()
         self.offset, self.epoch = end.offset - 1, end.epoch
 
     def replay(self, data: Buffer, until: Moment) -> bool:
@@ -114,6 +126,8 @@ class MetadataState:
             )
 
     def _replay(self, record: Record, header: BatchHeader) -> None:
+        if header.leader_epoch != self.epoch:
+            self.leader = None
         try:
             if header.is_control:
                 self._replay_control(record)
@@ -128,6 +142,10 @@ class MetadataState:
             return
         if kind == ControlType.KRAFT_VOTERS:
             self.voters = voters_from_record(record.value)
+        elif kind == ControlType.LEADER_CHANGE:
+            assert record.key is not None
+            message = decode_control(record.key, record.value)[1]
+            self.leader = getattr(message, "leader_id", None)
         elif kind == ControlType.SNAPSHOT_HEADER:
             self.time_ms = last_contained_ms(record)
 
@@ -164,8 +182,8 @@ def state_at(log: MetadataLog, until: Moment) -> MetadataState:
 
 def _initial_state(log: MetadataLog, until: Moment) -> MetadataState:
     """The state of the newest snapshot before the moment; an empty one if the log begins at 0."""
-    snapshots = log.snapshots()
-    for snapshot in snapshots:
+    snapshots = [each for each in log.snapshots() if each.offset >= log.start]
+    for snapshot in snapshots:  # the log continues none of those before its start
         if not until.includes(snapshot.offset - 1):
             continue
         state = MetadataState()
@@ -177,9 +195,5 @@ def _initial_state(log: MetadataLog, until: Moment) -> MetadataState:
         state.load(data, snapshot)
         return state
     if log.start > 0:
-        oldest = min((each.offset for each in snapshots), default=log.start)
-        raise ConfigError(
-            f"the metadata log begins with a snapshot of the records before offset {oldest}: "
-            "earlier states of the cluster cannot be read"
-        )
+        raise DeletedRecordsError(min((each.offset for each in snapshots), default=log.start))
     return MetadataState()

@@ -8,12 +8,17 @@ from kraftlog.types import uuid_text
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from kraftlog.logstate.voters import VoterSet
     from kraftlog.metadata.history import MetadataState
-    from kraftlog.metadata.values import BrokerImage
+    from kraftlog.metadata.values import BrokerImage, PartitionImage, TopicImage
+    from kraftlog.types import Uuid
+    from kraftlog.wire.messages.metadata_records import (
+        AccessControlEntryRecord,
+        UserScramCredentialRecord,
+    )
 
     Row = dict[str, Any]
 
@@ -80,36 +85,44 @@ class Difference(Value):
 
 def _topics(state: MetadataState) -> Iterator[Row]:
     image = state.image
-    for name, topic_id in sorted(image.topic_ids.items()):
+    for _, topic_id in sorted(image.topic_ids.items()):
         topic = image.topics[topic_id]
         replicas = {len(each.replicas) for each in image.partitions_of(topic)}
-        yield {
-            "topic": name,
-            "id": uuid_text(topic_id),
-            "partitions": topic.partition_count,
-            "replication": max(replicas, default=0),
-        }
+        yield topic_row(topic, max(replicas, default=0))
+
+
+def topic_row(topic: TopicImage, replication: int) -> Row:
+    return {
+        "topic": topic.name,
+        "id": uuid_text(topic.id),
+        "partitions": topic.partition_count,
+        "replication": replication,
+    }
 
 
 def _partitions(state: MetadataState) -> Iterator[Row]:
     image = state.image
     for name, topic_id in sorted(image.topic_ids.items()):
         for partition in image.partitions_of(image.topics[topic_id]):
-            yield {
-                "topic": name,
-                "partition": partition.index,
-                "leader": partition.leader,
-                "leader_epoch": partition.leader_epoch,
-                "partition_epoch": partition.partition_epoch,
-                "replicas": list(partition.replicas),
-                "isr": list(partition.isr),
-                "elr": list(partition.elr),
-                "last_known_elr": list(partition.last_known_elr),
-                "adding": list(partition.adding),
-                "removing": list(partition.removing),
-                "recovery": "recovering" if partition.recovery == RECOVERING else "recovered",
-                "directories": [_directory(directory) for directory in partition.directories],
-            }
+            yield partition_row(name, partition)
+
+
+def partition_row(topic: str, partition: PartitionImage) -> Row:
+    return {
+        "topic": topic,
+        "partition": partition.index,
+        "leader": partition.leader,
+        "leader_epoch": partition.leader_epoch,
+        "partition_epoch": partition.partition_epoch,
+        "replicas": list(partition.replicas),
+        "isr": list(partition.isr),
+        "elr": list(partition.elr),
+        "last_known_elr": list(partition.last_known_elr),
+        "adding": list(partition.adding),
+        "removing": list(partition.removing),
+        "recovery": "recovering" if partition.recovery == RECOVERING else "recovered",
+        "directories": [_directory(directory) for directory in partition.directories],
+    }
 
 
 def _directory(directory: bytes) -> str:
@@ -117,16 +130,20 @@ def _directory(directory: bytes) -> str:
 
 
 def _brokers(state: MetadataState) -> Iterator[Row]:
-    for _, broker in sorted(state.image.brokers.items()):
-        yield {
-            "broker": broker.id,
-            "state": _broker_state(broker),
-            "epoch": broker.epoch,
-            "rack": broker.rack,
-            "endpoints": [f"{each.name}://{each.host}:{each.port}" for each in broker.endpoints],
-            "directories": [_directory(directory) for directory in broker.directories],
-            "incarnation": uuid_text(broker.incarnation_id),
-        }
+    for number, broker in sorted(state.image.brokers.items()):
+        yield from broker_rows(number, broker)
+
+
+def broker_rows(number: int, broker: BrokerImage) -> Iterator[Row]:
+    yield {
+        "broker": number,
+        "state": _broker_state(broker),
+        "epoch": broker.epoch,
+        "rack": broker.rack,
+        "endpoints": [f"{each.name}://{each.host}:{each.port}" for each in broker.endpoints],
+        "directories": [_directory(directory) for directory in broker.directories],
+        "incarnation": uuid_text(broker.incarnation_id),
+    }
 
 
 def _broker_state(broker: BrokerImage) -> str:
@@ -136,14 +153,19 @@ def _broker_state(broker: BrokerImage) -> str:
 
 
 def _configs(state: MetadataState) -> Iterator[Row]:
-    for (kind, name), values in sorted(state.image.configs.items()):
-        for key, value in sorted(values.items()):
-            yield {
-                "type": _RESOURCES.get(kind, str(kind)),
-                "name": name or "<default>",
-                "key": key,
-                "value": "(hidden)" if _is_secret(kind, key) else value,
-            }
+    for resource, values in sorted(state.image.configs.items()):
+        yield from config_rows(resource, values)
+
+
+def config_rows(resource: tuple[int, str], values: Mapping[str, str]) -> Iterator[Row]:
+    kind, name = resource
+    for key, value in sorted(values.items()):
+        yield {
+            "type": _RESOURCES.get(kind, str(kind)),
+            "name": name or "<default>",
+            "key": key,
+            "value": "(hidden)" if _is_secret(kind, key) else value,
+        }
 
 
 def _is_secret(kind: int, name: str) -> bool:
@@ -156,7 +178,11 @@ def _is_secret(kind: int, name: str) -> bool:
 
 def _features(state: MetadataState) -> Iterator[Row]:
     for name, level in sorted(state.image.features.items()):
-        yield {"feature": name, "level": level}
+        yield from feature_rows(name, level)
+
+
+def feature_rows(name: str, level: int) -> Iterator[Row]:
+    yield {"feature": name, "level": level}
 
 
 def _voters(state: MetadataState) -> Iterator[Row]:
@@ -170,45 +196,51 @@ def _voters(state: MetadataState) -> Iterator[Row]:
 
 
 def _acls(state: MetadataState) -> Iterator[Row]:
-    rows: list[Row] = [
-        {
-            "resource": _ACL_RESOURCES.get(each.resource_type, str(each.resource_type)),
-            "name": each.resource_name,
-            "pattern": _PATTERNS.get(each.pattern_type, str(each.pattern_type)),
-            "principal": each.principal,
-            "host": each.host,
-            "operation": _OPERATIONS.get(each.operation, str(each.operation)),
-            "permission": _PERMISSIONS.get(each.permission_type, str(each.permission_type)),
-        }
-        for each in state.image.acls.values()
-    ]
+    rows = [row for item in state.image.acls.items() for row in acl_rows(*item)]
     return iter(sorted(rows, key=lambda row: tuple(row.values())))
 
 
+def acl_rows(_: Uuid, acl: AccessControlEntryRecord) -> Iterator[Row]:
+    yield {
+        "resource": _ACL_RESOURCES.get(acl.resource_type, str(acl.resource_type)),
+        "name": acl.resource_name,
+        "pattern": _PATTERNS.get(acl.pattern_type, str(acl.pattern_type)),
+        "principal": acl.principal,
+        "host": acl.host,
+        "operation": _OPERATIONS.get(acl.operation, str(acl.operation)),
+        "permission": _PERMISSIONS.get(acl.permission_type, str(acl.permission_type)),
+    }
+
+
 def _quotas(state: MetadataState) -> Iterator[Row]:
-    rows: list[Row] = [
-        {
+    rows = [row for item in state.image.quotas.items() for row in quota_rows(*item)]
+    return iter(sorted(rows, key=lambda row: (row["entity"], row["key"])))
+
+
+def quota_rows(
+    entity: Iterable[tuple[str, str | None]], values: Mapping[str, float]
+) -> Iterator[Row]:
+    for key, value in values.items():
+        yield {
             "entity": ", ".join(f"{kind} {name or '<default>'}" for kind, name in entity),
             "key": key,
             "value": str(value),
         }
-        for entity, values in state.image.quotas.items()
-        for key, value in values.items()
-    ]
-    return iter(sorted(rows, key=lambda row: (row["entity"], row["key"])))
 
 
 def _scram(state: MetadataState) -> Iterator[Row]:
-    """The users that have credentials; salts and keys stay secret."""
-    rows: list[Row] = [
-        {
-            "user": name,
-            "mechanism": _SCRAM.get(mechanism, str(mechanism)),
-            "iterations": record.iterations,
-        }
-        for (mechanism, name), record in state.image.scram.items()
-    ]
+    rows = [row for item in state.image.scram.items() for row in scram_rows(*item)]
     return iter(sorted(rows, key=lambda row: (row["user"], row["mechanism"])))
+
+
+def scram_rows(key: tuple[int, str], record: UserScramCredentialRecord) -> Iterator[Row]:
+    """A user's credential; salt and keys stay secret."""
+    mechanism, name = key
+    yield {
+        "user": name,
+        "mechanism": _SCRAM.get(mechanism, str(mechanism)),
+        "iterations": record.iterations,
+    }
 
 
 TABLES_OF_IMAGE = {
@@ -249,9 +281,7 @@ def differences(
     """The rows that were added, removed or changed, table by table in the order of their keys."""
     for name in tables:
         table = TABLES_OF_IMAGE[name]
-        keys = table.columns[: table.keys]
-        old = {tuple(row[key] for key in keys): row for row in table.rows(before)}
-        new = {tuple(row[key] for key in keys): row for row in table.rows(after)}
+        old, new = by_key(name, table.rows(before)), by_key(name, table.rows(after))
         for key in sorted(old.keys() | new.keys()):
             what, old_row, new_row = _compared(old.get(key), new.get(key))
             fields = tuple(
@@ -261,6 +291,11 @@ def differences(
             )
             if fields or what != "changed":
                 yield Difference(name, key, what, fields)
+
+
+def by_key(table: str, rows: Iterable[Row]) -> dict[tuple[Any, ...], Row]:
+    columns = TABLES_OF_IMAGE[table].columns[: TABLES_OF_IMAGE[table].keys]
+    return {tuple(row[column] for column in columns): row for row in rows}
 
 
 def _compared(old: Row | None, new: Row | None) -> tuple[str, Row, Row]:

@@ -6,6 +6,7 @@ reader, and yields Arrow record batches.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
@@ -29,7 +30,7 @@ from kraftlog.spark import data_loss, option_names, positions
 from kraftlog.spark.brief_errors import KraftlogSparkError, brief_errors
 from kraftlog.spark.clusters import cluster_of
 from kraftlog.spark.option_names import SINK, SOURCE
-from kraftlog.spark.options import EARLIEST, LATEST, Limit, source_options
+from kraftlog.spark.options import EARLIEST, LATEST, PATTERN, Limit, source_options
 from kraftlog.spark.range_rows import range_rows
 from kraftlog.spark.ranges import OffsetRange, split
 from kraftlog.spark.schema import check_schema, spark_schema
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from kraftlog.client.cluster import Cluster
+    from kraftlog.client.model import PartitionName
     from kraftlog.spark.options import SourceOptions
     from kraftlog.spark.positions import Nested, Positions
     from kraftlog.spark.sink import BatchWriter, StreamWriter
@@ -115,8 +117,11 @@ class TaskRange(InputPartition):
 class Planner:
     """The base of both readers: looks up offsets, plans tasks, and reads the range of a task."""
 
+    _is_stream = False
+
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
+        self._has_said_nothing_matches = False
 
     @property
     def _cluster(self) -> Cluster:
@@ -194,9 +199,24 @@ class Planner:
         )
         return {name: result.offset for name, result in results.items()}
 
+    def _selected(self) -> list[PartitionName]:
+        """The partitions to read; it is said once if a pattern matches no topic."""
+        selection = self._options.selection
+        names = positions.selected(self._cluster, selection)
+        if not names and selection.kind == PATTERN and not self._has_said_nothing_matches:
+            self._has_said_nothing_matches = True
+            until = " until one is created" if self._is_stream else ""
+            print(
+                f"kraftlog: subscribePattern={selection.pattern} matches no topic: no rows are "
+                f"read{until}",
+                file=sys.stderr,
+                flush=True,
+            )
+        return names
+
     def _latest(self) -> Positions:
         """The current end offset of each partition to read."""
-        names = positions.selected(self._cluster, self._options.selection)
+        names = self._selected()
         return self._resolved(names, Limit(everywhere=LATEST))
 
     def _resolved(self, names: Sequence[tuple[str, int]], limit: Limit) -> Positions:
@@ -213,7 +233,7 @@ class Planner:
 class BatchReader(Planner, DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         with brief_errors(self._options.servers):
-            names = positions.selected(self._cluster, self._options.selection)
+            names = self._selected()
             start = self._resolved(names, self._options.starting)
             end = self._resolved(names, self._options.ending)
             latest = self._offsets(names, LATEST)
@@ -235,6 +255,7 @@ class BatchReader(Planner, DataSourceReader):
 class StreamReader(Planner, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads a stream. Its offsets have the form of Spark's connector: `{"topic": {"0": 23}}`."""
 
+    _is_stream = True
     #: With the trigger availableNow: the end offsets at the start of the query.
     _stop_at: Positions | None = None
     #: The end offsets when they were last looked up, for progress reports.
@@ -249,7 +270,7 @@ class StreamReader(Planner, DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def initialOffset(self) -> Nested:
         with brief_errors(self._options.servers):
-            names = positions.selected(self._cluster, self._options.selection)
+            names = self._selected()
             start = self._resolved(names, self._options.starting)
             latest = self._offsets(names, LATEST)
             self._check_option("startingOffsets", self._options.starting, start, latest)

@@ -40,6 +40,8 @@ PROPERTY_FORMAT = 1
 #: partitions, of rows, and of dead letters.
 _OFFSET, _PARTITIONS = "kraftlog.offset.{}", "kraftlog.partitions"
 _ROWS, _DEAD_LETTERS = "kraftlog.rows", "kraftlog.deadLetters"
+#: The same for retention: the first offset of a partition that is kept, the number of removed rows.
+_KEPT, _REMOVED_ROWS = "kraftlog.kept.{}", "kraftlog.removedRows"
 
 
 @dataclass
@@ -75,6 +77,10 @@ class ArchiveState:
     ignored: dict[str, int] = field(default_factory=dict)
     #: The value of --from with which the table was created; empty if it is not known.
     begun_at: str = ""
+    #: By partition, the first offset that retention has not removed; and the number of rows that it
+    #: has removed.
+    kept: dict[int, int] = field(default_factory=dict)
+    removed: int = 0
 
     @property
     def topic_uuid(self) -> Uuid:
@@ -106,7 +112,14 @@ class ArchiveState:
             versions[self.query] = self.batch
         return [Transaction(application, version) for application, version in versions.items()]
 
+    def retention_transactions(self) -> list[Transaction]:
+        """The transactions of a commit by retention."""
+        versions = {_KEPT.format(index): offset for index, offset in self.kept.items()}
+        versions[_REMOVED_ROWS] = self.removed
+        return [Transaction(application, version) for application, version in versions.items()]
+
     def metadata(self) -> dict[str, Any]:
+        retention = {"kept": _with_text_keys(self.kept), "removed": self.removed}
         return {
             KEY: {
                 "format": FORMAT,
@@ -123,6 +136,7 @@ class ArchiveState:
                 "deadLetters": [each.fields() for each in self.dead_letters],
                 "ignored": self.ignored,
                 "from": self.begun_at,
+                **(retention if self.removed else {}),
             }
         }
 
@@ -145,11 +159,8 @@ def state_of(table: DeltaTable) -> ArchiveState | None:
     state.topic, state.topic_id = fields["topic"], fields["topicId"]
     state.decode, state.begun_at = fields["decode"], fields["from"]
     state.start = _with_int_keys(fields["start"])
-    state.offsets = {
-        index: offset
-        for index in range(_version(table, _PARTITIONS))
-        if (offset := table.transaction_version(_OFFSET.format(index))) is not None
-    }
+    state.offsets = _by_partition(table, _OFFSET)
+    state.kept, state.removed = _by_partition(table, _KEPT), _version(table, _REMOVED_ROWS)
     state.rows, state.bad = _version(table, _ROWS), _version(table, _DEAD_LETTERS)
     return state
 
@@ -167,6 +178,14 @@ def archived_ranges(table: DeltaTable) -> dict[int, tuple[int, int]]:
             first, last = ranges.get(index, (start, end))
             ranges[index] = (min(first, start), max(last, end))
     return ranges
+
+
+def _by_partition(table: DeltaTable, application: str) -> dict[int, int]:
+    return {
+        index: version
+        for index in range(_version(table, _PARTITIONS))
+        if (version := table.transaction_version(application.format(index))) is not None
+    }
 
 
 def _version(table: DeltaTable, application: str) -> int:
@@ -201,6 +220,8 @@ def read_state(fields: Mapping[str, Any]) -> ArchiveState:
         dead_letters=tuple(WrittenFile.read(each) for each in fields["deadLetters"]),
         ignored=dict(fields["ignored"]),
         begun_at=fields.get("from", ""),
+        kept=_with_int_keys(fields.get("kept", {})),
+        removed=fields.get("removed", 0),
     )
 
 

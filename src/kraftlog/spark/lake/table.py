@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -21,7 +22,7 @@ from kraftlog.spark.lake.files import STATISTICS, schema_of
 from kraftlog.spark.lake.state import KEY, is_durable, read_state, state_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from kraftlog.spark.lake.files import WrittenFile
@@ -104,6 +105,13 @@ class ArchiveTable:
     def version(self) -> int:
         version: int = self._table.version()
         return version
+
+    @property
+    def committed_ms(self) -> int:
+        """When the newest version was committed."""
+        [newest] = self._table.history(1)
+        time_ms: int = newest["timestamp"]
+        return time_ms
 
     @property
     def is_new(self) -> bool:
@@ -255,20 +263,8 @@ class ArchiveTable:
 
     def replace(self, removed: Sequence[str], files: Sequence[WrittenFile]) -> None:
         """Replace files by others with the same rows; the commit repeats the newest state."""
-        by_path = {unquote(action["path"]): action for action in self.actions()}
         now_ms = wall_ms()
-        removals = [
-            RemoveAction(
-                path,
-                False,
-                now_ms,
-                by_path[path]["size_bytes"],
-                _partition_values(str(by_path[path][f"partition.{layout.DATE}"] or layout.NO_DATE))
-                if self.is_by_date
-                else {},
-            )
-            for path in removed
-        ]
+        removals = self._removals(removed, now_ms, is_change=False)
         with _refused_if_changed(self.path):
             self._table.create_write_transaction(
                 [*removals, *_additions(files, now_ms, is_change=False)],
@@ -277,6 +273,45 @@ class ArchiveTable:
                 commit_properties=CommitProperties(custom_metadata=self.state.metadata()),
             )
         self._table.update_incremental()
+
+    def remove(self, removed: Sequence[str], kept: Mapping[int, int], rows: int) -> None:
+        """Remove files by retention; note which offsets are kept, and how many rows are not."""
+        state = replace(
+            self.state,
+            ranges={},
+            lost={},
+            kept={**self.state.kept, **kept},
+            removed=self.state.removed + rows,
+        )
+        properties = CommitProperties(
+            custom_metadata=state.metadata(), app_transactions=state.retention_transactions()
+        )
+        with _refused_if_changed(self.path):
+            self._table.create_write_transaction(
+                self._removals(removed, wall_ms(), is_change=True),
+                "append",
+                self._table.schema(),
+                commit_properties=properties,
+            )
+        self._table.update_incremental()
+        self.state = state
+
+    def _removals(
+        self, removed: Sequence[str], now_ms: int, *, is_change: bool
+    ) -> list[RemoveAction]:
+        by_path = {unquote(action["path"]): action for action in self.actions()}
+        return [
+            RemoveAction(
+                path,
+                is_change,
+                now_ms,
+                by_path[path]["size_bytes"],
+                _partition_values(str(by_path[path][f"partition.{layout.DATE}"] or layout.NO_DATE))
+                if self.is_by_date
+                else {},
+            )
+            for path in removed
+        ]
 
     def add_columns(self, columns: Sequence[pa.Field]) -> None:
         """Add columns, or fields of columns; they are null in rows that the table already has."""

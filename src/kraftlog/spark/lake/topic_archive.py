@@ -31,7 +31,7 @@ from kraftlog.types import NULL_UUID, uuid_text
 from kraftlog.value import Value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import IO
 
     import pyarrow as pa
@@ -67,6 +67,17 @@ class ArchiveSettings(Value):
     group: str
 
 
+class AddedRows(Value):
+    """What a batch has added to a partition, and the offset after it."""
+
+    end: int
+    rows: int = 0
+    #: The number of dead letters.
+    bad: int = 0
+    #: The size of the files.
+    bytes: int = 0
+
+
 class BatchReport(Value):
     """A batch that was committed."""
 
@@ -79,6 +90,10 @@ class BatchReport(Value):
     lost: int
     #: The number of offsets that the table still lacks.
     lag: int
+    #: What the batch has added to each partition that it has read.
+    partitions: Mapping[int, AddedRows]
+    #: The end of each partition's log after the commit.
+    log_ends: Mapping[int, int]
     ignored: Mapping[str, int]
     #: Why the group's offsets could not be committed.
     group_error: str = ""
@@ -105,6 +120,8 @@ class TopicArchive:
         self._lock: IO[str] | None = None
         self._table: ArchiveTable | None = None
         self._ends: Positions | None = None
+        #: The end of each partition's log when the archive was planned.
+        self.log_ends: dict[int, int] = {}
         #: Notes for the user, printed before the query starts.
         self.notes: list[str] = []
         #: The exception of a failed batch, of which Spark keeps only the text.
@@ -114,6 +131,10 @@ class TopicArchive:
     def table(self) -> ArchiveTable:
         assert self._table is not None
         return self._table
+
+    @property
+    def has_table(self) -> bool:
+        return self._table is not None
 
     def plan(self) -> tuple[Positions, Positions]:
         """Check the table and the log; return where the archive would begin and end."""
@@ -125,6 +146,7 @@ class TopicArchive:
         start = self._start_offsets(names)
         latest = self._latest(names)
         self._check_log(start, latest)
+        self.log_ends = {index: end for (_, index), end in latest.items()}
         if self._settings.end is not None:
             self._ends = self._resolved(names, self._settings.end)
             latest = {name: min(latest[name], self._ends[name]) for name in names}
@@ -374,13 +396,16 @@ class TopicArchive:
             )
         state = self._next_state(outcomes, query, batch)
         self.table.commit(state, [file for each in outcomes for file in each.files])
+        log_ends = self._log_ends()
         return BatchReport(
             self.topic,
             self.table.version,
             sum(each.rows for each in outcomes),
             sum(each.bad for each in outcomes),
             sum(end - start for ranges in state.lost.values() for start, end in ranges),
-            self._lag(),
+            sum(max(0, end - state.offsets[index]) for index, end in log_ends.items()),
+            _added_rows(outcomes),
+            log_ends,
             state.ignored,
             self._commit_group_offsets(),
         )
@@ -420,6 +445,8 @@ class TopicArchive:
             ignored=ignored,
             begun_at=previous.begun_at,
             start=previous.start,
+            kept=previous.kept,
+            removed=previous.removed,
         )
 
     def _query_id(self) -> str:
@@ -429,10 +456,9 @@ class TopicArchive:
             query_id: str = json.load(file)["id"]
         return query_id
 
-    def _lag(self) -> int:
-        archived_offsets = self.table.state.offsets
-        latest = self._latest([(self.topic, index) for index in archived_offsets])
-        return sum(max(0, end - archived_offsets[index]) for (_, index), end in latest.items())
+    def _log_ends(self) -> dict[int, int]:
+        latest = self._latest([(self.topic, index) for index in self.table.state.offsets])
+        return {index: end for (_, index), end in latest.items()}
 
     def _commit_group_offsets(self) -> str:
         """Commit the group's offsets, for tools that show lag; return the error, if any."""
@@ -448,6 +474,17 @@ class TopicArchive:
 def _outcomes(rows: DataFrame) -> list[Outcome]:
     """Run the tasks of a batch, also if they have run before."""
     return [Outcome.read(json.loads(row.outcome)) for row in rows.collect()]
+
+
+def _added_rows(outcomes: Sequence[Outcome]) -> dict[int, AddedRows]:
+    added: dict[int, AddedRows] = {}
+    for each in outcomes:
+        part = added.setdefault(each.partition, AddedRows(each.end))
+        part.end = max(part.end, each.end)
+        part.rows += each.rows
+        part.bad += each.bad
+        part.bytes += sum(file.size for file in (*each.files, *each.dead_letters))
+    return added
 
 
 def _id_text(topic: Topic) -> str:

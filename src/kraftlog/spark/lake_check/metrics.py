@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -30,12 +29,8 @@ _KINDS = (
 )
 
 
-def write_metrics(path: str, report: Report, ended_at_s: float, took_s: float) -> None:
-    """Replace the file at once, so that nobody reads half of it."""
-    temporary = f"{path}.new"
-    with open(temporary, "w", encoding="utf-8") as file:
-        file.writelines(f"{line}\n" for line in _lines(report, ended_at_s, took_s))
-    os.replace(temporary, path)
+def metrics_text(report: Report, ended_at_s: float, took_s: float) -> str:
+    return "".join(f"{line}\n" for line in _lines(report, ended_at_s, took_s))
 
 
 def _lines(report: Report, ended_at_s: float, took_s: float) -> Iterator[str]:

@@ -126,11 +126,16 @@ class TableCheck:
         """The archived offsets: also from a dead letter on, if older commits were cleaned up."""
         archived = dict(self.table.archived)
         for partition, letters in self.topic.dead_letters.items():
-            offsets = letters.offsets[letters.offsets >= 0]
+            offsets = letters.offsets[letters.offsets >= self._kept(partition)]
             if partition in self.topic.log and len(offsets):
                 start, end = archived.get(partition, (int(offsets[0]), int(offsets[-1]) + 1))
                 archived[partition] = (min(start, int(offsets[0])), end)
         return archived
+
+    def _kept(self, partition: int) -> int:
+        """The first offset that the table's retention has not removed."""
+        kept: int = self.table.state.get("kept", {}).get(str(partition), 0)
+        return kept
 
     def _compared(self) -> Iterator[RangeResult]:
         return (self.results[each] for each in self.ranges if each in self.results)
@@ -188,8 +193,11 @@ class TableCheck:
     def _unarchived_letters(self, partition: int, letters: DeadLetters) -> Iterator[Finding]:
         """Dead letters at offsets that were not archived, so that no range has them."""
         own = [each for each in self.ranges if each.partition == partition]
-        start, end = (own[0].start, own[-1].end) if own else (0, 0)
-        offsets = letters.offsets[(letters.offsets < start) | (letters.offsets >= end)]
+        kept = self._kept(partition)
+        start, end = (own[0].start, own[-1].end) if own else (kept, kept)
+        is_other = (letters.offsets < start) | (letters.offsets >= end)
+        is_removed = (letters.offsets >= 0) & (letters.offsets < kept)
+        offsets = letters.offsets[is_other & ~is_removed]
         if len(offsets):
             spans = consecutive_ranges(offsets)
             note = "among the dead letters; these offsets were not archived"
@@ -213,9 +221,14 @@ class TableCheck:
         dead = sum(len(each.offsets) for each in letters.values())
         for noun, found, said in (("row", rows, "rows"), ("dead letter", dead, "bad")):
             recorded = state.get(said)
-            if self.is_whole and isinstance(recorded, int) and recorded != found:
-                note = f"the archive wrote {counted(recorded, noun)}, and there are {found:,}"
-                yield Finding(MISCOUNTED, self.table.topic, -1, abs(recorded - found), note=note)
+            if not (self.is_whole and isinstance(recorded, int)):
+                continue
+            removed = state.get("removed", 0) if said == "rows" else 0
+            if recorded - removed != found:
+                by_retention = f" and removed {removed:,} by retention" if removed else ""
+                note = f"the archive wrote {counted(recorded, noun)}{by_retention}, and there are "
+                count = abs(recorded - removed - found)
+                yield Finding(MISCOUNTED, self.table.topic, -1, count, note=f"{note}{found:,}")
 
 
 def rolled_back(topic: str, table: LakeTable, committed: Mapping[int, int]) -> list[Finding]:

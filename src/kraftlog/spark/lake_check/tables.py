@@ -218,11 +218,14 @@ def _recorded(table: DeltaTable, log: DeltaLog) -> _Recorded:
         return _Recorded(log.state, log.archived, (text,))
     if durable is None:
         return _Recorded(log.state, log.archived, ())
-    state = {
+    state: State = {
         "topicId": durable.topic_id,
         "decode": durable.decode,
         "offsets": {str(index): end for index, end in durable.offsets.items()},
     }
+    if durable.removed or "removed" in log.state:
+        state["kept"] = {str(index): offset for index, offset in durable.kept.items()}
+        state["removed"] = durable.removed
     damage = [
         f"the newest batch in the log says {name} {log.state.get(name)}, and what the table keeps "
         f"says {value}"
@@ -232,7 +235,8 @@ def _recorded(table: DeltaTable, log: DeltaLog) -> _Recorded:
     archived = dict(log.archived)
     for index, end in durable.offsets.items():
         start, old_end = archived.get(index, (end, end))
-        archived[index] = (min(start, durable.start.get(index, 0)), max(old_end, end))
+        start = max(min(start, durable.start.get(index, 0)), durable.kept.get(index, 0))
+        archived[index] = (start, max(old_end, end))
     spans = {index: span for index, span in archived.items() if span[0] < span[1]}
     return _Recorded({**log.state, **state}, spans, tuple(damage))
 

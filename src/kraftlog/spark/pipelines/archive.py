@@ -9,14 +9,15 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kraftlog.client.arguments import time_ms
-from kraftlog.client.deadline import Deadline
+from kraftlog.client.deadline import Deadline, wall_ms
 from kraftlog.client.properties import read_text
 from kraftlog.client.text_table import table
-from kraftlog.errors import ConfigError
+from kraftlog.errors import ConfigError, KraftlogError
 from kraftlog.spark.lake import layout
 from kraftlog.spark.lake.compaction import compact
 from kraftlog.spark.lake.decode import CONFLUENT, DECODINGS, Decoding
 from kraftlog.spark.lake.decode.base import ADD, FAIL, IGNORE
+from kraftlog.spark.lake.retention import expire
 from kraftlog.spark.lake.table import LakeError
 from kraftlog.spark.lake.topic_archive import (
     CAUGHT_UP,
@@ -25,10 +26,13 @@ from kraftlog.spark.lake.topic_archive import (
     ArchiveSettings,
     TopicArchive,
 )
+from kraftlog.spark.lake_check.findings import counted
 from kraftlog.spark.options import EARLIEST, LATEST, PATTERN, Limit, Options, Selection
+from kraftlog.spark.pipelines.archive_metrics import ArchiveMetrics
 from kraftlog.spark.pipelines.common import DONE, FINDINGS, parser, run_pipeline, stop_in_thread
 from kraftlog.spark.pipelines.directories import check_writable
 from kraftlog.spark.pipelines.errors import UsageError
+from kraftlog.spark.pipelines.metrics_output import metrics_output
 from kraftlog.spark.positions import nested, selected
 
 if TYPE_CHECKING:
@@ -46,10 +50,17 @@ if TYPE_CHECKING:
 _INTERVAL = re.compile(
     r"\s*(?:\d+\s+(?:millisecond|second|minute|hour|day|week)s?\s*)+", re.IGNORECASE
 )
+_DURATION = re.compile(r"(?P<number>\d{1,12})(?P<unit>[smhd])")
+_UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+#: With --continuous: how long after which to look for old records, as Kafka's
+#: log.retention.check.interval.ms.
+_EXPIRE_S = 300
 #: The most queries that run at the same time, except with --continuous.
 _MAX_RUNNING = 4
 #: How long to wait for the end of one query before looking at the next.
 _POLL_S = 0.2
+#: How long to ask whether a topic was deleted, after it could not be archived.
+_DELETION_S = 10
 #: With --topics-pattern and --continuous: how long after which to look for new topics.
 _LOOK_S = 10
 #: What Spark reports if a Python process has not connected to it within ten seconds, which can't be
@@ -119,6 +130,11 @@ def _parser() -> argparse.ArgumentParser:
         help="commit offsets to this consumer group, for tools that show lag; "
         "default: kraftlog-archive-{topic}",
     )
+    command_line.add_argument(
+        "--metrics",
+        metavar="FILE|HOST:PORT",
+        help="write metrics in Prometheus's text format to a file, or serve them over HTTP",
+    )
     _add_table_options(command_line)
     return command_line
 
@@ -146,6 +162,12 @@ def _add_table_options(command_line: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--partition-by", choices=("date",), help="a directory for each date (UTC)")
     group.add_argument(
+        "--retention",
+        metavar="TIME",
+        help="remove whole files, from the beginning of each partition on, whose records are all "
+        "older than this, such as 30d or 12h",
+    )
+    group.add_argument(
         "--compact", action="store_true", help="at the end, merge small files into larger ones"
     )
 
@@ -162,6 +184,9 @@ class _Archive:
         self._pipeline = pipeline
         self._options = pipeline.options
         self._settings = _settings(pipeline.options)
+        self._retention_ms = _retention_ms(pipeline.options.retention)
+        #: With --continuous: when to look for old records of each topic again.
+        self._next_expiry: dict[str, Deadline] = {}
         self._rows = 0
         self._reports: dict[str, list[BatchReport]] = {}
         self._lags: dict[str, int] = {}
@@ -169,6 +194,8 @@ class _Archive:
         self._clients: dict[str, Client] = {}
         #: The archive of each topic that was not refused.
         self._archives: dict[str, TopicArchive] = {}
+        #: None without --metrics.
+        self._metrics: ArchiveMetrics | None = None
         #: The topics that were refused, if others go on.
         self._refused: set[str] = set()
         #: How often the query of each topic has been started.
@@ -182,6 +209,11 @@ class _Archive:
             if self._options.dry_run:
                 self._print_plan([plan for plan in plans.values() if plan is not None])
                 return FINDINGS if self._refused else DONE
+            if self._options.metrics:
+                output = metrics_output(self._options.metrics)
+                say = self._pipeline.progress.say
+                self._metrics = ArchiveMetrics(output, self._pipeline.client, say)
+                self._metrics.start()
             for topic in plans:
                 self._prepare(topic)
             self._run_queries()
@@ -190,6 +222,8 @@ class _Archive:
             _print_error(error)
             return FINDINGS
         finally:
+            if self._metrics is not None:
+                self._metrics.close()
             for archive in self._archives.values():
                 archive.close()
             for client in self._clients.values():
@@ -223,6 +257,11 @@ class _Archive:
             return archive.plan()
         except LakeError as error:
             self._refuse(topic, error)
+        except KraftlogError:
+            refusal = self._deletion(topic)
+            if refusal is None:
+                raise
+            self._refuse(topic, refusal)
         finally:
             client.cluster.close()  # it connects again for a batch
         return None
@@ -237,9 +276,19 @@ class _Archive:
         except LakeError as error:
             self._refuse(topic, error)
             return
+        except KraftlogError:
+            refusal = self._deletion(topic)
+            if refusal is None:
+                raise
+            self._refuse(topic, refusal)
+            return
         finally:
             self._clients[topic].cluster.close()
         self._lags[topic] = _offset_count(start, end)
+        if self._metrics is not None:
+            offsets = {index: offset for (_, index), offset in start.items()}
+            committed_ms = 0 if archive.table.is_new else archive.table.committed_ms
+            self._metrics.begin(topic, offsets, archive.log_ends, committed_ms)
         for note in archive.notes:
             self._pipeline.progress.say(note)
 
@@ -248,8 +297,28 @@ class _Archive:
         if not self._options.topics_pattern:
             raise error
         _print_error(error)
+        if self._metrics is not None:
+            self._metrics.refuse(topic)
         self._refused.add(topic)
         self._archives.pop(topic).close()
+
+    def _deletion(self, topic: str) -> LakeError | None:
+        """The refusal of a topic that does not exist any more, if topics are chosen by a pattern.
+
+        A topic may be deleted at any time, and the others are archived further.
+        """
+        if not self._options.topics_pattern:
+            return None
+        try:
+            topics = self._clients[topic].cluster.all_topics(Deadline(_DELETION_S))
+        except KraftlogError:
+            return None  # it is not known
+        if topic in {each.name for each in topics}:
+            return None
+        archive = self._archives[topic]
+        ends = archive.table.state.offsets.items() if archive.has_table else ()
+        text = ", ".join(f"offset {end} of partition {index}" for index, end in sorted(ends))
+        return LakeError(f"topic {topic} was deleted; its table ends at {text or 'no offset'}")
 
     def _run_queries(self) -> None:
         """Run a query for each topic; an error other than a refusal stops all of them."""
@@ -300,12 +369,15 @@ class _Archive:
             if not query.awaitTermination(_POLL_S):
                 return False
         except Exception:
-            if isinstance(archive.error, LakeError):
-                self._refuse(archive.topic, archive.error)
+            is_refused = isinstance(archive.error, LakeError)
+            refusal = archive.error if is_refused else self._deletion(archive.topic)
+            if isinstance(refusal, LakeError):
+                self._refuse(archive.topic, refusal)
                 return True
             if archive.error is not None:
                 raise archive.error from None
             raise
+        self._expire(archive)
         self._compact(archive)
         return True
 
@@ -319,6 +391,31 @@ class _Archive:
             "time: starting it again"
         )
         return True
+
+    def _expire(self, archive: TopicArchive, *, is_dry: bool = False) -> None:
+        """Remove the table's oldest records; if that fails, a later attempt does it."""
+        if self._retention_ms is None:
+            return
+        self._next_expiry[archive.topic] = Deadline(_EXPIRE_S)
+        try:
+            expired = expire(archive.table, wall_ms() - self._retention_ms, is_dry=is_dry)
+        except LakeError as error:
+            self._pipeline.progress.say(f"{archive.topic}: nothing was removed: {error}")
+            return
+        verb = "would be removed" if is_dry else "removed"
+        if expired.files:
+            what = f"{counted(expired.rows, 'row')} in {counted(expired.files, 'file')}"
+            self._pipeline.progress.say(
+                f"{archive.topic}: {what} {verb}, older than {self._options.retention}",
+                removed_rows=expired.rows,
+                kept={str(index): offset for index, offset in sorted(expired.kept.items())},
+            )
+        if expired.unknown:
+            self._pipeline.progress.say(
+                f"{archive.topic}: nothing was removed: "
+                f"{counted(expired.unknown, 'file')} of another program without statistics, or "
+                "with records of several partitions"
+            )
 
     def _compact(self, archive: TopicArchive) -> None:
         if not self._options.compact:
@@ -336,6 +433,8 @@ class _Archive:
     def _report(self, batch: BatchReport) -> None:
         """Print the progress after a batch; each query calls this from its own thread."""
         progress = self._pipeline.progress
+        if self._metrics is not None:
+            self._metrics.commit(batch)
         self._reports.setdefault(batch.topic, []).append(batch)
         self._lags[batch.topic] = batch.lag
         self._rows += batch.rows + batch.bad
@@ -355,10 +454,16 @@ class _Archive:
             progress.say(
                 f"{batch.topic}: the group's offsets were not committed: {batch.group_error}"
             )
+        due = self._next_expiry.get(batch.topic)
+        if self._options.continuous and (due is None or due.is_over):
+            self._expire(self._archives[batch.topic])
 
     def _print_plan(self, plans: Sequence[tuple[Positions, Positions]]) -> None:
         for note in [note for archive in self._archives.values() for note in archive.notes]:
             self._pipeline.progress.say(note)
+        for archive in self._archives.values():
+            if archive.has_table:
+                self._expire(archive, is_dry=True)
         rows = []
         for start, end in plans:
             rows += [
@@ -429,6 +534,16 @@ def _settings(options: argparse.Namespace) -> ArchiveSettings:
         allows_data_loss=options.allow_data_loss,
         group=options.group,
     )
+
+
+def _retention_ms(text: str | None) -> int | None:
+    """Parse --retention; None if it is not given."""
+    if text is None:
+        return None
+    match = _DURATION.fullmatch(text)
+    if match is None or not int(match["number"]):
+        raise UsageError(f"--retention {text}: expected a time such as 30d, 12h, 90m or 45s")
+    return int(match["number"]) * _UNITS_MS[match["unit"]]
 
 
 def _limit(option: str, text: str) -> Limit:

@@ -8,7 +8,7 @@ import tempfile
 from kraftlog.errors import ConfigError
 
 
-def check_writable(directory: str) -> None:
+def check_writable(directory: str, option: str = "--to") -> None:
     """Raise ConfigError unless files can be created in this directory, existing or new."""
     if "://" in directory:
         return
@@ -20,15 +20,6 @@ def check_writable(directory: str) -> None:
         os.rmdir(tempfile.mkdtemp(prefix=".kraftlog-", dir=parent))
     except OSError as error:
         raise ConfigError(
-            f"--to {directory}: nothing can be written to {parent} ({error.strerror}): give "
+            f"{option} {directory}: nothing can be written to {parent} ({error.strerror}): give "
             "another directory, or its permissions to this user"
         ) from None
-
-
-def check_new(directory: str) -> None:
-    """Raise if the directory exists already, or cannot be created."""
-    if "://" not in directory and os.path.lexists(directory):
-        raise ConfigError(
-            f"--to {directory} exists already: give a new directory, or move this one away"
-        )
-    check_writable(directory)

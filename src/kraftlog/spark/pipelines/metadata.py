@@ -82,6 +82,12 @@ def run(arguments: Sequence[str]) -> int:
         "--to", metavar="DIR", help="write each table as a Delta table in this directory"
     )
     command_line.add_argument(
+        "--history",
+        metavar="DIR",
+        help="append each change of the log, as a row, to the Delta table in this directory; a "
+        "later run appends only what is new",
+    )
+    command_line.add_argument(
         "--internal",
         action="store_true",
         help="also print internal topics, such as __consumer_offsets; --json and --to always "
@@ -96,19 +102,56 @@ def _run(pipeline: Pipeline) -> int:
     options = pipeline.options
     if options.diff and (options.as_of or options.to):
         raise UsageError("--diff cannot be combined with --as-of or --to")
+    if options.history and (options.diff or options.to or options.table):
+        raise UsageError("--history cannot be combined with --diff, --to or --table")
     _check_single_source(options)
     if options.to:
         check_writable(options.to)
+    if options.history:
+        check_writable(options.history, "--history")
+        return _append_history(pipeline)
     names = options.table or list(TABLES_OF_IMAGE)
     moments = [_moment(text) for text in options.diff or [options.as_of or LATEST]]
     with _metadata_log(pipeline) as log:
         states = [log.state_at(moment) for moment in moments]
         damage = log.damage
     _print_result(pipeline, states, names, {"damage": damage} if damage else {})
+    return _exit_code(damage)
+
+
+def _exit_code(damage: str) -> int:
     if damage:
         print(f"kraftlog pipeline metadata: {damage}", file=sys.stderr, flush=True)
         return FINDINGS
     return DONE
+
+
+def _append_history(pipeline: Pipeline) -> int:
+    """Append changes to the table of --history."""
+    from kraftlog.spark.pipelines.metadata_history import HistoryTable
+
+    options = pipeline.options
+    history = HistoryTable(options.history)
+    with _metadata_log(pipeline) as log:
+        until = _moment(options.as_of or LATEST)
+        appended = history.append(log, until, is_dry=options.dry_run)
+        damage = log.damage
+    if appended.skipped is not None:
+        first, last = appended.skipped
+        pipeline.progress.say(
+            f"the records at offsets {first} to {last} were deleted before a run has read them: "
+            "what they have changed is from a snapshot, as of its last offset",
+            skipped=[first, last],
+        )
+    state = appended.state
+    data = {"as_of": position(state), "rows": appended.rows, "skipped": appended.skipped}
+    rows = f"{appended.rows:,} {'change' if appended.rows == 1 else 'changes'}"
+    what = f"{rows} would be appended" if options.dry_run else f"{rows} appended"
+    pipeline.progress.result(
+        {**data, **({"damage": damage} if damage else {})},
+        f"{options.history}: {what}, up to {position_text(state)}",
+    )
+    return _exit_code(damage)
 
 
 def _print_result(

@@ -148,6 +148,7 @@ class _Replay:
     def run(self) -> int:
         with self._pipeline.client() as client:
             client.cluster.topic(self._options.to)
+            self._say_what_was_removed()
             plan = self._plan(client.cluster)
             if self._options.dry_run:
                 self._print_plan(plan)
@@ -164,6 +165,17 @@ class _Replay:
         data = {"records": plan.records, "already": plan.already, "topic": self._options.to}
         self._pipeline.progress.result(data, text)
         return DONE
+
+    def _say_what_was_removed(self) -> None:
+        """Say where the table begins, if retention has removed its oldest records."""
+        kept = sorted(self._table.kept.items())
+        if kept:
+            places = ", ".join(f"partition {index} from offset {offset}" for index, offset in kept)
+            self._pipeline.progress.say(
+                f"retention has removed the oldest records of {self._options.table}, which has "
+                f"{places} on",
+                kept={str(index): offset for index, offset in kept},
+            )
 
     # What there is to do
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from deltalake import convert_to_deltalake
 
+import kraftlog
 from kraftlog.simulator.cluster.faults import ALL_KINDS
 from kraftlog.simulator.coverage import missing
 from kraftlog.simulator.digest import simulate_with_digest
 from kraftlog.simulator.run import CLUSTER, scenario_of, scenarios
 from kraftlog.spark.pipelines.common import DONE, FINDINGS, parser, run_pipeline
-from kraftlog.spark.pipelines.directories import check_new
 from kraftlog.spark.pipelines.errors import UsageError
+from kraftlog.spark.pipelines.simulation_runs import RunsTable
 from kraftlog.value import Value
+from kraftlog.version import VERSION
 
 if TYPE_CHECKING:
     import argparse
@@ -26,18 +30,23 @@ if TYPE_CHECKING:
 
 SCHEMA = (
     "seed LONG, scenario STRING, verdict STRING, violation STRING, steps LONG, "
-    "situations MAP<STRING, LONG>, digest STRING, command STRING"
+    "events LONG, time_ms LONG, situations MAP<STRING, LONG>, digest STRING, command STRING, "
+    "version STRING, commit STRING"
 )
-_ARROW = pa.schema(
+ARROW = pa.schema(
     [
         ("seed", pa.int64()),
         ("scenario", pa.string()),
         ("verdict", pa.string()),
         ("violation", pa.string()),
         ("steps", pa.int64()),
+        ("events", pa.int64()),
+        ("time_ms", pa.int64()),
         ("situations", pa.map_(pa.string(), pa.int64())),
         ("digest", pa.string()),
         ("command", pa.string()),
+        ("version", pa.string()),
+        ("commit", pa.string()),
     ]
 )
 #: A task costs some 0.1 s of overhead, but with more tasks, progress is reported more often.
@@ -51,6 +60,8 @@ class RunSettings(Value):
     #: whether whole nodes run, instead of cores alone
     nodes: bool
     kinds: tuple[str, ...] | None
+    #: the commit of kraftlog's sources; None if they are not in a Git repository
+    commit: str | None = None
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -85,7 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     command_line.add_argument(
         "--to",
         metavar="DIR",
-        help="write a row for each run to a Delta table in DIR, which must not exist",
+        help="append a row for each run to the Delta table in DIR",
     )
     return command_line
 
@@ -95,8 +106,7 @@ def _simulate(pipeline: Pipeline) -> int:
     first, end = _seeds(options.seeds)
     settings = _run_settings(options)
     count = end - first
-    if options.to is not None:
-        check_new(options.to)
+    table = None if options.to is None else RunsTable(options.to, ARROW)
     if options.dry_run:
         text = f"{count:,} seeds, {first} to {end - 1}, of scenario {settings.scenario}"
         pipeline.progress.result(
@@ -108,13 +118,13 @@ def _simulate(pipeline: Pipeline) -> int:
     seeds_per_task = max(1, min(MAX_SEEDS_PER_TASK, count // (TASKS_PER_CORE * cores)))
     seeds = spark.range(first, end, 1, -(-count // seeds_per_task))
     runs = seeds.mapInArrow(player(settings), SCHEMA)
-    if options.to is None:
+    if table is None:
         runs = runs.persist()
         pipeline.run_job(runs.count, items=count, unit="seeds")
     else:
-        pipeline.run_job(lambda: runs.write.parquet(options.to), items=count, unit="seeds")
-        convert_to_deltalake(options.to)
-        runs = spark.read.parquet(options.to)
+        pipeline.run_job(lambda: runs.write.parquet(table.files), items=count, unit="seeds")
+        table.commit()
+        runs = spark.read.parquet(table.files)
     return _report(pipeline, runs, settings)
 
 
@@ -137,7 +147,18 @@ def _run_settings(options: argparse.Namespace) -> RunSettings:
         raise UsageError(
             f"--faults {unknown[0]}: unknown; kraftlog simulate --list prints the faults"
         )
-    return RunSettings(options.scenario, options.nodes, kinds)
+    return RunSettings(options.scenario, options.nodes, kinds, _commit())
+
+
+def _commit() -> str | None:
+    """The Git commit of the sources, with `-dirty` if they differ from it."""
+    folder = os.path.dirname(os.path.abspath(kraftlog.__file__))
+    command = ["git", "-C", folder, "describe", "--always", "--dirty", "--exclude=*"]
+    with suppress(OSError):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        is_ours = done.returncode == 0 and os.path.basename(os.path.dirname(folder)) == "src"
+        return done.stdout.strip() if is_ours else None
+    return None
 
 
 def player(settings: RunSettings) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -146,7 +167,7 @@ def player(settings: RunSettings) -> Callable[[Iterator[pa.RecordBatch]], Iterat
     def play(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             rows = [row_of(settings, seed) for seed in batch.column(0).to_pylist()]
-            yield pa.RecordBatch.from_pylist(rows, schema=_ARROW)
+            yield pa.RecordBatch.from_pylist(rows, schema=ARROW)
 
     return play
 
@@ -162,9 +183,13 @@ def row_of(settings: RunSettings, seed: int) -> dict[str, Any]:
         "verdict": "failed" if outcome.failed else "passed",
         "violation": str(outcome.violation) if outcome.failed else None,
         "steps": outcome.steps,
+        "events": outcome.events,
+        "time_ms": outcome.time_ms,
         "situations": sorted(outcome.coverage.items()),
         "digest": digest,
         "command": outcome.command,
+        "version": VERSION,
+        "commit": settings.commit,
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from kraftlog.spark.lake_check.check import Known, check, committed_offsets
 from kraftlog.spark.lake_check.compare import ComparedTopic, compare
 from kraftlog.spark.lake_check.dead_letters import read_dead_letters
 from kraftlog.spark.lake_check.lake_files import OFFSET
-from kraftlog.spark.lake_check.metrics import write_metrics
+from kraftlog.spark.lake_check.metrics import metrics_text
 from kraftlog.spark.lake_check.plan import tasks
 from kraftlog.spark.lake_check.report import not_compared_line
 from kraftlog.spark.lake_check.sample import Sample
@@ -33,6 +34,7 @@ from kraftlog.spark.lake_check.tables import (
 )
 from kraftlog.spark.pipelines.common import DONE, FINDINGS, Pipeline, parser, run_pipeline
 from kraftlog.spark.pipelines.errors import UsageError
+from kraftlog.spark.pipelines.metrics_output import metrics_output
 from kraftlog.types import NULL_UUID, uuid_text
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from kraftlog.spark.lake_check.plan import Range
     from kraftlog.spark.lake_check.report import Report
     from kraftlog.spark.lake_check.tables import LakeTable
+    from kraftlog.spark.pipelines.metrics_output import MetricsOutput
 
 _ISOLATION = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
 #: So many random bits that nobody guesses which offsets a sample has.
@@ -114,8 +117,9 @@ def _add_sampling_and_rounds(command_line: argparse.ArgumentParser) -> None:
     )
     command_line.add_argument(
         "--metrics",
-        metavar="FILE",
-        help="write the result as metrics in Prometheus's text format after each comparison",
+        metavar="FILE|HOST:PORT",
+        help="write the result as metrics in Prometheus's text format to a file after each "
+        "comparison, or serve it over HTTP",
     )
 
 
@@ -136,6 +140,8 @@ class _Verification:
         self._topic_ids: dict[str, str] = {}
         self._cluster_id = ""
         self._known = Known()
+        #: None without --metrics.
+        self._metrics: MetricsOutput | None = None
 
     def run(self) -> int:
         options = self._options
@@ -143,6 +149,16 @@ class _Verification:
             raise UsageError("--seed is for --sample")
         if options.statement is not None and options.continuous:
             raise UsageError("--statement is about one comparison, not for --continuous")
+        if options.metrics is None or options.dry_run:
+            return self._rounds()
+        self._metrics = metrics_output(options.metrics)
+        if self._metrics.url:
+            self._pipeline.progress.say(f"metrics at {self._metrics.url}")
+        with closing(self._metrics):
+            return self._rounds()
+
+    def _rounds(self) -> int:
+        options = self._options
         while True:
             self._open_tables()
             if options.dry_run:
@@ -184,10 +200,9 @@ class _Verification:
                 file.write(json.dumps(made, indent=1, sort_keys=True) + "\n")
             data["statement"] = made
             text = f"{statement_text(made)}\n{text}"
-        if self._options.metrics is not None:
-            write_metrics(
-                self._options.metrics, report, ended_ms / 1000, (ended_ms - started_ms) / 1000
-            )
+        if self._metrics is not None:
+            took_s = (ended_ms - started_ms) / 1000
+            self._metrics.publish(metrics_text(report, ended_ms / 1000, took_s))
         self._pipeline.progress.result(data, text)
         return report
 

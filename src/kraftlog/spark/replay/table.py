@@ -13,6 +13,7 @@ import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
 from kraftlog.errors import ConfigError
+from kraftlog.spark.lake.state import is_durable, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,6 +57,8 @@ class ReplayTable:
     def __init__(self, directory: str) -> None:
         """Raises ConfigError if the directory does not exist, or is one of several tables."""
         self.directory = directory
+        #: By partition, the first offset that the retention of an archive has not removed.
+        self.kept: dict[int, int] = {}
         if "://" not in directory and not os.path.exists(directory):
             raise ConfigError(
                 f"{directory} does not exist: expected a Delta table or Parquet files"
@@ -66,6 +69,9 @@ class ReplayTable:
             if not opened.file_uris():
                 raise ConfigError(f"{directory} is a Delta table without rows")
             self.columns = [field.name for field in opened.schema().fields]
+            state = state_of(opened) if is_durable(opened) else None
+            if state is not None:
+                self.kept = {index: offset for index, offset in state.kept.items() if offset}
             return
         if os.path.isdir(directory) and (tables := _tables_below(directory)):
             raise ConfigError(
