@@ -13,9 +13,14 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tests.altered import AlteredFinder, replaced_once
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.killing import Killer
 
 #: Stands for the invariant in the line of a run or test that an unexpected exception ended.
 BARE = "exception"
@@ -54,25 +59,29 @@ def load_mutant(name: str) -> Mutant:
 
 
 def main(arguments: list[str]) -> int:
-    """Return 0 if the mutant was killed.
-
-    Any change of the product changes the runs of clusters, so the pinned seed may no longer fail.
-    Then the seeds from 1 on are run until one fails, at most TESTED_SEEDS of them.
-    """
+    """Return 0 if the mutant was killed."""
     mutant = load_mutant(arguments[0])
     if mutant.test and not (mutant.scenario and arguments[1:]):
         return by_test(mutant)
     sys.meta_path.insert(0, AlteredFinder(mutant.module, mutant.mutated))
+    return by_runs(mutant, *map(int, arguments[1:]))
+
+
+def by_runs(mutant: Mutant, first: int = 0, count: int = 0, max_kills: int = 1) -> int:
+    """Play the pinned run, or `count` seeds from `first` on, with the mutant already loaded.
+
+    Any change of the product changes the runs of clusters, so the pinned seed may no longer fail.
+    Then the seeds from 1 on are run until one fails, at most TESTED_SEEDS of them.
+    """
     from kraftlog.simulator.run import CLUSTER, scenario_of, simulate
 
     in_cluster = mutant.scenario == CLUSTER
     if mutant.nodes or in_cluster:
         import_module("kraftlog.simulator.nodes.world")
-    runs, max_kills = [(mutant.scenario, mutant.seed)], 1
+    runs = [(mutant.scenario, mutant.seed)]
     if in_cluster:
         runs += [(CLUSTER, seed) for seed in range(1, TESTED_SEEDS + 1)]
-    if len(arguments) > 1:
-        first, count, max_kills = map(int, arguments[1:])
+    if count:
         seeds = range(first, first + count)
         runs = [
             (CLUSTER if in_cluster else scenario_of(seed, nodes=mutant.nodes), seed)
@@ -95,7 +104,11 @@ def main(arguments: list[str]) -> int:
 def by_test(mutant: Mutant) -> int:
     from tests.killing import killers
 
-    all_killers = killers(mutant.module, mutant.mutated, [mutant.test])
+    return verdict(mutant, killers(mutant.module, mutant.mutated, [mutant.test]))
+
+
+def verdict(mutant: Mutant, all_killers: Sequence[Killer]) -> int:
+    """Print the failed tests; return 0 if one has detected the mutant."""
     for killer in all_killers:
         print(mutant.test, 0, BARE if killer.bare else "assertion", killer.bare, sep="\t")
     print("1 runs")

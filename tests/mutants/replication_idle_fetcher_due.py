@@ -9,5 +9,5 @@ MUTANT = Mutant(
     source="        if self._due_ms and self._has_request:",
     replacement="        if self.in_flight is None and self._due_ms:",
     scenario="cluster",
-    seed=1,
+    seed=7,
 )

@@ -16,5 +16,5 @@ MUTANT = Mutant(
         "            self.partition_epoch = image.partition_epoch"
     ),
     scenario="cluster",
-    seed=1,
+    seed=5,
 )

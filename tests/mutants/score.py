@@ -38,7 +38,7 @@ NAMES = sorted(
     for name in os.listdir(FOLDER)
     if name.endswith(".py")
     and not name.startswith(("test_", "__"))
-    and name not in {"mutant.py", "score.py"}
+    and name not in {"mutant.py", "score.py", "warm.py"}
 )
 
 

@@ -6,20 +6,26 @@ import os
 import re
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
 from kraftlog.simulator.run import CLUSTER, simulate
 from tests.mutants.mutant import Mutant, load_mutant
 from tests.mutants.score import NAMES, PAGE, ROW, description
+from tests.mutants.warm import NOT_IN_PLACE, WarmProcess
 from tests.simulator.cluster.test_cluster import RUNS as CLUSTERS
 from tests.simulator.test_random_runs import MIXTURE_RUNS, SEEDS_OF_EACH_SCENARIO
 from tests.time_limit import LIMIT_S
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 #: The time limit for all the seeds that are run for a mutant in clusters.
 SEARCH_LIMIT_S = 10 * LIMIT_S
 ROOT = os.path.join(os.path.dirname(__file__), os.pardir, os.pardir)
 KILLABLE = [name for name in NAMES if not load_mutant(name).equivalent]
+TESTED = [name for name in KILLABLE if load_mutant(name).test]
 
 
 def source_of(mutant: Mutant) -> str:
@@ -35,22 +41,62 @@ def test_each_mutants_source_occurs_once_in_its_module() -> None:
         assert mutant.mutated(text) != text
 
 
-@pytest.mark.parametrize("name", KILLABLE)
-def test_mutant_is_killed(name: str) -> None:
-    """Q37: in its own process, as it loads the changed module.
+@pytest.fixture(scope="module")
+def runs() -> Iterator[WarmProcess]:
+    with WarmProcess() as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def tests() -> Iterator[WarmProcess]:
+    with WarmProcess(*sorted({load_mutant(name).test for name in TESTED})) as process:
+        yield process
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        # Their tests are collected once.
+        pytest.param(name, marks=pytest.mark.xdist_group("mutants") if name in TESTED else ())
+        for name in KILLABLE
+    ],
+)
+def test_mutant_is_killed(name: str, request: pytest.FixtureRequest) -> None:
+    """Q37: by its pinned run, or by its test.
 
     After a change of the simulator, `python -m tests.mutants.score --pin NAME` finds another run.
-    For a mutant in clusters whose pinned run passes, other seeds are tried: see `mutant.main`.
+    For a mutant in clusters whose pinned run passes, other seeds are tried: see `mutant.by_runs`.
     """
-    in_cluster = load_mutant(name).scenario == CLUSTER and not load_mutant(name).test
+    mutant = load_mutant(name)
+    in_cluster = mutant.scenario == CLUSTER and not mutant.test
+    limit_s = SEARCH_LIMIT_S if in_cluster else LIMIT_S
+    warm: WarmProcess = request.getfixturevalue("tests" if mutant.test else "runs")
+    code, output = warm.run(name, limit_s)
+    if code == NOT_IN_PLACE:
+        code, output = in_process_of_its_own(name, limit_s)
+    assert code == 0, output
+
+
+@pytest.mark.parametrize(
+    "process", ["runs", pytest.param("tests", marks=pytest.mark.xdist_group("mutants"))]
+)
+def test_nothing_fails_in_a_fork_without_a_mutant(
+    process: str, request: pytest.FixtureRequest
+) -> None:
+    warm: WarmProcess = request.getfixturevalue(process)
+    assert warm.run("", SEARCH_LIMIT_S) == (1, "1 runs\n")
+
+
+def in_process_of_its_own(name: str, limit_s: float) -> tuple[int, str]:
     process = subprocess.run(
         [sys.executable, "-m", "tests.mutants.mutant", name],
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
         check=False,
-        timeout=SEARCH_LIMIT_S if in_cluster else LIMIT_S,
+        timeout=limit_s,
     )
-    assert process.returncode == 0, process.stdout + process.stderr
+    return process.returncode, process.stdout
 
 
 def has_unchanged_run(mutant: Mutant) -> bool:

@@ -7,6 +7,8 @@ or its partition is offline, and it can be read again once all directories are b
 from __future__ import annotations
 
 import errno
+from copy import deepcopy
+from functools import cache
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -397,18 +399,25 @@ def without_surplus(found: list[bytes | None], acknowledged: list[bytes]) -> lis
     return [value for value in found if value in acknowledged]
 
 
-def check_restarts(host: VirtualHost, acknowledged: list[bytes], lost: str) -> str:
+@cache
+def files_of_stopped_move(stop: int) -> tuple[MemoryFiles, list[bytes], bool]:
+    """What `moved_until` leaves, for the tests that lose different things then; they copy it."""
+    host, acknowledged, is_complete = moved_until(stop)
+    return host.files, acknowledged, is_complete
+
+
+def check_restarts(files: MemoryFiles, acknowledged: list[bytes], lost: str) -> str:
     """Restart with a directory lost, then with all; return where the log was meanwhile, if so."""
     path = ""
     if lost:
-        without = start(host.files, lost)
+        without = start(files, lost)
         if is_online(without):
             path = path_of_log(without)
             assert without_surplus(values(without), acknowledged) == acknowledged
             assert append(without, b"degraded") == 0
             acknowledged.append(b"degraded")
-        host.files.kill()
-    again = start(host.files)
+        files.kill()
+    again = start(files)
     assert is_online(again)
     assert without_surplus(values(again), acknowledged) == acknowledged
     settle_with_time(again)
@@ -418,6 +427,7 @@ def check_restarts(host: VirtualHost, acknowledged: list[bytes], lost: str) -> s
     return path
 
 
+@pytest.mark.xdist_group("stopped moves")
 @pytest.mark.parametrize("lost", ["", "b", "c"], ids=["none-lost", "source-lost", "target-lost"])
 @pytest.mark.parametrize("loses_power", [True, False], ids=["power", "kill"])
 def test_v22_a_move_survives_any_stop_and_the_loss_of_a_directory(
@@ -426,12 +436,12 @@ def test_v22_a_move_survives_any_stop_and_the_loss_of_a_directory(
     """Nothing that was acknowledged is lost, and one log is left."""
     stop, is_complete, paths = 0, False, set()
     while not is_complete:
-        host, acknowledged, is_complete = moved_until(stop)
+        files, acknowledged, is_complete = deepcopy(files_of_stopped_move(stop))
         if loses_power:
-            host.files.power_loss(Random(stop))
+            files.power_loss(Random(stop))
         else:
-            host.files.kill()
-        paths.add(check_restarts(host, acknowledged, lost))
+            files.kill()
+        paths.add(check_restarts(files, acknowledged, lost))
         stop += 1
     assert stop > 40
     assert paths == {"": {""}, "b": {"", "c"}, "c": {"", "b"}}[lost]

@@ -34,8 +34,8 @@ def test_the_mix_for_comparing_speed_is_kafkas() -> None:
 
 @cache
 def failing_seed() -> int:
-    """The first seed whose run fails while `_grants` is patched: voters grant every vote."""
-    return next(seed for seed in range(1, 100) if simulate("mixture", seed).failed)
+    """A seed whose run fails while `_grants` is patched: voters grant every vote. 1 shrinks slowly."""
+    return next(seed for seed in range(2, 100) if simulate("mixture", seed).failed)
 
 
 def test_a_failing_run_says_how_to_repeat_it(
