@@ -150,6 +150,16 @@ def test_the_epochs_of_a_crashed_process_are_not_compared() -> None:
     assert not outcome.failed, str(outcome)
 
 
+def test_a_step_is_checked_before_its_responses_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may reset a connection, and another node takes its turn at once."""
+    world, _, _ = prepare(1, (), None)
+    node, order = world.replicas[0], []
+    monkeypatch.setattr(world, "check", lambda *_: order.append("check"))
+    monkeypatch.setattr(node, "_send_responses", lambda: order.append("responses"))
+    world.start(node)
+    assert order == ["check", "responses"]
+
+
 def test_a_fault_after_the_end_of_all_faults_is_an_error() -> None:
     """It would look like a broker that cannot recover."""
     world, _, _ = prepare(1, (), None)

@@ -294,17 +294,16 @@ class NodeReplica(NodeProcess):
             return
         self._report_turn()
         world.turn_ended(self)
+        assert self.core is not None
+        world.check(self, self.core)  # first: a response may reset a connection: another's turn
         try:
             self._send_responses()  # which may read files
         except PowerLost:
             self.crash()
             return
         self.proposals.drop_if_resigned()
-        core = self.core
-        assert core is not None
         self._schedule_turn()
         self._arm()
-        world.check(self, core)
 
     def _serve_held_requests(self, now: Now) -> None:
         held_connections, self.held_connections = self.held_connections, {}
