@@ -34,7 +34,8 @@ def test_the_mix_for_comparing_speed_is_kafkas() -> None:
 
 @cache
 def failing_seed() -> int:
-    """A seed whose run fails while voters grant every vote (`_grants`); 1 shrinks slowly."""
+    """A seed whose run fails while `_grants` is patched: voters grant every vote."""
+    # Seed 1 fails, too, and shrinks slowly.
     return next(seed for seed in range(2, 100) if simulate("mixture", seed).failed)
 
 
