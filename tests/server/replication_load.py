@@ -50,7 +50,7 @@ def until(is_done: Callable[[], Any], expected: str) -> None:
     deadline = Deadline(LIMIT_S)
     while not is_done():
         assert not deadline.is_over, expected
-        deadline.pause(0.05)
+        deadline.pause(0.02)
 
 
 def await_isr(cluster: LocalCluster, *nodes: int) -> None:
