@@ -24,7 +24,7 @@ from kraftlog.runner.recovered_log import METADATA_CONFIG
 from kraftlog.runner.runner import REPLAY_BYTES_PER_TURN
 from kraftlog.simulator.files import Fault, MemoryFiles, PowerLost
 from kraftlog.simulator.host import InlineIOThread, NoPeers, VirtualHost
-from kraftlog.storage import meta_properties
+from kraftlog.storage import boot_timestamp, meta_properties
 from kraftlog.storage.batches import describe
 from kraftlog.storage.directory import LogDirectory
 from kraftlog.storage.disk import write_whole
@@ -273,6 +273,22 @@ def test_configured_voters_that_differ_from_the_log_are_logged(
     opened = open_quorum(directory, voters_by_id(*configured), lines.append)
     assert lines == expected
     assert opened.log.voter_set.ids == (recorded or configured)
+
+
+@pytest.mark.parametrize("has_reported", [False, True], ids=["broker", "controller"])
+def test_q4_a_controller_without_its_metadata_folder_does_not_start(*, has_reported: bool) -> None:
+    """Its votes are lost, though its directory id is not. A broker fetches the metadata again."""
+    files = MemoryFiles()
+    files.make_directory("data")
+    if has_reported:
+        boot_timestamp.store(files, "data", 1)
+    directory = LogDirectory(files, "data")
+    if not has_reported:
+        assert open_quorum(directory, VoterSet(), print).log.end == 0
+        return
+    with pytest.raises(CorruptLogError, match="is missing, and with it the votes of this node"):
+        open_quorum(directory, VoterSet(), print)
+    assert not files.exists("data/__cluster_metadata-0")
 
 
 OLD, NEW = OffsetAndEpoch(2, 1), OffsetAndEpoch(5, 1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from kraftlog import effects
 from kraftlog.errors import (
     CorruptBatchError,
+    CorruptLogError,
     DiskFullError,
     ErrorCode,
     ProtocolError,
@@ -66,6 +67,8 @@ def open_quorum(
     """Open the metadata log and make its content durable; `voters` are the configured ones."""
     files, folder = directory.disk.files, directory.folder(METADATA_LOG)
     if not files.exists(folder):
+        if boot_timestamp.load(files, directory.path) != boot_timestamp.NONE:
+            raise CorruptLogError(_missing_folder_message(directory.path, folder))
         directory.reserve.use_for(
             lambda: directory.create(METADATA_LOG, METADATA_TOPIC_ID, METADATA_CONFIG)
         )
@@ -113,6 +116,17 @@ def open_quorum(
         applied=newest.end.offset if newest is not None else log.start_offset,
         bootstrap=bootstrap,
         last_boot_ms=boot_timestamp.load(files, directory.path),
+    )
+
+
+def _missing_folder_message(directory: str, folder: str) -> str:
+    """Only controllers of a quorum have the file: they must not vote again in the same epoch."""
+    return (
+        f"{folder} is missing, and with it the votes of this node and what it has acknowledged. "
+        f"Restore it if it exists. If it is lost, empty {directory}, format it with kraftlog "
+        "format --no-initial-controllers, and replace the voter (kraftlog quorum "
+        "remove-controller, add-controller). If this node is only a broker now, remove "
+        f"{directory}/{boot_timestamp.NAME}"
     )
 
 
