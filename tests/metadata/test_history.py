@@ -199,6 +199,20 @@ def test_the_levels_of_formatting_count_once_the_log_has_them() -> None:
     assert state.voters.ids == (1,)
 
 
+def test_the_log_continues_no_snapshot_before_its_start() -> None:
+    """A directory may still have the bootstrap checkpoint when its first segments are deleted."""
+    log = [samples.topic(number, f"t{number}") for number in range(1, 5)]
+    source = LogInMemory(log, [1] * 4)
+    for end in (0, 2):
+        image = image_at(log, end - 1)
+        source.snapshot_data[end] = snapshot_of(image, end, time_of(end - 1), VoterSet())
+    source.start = 2
+    del source.batches[:2]
+    assert len(state_at(source, Moment(offset=3)).image.topics) == 4
+    with pytest.raises(ConfigError, match="before offset 2: earlier states"):
+        state_at(source, Moment(offset=0))
+
+
 def test_an_offset_after_the_end_is_refused() -> None:
     source = LogInMemory([samples.topic(1, "t")])
     with pytest.raises(ConfigError, match="offset 1 is not in the metadata log; its last one is 0"):

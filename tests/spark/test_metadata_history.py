@@ -74,12 +74,12 @@ def test_runs_append_each_change_once_and_all_add_up(
     copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Until an offset, until the end, and again; the rows are the tables, and those of one run."""
-    monkeypatch.setattr(metadata_history, "COMMIT_ROWS", 3)
     path = tmp_path / "history"
     words = ["--data", copy, "--history", path]
     state = MetadataFolder(str(copy)).state_at(Moment())
     middle = state.offset // 2
-    assert appended(capsys, *words, "--dry-run") > 0
+    count = appended(capsys, *words, "--dry-run")
+    monkeypatch.setattr(metadata_history, "COMMIT_ROWS", 1 + count // 5)
     assert not path.exists()
     first = appended(capsys, *words, "--as-of", middle)
     assert first == len(rows_in(path)) > 0
@@ -87,9 +87,9 @@ def test_runs_append_each_change_once_and_all_add_up(
     second = appended(capsys, *words)
     version = DeltaTable(str(path)).version()
     assert [appended(capsys, *words), appended(capsys, *words, "--as-of", 1)] == [0, 0]
-    assert DeltaTable(str(path)).version() == version > 3
+    assert DeltaTable(str(path)).version() == version >= 3
     whole = tmp_path / "whole"
-    assert appended(capsys, "--data", copy, "--history", whole) == first + second
+    assert appended(capsys, "--data", copy, "--history", whole) == first + second == count
     assert rows_in(whole) == rows_in(path)
     newest = newest_rows(rows_in(path))
     for name in TABLES_OF_IMAGE:
