@@ -67,6 +67,17 @@ def test_voter_changes_check_the_cluster_id(cluster_id: str | None) -> None:
         assert response.error_code == expected, api_key
 
 
+def test_the_refusal_to_remove_the_only_voter_says_so() -> None:
+    host = VirtualHost()
+    [voter] = host.node.quorum.core.log.voter_set.voters
+    request = RemoveRaftVoterRequest(
+        cluster_id=None, voter_id=voter.key.id, voter_directory_id=voter.key.directory_id
+    )
+    response = FrameClient(host, CONTROLLER).ask(ApiKey.REMOVE_RAFT_VOTER, 0, request)
+    assert response.error_code == ErrorCode.INVALID_REQUEST
+    assert "the only voter: add another one first" in response.error_message
+
+
 #: Not this controller's listener.
 OTHER_LISTENER = [UpdatedListener(name="ELSEWHERE", host="h", port=1)]
 

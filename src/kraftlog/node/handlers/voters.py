@@ -44,6 +44,10 @@ MESSAGES = {
         "support for the kraft.version in force."
     ),
 }
+INVALID_REMOVAL = (
+    "A voter to remove needs its id and directory id, and must not be the only voter: add another "
+    "one first."
+)
 
 
 def handle(node: ServingNode, pending: PendingResponse, request: Any, now: Now) -> None:
@@ -174,7 +178,10 @@ def _respond(node: ServingNode, pending: PendingResponse, error: int) -> None:
     assert pending.api is not None
     response: Any = pending.api.response()
     if pending.api.key != ApiKey.UPDATE_RAFT_VOTER:
-        pending.respond(response(error_code=error, error_message=MESSAGES.get(error)))
+        is_removal = pending.api.key == ApiKey.REMOVE_RAFT_VOTER
+        is_invalid = is_removal and error == ErrorCode.INVALID_REQUEST
+        message = INVALID_REMOVAL if is_invalid else MESSAGES.get(error)
+        pending.respond(response(error_code=error, error_message=message))
         return
     from kraftlog.wire.messages.update_raft_voter import CurrentLeader
 
