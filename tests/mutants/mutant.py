@@ -43,6 +43,14 @@ class Mutant(NamedTuple):
     test: str = ""
     #: Whether the run is one of whole nodes; those of the scenario `cluster` always are.
     nodes: bool = False
+    #: The kinds of faults of a run in clusters, separated by commas; all kinds if empty.
+    faults: str = ""
+    #: The numbers of the faults that the pinned run keeps; all if empty.
+    keep: tuple[int, ...] = ()
+
+    @property
+    def kinds(self) -> list[str] | None:
+        return self.faults.split(",") if self.faults else None
 
     def mutated(self, text: str) -> str:
         return replaced_once(self.module, text, self.source, self.replacement)
@@ -69,10 +77,12 @@ def main(arguments: list[str]) -> int:
     if mutant.nodes or in_cluster:
         import_module("kraftlog.simulator.nodes.world")
     runs, max_kills = [(mutant.scenario, mutant.seed)], 1
+    keep: tuple[int, ...] = mutant.keep
     if in_cluster:
         runs += [(CLUSTER, seed) for seed in range(1, TESTED_SEEDS + 1)]
     if len(arguments) > 1:
         first, count, max_kills = map(int, arguments[1:])
+        keep = ()
         seeds = range(first, first + count)
         runs = [
             (CLUSTER if in_cluster else scenario_of(seed, nodes=mutant.nodes), seed)
@@ -80,7 +90,10 @@ def main(arguments: list[str]) -> int:
         ]
     played = kills = 0
     for scenario, seed in runs:
-        outcome = simulate(scenario, seed, nodes=mutant.nodes)
+        outcome = simulate(
+            scenario, seed, kinds=mutant.kinds, keep=keep or None, nodes=mutant.nodes
+        )
+        keep = ()  # only the pinned run, which is the first, keeps some faults
         played += 1
         if outcome.failed:
             kills += outcome.violation.invariant != BARE
