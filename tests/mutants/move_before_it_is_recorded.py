@@ -8,8 +8,7 @@ MUTANT = Mutant(
     module="kraftlog.runner.log_moves",
     source="elif is_recorded(node, move.name, copy.topic_id, target.id) and ",
     replacement="elif ",
-    test=(
-        "tests/runner/test_moves_and_faults.py"
-        "::test_v22_the_source_is_the_replica_until_the_target_is_recorded"
-    ),
+    scenario="cluster",
+    seed=2,
+    faults="moved-log,failing-directory",
 )

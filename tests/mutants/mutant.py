@@ -48,6 +48,14 @@ class Mutant(NamedTuple):
     test: str = ""
     #: Whether the run is one of whole nodes; those of the scenario `cluster` always are.
     nodes: bool = False
+    #: The kinds of faults of a run in clusters, separated by commas; all kinds if empty.
+    faults: str = ""
+    #: The numbers of the faults that the pinned run keeps; all if empty.
+    keep: tuple[int, ...] = ()
+
+    @property
+    def kinds(self) -> list[str] | None:
+        return self.faults.split(",") if self.faults else None
 
     def mutated(self, text: str) -> str:
         return replaced_once(self.module, text, self.source, self.replacement)
@@ -79,9 +87,11 @@ def by_runs(mutant: Mutant, first: int = 0, count: int = 0, max_kills: int = 1) 
     if mutant.nodes or in_cluster:
         import_module("kraftlog.simulator.nodes.world")
     runs = [(mutant.scenario, mutant.seed)]
+    keep = mutant.keep
     if in_cluster:
         runs += [(CLUSTER, seed) for seed in range(1, TESTED_SEEDS + 1)]
     if count:
+        keep = ()
         seeds = range(first, first + count)
         runs = [
             (CLUSTER if in_cluster else scenario_of(seed, nodes=mutant.nodes), seed)
@@ -89,7 +99,10 @@ def by_runs(mutant: Mutant, first: int = 0, count: int = 0, max_kills: int = 1) 
         ]
     played = kills = 0
     for scenario, seed in runs:
-        outcome = simulate(scenario, seed, nodes=mutant.nodes)
+        outcome = simulate(
+            scenario, seed, kinds=mutant.kinds, keep=keep or None, nodes=mutant.nodes
+        )
+        keep = ()  # only the pinned run, which is the first, keeps some faults
         played += 1
         if outcome.failed:
             kills += outcome.violation.invariant != BARE

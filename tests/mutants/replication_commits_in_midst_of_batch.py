@@ -8,8 +8,7 @@ MUTANT = Mutant(
     module="kraftlog.replication.in_sync_replicas",
     source="        if not partition.online or partition in self._held:",
     replacement="        if not partition.online:",
-    test=(
-        "tests/replication/test_joined_replay.py"
-        "::test_v20_raised_min_isr_counts_for_an_isr_of_the_same_replay"
-    ),
+    scenario="cluster",
+    seed=9,
+    faults="raised-minimum",
 )

@@ -8,8 +8,7 @@ MUTANT = Mutant(
     module="kraftlog.storage.log_folder",
     source="        return log.end_offset == 0",
     replacement="        return True",
-    test=(
-        "tests/runner/test_removed_partitions.py"
-        "::test_v23_emptied_log_of_a_removed_partition_is_discarded"
-    ),
+    scenario="cluster",
+    seed=5,
+    faults="emptied-log",
 )

@@ -8,8 +8,7 @@ MUTANT = Mutant(
     module="kraftlog.replication.lost_replicas",
     source="        if self._is_elsewhere(partition) and not log.is_original:",
     replacement="        if False:",
-    test=(
-        "tests/replication/test_lost_replicas.py"
-        "::test_v19_sole_replica_on_another_disk_does_not_lead"
-    ),
+    scenario="cluster",
+    seed=3,
+    faults="replaced-disk",
 )

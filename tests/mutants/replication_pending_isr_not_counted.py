@@ -8,7 +8,7 @@ MUTANT = Mutant(
     module="kraftlog.replication.in_sync_replicas",
     source="        maximal_isr = partition.maximal_isr\n",
     replacement="        maximal_isr = partition.isr\n",
-    test=(
-        "tests/simulator/cluster/test_late_requests.py::test_v7_a_member_counts_from_its_proposal_on"
-    ),
+    scenario="cluster",
+    seed=5,
+    faults="isr-race",
 )

@@ -8,8 +8,7 @@ MUTANT = Mutant(
     module="kraftlog.controller.brokers",
     source="        if stays_fenced or not caught_up:\n",
     replacement="        if stays_fenced:\n",
-    test=(
-        "tests/simulator/cluster/test_unfenced_brokers.py::"
-        "test_v5_a_broker_that_registers_again_is_unfenced_after_its_replay"
-    ),
+    scenario="cluster",
+    seed=34,
+    faults="late-requests,kill,pause",
 )

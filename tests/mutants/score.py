@@ -64,6 +64,7 @@ class Score(NamedTuple):
         if self.kills:
             scenario_or_test, seed, _ = self.kills[0]
             first = test_link(scenario_or_test) if mutant.test else f"{scenario_or_test} {seed}"
+            first += f" `--faults {mutant.faults}`" if mutant.faults else ""
         if mutant.equivalent and not self.kills:
             first = "equivalent"
         killed = f"{len(self.kills)} of {self.runs}"

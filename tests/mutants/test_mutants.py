@@ -101,6 +101,8 @@ def in_process_of_its_own(name: str, limit_s: float) -> tuple[int, str]:
 
 def has_unchanged_run(mutant: Mutant) -> bool:
     """Whether another test already runs the unchanged core with this scenario and seed."""
+    if mutant.faults:
+        return False
     if mutant.nodes:
         return mutant.seed == 1
     runs = {CLUSTER: CLUSTERS, "mixture": MIXTURE_RUNS}
@@ -111,16 +113,19 @@ def has_unchanged_run(mutant: Mutant) -> bool:
     "run",
     sorted(
         {
-            (mutant.scenario, mutant.seed, mutant.nodes)
+            (mutant.scenario, mutant.seed, mutant.nodes, mutant.faults, mutant.keep)
             for mutant in map(load_mutant, KILLABLE)
             if not mutant.test and not has_unchanged_run(mutant)
         }
     ),
     ids=str,
 )
-def test_the_unchanged_core_passes_the_same_run(run: tuple[str, int, bool]) -> None:
-    scenario, seed, nodes = run
-    outcome = simulate(scenario, seed, nodes=nodes)
+def test_the_unchanged_core_passes_the_same_run(
+    run: tuple[str, int, bool, str, tuple[int, ...]],
+) -> None:
+    scenario, seed, nodes, faults, keep = run
+    kinds = faults.split(",") if faults else None
+    outcome = simulate(scenario, seed, kinds=kinds, keep=keep or None, nodes=nodes)
     assert not outcome.failed, str(outcome)
 
 

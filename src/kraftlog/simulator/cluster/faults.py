@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.simulator.cluster import changed_settings, directory_moves, emptied_logs, lost_logs
+from kraftlog.simulator.cluster.isr_races import race_isr
 from kraftlog.simulator.cluster.late_requests import LATE_REQUESTS, repeat_late
 from kraftlog.simulator.faults import fault_plan
 from kraftlog.simulator.faults.fault_kinds import KINDS, cut_for
@@ -117,6 +118,8 @@ OPERATOR_KINDS = {
     "moved-log": directory_moves.move_log,
     "failing-directory": directory_moves.fail_directory,
 }
+#: Kinds that only runs limited to some kinds have, if they name them: each leads to one bug.
+DIRECTED_KINDS = {"isr-race": race_isr}
 #: Kinds that do not change the rest of a plan: each is drawn from an rng of its own, of this name.
 INDEPENDENT_KINDS = {
     WIPED: "wiped brokers",
@@ -132,6 +135,7 @@ ALL_KINDS = {
     WIPED_CONTROLLER: wipe_controller,
     **OPERATOR_KINDS,
     LATE_REQUESTS: repeat_late,
+    **DIRECTED_KINDS,
 }
 
 
@@ -140,7 +144,7 @@ def draw(seed: int, duration_ms: int, kinds: Collection[str] | None = None) -> t
 
     Without `kinds`, half of the seeds also have wiped brokers, half have clients that are cut off,
     half have wiped controllers, and half have late requests of brokers. Half have one or two of
-    `OPERATOR_KINDS`.
+    `OPERATOR_KINDS`, and none has `DIRECTED_KINDS`.
     """
     plan = [*fault_plan.draw_faults(Rng(seed, "faults"), CLUSTER_KINDS, duration_ms, kinds)]
     for kind, rng_name in INDEPENDENT_KINDS.items():
@@ -150,7 +154,7 @@ def draw(seed: int, duration_ms: int, kinds: Collection[str] | None = None) -> t
     rng = Rng(seed, "operator faults")
     chosen: Collection[str] = rng.some(list(OPERATOR_KINDS), rng.pick([0, 0, 1, 2]))
     if kinds is not None:
-        chosen = [kind for kind in OPERATOR_KINDS if kind in kinds]
+        chosen = [kind for kind in (*OPERATOR_KINDS, *DIRECTED_KINDS) if kind in kinds]
     plan += fault_plan.draw_faults(rng, chosen, duration_ms, chosen)
     return fault_plan.in_order(plan)
 

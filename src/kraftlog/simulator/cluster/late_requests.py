@@ -10,6 +10,7 @@ from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS, ApiKey
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from kraftlog.effects import SendRequest
@@ -35,9 +36,18 @@ class LateRequests:
         self._world = world
         self._rng = world.rng("late requests")
         self.until_ms = 0
+        #: The last ISR change that each broker has proposed.
+        self.proposals: dict[int, Any] = {}
+        #: Called at the next ISR change that a broker proposes.
+        self.on_proposal: dict[int, Callable[[], None]] = {}
 
     def sent(self, effect: SendRequest) -> None:
         """A broker sends a request to a controller."""
+        if effect.api_key == ApiKey.ALTER_PARTITION:
+            proposer = effect.request.broker_id
+            self.proposals[proposer] = effect.request
+            if proposer in self.on_proposal:
+                self.on_proposal.pop(proposer)()
         world = self._world
         if world.time >= self.until_ms or effect.api_key not in REPEATED:
             return
@@ -47,9 +57,10 @@ class LateRequests:
             return
         for _ in range(COPIES):
             late_ms = self._rng.between(*LATE_BY_MS)
-            world.schedule(world.time + late_ms, self._arrive, effect.api_key, effect.request)
+            world.schedule(world.time + late_ms, self.arrive, effect.api_key, effect.request)
 
-    def _arrive(self, api_key: int, request: Any) -> None:
+    def arrive(self, api_key: int, request: Any) -> None:
+        """A copy of a request reaches the active controller."""
         world = self._world
         leader = world.leader()
         if world.healed or leader is None or leader.core is None or leader.paused:
