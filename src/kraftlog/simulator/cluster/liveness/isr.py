@@ -50,6 +50,8 @@ class IsrIsProposed(ClusterInvariant):
         self._proposing: dict[tuple[int, PartitionKey], Proposing] = {}
         #: By node: its process, and since when a request is overdue.
         self._overdue: dict[int, tuple[int, int]] = {}
+        #: Since when followers can't be written: by node and its process, partition and follower.
+        self._unwritable: dict[tuple[int, int, PartitionKey, int], int] = {}
 
     def on_settled_turn(self, node: ClusterNode) -> None:
         for key, partition in node.node.replica_manager.partitions.items():
@@ -150,15 +152,27 @@ class IsrIsProposed(ClusterInvariant):
         if follower.end == partition.written_end:
             return
         lag_ms, interval_ms = self.world.setting.lag_ms, self.world.setting.lag_ms // 2
-        broker = node.node.image.brokers.get(follower.broker_id)
-        if broker is not None and not broker.writable(image.directory(follower.broker_id)):
-            lag_ms = min(lag_ms, UNWRITABLE_LAG_MS)
-        lagging_ms = max(follower.caught_up_ms + lag_ms, state.since_ms)
-        if node.node.now.monotonic_ms > lagging_ms + interval_ms:
+        lagging_ms = follower.caught_up_ms + lag_ms
+        unwritable_since_ms = self._unwritable_since_ms(node, image, follower)
+        if unwritable_since_ms is not None:
+            noticed_ms = max(follower.caught_up_ms, unwritable_since_ms)
+            lagging_ms = min(lagging_ms, noticed_ms + UNWRITABLE_LAG_MS)
+        if node.node.now.monotonic_ms > max(lagging_ms, state.since_ms) + interval_ms:
             self.fail(
                 f"{what}: {follower.broker_id} lags at {follower.end} of {partition.written_end} "
                 f"since {follower.caught_up_ms}, and no ISR without it is proposed"
             )
+
+    def _unwritable_since_ms(
+        self, node: ClusterNode, image: PartitionImage, follower: Follower
+    ) -> int | None:
+        """Since when the leader knows that the follower can't be written; None: it can be."""
+        process = node.id, node.incarnation, image.key, follower.broker_id
+        broker = node.node.image.brokers.get(follower.broker_id)
+        if broker is None or broker.writable(image.directory(follower.broker_id)):
+            self._unwritable.pop(process, None)
+            return None
+        return self._unwritable.setdefault(process, node.node.now.monotonic_ms)
 
     def _check_other(
         self,
