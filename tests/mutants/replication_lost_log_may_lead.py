@@ -8,7 +8,7 @@ MUTANT = Mutant(
     module="kraftlog.runner.log_lifecycle",
     source="        if committed > end:",
     replacement="        if False:",
-    test=(
-        "tests/runner/test_lost_records.py::test_v19_log_that_lost_committed_records_is_recognised"
-    ),
+    scenario="cluster",
+    seed=10,
+    faults="cut-log",
 )
