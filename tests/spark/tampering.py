@@ -20,9 +20,9 @@ from deltalake import DeltaTable
 from kraftlog import Client
 from kraftlog.spark.lake import layout
 from kraftlog.spark.lake.decode import Decoding
+from kraftlog.spark.lake.delta_table import DeltaArchive
 from kraftlog.spark.lake.ranges import RangeArchiver
 from kraftlog.spark.lake.state import ArchiveState
-from kraftlog.spark.lake.table import ArchiveTable
 from kraftlog.spark.ranges import OffsetRange
 from kraftlog.types import uuid_text
 from tests.time_limit import LIMIT_S
@@ -57,7 +57,7 @@ def make_lake(address: str, lake: Path, topic: str = TOPIC) -> None:
         topic_id = uuid_text(client.cluster.topic(topic).id)
         ends = dict.fromkeys(range(PARTITIONS), 0)
         state = ArchiveState(topic, topic_id, "raw", ends, dict(ends), begun_at="earliest")
-        table = ArchiveTable.create(str(lake), state, layout.RAW, by_date=False)
+        table = DeltaArchive.create(str(lake), state, layout.RAW, by_date=False)
         for batch, start in enumerate(range(0, COUNT, BATCH)):
             ranges = dict.fromkeys(range(PARTITIONS), (start, start + BATCH))
             files = [

@@ -13,7 +13,7 @@ import pytest
 from deltalake import write_deltalake
 
 from kraftlog import Client
-from kraftlog.spark.lake.table import ArchiveTable
+from kraftlog.spark.lake.delta_table import DeltaArchive
 from kraftlog.spark.pipelines import replay
 from kraftlog.spark.pipelines.verify import run as verify
 from tests.server.local_cluster import LocalCluster
@@ -230,7 +230,7 @@ def write(client: Client, topic: str, values: Sequence[str]) -> None:
 
 def count_archived(lake: Path) -> int:
     """How many records of the topic `orders` the table has."""
-    table = ArchiveTable.open(str(lake), "orders")
+    table = DeltaArchive.open(str(lake), "orders")
     return 0 if table is None else sum(table.state.offsets.values())
 
 

@@ -17,6 +17,7 @@ from kraftlog.spark.lake import layout
 from kraftlog.spark.lake.compaction import compact
 from kraftlog.spark.lake.decode import CONFLUENT, DECODINGS, Decoding
 from kraftlog.spark.lake.decode.base import ADD, FAIL, IGNORE
+from kraftlog.spark.lake.delta_table import DeltaArchive
 from kraftlog.spark.lake.table import LakeError
 from kraftlog.spark.lake.topic_archive import (
     CAUGHT_UP,
@@ -323,7 +324,9 @@ class _Archive:
     def _compact(self, archive: TopicArchive) -> None:
         if not self._options.compact:
             return
-        before, after = compact(archive.table)
+        delta = archive.table
+        assert isinstance(delta, DeltaArchive)
+        before, after = compact(delta)
         if before:
             self._pipeline.progress.say(f"{archive.topic}: {before} files merged into {after}")
 

@@ -21,16 +21,13 @@ from kraftlog.spark.lake_check.compare import ComparedTopic, compare
 from kraftlog.spark.lake_check.dead_letters import read_dead_letters
 from kraftlog.spark.lake_check.lake_files import OFFSET
 from kraftlog.spark.lake_check.metrics import write_metrics
+from kraftlog.spark.lake_check.opening import open_table, table_directories
 from kraftlog.spark.lake_check.plan import tasks
 from kraftlog.spark.lake_check.report import not_compared_line
 from kraftlog.spark.lake_check.sample import Sample
 from kraftlog.spark.lake_check.statement import statement, statement_text
 from kraftlog.spark.lake_check.table_check import TableCheck, rolled_back
-from kraftlog.spark.lake_check.tables import (
-    DamagedTableError,
-    open_table,
-    table_directories,
-)
+from kraftlog.spark.lake_check.tables import DamagedTableError
 from kraftlog.spark.pipelines.common import DONE, FINDINGS, Pipeline, parser, run_pipeline
 from kraftlog.spark.pipelines.errors import UsageError
 from kraftlog.types import NULL_UUID, uuid_text
