@@ -19,8 +19,8 @@ from deltalake import DeltaTable
 
 from kraftlog import Client
 from kraftlog.spark.lake import layout
+from kraftlog.spark.lake.archives import DELTA, create_archive
 from kraftlog.spark.lake.decode import Decoding
-from kraftlog.spark.lake.delta_table import DeltaArchive
 from kraftlog.spark.lake.ranges import RangeArchiver
 from kraftlog.spark.lake.state import ArchiveState
 from kraftlog.spark.ranges import OffsetRange
@@ -41,7 +41,7 @@ QUERY = "41b0a3f6-0000-0000-0000-000000000000"
 Action = dict[str, "Any"]
 
 
-def make_lake(address: str, lake: Path, topic: str = TOPIC) -> None:
+def make_lake(address: str, lake: Path, topic: str = TOPIC, *, table_format: str = DELTA) -> None:
     """Produce the topic and archive it in two batches, with a file for each partition of each."""
     with Client(address, timeout_s=LIMIT_S) as client:
         client.create_topic(topic, partitions=PARTITIONS)
@@ -57,7 +57,7 @@ def make_lake(address: str, lake: Path, topic: str = TOPIC) -> None:
         topic_id = uuid_text(client.cluster.topic(topic).id)
         ends = dict.fromkeys(range(PARTITIONS), 0)
         state = ArchiveState(topic, topic_id, "raw", ends, dict(ends), begun_at="earliest")
-        table = DeltaArchive.create(str(lake), state, layout.RAW, by_date=False)
+        table = create_archive(table_format, str(lake), state, layout.RAW, by_date=False)
         for batch, start in enumerate(range(0, COUNT, BATCH)):
             ranges = dict.fromkeys(range(PARTITIONS), (start, start + BATCH))
             files = [

@@ -14,7 +14,7 @@ from kraftlog.records.arrow import byte_strings, row_numbers
 from kraftlog.spark.lake import layout
 from kraftlog.spark.lake.archives import open_archive
 from kraftlog.spark.lake.decode import DriftError, decoder_of
-from kraftlog.spark.lake.files import FileWriter, WrittenFile
+from kraftlog.spark.lake.files import WrittenFile
 from kraftlog.spark.lake.table import LakeError
 from kraftlog.spark.range_rows import range_rows
 from kraftlog.spark.ranges import OffsetRange
@@ -87,7 +87,7 @@ class RangeArchiver:
         name = f"{offset_range.partition:05}-{offset_range.start:020}"
         self._files = table.writer(name)
         self._dead_path = layout.dead_letters_path(directory)
-        self._dead_letters = FileWriter(self._dead_path, f"{offset_range.topic}-{name}")
+        self._dead_letters = table.dead_letter_writer(f"{offset_range.topic}-{name}")
         self._outcome = Outcome(offset_range.partition, offset_range.start, offset_range.end)
 
     def run(self) -> Outcome:

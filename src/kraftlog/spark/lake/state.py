@@ -140,11 +140,8 @@ def state_of(table: DeltaTable) -> ArchiveState | None:
         }
     if fixed is None:
         return state
-    fields = json.loads(fixed)
     state = state or ArchiveState(topic="", topic_id="", decode="", offsets={})
-    state.topic, state.topic_id = fields["topic"], fields["topicId"]
-    state.decode, state.begun_at = fields["decode"], fields["from"]
-    state.start = _with_int_keys(fields["start"])
+    read_fixed(state, json.loads(fixed))
     state.offsets = {
         index: offset
         for index in range(_version(table, _PARTITIONS))
@@ -167,6 +164,13 @@ def archived_ranges(table: DeltaTable) -> dict[int, tuple[int, int]]:
             first, last = ranges.get(index, (start, end))
             ranges[index] = (min(first, start), max(last, end))
     return ranges
+
+
+def read_fixed(state: ArchiveState, fields: Mapping[str, Any]) -> None:
+    """Take what never changes from the table's property, `PROPERTY`."""
+    state.topic, state.topic_id = fields["topic"], fields["topicId"]
+    state.decode, state.begun_at = fields["decode"], fields["from"]
+    state.start = _with_int_keys(fields["start"])
 
 
 def _version(table: DeltaTable, application: str) -> int:

@@ -96,6 +96,10 @@ class ArchiveTable(ABC):
         """Writes the files of a task into the table's directory."""
         return FileWriter(self.path, name, by_date=self.is_by_date)
 
+    def dead_letter_writer(self, name: str) -> FileWriter:
+        """Writes the dead letters of a task into the directory of their table."""
+        return FileWriter(layout.dead_letters_path(self._directory), name)
+
     def commit(self, state: ArchiveState, files: Sequence[WrittenFile]) -> None:
         """Add the files of a batch, together with the offsets after it."""
         _check_files(self.path, files)

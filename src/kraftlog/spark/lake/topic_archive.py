@@ -18,7 +18,7 @@ from kraftlog.client.fetched_batches import READ_COMMITTED
 from kraftlog.errors import ConfigError, KraftlogError
 from kraftlog.spark import positions
 from kraftlog.spark.lake import layout
-from kraftlog.spark.lake.archives import create_archive, open_archive
+from kraftlog.spark.lake.archives import check_format, create_archive, open_archive
 from kraftlog.spark.lake.decode import value_columns
 from kraftlog.spark.lake.decode.base import ADD, FAIL
 from kraftlog.spark.lake.decode.nested import merged_type, missing_fields
@@ -51,6 +51,8 @@ ONCE, CAUGHT_UP, CONTINUOUS = "once", "caught-up", "continuous"
 
 class ArchiveSettings(Value):
     directory: str
+    #: The value of --format; empty if it was not given.
+    table_format: str
     decoding: Decoding
     #: Where a new table begins, as a limit and as text, and whether --from was given.
     start: Limit
@@ -106,6 +108,8 @@ class TopicArchive:
         self._begin: Callable[[], None] | None = begin
         self._lock: IO[str] | None = None
         self._table: ArchiveTable | None = None
+        #: The format of the table, which `plan` finds out.
+        self.table_format = ""
         self._ends: Positions | None = None
         #: Notes for the user, printed before the query starts.
         self.notes: list[str] = []
@@ -120,6 +124,8 @@ class TopicArchive:
     def plan(self) -> tuple[Positions, Positions]:
         """Check the table and the log; return where the archive would begin and end."""
         topic = self._described_topic()
+        settings = self._settings
+        self.table_format = check_format(settings.directory, self.topic, settings.table_format)
         self._table = open_archive(self._settings.directory, self.topic)
         names = [(self.topic, each.index) for each in topic.partitions]
         if self._table is not None:
@@ -280,8 +286,9 @@ class TopicArchive:
             offsets={index: offset for (_, index), offset in start.items()},
             begun_at=self._settings.start_text,
         )
+        settings = self._settings
         return create_archive(
-            self._settings.directory, state, self._schema(), by_date=self._settings.by_date
+            self.table_format, settings.directory, state, self._schema(), by_date=settings.by_date
         )
 
     def _schema(self) -> pa.Schema:

@@ -27,6 +27,8 @@ MISDESCRIBED = "misdescribed"
 COLUMNS = "wrong columns"
 #: Delta's log itself is damaged.
 DELTA_LOG = "damaged Delta log"
+#: So is the metadata of an Iceberg table.
+ICEBERG_METADATA = "damaged Iceberg metadata"
 #: The most ranges of offsets, or of rows, that a finding names.
 MAX_RANGES = 20
 

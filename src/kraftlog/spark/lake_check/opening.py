@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from kraftlog.errors import ConfigError
-from kraftlog.spark.lake_check.delta_log import DELTA_LOG
+from kraftlog.spark.lake.archives import DELTA, check_pyiceberg, format_of
 from kraftlog.spark.lake_check.delta_table import open_delta_table
 
 if TYPE_CHECKING:
@@ -22,15 +22,18 @@ def table_directories(directory: str) -> list[str]:
         raise ConfigError(f"{directory}: expected a directory of this machine")
     if not os.path.isdir(directory):
         raise ConfigError(f"{directory} is not a directory")
-    if os.path.isdir(os.path.join(directory, DELTA_LOG)):
+    if format_of(directory) is not None:
         return [os.path.abspath(directory)]
     directories = [
         os.path.abspath(entry.path)
         for entry in os.scandir(directory)
-        if entry.is_dir() and os.path.isdir(os.path.join(entry.path, DELTA_LOG))
+        if entry.is_dir() and format_of(entry.path) is not None
     ]
     if not directories:
-        raise ConfigError(f"{directory} is not a Delta table and has none: no {DELTA_LOG} in it")
+        raise ConfigError(
+            f"{directory} is no table and has none: expected _delta_log in it, or metadata with "
+            "version-hint.text, as in Iceberg tables that belong to no catalog"
+        )
     return sorted(directories)
 
 
@@ -41,4 +44,9 @@ def open_table(
 
     `committed` has the offsets up to which the archive says that partitions are archived.
     """
-    return open_delta_table(directory, topic, committed)
+    if format_of(directory) == DELTA:
+        return open_delta_table(directory, topic, committed)
+    check_pyiceberg()
+    from kraftlog.spark.lake_check.iceberg_table import open_iceberg_table
+
+    return open_iceberg_table(directory, topic, committed)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kraftlog.records.columns import Numbers
+    from kraftlog.spark.lake_check.column_ids import ColumnIds
     from kraftlog.spark.lake_check.state_chain import State
 
 #: The columns of a record whose content is compared, if a table has them.
@@ -89,7 +90,7 @@ class LakeTable(NamedTuple):
     #: Whether the table's log has the partition of each file, instead of a column in the file.
     is_partitioned: bool
     #: By path, the rows that deletion vectors, or files of deleted positions, hide.
-    deleted: dict[str, NDArray[np.bool_]]
+    deleted: Mapping[str, NDArray[np.bool_]]
     #: Whether the table is one of `kraftlog pipeline archive`.
     is_archive: bool
     #: The offsets of each partition that the commits record as archived, if any: the start and the
@@ -104,10 +105,17 @@ class LakeTable(NamedTuple):
     #: The kind of findings about the table's log, and what the log is called.
     damaged_log: str = DAMAGED_LOG
     log_name: str = "Delta's log"
+    #: The ids of columns, in formats whose readers go by them.
+    column_ids: ColumnIds | None = None
 
     def file(self, path: str) -> LakeFile:
         deleted = self.deleted.get(path)
-        return LakeFile(path, is_partitioned=self.is_partitioned, deleted=deleted)
+        return LakeFile(
+            path,
+            is_partitioned=self.is_partitioned,
+            deleted=deleted,
+            column_ids=self.column_ids,
+        )
 
 
 class DamagedTableError(Exception):

@@ -1,4 +1,4 @@
-"""`kraftlog pipeline archive`: topics as Delta tables, every record exactly once."""
+"""`kraftlog pipeline archive`: topics as Delta or Iceberg tables, every record exactly once."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from kraftlog.client.properties import read_text
 from kraftlog.client.text_table import table
 from kraftlog.errors import ConfigError
 from kraftlog.spark.lake import layout
+from kraftlog.spark.lake.archives import DELTA, ICEBERG
 from kraftlog.spark.lake.compaction import compact
 from kraftlog.spark.lake.decode import CONFLUENT, DECODINGS, Decoding
 from kraftlog.spark.lake.decode.base import ADD, FAIL, IGNORE
@@ -53,6 +54,11 @@ _MAX_RUNNING = 4
 _POLL_S = 0.2
 #: With --topics-pattern and --continuous: how long after which to look for new topics.
 _LOOK_S = 10
+_COMPACT_ICEBERG = (
+    "--compact merges files of Delta tables only: PyIceberg can't replace files by one commit that "
+    "leaves their rows as they are; merge those of Iceberg tables with Spark's procedure "
+    "rewrite_data_files"
+)
 #: What Spark reports if a Python process has not connected to it within ten seconds, which can't be
 #: configured, as on a machine that is very busy; and how often a query is started for all that.
 _WORKER_START_FAILED = "Python worker failed to connect back"
@@ -67,9 +73,9 @@ def run(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     command_line = parser(
         "archive",
-        "Archive topics as Delta tables, every record exactly once, up to the current end of the "
-        "log.\nA run continues where the last one ended. Exit code 0: done; 1: failed; 2: invalid "
-        "command line;\n3: refused, as records would be lost or mixed up.",
+        "Archive topics as Delta or Iceberg tables, every record exactly once, up to the log's "
+        "current end.\nA run continues where the last one ended. Exit code 0: done; 1: failed; 2: "
+        "invalid command line;\n3: refused, as records would be lost or mixed up.",
         "orders --to lake -b localhost:9092",
     )
     add = command_line.add_argument
@@ -127,6 +133,13 @@ def _parser() -> argparse.ArgumentParser:
 def _add_table_options(command_line: argparse.ArgumentParser) -> None:
     group = command_line.add_argument_group("tables")
     group.add_argument(
+        "--format",
+        dest="table_format",
+        choices=(DELTA, ICEBERG),
+        default="",
+        help="the format of new tables; default: delta. An existing table keeps its own",
+    )
+    group.add_argument(
         "--decode",
         default="raw",
         metavar="KIND",
@@ -147,7 +160,9 @@ def _add_table_options(command_line: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--partition-by", choices=("date",), help="a directory for each date (UTC)")
     group.add_argument(
-        "--compact", action="store_true", help="at the end, merge small files into larger ones"
+        "--compact",
+        action="store_true",
+        help="at the end, merge small files of Delta tables into larger ones",
     )
 
 
@@ -221,7 +236,10 @@ class _Archive:
         archive = TopicArchive(topic, client.cluster, self._settings, self._report, self._begin)
         self._archives[topic] = archive
         try:
-            return archive.plan()
+            plan = archive.plan()
+            if self._options.compact and archive.table_format == ICEBERG:
+                raise ConfigError(_COMPACT_ICEBERG)
+            return plan
         except LakeError as error:
             self._refuse(topic, error)
         finally:
@@ -408,6 +426,8 @@ def _settings(options: argparse.Namespace) -> ArchiveSettings:
         raise UsageError(f"--decode {decode} needs --schema FILE")
     if decode in CONFLUENT and not options.registry:
         raise UsageError(f"--decode {decode} needs --registry DIR|URL")
+    if options.compact and options.table_format == ICEBERG:
+        raise UsageError(_COMPACT_ICEBERG)
     if options.max_records_per_batch < 1:
         raise UsageError("--max-records-per-batch: expected at least 1")
     if options.continuous and options.end:
@@ -420,6 +440,7 @@ def _settings(options: argparse.Namespace) -> ArchiveSettings:
     start = _limit("--from", options.start or "earliest")
     return ArchiveSettings(
         directory=options.directory,
+        table_format=options.table_format,
         decoding=Decoding(decode, schema, options.registry or "", options.on_drift),
         start=start,
         start_text=_limit_text(start),

@@ -1,4 +1,4 @@
-"""`kraftlog pipeline verify`: compares Delta tables of topics with the log, offset by offset."""
+"""`kraftlog pipeline verify`: compares tables of topics with the log, offset by offset."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def run(arguments: Sequence[str]) -> int:
 def _command_line() -> argparse.ArgumentParser:
     command_line = parser(
         "verify",
-        "Compare Delta tables of topics with the log: every offset once, none missing, the same "
-        "bytes.\nExit code 0: equal; 1: could not compare; 3: differences.",
+        "Compare Delta or Iceberg tables of topics with the log: every offset once, none missing, "
+        "the same bytes.\nExit code 0: equal; 1: could not compare; 3: differences.",
         "lake -b localhost:9092",
     )
     command_line.add_argument(
-        "directory", metavar="DIR", help="a Delta table, or a directory with one for each topic"
+        "directory", metavar="DIR", help="a table, or a directory with one for each topic"
     )
     command_line.add_argument(
         "--topic",
@@ -245,6 +245,7 @@ class _Verification:
             dead_letters=read_dead_letters(lake, name),
             is_partitioned=lake_table.is_partitioned,
             deleted=lake_table.deleted,
+            column_ids=lake_table.column_ids,
             is_digested=self._options.statement is not None,
         )
 
