@@ -10,7 +10,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
-from kraftlog.spark.lake.delta_table import DeltaArchive
+from kraftlog.spark.lake.table import ArchiveTable
 from kraftlog.spark.pipelines.archive import run
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def kill_in_second_call(commit: Callable[..., None], moment: str) -> Callable[..
     """The method `commit`, changed so that its second call kills the process."""
     calls = 0
 
-    def call(self: DeltaArchive, *arguments: Any) -> None:
+    def call(self: ArchiveTable, *arguments: Any) -> None:
         nonlocal calls
         calls += 1
         if calls == 2 and moment == BEFORE:
@@ -44,5 +44,5 @@ def kill_in_second_call(commit: Callable[..., None], moment: str) -> Callable[..
 
 
 if __name__ == "__main__":
-    setattr(DeltaArchive, "commit", kill_in_second_call(DeltaArchive.commit, sys.argv[1]))  # noqa: B010 - mypy allows it so
+    setattr(ArchiveTable, "commit", kill_in_second_call(ArchiveTable.commit, sys.argv[1]))  # noqa: B010 - mypy allows it so
     sys.exit(run(sys.argv[2:]))

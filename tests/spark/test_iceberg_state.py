@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -20,7 +21,6 @@ from kraftlog.spark.lake.archives import (
     create_archive,
     open_archive,
 )
-from kraftlog.spark.lake.iceberg import catalog as iceberg_catalog
 from kraftlog.spark.lake.iceberg.catalog import DirectoryCatalog
 from kraftlog.spark.lake.iceberg.files import read_hint, version_names
 from kraftlog.spark.lake.iceberg.state import recorded_state
@@ -99,7 +99,7 @@ def offsets_of(lake: Path, topic: str = "t") -> list[int]:
 
 
 def dead_letter_count(lake: Path) -> int:
-    return StaticTable.from_metadata(str(lake / "_dead_letters")).scan().to_arrow().num_rows
+    return len(StaticTable.from_metadata(str(lake / "_dead_letters")).scan().to_arrow())
 
 
 def test_a_table_knows_its_offsets(tmp_path: Path) -> None:
@@ -141,11 +141,11 @@ def test_two_archivers_at_the_same_instant(tmp_path: Path, monkeypatch: pytest.M
     link = os.link
 
     def link_after_other(source: str, target: str) -> None:
-        monkeypatch.setattr(iceberg_catalog.os, "link", link)
+        monkeypatch.setattr(os, "link", link)
         commit(first, 2)
         link(source, target)
 
-    monkeypatch.setattr(iceberg_catalog.os, "link", link_after_other)
+    monkeypatch.setattr(os, "link", link_after_other)
     with pytest.raises(LakeError, match="another process has committed the same offsets"):
         second.commit(state, files)
     assert offsets_of(tmp_path) == [0, 1]
@@ -157,25 +157,27 @@ def test_of_two_archivers_one_creates_a_table(tmp_path: Path) -> None:
         create(tmp_path)
 
 
+def keep_versions(path: str, count: int) -> None:
+    kept = {"write.metadata.previous-versions-max": str(count)}
+    opened(path).transaction().set_properties(kept).commit_transaction()
+
+
 def test_a_commit_that_was_overtaken_by_many_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its version's name is free again, as old versions are deleted."""
-    create(tmp_path)
-    opened(str(tmp_path / "t")).transaction().set_properties(
-        {"write.metadata.previous-versions-max": "1"}
-    ).commit_transaction()
+    keep_versions(create(tmp_path).path, 1)
     first, second = reopened(tmp_path), reopened(tmp_path)
     state, files = batch_after(second, 9, "another query")
     link = os.link
 
     def link_after_others(source: str, target: str) -> None:
-        monkeypatch.setattr(iceberg_catalog.os, "link", link)
+        monkeypatch.setattr(os, "link", link)
         for end in (1, 2, 3, 4):
             commit(first, end)
         link(source, target)
 
-    monkeypatch.setattr(iceberg_catalog.os, "link", link_after_others)
+    monkeypatch.setattr(os, "link", link_after_others)
     with pytest.raises(LakeError, match="another process has committed the same offsets"):
         second.commit(state, files)
     assert (offsets_of(tmp_path), reopened(tmp_path).state.offsets[0]) == ([0, 1, 2, 3], 4)
@@ -257,7 +259,9 @@ def test_a_table_by_date_has_a_file_for_each_day(tmp_path: Path) -> None:
     table = create(tmp_path, by_date=True)
     commit(table, 3)
     assert reopened(tmp_path).is_by_date
-    scan = StaticTable.from_metadata(table.path).scan(row_filter="timestamp >= '1970-01-03T00:00:00+00:00'")
+    scan = StaticTable.from_metadata(table.path).scan(
+        row_filter="timestamp >= '1970-01-03T00:00:00+00:00'"
+    )
     assert [each.file.partition[0] for each in scan.plan_files()] == [2]
     assert scan.to_arrow().column("offset").to_pylist() == [2]
 
@@ -313,11 +317,11 @@ def test_dead_letters_of_two_topics_are_committed_at_the_same_time(
 
     def link_after_other(source: str, target: str) -> None:
         if "_dead_letters" in target:
-            monkeypatch.setattr(iceberg_catalog.os, "link", link)
+            monkeypatch.setattr(os, "link", link)
             commit(one, 2, "query one", dead_letters=4)
         link(source, target)
 
-    monkeypatch.setattr(iceberg_catalog.os, "link", link_after_other)
+    monkeypatch.setattr(os, "link", link_after_other)
     other.commit(state, files)
     assert dead_letter_count(tmp_path) == 7
 
@@ -334,14 +338,13 @@ def test_a_killed_run_may_leave_an_old_hint(tmp_path: Path) -> None:
 
 
 def test_old_versions_are_deleted(tmp_path: Path) -> None:
-    create(tmp_path)
-    for number in range(105):
-        opened(str(tmp_path / "t")).transaction().set_properties(
-            {"a": str(number)}
-        ).commit_transaction()
-    assert list(version_names(str(tmp_path / "t"))) == list(range(6, 107))
+    path = create(tmp_path).path
+    keep_versions(path, 3)
+    for end in range(6):
+        commit(reopened(tmp_path), end)
+    assert list(version_names(path)) == [5, 6, 7, 8]
     with pytest.raises(CommitFailedException, match="has a table"):
-        DirectoryCatalog(str(tmp_path / "t")).create(opened(str(tmp_path / "t")).metadata)
+        DirectoryCatalog(path).create(opened(path).metadata)
 
 
 def test_a_table_in_another_directory_is_refused(tmp_path: Path) -> None:
@@ -361,6 +364,19 @@ def test_a_table_of_another_program_is_refused(tmp_path: Path) -> None:
     table._table.transaction().remove_properties("kraftlog.archive").commit_transaction()
     with pytest.raises(ConfigError, match="not one of kraftlog's"):
         open_archive(str(tmp_path), "t")
+
+
+def test_tables_that_other_programs_have_changed_are_refused(tmp_path: Path) -> None:
+    """They have other partitions, or metadata under another name."""
+    create(tmp_path, "partitioned")._table.update_spec().add_identity("partition").commit()
+    with pytest.raises(LakeError, match="is partitioned otherwise than by date"):
+        open_archive(str(tmp_path), "partitioned")
+    table = create(tmp_path, "compressed")
+    path = os.path.join(table.path, "metadata", "v1.metadata.json")
+    with open(path, "rb") as plain, gzip.open(path.replace("v1", "v2.gz"), "wb") as compressed:
+        compressed.write(plain.read())
+    with pytest.raises(LakeError, match="has compressed metadata"):
+        open_archive(str(tmp_path), "compressed")
 
 
 def test_a_table_keeps_its_format(tmp_path: Path) -> None:

@@ -44,7 +44,9 @@ def client(our_node: str) -> Iterator[Client]:
         yield connected
 
 
-@pytest.mark.parametrize("moment", [BEFORE, AFTER])
+@pytest.mark.parametrize(
+    ("moment", "table_format"), [(BEFORE, "delta"), (AFTER, "delta"), (AFTER, "iceberg")]
+)
 def test_an_archive_killed_around_a_commit_continues(
     spark: SparkSession,
     our_node: str,
@@ -52,12 +54,14 @@ def test_an_archive_killed_around_a_commit_continues(
     named: Callable[[str], str],
     tmp_path: Path,
     moment: str,
+    table_format: str,
 ) -> None:
     topic = named("t")
     client.create_topic(topic, partitions=2)
     produce(client, topic, COUNT)
     lake = tmp_path / "lake"
-    run_killed_archive(moment, tmp_path, topic, our_node, "--max-records-per-batch", str(COUNT))
+    options = ("--max-records-per-batch", str(COUNT), "--format", table_format)
+    run_killed_archive(moment, tmp_path, topic, our_node, *options)
     assert 0 < len(record_positions(lake, topic)) <= 2 * COUNT
     assert archive(our_node, lake, topic) == 0
     assert record_positions(lake, topic) == all_positions(COUNT)

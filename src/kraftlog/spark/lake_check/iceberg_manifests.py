@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from datetime import date, timedelta
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -28,7 +27,7 @@ from kraftlog.spark.lake_check.lake_files import (
 from kraftlog.spark.lake_check.tables import FileAction
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
     from pyiceberg.manifest import DataFile, ManifestEntry, ManifestFile
@@ -41,10 +40,10 @@ _EPOCH = date(1970, 1, 1)
 class Files(NamedTuple):
     """The files that readers of a snapshot see; `damage` has a sentence for each damage."""
 
-    damage: tuple[str, ...] = ()
-    actions: tuple[FileAction, ...] = ()
+    damage: tuple[str, ...]
+    actions: tuple[FileAction, ...]
     #: By path, the rows that files of deleted positions hide.
-    deleted: Mapping[str, NDArray[np.bool_]] = MappingProxyType({})
+    deleted: dict[str, NDArray[np.bool_]]
 
 
 class UnreadableSnapshotError(Exception):

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table.name_mapping import parse_mapping_from_json
 from pyiceberg.table.snapshots import ancestors_of
-from pyiceberg.types import ListType, StructType
 
 from kraftlog.errors import ConfigError
 from kraftlog.spark.lake import layout
 from kraftlog.spark.lake.iceberg.columns import arrow_columns
 from kraftlog.spark.lake.iceberg.files import HINT, metadata_path, read_hint, version_names
+from kraftlog.spark.lake.iceberg.reading import changed_names, ids_by_path
 from kraftlog.spark.lake.iceberg.state import STATE, recorded_state
 from kraftlog.spark.lake.iceberg.table import opened
 from kraftlog.spark.lake.state import KEY, PROPERTY
@@ -31,6 +31,7 @@ from kraftlog.spark.lake_check.iceberg_manifests import (
     UnreadableSnapshotError,
     read_files,
 )
+from kraftlog.spark.lake_check.lake_files import OFFSET, PARTITION
 from kraftlog.spark.lake_check.state_chain import State, StateChain
 from kraftlog.spark.lake_check.tables import (
     CONTENT,
@@ -46,10 +47,8 @@ from kraftlog.spark.lake_check.tables import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from pyiceberg.schema import Schema
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
-    from pyiceberg.types import NestedField
 
 _NAME_MAPPING = "schema.name-mapping.default"
 #: Later versions of the format have other ways to delete rows and to fill columns.
@@ -90,7 +89,7 @@ def open_iceberg_table(
     damage += wrong_ids
     snapshot = metadata.current_snapshot()
     try:
-        files = Files() if snapshot is None else read_files(metadata, directory, snapshot)
+        files = Files((), (), {}) if snapshot is None else read_files(metadata, directory, snapshot)
     except UnreadableSnapshotError as error:
         raise give_up(
             f"the current snapshot's list of manifests cannot be read: {error}"
@@ -257,26 +256,26 @@ class _Recorded:
 
 
 def _column_ids(metadata: TableMetadata) -> tuple[ColumnIds, list[str]]:
-    """The ids of the columns that are compared, and columns that are not what their name says.
+    """The ids of the columns that are compared, and sentences about changed names of these."""
+    names = {PARTITION, OFFSET, *CONTENT}
 
-    Files are read by the names of their columns here, and by their ids elsewhere.
-    """
-    schema = metadata.schema()
-    ids = _ids_by_path(schema)
-    wrong = []
-    for old in metadata.schemas:
-        old_ids = _ids_by_path(old, every=True)
-        by_id = {number: path for path, number in old_ids.items()}
-        for path, number in ids.items():
-            if by_id.get(number, path) != path or old_ids.get(path, number) != number:
-                wrong.append(f"column {path} had another name, or another column had its name")
+    def is_compared(path: str) -> bool:
+        return path.partition(".")[0] in names
+
+    ids = {
+        path: number for path, number in ids_by_path(metadata.schema()).items() if is_compared(path)
+    }
+    wrong = [
+        f"column {path} had another name, or another column had its name"
+        for path in changed_names(metadata)
+        if is_compared(path)
+    ]
     try:
-        mapping = parse_mapping_from_json(metadata.properties[_NAME_MAPPING])
-        named = dict(_named(mapping.root))
+        named = dict(_named(parse_mapping_from_json(metadata.properties[_NAME_MAPPING]).root))
     except (KeyError, ValueError):
         named = {}
     is_mapped = all(named.get(path) == number for path, number in ids.items())
-    return ColumnIds(ids, is_mapped), list(dict.fromkeys(wrong))
+    return ColumnIds(ids, is_mapped), wrong
 
 
 def _named(fields: Iterable[Any], prefix: str = "") -> Iterator[tuple[str, int | None]]:
@@ -285,27 +284,6 @@ def _named(fields: Iterable[Any], prefix: str = "") -> Iterator[tuple[str, int |
         for name in field.names:
             yield f"{prefix}{name}", field.field_id
             yield from _named(field.fields, f"{prefix}{name}.")
-
-
-def _ids_by_path(schema: Schema, *, every: bool = False) -> dict[str, int]:
-    """By dotted path, the ids of columns and of their fields."""
-    names = {"partition", "offset", *CONTENT}
-    return {
-        path: number
-        for path, number in _paths(schema.fields)
-        if every or path.partition(".")[0] in names
-    }
-
-
-def _paths(fields: Iterable[NestedField], prefix: str = "") -> Iterator[tuple[str, int]]:
-    for field in fields:
-        path = f"{prefix}{field.name}"
-        yield path, field.field_id
-        kind = field.field_type
-        if isinstance(kind, ListType):
-            yield from _paths([kind.element_field], f"{path}.")
-        elif isinstance(kind, StructType):
-            yield from _paths(kind.fields, f"{path}.")
 
 
 def _files_elsewhere(directory: str, files: Files) -> Iterator[str]:

@@ -90,7 +90,7 @@ class LakeTable(NamedTuple):
     #: Whether the table's log has the partition of each file, instead of a column in the file.
     is_partitioned: bool
     #: By path, the rows that deletion vectors, or files of deleted positions, hide.
-    deleted: Mapping[str, NDArray[np.bool_]]
+    deleted: dict[str, NDArray[np.bool_]]
     #: Whether the table is one of `kraftlog pipeline archive`.
     is_archive: bool
     #: The offsets of each partition that the commits record as archived, if any: the start and the

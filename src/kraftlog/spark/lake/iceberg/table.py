@@ -76,6 +76,17 @@ class IcebergArchive(ArchiveTable):
                 f"{path} is an Iceberg table, but not one of kraftlog's: archive into another "
                 "directory"
             )
+        if table.metadata_location.endswith(".gz.metadata.json"):
+            # A version could then have two files, and both commits would succeed.
+            raise LakeError(
+                f"{path} has compressed metadata, and kraftlog writes it as it is: set the table's "
+                "property write.metadata.compression-codec to none"
+            )
+        if [str(field.transform) for field in table.metadata.spec().fields] not in ([], ["day"]):
+            raise LakeError(
+                f"{path} is partitioned otherwise than by date: kraftlog can't write files for "
+                "that; archive into another directory"
+            )
         return cls(directory, table, state)
 
     @classmethod
