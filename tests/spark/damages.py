@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable, Field, write_deltalake
 
 from kraftlog.spark.lake.compaction import compact
-from kraftlog.spark.lake.table import ArchiveTable
+from kraftlog.spark.lake.delta_table import DeltaArchive
 from tests.spark import tampering
 from tests.spark.tampering import (
     BATCH,
@@ -145,7 +145,7 @@ def break_vector(table: Table) -> None:
 
 
 def compact_archive(table: Table) -> None:
-    archive = ArchiveTable.open(table.lake, TOPIC)
+    archive = DeltaArchive.open(table.lake, TOPIC)
     assert archive is not None
     assert compact(archive) == (4, 2)
 

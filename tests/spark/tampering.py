@@ -19,10 +19,10 @@ from deltalake import DeltaTable
 
 from kraftlog import Client
 from kraftlog.spark.lake import layout
+from kraftlog.spark.lake.archives import DELTA, create_archive
 from kraftlog.spark.lake.decode import Decoding
 from kraftlog.spark.lake.ranges import RangeArchiver
 from kraftlog.spark.lake.state import ArchiveState
-from kraftlog.spark.lake.table import ArchiveTable
 from kraftlog.spark.ranges import OffsetRange
 from kraftlog.types import uuid_text
 from tests.time_limit import LIMIT_S
@@ -46,6 +46,8 @@ def make_lake(
     lake: Path,
     topic: str = TOPIC,
     time_ms: Callable[[int], int | None] = lambda _: None,
+    *,
+    table_format: str = DELTA,
 ) -> None:
     """Produce the topic and archive it in two batches, with a file for each partition of each.
 
@@ -66,7 +68,7 @@ def make_lake(
         topic_id = uuid_text(client.cluster.topic(topic).id)
         ends = dict.fromkeys(range(PARTITIONS), 0)
         state = ArchiveState(topic, topic_id, "raw", ends, dict(ends), begun_at="earliest")
-        table = ArchiveTable.create(str(lake), state, layout.RAW, by_date=False)
+        table = create_archive(table_format, str(lake), state, layout.RAW, by_date=False)
         for batch, start in enumerate(range(0, COUNT, BATCH)):
             ranges = dict.fromkeys(range(PARTITIONS), (start, start + BATCH))
             files = [

@@ -14,10 +14,10 @@ from deltalake import DeltaTable
 from kraftlog import Client
 from kraftlog.spark.lake.compaction import compact
 from kraftlog.spark.lake.decode import Decoding
+from kraftlog.spark.lake.delta_table import DeltaArchive
 from kraftlog.spark.lake.layout import RAW
 from kraftlog.spark.lake.ranges import RangeArchiver
 from kraftlog.spark.lake.state import ArchiveState
-from kraftlog.spark.lake.table import ArchiveTable
 from kraftlog.spark.lake.topic_archive import TopicArchive
 from kraftlog.spark.pipelines.progress import Progress
 from kraftlog.spark.pipelines.verify import run as verify
@@ -156,7 +156,7 @@ def test_a_topic_recreated_during_an_archive_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It is recreated between two batches, and has records at the next offsets."""
-    commit = ArchiveTable.commit
+    commit = DeltaArchive.commit
 
     def commit_and_recreate(*arguments: Any) -> None:
         commit(*arguments)
@@ -164,7 +164,7 @@ def test_a_topic_recreated_during_an_archive_is_refused(
         client.create_topic(topic, partitions=2)
         produce(client, topic, COUNT)
 
-    monkeypatch.setattr(ArchiveTable, "commit", commit_and_recreate)
+    monkeypatch.setattr(DeltaArchive, "commit", commit_and_recreate)
     assert archive(our_node, tmp_path, topic, "--max-records-per-batch", str(COUNT)) == 3
     assert f"topic {topic} was deleted and created again" in capsys.readouterr().err
     assert record_positions(tmp_path, topic) == all_positions(COUNT // 2)
@@ -174,7 +174,7 @@ def test_a_task_never_reads_another_topic_with_the_same_name(
     our_node: str, client: Client, topic: str, tmp_path: Path
 ) -> None:
     """The task compares the topic's id with the one in the table."""
-    table = ArchiveTable.create(str(tmp_path), empty_state(client, topic), RAW, by_date=False)
+    table = DeltaArchive.create(str(tmp_path), empty_state(client, topic), RAW, by_date=False)
     client.delete_topic(topic)
     client.create_topic(topic, partitions=2)
     produce(client, topic, COUNT)
@@ -267,7 +267,7 @@ def test_small_files_are_merged_into_one_for_each_partition(
 ) -> None:
     assert archive(our_node, tmp_path, topic, "--max-records-per-batch", "50") == 0
     before = rows(tmp_path, topic)
-    table = ArchiveTable.open(str(tmp_path), topic)
+    table = DeltaArchive.open(str(tmp_path), topic)
     assert table is not None
     replaced, written = compact(table)
     assert (replaced > 2, written) == (True, 2)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog import Client
+from kraftlog.spark.lake.delta_table import DeltaArchive
 from kraftlog.spark.lake.state import ArchiveState
-from kraftlog.spark.lake.table import ArchiveTable
 from kraftlog.spark.pipelines import common
 from kraftlog.types import uuid_text
 from tests.spark.archives import archive, produce
@@ -56,7 +56,7 @@ def prepare_archive(our_node: str, lake: Path, *arguments: str) -> int:
 
 
 def start_offsets(lake: Path, topic: str) -> dict[int, int]:
-    table = ArchiveTable.open(str(lake), topic)
+    table = DeltaArchive.open(str(lake), topic)
     assert table is not None
     return table.state.offsets
 

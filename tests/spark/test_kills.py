@@ -13,7 +13,7 @@ import pytest
 from deltalake import write_deltalake
 
 from kraftlog import Client
-from kraftlog.spark.lake.table import ArchiveTable
+from kraftlog.spark.lake.delta_table import DeltaArchive
 from kraftlog.spark.pipelines import replay
 from kraftlog.spark.pipelines.verify import run as verify
 from tests.server.local_cluster import LocalCluster
@@ -44,7 +44,9 @@ def client(our_node: str) -> Iterator[Client]:
         yield connected
 
 
-@pytest.mark.parametrize("moment", [BEFORE, AFTER])
+@pytest.mark.parametrize(
+    ("moment", "table_format"), [(BEFORE, "delta"), (AFTER, "delta"), (AFTER, "iceberg")]
+)
 def test_an_archive_killed_around_a_commit_continues(
     spark: SparkSession,
     our_node: str,
@@ -52,12 +54,14 @@ def test_an_archive_killed_around_a_commit_continues(
     named: Callable[[str], str],
     tmp_path: Path,
     moment: str,
+    table_format: str,
 ) -> None:
     topic = named("t")
     client.create_topic(topic, partitions=2)
     produce(client, topic, COUNT)
     lake = tmp_path / "lake"
-    run_killed_archive(moment, tmp_path, topic, our_node, "--max-records-per-batch", str(COUNT))
+    options = ("--max-records-per-batch", str(COUNT), "--format", table_format)
+    run_killed_archive(moment, tmp_path, topic, our_node, *options)
     assert 0 < len(record_positions(lake, topic)) <= 2 * COUNT
     assert archive(our_node, lake, topic) == 0
     assert record_positions(lake, topic) == all_positions(COUNT)
@@ -230,7 +234,7 @@ def write(client: Client, topic: str, values: Sequence[str]) -> None:
 
 def count_archived(lake: Path) -> int:
     """How many records of the topic `orders` the table has."""
-    table = ArchiveTable.open(str(lake), "orders")
+    table = DeltaArchive.open(str(lake), "orders")
     return 0 if table is None else sum(table.state.offsets.values())
 
 

@@ -11,9 +11,10 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 
 from kraftlog.spark.lake import layout
+from kraftlog.spark.lake.delta_table import DeltaArchive
 from kraftlog.spark.lake.files import STATISTICS, FileWriter
 from kraftlog.spark.lake.state import ArchiveState, state_of
-from kraftlog.spark.lake.table import ArchiveTable, LakeError
+from kraftlog.spark.lake.table import LakeError
 from kraftlog.spark.schema import OUT_OF_RANGE
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ def new_state(start: int = 0, partitions: int = 2) -> ArchiveState:
     return ArchiveState("t", "m5r1AAAAAAAAAAAAAAAAAA", "raw", offsets, begun_at="earliest")
 
 
-def create(lake: Path, start: int = 0) -> ArchiveTable:
-    return ArchiveTable.create(str(lake), new_state(start), layout.RAW, by_date=False)
+def create(lake: Path, start: int = 0) -> DeltaArchive:
+    return DeltaArchive.create(str(lake), new_state(start), layout.RAW, by_date=False)
 
 
 def create_old(lake: Path, state: ArchiveState) -> None:
@@ -63,8 +64,8 @@ def commit_old(lake: Path, state: ArchiveState) -> None:
     )
 
 
-def opened(lake: Path) -> ArchiveTable:
-    table = ArchiveTable.open(str(lake), "t")
+def opened(lake: Path) -> DeltaArchive:
+    table = DeltaArchive.open(str(lake), "t")
     assert table is not None
     return table
 
@@ -81,7 +82,7 @@ def written(directory: str, schema: pa.Schema, partition: int, start: int, end: 
 
 
 def batch_after(
-    table: ArchiveTable, ends: dict[int, int], *, dead_letters: int = 0
+    table: DeltaArchive, ends: dict[int, int], *, dead_letters: int = 0
 ) -> tuple[ArchiveState, list[WrittenFile]]:
     """The state after the next batch, up to these offsets, and its files."""
     old = table.state
@@ -107,7 +108,7 @@ def batch_after(
     return state, files
 
 
-def commit(table: ArchiveTable, ends: dict[int, int], *, dead_letters: int = 0) -> None:
+def commit(table: DeltaArchive, ends: dict[int, int], *, dead_letters: int = 0) -> None:
     table.commit(*batch_after(table, ends, dead_letters=dead_letters))
 
 
@@ -167,9 +168,9 @@ def test_a_table_of_an_older_version_is_read_and_keeps_its_state(tmp_path: Path)
     table = opened(tmp_path)
     assert (table.state.offsets, table.state.start) == ({0: 6, 1: 2}, {0: 2, 1: 2})
     assert not table.is_new
-    table.keep_state()
+    table.prepare()
     version = table.version
-    table.keep_state()
+    table.prepare()
     assert (table.version, opened(tmp_path).state.offsets) == (version, {0: 6, 1: 2})
     forget_log(table.path)
     table = opened(tmp_path)
@@ -193,7 +194,7 @@ def test_dead_letters_of_a_killed_run_outlive_its_commit(
     table = create(tmp_path)
     commit(table, {0: 1}, dead_letters=2)
     with monkeypatch.context() as patch:
-        patch.setattr(ArchiveTable, "commit_dead_letters", lambda _: None)
+        patch.setattr(DeltaArchive, "commit_dead_letters", lambda _: None)
         commit(table, {0: 2}, dead_letters=3)
     assert dead_letter_count(tmp_path) == 2
     forget_log(table.path)
@@ -208,7 +209,7 @@ def test_dead_letters_without_their_batch_are_not_committed(
     table = create(tmp_path)
     commit(table, {0: 1})
     with monkeypatch.context() as patch:
-        patch.setattr(ArchiveTable, "_append", _fail)
+        patch.setattr(DeltaArchive, "_append", _fail)
         with pytest.raises(KeyboardInterrupt):
             commit(table, {0: 2}, dead_letters=3)
     forget_log(table.path)
@@ -241,9 +242,9 @@ def test_of_two_archivers_one_creates_and_one_converts_a_table(tmp_path: Path) -
         create(tmp_path / "new")
     create_old(tmp_path / "old", new_state())
     first, second = opened(tmp_path / "old"), opened(tmp_path / "old")
-    first.keep_state()
+    first.prepare()
     with pytest.raises(LakeError, match="start the archive again"):
-        second.keep_state()
+        second.prepare()
 
 
 def add_property(path: str) -> None:
@@ -290,7 +291,7 @@ def test_topics_add_a_column_to_the_dead_letters_at_the_same_time(
     fields = table._table.schema().from_arrow(pa.schema([(OUT_OF_RANGE, pa.int64())])).fields
     DeltaTable(path).alter.add_columns(fields)
     monkeypatch.setattr(
-        "kraftlog.spark.lake.table._open_if_exists",
+        "kraftlog.spark.lake.delta_table._open_if_exists",
         lambda path: stale.pop() if stale else DeltaTable(path),
     )
     table.commit(state, files)

@@ -43,7 +43,7 @@ ADDRESS = "127.0.0.1:9092"
 #: The offset in the page's example of --diff.
 OFFSET = "74"
 #: The directories that the page's commands write or read.
-DIRECTORIES = ("lake", "lake/orders", "copy", "runs", "history")
+DIRECTORIES = ("lake", "lake/orders", "copy", "ice", "runs", "history")
 #: A line of progress: it depends on the speed of the machine, and a first one says that Spark
 #: starts, which has started here.
 PROGRESS = re.compile(r"(?m)^(archive|verify|replay|simulate): (starting Spark|[\d,]+ ).*\n")

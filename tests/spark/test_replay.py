@@ -253,7 +253,7 @@ def test_tables_that_cannot_be_replayed_are_refused(
 
     assert "has 1 partitions, and the table has records of partition 1" in refused(path)
     assert "has no column partition and offset; its columns are value" in refused(str(other))
-    assert "does not exist: expected a Delta table" in refused(str(tmp_path / "none"))
+    assert "does not exist: expected a Delta or Iceberg table" in refused(str(tmp_path / "none"))
     assert "--rate 0.0: expected more than 0" in refused(path, "--rate", "0")
     assert "--pace -1.0: expected more than 0" in refused(path, "--pace", "-1")
     assert "--from noon: expected an offset, or a time" in refused(path, "--from", "noon")

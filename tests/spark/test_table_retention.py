@@ -14,9 +14,9 @@ from kraftlog import Client
 from kraftlog.client.deadline import wall_ms
 from kraftlog.errors import KraftlogError
 from kraftlog.spark.lake.compaction import compact
+from kraftlog.spark.lake.delta_table import DeltaArchive
 from kraftlog.spark.lake.retention import Expired, expire
 from kraftlog.spark.lake.state import state_of
-from kraftlog.spark.lake.table import ArchiveTable
 from kraftlog.spark.lake.topic_archive import TopicArchive
 from kraftlog.spark.pipelines import replay, verify
 from tests.spark.archives import archive, dead_letters, record_positions
@@ -47,8 +47,8 @@ def table(aged: Path, tmp_path: Path) -> Table:
     return Table(aged, tmp_path / "lake", AGED)
 
 
-def opened(table: Table) -> ArchiveTable:
-    found = ArchiveTable.open(table.lake, table.topic)
+def opened(table: Table) -> DeltaArchive:
+    found = DeltaArchive.open(table.lake, table.topic)
     assert found is not None
     return found
 

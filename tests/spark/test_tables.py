@@ -73,7 +73,9 @@ def test_a_table_without_rows_has_its_columns(spark: SparkSession, tmp_path: Pat
 def test_a_missing_table_and_deletion_vectors_are_refused(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    with pytest.raises(ConfigError, match="is not a Delta table: expected the directory of one"):
+    with pytest.raises(
+        ConfigError, match="is no table of Delta or Iceberg: expected the directory of one"
+    ):
         read_table(spark, str(tmp_path / "none"))
     path = str(tmp_path / "t")
     DeltaTable.create(

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 from kraftlog import Client
-from kraftlog.spark.lake.table import ArchiveTable
+from kraftlog.spark.lake.delta_table import DeltaArchive
 from kraftlog.spark.pipelines import replay
 from kraftlog.spark.pipelines.verify import run as verify
 from kraftlog.spark.replay.lane import HEADER
@@ -125,6 +125,6 @@ def test_an_archive_has_only_committed_records(
 
 
 def next_offsets(lake: Path, topic: str) -> dict[int, int]:
-    table = ArchiveTable.open(str(lake), topic)
+    table = DeltaArchive.open(str(lake), topic)
     assert table is not None
     return dict(table.state.offsets)

@@ -17,10 +17,10 @@ from kraftlog.client.batch_sender import BatchSender
 from kraftlog.client.client import Client
 from kraftlog.records.arrow import byte_strings, numbers
 from kraftlog.spark.lake.decode import Decoding, decoder_of
+from kraftlog.spark.lake.delta_table import DeltaArchive
 from kraftlog.spark.lake.layout import RAW
 from kraftlog.spark.lake.source import ArchiveReader
 from kraftlog.spark.lake.state import ArchiveState
-from kraftlog.spark.lake.table import ArchiveTable
 from kraftlog.spark.lake_check.compare import ComparedTopic, compare
 from kraftlog.spark.lake_check.plan import Range
 from kraftlog.spark.ranges import OffsetRange
@@ -67,7 +67,7 @@ def write(client: Client, address: str, topic: str) -> None:
 def archive(address: str, topic: str, lake: str) -> str:
     """Archive the records; return the path of the file."""
     state = ArchiveState(topic=topic, topic_id="", decode="raw", offsets={0: 0})
-    table = ArchiveTable.create(lake, state, RAW, by_date=True)
+    table = DeltaArchive.create(lake, state, RAW, by_date=True)
     reader = ArchiveReader(
         {
             "kafka.bootstrap.servers": address,

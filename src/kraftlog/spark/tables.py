@@ -1,4 +1,4 @@
-"""Reads a Delta table in Spark without Delta's jar: with its schema, and only its live files."""
+"""Reads a table in Spark without a jar of its format: with its schema, and only its live files."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from urllib.parse import unquote
 import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from kraftlog.errors import ConfigError
+from kraftlog.spark.lake.archives import ICEBERG, check_pyiceberg, format_of
 
 if TYPE_CHECKING:
+    from pyiceberg.table import Table
     from pyspark.sql import DataFrame, SparkSession
 
 #: Features of Delta with which a table has other rows or columns than its files.
@@ -23,22 +26,45 @@ _UNSUPPORTED = ("columnMapping", "deletionVectors")
 
 
 def read_table(spark: SparkSession, path: str) -> DataFrame:
-    """The newest version of a Delta table; columns that a file does not have are null.
+    """The newest version of a Delta or Iceberg table; columns that a file lacks are null.
 
     Without the table's schema, Spark's `read.parquet` would take the columns of a single file.
     Without the base path, it would leave out the partition columns, which are in directory names.
     """
-    table = _opened(path)
-    # Delta's JSON of a schema is Spark's.
-    schema = StructType.fromJson(json.loads(table.schema().to_json()))
     base = path if "://" in path else os.path.abspath(path)
-    files = _files(table, base)
+    if format_of(path) == ICEBERG:
+        schema, files = _of_iceberg(path)
+        base = os.path.realpath(path)
+    else:
+        table = _opened(path)
+        # Delta's JSON of a schema is Spark's.
+        schema = StructType.fromJson(json.loads(table.schema().to_json()))
+        files = _files(table, base)
     if not files:
         return spark.createDataFrame([], schema)
     # Spark takes each file as a glob pattern, but the base path literally.
     patterns = [re.sub(r"([\\*?{}\[\]])", r"\\\1", file) for file in files]
     rows = spark.read.schema(schema).option("basePath", base).parquet(*patterns)
     return rows.select([f"`{name.replace('`', '``')}`" for name in schema.names])
+
+
+def iceberg_table(path: str) -> Table:
+    """PyIceberg's object of a table in a directory, by which it can be changed as well.
+
+    For instance `iceberg_table(path).maintenance.expire_snapshots()`.
+    """
+    check_pyiceberg()
+    from kraftlog.spark.lake.iceberg.table import opened
+
+    return opened(path)
+
+
+def _of_iceberg(path: str) -> tuple[StructType, list[str]]:
+    check_pyiceberg()
+    from kraftlog.spark.lake.iceberg.reading import live_files
+
+    columns, files = live_files(path)
+    return from_arrow_schema(columns), [*files]
 
 
 def _files(table: DeltaTable, base: str) -> list[str]:
@@ -54,7 +80,8 @@ def _opened(path: str) -> DeltaTable:
         table = DeltaTable(path)
     except TableNotFoundError:
         raise ConfigError(
-            f"{path} is not a Delta table: expected the directory of one, such as lake/orders"
+            f"{path} is no table of Delta or Iceberg: expected the directory of one, such as "
+            "lake/orders"
         ) from None
     protocol = table.protocol()
     features = {*(protocol.reader_features or ())}

@@ -1,1 +1,1 @@
-"""Topics as Delta tables: which columns and files they have, and what their commits record."""
+"""Topics as Delta or Iceberg tables: their columns and files, and what commits record."""

@@ -19,7 +19,7 @@ from kraftlog.spark.lake.layout import DATE
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kraftlog.spark.lake.table import ArchiveTable
+    from kraftlog.spark.lake.delta_table import DeltaArchive
 
 #: Files of less than half this size are merged into files of at most this size.
 TARGET_BYTES = 256 << 20
@@ -34,7 +34,7 @@ class _SmallFile(NamedTuple):
     size: int
 
 
-def compact(table: ArchiveTable, target_bytes: int = TARGET_BYTES) -> tuple[int, int]:
+def compact(table: DeltaArchive, target_bytes: int = TARGET_BYTES) -> tuple[int, int]:
     """Merge small files in one commit; return the numbers of replaced and of new files."""
     table.refresh()
     removed: list[str] = []
@@ -50,7 +50,7 @@ def compact(table: ArchiveTable, target_bytes: int = TARGET_BYTES) -> tuple[int,
     return len(removed), len(writer.written)
 
 
-def _small_files(table: ArchiveTable, target_bytes: int) -> list[_SmallFile]:
+def _small_files(table: DeltaArchive, target_bytes: int) -> list[_SmallFile]:
     files = []
     for action in table.actions():
         partition = action.get("min.partition")

@@ -21,7 +21,7 @@ from kraftlog.spark.lake.layout import DATE, NO_DATE
 from kraftlog.value import Value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
 _DAY_US = 86_400_000_000
@@ -62,12 +62,23 @@ class WrittenFile(Value):
 
 
 class FileWriter:
-    """Writes rows to files: a new file for each schema and, if `by_date`, for each date."""
+    """Writes rows to files: a new file for each schema and, if `by_date`, for each date.
 
-    def __init__(self, directory: str, name: str, *, by_date: bool = False) -> None:
+    `add_ids` adds a format's ids to the columns of a file.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        name: str,
+        *,
+        by_date: bool = False,
+        add_ids: Callable[[pa.Schema], pa.Schema] | None = None,
+    ) -> None:
         self._directory = directory
         self._name = name
         self._by_date = by_date
+        self._add_ids = add_ids
         self._open: dict[str | None, _OpenFile] = {}
         self.written: list[WrittenFile] = []
 
@@ -78,7 +89,9 @@ class FileWriter:
                 self.written.append(file.close())
                 file = None
             if file is None:
-                file = self._open[date] = _OpenFile(self._directory, self._name, date, part.schema)
+                written = part.schema if self._add_ids is None else self._add_ids(part.schema)
+                file = _OpenFile(self._directory, self._name, date, part.schema, written)
+                self._open[date] = file
             file.write(part)
 
     def close(self) -> list[WrittenFile]:
@@ -90,7 +103,14 @@ class FileWriter:
 
 
 class _OpenFile:
-    def __init__(self, directory: str, name: str, date: str | None, schema: pa.Schema) -> None:
+    def __init__(
+        self,
+        directory: str,
+        name: str,
+        date: str | None,
+        schema: pa.Schema,
+        written_schema: pa.Schema,
+    ) -> None:
         folder = "" if date is None else f"{DATE}={date}"
         os.makedirs(os.path.join(directory, folder), exist_ok=True)
         self._date = date
@@ -104,7 +124,7 @@ class _OpenFile:
         names = set(schema.names)
         self._writer = pq.ParquetWriter(
             self._whole_path,
-            schema,
+            written_schema,
             compression="zstd",
             compression_level=1,
             use_dictionary=[name for name in _REPETITIVE if name in names],

@@ -1,7 +1,7 @@
 """Where an archive keeps a topic, and the columns that describe a record.
 
-DIR/<topic>                       the topic's Delta table
-DIR/_dead_letters                 a Delta table for all topics: records that could not be decoded
+DIR/<topic>                       the topic's table, of Delta or Iceberg
+DIR/_dead_letters                 a table for all topics: records that could not be decoded
 DIR/_kraftlog/<topic>/checkpoint  the checkpoint of the topic's streaming query
 DIR/_kraftlog/<topic>/last_batch  what the newest batch has committed, or was about to
 DIR/_kraftlog/<topic>/lock        held by the process that archives the topic

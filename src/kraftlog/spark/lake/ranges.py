@@ -12,9 +12,10 @@ from kraftlog.client import offsets
 from kraftlog.client.range_reader import RecreatedTopicError
 from kraftlog.records.arrow import byte_strings, row_numbers
 from kraftlog.spark.lake import layout
+from kraftlog.spark.lake.archives import open_archive
 from kraftlog.spark.lake.decode import DriftError, decoder_of
-from kraftlog.spark.lake.files import FileWriter, WrittenFile
-from kraftlog.spark.lake.table import ArchiveTable, LakeError
+from kraftlog.spark.lake.files import WrittenFile
+from kraftlog.spark.lake.table import LakeError
 from kraftlog.spark.range_rows import range_rows
 from kraftlog.spark.ranges import OffsetRange
 
@@ -74,7 +75,7 @@ class RangeArchiver:
         isolation_level: int,
         may_lose: bool,
     ) -> None:
-        table = ArchiveTable.open(directory, offset_range.topic)
+        table = open_archive(directory, offset_range.topic)
         assert table is not None, "the pipeline creates the table first"
         self._cluster = cluster
         self._range = offset_range
@@ -84,9 +85,9 @@ class RangeArchiver:
         self._may_lose = may_lose
         self._decoder = decoder_of(decoding, table.schema, is_new=table.is_new)
         name = f"{offset_range.partition:05}-{offset_range.start:020}"
-        self._files = FileWriter(table.path, name, by_date=table.is_by_date)
+        self._files = table.writer(name)
         self._dead_path = layout.dead_letters_path(directory)
-        self._dead_letters = FileWriter(self._dead_path, f"{offset_range.topic}-{name}")
+        self._dead_letters = table.dead_letter_writer(f"{offset_range.topic}-{name}")
         self._outcome = Outcome(offset_range.partition, offset_range.start, offset_range.end)
 
     def run(self) -> Outcome:

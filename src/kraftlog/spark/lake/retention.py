@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from kraftlog.spark.lake.table import ArchiveTable
+    from kraftlog.spark.lake.delta_table import DeltaArchive
 
 
 class Expired(NamedTuple):
@@ -29,7 +29,7 @@ class Expired(NamedTuple):
     unknown: int = 0
 
 
-def expire(table: ArchiveTable, before_ms: int, *, is_dry: bool = False) -> Expired:
+def expire(table: DeltaArchive, before_ms: int, *, is_dry: bool = False) -> Expired:
     """Remove the files at the beginning of each partition whose records are all older."""
     table.refresh()
     actions = table.actions()

@@ -18,8 +18,8 @@ from kraftlog.client.fetched_batches import READ_COMMITTED
 from kraftlog.errors import KraftlogError
 from kraftlog.records.arrow import byte_strings, numbers
 from kraftlog.spark import positions
+from kraftlog.spark.lake.archives import open_archive
 from kraftlog.spark.lake.ranges import RangeArchiver
-from kraftlog.spark.lake.table import ArchiveTable
 from kraftlog.spark.options import Options, source_options
 from kraftlog.spark.source import RefusedStream, StreamReader, TaskRange
 from kraftlog.spark.worker_memory import freeze_modules
@@ -112,7 +112,7 @@ class ArchiveReader(StreamReader):
         return positions.flat(start)
 
     def _archived(self) -> Positions:
-        table = ArchiveTable.open(self._directory, self._topic)
+        table = open_archive(self._directory, self._topic)
         assert table is not None, "the pipeline creates the table first"
         return {(self._topic, index): offset for index, offset in table.state.offsets.items()}
 

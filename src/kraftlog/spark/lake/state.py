@@ -154,11 +154,8 @@ def state_of(table: DeltaTable) -> ArchiveState | None:
         }
     if fixed is None:
         return state
-    fields = json.loads(fixed)
     state = state or ArchiveState(topic="", topic_id="", decode="", offsets={})
-    state.topic, state.topic_id = fields["topic"], fields["topicId"]
-    state.decode, state.begun_at = fields["decode"], fields["from"]
-    state.start = _with_int_keys(fields["start"])
+    read_fixed(state, json.loads(fixed))
     state.offsets = _by_partition(table, _OFFSET)
     state.kept, state.removed = _by_partition(table, _KEPT), _version(table, _REMOVED_ROWS)
     state.rows, state.bad = _version(table, _ROWS), _version(table, _DEAD_LETTERS)
@@ -178,6 +175,13 @@ def archived_ranges(table: DeltaTable) -> dict[int, tuple[int, int]]:
             first, last = ranges.get(index, (start, end))
             ranges[index] = (min(first, start), max(last, end))
     return ranges
+
+
+def read_fixed(state: ArchiveState, fields: Mapping[str, Any]) -> None:
+    """Take what never changes from the table's property, `PROPERTY`."""
+    state.topic, state.topic_id = fields["topic"], fields["topicId"]
+    state.decode, state.begun_at = fields["decode"], fields["from"]
+    state.start = _with_int_keys(fields["start"])
 
 
 def _by_partition(table: DeltaTable, application: str) -> dict[int, int]:

@@ -1,35 +1,23 @@
-"""The Delta table of a topic, and the table of dead letters that follows it."""
+"""The table of a topic: what an archive needs of it, whatever format it has."""
 
 from __future__ import annotations
 
-import json
 import os
-from contextlib import contextmanager
-from dataclasses import replace
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
-import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
-from deltalake.transaction import AddAction, RemoveAction
-
-from kraftlog.client.deadline import wall_ms
-from kraftlog.errors import ConfigError, KraftlogError
+from kraftlog.errors import KraftlogError
 from kraftlog.spark.lake import layout
 from kraftlog.spark.lake.decode.nested import merged_type
-from kraftlog.spark.lake.files import STATISTICS, schema_of
-from kraftlog.spark.lake.state import KEY, is_durable, read_state, state_of
+from kraftlog.spark.lake.files import FileWriter, schema_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from typing import Any
+    from collections.abc import Sequence
+
+    import pyarrow as pa
 
     from kraftlog.spark.lake.files import WrittenFile
     from kraftlog.spark.lake.state import ArchiveState
-
-#: How often a commit is tried while others change the table's columns or properties.
-_ATTEMPTS = 5
 
 
 class LakeError(KraftlogError):
@@ -43,75 +31,22 @@ class NewColumnsError(LakeError):
     """
 
 
-class ArchiveTable:
+class ArchiveTable(ABC):
     """A topic's table: opened or created, and extended by one commit for each batch.
 
-    The commit also names the files of the batch's dead letters. These are committed to their own
-    table afterwards; if a crash prevents that, the next run does it before its first batch. As
-    Delta may have deleted the commit by then, the files are noted next to the checkpoint as well.
+    A commit adds the files of a batch and the offsets after them, both or neither. It fails if
+    another process has committed offsets since the state was read. It also names the files of the
+    batch's dead letters. These are committed to their own table afterwards; if a crash prevents
+    that, the next run does it before its first batch.
     """
 
-    def __init__(self, directory: str, table: DeltaTable, state: ArchiveState) -> None:
+    def __init__(self, directory: str, state: ArchiveState) -> None:
         self._directory = directory
-        self._table = table
         self.state = state
-
-    @classmethod
-    def open(cls, directory: str, topic: str) -> ArchiveTable | None:
-        """The table of a topic, if it exists."""
-        path = layout.table_path(directory, topic)
-        table = _open_if_exists(path)
-        if table is None:
-            return None
-        state = state_of(table)
-        if state is None:
-            raise ConfigError(
-                f"{path} is a Delta table, but not one of kraftlog's: archive into another "
-                "directory"
-            )
-        opened = cls(directory, table, state)
-        opened._read_last_batch()
-        return opened
-
-    @classmethod
-    def create(
-        cls, directory: str, state: ArchiveState, schema: pa.Schema, *, by_date: bool
-    ) -> ArchiveTable:
-        path = layout.table_path(directory, state.topic)
-        state.start = dict(state.offsets)
-        if by_date:
-            schema = schema.append(pa.field(layout.DATE, pa.date32()))
-        properties = CommitProperties(
-            custom_metadata=state.metadata(), app_transactions=state.transactions(state.offsets)
-        )
-        with _refused_if_changed(path):
-            table = DeltaTable.create(
-                path,
-                schema,
-                partition_by=[layout.DATE] if by_date else None,
-                name=state.topic,
-                description=f"the records of topic {state.topic}, {layout.ARCHIVED_BY}",
-                configuration={**STATISTICS, **state.properties()},
-                raise_if_key_not_exists=False,
-                commit_properties=properties,
-            )
-        return cls(directory, table, state)
 
     @property
     def path(self) -> str:
         return layout.table_path(self._directory, self.state.topic)
-
-    @property
-    def version(self) -> int:
-        version: int = self._table.version()
-        return version
-
-    @property
-    def committed_ms(self) -> int:
-        """When the newest version was committed."""
-        [newest] = self._table.history(1)
-        time_ms: int = newest["timestamp"]
-        return time_ms
 
     @property
     def is_new(self) -> bool:
@@ -119,31 +54,62 @@ class ArchiveTable:
         return self.state.is_new
 
     @property
-    def is_by_date(self) -> bool:
-        return list(self._table.metadata().partition_columns) == [layout.DATE]
+    @abstractmethod
+    def version(self) -> int: ...
 
     @property
-    def schema(self) -> pa.Schema:
-        """The columns that the table's files have: all but the date, which is in their paths."""
-        schema = pa.schema(self._table.schema().to_arrow())
-        return pa.schema([field for field in schema if field.name != layout.DATE])
+    @abstractmethod
+    def committed_ms(self) -> int:
+        """When the newest version was committed."""
 
+    @property
+    @abstractmethod
+    def is_by_date(self) -> bool: ...
+
+    @property
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """The columns that the table's files have."""
+
+    @abstractmethod
     def has_batch(self, query: str, batch: int) -> bool:
         """Whether this batch of the query, or a later one, was committed."""
-        newest = self._table.transaction_version(query)
-        return newest is not None and newest >= batch
 
+    @abstractmethod
     def refresh(self) -> None:
-        self._table.update_incremental()
-        state = state_of(self._table)
-        assert state is not None
-        self.state = state
+        """Read the newest version, and the state of it."""
+
+    @abstractmethod
+    def add_columns(self, columns: Sequence[pa.Field]) -> None:
+        """Add columns, or fields of columns; they are null in rows that the table already has."""
+
+    @abstractmethod
+    def commit_dead_letters(self) -> None:
+        """Commit the dead letters of the last batch, unless their table has them already."""
+
+    @abstractmethod
+    def _append(self, state: ArchiveState, files: Sequence[WrittenFile]) -> None:
+        """Commit a batch unless another process has committed its offsets meanwhile.
+
+        Other commits, such as those that merge files, are no reason to fail.
+        """
+
+    def prepare(self) -> None:  # noqa: B027 - most tables need nothing
+        """Make a table of an older version, or of a killed run, as a batch expects it."""
+
+    def writer(self, name: str) -> FileWriter:
+        """Writes the files of a task into the table's directory."""
+        return FileWriter(self.path, name, by_date=self.is_by_date)
+
+    def dead_letter_writer(self, name: str) -> FileWriter:
+        """Writes the dead letters of a task into the directory of their table."""
+        return FileWriter(layout.dead_letters_path(self._directory), name)
 
     def commit(self, state: ArchiveState, files: Sequence[WrittenFile]) -> None:
         """Add the files of a batch, together with the offsets after it."""
         _check_files(self.path, files)
         _check_files(layout.dead_letters_path(self._directory), state.dead_letters)
-        self._write_last_batch(state)
+        self._note_batch(state)
         added, conflicts = self._new_columns(files)
         if added:
             self.add_columns(added)  # a commit of its own, which repeats the previous state
@@ -157,169 +123,8 @@ class ArchiveTable:
         self.state = state
         self.commit_dead_letters()
 
-    def keep_state(self) -> None:
-        """Put the state of a table of an older version where Delta keeps it."""
-        if is_durable(self._table):
-            return
-        properties = CommitProperties(
-            custom_metadata=self.state.metadata(),
-            app_transactions=self.state.transactions(self.state.offsets),
-        )
-        with _refused_if_changed(self.path):
-            self._table.alter.set_table_properties(
-                self.state.properties(), raise_if_not_exists=False, commit_properties=properties
-            )
-        self._table.update_incremental()
-
-    def _append(self, state: ArchiveState, files: Sequence[WrittenFile]) -> None:
-        """Commit a batch unless another process has committed its offsets meanwhile.
-
-        Other commits, such as those that merge files, are no reason to fail.
-        """
-        previous = self.state.offsets
-        properties = CommitProperties(
-            custom_metadata=state.metadata(), app_transactions=state.transactions(state.ranges)
-        )
-        for _ in range(_ATTEMPTS):
-            try:
-                _write(self._table, files, properties)
-            except CommitFailedError as error:
-                self.refresh()
-                if self.state.offsets != previous:
-                    raise LakeError(
-                        f"{state.topic}: another process has committed the same offsets to "
-                        f"{self.path} meanwhile: only one may archive a topic into a directory"
-                    ) from error
-            else:
-                self._table.update_incremental()
-                return
-        raise LakeError(
-            f"{state.topic}: other processes change {self.path} all the time: start the archive "
-            "again when they have ended"
-        )
-
-    # Dead letters
-
-    def _write_last_batch(self, state: ArchiveState) -> None:
-        """Note the batch that is about to be committed, with the files of its dead letters."""
-        path = layout.last_batch_path(self._directory, state.topic)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(f"{path}.new", "w", encoding="utf-8") as file:
-            json.dump(state.metadata(), file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(f"{path}.new", path)
-
-    def _read_last_batch(self) -> None:
-        """Take the newest batch from the note if Delta has deleted its commit."""
-        path = layout.last_batch_path(self._directory, self.state.topic)
-        if self.state.batch >= 0 or self.state.is_new or not os.path.exists(path):
-            return
-        with open(path, encoding="utf-8") as file:
-            last = read_state(json.load(file)[KEY])
-        if self.has_batch(last.query, last.batch):
-            self.state.query, self.state.batch = last.query, last.batch
-            self.state.dead_letters = last.dead_letters
-
-    def commit_dead_letters(self) -> None:
-        """Commit the dead letters of the last batch, unless their table has them already."""
-        state = self.state
-        if not state.dead_letters:
-            return
-        path = layout.dead_letters_path(self._directory)
-        properties = CommitProperties(app_transactions=[Transaction(state.query, state.batch)])
-        for attempt in range(_ATTEMPTS):
-            table = _open_if_exists(path) or DeltaTable.create(
-                path,
-                layout.DEAD_LETTER,
-                mode="ignore",
-                name="dead letters",
-                description="records that kraftlog could not decode, with the reason",
-                configuration=STATISTICS,
-            )
-            newest = table.transaction_version(state.query)
-            if newest is not None and newest >= state.batch:
-                return
-            try:
-                known = {each.name for each in table.schema().fields}
-                if missing := [each for each in layout.DEAD_LETTER if each.name not in known]:
-                    table.alter.add_columns(Schema.from_arrow(pa.schema(missing)).fields)
-                    table.update_incremental()
-                _write(table, state.dead_letters, properties)
-            except CommitFailedError:  # another topic's archive has added the columns
-                if attempt + 1 == _ATTEMPTS:
-                    raise
-            else:
-                return
-
-    # Files and columns
-
-    def actions(self) -> list[dict[str, Any]]:
-        """Delta's `add` action of each file: its path, size and statistics, flattened."""
-        actions: list[dict[str, Any]] = pa.table(
-            self._table.get_add_actions(flatten=True)
-        ).to_pylist()
-        return actions
-
-    def replace(self, removed: Sequence[str], files: Sequence[WrittenFile]) -> None:
-        """Replace files by others with the same rows; the commit repeats the newest state."""
-        now_ms = wall_ms()
-        removals = self._removals(removed, now_ms, is_change=False)
-        with _refused_if_changed(self.path):
-            self._table.create_write_transaction(
-                [*removals, *_additions(files, now_ms, is_change=False)],
-                "append",
-                self._table.schema(),
-                commit_properties=CommitProperties(custom_metadata=self.state.metadata()),
-            )
-        self._table.update_incremental()
-
-    def remove(self, removed: Sequence[str], kept: Mapping[int, int], rows: int) -> None:
-        """Remove files by retention; note which offsets are kept, and how many rows are not."""
-        state = replace(
-            self.state,
-            ranges={},
-            lost={},
-            kept={**self.state.kept, **kept},
-            removed=self.state.removed + rows,
-        )
-        properties = CommitProperties(
-            custom_metadata=state.metadata(), app_transactions=state.retention_transactions()
-        )
-        with _refused_if_changed(self.path):
-            self._table.create_write_transaction(
-                self._removals(removed, wall_ms(), is_change=True),
-                "append",
-                self._table.schema(),
-                commit_properties=properties,
-            )
-        self._table.update_incremental()
-        self.state = state
-
-    def _removals(
-        self, removed: Sequence[str], now_ms: int, *, is_change: bool
-    ) -> list[RemoveAction]:
-        by_path = {unquote(action["path"]): action for action in self.actions()}
-        return [
-            RemoveAction(
-                path,
-                is_change,
-                now_ms,
-                by_path[path]["size_bytes"],
-                _partition_values(str(by_path[path][f"partition.{layout.DATE}"] or layout.NO_DATE))
-                if self.is_by_date
-                else {},
-            )
-            for path in removed
-        ]
-
-    def add_columns(self, columns: Sequence[pa.Field]) -> None:
-        """Add columns, or fields of columns; they are null in rows that the table already has."""
-        fields = Schema.from_arrow(pa.schema(columns)).fields
-        properties = CommitProperties(custom_metadata=self.state.metadata())
-        with _refused_if_changed(self.path):
-            self._table.alter.add_columns(fields, commit_properties=properties)
-        self._table.update_incremental()
+    def _note_batch(self, state: ArchiveState) -> None:  # noqa: B027 - a format may do without
+        """Note a batch that is about to be committed, if the table may forget it later."""
 
     def _new_columns(self, files: Sequence[WrittenFile]) -> tuple[list[pa.Field], list[str]]:
         """The columns of the files that are new in the table, or have new fields.
@@ -349,28 +154,6 @@ class ArchiveTable:
         return added, sorted(set(conflicts))
 
 
-@contextmanager
-def _refused_if_changed(path: str) -> Iterator[None]:
-    """Raise LakeError if another process has created or changed a table at the same time."""
-    try:
-        yield
-    except DeltaError as error:
-        if "already exists" not in str(error) and not isinstance(error, CommitFailedError):
-            raise
-        raise LakeError(
-            f"another process has changed {path} meanwhile: start the archive again"
-        ) from error
-
-
-def _open_if_exists(path: str) -> DeltaTable | None:
-    if not os.path.isdir(path):
-        return None
-    try:
-        return DeltaTable(path)
-    except TableNotFoundError:
-        return None
-
-
 def _check_files(directory: str, files: Sequence[WrittenFile]) -> None:
     """Raise LakeError if a file is gone, as `vacuum` deletes those that no commit names yet."""
     for each in files:
@@ -382,31 +165,15 @@ def _check_files(directory: str, files: Sequence[WrittenFile]) -> None:
             )
 
 
-def _write(table: DeltaTable, files: Sequence[WrittenFile], properties: CommitProperties) -> None:
-    """Add files by one commit, which fails if another process has committed a transaction of it."""
-    table.create_write_transaction(
-        _additions(files, wall_ms(), is_change=True),
-        "append",
-        table.schema(),
-        commit_properties=properties,
+def taken_error(state: ArchiveState, path: str) -> LakeError:
+    return LakeError(
+        f"{state.topic}: another process has committed the same offsets to {path} meanwhile: only "
+        "one may archive a topic into a directory"
     )
 
 
-def _additions(files: Sequence[WrittenFile], now_ms: int, *, is_change: bool) -> list[AddAction]:
-    return [
-        AddAction(
-            each.path,
-            each.size,
-            _partition_values(each.date),
-            now_ms,
-            is_change,
-            each.stats,
-        )
-        for each in files
-    ]
-
-
-def _partition_values(date: str | None) -> dict[str, str | None]:
-    if date is None:
-        return {}
-    return {layout.DATE: None if date == layout.NO_DATE else date}
+def busy_error(state: ArchiveState, path: str) -> LakeError:
+    return LakeError(
+        f"{state.topic}: other processes change {path} all the time: start the archive again when "
+        "they have ended"
+    )

@@ -18,6 +18,7 @@ from kraftlog.client.fetched_batches import READ_COMMITTED
 from kraftlog.errors import ConfigError, KraftlogError
 from kraftlog.spark import positions
 from kraftlog.spark.lake import layout
+from kraftlog.spark.lake.archives import check_format, create_archive, open_archive
 from kraftlog.spark.lake.decode import value_columns
 from kraftlog.spark.lake.decode.base import ADD, FAIL
 from kraftlog.spark.lake.decode.nested import merged_type, missing_fields
@@ -25,7 +26,7 @@ from kraftlog.spark.lake.decode.text import text_schema
 from kraftlog.spark.lake.ranges import Outcome
 from kraftlog.spark.lake.source import FORMAT, ArchiveSource
 from kraftlog.spark.lake.state import ArchiveState
-from kraftlog.spark.lake.table import ArchiveTable, LakeError, NewColumnsError
+from kraftlog.spark.lake.table import LakeError, NewColumnsError
 from kraftlog.spark.options import EARLIEST, LATEST, Limit
 from kraftlog.types import NULL_UUID, uuid_text
 from kraftlog.value import Value
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from kraftlog.client.cluster import Cluster
     from kraftlog.client.model import PartitionName, Topic
     from kraftlog.spark.lake.decode import Decoding
+    from kraftlog.spark.lake.table import ArchiveTable
     from kraftlog.spark.positions import Positions
 
 #: How a query ends: after one batch, at the end of the log, or never.
@@ -49,6 +51,8 @@ ONCE, CAUGHT_UP, CONTINUOUS = "once", "caught-up", "continuous"
 
 class ArchiveSettings(Value):
     directory: str
+    #: The value of --format; empty if it was not given.
+    table_format: str
     decoding: Decoding
     #: Where a new table begins, as a limit and as text, and whether --from was given.
     start: Limit
@@ -119,6 +123,8 @@ class TopicArchive:
         self._begin: Callable[[], None] | None = begin
         self._lock: IO[str] | None = None
         self._table: ArchiveTable | None = None
+        #: The format of the table, which `plan` finds out.
+        self.table_format = ""
         self._ends: Positions | None = None
         #: The end of each partition's log when the archive was planned.
         self.log_ends: dict[int, int] = {}
@@ -139,7 +145,9 @@ class TopicArchive:
     def plan(self) -> tuple[Positions, Positions]:
         """Check the table and the log; return where the archive would begin and end."""
         topic = self._described_topic()
-        self._table = ArchiveTable.open(self._settings.directory, self.topic)
+        settings = self._settings
+        self.table_format = check_format(settings.directory, self.topic, settings.table_format)
+        self._table = open_archive(self._settings.directory, self.topic)
         names = [(self.topic, each.index) for each in topic.partitions]
         if self._table is not None:
             self._check_table(self._table.state, topic)
@@ -158,7 +166,7 @@ class TopicArchive:
         start, end = self.plan()
         if self._table is None:
             self._table = self._create_table(start)
-        self._table.keep_state()
+        self._table.prepare()
         self._table.commit_dead_letters()
         self._apply_schema(self._table)
         return start, end
@@ -300,8 +308,9 @@ class TopicArchive:
             offsets={index: offset for (_, index), offset in start.items()},
             begun_at=self._settings.start_text,
         )
-        return ArchiveTable.create(
-            self._settings.directory, state, self._schema(), by_date=self._settings.by_date
+        settings = self._settings
+        return create_archive(
+            self.table_format, settings.directory, state, self._schema(), by_date=settings.by_date
         )
 
     def _schema(self) -> pa.Schema:

@@ -1,1 +1,1 @@
-"""Compares Delta tables of archived records with the log: files, offsets and checksums."""
+"""Compares tables of archived records with the log: files, offsets and checksums."""

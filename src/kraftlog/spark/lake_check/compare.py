@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from kraftlog.spark.lake_check.column_ids import ColumnIds
     from kraftlog.spark.lake_check.findings import Finding
     from kraftlog.spark.lake_check.lake_files import FileCount
     from kraftlog.spark.lake_check.plan import Range
@@ -62,6 +63,8 @@ class ComparedTopic(NamedTuple):
     is_partitioned: bool = False
     #: By path of a file, the rows that deletion vectors hide.
     deleted: Mapping[str, NDArray[np.bool_]] = {}
+    #: The ids that the columns of files should have, in formats whose readers go by them.
+    column_ids: ColumnIds | None = None
     #: Whether the result has digests of blocks.
     is_digested: bool = False
 
@@ -154,6 +157,7 @@ class _Comparison:
                 is_partitioned=topic.is_partitioned,
                 deleted=topic.deleted.get(path),
                 is_exact=self._range.is_exact,
+                column_ids=topic.column_ids,
             )
             for path in self._range.files
         ]

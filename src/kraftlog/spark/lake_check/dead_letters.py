@@ -16,6 +16,7 @@ from deltalake import DeltaTable
 from kraftlog.errors import ConfigError
 from kraftlog.records.arrow import row_numbers, values_of
 from kraftlog.spark.lake import layout
+from kraftlog.spark.lake.archives import DELTA, check_pyiceberg, format_of
 from kraftlog.spark.lake_check.findings import (
     DIFFERENT,
     DUPLICATE,
@@ -104,10 +105,11 @@ class DeadLetterCheck:
 def read_dead_letters(lake: str, topic: str) -> dict[int, DeadLetters]:
     """The dead letters of a topic, by partition."""
     path = layout.dead_letters_path(lake)
-    if not DeltaTable.is_deltatable(path):
+    table_format = format_of(path)
+    if table_format is None:
         return {}
     try:
-        rows = DeltaTable(path).to_pyarrow_table(filters=[("topic", "=", topic)])
+        rows = _rows_of_delta(path, topic) if table_format == DELTA else _rows(path, topic)
     except Exception as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise ConfigError(f"{path} cannot be read: {reason}") from error
@@ -125,6 +127,19 @@ def read_dead_letters(lake: str, topic: str) -> dict[int, DeadLetters]:
         digests = tuple(_digests(chosen, columns))
         by_partition[partition] = DeadLetters(path, offsets, digests, columns)
     return by_partition
+
+
+def _rows_of_delta(path: str, topic: str) -> pa.Table:
+    return pa.table(DeltaTable(path).to_pyarrow_table(filters=[("topic", "=", topic)]))
+
+
+def _rows(path: str, topic: str) -> pa.Table:
+    check_pyiceberg()
+    from pyiceberg.expressions import EqualTo
+
+    from kraftlog.spark.lake.iceberg.table import opened
+
+    return opened(path).scan(row_filter=EqualTo("topic", topic)).to_arrow()
 
 
 def _digests(rows: pa.Table | pa.RecordBatch, columns: Sequence[str]) -> Iterator[bytes]:

@@ -10,13 +10,14 @@ import json
 import os
 import re
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
 from pyarrow.parquet import ParquetFile
 
 from kraftlog.spark.lake.state import KEY
 from kraftlog.spark.lake_check.lake_files import UnreadableFileError, readable
+from kraftlog.spark.lake_check.state_chain import State, StateChain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,8 +27,6 @@ DELTA_LOG = "_delta_log"
 _LAST_CHECKPOINT = "_last_checkpoint"
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\b.*\.parquet")
-
-State = dict[str, Any]
 
 
 class DeltaLog(NamedTuple):
@@ -62,8 +61,8 @@ def read_delta_log(directory: str) -> DeltaLog:
     is_whole = bool(versions) and versions[0] == 0 and not reader.damage
     return DeltaLog(
         tuple(reader.damage),
-        reader.states[-1] if reader.states else {},
-        _archived(reader.states),
+        reader.chain.newest,
+        reader.chain.archived(),
         reader.files if is_whole else None,
         bool(versions) and versions[0] == 0,
     )
@@ -74,7 +73,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self.damage: list[str] = []
-        self.states: list[State] = []
+        self.chain = StateChain(self.damage)
         self.files: dict[str, int] = {}
 
     def read_commit(self, path: str, version: int) -> None:
@@ -107,56 +106,7 @@ class _Reader:
         for each in actions:
             state = each.get("commitInfo", {}).get(KEY)
             if isinstance(state, dict):
-                self._follow_state(state, version)
-
-    def _follow_state(self, state: State, version: int) -> None:
-        """Check that a batch begins where the one before it ended.
-
-        Commits that only merge files or add columns repeat the state before them.
-        """
-        ends = state.get("offsets", {})
-        ranges = state.get("ranges", {})
-        wrong_ends = [key for key, (_, end) in ranges.items() if ends.get(key, end) != end]
-        before = self.states[-1] if self.states else {}
-        if state == before:
-            return
-        expected = before.get("offsets", {})
-        if before.get("topicId", state.get("topicId")) != state.get("topicId"):
-            self.damage.append(f"commit {version} is of another topic id than the one before it")
-        for key, (start, _) in ranges.items():
-            if expected.get(key, start) != start:
-                self.damage.append(
-                    f"commit {version} begins at offset {start} of partition {key}, but the commit "
-                    f"before it ended at {expected[key]}"
-                )
-        for key in wrong_ends:
-            self.damage.append(
-                f"commit {version} says that partition {key} ends at {ends[key]} and at "
-                f"{ranges[key][1]}"
-            )
-        self.states.append(state)
-
-
-def _archived(states: Sequence[State]) -> dict[int, tuple[int, int]]:
-    """The archived offsets of each partition; older commits may have been cleaned up.
-
-    Whatever is between where one commit and a later one end was archived, even if the commit that
-    did it is lost.
-    """
-    spans = [
-        (int(key), start, end)
-        for state in states
-        for key, (start, end) in state.get("ranges", {}).items()
-    ]
-    ranged = {key for key, _, _ in spans}
-    for state in states:
-        ends = {int(key): end for key, end in state.get("offsets", {}).items()}
-        spans += [(key, end, end) for key, end in ends.items() if key in ranged]
-    archived: dict[int, tuple[int, int]] = {}
-    for key, start, end in spans:
-        old_start, old_end = archived.get(key, (start, end))
-        archived[key] = (min(old_start, start), max(old_end, end))
-    return archived
+                self.chain.follow(state, f"commit {version}")
 
 
 def _gaps(versions: Sequence[int]) -> Iterator[str]:

@@ -19,14 +19,16 @@ MISSING, DUPLICATE, DIFFERENT, NOT_IN_LOG = "missing", "duplicate", "different",
 WITHOUT_POSITION = "without partition or offset"
 #: The table has more or fewer rows than the archive has recorded, though each one seems right.
 MISCOUNTED = "miscounted"
-#: A kind of finding about a file: it is lost or broken, and Delta's log lacks its offsets.
+#: A kind of finding about a file: it is lost or broken, and the table's log lacks its offsets.
 UNREADABLE = "unreadable"
-#: Delta's log, or the file's own footer, says something about the file that is not so.
+#: The table's log, or the file's own footer, says something about the file that is not so.
 MISDESCRIBED = "misdescribed"
 #: The table lacks a column of the log's records, or has it with another type.
 COLUMNS = "wrong columns"
 #: Delta's log itself is damaged.
 DELTA_LOG = "damaged Delta log"
+#: So is the metadata of an Iceberg table.
+ICEBERG_METADATA = "damaged Iceberg metadata"
 #: The most ranges of offsets, or of rows, that a finding names.
 MAX_RANGES = 20
 

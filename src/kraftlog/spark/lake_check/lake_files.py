@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kraftlog.records.columns import Numbers
+    from kraftlog.spark.lake_check.column_ids import ColumnIds
 
 #: The columns that every table must have to be compared.
 PARTITION, OFFSET, TIMESTAMP = "partition", "offset", "timestamp"
@@ -75,6 +76,7 @@ class LakeFile:
 
     `is_partitioned`: the partition is in Delta's log instead of the file. `deleted`: the rows that
     a deletion vector hides. `is_exact`: no statistics are trusted, so all rows are looked at.
+    `column_ids`: those that the columns should have.
     """
 
     def __init__(
@@ -84,11 +86,13 @@ class LakeFile:
         is_partitioned: bool,
         deleted: NDArray[np.bool_] | None = None,
         is_exact: bool = False,
+        column_ids: ColumnIds | None = None,
     ) -> None:
         self.path = path
         self._is_partitioned = is_partitioned
         self._deleted = deleted
         self._is_exact = is_exact
+        self._column_ids = column_ids
         self._size_bytes = 0
         self._all_rows = 0
         self._rows = 0
@@ -158,6 +162,8 @@ class LakeFile:
             if self._deleted is not None:  # it may end after the last deleted row
                 self._deleted = np.pad(self._deleted, (0, self._rows - len(self._deleted)))
                 self._rows -= int(self._deleted.sum())
+            if self._column_ids is not None:
+                self._wrong = self._column_ids.wrong(file.schema_arrow)
             present = set(file.schema_arrow.names)
             first_row = 0
             for group in range(file.num_row_groups):

@@ -1,8 +1,9 @@
 """The comparison of one table with the log, so that every row of every file is accounted for.
 
-The ranges to compare come from Delta's log, which may be wrong. So it is counted how many rows of
-each file belong to its ranges. The offsets of a file that has other rows are read, and the ranges
-that change by that are compared again: then a row is where its offset is, whatever the log says.
+The ranges to compare come from the table's log, which may be wrong. So it is counted how many rows
+of each file belong to its ranges. The offsets of a file that has other rows are read, and the
+ranges that change by that are compared again: then a row is where its offset is, whatever the log
+says.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from kraftlog.spark.lake_check.blocks import BLOCK
 from kraftlog.spark.lake_check.findings import (
-    DELTA_LOG,
     MISCOUNTED,
     MISDESCRIBED,
     NOT_IN_LOG,
@@ -239,7 +239,7 @@ def rolled_back(topic: str, table: LakeTable, committed: Mapping[int, int]) -> l
     ends = {int(key): end for key, end in table.state.get("offsets", {}).items()}
     return [
         Finding(
-            DELTA_LOG,
+            table.damaged_log,
             topic,
             partition,
             0,

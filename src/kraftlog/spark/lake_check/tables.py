@@ -1,22 +1,15 @@
-"""Reads a Delta table of one topic's records: its columns, its files, and their offsets."""
+"""A table of one topic's records: its columns, its files, and their offsets."""
 
 from __future__ import annotations
 
-import os
 from datetime import UTC, datetime, timedelta
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pyarrow as pa
-from deltalake import DeltaTable
 
-from kraftlog.errors import ConfigError
 from kraftlog.records.arrow import nulls_of, values_of
 from kraftlog.spark.lake import layout
-from kraftlog.spark.lake.state import PROPERTY, is_durable, state_of
-from kraftlog.spark.lake_check.delta_log import DELTA_LOG, read_delta_log
 from kraftlog.spark.lake_check.findings import (
     COLUMNS,
     UNREADABLE,
@@ -39,12 +32,12 @@ from kraftlog.spark.schema import OUT_OF_RANGE, arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from typing import Any
 
     from numpy.typing import NDArray
 
     from kraftlog.records.columns import Numbers
-    from kraftlog.spark.lake_check.delta_log import DeltaLog, State
+    from kraftlog.spark.lake_check.column_ids import ColumnIds
+    from kraftlog.spark.lake_check.state_chain import State
 
 #: The columns of a record whose content is compared, if a table has them.
 CONTENT = ("key", "value", TIMESTAMP, "timestampType", "headers", OUT_OF_RANGE)
@@ -70,7 +63,7 @@ class FileSpan(NamedTuple):
 
 
 class FileAction(NamedTuple):
-    """A file as Delta's log describes it; by column: smallest and largest value, count of nulls."""
+    """A file as the table's log describes it; by column: bounds of its values, count of nulls."""
 
     path: str
     size_bytes: int
@@ -85,7 +78,7 @@ class FileAction(NamedTuple):
 class LakeTable(NamedTuple):
     topic: str
     directory: str
-    #: Delta's id of the table, which a copy of it keeps.
+    #: The format's id of the table, which a copy of it keeps.
     table_id: str
     version: int
     #: The columns of a record that are compared; those that the table lacks or has decoded, and
@@ -94,9 +87,9 @@ class LakeTable(NamedTuple):
     not_compared: tuple[str, ...]
     files: tuple[FileAction, ...]
     spans: tuple[FileSpan, ...]
-    #: Whether Delta's log has the partition of each file, instead of a column in the file.
+    #: Whether the table's log has the partition of each file, instead of a column in the file.
     is_partitioned: bool
-    #: By path, the rows that deletion vectors hide.
+    #: By path, the rows that deletion vectors, or files of deleted positions, hide.
     deleted: dict[str, NDArray[np.bool_]]
     #: Whether the table is one of `kraftlog pipeline archive`.
     is_archive: bool
@@ -109,10 +102,20 @@ class LakeTable(NamedTuple):
     topic_id: str
     #: What is wrong with the table as a whole, or with files whose offsets are unknown.
     findings: tuple[Finding, ...]
+    #: The kind of findings about the table's log, and what the log is called.
+    damaged_log: str = DAMAGED_LOG
+    log_name: str = "Delta's log"
+    #: The ids of columns, in formats whose readers go by them.
+    column_ids: ColumnIds | None = None
 
     def file(self, path: str) -> LakeFile:
         deleted = self.deleted.get(path)
-        return LakeFile(path, is_partitioned=self.is_partitioned, deleted=deleted)
+        return LakeFile(
+            path,
+            is_partitioned=self.is_partitioned,
+            deleted=deleted,
+            column_ids=self.column_ids,
+        )
 
 
 class DamagedTableError(Exception):
@@ -123,125 +126,7 @@ class DamagedTableError(Exception):
         self.findings = tuple(findings)
 
 
-def table_directories(directory: str) -> list[str]:
-    """The table in this directory, or the tables directly below it."""
-    if "://" in directory:
-        raise ConfigError(f"{directory}: expected a directory of this machine")
-    if not os.path.isdir(directory):
-        raise ConfigError(f"{directory} is not a directory")
-    if os.path.isdir(os.path.join(directory, DELTA_LOG)):
-        return [os.path.abspath(directory)]
-    directories = [
-        os.path.abspath(entry.path)
-        for entry in os.scandir(directory)
-        if entry.is_dir() and os.path.isdir(os.path.join(entry.path, DELTA_LOG))
-    ]
-    if not directories:
-        raise ConfigError(f"{directory} is not a Delta table and has none: no {DELTA_LOG} in it")
-    return sorted(directories)
-
-
-def open_table(
-    directory: str, topic: str, committed: Mapping[int, int] = MappingProxyType({})
-) -> LakeTable:
-    """Read a table's log; raise DamagedTableError if it cannot be read.
-
-    `committed` has the offsets up to which the archive says that partitions are archived.
-    """
-    log = read_delta_log(directory)
-    damage = [Finding(DAMAGED_LOG, topic, -1, 0, note=text) for text in log.damage]
-    try:
-        table = DeltaTable(directory)
-        actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
-        schema = pa.schema(table.schema().to_arrow())
-        metadata = table.metadata()
-        features = {*(table.protocol().reader_features or ())}
-    except BaseException as error:  # a damaged log may even make deltalake's Rust code panic
-        if isinstance(error, KeyboardInterrupt | SystemExit):
-            raise
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
-        note = f"the table cannot be opened: {reason}"
-        raise DamagedTableError([*damage, Finding(DAMAGED_LOG, topic, -1, 0, note=note)]) from error
-    if "columnMapping" in features or table.protocol().min_reader_version == 2:
-        raise ConfigError(f"{directory} has column mapping, so its files have other column names")
-    recorded = _recorded(table, log)
-    state = recorded.state
-    damage += [Finding(DAMAGED_LOG, topic, -1, 0, note=text) for text in recorded.damage]
-    is_archive = bool(state) or (metadata.description or "").endswith(layout.ARCHIVED_BY)
-    decode = state.get("decode", "") if is_archive else ""
-    damage += _wrong_columns(topic, schema, metadata.partition_columns, decode)
-    if is_archive and log.is_complete and not log.state:
-        text = "no commit has the archive's offsets"
-        damage.append(Finding(DAMAGED_LOG, topic, -1, 0, note=text))
-    files = tuple(_action(directory, each) for each in actions)
-    damage += _differences_to_log(topic, directory, files, log, table)
-    if _is_without_position(schema, metadata.partition_columns):
-        if is_archive:
-            raise DamagedTableError(damage)
-        raise ConfigError(f"{directory} has no columns partition and offset: not a topic's records")
-    deleted, unreadable = _deleted_rows(table, topic, features)
-    compared, not_compared = _columns(schema, metadata.partition_columns)
-    opened = LakeTable(
-        topic=topic,
-        directory=directory,
-        table_id=str(metadata.id),
-        version=table.version(),
-        compared=compared,
-        not_compared=not_compared,
-        files=files,
-        spans=(),
-        is_partitioned=PARTITION in metadata.partition_columns,
-        deleted=deleted,
-        is_archive=is_archive,
-        archived=recorded.archived,
-        state=state,
-        topic_id=state.get("topicId", ""),
-        findings=(*damage, *unreadable),
-    )
-    return _until(_with_spans(opened), committed if is_archive else {})
-
-
-class _Recorded(NamedTuple):
-    """What the archive says of the table: in commits, and where it outlives their cleanup."""
-
-    state: State
-    archived: dict[int, tuple[int, int]]
-    #: Sentences about what contradicts the commits, or cannot be read.
-    damage: tuple[str, ...]
-
-
-def _recorded(table: DeltaTable, log: DeltaLog) -> _Recorded:
-    try:
-        durable = state_of(table) if is_durable(table) else None
-    except Exception as error:
-        text = f"the property {PROPERTY} or a commit cannot be read: {error!r}"
-        return _Recorded(log.state, log.archived, (text,))
-    if durable is None:
-        return _Recorded(log.state, log.archived, ())
-    state: State = {
-        "topicId": durable.topic_id,
-        "decode": durable.decode,
-        "offsets": {str(index): end for index, end in durable.offsets.items()},
-    }
-    if durable.removed or "removed" in log.state:
-        state["kept"] = {str(index): offset for index, offset in durable.kept.items()}
-        state["removed"] = durable.removed
-    damage = [
-        f"the newest batch in the log says {name} {log.state.get(name)}, and what the table keeps "
-        f"says {value}"
-        for name, value in state.items()
-        if log.state and log.state.get(name) != value
-    ]
-    archived = dict(log.archived)
-    for index, end in durable.offsets.items():
-        start, old_end = archived.get(index, (end, end))
-        start = max(min(start, durable.start.get(index, 0)), durable.kept.get(index, 0))
-        archived[index] = (start, max(old_end, end))
-    spans = {index: span for index, span in archived.items() if span[0] < span[1]}
-    return _Recorded({**log.state, **state}, spans, tuple(damage))
-
-
-def _until(table: LakeTable, committed: Mapping[int, int]) -> LakeTable:
+def archived_until(table: LakeTable, committed: Mapping[int, int]) -> LakeTable:
     archived = dict(table.archived)
     for partition, end in committed.items():
         firsts = [span.first for span in table.spans if span.partition == partition]
@@ -250,12 +135,12 @@ def _until(table: LakeTable, committed: Mapping[int, int]) -> LakeTable:
     return table._replace(archived=archived)
 
 
-def _with_spans(table: LakeTable) -> LakeTable:
-    """Add the spans of the files: they are in Delta's log, or else read from the files."""
+def with_spans(table: LakeTable) -> LakeTable:
+    """Add the spans of the files: they are in the table's log, or else read from the files."""
     spans: list[FileSpan] = []
     findings: list[Finding] = []
     for action in table.files:
-        span = _span_in_delta_log(action)
+        span = _span_of(action)
         if span is not None:
             spans.append(span)
             continue
@@ -265,34 +150,7 @@ def _with_spans(table: LakeTable) -> LakeTable:
     return table._replace(spans=tuple(spans), findings=(*table.findings, *findings))
 
 
-def _action(directory: str, action: Mapping[str, Any]) -> FileAction:
-    path = unquote(action["path"])
-    if path.startswith("file:"):
-        path = urlsplit(path).path
-    bounds = {}
-    for name in (PARTITION, OFFSET, TIMESTAMP):
-        low, high = action.get(f"min.{name}"), action.get(f"max.{name}")
-        if isinstance(low, datetime) and isinstance(high, datetime):
-            bounds[name] = (_micros(low), _micros(high))
-        elif isinstance(low, int) and isinstance(high, int):
-            bounds[name] = (low, high)
-    nulls = {name: action.get(f"null_count.{name}") for name in (PARTITION, OFFSET, TIMESTAMP)}
-    return FileAction(
-        path=os.path.join(directory, path),
-        size_bytes=action["size_bytes"],
-        records=action["num_records"],
-        bounds=bounds,
-        nulls={name: count for name, count in nulls.items() if count is not None},
-        partition=action.get(f"partition.{PARTITION}"),
-        date=action.get(f"partition.{layout.DATE}"),
-    )
-
-
-def _micros(time: datetime) -> int:
-    return (time.replace(tzinfo=time.tzinfo or UTC) - _EPOCH) // timedelta(microseconds=1)
-
-
-def _is_without_position(schema: pa.Schema, partition_columns: Iterable[str]) -> bool:
+def is_without_position(schema: pa.Schema, partition_columns: Iterable[str]) -> bool:
     fields = {field.name: field.type for field in schema}
     return not (
         all(pa.types.is_integer(fields.get(name, pa.null())) for name in (PARTITION, OFFSET))
@@ -300,7 +158,7 @@ def _is_without_position(schema: pa.Schema, partition_columns: Iterable[str]) ->
     )
 
 
-def _wrong_columns(
+def wrong_columns(
     topic: str, schema: pa.Schema, partition_columns: Iterable[str], decode: str
 ) -> list[Finding]:
     """Columns that an archive with this --decode has; empty for tables of other programs."""
@@ -322,7 +180,7 @@ def _wrong_columns(
     return [Finding(COLUMNS, topic, -1, 0, note=text) for text in texts]
 
 
-def _columns(
+def compared_columns(
     schema: pa.Schema, partition_columns: Iterable[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The columns of `CONTENT` that are as in the log; and all others of the table.
@@ -352,43 +210,8 @@ def _is_as_in_log(kind: pa.DataType, expected: pa.DataType) -> bool:
     return bool(kind == expected)
 
 
-def _deleted_rows(
-    table: DeltaTable, topic: str, features: set[str]
-) -> tuple[dict[str, NDArray[np.bool_]], list[Finding]]:
-    """By path of a file, the rows that a deletion vector hides."""
-    if "deletionVectors" not in features:
-        return {}, []
-    try:
-        rows = pa.table(table.deletion_vectors()).to_pydict()
-    except Exception as error:
-        note = f"deletion vectors cannot be read: {next(iter(str(error).splitlines()), '')}"
-        return {}, [Finding(UNREADABLE, topic, -1, 0, note=note)]
-    return {
-        unquote(urlsplit(path).path): ~np.array(kept, dtype=bool)
-        for path, kept in zip(rows["filepath"], rows["selection_vector"], strict=True)
-    }, []
-
-
-def _differences_to_log(
-    topic: str, directory: str, files: Iterable[FileAction], log: DeltaLog, table: DeltaTable
-) -> list[Finding]:
-    """Compare what readers see, who begin at a checkpoint, with what all commits together say."""
-    texts = []
-    if log.files is not None:
-        sizes = {each.path: each.size_bytes for each in files}
-        followed = {os.path.join(directory, path): size for path, size in log.files.items()}
-        for path in sorted({*sizes.items()} ^ {*followed.items()}):
-            name = os.path.relpath(path[0], directory)
-            texts.append(f"a checkpoint and the commits do not agree on {name}")
-    query, batch = log.state.get("query"), log.state.get("batch", -1)
-    if query and batch >= 0 and table.transaction_version(query) != batch:
-        newest = table.transaction_version(query)
-        texts.append(f"the newest commit is of batch {batch}, the newest transaction is {newest}")
-    return [Finding(DAMAGED_LOG, topic, -1, 0, note=text) for text in dict.fromkeys(texts)]
-
-
-def _span_in_delta_log(action: FileAction) -> FileSpan | None:
-    """The span of a file with records of one partition, if Delta's log has its statistics."""
+def _span_of(action: FileAction) -> FileSpan | None:
+    """The span of a file with records of one partition, if the log has its statistics."""
     low, high = action.bounds.get(PARTITION, (action.partition, action.partition))
     partition = action.partition if action.partition is not None else low
     if partition is None or low != high or OFFSET not in action.bounds or not action.records:
@@ -448,31 +271,31 @@ def _spans(offsets: Numbers) -> list[Numbers]:
 
 
 def misdescriptions(table: LakeTable, action: FileAction, count: FileCount) -> list[str]:
-    """What Delta's log says about a file that is not so.
+    """What the table's log says about a file that is not so.
 
     `count` has bounds only if all rows of the file were counted.
     """
     texts = [count.wrong] if count.wrong else []
     if action.size_bytes != count.size_bytes:
-        texts.append(f"it has {count.size_bytes} bytes, Delta's log says {action.size_bytes}")
+        texts.append(f"it has {count.size_bytes} bytes, {table.log_name} says {action.size_bytes}")
     if action.records not in {None, count.all_rows}:
-        texts.append(f"it has {count.all_rows} rows, Delta's log says {action.records}")
+        texts.append(f"it has {count.all_rows} rows, {table.log_name} says {action.records}")
     if action.path not in table.deleted:  # else the bounds may be those of hidden rows
-        texts += _wrong_bounds(action, count)
+        texts += _wrong_bounds(table, action, count)
     nulls = {PARTITION: 0, OFFSET: 0, TIMESTAMP: count.null_times}
     for name, said in action.nulls.items():
         if said != nulls[name] and name in count.bounds:
-            texts.append(f"{nulls[name]} {name}s are null, Delta's log says {said}")
+            texts.append(f"{nulls[name]} {name}s are null, {table.log_name} says {said}")
     times = count.bounds.get(TIMESTAMP)
     if table.is_archive and action.date is not None and times is not None:
         dates = {(_EPOCH + timedelta(microseconds=each)).date() for each in times}
         if dates != {action.date}:
             found = " to ".join(map(str, sorted(dates)))
-            texts.append(f"its records are of {found}, Delta's log says {action.date}")
+            texts.append(f"its records are of {found}, {table.log_name} says {action.date}")
     return texts
 
 
-def _wrong_bounds(action: FileAction, count: FileCount) -> list[str]:
+def _wrong_bounds(table: LakeTable, action: FileAction, count: FileCount) -> list[str]:
     texts = []
     for name, said in action.bounds.items():
         found = count.bounds.get(name)
@@ -481,6 +304,7 @@ def _wrong_bounds(action: FileAction, count: FileCount) -> list[str]:
             abs(one - other) >= step for one, other in zip(said, found, strict=True)
         ):
             texts.append(
-                f"its {name}s are {found[0]} to {found[1]}, Delta's log says {said[0]} to {said[1]}"
+                f"its {name}s are {found[0]} to {found[1]}, {table.log_name} says "
+                f"{said[0]} to {said[1]}"
             )
     return texts

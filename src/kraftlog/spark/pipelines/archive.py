@@ -1,4 +1,4 @@
-"""`kraftlog pipeline archive`: topics as Delta tables, every record exactly once."""
+"""`kraftlog pipeline archive`: topics as Delta or Iceberg tables, every record exactly once."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from kraftlog.client.properties import read_text
 from kraftlog.client.text_table import table
 from kraftlog.errors import ConfigError, KraftlogError
 from kraftlog.spark.lake import layout
+from kraftlog.spark.lake.archives import DELTA, ICEBERG
 from kraftlog.spark.lake.compaction import compact
 from kraftlog.spark.lake.decode import CONFLUENT, DECODINGS, Decoding
 from kraftlog.spark.lake.decode.base import ADD, FAIL, IGNORE
+from kraftlog.spark.lake.delta_table import DeltaArchive
 from kraftlog.spark.lake.retention import expire
 from kraftlog.spark.lake.table import LakeError
 from kraftlog.spark.lake.topic_archive import (
@@ -63,6 +65,15 @@ _POLL_S = 0.2
 _DELETION_S = 10
 #: With --topics-pattern and --continuous: how long after which to look for new topics.
 _LOOK_S = 10
+_RETENTION_ICEBERG = (
+    "--retention removes records of Delta tables only: the archive adds to an Iceberg table, and "
+    "doesn't delete from it"
+)
+_COMPACT_ICEBERG = (
+    "--compact merges files of Delta tables only: PyIceberg can't replace files by one commit that "
+    "leaves their rows as they are; merge those of Iceberg tables with Spark's procedure "
+    "rewrite_data_files"
+)
 #: What Spark reports if a Python process has not connected to it within ten seconds, which can't be
 #: configured, as on a machine that is very busy; and how often a query is started for all that.
 _WORKER_START_FAILED = "Python worker failed to connect back"
@@ -77,9 +88,9 @@ def run(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     command_line = parser(
         "archive",
-        "Archive topics as Delta tables, every record exactly once, up to the current end of the "
-        "log.\nA run continues where the last one ended. Exit code 0: done; 1: failed; 2: invalid "
-        "command line;\n3: refused, as records would be lost or mixed up.",
+        "Archive topics as Delta or Iceberg tables, every record exactly once, up to the log's "
+        "current end.\nA run continues where the last one ended. Exit code 0: done; 1: failed; 2: "
+        "invalid command line;\n3: refused, as records would be lost or mixed up.",
         "orders --to lake -b localhost:9092",
     )
     add = command_line.add_argument
@@ -142,6 +153,13 @@ def _parser() -> argparse.ArgumentParser:
 def _add_table_options(command_line: argparse.ArgumentParser) -> None:
     group = command_line.add_argument_group("tables")
     group.add_argument(
+        "--format",
+        dest="table_format",
+        choices=(DELTA, ICEBERG),
+        default="",
+        help="the format of new tables; default: delta. An existing table keeps its own",
+    )
+    group.add_argument(
         "--decode",
         default="raw",
         metavar="KIND",
@@ -168,7 +186,9 @@ def _add_table_options(command_line: argparse.ArgumentParser) -> None:
         "older than this, such as 30d or 12h",
     )
     group.add_argument(
-        "--compact", action="store_true", help="at the end, merge small files into larger ones"
+        "--compact",
+        action="store_true",
+        help="at the end, merge small files of Delta tables into larger ones",
     )
 
 
@@ -254,7 +274,10 @@ class _Archive:
         archive = TopicArchive(topic, client.cluster, self._settings, self._report, self._begin)
         self._archives[topic] = archive
         try:
-            return archive.plan()
+            plan = archive.plan()
+            if archive.table_format == ICEBERG:
+                self._check_iceberg()
+            return plan
         except LakeError as error:
             self._refuse(topic, error)
         except KraftlogError:
@@ -392,13 +415,22 @@ class _Archive:
         )
         return True
 
+    def _check_iceberg(self) -> None:
+        """Refuse what only Delta tables can have."""
+        if self._options.compact:
+            raise ConfigError(_COMPACT_ICEBERG)
+        if self._retention_ms is not None:
+            raise ConfigError(_RETENTION_ICEBERG)
+
     def _expire(self, archive: TopicArchive, *, is_dry: bool = False) -> None:
         """Remove the table's oldest records; if that fails, a later attempt does it."""
         if self._retention_ms is None:
             return
+        delta = archive.table
+        assert isinstance(delta, DeltaArchive)
         self._next_expiry[archive.topic] = Deadline(_EXPIRE_S)
         try:
-            expired = expire(archive.table, wall_ms() - self._retention_ms, is_dry=is_dry)
+            expired = expire(delta, wall_ms() - self._retention_ms, is_dry=is_dry)
         except LakeError as error:
             self._pipeline.progress.say(f"{archive.topic}: nothing was removed: {error}")
             return
@@ -420,7 +452,9 @@ class _Archive:
     def _compact(self, archive: TopicArchive) -> None:
         if not self._options.compact:
             return
-        before, after = compact(archive.table)
+        delta = archive.table
+        assert isinstance(delta, DeltaArchive)
+        before, after = compact(delta)
         if before:
             self._pipeline.progress.say(f"{archive.topic}: {before} files merged into {after}")
 
@@ -510,6 +544,8 @@ def _settings(options: argparse.Namespace) -> ArchiveSettings:
         raise UsageError(f"--decode {decode} needs --schema FILE")
     if decode in CONFLUENT and not options.registry:
         raise UsageError(f"--decode {decode} needs --registry DIR|URL")
+    if options.compact and options.table_format == ICEBERG:
+        raise UsageError(_COMPACT_ICEBERG)
     if options.max_records_per_batch < 1:
         raise UsageError("--max-records-per-batch: expected at least 1")
     if options.continuous and options.end:
@@ -522,6 +558,7 @@ def _settings(options: argparse.Namespace) -> ArchiveSettings:
     start = _limit("--from", options.start or "earliest")
     return ArchiveSettings(
         directory=options.directory,
+        table_format=options.table_format,
         decoding=Decoding(decode, schema, options.registry or "", options.on_drift),
         start=start,
         start_text=_limit_text(start),

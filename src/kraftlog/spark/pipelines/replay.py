@@ -63,8 +63,8 @@ def _parser() -> argparse.ArgumentParser:
     command_line.add_argument(
         "table",
         metavar="TABLE",
-        help="a Delta table or Parquet files with the columns value, partition and offset, and "
-        "optionally key, headers, timestamp and topic",
+        help="a Delta or Iceberg table, or Parquet files, with the columns value, partition and "
+        "offset, and optionally key, headers, timestamp and topic",
     )
     command_line.add_argument("--to", required=True, metavar="TOPIC", help="an existing topic")
     speed = command_line.add_mutually_exclusive_group()
@@ -362,8 +362,8 @@ def _topic_named_by(directory: str) -> str:
 
 
 def _read(pipeline: Pipeline, replayed: ReplayTable) -> DataFrame:
-    """The rows of a Delta table, or of Parquet files."""
-    if replayed.is_delta:
+    """The rows of a Delta or Iceberg table, or of Parquet files."""
+    if replayed.format is not None:
         return read_table(pipeline.spark, replayed.directory)
     return pipeline.spark.read.parquet(replayed.directory)
 

@@ -1,4 +1,4 @@
-"""`kraftlog pipeline verify`: compares Delta tables of topics with the log, offset by offset."""
+"""`kraftlog pipeline verify`: compares tables of topics with the log, offset by offset."""
 
 from __future__ import annotations
 
@@ -22,16 +22,13 @@ from kraftlog.spark.lake_check.compare import ComparedTopic, compare
 from kraftlog.spark.lake_check.dead_letters import read_dead_letters
 from kraftlog.spark.lake_check.lake_files import OFFSET
 from kraftlog.spark.lake_check.metrics import metrics_text
+from kraftlog.spark.lake_check.opening import open_table, table_directories
 from kraftlog.spark.lake_check.plan import tasks
 from kraftlog.spark.lake_check.report import not_compared_line
 from kraftlog.spark.lake_check.sample import Sample
 from kraftlog.spark.lake_check.statement import statement, statement_text
 from kraftlog.spark.lake_check.table_check import TableCheck, rolled_back
-from kraftlog.spark.lake_check.tables import (
-    DamagedTableError,
-    open_table,
-    table_directories,
-)
+from kraftlog.spark.lake_check.tables import DamagedTableError
 from kraftlog.spark.pipelines.common import DONE, FINDINGS, Pipeline, parser, run_pipeline
 from kraftlog.spark.pipelines.errors import UsageError
 from kraftlog.spark.pipelines.metrics_output import metrics_output
@@ -63,12 +60,12 @@ def run(arguments: Sequence[str]) -> int:
 def _command_line() -> argparse.ArgumentParser:
     command_line = parser(
         "verify",
-        "Compare Delta tables of topics with the log: every offset once, none missing, the same "
-        "bytes.\nExit code 0: equal; 1: could not compare; 3: differences.",
+        "Compare Delta or Iceberg tables of topics with the log: every offset once, none missing, "
+        "the same bytes.\nExit code 0: equal; 1: could not compare; 3: differences.",
         "lake -b localhost:9092",
     )
     command_line.add_argument(
-        "directory", metavar="DIR", help="a Delta table, or a directory with one for each topic"
+        "directory", metavar="DIR", help="a table, or a directory with one for each topic"
     )
     command_line.add_argument(
         "--topic",
@@ -263,6 +260,7 @@ class _Verification:
             dead_letters=read_dead_letters(lake, name),
             is_partitioned=lake_table.is_partitioned,
             deleted=lake_table.deleted,
+            column_ids=lake_table.column_ids,
             is_digested=self._options.statement is not None,
         )
 

@@ -13,12 +13,15 @@ import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
 from kraftlog.errors import ConfigError
+from kraftlog.spark.lake.archives import DELTA, ICEBERG, check_pyiceberg, format_of
 from kraftlog.spark.lake.state import is_durable, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
     from typing import Any
+
+    from kraftlog.spark.lake.iceberg.reading import LiveFiles
 
     #: The limits of --from and --until, by column and by whether the limit is the end.
     Limits = Mapping[tuple[str, bool], int | datetime]
@@ -52,7 +55,7 @@ class RowFilter(NamedTuple):
 
 
 class ReplayTable:
-    """A Delta table, or Parquet files, with the columns of records."""
+    """A Delta or Iceberg table, or Parquet files, with the columns of records."""
 
     def __init__(self, directory: str) -> None:
         """Raises ConfigError if the directory does not exist, or is one of several tables."""
@@ -61,10 +64,17 @@ class ReplayTable:
         self.kept: dict[int, int] = {}
         if "://" not in directory and not os.path.exists(directory):
             raise ConfigError(
-                f"{directory} does not exist: expected a Delta table or Parquet files"
+                f"{directory} does not exist: expected a Delta or Iceberg table, or Parquet files"
             )
-        self.is_delta = not os.path.isfile(directory) and DeltaTable.is_deltatable(directory)
-        if self.is_delta:
+        is_delta = not os.path.isfile(directory) and DeltaTable.is_deltatable(directory)
+        #: DELTA, ICEBERG, or None for Parquet files.
+        self.format = DELTA if is_delta else format_of(directory)
+        if self.format == ICEBERG:
+            if not self._iceberg.paths:
+                raise ConfigError(f"{directory} is an Iceberg table without rows")
+            self.columns = list(self._iceberg.columns.names)
+            return
+        if is_delta:
             opened = DeltaTable(directory)
             if not opened.file_uris():
                 raise ConfigError(f"{directory} is a Delta table without rows")
@@ -123,12 +133,23 @@ class ReplayTable:
 
     @cached_property
     def _dataset(self) -> Any:
-        if self.is_delta:
+        if self.format == DELTA:
             return DeltaTable(self.directory).to_pyarrow_dataset()
+        if self.format == ICEBERG:
+            return ds.dataset(
+                list(self._iceberg.paths), format="parquet", schema=self._iceberg.columns
+            )
         try:
             return ds.dataset(self.directory, format="parquet", partitioning="hive")
         except (OSError, pa.ArrowInvalid) as error:
             raise ConfigError(f"{self.directory}: {error}") from None
+
+    @cached_property
+    def _iceberg(self) -> LiveFiles:
+        check_pyiceberg()
+        from kraftlog.spark.lake.iceberg.reading import live_files
+
+        return live_files(self.directory)
 
     def _micros(self) -> Any:
         """The time of each row in microseconds; null for a record without a time, which is -1."""
@@ -186,4 +207,4 @@ class ReplayTable:
 
 def _tables_below(directory: str) -> list[str]:
     paths = (entry.path for entry in os.scandir(directory) if entry.is_dir())
-    return sorted(path for path in paths if DeltaTable.is_deltatable(path))
+    return sorted(path for path in paths if format_of(path) is not None)
