@@ -117,12 +117,13 @@ def make_current(metadata: Metadata, snapshot: int) -> None:
     metadata["current-snapshot-id"] = metadata["refs"]["main"]["snapshot-id"] = number
 
 
-def delete_positions(table: IcebergTable, content: int = 1) -> None:
+def delete_positions(
+    table: IcebergTable, content: int = 1, file: int = 0, sequence: int = 2
+) -> None:
     """Hide a row, by a file of deleted positions and a manifest that names it."""
     path = os.path.join(table.path, "deletes.parquet")
-    pq.write_table(
-        pa.table({"file_path": [table.files[0]], "pos": pa.array([7], pa.int64())}), path
-    )
+    rows = {"file_path": [table.files[file]], "pos": pa.array([7], pa.int64())}
+    pq.write_table(pa.table(rows), path)
     manifest = os.path.join(table.path, "metadata", "deletes.avro")
     shutil.copy(table.manifests()[0], manifest)
 
@@ -145,6 +146,7 @@ def delete_positions(table: IcebergTable, content: int = 1) -> None:
     def name(records: list[dict[str, Any]]) -> None:
         size = os.path.getsize(manifest)
         counts = {"added_files_count": 1, "added_rows_count": 1}
+        counts |= {"sequence_number": sequence, "min_sequence_number": sequence}
         records.append(
             {
                 **records[0],
@@ -156,6 +158,16 @@ def delete_positions(table: IcebergTable, content: int = 1) -> None:
         )
 
     table.edit_list(name)
+    totals = {"total-delete-files": "1"}
+    table.edit(lambda metadata: metadata["snapshots"][-1]["summary"].update(totals))
+
+
+def delete_before(table: IcebergTable) -> None:
+    """Delete a position of a file that was added later, which by the specification has no effect.
+
+    PyIceberg 0.12 hides the row all the same, if the file of positions belongs to another file, too.
+    """
+    delete_positions(table, file=1, sequence=1)
 
 
 def roll_back(table: IcebergTable) -> None:
@@ -305,6 +317,7 @@ MAINTENANCE: dict[str, Damage] = {
     "file without ids": lambda t: t.rewrite(without_ids),
     "no bounds": lambda t: t.edit_file(lambda file: file.update(lower_bounds=None, upper_bounds=None)),
     "DELETE of no row": lambda t: t.open().delete("offset < 0"),
+    "position of a file that was added later": delete_before,
     "hint of the version before": lambda t: write(t.metadata_path("version-hint.text"), "2"),
     "an orphan": lambda t: shutil.copy(t.files[0], os.path.join(t.path, "orphan.parquet")),
     "a version that was not finished": lambda t: write(t.metadata_path("v4.metadata.json.123"), "{"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +14,7 @@ from kraftlog.spark.lake.delta_table import DeltaArchive
 from kraftlog.spark.lake.state import ArchiveState
 from kraftlog.spark.pipelines import common
 from kraftlog.types import uuid_text
-from tests.spark.archives import archive, produce
+from tests.spark.archives import archive, checkpoint, produce
 from tests.spark.test_lake_state import create_old
 from tests.time_limit import LIMIT_S
 
@@ -100,6 +102,24 @@ def test_an_equal_start_in_another_notation_is_accepted(
     assert prepare_archive(our_node, tmp_path / "b", topic, "--from", other_zone) == 0
     assert archive(our_node, tmp_path / "b", topic, "--from", "2026-01-02") == 3
     assert "begun with --from 2026-01-01T00:00:00+00:00" in capsys.readouterr().err
+
+
+def test_a_checkpoint_that_is_newer_than_the_table_is_refused(
+    our_node: str, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Spark would see nothing to archive, and the run would end without a word."""
+    folder = checkpoint(tmp_path, topic)
+    offsets = json.dumps({topic: {"0": COUNT, "1": 0}})
+    for name, text in (("offsets", f"v1\n{{}}\n{offsets}"), ("commits", "v1\n{}")):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "0").write_text(text)
+    assert archive(our_node, tmp_path, topic) == 3
+    expected = f"{topic}-0: the checkpoint is newer than the table"
+    assert expected in capsys.readouterr().err
+    assert prepare_archive(our_node, tmp_path, topic, "--from", "latest") == 0
+    assert archive(our_node, tmp_path, topic, "--dry-run") == 0
+    shutil.rmtree(folder)
+    assert prepare_archive(our_node, tmp_path / "other", topic) == 0
 
 
 def test_from_has_no_effect_on_a_table_of_an_older_version(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -58,9 +59,17 @@ def version(lake: Path, topic: str) -> int:
 
 
 def test_every_record_is_archived_once_as_iceberg(
-    spark: SparkSession, our_node: str, client: Client, topic: str, tmp_path: Path
+    spark: SparkSession,
+    our_node: str,
+    client: Client,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Later runs add new records; a batch that Spark repeats adds nothing."""
+    """Later runs add new records; a batch that Spark repeats adds nothing.
+
+    After a rollback the archive begins at the snapshot's offsets, with a new checkpoint.
+    """
     assert archive(our_node, tmp_path, topic, "--format", "iceberg") == 0
     archived = rows(tmp_path, topic)
     assert [(each["partition"], each["offset"]) for each in archived] == all_positions(COUNT)
@@ -77,6 +86,18 @@ def test_every_record_is_archived_once_as_iceberg(
     assert version(tmp_path, topic) == before
     produce(client, topic, 10, first=COUNT)
     assert archive(our_node, tmp_path, topic, "--max-records-per-batch", "6") == 0
+    assert record_positions(tmp_path, topic) == all_positions(COUNT + 10)
+    monkeypatch.setattr("kraftlog.spark.lake_check.plan.TASK_RECORDS", 50)  # so Spark has tasks
+    assert verify([str(tmp_path), "-b", our_node]) == 0
+
+    table = iceberg_table(str(tmp_path / topic))
+    first = table.metadata.snapshots[0].snapshot_id
+    table.manage_snapshots().rollback_to_snapshot(first).commit()
+    assert record_positions(tmp_path, topic) == all_positions(COUNT)
+    assert verify([str(tmp_path), "-b", our_node]) == 3
+    assert archive(our_node, tmp_path, topic) == 3
+    shutil.rmtree(checkpoint(tmp_path, topic))
+    assert archive(our_node, tmp_path, topic) == 0
     assert record_positions(tmp_path, topic) == all_positions(COUNT + 10)
     assert verify([str(tmp_path), "-b", our_node]) == 0
 
@@ -137,6 +158,8 @@ def test_what_iceberg_tables_lack_is_refused(
     our_node: str, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = [topic, "--to", str(tmp_path), "-b", our_node]
+    assert run([*arguments, "--format", "iceberg", "--retention", "30d"]) == 2
+    assert "--retention removes records of Delta tables only" in capsys.readouterr().err
     assert run([*arguments, "--format", "iceberg", "--compact"]) == 2
     assert "--compact merges files of Delta tables only" in capsys.readouterr().err
     create_archive(
@@ -144,5 +167,7 @@ def test_what_iceberg_tables_lack_is_refused(
     )
     assert run([*arguments, "--compact"]) == 1
     assert "--compact merges files of Delta tables only" in capsys.readouterr().err
+    assert run([*arguments, "--retention", "30d"]) == 1
+    assert "--retention removes records of Delta tables only" in capsys.readouterr().err
     assert run([*arguments, "--format", "delta"]) == 3
     assert "is an Iceberg table: leave --format out" in capsys.readouterr().err

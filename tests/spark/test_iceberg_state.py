@@ -27,10 +27,13 @@ from kraftlog.spark.lake.iceberg.state import recorded_state
 from kraftlog.spark.lake.iceberg.table import IcebergArchive, opened
 from kraftlog.spark.lake.state import ArchiveState
 from kraftlog.spark.lake.table import LakeError
+from kraftlog.spark.lake_check.opening import open_table
+from tests.spark.iceberg_tampering import edit_avro
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+    from typing import Any
 
     from kraftlog.spark.lake.files import FileWriter, WrittenFile
 
@@ -264,6 +267,25 @@ def test_a_table_by_date_has_a_file_for_each_day(tmp_path: Path) -> None:
     )
     assert [each.file.partition[0] for each in scan.plan_files()] == [2]
     assert scan.to_arrow().column("offset").to_pylist() == [2]
+
+
+def test_wrong_bounds_of_a_manifest_in_its_list_are_noticed(tmp_path: Path) -> None:
+    """By them, readers that look for a day skip the manifest."""
+    table = create(tmp_path, by_date=True)
+    commit(table, 3)
+    path = table._table.metadata.current_snapshot().manifest_list
+    clean = open_table(table.path, "t")
+    assert (clean.findings, [str(each.date) for each in clean.files]) == (
+        (),
+        ["1970-01-01", "1970-01-02", "1970-01-03"],
+    )
+
+    def change(records: list[dict[str, Any]]) -> None:
+        records[0]["partitions"][0]["upper_bound"] = b"\x01\0\0\0"
+
+    edit_avro(path, change)
+    [finding] = open_table(table.path, "t").findings
+    assert "has other values of date than its list says" in finding.note
 
 
 def test_files_have_the_ids_of_columns(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from kraftlog.errors import ConfigError, KraftlogError
 from kraftlog.spark import positions
 from kraftlog.spark.lake import layout
 from kraftlog.spark.lake.archives import check_format, create_archive, open_archive
+from kraftlog.spark.lake.checkpoint import committed_offsets
 from kraftlog.spark.lake.decode import value_columns
 from kraftlog.spark.lake.decode.base import ADD, FAIL
 from kraftlog.spark.lake.decode.nested import merged_type, missing_fields
@@ -155,6 +156,7 @@ class TopicArchive:
         latest = self._latest(names)
         self._check_log(start, latest)
         self.log_ends = {index: end for (_, index), end in latest.items()}
+        self._check_checkpoint(start)
         if self._settings.end is not None:
             self._ends = self._resolved(names, self._settings.end)
             latest = {name: min(latest[name], self._ends[name]) for name in names}
@@ -256,6 +258,19 @@ class TopicArchive:
                 f"{settings.start_text} can't be followed: leave --from out to continue where the "
                 f"table ends, or {alternative}"
             )
+
+    def _check_checkpoint(self, start: Positions) -> None:
+        """Spark would not see that the table lacks offsets which the checkpoint has as archived."""
+        directory = self._settings.directory
+        for index, offset in sorted(committed_offsets(directory, self.topic).items()):
+            end = start.get((self.topic, index), offset)
+            if offset > end:
+                raise LakeError(
+                    f"{self.topic}-{index}: the checkpoint is newer than the table, which was set "
+                    f"back or deleted: offsets {end} to {offset - 1} are archived by the one, not "
+                    f"by the other: delete {layout.checkpoint_path(directory, self.topic)}; the "
+                    "next run continues at the end of the table"
+                )
 
     def _check_identity(self, state: ArchiveState, topic: Topic) -> None:
         current_id = _id_text(topic)

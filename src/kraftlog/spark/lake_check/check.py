@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING
 
-from kraftlog.spark.lake import layout
 from kraftlog.spark.lake_check.report import Report
 from kraftlog.spark.lake_check.sample import Sampled, drawn
 
@@ -81,17 +79,3 @@ def _key(offset_range: Range) -> Key:
         else:
             stamps.append((status.st_size, status.st_mtime_ns, status.st_ino))
     return offset_range, tuple(stamps)
-
-
-def committed_offsets(lake: str, topic: str) -> dict[int, int]:
-    """The offsets up to which the archive's query has archived, if its checkpoint says so."""
-    path = layout.checkpoint_path(lake, topic)
-    try:
-        batch = max(
-            int(name) for name in os.listdir(os.path.join(path, "commits")) if name.isdigit()
-        )
-        with open(os.path.join(path, "offsets", str(batch)), encoding="utf-8") as file:
-            offsets = json.loads(file.read().splitlines()[-1])[topic]
-        return {int(partition): int(offset) for partition, offset in offsets.items()}
-    except (OSError, ValueError, LookupError, AttributeError, TypeError):
-        return {}  # no checkpoint: it is no part of the table

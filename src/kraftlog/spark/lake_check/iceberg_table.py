@@ -76,6 +76,10 @@ def open_iceberg_table(
     except Exception as error:
         raise give_up(f"the table cannot be opened: {_text(error)}") from error
     damage += _damaged_log(metadata)
+    missing = _missing_files(metadata)
+    if missing:  # unless they were cleaned up meanwhile
+        still_named = _missing_files(opened(directory).metadata)
+        damage += [text for text in missing if text in still_named]
     recorded = _Recorded(metadata)
     damage += recorded.damage
     schema = arrow_columns(metadata.schema())
@@ -127,23 +131,26 @@ def _findings(topic: str, damage: Iterable[str]) -> list[Finding]:
 
 def _damaged_versions(directory: str) -> Iterator[str]:
     """What is wrong with the files of the versions, and with the one that names the newest."""
-    names = version_names(directory)
+    hints = []
+    names: dict[int, str] = {}
+    try:
+        hints.append(read_hint(directory))
+        names = version_names(directory)
+        hints.append(read_hint(directory))  # an archive may have committed meanwhile
+    except (OSError, ValueError) as error:
+        names = version_names(directory)
+        yield f"{HINT} cannot be read: {error}"
+    newest = max(names, default=0)
     if not names:
         yield "there is no version"
     for before, after in pairwise(names):
         if after - before > 1:
             missing = f"{before + 1}" if after - before == 2 else f"{before + 1} to {after - 1}"
             yield f"version {missing} is missing"
-    newest = max(names, default=0)
-    try:
-        hint = read_hint(directory)
-    except (OSError, ValueError) as error:
-        yield f"{HINT} cannot be read: {error}"
-    else:
-        if hint > newest or (hint not in names and names):
-            yield f"{HINT} names version {hint}, which does not exist"
-        elif hint < newest - 1:  # a run that was killed may not have written the last one
-            yield f"{HINT} names version {hint}, and the newest is {newest}"
+    if hints and (hints[0] > newest or hints[0] < min(names, default=0)):
+        yield f"{HINT} names version {hints[0]}, which does not exist"
+    elif hints and hints[-1] < newest - 1:  # a killed run may not have written the last one
+        yield f"{HINT} names version {hints[-1]}, and the newest is {newest}"
     for version, name in names.items():
         if version == newest or name.endswith(".gz.metadata.json"):
             continue
@@ -160,12 +167,6 @@ def _damaged_log(metadata: TableMetadata) -> Iterator[str]:
     """What the newest version says about earlier ones, and about snapshots, that is not so."""
     if metadata.format_version > _MAX_FORMAT:
         yield f"the table has format version {metadata.format_version}, which is not read here"
-    for entry in metadata.metadata_log:
-        if not os.path.exists(entry.metadata_file.removeprefix("file://")):
-            yield f"{os.path.basename(entry.metadata_file)} is missing"
-    for snapshot in metadata.snapshots:
-        if not os.path.exists(snapshot.manifest_list.removeprefix("file://")):
-            yield f"the list of manifests of snapshot {snapshot.snapshot_id} is missing"
     current = metadata.current_snapshot()
     newest = metadata.snapshot_log[-1].snapshot_id if metadata.snapshot_log else None
     if newest != (None if current is None else current.snapshot_id):
@@ -177,6 +178,20 @@ def _damaged_log(metadata: TableMetadata) -> Iterator[str]:
         yield "branch main is not at the current snapshot"
     if current is not None and (current.sequence_number or 0) > metadata.last_sequence_number:
         yield "the current snapshot has a sequence number of the future"
+
+
+def _missing_files(metadata: TableMetadata) -> list[str]:
+    """Earlier versions, and lists of manifests, that should be there."""
+    texts = {
+        entry.metadata_file: f"{os.path.basename(entry.metadata_file)} is missing"
+        for entry in metadata.metadata_log
+    }
+    for snapshot in metadata.snapshots:
+        number = snapshot.snapshot_id
+        texts[snapshot.manifest_list] = f"the list of manifests of snapshot {number} is missing"
+    return [
+        text for path, text in texts.items() if not os.path.exists(path.removeprefix("file://"))
+    ]
 
 
 class _Recorded:

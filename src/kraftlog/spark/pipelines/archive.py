@@ -546,6 +546,8 @@ def _settings(options: argparse.Namespace) -> ArchiveSettings:
         raise UsageError(f"--decode {decode} needs --registry DIR|URL")
     if options.compact and options.table_format == ICEBERG:
         raise UsageError(_COMPACT_ICEBERG)
+    if options.retention and options.table_format == ICEBERG:
+        raise UsageError(_RETENTION_ICEBERG)
     if options.max_records_per_batch < 1:
         raise UsageError("--max-records-per-batch: expected at least 1")
     if options.continuous and options.end:

@@ -17,7 +17,8 @@ from kraftlog.config.keys import TOPIC
 from kraftlog.errors import ConfigError
 from kraftlog.spark.clusters import cluster_of
 from kraftlog.spark.lake import layout
-from kraftlog.spark.lake_check.check import Known, check, committed_offsets
+from kraftlog.spark.lake.checkpoint import committed_offsets
+from kraftlog.spark.lake_check.check import Known, check
 from kraftlog.spark.lake_check.compare import ComparedTopic, compare
 from kraftlog.spark.lake_check.dead_letters import read_dead_letters
 from kraftlog.spark.lake_check.lake_files import OFFSET

@@ -50,7 +50,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: merged, as each commit adds one.
 _MAINTENANCE = {
     "write.metadata.delete-after-commit.enabled": "true",
-    "write.metadata.previous-versions-max": "100",
+    "write.metadata.previous-versions-max": "20",
     "commit.manifest-merge.enabled": "true",
 }
 
