@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from typing import TYPE_CHECKING
@@ -129,6 +130,8 @@ def test_decoded_values_dead_letters_and_new_columns(
     assert (letter["topic"], letter["offset"], letter["value"]) == (name, 1, b"no JSON")
     assert [each[:5] for each in os.listdir(lake / name) if each != "metadata"] == ["date="]
     assert verify([str(lake), "-b", our_node]) == 0
+    iceberg_table(str(lake / "_dead_letters")).delete("offset = 1")
+    assert verify([str(lake), "-b", our_node]) == 3
     frame = read_table(spark, str(lake / name))
     assert [row.n for row in frame.orderBy("offset").collect()] == [1, 2, 3]
     assert frame.schema["timestamp"].dataType.typeName() == "timestamp"
@@ -152,6 +155,21 @@ def test_a_table_is_replayed(
     iceberg_table(table).update_schema().rename_column("key", "name").commit()
     with pytest.raises(ConfigError, match="columns were renamed"):
         read_table(spark, table)
+
+
+def test_both_formats_have_the_same_digests(
+    spark: SparkSession, our_node: str, topic: str, tmp_path: Path
+) -> None:
+    """The statements of both differ only in the table's id, version and files."""
+    statements = []
+    for table_format in ("delta", "iceberg"):
+        lake, path = tmp_path / table_format, tmp_path / f"{table_format}.json"
+        assert archive(our_node, lake, topic, "--format", table_format) == 0
+        assert verify([str(lake), "-b", our_node, "--statement", str(path)]) == 0
+        [table] = json.loads(path.read_text())["tables"]
+        statements.append({key: table[key] for key in ("topic_id", "columns", "partitions")})
+    assert statements[0] == statements[1]
+    assert [each["records"]["lake"] for each in statements[0]["partitions"]] == [COUNT, COUNT]
 
 
 def test_what_iceberg_tables_lack_is_refused(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+from contextlib import nullcontext
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -134,6 +135,21 @@ def test_of_two_archivers_one_commits_an_offset(tmp_path: Path) -> None:
     second = reopened(tmp_path)
     commit(second, 3, "another query")
     assert offsets_of(tmp_path) == [0, 1, 2]
+
+
+def test_pyiceberg_alone_commits_an_offset_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So the tests of two archivers would fail without the check."""
+    monkeypatch.setattr(DirectoryCatalog, "checked", lambda *_: nullcontext())
+    create(tmp_path)
+    first, second = reopened(tmp_path), reopened(tmp_path)
+    state, files = batch_after(second, 3, "another query")
+    commit(first, 2)
+    second.commit(state, files)
+    assert offsets_of(tmp_path) == [0, 0, 1, 1, 2]
+    notes = [each.note for each in open_table(second.path, "t").findings]
+    assert any("begins at offset 0 of partition 0, but the commit" in note for note in notes)
 
 
 def test_two_archivers_at_the_same_instant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -400,4 +400,4 @@ def test_a_directory_without_a_table_is_refused(
     our_node: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run([str(tmp_path), "-b", our_node]) == 1
-    assert "is not a Delta table and has none" in capsys.readouterr().err
+    assert "is no table and has none" in capsys.readouterr().err
