@@ -6,6 +6,7 @@ import os
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
+import fastavro
 import numpy as np
 from pyarrow.parquet import ParquetFile
 from pyiceberg.conversions import from_bytes
@@ -68,6 +69,7 @@ class _Reader:
 
     def read(self) -> Files:
         try:
+            _read_avro(self._snapshot.manifest_list)
             # The snapshot's own method would give what an earlier comparison has read.
             manifests = list(read_manifest_list(self._io.new_input(self._snapshot.manifest_list)))
         except Exception as error:
@@ -83,7 +85,8 @@ class _Reader:
         return Files(tuple(self._damage), tuple(self._actions), deleted)
 
     def _read_manifest(self, manifest: ManifestFile, name: str) -> None:
-        size = os.path.getsize(manifest.manifest_path)
+        _read_avro(manifest.manifest_path)
+        size = os.path.getsize(manifest.manifest_path.removeprefix("file://"))
         if size != manifest.manifest_length:
             self._damage.append(
                 f"manifest {name} has {size} bytes, its list says {manifest.manifest_length}"
@@ -228,6 +231,13 @@ class _Reader:
             mask[numbers] = True
             masks[path] = mask
         return masks
+
+
+def _read_avro(path: str) -> None:
+    """Read a file as other readers do, who also look at its sync markers."""
+    with open(path.removeprefix("file://"), "rb") as file:
+        for _ in fastavro.reader(file):
+            pass
 
 
 def _sequence(entry: ManifestEntry) -> int:

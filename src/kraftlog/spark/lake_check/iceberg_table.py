@@ -12,14 +12,19 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table.name_mapping import parse_mapping_from_json
 from pyiceberg.table.snapshots import ancestors_of
 
 from kraftlog.errors import ConfigError
 from kraftlog.spark.lake import layout
 from kraftlog.spark.lake.iceberg.columns import arrow_columns
-from kraftlog.spark.lake.iceberg.files import HINT, metadata_path, read_hint, version_names
+from kraftlog.spark.lake.iceberg.files import (
+    HINT,
+    metadata_path,
+    read_hint,
+    version_names,
+    version_of,
+)
 from kraftlog.spark.lake.iceberg.reading import changed_names, ids_by_path
 from kraftlog.spark.lake.iceberg.state import STATE, recorded_state
 from kraftlog.spark.lake.iceberg.table import opened
@@ -47,6 +52,7 @@ from kraftlog.spark.lake_check.tables import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
@@ -63,18 +69,30 @@ def open_iceberg_table(
     `committed` has the offsets up to which the archive says that partitions are archived.
     """
     damage = [*_damaged_versions(directory)]
-
-    def give_up(text: str) -> DamagedTableError:
-        return DamagedTableError(_findings(topic, [*damage, text]))
-
     try:
-        metadata = opened(directory).metadata
-    except (ConfigError, NoSuchTableError) as error:
-        if damage and isinstance(error, NoSuchTableError):
-            raise give_up("the table cannot be opened: there is no version") from error
+        table = opened(directory)
+    except ConfigError:
         raise
     except Exception as error:
-        raise give_up(f"the table cannot be opened: {_text(error)}") from error
+        raise _unreadable(topic, damage, "the table cannot be opened", error) from error
+    try:
+        lake_table = _described(table, directory, topic, damage)
+    except (ConfigError, DamagedTableError):
+        raise
+    except Exception as error:  # PyIceberg trusts much of what it reads
+        raise _unreadable(topic, damage, "the metadata cannot be read", error) from error
+    return archived_until(with_spans(lake_table), committed if lake_table.is_archive else {})
+
+
+def _unreadable(
+    topic: str, damage: Iterable[str], what: str, error: Exception
+) -> DamagedTableError:
+    return DamagedTableError(_findings(topic, [*damage, f"{what}: {_text(error)}"]))
+
+
+def _described(table: Table, directory: str, topic: str, damage: list[str]) -> LakeTable:
+    """The table as its metadata describes it; what is wrong with that is added to `damage`."""
+    metadata = table.metadata
     damage += _damaged_log(metadata)
     missing = _missing_files(metadata)
     if missing:  # unless they were cleaned up meanwhile
@@ -91,22 +109,23 @@ def open_iceberg_table(
         reason = "; ".join(wrong_ids) or "no columns partition and offset: not a topic's records"
         raise ConfigError(f"{directory}: {reason}")
     damage += wrong_ids
+    if recorded.is_archive and not ids.is_mapped:
+        damage.append(f"the property {_NAME_MAPPING} does not have the table's columns")
     snapshot = metadata.current_snapshot()
     try:
         files = Files((), (), {}) if snapshot is None else read_files(metadata, directory, snapshot)
     except UnreadableSnapshotError as error:
-        raise give_up(
-            f"the current snapshot's list of manifests cannot be read: {error}"
-        ) from error
+        what = "the current snapshot's list of manifests cannot be read"
+        raise _unreadable(topic, damage, what, error) from error
     damage += files.damage
     if recorded.is_archive:
         damage += _files_elsewhere(directory, files)
     compared, not_compared = compared_columns(schema, ())
-    table = LakeTable(
+    return LakeTable(
         topic=topic,
         directory=directory,
         table_id=str(metadata.table_uuid),
-        version=max(version_names(directory)),
+        version=version_of(table.metadata_location),
         compared=compared,
         not_compared=not_compared,
         files=files.actions,
@@ -122,7 +141,6 @@ def open_iceberg_table(
         log_name="the manifest",
         column_ids=ids,
     )
-    return archived_until(with_spans(table), committed if recorded.is_archive else {})
 
 
 def _findings(topic: str, damage: Iterable[str]) -> list[Finding]:
@@ -221,7 +239,7 @@ class _Recorded:
             self._take(fixed, kept, follower)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             self.damage.append(f"the archive's properties cannot be read: {error!r}")
-            self.state = self.state or follower.newest
+            self.state = follower.newest
 
     def _follow(self, follower: StateChain, snapshot: Snapshot) -> None:
         try:
@@ -287,7 +305,7 @@ def _column_ids(metadata: TableMetadata) -> tuple[ColumnIds, list[str]]:
     ]
     try:
         named = dict(_named(parse_mapping_from_json(metadata.properties[_NAME_MAPPING]).root))
-    except (KeyError, ValueError):
+    except Exception:  # whatever PyIceberg makes of a broken mapping, it maps nothing
         named = {}
     is_mapped = all(named.get(path) == number for path, number in ids.items())
     return ColumnIds(ids, is_mapped), wrong

@@ -236,7 +236,11 @@ def rolled_back(topic: str, table: LakeTable, committed: Mapping[int, int]) -> l
 
     The checkpoint is written after the table, so it must have been read before the table.
     """
-    ends = {int(key): end for key, end in table.state.get("offsets", {}).items()}
+    ends = {
+        int(key): end
+        for key, end in table.state.get("offsets", {}).items()
+        if isinstance(end, int)  # otherwise it is a finding
+    }
     return [
         Finding(
             table.damaged_log,

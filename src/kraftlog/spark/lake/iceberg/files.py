@@ -29,6 +29,13 @@ def version_names(directory: str) -> dict[int, str]:
     )
 
 
+def version_of(path: str) -> int:
+    """The version whose file this is."""
+    found = _VERSION.fullmatch(os.path.basename(path))
+    assert found is not None, path
+    return int(found[1])
+
+
 def is_iceberg(directory: str) -> bool:
     """Whether this is the directory of an Iceberg table, even if it is damaged."""
     return bool(version_names(directory)) or os.path.exists(metadata_path(directory, HINT))
