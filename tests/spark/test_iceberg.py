@@ -86,10 +86,11 @@ def test_every_record_is_archived_once_as_iceberg(
     assert archive(our_node, tmp_path, topic) == 0
     assert version(tmp_path, topic) == before
     produce(client, topic, 10, first=COUNT)
-    assert archive(our_node, tmp_path, topic, "--max-records-per-batch", "6") == 0
+    assert archive(our_node, tmp_path, topic, "--max-records-per-batch", "10") == 0
     assert record_positions(tmp_path, topic) == all_positions(COUNT + 10)
-    monkeypatch.setattr("kraftlog.spark.lake_check.plan.TASK_RECORDS", 50)  # so Spark has tasks
-    assert verify([str(tmp_path), "-b", our_node]) == 0
+    with monkeypatch.context() as patch:
+        patch.setattr("kraftlog.spark.lake_check.plan.TASK_RECORDS", 150)  # so Spark has two tasks
+        assert verify([str(tmp_path), "-b", our_node]) == 0
 
     table = iceberg_table(str(tmp_path / topic))
     first = table.metadata.snapshots[0].snapshot_id
