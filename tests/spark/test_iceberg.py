@@ -65,12 +65,8 @@ def test_every_record_is_archived_once_as_iceberg(
     client: Client,
     topic: str,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Later runs add new records; a batch that Spark repeats adds nothing.
-
-    After a rollback the archive begins at the snapshot's offsets, with a new checkpoint.
-    """
+    """Later runs add new records; a batch that Spark repeats adds nothing."""
     assert archive(our_node, tmp_path, topic, "--format", "iceberg") == 0
     archived = rows(tmp_path, topic)
     assert [(each["partition"], each["offset"]) for each in archived] == all_positions(COUNT)
@@ -86,11 +82,26 @@ def test_every_record_is_archived_once_as_iceberg(
     assert archive(our_node, tmp_path, topic) == 0
     assert version(tmp_path, topic) == before
     produce(client, topic, 10, first=COUNT)
-    assert archive(our_node, tmp_path, topic, "--max-records-per-batch", "6") == 0
+    assert archive(our_node, tmp_path, topic, "--max-records-per-batch", "10") == 0
     assert record_positions(tmp_path, topic) == all_positions(COUNT + 10)
-    monkeypatch.setattr("kraftlog.spark.lake_check.plan.TASK_RECORDS", 50)  # so Spark has tasks
     assert verify([str(tmp_path), "-b", our_node]) == 0
 
+
+@pytest.mark.long
+@pytest.mark.slow
+def test_after_a_rollback_the_archive_continues_at_the_snapshot(
+    spark: SparkSession,
+    our_node: str,
+    client: Client,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With a new checkpoint; the tables are compared in tasks of Spark."""
+    monkeypatch.setattr("kraftlog.spark.lake_check.plan.TASK_RECORDS", 150)
+    assert archive(our_node, tmp_path, topic, "--format", "iceberg") == 0
+    produce(client, topic, 10, first=COUNT)
+    assert archive(our_node, tmp_path, topic) == 0
     table = iceberg_table(str(tmp_path / topic))
     first = table.metadata.snapshots[0].snapshot_id
     table.manage_snapshots().rollback_to_snapshot(first).commit()
