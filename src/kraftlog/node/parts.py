@@ -271,7 +271,11 @@ def broker_lifecycle(node: Node) -> BrokerLifecycle:
 
 
 def all_of(node: Node, registrations: Sequence[Part]) -> tuple[Part, ...]:
-    """The parts that the node's roles need, in the order in which they are polled."""
+    """The parts that the node's roles need, in the order in which they are polled.
+
+    `registrations` are made earlier: a controller draws its incarnation id before the broker does,
+    and so the simulator's runs stay what they were.
+    """
     parts: list[Part] = [
         node.quorum,
         node.discovery,
@@ -322,7 +326,6 @@ def publishers(node: Node) -> list[MetadataPublisher]:
         following.append(UncleanElections(node.counts, node.active_controller))
     if node.group_coordinators is not None:
         following.append(node.group_coordinators)
-        node.replica_manager.listeners.append(node.group_coordinators)
     following.append(node.replica_manager)
     if node.broker_lifecycle is not None:
         following += [node.broker_lifecycle, *file_checks(node)]
@@ -340,9 +343,12 @@ def file_checks(node: Node) -> list[OverriddenMinIsr]:
 
 
 def group_coordinators(node: Node) -> GroupCoordinators:
+    """They follow the roles of their partitions."""
     from kraftlog.node.coordinators.group_coordinators import GroupCoordinators
 
-    return GroupCoordinators(node)
+    coordinators = GroupCoordinators(node)
+    node.replica_manager.listeners.append(coordinators)
+    return coordinators
 
 
 def producer_expiration(node: Node) -> ProducerExpiration:

@@ -10,8 +10,6 @@ is not this one answers REBOOTSTRAP_REQUIRED: DNS or a load balancer has led the
 
 from __future__ import annotations
 
-import re
-
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.features import KRAFT_VERSION, OFFERED
 from kraftlog.node.api_table import SERVED, served_on
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
 ZERO_SINCE = 4
 #: The first version with the name and version of the client's software.
 SOFTWARE_SINCE = 3
-_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 #: The client does not name a node.
 NO_NODE = -1
 #: Only kraftlog's own clients and nodes see APIs with keys from here on.
@@ -70,8 +67,8 @@ def _error(node: ServingNode, pending: PendingResponse, request: ApiVersionsRequ
     if names_cluster is not names_node or (
         pending.version >= SOFTWARE_SINCE
         and not (
-            _SOFTWARE.fullmatch(request.client_software_name)
-            and _SOFTWARE.fullmatch(request.client_software_version)
+            _is_software_text(request.client_software_name)
+            and _is_software_text(request.client_software_version)
         )
     ):
         return ErrorCode.INVALID_REQUEST
@@ -80,6 +77,12 @@ def _error(node: ServingNode, pending: PendingResponse, request: ApiVersionsRequ
         if is_other_cluster or request.node_id != node.config.node_id:
             return ErrorCode.REBOOTSTRAP_REQUIRED
     return ErrorCode.NONE
+
+
+def _is_software_text(text: str) -> bool:
+    """Whether it has letters, digits, `-` and `.` alone, and neither of these two at an end."""
+    ends, others = text[:1] + text[-1:], text.replace("-", "").replace(".", "")
+    return text.isascii() and ends.isalnum() and others.isalnum()
 
 
 def _add_features(
