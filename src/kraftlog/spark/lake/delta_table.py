@@ -22,7 +22,7 @@ from kraftlog.spark.lake.state import KEY, is_durable, read_state, state_of
 from kraftlog.spark.lake.table import ArchiveTable, LakeError, busy_error, taken_error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from kraftlog.spark.lake.files import WrittenFile
@@ -194,10 +194,7 @@ class DeltaArchive(ArchiveTable):
             if newest is not None and newest >= state.batch:
                 return
             try:
-                known = {each.name for each in table.schema().fields}
-                if missing := [each for each in layout.DEAD_LETTER if each.name not in known]:
-                    table.alter.add_columns(Schema.from_arrow(pa.schema(missing)).fields)
-                    table.update_incremental()
+                add_missing_columns(table, layout.DEAD_LETTER)
                 _write(table, state.dead_letters, properties)
             except CommitFailedError:  # another topic's archive has added the columns
                 if attempt + 1 == _ATTEMPTS:
@@ -275,13 +272,26 @@ class DeltaArchive(ArchiveTable):
         self._table.update_incremental()
 
 
+def add_missing_columns(table: DeltaTable, columns: Iterable[pa.Field]) -> None:
+    """Add the columns that an earlier version of kraftlog has not made, by a commit of its own."""
+    known = {each.name for each in table.schema().fields}
+    if missing := [each for each in columns if each.name not in known]:
+        table.alter.add_columns(Schema.from_arrow(pa.schema(missing)).fields)
+        table.update_incremental()
+
+
+def is_conflict(error: DeltaError) -> bool:
+    """Whether another process has created or changed the table at the same time."""
+    return "already exists" in str(error) or isinstance(error, CommitFailedError)
+
+
 @contextmanager
 def _refused_if_changed(path: str) -> Iterator[None]:
     """Raise LakeError if another process has created or changed a table at the same time."""
     try:
         yield
     except DeltaError as error:
-        if "already exists" not in str(error) and not isinstance(error, CommitFailedError):
+        if not is_conflict(error):
             raise
         raise LakeError(
             f"another process has changed {path} meanwhile: start the archive again"

@@ -25,6 +25,7 @@ from kraftlog.spark.lake_check.tables import (
     LakeTable,
     archived_until,
     compared_columns,
+    extended_spans,
     is_without_position,
     with_spans,
     wrong_columns,
@@ -133,12 +134,7 @@ def _recorded(table: DeltaTable, log: DeltaLog) -> _Recorded:
         for name, value in state.items()
         if log.state and log.state.get(name) != value
     ]
-    archived = dict(log.archived)
-    for index, end in durable.offsets.items():
-        start, old_end = archived.get(index, (end, end))
-        start = max(min(start, durable.start.get(index, 0)), durable.kept.get(index, 0))
-        archived[index] = (start, max(old_end, end))
-    spans = {index: span for index, span in archived.items() if span[0] < span[1]}
+    spans = extended_spans(log.archived, durable.offsets, durable.start, durable.kept)
     return _Recorded({**log.state, **state}, spans, tuple(damage))
 
 

@@ -44,6 +44,7 @@ from kraftlog.spark.lake_check.tables import (
     LakeTable,
     archived_until,
     compared_columns,
+    extended_spans,
     is_without_position,
     with_spans,
     wrong_columns,
@@ -119,7 +120,7 @@ def _described(table: Table, directory: str, topic: str, damage: list[str]) -> L
         raise _unreadable(topic, damage, what, error) from error
     damage += files.damage
     if recorded.is_archive:
-        damage += _files_elsewhere(directory, files)
+        damage += _files_outside(directory, files)
     compared, not_compared = compared_columns(schema, ())
     return LakeTable(
         topic=topic,
@@ -282,10 +283,7 @@ class _Recorded:
                 )
         starts = {int(index): start for index, start in fixed.get("start", {}).items()}
         ends = {int(index): end for index, end in self.state.get("offsets", {}).items()}
-        for index, end in ends.items():
-            start, old_end = self.archived.get(index, (end, end))
-            self.archived[index] = (min(start, starts.get(index, 0)), max(old_end, end))
-        self.archived = {key: span for key, span in self.archived.items() if span[0] < span[1]}
+        self.archived = extended_spans(self.archived, ends, starts)
 
 
 def _column_ids(metadata: TableMetadata) -> tuple[ColumnIds, list[str]]:
@@ -319,7 +317,7 @@ def _named(fields: Iterable[Any], prefix: str = "") -> Iterator[tuple[str, int |
             yield from _named(field.fields, f"{prefix}{name}.")
 
 
-def _files_elsewhere(directory: str, files: Files) -> Iterator[str]:
+def _files_outside(directory: str, files: Files) -> Iterator[str]:
     inside = os.path.join(os.path.realpath(directory), "")
     for action in files.actions:
         if not action.path.startswith(inside):

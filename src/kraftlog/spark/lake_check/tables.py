@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -124,6 +125,24 @@ class DamagedTableError(Exception):
     def __init__(self, findings: Iterable[Finding]) -> None:
         super().__init__()
         self.findings = tuple(findings)
+
+
+def extended_spans(
+    archived: Mapping[int, tuple[int, int]],
+    ends: Mapping[int, int],
+    starts: Mapping[int, int],
+    kept: Mapping[int, int] = MappingProxyType({}),
+) -> dict[int, tuple[int, int]]:
+    """The archived offsets that commits have, extended to those that the table itself has.
+
+    `kept` has the first offsets that retention has left.
+    """
+    spans = dict(archived)
+    for index, end in ends.items():
+        start, old_end = spans.get(index, (end, end))
+        start = min(start, starts.get(index, 0))
+        spans[index] = (max(start, kept.get(index, start)), max(old_end, end))
+    return {index: span for index, span in spans.items() if span[0] < span[1]}
 
 
 def archived_until(table: LakeTable, committed: Mapping[int, int]) -> LakeTable:

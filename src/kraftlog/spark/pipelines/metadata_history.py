@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
-from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.exceptions import DeltaError
 
 from kraftlog.errors import ConfigError
 from kraftlog.metadata.history import DeletedRecordsError, Moment
@@ -29,6 +29,8 @@ from kraftlog.metadata.row_changes import (
     snapshot_changes,
 )
 from kraftlog.metadata.tables import TABLES_OF_IMAGE
+from kraftlog.spark.lake.delta_table import is_conflict
+from kraftlog.spark.schema import MAX_TIME_MS
 from kraftlog.value import Value
 
 if TYPE_CHECKING:
@@ -64,7 +66,6 @@ _END = "kraftlog.metadata.end"
 PROPERTY = "kraftlog.metadata"
 #: How many rows a commit has; no more than those of one record batch are added to them.
 COMMIT_ROWS = 100_000
-_YEAR_10000_MS = 253_402_300_800_000
 
 
 class Appended(Value):
@@ -188,7 +189,7 @@ class HistoryTable:
             )
             self._table.update_incremental()
         except DeltaError as error:
-            if "already exists" not in str(error) and not isinstance(error, CommitFailedError):
+            if not is_conflict(error):
                 raise
             raise ConfigError(
                 f"another process has appended to {self._path} meanwhile: start again, to append "
@@ -258,4 +259,4 @@ def _json(value: Row) -> str:
 
 
 def _timestamp(time_ms: int) -> datetime | None:
-    return datetime.fromtimestamp(time_ms / 1000, UTC) if 0 <= time_ms < _YEAR_10000_MS else None
+    return datetime.fromtimestamp(time_ms / 1000, UTC) if 0 <= time_ms <= MAX_TIME_MS else None

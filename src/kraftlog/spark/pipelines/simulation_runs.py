@@ -13,11 +13,12 @@ from uuid import uuid4  # noqa: TID251 - a name that no other job uses
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import DeltaTable, Schema
+from deltalake import DeltaTable
 from deltalake.transaction import AddAction
 
 from kraftlog.client.deadline import wall_ms
 from kraftlog.errors import ConfigError
+from kraftlog.spark.lake.delta_table import add_missing_columns
 from kraftlog.spark.pipelines.directories import check_writable
 
 if TYPE_CHECKING:
@@ -48,10 +49,7 @@ class RunsTable:
         table = DeltaTable.create(
             self._path, self._schema, mode="ignore", name="runs of kraftlog simulate"
         )
-        known = {each.name for each in table.schema().fields}
-        if missing := [each for each in self._schema if each.name not in known]:
-            table.alter.add_columns(Schema.from_arrow(pa.schema(missing)).fields)
-            table.update_incremental()
+        add_missing_columns(table, self._schema)
         table.create_write_transaction([*self._additions()], "append", table.schema())
 
     def _additions(self) -> Iterator[AddAction]:

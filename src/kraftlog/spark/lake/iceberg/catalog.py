@@ -102,8 +102,8 @@ class DirectoryCatalog(NoopCatalog):
         newest = self.load_table("table")
         earlier = {each.metadata_file for each in newest.metadata.metadata_log}
         if path not in {newest.metadata_location, *earlier}:
-            # The name was free only because so many versions were committed that this one was
-            # deleted again.
+            # The name was free only because the version that had it was committed meanwhile, and
+            # deleted after a number of later ones.
             raise CommitFailedException(f"{path} was committed and deleted meanwhile")
         self.write_hint(max(version_names(self._directory)))
         return path
