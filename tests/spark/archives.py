@@ -28,6 +28,13 @@ def produce(client: Client, topic: str, count: int, first: int = 0) -> None:
                 producer.send(topic, text, key=key, partition=partition, headers=headers)
 
 
+def make_topic(client: Client, topic: str, count: int) -> str:
+    """Create a topic of two partitions with `count` records each; return its name."""
+    client.create_topic(topic, partitions=2)
+    produce(client, topic, count)
+    return topic
+
+
 def archive(address: str, lake: Path, *arguments: str) -> int:
     """Run the pipeline in this process, with the Spark session that the tests share."""
     return run([*arguments, "--to", str(lake), "-b", address, "--json"])

@@ -1,4 +1,4 @@
-"""The Spark session that all tests of this folder share."""
+"""The Spark session that all tests of this folder share, and their client."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kraftlog import Client
 from tests.interop.cache import UnavailableError
 from tests.interop.spark_jars import connector_jars
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,6 +49,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = spark_session("tests", master="local[2]", settings=settings)
     yield session
     session.stop()
+
+
+@pytest.fixture
+def client(our_node: str) -> Iterator[Client]:
+    with Client(our_node, timeout_s=LIMIT_S) as connected:
+        yield connected
 
 
 @pytest.fixture(scope="session")

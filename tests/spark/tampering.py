@@ -23,6 +23,7 @@ from kraftlog.spark.lake.archives import DELTA, create_archive
 from kraftlog.spark.lake.decode import Decoding
 from kraftlog.spark.lake.ranges import RangeArchiver
 from kraftlog.spark.lake.state import ArchiveState
+from kraftlog.spark.pipelines.verify import run as verify
 from kraftlog.spark.ranges import OffsetRange
 from kraftlog.types import uuid_text
 from tests.time_limit import LIMIT_S
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
+    import pytest
+
 TOPIC = "tampered"
 PARTITIONS, COUNT = 2, 100
 #: Offsets of a batch of each partition: a file for each.
@@ -39,6 +42,26 @@ BATCH = 50
 QUERY = "41b0a3f6-0000-0000-0000-000000000000"
 
 Action = dict[str, "Any"]
+
+
+def assert_noticed(table: str, said: str, address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Verify a damaged table: the damage is reported, and nothing crashes."""
+    code = verify([table, "-b", address])
+    output = capsys.readouterr()
+    print(output.out, output.err)
+    assert code == 3, output
+    assert said in output.out
+    assert "not equal: " in output.out
+    assert "Traceback" not in output.out + output.err
+    assert output.err == ""
+
+
+def assert_equal(table: str, address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Verify a table that another program has maintained."""
+    code = verify([table, "-b", address])
+    output = capsys.readouterr()
+    assert code == 0, output
+    assert f"equal: {PARTITIONS * COUNT} records compared\n" in output.out
 
 
 def make_lake(

@@ -28,15 +28,15 @@ from tests.spark.archives import (
     archive,
     checkpoint,
     dead_letters,
+    make_topic,
     produce,
     record_positions,
     rows,
 )
 from tests.spark.test_decode import AVRO, ORDER, framed_avro
-from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
     from typing import Any
 
@@ -46,18 +46,9 @@ COUNT = 100
 
 
 @pytest.fixture
-def client(our_node: str) -> Iterator[Client]:
-    with Client(our_node, timeout_s=LIMIT_S) as connected:
-        yield connected
-
-
-@pytest.fixture
 def topic(client: Client, named: Callable[[str], str]) -> str:
     """A topic of two partitions with `COUNT` records each."""
-    name = named("t")
-    client.create_topic(name, partitions=2)
-    produce(client, name, COUNT)
-    return name
+    return make_topic(client, named("t"), COUNT)
 
 
 def test_every_record_is_archived_once_and_later_runs_add_new_ones(

@@ -14,12 +14,11 @@ from kraftlog.spark.lake.delta_table import DeltaArchive
 from kraftlog.spark.lake.state import ArchiveState
 from kraftlog.spark.pipelines import common
 from kraftlog.types import uuid_text
-from tests.spark.archives import archive, checkpoint, produce
+from tests.spark.archives import archive, checkpoint, make_topic
 from tests.spark.test_lake_state import create_old
-from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
 COUNT = 4
@@ -38,17 +37,8 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def client(our_node: str) -> Iterator[Client]:
-    with Client(our_node, timeout_s=LIMIT_S) as connected:
-        yield connected
-
-
-@pytest.fixture
 def topic(client: Client, named: Callable[[str], str]) -> str:
-    name = named("t")
-    client.create_topic(name, partitions=2)
-    produce(client, name, COUNT)
-    return name
+    return make_topic(client, named("t"), COUNT)
 
 
 def prepare_archive(our_node: str, lake: Path, *arguments: str) -> int:

@@ -22,7 +22,7 @@ from tests.spark.archives import archive, produce
 from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -98,12 +98,6 @@ def test_each_partition_has_its_offsets_lag_and_rates() -> None:
     now_ns[0] = 81 * SECOND_NS
     values = values_in(metrics.text())
     assert (values["rows_per_second a 0"], values["rows_total a 0"]) == (0, 40)
-
-
-@pytest.fixture
-def client(our_node: str) -> Iterator[Client]:
-    with Client(our_node, timeout_s=LIMIT_S) as connected:
-        yield connected
 
 
 def wait_for(is_so: Callable[[], bool]) -> None:

@@ -13,20 +13,13 @@ from kraftlog.spark.lake.topic_archive import TopicArchive
 from kraftlog.spark.pipelines import archive as pipeline
 from kraftlog.spark.pipelines import common
 from tests.spark.archives import archive, record_positions
-from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
     from typing import Any
 
     from pyspark.sql import SparkSession
-
-
-@pytest.fixture
-def client(our_node: str) -> Iterator[Client]:
-    with Client(our_node, timeout_s=LIMIT_S) as connected:
-        yield connected
 
 
 def create(client: Client, topic: str, partitions: int = 1) -> str:

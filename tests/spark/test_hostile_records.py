@@ -20,7 +20,6 @@ from kraftlog.spark.rows import RowMaker
 from kraftlog.spark.schema import MAX_TIME_MS, MIN_TIME_MS, OUT_OF_RANGE
 from tests.spark.archives import archive, dead_letters, rows
 from tests.spark.test_decode import JSON_SCHEMA
-from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -160,9 +159,3 @@ def test_new_fields_that_conflict_do_not_stop_an_archive(
     names = [name.lower() for name in rows(lake, topic)[0]]
     assert len(names) == len(set(names))
     assert verify([str(lake), "-b", our_node]) == 0
-
-
-@pytest.fixture
-def client(our_node: str) -> Any:
-    with Client(our_node, timeout_s=LIMIT_S) as connected:
-        yield connected

@@ -22,15 +22,15 @@ from tests.spark.archives import (
     all_positions,
     archive,
     checkpoint,
+    make_topic,
     produce,
     record_positions,
     rows,
     values,
 )
-from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -39,18 +39,9 @@ COUNT = 100
 
 
 @pytest.fixture
-def client(our_node: str) -> Iterator[Client]:
-    with Client(our_node, timeout_s=LIMIT_S) as connected:
-        yield connected
-
-
-@pytest.fixture
 def topic(client: Client, named: Callable[[str], str]) -> str:
     """A topic of two partitions with `COUNT` records each."""
-    name = named("t")
-    client.create_topic(name, partitions=2)
-    produce(client, name, COUNT)
-    return name
+    return make_topic(client, named("t"), COUNT)
 
 
 def version(lake: Path, topic: str) -> int:

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog.spark.lake.archives import ICEBERG
-from kraftlog.spark.pipelines.verify import run
 from tests.spark.iceberg_damages import DAMAGES, MAINTENANCE
 from tests.spark.iceberg_tampering import TOPIC, IcebergTable
-from tests.spark.tampering import COUNT, PARTITIONS, make_lake
+from tests.spark.tampering import assert_equal, assert_noticed, make_lake
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,16 +35,7 @@ def test_damage_is_noticed(
     damage, said = DAMAGES[name]
     table = restored()
     damage(table)
-
-    code = run([table.lake, "-b", our_node])
-
-    output = capsys.readouterr()
-    print(output.out, output.err)
-    assert code == 3, output
-    assert said in output.out
-    assert "not equal: " in output.out
-    assert "Traceback" not in output.out + output.err
-    assert output.err == ""
+    assert_noticed(table.lake, said, our_node, capsys)
 
 
 @pytest.mark.filterwarnings("ignore:Delete operation did not match any records:UserWarning")
@@ -55,9 +45,4 @@ def test_maintenance_is_no_damage(
 ) -> None:
     table = restored()
     MAINTENANCE[name](table)
-
-    code = run([table.lake, "-b", our_node])
-
-    output = capsys.readouterr()
-    assert code == 0, output
-    assert f"equal: {PARTITIONS * COUNT} records compared\n" in output.out
+    assert_equal(table.lake, our_node, capsys)

@@ -24,7 +24,7 @@ from tests.spark.pipeline_process import PipelineProcess
 from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -36,12 +36,6 @@ KILLED = -signal.SIGKILL
 #: For the test that kills repeatedly: the records, in two partitions, and the limit of a batch.
 MANY, BATCH = 100_000, 5_000
 SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
-
-
-@pytest.fixture
-def client(our_node: str) -> Iterator[Client]:
-    with Client(our_node, timeout_s=LIMIT_S) as connected:
-        yield connected
 
 
 @pytest.mark.parametrize(

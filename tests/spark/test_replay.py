@@ -16,22 +16,15 @@ from kraftlog.spark.pipelines import replay
 from kraftlog.spark.pipelines.replay import run
 from kraftlog.spark.replay.lane import HEADER
 from kraftlog.spark.schema import arrow_schema
-from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
 COUNT = 50
 NOW_US = 1_790_000_000_000_000
-
-
-@pytest.fixture
-def client(our_node: str) -> Iterator[Client]:
-    with Client(our_node, timeout_s=LIMIT_S) as connected:
-        yield connected
 
 
 def write_table(path: Path, topics: tuple[str, ...] = ("old",), partitions: int = 2) -> str:

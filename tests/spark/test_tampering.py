@@ -16,7 +16,16 @@ from deltalake import write_deltalake
 from kraftlog.spark.lake import layout
 from kraftlog.spark.pipelines.verify import run
 from tests.spark.damages import DAMAGES, MAINTENANCE
-from tests.spark.tampering import COUNT, PARTITIONS, TOPIC, Table, changed, flip, make_lake, without
+from tests.spark.tampering import (
+    TOPIC,
+    Table,
+    assert_equal,
+    assert_noticed,
+    changed,
+    flip,
+    make_lake,
+    without,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,16 +55,7 @@ def test_damage_is_noticed(
     damage, said = DAMAGES[name]
     table = Table(original, tmp_path / "lake")
     damage(table)
-
-    code = run([table.lake, "-b", our_node])
-
-    output = capsys.readouterr()
-    print(output.out, output.err)
-    assert code == 3, output
-    assert said in output.out
-    assert "not equal: " in output.out
-    assert "Traceback" not in output.out + output.err
-    assert output.err == ""
+    assert_noticed(table.lake, said, our_node, capsys)
 
 
 @pytest.mark.parametrize("name", MAINTENANCE)
@@ -68,12 +68,7 @@ def test_maintenance_is_no_damage(
 ) -> None:
     table = Table(original, tmp_path / "lake")
     MAINTENANCE[name](table)
-
-    code = run([table.lake, "-b", our_node])
-
-    output = capsys.readouterr()
-    assert code == 0, output
-    assert f"equal: {PARTITIONS * COUNT} records compared\n" in output.out
+    assert_equal(table.lake, our_node, capsys)
 
 
 def test_flipped_bits_are_noticed(
