@@ -52,7 +52,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 @pytest.fixture
-def client(our_node: str) -> Iterator[Client]:
+def our_client(our_node: str) -> Iterator[Client]:
     with Client(our_node, timeout_s=LIMIT_S) as connected:
         yield connected
 

@@ -46,13 +46,13 @@ COUNT = 100
 
 
 @pytest.fixture
-def topic(client: Client, named: Callable[[str], str]) -> str:
+def topic(our_client: Client, named: Callable[[str], str]) -> str:
     """A topic of two partitions with `COUNT` records each."""
-    return make_topic(client, named("t"), COUNT)
+    return make_topic(our_client, named("t"), COUNT)
 
 
 def test_every_record_is_archived_once_and_later_runs_add_new_ones(
-    spark: SparkSession, our_node: str, client: Client, topic: str, tmp_path: Path
+    spark: SparkSession, our_node: str, our_client: Client, topic: str, tmp_path: Path
 ) -> None:
     assert archive(our_node, tmp_path, topic) == 0
     archived = rows(tmp_path, topic)
@@ -63,10 +63,10 @@ def test_every_record_is_archived_once_and_later_runs_add_new_ones(
 
     assert archive(our_node, tmp_path, topic) == 0
     assert record_positions(tmp_path, topic) == all_positions(COUNT)
-    produce(client, topic, 10, first=COUNT)
+    produce(our_client, topic, 10, first=COUNT)
     assert archive(our_node, tmp_path, topic) == 0
     assert record_positions(tmp_path, topic) == all_positions(COUNT + 10)
-    committed = client.committed(f"kraftlog-archive-{topic}")
+    committed = our_client.committed(f"kraftlog-archive-{topic}")
     assert {partition: each.offset for (_, partition), each in committed.items()} == dict.fromkeys(
         (0, 1), COUNT + 10
     )
@@ -94,7 +94,7 @@ def test_rates_are_counted_from_the_start_of_the_first_batch(
 
 
 def test_a_batch_that_spark_repeats_adds_nothing(
-    spark: SparkSession, our_node: str, client: Client, topic: str, tmp_path: Path
+    spark: SparkSession, our_node: str, our_client: Client, topic: str, tmp_path: Path
 ) -> None:
     """As after a kill between the commit of the table and that of the checkpoint."""
     assert archive(our_node, tmp_path, topic) == 0
@@ -105,17 +105,17 @@ def test_a_batch_that_spark_repeats_adds_nothing(
     version = DeltaTable(str(tmp_path / topic)).version()
     assert archive(our_node, tmp_path, topic) == 0
     assert DeltaTable(str(tmp_path / topic)).version() == version
-    produce(client, topic, 1, first=COUNT)
+    produce(our_client, topic, 1, first=COUNT)
     assert archive(our_node, tmp_path, topic) == 0
     assert record_positions(tmp_path, topic) == all_positions(COUNT + 1)
 
 
 def test_without_its_checkpoint_an_archive_continues_from_its_table(
-    spark: SparkSession, our_node: str, client: Client, topic: str, tmp_path: Path
+    spark: SparkSession, our_node: str, our_client: Client, topic: str, tmp_path: Path
 ) -> None:
     assert archive(our_node, tmp_path, topic) == 0
     shutil.rmtree(checkpoint(tmp_path, topic))
-    produce(client, topic, 5, first=COUNT)
+    produce(our_client, topic, 5, first=COUNT)
     assert archive(our_node, tmp_path, topic) == 0
     assert record_positions(tmp_path, topic) == all_positions(COUNT + 5)
 
@@ -123,15 +123,15 @@ def test_without_its_checkpoint_an_archive_continues_from_its_table(
 def test_a_recreated_topic_is_refused(
     spark: SparkSession,
     our_node: str,
-    client: Client,
+    our_client: Client,
     topic: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert archive(our_node, tmp_path, topic) == 0
-    client.delete_topic(topic)
-    client.create_topic(topic, partitions=2)
-    produce(client, topic, 2 * COUNT)
+    our_client.delete_topic(topic)
+    our_client.create_topic(topic, partitions=2)
+    produce(our_client, topic, 2 * COUNT)
     assert archive(our_node, tmp_path, topic) == 3
     assert f"topic {topic} was deleted and created again" in capsys.readouterr().err
     assert record_positions(tmp_path, topic) == all_positions(COUNT)
@@ -140,7 +140,7 @@ def test_a_recreated_topic_is_refused(
 def test_a_topic_recreated_during_an_archive_is_refused(
     spark: SparkSession,
     our_node: str,
-    client: Client,
+    our_client: Client,
     topic: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -151,9 +151,9 @@ def test_a_topic_recreated_during_an_archive_is_refused(
 
     def commit_and_recreate(*arguments: Any) -> None:
         commit(*arguments)
-        client.delete_topic(topic)
-        client.create_topic(topic, partitions=2)
-        produce(client, topic, COUNT)
+        our_client.delete_topic(topic)
+        our_client.create_topic(topic, partitions=2)
+        produce(our_client, topic, COUNT)
 
     monkeypatch.setattr(DeltaArchive, "commit", commit_and_recreate)
     assert archive(our_node, tmp_path, topic, "--max-records-per-batch", str(COUNT)) == 3
@@ -162,15 +162,15 @@ def test_a_topic_recreated_during_an_archive_is_refused(
 
 
 def test_a_task_never_reads_another_topic_with_the_same_name(
-    our_node: str, client: Client, topic: str, tmp_path: Path
+    our_node: str, our_client: Client, topic: str, tmp_path: Path
 ) -> None:
     """The task compares the topic's id with the one in the table."""
-    table = DeltaArchive.create(str(tmp_path), empty_state(client, topic), RAW, by_date=False)
-    client.delete_topic(topic)
-    client.create_topic(topic, partitions=2)
-    produce(client, topic, COUNT)
+    table = DeltaArchive.create(str(tmp_path), empty_state(our_client, topic), RAW, by_date=False)
+    our_client.delete_topic(topic)
+    our_client.create_topic(topic, partitions=2)
+    produce(our_client, topic, COUNT)
     archiver = RangeArchiver(
-        client.cluster,
+        our_client.cluster,
         OffsetRange(topic, 0, 0, COUNT),
         str(tmp_path),
         Decoding("raw").__dict__,
@@ -192,14 +192,14 @@ def empty_state(client: Client, topic: str) -> ArchiveState:
 def test_deleted_records_are_skipped_only_if_that_is_allowed(
     spark: SparkSession,
     our_node: str,
-    client: Client,
+    our_client: Client,
     topic: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert archive(our_node, tmp_path, topic) == 0
-    produce(client, topic, 10, first=COUNT)
-    client.delete_records({(topic, 0): COUNT + 4})
+    produce(our_client, topic, 10, first=COUNT)
+    our_client.delete_records({(topic, 0): COUNT + 4})
     assert archive(our_node, tmp_path, topic) == 3
     assert f"offsets {COUNT} to {COUNT + 3} were deleted from the log" in capsys.readouterr().err
     assert archive(our_node, tmp_path, topic, "--allow-data-loss") == 0
@@ -209,14 +209,14 @@ def test_deleted_records_are_skipped_only_if_that_is_allowed(
 def test_values_that_do_not_fit_the_schema_become_dead_letters(
     spark: SparkSession,
     our_node: str,
-    client: Client,
+    our_client: Client,
     tmp_path: Path,
     named: Callable[[str], str],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     name = named("json")
-    client.create_topic(name)
-    with client.producer() as producer:
+    our_client.create_topic(name)
+    with our_client.producer() as producer:
         for number in range(20):
             good = json.dumps({"id": number, "name": f"n{number}", "offset": -number})
             producer.send(name, good if number != 7 else '{"id": "seven"}', key="k")
@@ -254,7 +254,7 @@ def test_values_that_do_not_fit_the_schema_become_dead_letters(
 
 
 def test_small_files_are_merged_into_one_for_each_partition(
-    spark: SparkSession, our_node: str, client: Client, topic: str, tmp_path: Path
+    spark: SparkSession, our_node: str, our_client: Client, topic: str, tmp_path: Path
 ) -> None:
     assert archive(our_node, tmp_path, topic, "--max-records-per-batch", "50") == 0
     before = rows(tmp_path, topic)
@@ -264,24 +264,28 @@ def test_small_files_are_merged_into_one_for_each_partition(
     assert (replaced > 2, written) == (True, 2)
     assert rows(tmp_path, topic) == before
     assert verify([str(tmp_path), "-b", our_node]) == 0
-    produce(client, topic, 1, first=COUNT)
+    produce(our_client, topic, 1, first=COUNT)
     assert archive(our_node, tmp_path, topic, "--compact") == 0
     assert record_positions(tmp_path, topic) == all_positions(COUNT + 1)
 
 
 def test_a_column_gets_the_new_fields_of_its_objects(
-    spark: SparkSession, our_node: str, client: Client, named: Callable[[str], str], tmp_path: Path
+    spark: SparkSession,
+    our_node: str,
+    our_client: Client,
+    named: Callable[[str], str],
+    tmp_path: Path,
 ) -> None:
     """Older rows have null in them; a later run may have a schema without them."""
     topic = named("t")
-    client.create_topic(topic, partitions=1)
+    our_client.create_topic(topic, partitions=1)
     schema = tmp_path / "schema.json"
     at = {"type": "object", "properties": {"x": {"type": "integer"}}}
     schema.write_text(json.dumps({"type": "object", "properties": {"at": at}}))
     lake = tmp_path / "lake"
     decode = ("--decode", "json", "--schema", str(schema))
     for value, rule in (({"x": 1}, "fail"), ({"x": 2, "y": {"z": 3}}, "add"), ({"y": []}, "fail")):
-        client.produce(topic, json.dumps({"at": value}).encode())
+        our_client.produce(topic, json.dumps({"at": value}).encode())
         arguments = (*decode, "--on-drift", rule, "--compact")
         assert archive(our_node, lake, topic, *arguments) == 0
     assert [each["at"] for each in rows(lake, topic)] == [
@@ -293,12 +297,16 @@ def test_a_column_gets_the_new_fields_of_its_objects(
 
 
 def test_avro_of_a_registry_is_archived_batch_by_batch_and_day_by_day(
-    spark: SparkSession, our_node: str, client: Client, named: Callable[[str], str], tmp_path: Path
+    spark: SparkSession,
+    our_node: str,
+    our_client: Client,
+    named: Callable[[str], str],
+    tmp_path: Path,
 ) -> None:
     """The archive starts at the log end, and commits its offsets for the group of --group."""
     topic, group = named("t"), named("g")
-    client.create_topic(topic, partitions=1)
-    produce_avro(client, topic, [b"older"] * 5)
+    our_client.create_topic(topic, partitions=1)
+    produce_avro(our_client, topic, [b"older"] * 5)
     newer = {**AVRO, "fields": [*AVRO["fields"], {"name": "extra", "type": "int"}]}
     schemas = {1: AVRO, 2: newer}
     for number, schema in schemas.items():
@@ -316,10 +324,10 @@ def test_avro_of_a_registry_is_archived_batch_by_batch_and_day_by_day(
         for n in range(5, 25)
     ]
     values[3] = b"\0\0\0\0\x09" + values[3][5:]  # offset 8 has an unknown schema id, 9
-    produce_avro(client, topic, values, first=5)
+    produce_avro(our_client, topic, values, first=5)
     assert archive(our_node, lake, topic, *options, "--once") == 0
     assert record_positions(lake, topic) == [(0, offset) for offset in (5, 6, 7, 9, 10)]
-    assert client.committed(group)[topic, 0].offset == 11
+    assert our_client.committed(group)[topic, 0].offset == 11
     assert archive(our_node, lake, topic, *options) == 0
 
     archived = rows(lake, topic)
@@ -331,7 +339,7 @@ def test_avro_of_a_registry_is_archived_batch_by_batch_and_day_by_day(
     assert archived[0]["price"] == ORDER["price"]
     [dead] = dead_letters(lake)
     assert (dead["offset"], dead["value"]) == (8, values[3])
-    assert client.committed(group)[topic, 0].offset == 20
+    assert our_client.committed(group)[topic, 0].offset == 20
     days = {path.name for path in (lake / topic).iterdir()} - {"_delta_log"}
     assert days == {"date=2026-09-21", "date=2026-09-22"}
     assert {str(each["date"]) for each in archived if each["offset"] < 12} == {"2026-09-21"}

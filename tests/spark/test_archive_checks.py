@@ -37,8 +37,8 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def topic(client: Client, named: Callable[[str], str]) -> str:
-    return make_topic(client, named("t"), COUNT)
+def topic(our_client: Client, named: Callable[[str], str]) -> str:
+    return make_topic(our_client, named("t"), COUNT)
 
 
 def prepare_archive(our_node: str, lake: Path, *arguments: str) -> int:
@@ -114,12 +114,12 @@ def test_a_checkpoint_that_is_newer_than_the_table_is_refused(
 
 def test_from_has_no_effect_on_a_table_of_an_older_version(
     our_node: str,
-    client: Client,
+    our_client: Client,
     topic: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    topic_id = uuid_text(client.cluster.topic(topic).id)
+    topic_id = uuid_text(our_client.cluster.topic(topic).id)
     create_old(tmp_path, ArchiveState(topic, topic_id, "raw", {0: 0, 1: 0}))
     assert archive(our_node, tmp_path, topic, "--from", "latest", "--dry-run") == 0
     [line] = [row for row in capsys.readouterr().out.splitlines() if '"step"' in row]

@@ -108,12 +108,12 @@ def wait_for(is_so: Callable[[], bool]) -> None:
 
 
 def test_the_lag_grows_while_nothing_is_committed(
-    our_node: str, client: Client, named: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+    our_node: str, our_client: Client, named: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A topic that can't be looked up keeps its old values; so do all on a full disk."""
     monkeypatch.setattr(archive_metrics, "_EVERY_S", 0.02)
     topic = named("t")
-    client.create_topic(topic, partitions=2)
+    our_client.create_topic(topic, partitions=2)
     output = Texts()
     said: list[str] = []
     metrics = ArchiveMetrics(output, lambda: Client(our_node, timeout_s=LIMIT_S), said.append)
@@ -122,7 +122,7 @@ def test_the_lag_grows_while_nothing_is_committed(
         metrics.begin("missing", {0: 1}, {0: 3}, 0)
         metrics.begin(topic, {0: 0, 1: 0}, {0: 0, 1: 0}, 0)
         wait_for(lambda: f"lag_offsets {topic} 1" in values_in(output.texts[-1]))
-        client.produce(topic, b"1", partition=1)
+        our_client.produce(topic, b"1", partition=1)
         wait_for(lambda: values_in(output.texts[-1])[f"lag_offsets {topic} 1"] == 1)
         values = values_in(output.texts[-1])
         assert values[f"log_end_offset {topic} 0"] == 0
@@ -162,7 +162,7 @@ def test_metrics_that_can_go_nowhere_are_refused(tmp_path: Path, place: str) -> 
 def test_metrics_of_two_topics_continue_after_a_restart(
     spark: SparkSession,
     our_node: str,
-    client: Client,
+    our_client: Client,
     named: Callable[[str], str],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -171,8 +171,8 @@ def test_metrics_of_two_topics_continue_after_a_restart(
     topics = [named("a"), named("b")]
     file = tmp_path / "archive.prom"
     for topic, count in zip(topics, (30, 20), strict=True):
-        client.create_topic(topic, partitions=2)
-        produce(client, topic, count)
+        our_client.create_topic(topic, partitions=2)
+        produce(our_client, topic, count)
     words = (*topics, "--metrics", str(file))
     assert archive(our_node, tmp_path / "lake", *words) == 0
     first = values_in(file.read_text())
@@ -182,7 +182,7 @@ def test_metrics_of_two_topics_continue_after_a_restart(
         assert first[f"bytes_total {topic} 1"] > 0
         assert first[f"rows_per_second {topic} 1"] > 0
 
-    produce(client, topics[0], 5, first=30)
+    produce(our_client, topics[0], 5, first=30)
     assert archive(our_node, tmp_path / "lake", *words) == 0
     second = values_in(file.read_text())
     names = ("offset", "log_end_offset", "rows_total", "lag_offsets", "dead_letters_total")

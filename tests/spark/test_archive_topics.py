@@ -37,15 +37,15 @@ def planned_topics(capsys: pytest.CaptureFixture[str]) -> set[str]:
 
 def test_a_pattern_matches_whole_names(
     our_node: str,
-    client: Client,
+    our_client: Client,
     named: Callable[[str], str],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Topics that are named are archived as well, and each topic once."""
     prefix = named("p")
-    topics = [create(client, f"{prefix}.{name}") for name in ("a", "b", "bb")]
-    other = create(client, named("other"))
+    topics = [create(our_client, f"{prefix}.{name}") for name in ("a", "b", "bb")]
+    other = create(our_client, named("other"))
     pattern = ("--topics-pattern", rf"{prefix}\.[ab]")
     for words, expected in (
         ([], set(topics[:2])),
@@ -87,7 +87,7 @@ class RunningQuery:
 
 def test_a_continuous_archive_begins_with_topics_that_are_created_later(
     our_node: str,
-    client: Client,
+    our_client: Client,
     named: Callable[[str], str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -100,13 +100,13 @@ def test_a_continuous_archive_begins_with_topics_that_are_created_later(
         started.append(self.topic)
         if len(started) == 3:
             raise KeyboardInterrupt
-        create(client, f"{prefix}.{len(started)}")
+        create(our_client, f"{prefix}.{len(started)}")
         return RunningQuery()
 
     monkeypatch.setattr(common.Pipeline, "spark", None)
     monkeypatch.setattr(TopicArchive, "start", start)
     monkeypatch.setattr(pipeline, "_LOOK_S", 0.1)
-    create(client, f"{prefix}.0")
+    create(our_client, f"{prefix}.0")
     pattern = ("--topics-pattern", rf"{prefix}\..*", "--continuous")
     assert archive(our_node, tmp_path, *pattern) == 130
     assert started == [f"{prefix}.{number}" for number in range(3)]
@@ -115,20 +115,20 @@ def test_a_continuous_archive_begins_with_topics_that_are_created_later(
 def test_a_refused_topic_of_a_pattern_does_not_stop_the_others(
     spark: SparkSession,
     our_node: str,
-    client: Client,
+    our_client: Client,
     named: Callable[[str], str],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The topic was created again; the other one has got more partitions."""
     prefix = named("p")
-    first, second = (create(client, f"{prefix}.{name}", partitions=2) for name in "ab")
+    first, second = (create(our_client, f"{prefix}.{name}", partitions=2) for name in "ab")
     pattern = ("--topics-pattern", rf"{prefix}\..*")
     assert archive(our_node, tmp_path, *pattern) == 0
-    client.delete_topic(first)
-    create(client, first, partitions=2)
-    client.create_partitions(second, 5)
-    client.produce(second, b"2", partition=4)
+    our_client.delete_topic(first)
+    create(our_client, first, partitions=2)
+    our_client.create_partitions(second, 5)
+    our_client.produce(second, b"2", partition=4)
     assert archive(our_node, tmp_path, *pattern) == 3
     errors = capsys.readouterr().err
     assert f"topic {first} was deleted and created again" in errors
@@ -139,7 +139,7 @@ def test_a_refused_topic_of_a_pattern_does_not_stop_the_others(
 def test_a_topic_of_a_pattern_that_is_deleted_does_not_stop_the_others(
     spark: SparkSession,
     our_node: str,
-    client: Client,
+    our_client: Client,
     named: Callable[[str], str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -147,7 +147,7 @@ def test_a_topic_of_a_pattern_that_is_deleted_does_not_stop_the_others(
 ) -> None:
     """A continuous archive says it once, and archives what comes into another topic."""
     prefix = named("p")
-    first, second = (create(client, f"{prefix}.{name}") for name in "ab")
+    first, second = (create(our_client, f"{prefix}.{name}") for name in "ab")
     committed: set[str] = set()
     process_batch, refuse = TopicArchive._process_batch, pipeline._Archive._refuse
 
@@ -157,11 +157,11 @@ def test_a_topic_of_a_pattern_that_is_deleted_does_not_stop_the_others(
         if len(record_positions(tmp_path, second)) == 2:
             raise KraftlogError("the end of this test")
         if committed == {first, second}:
-            client.delete_topic(first)
+            our_client.delete_topic(first)
 
     def refuse_and_produce(self: Any, *arguments: Any) -> None:
         refuse(self, *arguments)
-        client.produce(second, b"2", partition=0)
+        our_client.produce(second, b"2", partition=0)
 
     monkeypatch.setattr(TopicArchive, "_process_batch", process_and_delete)
     monkeypatch.setattr(pipeline._Archive, "_refuse", refuse_and_produce)
@@ -176,14 +176,14 @@ def test_a_topic_of_a_pattern_that_is_deleted_does_not_stop_the_others(
 
 def test_a_topic_that_is_deleted_before_it_is_planned_is_left_out(
     our_node: str,
-    client: Client,
+    our_client: Client,
     named: Callable[[str], str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """It is listed, and gone when its archive looks for it; one that is named is an error."""
-    gone, kept = named("gone"), create(client, named("kept"))
+    gone, kept = named("gone"), create(our_client, named("kept"))
     monkeypatch.setattr(pipeline, "selected", lambda *_: [(gone, 0), (kept, 0)])
     words = ("--topics-pattern", ".*", "--dry-run")
     assert archive(our_node, tmp_path, *words) == 3
@@ -196,13 +196,13 @@ def test_a_topic_that_is_deleted_before_it_is_planned_is_left_out(
 def test_partitions_that_are_added_during_a_batch_are_in_a_later_one(
     spark: SparkSession,
     our_node: str,
-    client: Client,
+    our_client: Client,
     named: Callable[[str], str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A continuous archive finds them, and none of their records is left out."""
-    topic = create(client, named("grows"))
+    topic = create(our_client, named("grows"))
     batches: list[int] = []
     process_batch = TopicArchive._process_batch
 
@@ -210,9 +210,9 @@ def test_partitions_that_are_added_during_a_batch_are_in_a_later_one(
         process_batch(self, *arguments)
         batches.append(len(self.table.state.offsets))
         if len(batches) == 1:
-            client.create_partitions(topic, 3)
+            our_client.create_partitions(topic, 3)
             for partition in range(3):
-                client.produce(topic, b"2", partition=partition)
+                our_client.produce(topic, b"2", partition=partition)
         elif len(record_positions(tmp_path, topic)) == 4:
             raise KraftlogError("the end of this test")
 

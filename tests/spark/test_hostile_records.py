@@ -115,13 +115,17 @@ def produce_hostile(client: Client, topic: str) -> int:
 
 
 def test_hostile_records_are_archived_and_equal_to_the_log(
-    spark: SparkSession, our_node: str, client: Client, named: Callable[[str], str], tmp_path: Path
+    spark: SparkSession,
+    our_node: str,
+    our_client: Client,
+    named: Callable[[str], str],
+    tmp_path: Path,
 ) -> None:
     topic = named("hostile")
     limit = str(2**63 - 1)
     configs = {"message.timestamp.before.max.ms": limit, "message.timestamp.after.max.ms": limit}
-    client.create_topic(topic, partitions=1, configs=configs)
-    count = produce_hostile(client, topic)
+    our_client.create_topic(topic, partitions=1, configs=configs)
+    count = produce_hostile(our_client, topic)
     for lake, options in (
         (tmp_path / "raw", ["--partition-by", "date", "--compact"]),
         (tmp_path / "text", ["--decode", "string"]),
@@ -138,13 +142,17 @@ def test_hostile_records_are_archived_and_equal_to_the_log(
 
 
 def test_new_fields_that_conflict_do_not_stop_an_archive(
-    spark: SparkSession, our_node: str, client: Client, named: Callable[[str], str], tmp_path: Path
+    spark: SparkSession,
+    our_node: str,
+    our_client: Client,
+    named: Callable[[str], str],
+    tmp_path: Path,
 ) -> None:
     """The first type becomes the column's; names that differ only in case get one column."""
     topic = named("drift")
-    client.create_topic(topic, partitions=3)
+    our_client.create_topic(topic, partitions=3)
     values: list[dict[str, Any]] = [{"n": 1, "Case": 1}, {"n": 1.5}, {"n": "a", "case": 2}]
-    with client.producer() as producer:
+    with our_client.producer() as producer:
         for partition, value in enumerate(values):
             producer.send(topic, json.dumps({"id": partition, **value}), partition=partition)
     schema = tmp_path / "schema.json"

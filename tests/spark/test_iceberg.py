@@ -39,9 +39,9 @@ COUNT = 100
 
 
 @pytest.fixture
-def topic(client: Client, named: Callable[[str], str]) -> str:
+def topic(our_client: Client, named: Callable[[str], str]) -> str:
     """A topic of two partitions with `COUNT` records each."""
-    return make_topic(client, named("t"), COUNT)
+    return make_topic(our_client, named("t"), COUNT)
 
 
 def version(lake: Path, topic: str) -> int:
@@ -53,7 +53,7 @@ def version(lake: Path, topic: str) -> int:
 def test_every_record_is_archived_once_as_iceberg(
     spark: SparkSession,
     our_node: str,
-    client: Client,
+    our_client: Client,
     topic: str,
     tmp_path: Path,
 ) -> None:
@@ -72,7 +72,7 @@ def test_every_record_is_archived_once_as_iceberg(
     before = version(tmp_path, topic)
     assert archive(our_node, tmp_path, topic) == 0
     assert version(tmp_path, topic) == before
-    produce(client, topic, 10, first=COUNT)
+    produce(our_client, topic, 10, first=COUNT)
     assert archive(our_node, tmp_path, topic, "--max-records-per-batch", "10") == 0
     assert record_positions(tmp_path, topic) == all_positions(COUNT + 10)
     assert verify([str(tmp_path), "-b", our_node]) == 0
@@ -83,7 +83,7 @@ def test_every_record_is_archived_once_as_iceberg(
 def test_after_a_rollback_the_archive_continues_at_the_snapshot(
     spark: SparkSession,
     our_node: str,
-    client: Client,
+    our_client: Client,
     topic: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -91,7 +91,7 @@ def test_after_a_rollback_the_archive_continues_at_the_snapshot(
     """With a new checkpoint; the tables are compared in tasks of Spark."""
     monkeypatch.setattr("kraftlog.spark.lake_check.plan.TASK_RECORDS", 150)
     assert archive(our_node, tmp_path, topic, "--format", "iceberg") == 0
-    produce(client, topic, 10, first=COUNT)
+    produce(our_client, topic, 10, first=COUNT)
     assert archive(our_node, tmp_path, topic) == 0
     table = iceberg_table(str(tmp_path / topic))
     first = table.metadata.snapshots[0].snapshot_id
@@ -106,20 +106,24 @@ def test_after_a_rollback_the_archive_continues_at_the_snapshot(
 
 
 def test_decoded_values_dead_letters_and_new_columns(
-    spark: SparkSession, our_node: str, client: Client, named: Callable[[str], str], tmp_path: Path
+    spark: SparkSession,
+    our_node: str,
+    our_client: Client,
+    named: Callable[[str], str],
+    tmp_path: Path,
 ) -> None:
     """By date: as in Delta tables, with a table of dead letters that is Iceberg's, too."""
     name = named("json")
-    client.create_topic(name, partitions=1)
+    our_client.create_topic(name, partitions=1)
     schema = tmp_path / "schema.json"
     schema.write_text('{"type": "object", "properties": {"n": {"type": "integer"}}}')
     options = ["--decode", "json", "--schema", str(schema), "--partition-by", "date"]
-    with client.producer() as producer:
+    with our_client.producer() as producer:
         for text in ('{"n": 1}', "no JSON", '{"n": 2}'):
             producer.send(name, text, partition=0)
     lake = tmp_path / "lake"
     assert archive(our_node, lake, name, "--format", "iceberg", *options) == 0
-    with client.producer() as producer:
+    with our_client.producer() as producer:
         producer.send(name, '{"n": 3, "at": {"x": 1}}', partition=0)
     assert archive(our_node, lake, name, *options, "--on-drift", "add") == 0
 
@@ -142,17 +146,17 @@ def test_decoded_values_dead_letters_and_new_columns(
 def test_a_table_is_replayed(
     spark: SparkSession,
     our_node: str,
-    client: Client,
+    our_client: Client,
     topic: str,
     named: Callable[[str], str],
     tmp_path: Path,
 ) -> None:
     assert archive(our_node, tmp_path, topic, "--format", "iceberg") == 0
     target = named("again")
-    client.create_topic(target, partitions=2)
+    our_client.create_topic(target, partitions=2)
     table = str(tmp_path / topic)
     assert replay([table, "--to", target, "-b", our_node, "--keep-timestamps"]) == 0
-    assert values(client, target) == values(client, topic)
+    assert values(our_client, target) == values(our_client, topic)
 
     iceberg_table(table).update_schema().rename_column("key", "name").commit()
     with pytest.raises(ConfigError, match="columns were renamed"):

@@ -44,15 +44,15 @@ SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}, "required
 def test_an_archive_killed_around_a_commit_continues(
     spark: SparkSession,
     our_node: str,
-    client: Client,
+    our_client: Client,
     named: Callable[[str], str],
     tmp_path: Path,
     moment: str,
     table_format: str,
 ) -> None:
     topic = named("t")
-    client.create_topic(topic, partitions=2)
-    produce(client, topic, COUNT)
+    our_client.create_topic(topic, partitions=2)
+    produce(our_client, topic, COUNT)
     lake = tmp_path / "lake"
     options = ("--max-records-per-batch", str(COUNT), "--format", table_format)
     run_killed_archive(moment, tmp_path, topic, our_node, *options)
@@ -65,14 +65,14 @@ def test_an_archive_killed_around_a_commit_continues(
 def test_an_archive_killed_before_its_dead_letters_adds_them_once(
     spark: SparkSession,
     our_node: str,
-    client: Client,
+    our_client: Client,
     named: Callable[[str], str],
     tmp_path: Path,
 ) -> None:
     """At the kill the table has the second batch, but its dead letters are not committed."""
     topic = named("t")
-    client.create_topic(topic, partitions=1)
-    write(client, topic, ["no JSON" if n % 10 == 9 else f'{{"id": {n}}}' for n in range(COUNT)])
+    our_client.create_topic(topic, partitions=1)
+    write(our_client, topic, ["no JSON" if n % 10 == 9 else f'{{"id": {n}}}' for n in range(COUNT)])
     (tmp_path / "schema.json").write_text(json.dumps(SCHEMA))
     decode = ("--decode", "json", "--schema", str(tmp_path / "schema.json"))
     lake = tmp_path / "lake"
@@ -93,12 +93,12 @@ def test_an_archive_killed_before_its_dead_letters_adds_them_once(
 
 
 def test_a_killed_jvm_ends_an_archive_with_one_paragraph(
-    our_node: str, client: Client, named: Callable[[str], str], tmp_path: Path
+    our_node: str, our_client: Client, named: Callable[[str], str], tmp_path: Path
 ) -> None:
     """And the next run continues from the table."""
     topic = named("t")
-    client.create_topic(topic, partitions=2)
-    produce(client, topic, MANY // 2)
+    our_client.create_topic(topic, partitions=2)
+    produce(our_client, topic, MANY // 2)
     lake = tmp_path / "lake"
     arguments = ["archive", topic, "--to", str(lake), "-b", our_node]
     with PipelineProcess(tmp_path, *arguments, "--max-records-per-batch", "1000") as pipeline:
@@ -118,14 +118,14 @@ def test_a_killed_jvm_ends_an_archive_with_one_paragraph(
 def test_an_archive_killed_again_and_again_has_every_record_once(
     spark: SparkSession,
     our_node: str,
-    client: Client,
+    our_client: Client,
     named: Callable[[str], str],
     tmp_path: Path,
 ) -> None:
     """Each run is killed after a few commits, once the next batch has written some of its files."""
     topic = named("t")
-    client.create_topic(topic, partitions=2)
-    produce(client, topic, MANY // 2)
+    our_client.create_topic(topic, partitions=2)
+    produce(our_client, topic, MANY // 2)
     lake, rng = tmp_path / "lake", random.Random(SEED)
     arguments = [topic, "--to", str(lake), "-b", our_node, "--max-records-per-batch", str(BATCH)]
     for _ in range(4):
@@ -175,13 +175,13 @@ def test_a_continuous_archive_outlives_the_kill_of_a_broker(
 def test_a_killed_replay_neither_repeats_nor_omits_records(
     spark: SparkSession,
     our_node: str,
-    client: Client,
+    our_client: Client,
     named: Callable[[str], str],
     tmp_path: Path,
 ) -> None:
     """Two runs are killed while they write; the next one starts once all tasks have ended."""
     topic = named("t")
-    client.create_topic(topic, partitions=2)
+    our_client.create_topic(topic, partitions=2)
     size = 20_000
     table = pa.table(
         {
@@ -195,14 +195,14 @@ def test_a_killed_replay_neither_repeats_nor_omits_records(
     rng = random.Random(SEED)
     for min_records in (rng.randint(1, size // 3), rng.randint(size // 3, 2 * size // 3)):
         with PipelineProcess(tmp_path, "replay", *arguments, "--rate", "3000") as process:
-            await_records(client, topic, min_records)
+            await_records(our_client, topic, min_records)
             process.kill()
-    assert count_records(client, topic) < size
+    assert count_records(our_client, topic) < size
 
     assert replay.run(arguments) == 0
 
     values: dict[int, list[bytes | None]] = {0: [], 1: []}
-    with client.consume(topic, start="beginning", until_end=True) as records:
+    with our_client.consume(topic, start="beginning", until_end=True) as records:
         for record in records:
             values[record.partition].append(record.value)
     assert values == {

@@ -64,14 +64,14 @@ def original_offsets(client: Client, topic: str) -> dict[int, list[int]]:
 
 def test_records_keep_partition_order_and_content(
     spark: SparkSession,
-    client: Client,
+    our_client: Client,
     our_node: str,
     named: Callable[[str], str],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     topic = named("t")
-    client.create_topic(topic, partitions=2)
+    our_client.create_topic(topic, partitions=2)
     path = write_table(tmp_path / "old")
 
     code = run([path, "--to", topic, "-b", our_node, "--keep-timestamps", "--rate", "20000"])
@@ -79,8 +79,8 @@ def test_records_keep_partition_order_and_content(
     assert code == 0
     output = capsys.readouterr().out
     assert f"100 records of {path} are in topic {topic}: 100 written now, 0 were there" in output
-    assert original_offsets(client, topic) == {0: [*range(COUNT)], 1: [*range(COUNT)]}
-    with client.consume(topic, start="beginning", until_end=True) as records:
+    assert original_offsets(our_client, topic) == {0: [*range(COUNT)], 1: [*range(COUNT)]}
+    with our_client.consume(topic, start="beginning", until_end=True) as records:
         for record in records:
             offset = record.offset
             assert record.key == (None if offset % 3 else b"k")
@@ -93,20 +93,20 @@ def test_records_keep_partition_order_and_content(
 
 def test_an_interrupted_run_continues_in_each_partition(
     spark: SparkSession,
-    client: Client,
+    our_client: Client,
     our_node: str,
     named: Callable[[str], str],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     topic = named("t")
-    client.create_topic(topic, partitions=2)
+    our_client.create_topic(topic, partitions=2)
     path = write_table(tmp_path / "old")
     arguments = [path, "--to", topic, "-b", our_node]
 
     assert run([*arguments, "--until", "20"]) == 0
     # The tasks of a job do not end together: one partition is ahead when the run is killed.
-    with client.producer() as producer:
+    with our_client.producer() as producer:
         for offset in range(20, 30):
             position = json.dumps({"topic": "old", "partition": 1, "offset": offset})
             producer.send(topic, f"old 1 {offset}", partition=1, headers={HEADER: position})
@@ -120,14 +120,18 @@ def test_an_interrupted_run_continues_in_each_partition(
 
     assert [(each["partition"], each["next"]) for each in plan["partitions"]] == [(0, 20), (1, 30)]
     assert (plan["records"], plan["already"]) == (50, 50)
-    assert original_offsets(client, topic) == {0: [*range(COUNT)], 1: [*range(COUNT)]}
+    assert original_offsets(our_client, topic) == {0: [*range(COUNT)], 1: [*range(COUNT)]}
 
 
 def test_records_are_selected_by_time_and_topic(
-    spark: SparkSession, client: Client, our_node: str, named: Callable[[str], str], tmp_path: Path
+    spark: SparkSession,
+    our_client: Client,
+    our_node: str,
+    named: Callable[[str], str],
+    tmp_path: Path,
 ) -> None:
     topic = named("t")
-    client.create_topic(topic, partitions=1)
+    our_client.create_topic(topic, partitions=1)
     path = write_table(tmp_path / "several", topics=("a", "b"), partitions=1)
     arguments = [path, "--to", topic, "-b", our_node]
 
@@ -136,14 +140,14 @@ def test_records_are_selected_by_time_and_topic(
     assert run([*arguments, "--topic", "b", "--until", until]) == 0
     assert run([*arguments, "--topic", "b", "--until", "3", "--again"]) == 0
 
-    assert original_offsets(client, topic) == {0: [0, 1, 2, 3, 4, 0, 1, 2]}
-    with client.consume(topic, start="beginning", until_end=True) as records:
+    assert original_offsets(our_client, topic) == {0: [0, 1, 2, 3, 4, 0, 1, 2]}
+    with our_client.consume(topic, start="beginning", until_end=True) as records:
         assert {(record.value or b"")[:1] for record in records} == {b"b"}
 
 
 def test_records_are_selected_by_an_expression(
     spark: SparkSession,
-    client: Client,
+    our_client: Client,
     our_node: str,
     named: Callable[[str], str],
     tmp_path: Path,
@@ -151,7 +155,7 @@ def test_records_are_selected_by_an_expression(
 ) -> None:
     """A replay of a part continues on its own, whatever else has been replayed to the topic."""
     topic = named("t")
-    client.create_topic(topic, partitions=1)
+    our_client.create_topic(topic, partitions=1)
     path = write_table(tmp_path / "old", partitions=1)
     arguments = [path, "--to", topic, "-b", our_node]
     some = [*arguments, "--filter", "key IS NOT NULL AND CAST(value AS STRING) LIKE '%5'"]
@@ -165,7 +169,7 @@ def test_records_are_selected_by_an_expression(
     assert ": 1 written now, 1 were there already" in capsys.readouterr().out
     assert run([*arguments, "--until", "12"]) == 0
 
-    assert original_offsets(client, topic) == {0: [*range(10), 15, 45, 10, 11]}
+    assert original_offsets(our_client, topic) == {0: [*range(10), 15, 45, 10, 11]}
     for expression, reason in (
         ("key ==", "[PARSE_SYNTAX_ERROR]"),
         ("nothing = 1", "[UNRESOLVED_COLUMN"),
@@ -178,11 +182,15 @@ def test_records_are_selected_by_an_expression(
 
 
 def test_records_keep_timestamps_that_are_no_time(
-    spark: SparkSession, client: Client, our_node: str, named: Callable[[str], str], tmp_path: Path
+    spark: SparkSession,
+    our_client: Client,
+    our_node: str,
+    named: Callable[[str], str],
+    tmp_path: Path,
 ) -> None:
     """-1 is a record without one; a time that a timestamp can't hold has a column of its own."""
     topic = named("t")
-    client.create_topic(topic, partitions=1)
+    our_client.create_topic(topic, partitions=1)
     columns = {"partition": pa.array([0] * 3, pa.int32()), "offset": range(3), "value": [b"v"] * 3}
     times = pa.array([-1000, NOW_US, None], pa.timestamp("us", tz="UTC"))
     exact = pa.array([None, None, -(2**55)], pa.int64())
@@ -191,13 +199,13 @@ def test_records_keep_timestamps_that_are_no_time(
 
     assert run([str(tmp_path / "old"), "--to", topic, "-b", our_node, "--keep-timestamps"]) == 0
 
-    with client.consume(topic, start="beginning", until_end=True) as records:
+    with our_client.consume(topic, start="beginning", until_end=True) as records:
         assert [record.timestamp_ms for record in records] == [-1, NOW_US // 1000, -(2**55)]
 
 
 def test_records_are_written_at_their_pace(
     spark: SparkSession,
-    client: Client,
+    our_client: Client,
     our_node: str,
     named: Callable[[str], str],
     tmp_path: Path,
@@ -206,7 +214,7 @@ def test_records_are_written_at_their_pace(
 ) -> None:
     """The time of 50 seconds passes in the pauses alone; the records of 16 are due together."""
     topic = named("t")
-    client.create_topic(topic, partitions=2)
+    our_client.create_topic(topic, partitions=2)
     path = write_table(tmp_path / "old")
     now_ns, pauses = [0], []
 
@@ -221,21 +229,21 @@ def test_records_are_written_at_their_pace(
 
     progress = map(json.loads, capsys.readouterr().out.splitlines())
     shown = [event["records"] for event in progress if event["event"] == "progress"]
-    assert original_offsets(client, topic) == {0: [*range(COUNT)], 1: [*range(COUNT)]}
+    assert original_offsets(our_client, topic) == {0: [*range(COUNT)], 1: [*range(COUNT)]}
     assert sum(pauses) == 6
     assert shown == [32, 64, 96, 100]
 
 
 def test_tables_that_cannot_be_replayed_are_refused(
     spark: SparkSession,
-    client: Client,
+    our_client: Client,
     our_node: str,
     named: Callable[[str], str],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     topic = named("t")
-    client.create_topic(topic, partitions=1)
+    our_client.create_topic(topic, partitions=1)
     path = write_table(tmp_path / "old")
     other = tmp_path / "other.parquet"
     pq.write_table(pa.table({"value": ["v"]}), other)
@@ -250,4 +258,4 @@ def test_tables_that_cannot_be_replayed_are_refused(
     assert "--rate 0.0: expected more than 0" in refused(path, "--rate", "0")
     assert "--pace -1.0: expected more than 0" in refused(path, "--pace", "-1")
     assert "--from noon: expected an offset, or a time" in refused(path, "--from", "noon")
-    assert original_offsets(client, topic) == {}
+    assert original_offsets(our_client, topic) == {}
