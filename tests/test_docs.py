@@ -56,7 +56,7 @@ def test_an_unknown_rule_or_table_is_refused() -> None:
 def test_a_table_names_every_api_that_is_served_and_no_other() -> None:
     rows = docs.apis_table({}).splitlines()[2:]
     assert len(rows) == len(SERVED)
-    assert rows[0].startswith("| Produce | 0 | 0-13 | brokers | [produce.py](")
+    assert rows[0].startswith("| Produce | 0 | 0-13 | brokers | [produce/handler.py](")
     assert not any("AddPartitionsToTxn" in row for row in rows)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
-    module="kraftlog.node.handlers.fetch",
+    module="kraftlog.node.fetch.delayed",
     source=(
         "                diverging = self._diverging_epoch(node, partition, part)\n"
         "                if diverging is not None:\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
-    module="kraftlog.node.handlers.follower_read",
+    module="kraftlog.node.fetch.follower_read",
     source="            sent_bytes.append((partition.counts, length))",
     replacement="""\
             sent_bytes.append((partition.counts, length))

@@ -11,8 +11,8 @@ from kraftlog.records.reader import read_records
 from kraftlog.simulator.host import VirtualHost
 from kraftlog.types import Now
 from kraftlog.wire.apis import ApiKey
-from tests.node.fast_path.test_produce import RECORD, batch_with_false_header
 from tests.node.frame_client import FrameClient, configured_host, make_host, set_config
+from tests.node.produce.test_template import RECORD, batch_with_false_header
 from tests.node.test_producers import Writer
 from tests.node.test_requests import batch, fetch, fetched_partition
 from tests.records.produce_cases import MAX_TIMESTAMP, NOW_MS, Case, batch_of, cases, with_field

@@ -15,7 +15,7 @@ from kraftlog.logstate.producers import ProducerState
 from kraftlog.node import api_table
 from kraftlog.node.api_table import SERVED
 from kraftlog.node.channels import CONTROLLER_CHANNEL
-from kraftlog.node.handlers.fetch import DelayedFetch
+from kraftlog.node.fetch.delayed import DelayedFetch
 from kraftlog.node.quorum.leader_watch import LeaderWatch
 from kraftlog.node.quorum.voter_updater import VoterUpdater
 from kraftlog.raft.core import RaftCore

@@ -19,8 +19,8 @@ from kraftlog.effects import (
 )
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.loader import MetadataLoader
+from kraftlog.node.fetch import delayed as fetch
 from kraftlog.node.fetch_sessions import FetchSessions
-from kraftlog.node.handlers import fetch
 from kraftlog.records.header import read_header
 from kraftlog.replication.fetcher import FetchConfig
 from kraftlog.replication.replica_manager import ReplicaManager

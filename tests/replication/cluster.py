@@ -14,7 +14,7 @@ from kraftlog.effects import (
     ResponseReceived,
     SendRequest,
 )
-from kraftlog.node.handlers import fetch
+from kraftlog.node.fetch import delayed as fetch
 from kraftlog.types import Now
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages import metadata_records as records

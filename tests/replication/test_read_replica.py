@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kraftlog.errors import ConfigError, ErrorCode
-from kraftlog.node.handlers.follower_news import NOTIFIED_WITHIN_MS
+from kraftlog.node.fetch.follower_news import NOTIFIED_WITHIN_MS
 from kraftlog.replication.read_replica import selects_by_rack
 from tests.replication.broker import MAX_WAIT_MS, PendingFetch
 from tests.replication.cluster import Cluster

@@ -30,7 +30,7 @@ from kraftlog.errors import ProtocolError
 from kraftlog.metadata.image import Image
 from kraftlog.metadata.loader import MetadataLoader
 from kraftlog.node import parts
-from kraftlog.node.api_table import SERVED, handler
+from kraftlog.node.api_table import SERVED, adder_of_templates, handler
 from kraftlog.node.broker.controller_channel import ControllerChannel
 from kraftlog.node.broker.cordoned_directories import CordonedDirectories
 from kraftlog.node.broker.dynamic_config import DynamicConfig
@@ -40,7 +40,6 @@ from kraftlog.node.containment import Attempts, contain, fail
 from kraftlog.node.counts import Counts
 from kraftlog.node.delayed_operations import DelayedOperations
 from kraftlog.node.encoded_topics import EncodedTopics
-from kraftlog.node.fast_path.request_templates import learn
 from kraftlog.node.fetch_sessions import FetchSessions
 from kraftlog.node.quorum.addresses import named_voters
 from kraftlog.node.quorum.batches import METADATA_LOG, unreplayable_snapshot
@@ -49,6 +48,7 @@ from kraftlog.node.quorum.linearizable_reads import LinearizableReads
 from kraftlog.node.quorum.metadata_fetches import MetadataFetches
 from kraftlog.node.quorum.snapshotter import snapshot_policy_of
 from kraftlog.node.sliced import LARGE_REQUEST_BYTES, SlicedRequests, kept_body, read_and_serve
+from kraftlog.node.templates.request_templates import learn
 from kraftlog.replication.topic_configs import TopicConfigs
 from kraftlog.steps import result_of
 from kraftlog.types import NEVER_MS
@@ -416,8 +416,9 @@ class Node:
             raise
         except Exception as error:
             raise contain(self, pending, error, request) from error
-        if api.key in _DATA and not is_large:
-            learn(self, pending, request, buffer, pos, end)
+        add_template = adder_of_templates(api.key)
+        if add_template is not None and not is_large:
+            learn(add_template, self, pending, request, buffer, pos, end)
 
     def request(
         self, pending: PendingResponse, api_key: int, version: int, request: Message, now: Now

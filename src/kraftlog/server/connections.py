@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from kraftlog.node.fast_path.fetch import ReadyResponse
-    from kraftlog.node.fast_path.produce import PendingResponses
-    from kraftlog.node.fast_path.request_templates import RequestTemplates
+    from kraftlog.node.fetch.consumer_template import ReadyResponse
     from kraftlog.node.node import Node
+    from kraftlog.node.produce.template import PendingResponses
     from kraftlog.node.request_latency import RequestLatency
+    from kraftlog.node.templates.request_templates import RequestTemplates
     from kraftlog.server.memory import ClientMemory
     from kraftlog.server.turns import TurnClock
     from kraftlog.types import Now

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.config.broker import BrokerConfig
-    from kraftlog.node.fast_path.fetch import ReadyResponse
-    from kraftlog.node.fast_path.produce import PendingResponses
-    from kraftlog.node.fast_path.request_templates import RequestTemplates
+    from kraftlog.node.fetch.consumer_template import ReadyResponse
+    from kraftlog.node.produce.template import PendingResponses
+    from kraftlog.node.templates.request_templates import RequestTemplates
     from kraftlog.ports.peers import Peers
 
 

@@ -17,8 +17,8 @@ from kraftlog.wire.messages.describe_topic_partitions import (
 )
 from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kraftlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.node.fetch.test_delayed import produce
 from tests.node.frame_client import FrameClient, create_topics, make_host
-from tests.node.test_waiting_fetches import produce
 
 if TYPE_CHECKING:
     from kraftlog.simulator.host import VirtualHost

@@ -10,7 +10,7 @@ import pytest
 from kraftlog.groups.pending_writes import PendingWrite
 from kraftlog.groups.states import GroupState
 from kraftlog.logstate.voters import ReplicaKey
-from kraftlog.node.handlers.fetch import DelayedFetch
+from kraftlog.node.fetch.delayed import DelayedFetch
 from kraftlog.raft.messages import Fetch
 from kraftlog.raft.reads import PendingRead
 from kraftlog.raft.roles.leader import Leader, ParkedFetch, UnprovedRead

@@ -7,7 +7,7 @@ the controller or the record that ends it, not with the next request nor with a 
 
 from __future__ import annotations
 
-from kraftlog.node.handlers.fetch import DelayedFetch
+from kraftlog.node.fetch.delayed import DelayedFetch
 from kraftlog.replication.followers import UNKNOWN
 from kraftlog.simulator.cluster.invariants import ClusterInvariant
 from kraftlog.value import TYPE_CHECKING

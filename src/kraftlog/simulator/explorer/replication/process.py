@@ -26,8 +26,9 @@ from kraftlog.effects import (
 )
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.loader import MetadataLoader
+from kraftlog.node.fetch import delayed as fetch
 from kraftlog.node.fetch_sessions import FetchSessions
-from kraftlog.node.handlers import fetch, produce
+from kraftlog.node.produce import handler as produce
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.replication.fetcher import FetchConfig
 from kraftlog.replication.followers import LONG_AGO_MS

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from kraftlog.node.fast_path.follower_fetch import REPLICA_STATE_SINCE
-from kraftlog.node.handlers import fetch as handler
-from kraftlog.node.handlers.follower_read import read_changed
+from kraftlog.node.fetch import delayed as handler
+from kraftlog.node.fetch.follower_read import read_changed
+from kraftlog.node.fetch.follower_template import REPLICA_STATE_SINCE
 from kraftlog.simulator.host import VirtualConnection
 from kraftlog.types import Now
 from kraftlog.wire.apis import APIS, ApiKey
@@ -34,8 +34,8 @@ from kraftlog.wire.messages.metadata_records import (
     RegisterBrokerRecord,
     UnfenceBrokerRecord,
 )
-from tests.node.fast_path.test_fetch import sessions_of
-from tests.node.fast_path.test_produce import (
+from tests.node.fetch.test_consumer_template import sessions_of
+from tests.node.produce.test_template import (
     ConnectionWithoutTemplates,
     Side,
     frame,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from kraftlog.effects import SendRecords
 from kraftlog.errors import ErrorCode
+from kraftlog.node.fetch.delayed import FEW_PARTITIONS, DelayedFetch
 from kraftlog.node.fetch_sessions import FINAL_EPOCH, NO_SESSION
-from kraftlog.node.handlers.fetch import FEW_PARTITIONS, DelayedFetch
 from kraftlog.node.handlers.metadata_topic import (
     consumer_response,
     is_metadata_topic,

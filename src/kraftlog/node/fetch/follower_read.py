@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from kraftlog.node.fetch.delayed import DelayedFetch
     from kraftlog.node.fetch_sessions import FetchSession, SessionPartition, SessionTopic
-    from kraftlog.node.handlers.fetch import DelayedFetch
     from kraftlog.node.interfaces import ServingNode
     from kraftlog.replication.partition import Partition
     from kraftlog.replication.replica_manager import ReplicaManager

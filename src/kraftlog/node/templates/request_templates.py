@@ -16,9 +16,9 @@ from struct import Struct
 
 from kraftlog.node.containment import contain_repeated
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.apis import ApiKey
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, Protocol
 
     from kraftlog.node.interfaces import ServingNode
@@ -35,8 +35,11 @@ if TYPE_CHECKING:
         prefix: bytes
 
         node: ServingNode
-        #: Where a request that raises may have appended.
-        partition: Partition | None
+
+        @property
+        def partition(self) -> Partition | None:
+            """Where a request that raises may have appended."""
+            ...
 
         @property
         def is_stale(self) -> bool:
@@ -54,6 +57,12 @@ if TYPE_CHECKING:
         ) -> bool:
             """Serve a request that begins with the prefix; else change nothing, return False."""
             ...
+
+    #: Adds the template of the request in a frame: templates, node, pending, request, buffer, start
+    #: and end. It adds none if the fast path does not support the request.
+    AddTemplate = Callable[
+        ["RequestTemplates", ServingNode, PendingResponse, Any, Buffer, int, int], None
+    ]
 
 
 #: API key and version as one number, and the correlation id. The prefix of a template follows.
@@ -148,32 +157,18 @@ class RequestTemplates:
 
 
 def learn(
-    node: ServingNode, pending: PendingResponse, request: Any, buffer: Buffer, pos: int, end: int
+    add_template: AddTemplate,
+    node: ServingNode,
+    pending: PendingResponse,
+    request: Any,
+    buffer: Buffer,
+    pos: int,
+    end: int,
 ) -> None:
-    """Make a template of a request that the handler has served, if the fast path supports it."""
+    """Make a template of a request that the handler has served, if the connection has room."""
     connection = pending.connection
     templates: RequestTemplates | None = connection.request_templates
     if templates is None:
         templates = connection.request_templates = RequestTemplates()
-    if not templates.may_learn(buffer, pos, end):
-        return
-    assert pending.api is not None, "the request has been served"
-    module = _module_of(pending.api.key, request)
-    target = module.target_of_request(node, pending, request)
-    if target is not None:
-        templates.learn(module.template_of(node, pending, request, target, buffer, pos, end))
-
-
-def _module_of(api_key: int, request: Any) -> Any:
-    """The module with the templates of this API."""
-    if api_key == ApiKey.PRODUCE:
-        from kraftlog.node.fast_path import produce
-
-        return produce
-    if max(request.replica_id, request.replica_state.replica_id) >= 0:
-        from kraftlog.node.fast_path import follower_fetch
-
-        return follower_fetch
-    from kraftlog.node.fast_path import fetch
-
-    return fetch
+    if templates.may_learn(buffer, pos, end):
+        add_template(templates, node, pending, request, buffer, pos, end)

@@ -2,16 +2,16 @@
 
 They differ in the session epoch and in the partitions whose positions have moved; each of these
 partitions takes the same number of bytes. A request in which anything is unusual goes to
-`handlers.fetch`.
+the handler.
 """
 
 from __future__ import annotations
 
 from struct import Struct
 
-from kraftlog.node.fast_path.fetch import encoded_request
+from kraftlog.node.fetch.consumer_template import encoded_request
+from kraftlog.node.fetch.delayed import FEW_PARTITIONS, DelayedFetch
 from kraftlog.node.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, UNKNOWN
-from kraftlog.node.handlers.fetch import FEW_PARTITIONS, DelayedFetch
 from kraftlog.node.pending_response import PendingResponse
 from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
@@ -20,6 +20,7 @@ from kraftlog.wire.apis import APIS, ApiKey
 if TYPE_CHECKING:
     from kraftlog.node.fetch_sessions import FetchSession, SessionPartition
     from kraftlog.node.interfaces import ServingNode
+    from kraftlog.node.templates.request_templates import RequestTemplates
     from kraftlog.types import Buffer, Now
     from kraftlog.wire.messages.fetch import FetchRequest
 
@@ -93,7 +94,7 @@ class FollowerFetchTemplate:
         correlation_id: int,
         now: Now,
     ) -> bool:
-        """Serve the request as `handlers.fetch` would, or return False."""
+        """Serve the request as the handler would, or return False."""
         node, session = self.node, self._session
         epoch_start = pos + self._epoch_at
         if (
@@ -194,7 +195,7 @@ class FollowerFetchTemplate:
             in_sync.fetched(partition, *self._follower, offset, start)
 
 
-def target_of_request(
+def _target_of(
     node: ServingNode, pending: PendingResponse, request: FetchRequest
 ) -> FetchSession | None:
     """The session of a served request; None if the fast path does not support it."""
@@ -207,7 +208,22 @@ def target_of_request(
     return node.fetch_sessions.get(request.session_id)
 
 
-def template_of(
+def add_template(
+    templates: RequestTemplates,
+    node: ServingNode,
+    pending: PendingResponse,
+    request: FetchRequest,
+    buffer: Buffer,
+    pos: int,
+    end: int,
+) -> None:
+    """Add the template of a served request, if the fast path supports requests like it."""
+    target = _target_of(node, pending, request)
+    if target is not None:
+        templates.learn(_template_of(node, pending, request, target, buffer, pos, end))
+
+
+def _template_of(
     node: ServingNode,
     pending: PendingResponse,
     request: FetchRequest,
@@ -216,7 +232,7 @@ def template_of(
     pos: int,
     end: int,
 ) -> FollowerFetchTemplate | None:
-    """The template of a request; None if the follower's encoding differs from this codec's."""
+    """The template; None if the follower's encoding differs from this codec's."""
     if memoryview(buffer)[pos:end] != encoded_request(pending, request):
         return None
     first = encoded_request(pending, request.replace(session_epoch=0, topics=()))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kraftlog.errors import ErrorCode
+from kraftlog.node.fetch import large
 from kraftlog.node.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH
-from kraftlog.node.handlers import large_fetch
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
 from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
@@ -62,11 +62,11 @@ def settle_and_take(client: FrameClient) -> Any:
     return answers[-1][1] if answers else None
 
 
-@pytest.mark.parametrize("max_bytes_read_at_once", [large_fetch.MAX_BYTES_READ_AT_ONCE, 0])
+@pytest.mark.parametrize("max_bytes_read_at_once", [large.MAX_BYTES_READ_AT_ONCE, 0])
 def test_a_record_in_each_of_many_partitions_is_read_in_slices(
     max_bytes_read_at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(large_fetch, "MAX_BYTES_READ_AT_ONCE", max_bytes_read_at_once)
+    monkeypatch.setattr(large, "MAX_BYTES_READ_AT_ONCE", max_bytes_read_at_once)
     host = make_host(many=MANY)
     produce(host, *range(MANY))
     turns = Turns(host, ApiKey.FETCH, 12, fetch(0))
@@ -163,7 +163,7 @@ def produce_at_once(host: VirtualHost, *indexes: int) -> None:
 
 def test_files_of_the_second_read_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records arrive between slices of the first read; the topic is deleted in the second."""
-    monkeypatch.setattr(large_fetch, "MAX_BYTES_READ_AT_ONCE", 0)
+    monkeypatch.setattr(large, "MAX_BYTES_READ_AT_ONCE", 0)
     host = make_host(many=3 * MANY)
     client = FrameClient(host)
     client.send(ApiKey.FETCH, 12, fetch(0, 3 * MANY, max_wait_ms=5000, min_bytes=2))

@@ -1,6 +1,6 @@
 """Repeated Produce requests for one partition that differ only in their batch.
 
-The checks are those of `handlers.produce`, without decoding; a batch that fails a check is passed
+The checks are those of the handler, without decoding; a batch that fails a check is passed
 to the handler, which finds the error code. Responses that wait for the same write are sent
 together.
 """
@@ -11,8 +11,8 @@ from struct import Struct
 
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.values import is_internal
-from kraftlog.node.fast_path.encoded_responses import RESPONSE_HEAD, split_around_numbers
-from kraftlog.node.handlers.produce import ACKS, BY_ID_SINCE, ZSTD_SINCE, timeout_ms
+from kraftlog.node.produce.handler import ACKS, BY_ID_SINCE, ZSTD_SINCE, timeout_ms
+from kraftlog.node.templates.encoded_responses import RESPONSE_HEAD, split_around_numbers
 from kraftlog.records.capacity import EXPANSION, MOST_RECORDS, has_codec_magic
 from kraftlog.records.compression import ZSTD
 from kraftlog.records.crc import crc32c
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
+    from kraftlog.node.templates.request_templates import RequestTemplates
     from kraftlog.replication.partition import Append, Partition
     from kraftlog.types import Buffer, Now
     from kraftlog.wire.messages.produce import ProduceRequest
@@ -203,7 +204,7 @@ class ProduceTemplate:
         correlation_id: int,
         now: Now,
     ) -> bool:
-        """Serve the request as `handlers.produce` would, or return False."""
+        """Serve the request as the handler would, or return False."""
         partition, suffix = self.partition, self._suffix
         if (
             end - pos < self._least_size
@@ -339,7 +340,7 @@ class ProduceTemplate:
         self._pack = layout.pack
 
 
-def target_of_request(
+def _target_of(
     node: ServingNode, pending: PendingResponse, request: ProduceRequest
 ) -> Partition | None:
     """The partition of a served request; None if the fast path does not support it."""
@@ -362,7 +363,22 @@ def target_of_request(
     return partition
 
 
-def template_of(
+def add_template(
+    templates: RequestTemplates,
+    node: ServingNode,
+    pending: PendingResponse,
+    request: ProduceRequest,
+    buffer: Buffer,
+    pos: int,
+    end: int,
+) -> None:
+    """Add the template of a served request, if the fast path supports requests like it."""
+    target = _target_of(node, pending, request)
+    if target is not None:
+        templates.learn(_template_of(node, pending, request, target, buffer, pos, end))
+
+
+def _template_of(
     node: ServingNode,
     pending: PendingResponse,
     request: ProduceRequest,
@@ -371,9 +387,9 @@ def template_of(
     pos: int,
     end: int,
 ) -> ProduceTemplate | None:
-    """The template of a request; None if the client's encoding differs from this codec's."""
+    """The template; None if the client's encoding differs from this codec's."""
     records = request.topic_data[0].partition_data[0].records
-    assert records is not None, "target_of_request has checked it"
+    assert records is not None, "`_target_of` has checked it"
     size = len(records)
     pieces = request_frame(_API, pending.version, 0, pending.client_id, request)
     index = next(i for i, piece in enumerate(pieces) if piece is records)

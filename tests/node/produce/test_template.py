@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from kraftlog.config.keys import TOPIC
 from kraftlog.errors import ProtocolError
-from kraftlog.node.fast_path.request_templates import (
+from kraftlog.node.templates.request_templates import (
     LONGEST_PREFIX,
     MAX_LEARNT,
     MAX_PREFIX_LENGTHS,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kraftlog.node.handlers.fetched_partitions import STARTS_SINCE, partition_encoder
+from kraftlog.node.fetch.encoded_partitions import STARTS_SINCE, partition_encoder
 from kraftlog.node.pending_response import PendingResponse
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.codec import encode

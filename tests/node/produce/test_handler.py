@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from kraftlog.config.keys import TOPIC
 from kraftlog.replication.append_config import AppendConfig
 from kraftlog.wire.messages.produce import PartitionProduceData
-from tests.node.fast_path.test_produce import (
+from tests.node.frame_client import set_config
+from tests.node.produce.test_template import (
     ALTERED_BATCHES,
     BATCHES,
     FALSE_HEADERS,
@@ -24,7 +25,6 @@ from tests.node.fast_path.test_produce import (
     Side,
     frame,
 )
-from tests.node.frame_client import set_config
 from tests.node.test_producers import idempotent_batch
 
 if TYPE_CHECKING:

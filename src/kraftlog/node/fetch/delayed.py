@@ -8,11 +8,11 @@ up to the end of the leader's log; a follower's fetch offset tells the leader wh
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode, StorageError
+from kraftlog.node.fetch import follower_news
+from kraftlog.node.fetch.encoded_partitions import partition_encoder
+from kraftlog.node.fetch.follower_read import read_changed
+from kraftlog.node.fetch.nearest_replica import redirect_to_follower
 from kraftlog.node.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION
-from kraftlog.node.handlers import follower_news
-from kraftlog.node.handlers.fetched_partitions import partition_encoder
-from kraftlog.node.handlers.follower_read import read_changed
-from kraftlog.node.handlers.preferred_read_replica import redirect_to_follower
 from kraftlog.node.leaders import add_current_leaders
 from kraftlog.replication.leader_epochs import end_of_epoch
 from kraftlog.value import TYPE_CHECKING
@@ -67,7 +67,7 @@ def handle(
             return None
         session = resumed
     if _partition_count(request, session) > FEW_PARTITIONS:
-        from kraftlog.node.handlers.large_fetch import LargeFetch
+        from kraftlog.node.fetch.large import LargeFetch
 
         return LargeFetch(pending, request, session).serve(node, now)
     DelayedFetch(pending, request, session).respond_or_wait(node, now)
@@ -545,7 +545,7 @@ class DelayedFetch:
 
     def _serve_in_slices(self, deadline_ms: int) -> None:
         """Stop waiting, and serve the request in slices instead, from scratch."""
-        from kraftlog.node.handlers.large_fetch import LargeFetch
+        from kraftlog.node.fetch.large import LargeFetch
 
         self.cancel()
         large = LargeFetch(self.pending, self.request, self.session)

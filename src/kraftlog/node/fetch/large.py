@@ -8,9 +8,9 @@ checked; all are read again once there is enough data, or if many have changed.
 from __future__ import annotations
 
 from kraftlog.errors import StorageError
+from kraftlog.node.fetch import follower_news
+from kraftlog.node.fetch.delayed import FEW_PARTITIONS, READ_COST, DelayedFetch
 from kraftlog.node.fetch_sessions import INITIAL_EPOCH
-from kraftlog.node.handlers import follower_news
-from kraftlog.node.handlers.fetch import FEW_PARTITIONS, READ_COST, DelayedFetch
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:

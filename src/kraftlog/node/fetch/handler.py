@@ -1,8 +1,9 @@
-"""Fetch 4-18: of the metadata log, of topics (`handlers.fetch`), or of both (Q27)."""
+"""Fetch 4-18: of the metadata log, of topics (`delayed`), or of both (Q27)."""
 
 from __future__ import annotations
 
-from kraftlog.node.handlers import fetch, metadata_topic
+from kraftlog.node.fetch import delayed
+from kraftlog.node.handlers import metadata_topic
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ def handle(
     if request.topics and metadata_topic.try_serve(node, pending, request, now):
         return None
     if any(metadata_topic.is_metadata_topic(it.topic, it.topic_id) for it in request.topics):
-        from kraftlog.node.handlers import fetch_with_metadata
+        from kraftlog.node.fetch import with_metadata
 
-        if fetch_with_metadata.try_serve(node, pending, request, now):
+        if with_metadata.try_serve(node, pending, request, now):
             return None
-    return fetch.handle(node, pending, request, now)
+    return delayed.handle(node, pending, request, now)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kraftlog.node.fast_path.request_templates import LONGEST_PREFIX
+from kraftlog.node.templates.request_templates import LONGEST_PREFIX
 from kraftlog.simulator.host import VirtualConnection
 from kraftlog.types import Now
 from kraftlog.wire.apis import APIS, ApiKey
@@ -25,7 +25,7 @@ from kraftlog.wire.messages.fetch import (
     ForgottenTopic,
     ReplicaState,
 )
-from tests.node.fast_path.test_produce import (
+from tests.node.produce.test_template import (
     ConnectionWithoutTemplates,
     Side,
     frame,

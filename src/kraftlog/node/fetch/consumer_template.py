@@ -1,7 +1,7 @@
 """Repeated Fetch requests for one partition that differ only in offset and session epoch.
 
 Only fetches that find enough data at once are served here, like those of a consumer that catches
-up. A fetch that must wait, or gets an empty response or an error, goes to `handlers.fetch`.
+up. A fetch that must wait, or gets an empty response or an error, goes to the handler.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from struct import Struct
 
 from kraftlog.errors import ErrorCode, StorageError
-from kraftlog.node.fast_path.encoded_responses import split_around_numbers
-from kraftlog.node.fast_path.request_templates import LONGEST_PREFIX
+from kraftlog.node.fetch.delayed import BY_ID_SINCE, RACKS_SINCE, READ_COMMITTED
 from kraftlog.node.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION
-from kraftlog.node.handlers.fetch import BY_ID_SINCE, RACKS_SINCE, READ_COMMITTED
+from kraftlog.node.templates.encoded_responses import split_around_numbers
+from kraftlog.node.templates.request_templates import LONGEST_PREFIX
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.frames import LENGTH_SIZE, request_frame, response_frame
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kraftlog.node.fetch_sessions import FetchSession
     from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
+    from kraftlog.node.templates.request_templates import RequestTemplates
     from kraftlog.replication.partition import Partition
     from kraftlog.types import Buffer, Now
     from kraftlog.wire.messages.fetch import FetchRequest
@@ -142,7 +143,7 @@ class FetchTemplate:
         correlation_id: int,
         now: Now,
     ) -> bool:
-        """Serve the request as `handlers.fetch` would, or return False."""
+        """Serve the request as the handler would, or return False."""
         partition = self.partition
         offset_start = pos + self._offset_at
         if (
@@ -256,7 +257,7 @@ class FetchTemplate:
         return response_frame(_API, version, 0, response)
 
 
-def target_of_request(
+def _target_of(
     node: ServingNode, pending: PendingResponse, request: FetchRequest
 ) -> tuple[Partition, FetchSession | None] | None:
     """Partition and session of a served request; None if the fast path does not support it."""
@@ -289,7 +290,22 @@ def target_of_request(
     return partition, session
 
 
-def template_of(
+def add_template(
+    templates: RequestTemplates,
+    node: ServingNode,
+    pending: PendingResponse,
+    request: FetchRequest,
+    buffer: Buffer,
+    pos: int,
+    end: int,
+) -> None:
+    """Add the template of a served request, if the fast path supports requests like it."""
+    target = _target_of(node, pending, request)
+    if target is not None:
+        templates.learn(_template_of(node, pending, request, target, buffer, pos, end))
+
+
+def _template_of(
     node: ServingNode,
     pending: PendingResponse,
     request: FetchRequest,
