@@ -14,7 +14,7 @@ FETCHER = "kraftlog.replication.fetcher"
 MUTANT = Mutant(
     breaks="V6, as KIP-279 before KIP-320: a leader of an older epoch says where logs diverge",
     detected_by="every member of the ISR has what is committed",
-    module="kraftlog.node.fetch.delayed",
+    module="kraftlog.node.fetch.reader",
     original="""\
         if not code:
             if part.last""",

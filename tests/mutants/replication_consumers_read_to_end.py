@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
-    module="kraftlog.node.fetch.delayed",
-    source="return partition.written_end if self.is_by_follower else partition.high_watermark",
+    module="kraftlog.node.fetch.reader",
+    source="return partition.written_end if self.is_follower else partition.high_watermark",
     replacement="return partition.written_end",
     scenario="cluster",
     seed=1,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
-    module="kraftlog.node.fetch.delayed",
+    module="kraftlog.node.fetch.reader",
     source="if part.last_fetched_epoch >= 0 and part.fetch_offset >= partition.start:",
     replacement="if part.last_fetched_epoch >= 99999 and part.fetch_offset >= partition.start:",
     scenario="cluster",

@@ -5,14 +5,14 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
-    module="kraftlog.node.fetch.delayed",
+    module="kraftlog.node.fetch.reader",
     source=(
-        "                diverging = self._diverging_epoch(node, partition, part)\n"
+        "                diverging = _diverging_epoch(node, partition, part)\n"
         "                if diverging is not None:\n"
         "                    return diverging\n"
     ),
     replacement=(
-        "                diverging = self._diverging_epoch(node, partition, part)\n"
+        "                diverging = _diverging_epoch(node, partition, part)\n"
         "                if diverging is not None:\n"
         "                    manager, start = node.replica_manager, part.log_start_offset\n"
         "                    if part.fetch_offset <= partition.written_end:\n"

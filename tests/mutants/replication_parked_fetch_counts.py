@@ -10,7 +10,7 @@ MUTANT = Mutant(
     replacement="""\
             sent_bytes.append((partition.counts, length))
             manager.in_sync_replicas.fetched(
-                partition, *fetch.follower, end, part.log_start_offset
+                partition, *reading.reader.follower, end, part.log_start_offset
             )""",
     scenario="cluster",
     seed=1,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
-    module="kraftlog.node.fetch.delayed",
-    source="return partition.written_end if self.is_by_follower else partition.high_watermark\n",
+    module="kraftlog.node.fetch.reader",
+    source="return partition.written_end if self.is_follower else partition.high_watermark\n",
     replacement=(
         "return (\n"
         "            partition.written_end\n"
-        "            if self.is_by_follower or not partition.leads\n"
+        "            if self.is_follower or not partition.leads\n"
         "            else partition.high_watermark\n"
         "        )\n"
     ),

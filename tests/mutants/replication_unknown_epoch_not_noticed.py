@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
-    module="kraftlog.node.fetch.delayed",
+    module="kraftlog.node.fetch.reader",
     source="if epoch == part.last_fetched_epoch and part.fetch_offset <= end:",
     replacement="if part.fetch_offset <= end:",
     scenario="cluster",

@@ -15,7 +15,7 @@ from kraftlog.logstate.producers import ProducerState
 from kraftlog.node import api_table
 from kraftlog.node.api_table import SERVED
 from kraftlog.node.channels import CONTROLLER_CHANNEL
-from kraftlog.node.fetch.delayed import DelayedFetch
+from kraftlog.node.fetch.reading import Reading
 from kraftlog.node.quorum.leader_watch import LeaderWatch
 from kraftlog.node.quorum.voter_updater import VoterUpdater
 from kraftlog.raft.core import RaftCore
@@ -191,7 +191,7 @@ def test_a_delayed_request_that_raises_closes_its_connection(
 ) -> None:
     host = make_host(demo=1)
     connection = waiting_fetch(host)
-    monkeypatch.setattr(DelayedFetch, "read", raise_error)
+    monkeypatch.setattr(Reading, "run", raise_error)
     if event == "time":
         host.pass_time(200)
     else:

@@ -19,7 +19,7 @@ from kraftlog.effects import (
 )
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.loader import MetadataLoader
-from kraftlog.node.fetch import delayed as fetch
+from kraftlog.node.fetch.handler import fetch_topics
 from kraftlog.node.fetch_sessions import FetchSessions
 from kraftlog.records.header import read_header
 from kraftlog.replication.fetcher import FetchConfig
@@ -292,7 +292,7 @@ class Broker:
         )
         topic = FetchTopic(topic="t", topic_id=self.partition.topic_id, partitions=[part])
         request = FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, rack_id=rack, topics=[topic])
-        fetch.handle(cast("Any", self), cast("Any", pending), request, self.now)
+        fetch_topics(cast("Any", self), cast("Any", pending), request, self.now)
         return pending
 
     def delete_records(self, offset: int, timeout_ms: int = TIMEOUT_MS) -> PendingResponse:

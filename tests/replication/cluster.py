@@ -14,7 +14,7 @@ from kraftlog.effects import (
     ResponseReceived,
     SendRequest,
 )
-from kraftlog.node.fetch import delayed as fetch
+from kraftlog.node.fetch.handler import fetch_topics
 from kraftlog.types import Now
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages import metadata_records as records
@@ -265,7 +265,7 @@ class Cluster:
         pending = flight.pending = PendingFetch(flight.effect.version)
         assert flight.effect.api_key == ApiKey.FETCH
         node = cast("Any", leader)
-        steps = fetch.handle(node, cast("Any", pending), flight.request, self.now)
+        steps = fetch_topics(node, cast("Any", pending), flight.request, self.now)
         if steps is not None:
             node.sliced.run(pending, steps)
 
@@ -274,7 +274,7 @@ class Cluster:
         pending = PendingFetch(effect.version)
         leader = cast("Any", self[effect.peer])
         effect.request.max_wait_ms = 0
-        fetch.handle(leader, cast("Any", pending), effect.request, self.now)
+        fetch_topics(leader, cast("Any", pending), effect.request, self.now)
         response = pending.response
         if response.error_code or not response.responses:
             return int(response.error_code)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from kraftlog.node.fetch import delayed as handler
+from kraftlog.node.fetch import reading as ordinary
 from kraftlog.node.fetch.follower_read import read_changed
 from kraftlog.node.fetch.follower_template import REPLICA_STATE_SINCE
 from kraftlog.simulator.host import VirtualConnection
@@ -187,11 +187,11 @@ class LeaderSide(Side):
 def _without_quick_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     """The side without templates reads all partitions by the ordinary code."""
 
-    def read(fetch: Any, node: Any) -> bool:
-        is_ordinary = isinstance(fetch.pending.connection, ConnectionWithoutTemplates)
-        return not is_ordinary and read_changed(fetch, node)
+    def read(reading: Any, node: Any) -> bool:
+        is_ordinary = isinstance(reading._pending.connection, ConnectionWithoutTemplates)
+        return not is_ordinary and read_changed(reading, node)
 
-    monkeypatch.setattr(handler, "read_changed", read)
+    monkeypatch.setattr(ordinary, "read_changed", read)
 
 
 ANY_FETCH: st.SearchStrategy[Any] = st.tuples(

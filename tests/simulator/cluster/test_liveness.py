@@ -73,7 +73,8 @@ def fetch_at(scene: LiveScene, offset: int, epoch: int, follower: int = -1) -> N
         topics=[FetchTopic(topic_id=topic_id, partitions=[part])],
     )
     pending: Any = SimpleNamespace(version=17, takes_encoded=False)
-    scene.leader.delayed = [DelayedFetch(pending, request, None)]
+    node: Any = None  # it does not read
+    scene.leader.delayed = [DelayedFetch(node, pending, request, None)]
 
 
 def all_have_confirmed(scene: LiveScene) -> None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from struct import Struct
 
 from kraftlog.errors import ErrorCode, StorageError
-from kraftlog.node.fetch.delayed import BY_ID_SINCE, RACKS_SINCE, READ_COMMITTED
-from kraftlog.node.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION
+from kraftlog.node.fetch.reader import RACKS_SINCE
+from kraftlog.node.fetch.reading import READ_COMMITTED
+from kraftlog.node.fetch_sessions import BY_ID_SINCE, FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION
 from kraftlog.node.templates.encoded_responses import split_around_numbers
 from kraftlog.node.templates.request_templates import LONGEST_PREFIX
 from kraftlog.value import TYPE_CHECKING

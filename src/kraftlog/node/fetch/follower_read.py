@@ -1,6 +1,6 @@
 """Reads the changed partitions of a follower's session, without the rare cases.
 
-`DelayedFetch.read_in_steps` reads all cases; in the usual ones the result is the same.
+`Reading.run_in_steps` reads all cases; in the usual ones the result is the same.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from kraftlog.node.fetch.delayed import DelayedFetch
+    from kraftlog.node.fetch.reading import Reading
     from kraftlog.node.fetch_sessions import FetchSession, SessionPartition, SessionTopic
     from kraftlog.node.interfaces import ServingNode
     from kraftlog.replication.partition import Partition
@@ -21,23 +21,27 @@ if TYPE_CHECKING:
     from kraftlog.wire.messages.fetch import FetchPartition
 
 
-def read_changed(fetch: DelayedFetch, node: ServingNode) -> bool:
-    """Read the changed partitions; False if any is unusual, and then only `fetch` has changed.
+def read_changed(reading: Reading, node: ServingNode) -> bool:
+    """Read the changed partitions; False if any is unusual, and then only `reading` has changed.
 
     A usual partition is led by this broker in the follower's epoch, and the follower has a prefix
     of its log; no quota applies, and no DeleteRecords waits for the follower.
     """
-    session, encode, manager = fetch.session, fetch.encode_partition, node.replica_manager
+    session, encode, manager = reading.session, reading.encode_partition, node.replica_manager
     if (
         session is None
         or encode is None
-        or fetch.pending_positions
+        or reading.reader.pending_positions
         or manager.quotas.leader.is_limited
     ):
         return False
-    max_bytes = min(fetch.request.max_bytes, node.max_fetch_bytes)
+    max_bytes = min(reading.request.max_bytes, node.max_fetch_bytes)
     size, is_soon = 0, False
-    fetch.partitions, fetch.sent_bytes, fetch.encoded = partitions, sent_bytes, encoded = [], [], []
+    reading.partitions, reading.sent_bytes, reading.encoded = partitions, sent_bytes, encoded = (
+        [],
+        [],
+        [],
+    )
     unchanged: list[SessionPartition] = []
     by_topic: dict[SessionTopic, list[Any]] = {}
     for session_partition in session.changed:
@@ -67,10 +71,10 @@ def read_changed(fetch: DelayedFetch, node: ServingNode) -> bool:
         encoded.append((session_partition, high_watermark, start, length > 0))
         piece = encode(part.partition, high_watermark, start, records, length)
         by_topic.setdefault(session_partition.topic, []).append(piece)
-    fetch.size, fetch.is_soon = size, is_soon and manager.selects_by_rack
-    fetch.has_errors, fetch.is_immediate = False, False
-    fetch.throttle, fetch.throttled_bytes = None, 0
-    fetch.response = _response(session, by_topic)
+    reading.size, reading.is_soon = size, is_soon and manager.selects_by_rack
+    reading.has_errors, reading.is_immediate = False, False
+    reading.throttle, reading.throttled_bytes = None, 0
+    reading.response = _response(session, by_topic)
     _note(session, partitions, unchanged)
     return True
 

@@ -119,7 +119,7 @@ class FollowerFetchTemplate:
         try:
             self._move(positions)
             node.fetch_sessions.advance(session, now)
-            DelayedFetch(pending, self._request, session).respond_or_wait(node, now)
+            DelayedFetch(node, pending, self._request, session).respond_or_wait(now)
         except Exception:
             node.fetch_sessions.drop(session.id)
             raise

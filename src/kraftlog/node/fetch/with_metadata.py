@@ -9,6 +9,7 @@ from __future__ import annotations
 from kraftlog.effects import SendRecords
 from kraftlog.errors import ErrorCode
 from kraftlog.node.fetch.delayed import FEW_PARTITIONS, DelayedFetch
+from kraftlog.node.fetch.reading import Reading
 from kraftlog.node.fetch_sessions import FINAL_EPOCH, NO_SESSION
 from kraftlog.node.handlers.metadata_topic import (
     consumer_response,
@@ -46,7 +47,7 @@ def try_serve(node: ServingNode, pending: PendingResponse, request: FetchRequest
         return True
     if sum([len(it.partitions) for it in request.topics]) > FEW_PARTITIONS:
         return False
-    FetchWithMetadata(pending, request, topics[0]).respond_or_wait(node, now)
+    FetchWithMetadata(node, pending, request, topics[0]).respond_or_wait(now)
     return True
 
 
@@ -66,49 +67,70 @@ class _TakesRecords:
         self._fetch.records_read(partition.error_code, partition.high_watermark, partition.records)
 
 
+class _OthersReading(Reading):
+    """Reads the other partitions, if the metadata log's batches leave room for them."""
+
+    __slots__ = ("room",)
+
+    def __init__(self, node: ServingNode, pending: PendingResponse, request: FetchRequest) -> None:
+        super().__init__(node, pending, request, None)
+        self.room = request.max_bytes
+
+    def leave_room_for(self, records: Any) -> None:
+        self.room = self.request.max_bytes - len(records)
+        self.request = self.request.replace(max_bytes=max(self.room, 0))
+
+    def _locate(self, partition: Partition, part: FetchPartition) -> Slice | bytes | None:
+        return super()._locate(partition, part) if self.room > 0 else None
+
+
 class FetchWithMetadata(DelayedFetch):
     """Responds once the metadata partition or the others have data, or after `max_wait_ms`."""
 
-    __slots__ = ("metadata", "offset", "room")
+    __slots__ = ("metadata", "offset")
+
+    reading: _OthersReading
 
     def __init__(
-        self, pending: PendingResponse, request: FetchRequest, metadata: FetchTopic
+        self,
+        node: ServingNode,
+        pending: PendingResponse,
+        request: FetchRequest,
+        metadata: FetchTopic,
     ) -> None:
         others = [topic for topic in request.topics if topic is not metadata]
         rest = request.replace(topics=others, session_epoch=FINAL_EPOCH)
-        super().__init__(pending, rest, None)
+        super().__init__(node, pending, rest, None)
         self.metadata = metadata
         self.offset: int = metadata.partitions[0].fetch_offset
-        #: Bytes that the metadata log's batches leave for the others.
-        self.room = request.max_bytes
+
+    def _new_reading(self) -> Reading:
+        return _OthersReading(self.node, self.pending, self.request)
 
     @property
     def is_enough(self) -> bool:
         """Whether to respond now: records and an offset out of range do not wait."""
         if self.offset != self.node.quorum.core.log.high_watermark:
             return True
-        waits = bool(self.partitions) or not self.request.topics
+        waits = bool(self.reading.partitions) or not self.request.topics
         return not waits or self.request.max_wait_ms <= 0 or self._others_have_enough
 
     @property
     def _others_have_enough(self) -> bool:
-        return self.is_immediate or 0 < self.size >= self.request.min_bytes
+        return self.reading.is_immediate or 0 < self.reading.size >= self.request.min_bytes
 
-    def respond_or_wait(self, node: ServingNode, now: Now) -> None:
-        self.node = node
-        super().respond_or_wait(node, now)
-
-    def park(self, node: ServingNode, deadline_ms: int) -> None:
-        super().park(node, deadline_ms)
-        node.metadata_fetches.add(self)
+    def park(self, deadline_ms: int) -> None:
+        super().park(deadline_ms)
+        self.node.metadata_fetches.add(self)
 
     def cancel(self) -> None:
         super().cancel()
         self.node.metadata_fetches.remove(self)
 
-    def respond(self, node: ServingNode, now: Now) -> None:
+    def respond(self, now: Now) -> None:
         """Have the host read the metadata log first, if it has more records."""
         self.done = True
+        node = self.node
         node.metadata_fetches.remove(self)
         log = node.quorum.core.log
         if not log.start <= self.offset <= log.high_watermark:
@@ -123,18 +145,13 @@ class FetchWithMetadata(DelayedFetch):
 
     def records_read(self, error: int, high_watermark: int, records: Any) -> None:
         """Read the other partitions again: their files may have changed since."""
-        self.room = self.request.max_bytes - len(records)
-        self.request = self.request.replace(max_bytes=max(self.room, 0))
-        self.read(self.node)
+        self.reading.leave_room_for(records)
+        self.reading.run()
         self._respond_with(error, high_watermark, records, self.node.now)
 
-    def _locate(
-        self, node: ServingNode, partition: Partition, part: FetchPartition
-    ) -> Slice | bytes | None:
-        return super()._locate(node, partition, part) if self.room > 0 else None
-
     def _respond_with(self, error: int, high_watermark: int, records: Any, now: Now) -> None:
-        assert self.response is not None, "the other partitions are read"
+        response = self.reading.response
+        assert response is not None, "the other partitions are read"
         topic = consumer_response(self.node, self.metadata, error, high_watermark, records)
-        self.response.responses = [topic, *self.response.responses]
-        super().respond(self.node, now)
+        response.responses = [topic, *response.responses]
+        super().respond(now)

@@ -101,10 +101,12 @@ class FetchIsAnswered(ClusterInvariant):
         self, node: ClusterNode, fetch: DelayedFetch, key: PartitionKey, requested: FetchPartition
     ) -> None:
         partition = node.node.replica_manager.partitions.get(key)
-        reader = f"broker {fetch.follower[0]}" if fetch.is_by_follower else "a consumer"
+        reader = (
+            f"broker {fetch.reading.reader.follower[0]}" if fetch.is_by_follower else "a consumer"
+        )
         if partition is None:
             self.fail(f"{node}: a fetch by {reader} waits for partition {key}, which it has not")
-        is_throttled = fetch.is_by_follower and fetch.throttle is not None
+        is_throttled = fetch.is_by_follower and fetch.reading.throttle is not None
         awaits_its_log = partition.leads and partition.is_open and not partition.online
         if is_throttled or awaits_its_log:  # the end of either wakes the fetch
             return
@@ -112,7 +114,7 @@ class FetchIsAnswered(ClusterInvariant):
         what = f"{node}: a fetch of {name} by {reader} waits at"
         self.world.saw("fetch waits")
         code = partition.error_for_request(
-            requested.current_leader_epoch, reads_followers=fetch.reads_followers
+            requested.current_leader_epoch, reads_followers=fetch.reading.reader.reads_followers
         )
         if code:
             self.fail(f"{what} {requested.fetch_offset}, although it has the error {code}")

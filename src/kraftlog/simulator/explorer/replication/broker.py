@@ -64,9 +64,9 @@ OMITTED = {
     ),
     "Partition": frozenset({"counts", "append_config", "written_bytes"}),
     "Follower": frozenset({"caught_up_bytes", "fetched_bytes"}),
-    "DelayedFetch": frozenset(
-        {"sent_bytes", "response", "written_at_read", "pending_positions", "size", "node"}
-    ),
+    "DelayedFetch": frozenset({"written_at_read", "node"}),
+    "Reading": frozenset({"sent_bytes", "response", "size", "_node"}),
+    "Reader": frozenset({"pending_positions"}),
     "DelayedFetches": frozenset({"_clock", "_fail"}),
     "DelayedDeletions": frozenset({"_schedule", "_is_alive"}),
 }

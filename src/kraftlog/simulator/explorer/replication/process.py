@@ -26,7 +26,7 @@ from kraftlog.effects import (
 )
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.loader import MetadataLoader
-from kraftlog.node.fetch import delayed as fetch
+from kraftlog.node.fetch.handler import fetch_topics
 from kraftlog.node.fetch_sessions import FetchSessions
 from kraftlog.node.produce import handler as produce
 from kraftlog.records.builder import BatchBuilder
@@ -246,7 +246,7 @@ class Process:
     def receive_fetch(self, sent: FetchMessage) -> None:
         """Handle a Fetch; it is not parked if the follower no longer waits for the response."""
         pending: Any = PendingFetch(self, sent)
-        fetch.handle(self, pending, sent.request, NOW)  # type: ignore[arg-type]  # see the class
+        fetch_topics(self, pending, sent.request, NOW)  # type: ignore[arg-type]  # see the class
         if pending.waiter is None:
             return
         if sent.is_awaited:
