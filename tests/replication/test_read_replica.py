@@ -181,6 +181,16 @@ def test_v24_leader_in_a_new_epoch_ends_the_wait_of_a_consumer(reader_at: int) -
     assert data_of(waiting).error_code == ErrorCode.FENCED_LEADER_EPOCH
 
 
+def test_v24_consumer_below_the_new_start_of_a_log_is_answered_at_once() -> None:
+    """V24: the follower's log starts again where the leader's does, and has nothing to read."""
+    cluster = Cluster({1: "", 2: "1:ab"}, epoch=3, isr=(1,), starts={1: 10}, racks=RACKS)
+    waiting = cluster[2].fetch(1, max_wait_ms=MAX_WAIT_MS)
+    assert waiting.response is None
+    cluster.settle()
+    assert cluster[2].partition.start == 10
+    assert data_of(waiting).error_code == OUT_OF_RANGE
+
+
 def test_only_kafkas_two_replica_selectors_are_known() -> None:
     assert selects_by_rack("org.apache.kafka.common.replica.RackAwareReplicaSelector")
     assert not selects_by_rack("org.apache.kafka.common.replica.LeaderSelector")

@@ -69,7 +69,7 @@ class DelayedFetches:
         self._sessions_changed(partition, partition.follower_sessions, wakes=wakes_followers)
 
     def role_changed(self, partition: Partition) -> None:
-        """The role or the leader epoch has changed: read all fetches of the partition again.
+        """The role, the epoch or the whole log has changed: read all fetches again.
 
         Most get an error now, and need no new bytes for that.
         """

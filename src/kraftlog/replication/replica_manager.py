@@ -378,6 +378,8 @@ class ReplicaManager(Part, MetadataPublisher):
         partition.truncated(message.start, message.end)
         if self.fetchers.is_following(partition):
             self.fetchers.truncated(partition, self._services.clock())
+            # A log that has started again is no longer where its consumers wait.
+            self.delayed_fetches.role_changed(partition)
             return
         if partition.leads:  # elected meanwhile
             partition.set_producers(self._services.logs.producers(partition.log))
