@@ -116,8 +116,11 @@ def _rules_of(
     )
     if isinstance(partition, int):
         return None
-    append_config = partition.append_config
-    return append_config.rules if pending.version >= ZSTD_SINCE else append_config.rules_before_zstd
+    return rules_for(partition.append_config, pending.version)
+
+
+def rules_for(append_config: AppendConfig, version: int) -> ProduceRules:
+    return append_config.rules if version >= ZSTD_SINCE else append_config.rules_before_zstd
 
 
 def _check_and_append(
@@ -201,9 +204,7 @@ def _produce(
     if part.records is None:
         return _refused(part.index, ErrorCode.INVALID_RECORD, "no records")
     append_config = partition.append_config
-    rules = (
-        append_config.rules if pending.version >= ZSTD_SINCE else append_config.rules_before_zstd
-    )
+    rules = rules_for(append_config, pending.version)
     batch = memoryview(part.records)
     if append_config.stores_as_produced:
         base = _append_plain(node, partition, batch, rules, now)

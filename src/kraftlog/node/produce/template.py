@@ -11,21 +11,16 @@ from struct import Struct
 
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.values import is_internal
-from kraftlog.node.produce.handler import ACKS, BY_ID_SINCE, ZSTD_SINCE, timeout_ms
+from kraftlog.node.produce.handler import ACKS, BY_ID_SINCE, rules_for, timeout_ms
 from kraftlog.node.templates.encoded_responses import RESPONSE_HEAD, split_around_numbers
-from kraftlog.records.capacity import EXPANSION, MOST_RECORDS, has_codec_magic
-from kraftlog.records.compression import ZSTD
-from kraftlog.records.crc import crc32c
-from kraftlog.records.header import (
-    CRC_START,
-    HEADER,
-    HEADER_SIZE,
-    LENGTH_OVERHEAD,
-    MAGIC,
-    NO_TIMESTAMP,
-    BatchHeader,
+from kraftlog.records.header import NO_TIMESTAMP, BatchHeader
+from kraftlog.records.plain_batch import (
+    LAST_OFFSET_DELTA,
+    MAX_TIMESTAMP,
+    PRODUCER_ID,
+    SMALLEST_BATCH,
+    plain_fields,
 )
-from kraftlog.records.reader import MIN_RECORD_SIZE
 from kraftlog.replication.partition import ACKS_ALL, ACKS_NONE
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS, ApiKey
@@ -51,7 +46,6 @@ if TYPE_CHECKING:
 _API = APIS[ApiKey.PRODUCE]
 _INT32 = Struct(">i")
 _INT64 = Struct(">q")
-_SMALLEST_BATCH = HEADER_SIZE + MIN_RECORD_SIZE
 #: At most this many responses share one `PendingResponses`: more would gain nothing.
 MAX_JOINED = 64
 #: Instead of a base offset: each response has that of its own batch.
@@ -124,23 +118,20 @@ class ProduceTemplate:
 
     __slots__ = (
         "_acks",
-        "_after_max_ms",
         "_append_config",
         "_back",
-        "_before_max_ms",
         "_count_key",
         "_front",
         "_is_flexible",
         "_latest",
         "_least_size",
-        "_max_codec",
-        "_max_size",
         "_name",
         "_pack",
         "_records_at",
         "_replica_manager",
         "_requests",
         "_response_size",
+        "_rules",
         "_start",
         "_suffix",
         "_timeout_ms",
@@ -172,7 +163,7 @@ class ProduceTemplate:
         self._records_at = 8 + len(prefix)
         # The smallest request with a whole batch header, whatever the length of its size field.
         length_size = 1 if self._is_flexible else _INT32.size
-        self._least_size = self._records_at + length_size + _SMALLEST_BATCH + len(suffix)
+        self._least_size = self._records_at + length_size + SMALLEST_BATCH + len(suffix)
         self.node = node
         self._replica_manager = node.replica_manager
         self._requests = node.counts.requests
@@ -183,10 +174,7 @@ class ProduceTemplate:
         self._acks = request.acks
         self._timeout_ms = timeout_ms(request)
         self._append_config = append_config = partition.append_config
-        rules = append_config.rules
-        self._max_size = min(rules.max_batch_size, rules.segment_size)
-        self._before_max_ms, self._after_max_ms = rules.before_max_ms, rules.after_max_ms
-        self._max_codec = ZSTD if version >= ZSTD_SINCE else ZSTD - 1
+        self._rules = rules_for(append_config, version)
         #: The latest pending responses, if others may still join them.
         self._latest: PendingResponses | None = None
         self._encode_template(partition.start)
@@ -228,35 +216,19 @@ class ProduceTemplate:
         records_end = start + size
         if records_end + len(suffix) != end or not buffer.startswith(suffix, records_end):
             return False
-        fields = _unpack_header(buffer, start)
-        base, length, _, magic, crc, attributes, delta, _, max_ms, producer_id, _, _, count = fields
-        if (  # as in `records.validate`
-            base
-            or length != size - LENGTH_OVERHEAD
-            or magic != MAGIC
-            or not 0 <= attributes <= self._max_codec  # a codec and no other bit
-            or count != delta + 1
-            # The smallest request has room for one uncompressed record.
-            or (
-                (count != 1 or attributes)
-                and (
-                    not 1 <= count <= MOST_RECORDS
-                    or count * MIN_RECORD_SIZE > (size - HEADER_SIZE) * EXPANSION[attributes]
-                    or (attributes and not has_codec_magic(attributes, buffer, start + HEADER_SIZE))
-                )
-            )
-            or size > self._max_size
-            or (
-                max_ms != NO_TIMESTAMP
-                and not -self._after_max_ms <= now.wall_ms - max_ms <= self._before_max_ms
-            )
-            or (self._acks == ACKS_ALL and partition.lacks_replicas)
-            or crc32c(view[start + CRC_START : records_end]) != crc
-        ):
+        if self._acks == ACKS_ALL and partition.lacks_replicas:
+            return False
+        fields = plain_fields(view, start, size, self._rules, now.wall_ms)
+        if fields is None:
             return False
         base = partition.end
-        if producer_id < 0:
-            partition.add(view[start:records_end], delta, max_ms, self._replica_manager.turn)
+        if fields[PRODUCER_ID] < 0:
+            partition.add(
+                view[start:records_end],
+                fields[LAST_OFFSET_DELTA],
+                fields[MAX_TIMESTAMP],
+                self._replica_manager.turn,
+            )
         elif not self._append_idempotent(fields, view[start:records_end]):
             return False
         self._requests[self._count_key] += 1
@@ -268,7 +240,7 @@ class ProduceTemplate:
     def _append_idempotent(self, fields: Sequence[int], batch: memoryview) -> bool:
         """Append a batch with the next sequence number; others are left to the handler."""
         header = BatchHeader(*fields)
-        if header.base_sequence < 0 or self.partition.check_producer(header):
+        if self.partition.check_producer(header):
             return False
         self.partition.append(header, batch, self._replica_manager.turn)
         return True
@@ -404,6 +376,3 @@ def _template_of(
     ):
         return None
     return ProduceTemplate(node, pending, partition, request, prefix, suffix)
-
-
-_unpack_header = HEADER.unpack_from
