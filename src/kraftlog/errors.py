@@ -290,6 +290,13 @@ class UnreachableError(ClientError):
     was_sent = False
 
 
+class AuthenticationError(ClientError):
+    """A broker refuses this client's login, or the client does not trust the broker.
+
+    Another attempt would end in the same way.
+    """
+
+
 class EndpointTypeError(ClientError):
     """A bootstrap server is a controller although brokers were expected, or a broker instead."""
 

@@ -54,6 +54,8 @@ class ScriptedCluster(Cluster):
 
 
 class ScriptedConnection:
+    login_is_ending = False
+
     def __init__(self, cluster: ScriptedCluster) -> None:
         self._cluster = cluster
         self._requests: deque[Message] = deque()

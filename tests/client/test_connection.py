@@ -94,7 +94,7 @@ def test_api_versions_falls_back_for_old_brokers(peers: list[Peer]) -> None:
 
 def test_peers_that_are_not_brokers_are_reported(peers: list[Peer]) -> None:
     no_such_version = api_versions_response(ErrorCode.UNSUPPORTED_VERSION, 0, 0)
-    assert "plain text" in connection_error(peers, b"HTTP/1.1 400 Bad Request\r\n")
+    assert "a listener with TLS" in connection_error(peers, b"HTTP/1.1 400 Bad Request\r\n")
     assert "the broker closed the connection" in connection_error(peers)
     assert "the broker closed the connection" in connection_error(peers, frame(1, b"")[:6])
     assert "sent correlation id 7; expected 1" in connection_error(peers, frame(7, b"\0" * 9))

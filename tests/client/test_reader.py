@@ -28,6 +28,12 @@ PARTITIONS = [("demo", 0), ("demo", 1)]
 class LeaderConnection:
     """A connection with a response, or with an error, that can be received at once."""
 
+    has_received = False
+
+    @property
+    def is_usable(self) -> bool:
+        return self.fileno() >= 0
+
     def __init__(self, outcome: FetchResponse | UnreachableError) -> None:
         self.outcome = outcome
         self.sock, self.peer = socket.socketpair()

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         ),
         ({"subscribe": "t", "maxOffsetPerTrigger": "8"}, "did you mean maxOffsetsPerTrigger?"),
         ({"subscribe": "t", "kafka.auto.offset.reset": "earliest"}, "use startingOffsets"),
-        ({"subscribe": "t", "kafka.security.protocol": "SASL_SSL"}, "neither TLS nor SASL"),
+        ({"subscribe": "t", "kafka.security.protocol": "TLS"}, "security.protocol=TLS: expected"),
         ({"subscribe": "t", "kafka.isolation.level": "snapshot"}, "expected read_committed"),
     ],
 )

@@ -57,7 +57,6 @@ VALUES_READING = {
     "rememberTopicIds": "true",
     "kafka.isolation.level": "read_committed",
     "kafka.bootstrap.servers": "other:9092",
-    "kafka.security.protocol": "SSL",
     "kafka.client.id": "me",
 }
 VALUES_WRITING = {
@@ -68,9 +67,26 @@ VALUES_WRITING = {
     "kafka.compression.type": "gzip",
     "kafka.partitioner.ignore.keys": "true",
     "kafka.bootstrap.servers": "other:9092",
-    "kafka.security.protocol": "SSL",
     "kafka.client.id": "me",
     "kafka.max.in.flight.requests.per.connection": "3",
+}
+#: What security options are added to: without it most of them have no effect.
+SECURED = {
+    "kafka.security.protocol": "SASL_SSL",
+    "kafka.sasl.mechanism": "SCRAM-SHA-256",
+    "kafka.sasl.jaas.config": 'a.ScramLoginModule required username="u" password="p";',
+}
+VALUES_OF_SECURITY = {
+    "kafka.security.protocol": "SASL_PLAINTEXT",
+    "kafka.sasl.mechanism": "SCRAM-SHA-512",
+    "kafka.sasl.jaas.config": 'a.ScramLoginModule required username="v" password="p";',
+    "kafka.ssl.truststore.location": "ca.pem",
+    "kafka.ssl.keystore.location": "me.pem",
+    "kafka.ssl.keystore.type": "PEM",
+    "kafka.ssl.truststore.type": "PEM",
+    "kafka.ssl.endpoint.identification.algorithm": "",
+    "kafka.ssl.enabled.protocols": "TLSv1.3",
+    "kafka.ssl.protocol": "TLSv1.3",
 }
 SELECTING = ("assign", "subscribePattern", "subscribe")
 
@@ -92,17 +108,15 @@ def effect(name: str, *, is_reading: bool) -> tuple[str, str]:
     parse, names, values = (
         (reading, SOURCE, VALUES_READING) if is_reading else (writing, SINK, VALUES_WRITING)
     )
-    value = values.get(name, "7")
+    secured = name.startswith(("kafka.security.protocol", "kafka.sasl.", "kafka.ssl."))
+    base = SECURED if secured else {}
+    value = (VALUES_OF_SECURITY | values).get(name, "7")
     if name in names.refused:
         with pytest.raises(ConfigError, match=f"option {name} can't be set: ") as raised:
             parse({name: value})
         return "refused", str(raised.value).partition(": ")[2]
-    if name == "kafka.security.protocol":
-        with pytest.raises(ConfigError, match="neither TLS nor SASL"):
-            parse({name: "SSL"})
-        return "works", ""
-    parsed, ignored = parse({name: value}), names.ignored([name])
-    assert (parsed == parse({})) == (name in ignored), name
+    parsed, ignored = parse(base | {name: value}), names.ignored([name])
+    assert (parsed == parse(base)) == (name in ignored), name
     return ("no effect", ignored[name]) if ignored else ("works", "")
 
 

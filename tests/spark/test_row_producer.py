@@ -230,7 +230,7 @@ def test_missing_columns_and_columns_of_wrong_type_are_refused(
         ({"kafka.transactional.id": "t"}, "kafka.transactional.id can't be set"),
         ({"kafka.key.serializer": "x.Y"}, "kafka.key.serializer can't be set"),
         ({"kafka.partitioner.class": "x.Y"}, "set the column partition instead"),
-        ({"kafka.security.protocol": "SSL"}, "neither TLS nor SASL"),
+        ({"kafka.security.protocol": "SASL_SSL"}, "option kafka.sasl.mechanism=GSSAPI"),
         ({"topic": " "}, "expected the name of a topic"),
     ],
 )

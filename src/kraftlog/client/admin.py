@@ -21,7 +21,7 @@ from kraftlog.types import uuid_from_text
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from kraftlog.types import Uuid
 
@@ -59,7 +59,7 @@ class RepairPlan(Value):
 class Admin(ConnectedToCluster):
     """An administrator of the quorum of the cluster with these bootstrap `servers`.
 
-    `controllers=True`: the servers are controllers, else brokers.
+    `controllers=True`: the servers are controllers, else brokers. `security`: as for `Client`.
     """
 
     def __init__(
@@ -69,8 +69,9 @@ class Admin(ConnectedToCluster):
         controllers: bool = False,
         timeout_s: float = 30.0,
         client_id: str = "kraftlog-admin",
+        security: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(servers, client_id, timeout_s, controllers=controllers)
+        super().__init__(servers, client_id, timeout_s, controllers=controllers, security=security)
 
     def describe_cluster(self, *, fenced: bool = False) -> ClusterDescription:
         """The cluster id and its brokers, or controllers; `fenced` includes fenced brokers."""

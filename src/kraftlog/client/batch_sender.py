@@ -191,6 +191,13 @@ class BatchSender:
     def _connection(self, leader: int, deadline: Deadline) -> Connection:
         """The sender's own connection to a leader: other requests use those of the cluster."""
         connection = self._connections.get(leader)
+        if (
+            connection is not None
+            and connection.login_is_ending
+            and not self._in_flight.get(leader)
+        ):
+            connection.close()
+            connection = None
         if connection is None:
             self._cluster.connection(leader, deadline)  # also looks up the broker's address
             connection = self._connections[leader] = self._cluster.open_connection(leader, deadline)
@@ -199,7 +206,9 @@ class BatchSender:
     def _send_request(self, leader: int, batches: BatchesByPartition) -> None:
         """Send a request; before that, receive responses while too many requests are in flight."""
         in_flight = self._in_flight.setdefault(leader, deque())
-        while len(in_flight) >= self._max_in_flight:
+        connection = self._connections.get(leader)
+        is_ending = connection is not None and connection.login_is_ending
+        while len(in_flight) >= (1 if is_ending else self._max_in_flight):
             self._receive(leader)
         if self._start_request(leader, batches, self._deadline()) is not None:
             in_flight.append(batches)

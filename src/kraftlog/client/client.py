@@ -41,7 +41,8 @@ class Client(ConnectedToCluster):
     """A client of the cluster with these bootstrap `servers` ("host:port,host:port").
 
     `controllers=True`: the servers are controllers, which describe and change the cluster and its
-    quorum but serve no topics.
+    quorum but serve no topics. `security`: the properties of TLS and SASL that Kafka's clients
+    take, such as `{"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", ...}`.
     """
 
     def __init__(
@@ -51,8 +52,9 @@ class Client(ConnectedToCluster):
         timeout_s: float = 30.0,
         client_id: str = "kraftlog",
         controllers: bool = False,
+        security: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(servers, client_id, timeout_s, controllers=controllers)
+        super().__init__(servers, client_id, timeout_s, controllers=controllers, security=security)
 
     def request(
         self, api: str | int, version: int | None, message: Message, *, broker: int = ANY

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from kraftlog.client.model import PartitionName
+    from kraftlog.client.security import Security
     from kraftlog.wire.messages.metadata import MetadataResponseTopic
     from kraftlog.wire.schema import Message
 
@@ -98,11 +99,18 @@ class Cluster:
     """Connections and cached metadata; not thread-safe."""
 
     def __init__(
-        self, servers: str, *, client_id: str, timeout_s: float, is_controllers: bool = False
+        self,
+        servers: str,
+        *,
+        client_id: str,
+        timeout_s: float,
+        is_controllers: bool = False,
+        security: Security | None = None,
     ) -> None:
         self.servers = parse_servers(servers)
         self.client_id = client_id
         self.timeout_s = timeout_s
+        self.security = security
         #: Whether the bootstrap servers are controllers.
         self.is_controllers = is_controllers
         self.brokers: dict[int, Broker] = {}
@@ -199,8 +207,10 @@ class Cluster:
         if broker == ANY:
             return self._any_connection(deadline)
         connection = self._connections.get(broker)
-        if connection is not None and connection.fileno() >= 0:
+        if connection is not None and connection.is_usable:
             return connection
+        if connection is not None:
+            connection.close()
         if broker not in self.brokers:
             self.refresh((), deadline)
         opened = self._connections[broker] = self.open_connection(broker, deadline)
@@ -217,7 +227,13 @@ class Cluster:
         """Connect to a node, which refuses if it is another one (KIP-1242)."""
         try:
             return Connection(
-                host, port, self.client_id, deadline, cluster_id=self.cluster_id, node_id=node_id
+                host,
+                port,
+                self.client_id,
+                deadline,
+                security=self.security,
+                cluster_id=self.cluster_id,
+                node_id=node_id,
             )
         except RefusedError as error:
             if error.code == ErrorCode.REBOOTSTRAP_REQUIRED:
@@ -226,8 +242,9 @@ class Cluster:
 
     def _any_connection(self, deadline: Deadline) -> Connection:
         for node_id, connection in list(self._connections.items()):
-            if connection.fileno() >= 0:
+            if connection.is_usable:
                 return connection
+            connection.close()
             del self._connections[node_id]
         brokers = [(each.id, each.host, each.port) for each in self.brokers.values()]
         # The node id of a bootstrap server is not known yet, so ANY stands for it.

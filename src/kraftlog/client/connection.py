@@ -6,22 +6,37 @@ import socket
 import struct
 from collections import deque
 
+from kraftlog.client.deadline import Deadline
 from kraftlog.client.versions import api_of, check_consistency, chosen_version
-from kraftlog.errors import ErrorCode, ProtocolError, RefusedError, UnreachableError
+from kraftlog.errors import (
+    AuthenticationError,
+    ErrorCode,
+    ProtocolError,
+    RefusedError,
+    UnreachableError,
+    error_name,
+)
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.version import VERSION
 from kraftlog.wire.apis import APIS, OWN_CLIENT, ApiKey
 from kraftlog.wire.codec import decode
 from kraftlog.wire.frames import request_frame
 from kraftlog.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kraftlog.wire.messages.sasl_authenticate import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
+from kraftlog.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 if TYPE_CHECKING:
-    from kraftlog.client.deadline import Deadline
+    from kraftlog.client.security import Security
     from kraftlog.wire.apis import Api
     from kraftlog.wire.schema import Message
 
 #: The largest accepted response; a larger length means that the peer is not a broker.
 MAX_FRAME = 512 << 20
+#: A login is renewed, with its connection, after this share of the time that the broker grants it.
+LOGIN_SHARE = 0.85
 #: The socket timeout after the deadline; 0 would make the socket non-blocking.
 _MIN_TIMEOUT_S = 0.001
 
@@ -36,6 +51,7 @@ class Connection:
         client_id: str,
         deadline: Deadline,
         *,
+        security: Security | None = None,
         cluster_id: str | None = None,
         node_id: int = -1,
     ) -> None:
@@ -55,20 +71,42 @@ class Connection:
         except OSError as error:
             raise UnreachableError(f"{self.address}: {error.strerror or error}") from None
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        #: When the login ends, or is about to; None: never.
+        self._login_ends: Deadline | None = None
         try:
-            api_versions = self._fetch_api_versions(deadline)
+            if security is not None and security.uses_tls:
+                self._socket = security.handshake(self._socket, host, self.address)
+            api_versions = self._first_response(security, deadline)
+            self.served = {
+                api.api_key: (api.min_version, api.max_version) for api in api_versions.api_keys
+            }
+            if security is not None and security.mechanism:
+                self._log_in(security, deadline)
         except BaseException:
             self.close()
             raise
-        self.served = {
-            api.api_key: (api.min_version, api.max_version) for api in api_versions.api_keys
-        }
 
     def fileno(self) -> int:
         return self._socket.fileno()
 
     def close(self) -> None:
         self._socket.close()
+
+    @property
+    def login_is_ending(self) -> bool:
+        """Whether a new connection should soon take its place, as the broker will close it."""
+        return self._login_ends is not None and self._login_ends.is_over
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it is open, and still has to receive responses or is logged in for longer."""
+        return self.fileno() >= 0 and (bool(self._pending) or not self.login_is_ending)
+
+    @property
+    def has_received(self) -> bool:
+        """Whether data has arrived that the socket no longer reports, as it is decrypted."""
+        pending = getattr(self._socket, "pending", None)
+        return pending is not None and pending() > 0
 
     def call(self, request: Message, deadline: Deadline, version: int | None = None) -> Message:
         """Send a request and wait for the response; no other may be pending."""
@@ -118,6 +156,16 @@ class Connection:
                 f"{self.address} sent an invalid {api.name} response: {error}"
             ) from None
 
+    def _first_response(self, security: Security | None, deadline: Deadline) -> ApiVersionsResponse:
+        try:
+            return self._fetch_api_versions(deadline)
+        except UnreachableError as error:
+            if security is None or not security.uses_tls:
+                raise UnreachableError(
+                    f"{error}; a listener with TLS needs security.protocol"
+                ) from None
+            raise
+
     def _fetch_api_versions(self, deadline: Deadline) -> ApiVersionsResponse:
         """Fetch the API versions; retry with an older version if a broker does not support ours."""
         api = APIS[ApiKey.API_VERSIONS]
@@ -151,11 +199,38 @@ class Connection:
             ]
             version = min(max_versions[0], version - 1) if max_versions else 0
 
+    def _log_in(self, security: Security, deadline: Deadline) -> None:
+        """Choose the mechanism and go through its exchange."""
+        mechanism = security.mechanism
+        handshake = self.call(SaslHandshakeRequest(mechanism=mechanism), deadline)
+        assert isinstance(handshake, SaslHandshakeResponse)
+        if handshake.error_code:
+            offered = ", ".join(handshake.mechanisms) or "none"
+            raise AuthenticationError(
+                f"{self.address} does not accept sasl.mechanism={mechanism}; it has {offered}"
+            )
+        exchange = security.exchange()
+        token = next(exchange)
+        while True:
+            response = self.call(SaslAuthenticateRequest(auth_bytes=token), deadline)
+            assert isinstance(response, SaslAuthenticateResponse)
+            if response.error_code:
+                why = response.error_message or error_name(response.error_code)
+                raise AuthenticationError(f"{self.address} refuses the login: {why}")
+            try:
+                token = exchange.send(bytes(response.auth_bytes))
+            except StopIteration:
+                break
+            except AuthenticationError as error:
+                raise AuthenticationError(f"{self.address}: {error}") from None
+        if response.session_lifetime_ms > 0:
+            self._login_ends = Deadline(response.session_lifetime_ms * LOGIN_SHARE / 1000)
+
     def _receive_frame(self, correlation_id: int, deadline: Deadline) -> bytearray:
         (size,) = struct.unpack(">i", self._read(4, deadline))
         if not 4 <= size <= MAX_FRAME:
             self.close()
-            raise UnreachableError(f"{self.address} does not speak Kafka's protocol in plain text")
+            raise UnreachableError(f"{self.address} does not speak Kafka's protocol")
         body = self._read(size, deadline)
         (received,) = struct.unpack_from(">i", body)
         if received != correlation_id:

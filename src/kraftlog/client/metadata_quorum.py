@@ -229,4 +229,5 @@ class MetadataQuorum:
                 )
             listeners = (("", leader.host, leader.port),)
         _, host, port = listeners[0]
-        return Connection(host, port, self._cluster.client_id, self._deadline)
+        cluster = self._cluster
+        return Connection(host, port, cluster.client_id, self._deadline, security=cluster.security)

@@ -19,20 +19,6 @@ def read_properties(path: str | None) -> dict[str, str]:
     return {} if path is None else parse(read_text(path))
 
 
-def check_security(properties: Mapping[str, str], *, prefix: str = "") -> None:
-    """Refuse other security protocols than PLAINTEXT, which this client would silently ignore.
-
-    `prefix` precedes the property's name in the error. The other properties of TLS and SASL need no
-    check: without this one, Kafka's clients ignore them, too.
-    """
-    protocol = properties.get("security.protocol") or "PLAINTEXT"
-    if protocol.upper() != "PLAINTEXT":
-        raise ConfigError(
-            f"{prefix}security.protocol={protocol} is not supported, as this client has neither "
-            "TLS nor SASL: name a PLAINTEXT listener of the brokers, and leave the property out"
-        )
-
-
 def timeout_s(properties: Mapping[str, str]) -> float:
     """How long a request may take, with all its attempts."""
     return whole_number_property(properties, "default.api.timeout.ms", 30_000) / 1000

@@ -107,6 +107,9 @@ class Reader:
                 by_leader.setdefault(leader, {})[name] = offset
         for leader, offsets_of_leader in by_leader.items():
             connection = self._connections.get(leader)
+            if connection is not None and not connection.is_usable:
+                connection.close()
+                connection = None
             if connection is None:
                 connection = self._cluster.open_connection(leader, deadline)
                 self._connections[leader] = connection
@@ -137,6 +140,11 @@ class Reader:
         broker_by_fd = {self._connections[broker].fileno(): broker for broker in self._in_flight}
         if not broker_by_fd:
             Deadline(wait_s).pause(wait_s)
+            return
+        received = [broker for broker in self._in_flight if self._connections[broker].has_received]
+        if received:
+            for broker in received:
+                self._take_response(broker)
             return
         poll = select.poll()
         for fd in broker_by_fd:

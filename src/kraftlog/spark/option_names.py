@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from difflib import get_close_matches
 
+from kraftlog.client.security import KEYS as SECURITY_KEYS
 from kraftlog.errors import ConfigError
 from kraftlog.value import TYPE_CHECKING
 
@@ -73,7 +74,7 @@ class OptionNames:
 
     def _other_reason(self, name: str) -> str:
         if name.startswith(_SECURITY):
-            return "there is neither TLS nor SASL"
+            return "it is for Java's TLS and SASL"
         return _TUNES_JAVA if name.startswith(PREFIX) else "unknown"
 
     def _meant(self, name: str) -> str | None:
@@ -95,7 +96,11 @@ class OptionNames:
         return spellings[near[0]] if near else None
 
 
-_OPTIONS_OF_BOTH = ("kafka.bootstrap.servers", "kafka.client.id", "kafka.security.protocol")
+_OPTIONS_OF_BOTH = (
+    "kafka.bootstrap.servers",
+    "kafka.client.id",
+    *(f"kafka.{key}" for key in SECURITY_KEYS),
+)
 _OPTIONS_OF_SOURCE = (
     "subscribe",
     "subscribePattern",

@@ -12,7 +12,7 @@ import json
 import re
 
 from kraftlog.client.fetched_batches import READ_COMMITTED, READ_UNCOMMITTED
-from kraftlog.client.properties import check_security
+from kraftlog.client.security import KEYS, security_of
 from kraftlog.errors import ConfigError
 from kraftlog.spark.option_names import SOURCE
 from kraftlog.value import TYPE_CHECKING, Value
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.client.model import PartitionName
+    from kraftlog.client.security import Security
 
 #: Offsets that stand for the end and the start of a partition.
 LATEST, EARLIEST = -1, -2
@@ -69,6 +70,7 @@ class SourceOptions(Value):
     remembers_topic_ids: bool = False
     fetch_bytes: int | None = None
     client_id: str = "kraftlog-spark"
+    security: Security | None = None
 
 
 class Options:
@@ -142,7 +144,6 @@ def source_options(given: Mapping[str, Any], *, is_stream: bool | None) -> Sourc
     SOURCE.check(given)
     options = Options(given)
     selection = _selection(options)
-    check_protocol(options)
     min_offsets, max_offsets = (
         options.number(f"{side}OffsetsPerTrigger") for side in ("min", "max")
     )
@@ -177,6 +178,7 @@ def source_options(given: Mapping[str, Any], *, is_stream: bool | None) -> Sourc
         remembers_topic_ids=options.flag("rememberTopicIds", default=False),
         fetch_bytes=options.number("kafka.max.partition.fetch.bytes"),
         client_id=options.text("kafka.client.id") or "kraftlog-spark",
+        security=security_by(options),
     )
 
 
@@ -245,7 +247,8 @@ def _isolation_level(options: Options) -> int:
     return READ_COMMITTED if value == "read_committed" else READ_UNCOMMITTED
 
 
-def check_protocol(options: Options) -> None:
-    """Raise ConfigError if the options ask for TLS or SASL, which the client does not have."""
-    protocol = options.text("kafka.security.protocol") or ""
-    check_security({"security.protocol": protocol}, prefix="option kafka.")
+def security_by(options: Options) -> Security | None:
+    """TLS and SASL as the options ask for them."""
+    given = {key: options.text(f"kafka.{key}") for key in KEYS}
+    properties = {key: text for key, text in given.items() if text is not None}
+    return security_of(properties, prefix="option kafka.")

@@ -99,7 +99,9 @@ class StreamWriter(TaskWriter, DataSourceStreamArrowWriter):
 
 
 def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> WrittenRows:
-    cluster = cluster_of(options.servers, options.request_timeout_s, options.client_id)
+    cluster = cluster_of(
+        options.servers, options.request_timeout_s, options.client_id, options.security
+    )
     cluster.drop_cache()  # partitions may have been added since the last task
     task = _task_name() if options.has_batch_header else ""
     producer = RowProducer(cluster, _sender(options), options, task)
@@ -116,7 +118,9 @@ def _sender(options: SinkOptions) -> BatchSender:
     sender = _senders.get(key)
     if sender is None:
         sender = _senders[key] = BatchSender(
-            cluster_of(options.servers, options.request_timeout_s, options.client_id),
+            cluster_of(
+                options.servers, options.request_timeout_s, options.client_id, options.security
+            ),
             acks=options.acks,
             compression=options.compression,
             level=options.level,

@@ -9,12 +9,14 @@ from kraftlog.client.batch_sender import MAX_IN_FLIGHT
 from kraftlog.client.produce_requests import ACKS
 from kraftlog.records.compression import CODEC_NAMES
 from kraftlog.spark.option_names import SINK
-from kraftlog.spark.options import Options, check_protocol
+from kraftlog.spark.options import Options, security_by
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
+
+    from kraftlog.client.security import Security
 
 #: Bytes of a batch before compression. Kafka's default, 16384, suits producers of single records.
 BATCH_BYTES = 512 << 10
@@ -38,6 +40,7 @@ class SinkOptions(Value):
     request_timeout_s: float = 30.0
     delivery_timeout_s: float = 120.0
     client_id: str = "kraftlog-spark"
+    security: Security | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return SinkOptions, tuple(getattr(self, name) for name in self._fields)
@@ -47,7 +50,6 @@ def sink_options(given: Mapping[str, Any]) -> SinkOptions:
     """Parse and check the options of a batch or streaming write."""
     SINK.check(given)
     options = Options(given)
-    check_protocol(options)
     acks = (options.text("kafka.acks") or "all").lower()
     if acks not in ACKS:
         raise options.wrong("kafka.acks", f"expected {', '.join(ACKS)}")
@@ -82,4 +84,5 @@ def sink_options(given: Mapping[str, Any]) -> SinkOptions:
         request_timeout_s=(options.number("kafka.request.timeout.ms") or 30_000) / 1000,
         delivery_timeout_s=(options.number("kafka.delivery.timeout.ms") or 120_000) / 1000,
         client_id=options.text("kafka.client.id") or "kraftlog-spark",
+        security=security_by(options),
     )

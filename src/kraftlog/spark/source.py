@@ -125,7 +125,8 @@ class Planner:
 
     @property
     def _cluster(self) -> Cluster:
-        return cluster_of(self._options.servers, self._options.timeout_s, self._options.client_id)
+        options = self._options
+        return cluster_of(options.servers, options.timeout_s, options.client_id, options.security)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, TaskRange):

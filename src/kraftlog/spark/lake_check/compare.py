@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from kraftlog.client.security import Security
     from kraftlog.spark.lake_check.column_ids import ColumnIds
     from kraftlog.spark.lake_check.findings import Finding
     from kraftlog.spark.lake_check.lake_files import FileCount
@@ -67,6 +68,7 @@ class ComparedTopic(NamedTuple):
     column_ids: ColumnIds | None = None
     #: Whether the result has digests of blocks.
     is_digested: bool = False
+    security: Security | None = None
 
     def end_note(self, partition: int) -> str:
         """Why there is no record of a partition beyond the log's end."""
@@ -115,7 +117,7 @@ def compare(offset_range: Range, topic: ComparedTopic) -> RangeResult:
             name = (offset_range.topic, offset_range.partition)
             if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise
-            cluster = cluster_of(topic.servers, topic.timeout_s)
+            cluster = cluster_of(topic.servers, topic.timeout_s, security=topic.security)
             start = offsets.find(cluster, {name: offsets.EARLIEST})[name].offset
             if start <= log_start:
                 raise
@@ -251,7 +253,7 @@ class _Comparison:
             log_range, with_headers="headers" in wanted, for_table=OUT_OF_RANGE in wanted
         )
         reader = RangeReader(
-            cluster_of(self._topic.servers, self._topic.timeout_s),
+            cluster_of(self._topic.servers, self._topic.timeout_s, security=self._topic.security),
             log_range.name,
             log_range.start,
             log_range.end,

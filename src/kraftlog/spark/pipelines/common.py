@@ -25,7 +25,6 @@ from pyspark.sql import SparkSession
 from kraftlog.client.command_parser import CommandParser, servers
 from kraftlog.client.properties import (
     DEFAULT_SERVER,
-    check_security,
     read_properties,
     timeout_s,
 )
@@ -126,9 +125,7 @@ class Pipeline:
     @cached_property
     def properties(self) -> Mapping[str, str]:
         """The properties of --command-config."""
-        properties = read_properties(self.options.command_config)
-        check_security(properties)
-        return properties
+        return read_properties(self.options.command_config)
 
     @property
     def source_options(self) -> dict[str, str]:
@@ -150,6 +147,7 @@ class Pipeline:
             self.options.bootstrap_server,
             timeout_s=timeout_s(self.properties),
             client_id=self.properties.get("client.id", "kraftlog"),
+            security=self.properties,
         )
 
     @cached_property

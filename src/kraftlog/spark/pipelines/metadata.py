@@ -225,6 +225,7 @@ def _metadata_log(pipeline: Pipeline) -> Iterator[MetadataFolder | MetadataQuoru
         timeout_s=timeout_s(properties),
         client_id=properties.get("client.id", "kraftlog"),
         controllers=bool(options.bootstrap_controller),
+        security=properties,
     )
     with client, closing(MetadataQuorum(client.cluster)) as log:
         yield log

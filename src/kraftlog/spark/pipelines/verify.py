@@ -254,6 +254,7 @@ class _Verification:
         return ComparedTopic(
             servers=self._options.bootstrap_server,
             timeout_s=cluster.timeout_s,
+            security=cluster.security,
             isolation_level=level,
             columns=lake_table.compared,
             is_compacted="compact" in (policy or ""),
@@ -279,7 +280,7 @@ class _Verification:
                 return compare_all(due)
             finally:
                 for topic in topics.values():  # here, no Spark worker needs the connections again
-                    cluster_of(topic.servers, topic.timeout_s).close()
+                    cluster_of(topic.servers, topic.timeout_s, security=topic.security).close()
 
         def job() -> list[RangeResult]:
             context = self._pipeline.spark.sparkContext

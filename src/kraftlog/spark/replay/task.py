@@ -55,7 +55,7 @@ def reported_lane(replay: Replay, report: Mapping[str, int] | SparkRow) -> Lane:
 def _write(
     options: SinkOptions, lanes: Mapping[int, Lane], batches: Iterator[pa.RecordBatch]
 ) -> list[dict[str, int]]:
-    cluster = cluster_of(options.servers, options.request_timeout_s)
+    cluster = cluster_of(options.servers, options.request_timeout_s, security=options.security)
     cluster.drop_cache()  # partitions may have been added since the last task
     writers: dict[int, LaneWriter] = {}
     records: dict[int, int] = {}
