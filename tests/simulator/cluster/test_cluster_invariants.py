@@ -92,6 +92,16 @@ def a_new_leader_starts_late(scene: Scene) -> None:
     scene.check_replica()
 
 
+def a_new_leader_lacks_the_batch_that_it_starts_in(scene: Scene) -> None:
+    """Clients have deleted the first record of the batch, but not the others."""
+    batches = scene.log.batches
+    lacking = next(i for i, batch in enumerate(batches) if batch.end - batch.base > 1)
+    scene.committed.committed_in[lacking] = -1
+    scene.committed.deleted_before = scene.log.start = batches[lacking].base + 1
+    del batches[: lacking + 1], scene.log.bases[: lacking + 1]
+    scene.check_replica()
+
+
 def a_replica_that_lost_its_log_leads_again(scene: Scene) -> None:
     """Another broker has confirmed and kept the batch."""
     scene.world.kept.lose(scene.leader.id, scene.key)
@@ -261,6 +271,7 @@ def the_epoch_cache_is_wrong(scene: Scene) -> None:
 TAMPERINGS: dict[Callable[[Scene], None], str] = {
     a_new_leader_lacks_a_batch: "what is acknowledged is kept",
     a_new_leader_starts_late: "what is acknowledged is kept",
+    a_new_leader_lacks_the_batch_that_it_starts_in: "what is acknowledged is kept",
     a_replica_that_lost_its_log_leads_again: "what is acknowledged is kept",
     a_leader_commits_without_a_batch: "committed is kept",
     a_follower_is_ahead_of_all_leaders: "committed is kept",
