@@ -18,6 +18,7 @@ from kraftlog.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from kraftlog.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from tests.node.frame_client import FrameClient, ask_settled, create_topics, make_folders
 from tests.node.test_requests import batch, fetch, fetched_partition, produce, produce_result
+from tests.runner.test_lost_records import opened_logs
 
 PATHS = ("data", "b", "c")
 C = directory_id_of(1, "c")
@@ -282,6 +283,38 @@ def test_v19_log_of_unknown_directory_does_not_begin_in_another_one(
     settle_with_time(host)
     leads = [append(host, index) == 0 for index in range(6)]
     assert leads == [path != "c" or bool(lost) for (_, index), path in sorted(before.items())]
+
+
+@pytest.mark.parametrize("assigned", [None, "b"], ids=["unknown", "elsewhere"])
+def test_v19_lost_log_begins_again_where_its_loss_is_known(
+    assigned: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The metadata does not name the directory yet, or another one: a move was not finished."""
+    with monkeypatch.context() as patch:
+        patch.setattr(DirectoryAssignments, "deadline", lambda _: None)
+        first = start()
+        create_topics(first, {"demo": 3})
+        assert [append(first, index) for index in range(3)] == [0] * 3
+    if assigned is not None:
+        for index in range(3):
+            key = first.node.image.topic_ids["demo"], index
+            directory = directory_id_of(1, assigned)
+            first.node.replica_manager.directory_assignments.assign(key, directory)
+        settle_with_time(first)
+        assert {*assigned_directories(first).values()} == {directory_id_of(1, assigned)}
+    before = paths_of_logs(first)
+    first.files.kill()
+    for (topic, index), path in before.items():
+        folder = f"{path}/{topic}-{index}"
+        for name in first.files.list(folder):
+            first.files.unlink(f"{folder}/{name}")
+        first.files.remove_directory(folder)
+    for _ in range(2):
+        host = start(first.files, settled=False)
+        reports = opened_logs(host, "demo", host.settle)
+        assert [report.lacks_records for report in reports] == [True] * 3
+        assert paths_of_logs(host) == before
+        host.files.kill()
 
 
 def host_without_c(*, is_lost: bool) -> tuple[VirtualHost, int]:

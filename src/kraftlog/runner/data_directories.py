@@ -37,7 +37,8 @@ class DataDirectories:
     """Routes the effects for a log to the directory that has the log.
 
     A new log goes to the directory that the metadata assigns, or else to the online one with the
-    fewest logs, and to a cordoned one only if all are. If a directory could not be opened at the
+    fewest logs, and to a cordoned one only if all are. A log that is gone begins again in the
+    directory that had it, which alone knows of the loss. If a directory could not be opened at the
     start (`lost`), a replica that the metadata assigns to a directory that is not open may be in
     it: the replica is offline, and is not created again. `found_copies` decides where a replica is
     that has left something in more than one directory.
@@ -120,8 +121,11 @@ class DataDirectories:
         directory.lifecycle.carry_out[OpenLog](effect, now)
 
     def _place(self, effect: OpenLog) -> DataDirectory:
-        """The directory for a new log."""
+        """The directory for a new log, or for one whose folder is gone (V19)."""
         assigned = self._by_id.get(effect.directory)
+        former = [it for it in self._for_partitions if it.lifecycle.had_records(effect)]
+        if former and assigned not in former:
+            return former[0]
         if assigned is not None:
             return assigned
         online = [

@@ -141,6 +141,10 @@ class LogLifecycle:
                     self._log_line(str(error))
         self._steps.clear()
 
+    def had_records(self, effect: OpenLog) -> bool:
+        """Whether the directory has, or had, records of the log."""
+        return self._directory.had_records(effect.log, effect.topic_id, effect.first_leader_epoch)
+
     # Effects -------------------------------------------------------------------------------------
 
     def _config_of(self, topic: TopicConfig) -> LogConfig:
@@ -389,7 +393,9 @@ class LogLifecycle:
 
     def _has_lost_segments(self, name: LogName, log: Log) -> bool:
         """Whether a log had records, and its folder is gone or empty."""
-        return not log.segments and self._directory.folder_journal.had_records(name, log)
+        return not log.segments and self._directory.folder_journal.had_records(
+            name, log.topic_id, log.first_leader_epoch
+        )
 
     def _complete(self, effect: LogComplete, _: Now) -> None:
         self._directory.committed.completed(effect.log)

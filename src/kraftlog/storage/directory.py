@@ -319,6 +319,12 @@ class LogDirectory:
         if name is not None and self.folder_journal.begun(name, log):
             log.mark_created(self.folder_journal.path)
 
+    def had_records(self, name: LogName, topic_id: Uuid, first_leader_epoch: int) -> bool:
+        """Whether a log has, or had, records here, also if its folder is gone."""
+        return self.folder_journal.had_records(name, topic_id, first_leader_epoch) or bool(
+            self.committed.of(name, topic_id, first_leader_epoch)
+        )
+
     # -- logs that are moved to this directory ----------------------------------------------------
 
     def create_future(self, name: LogName, source: Log, unique: str) -> Log:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from kraftlog.storage.disk import Disk
     from kraftlog.storage.log import Log
-    from kraftlog.types import LogName
+    from kraftlog.types import LogName, Uuid
 
 JOURNAL = "kraftlog-folders"
 _BEGUN, _DELETED = "+", "-"
@@ -55,12 +55,12 @@ class FolderJournal:
         else:
             self._identities.pop((topic, int(index)), None)
 
-    def had_records(self, name: LogName, log: Log) -> bool:
-        return self._identities.get(name) == _identity(log)
+    def had_records(self, name: LogName, topic_id: Uuid, first_leader_epoch: int) -> bool:
+        return self._identities.get(name) == _identity(topic_id, first_leader_epoch)
 
     def begun(self, name: LogName, log: Log) -> bool:
         """The log has, or is about to have, a segment; return whether that was new."""
-        identity = _identity(log)
+        identity = _identity(log.topic_id, log.first_leader_epoch)
         if self._identities.get(name) == identity:
             return False
         self._append(_line(_BEGUN, name, identity))
@@ -101,8 +101,8 @@ class FolderJournal:
         self._lines += 1
 
 
-def _identity(log: Log) -> str:
-    return f"{uuid_text(log.topic_id)} {log.first_leader_epoch}"
+def _identity(topic_id: Uuid, first_leader_epoch: int) -> str:
+    return f"{uuid_text(topic_id)} {first_leader_epoch}"
 
 
 def _line(sign: str, name: LogName, identity: str) -> bytes:

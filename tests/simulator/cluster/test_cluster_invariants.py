@@ -14,7 +14,6 @@ from kraftlog.simulator.cluster.invariants import (
     CLUSTER_INVARIANTS,
     ClusterInvariant,
     EpochsGrow,
-    ReassignmentIsSafe,
     ReplicaChange,
 )
 from kraftlog.simulator.cluster.node import ReplicaSnapshot
@@ -90,6 +89,16 @@ def a_new_leader_lacks_a_batch(scene: Scene) -> None:
 def a_new_leader_starts_late(scene: Scene) -> None:
     scene.log.start = scene.log.batches[2].base
     del scene.log.batches[:2], scene.log.bases[:2]
+    scene.check_replica()
+
+
+def a_new_leader_lacks_the_batch_that_it_starts_in(scene: Scene) -> None:
+    """Clients have deleted the first record of the batch, but not the others."""
+    batches = scene.log.batches
+    lacking = next(i for i, batch in enumerate(batches) if batch.end - batch.base > 1)
+    scene.committed.committed_in[lacking] = -1
+    scene.committed.deleted_before = scene.log.start = batches[lacking].base + 1
+    del batches[: lacking + 1], scene.log.bases[: lacking + 1]
     scene.check_replica()
 
 
@@ -233,12 +242,8 @@ def a_reassignment_completes_too_early(scene: Scene) -> None:
     leader = scene.leader.id
     others = tuple(sorted({0, 1, 2} - {leader}))
     scene.world.least_min_insync = 2
-    invariant = scene.find(ReassignmentIsSafe)
     moving = scene.image.replace(replicas=(0, 1, 2), isr=(0, 1, 2), adding=others)
-    scene.world.image.partitions[scene.key] = moving
-    invariant.on_image(scene.world.image)
-    scene.world.image.partitions[scene.key] = moving.replace(adding=(), isr=(leader,))
-    invariant.on_image(scene.world.image)
+    scene.world.partition_replayed(moving, moving.replace(adding=(), isr=(leader,)))
 
 
 def a_replica_has_records_of_a_removed_partition(scene: Scene) -> None:
@@ -266,6 +271,7 @@ def the_epoch_cache_is_wrong(scene: Scene) -> None:
 TAMPERINGS: dict[Callable[[Scene], None], str] = {
     a_new_leader_lacks_a_batch: "what is acknowledged is kept",
     a_new_leader_starts_late: "what is acknowledged is kept",
+    a_new_leader_lacks_the_batch_that_it_starts_in: "what is acknowledged is kept",
     a_replica_that_lost_its_log_leads_again: "what is acknowledged is kept",
     a_leader_commits_without_a_batch: "committed is kept",
     a_follower_is_ahead_of_all_leaders: "committed is kept",

@@ -73,11 +73,15 @@ class CommittedLog:
     ) -> StoredBatch | None:
         """The first committed batch from `start` on that a log lacks or has differently.
 
-        A log may lack what leaders have deleted, if it starts later. Batches that were committed in
-        `before_epoch` or later are ignored.
+        A log may lack what leaders have deleted, if it starts later; if it starts within a batch,
+        it begins with the whole batch. Batches that were committed in `before_epoch` or later are
+        ignored.
         """
         first = max(start, min(log.start, self.deleted_before))
-        for position in range(bisect_left(self.bases, first), len(self.batches)):
+        begin = bisect_left(self.bases, first)
+        if begin and self.batches[begin - 1].end > first:
+            begin -= 1
+        for position in range(begin, len(self.batches)):
             batch = self.batches[position]
             if log.batch_at(batch.base) != batch and self.committed_in[position] < before_epoch:
                 return batch

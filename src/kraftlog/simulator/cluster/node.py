@@ -7,6 +7,8 @@ from typing import NamedTuple
 from kraftlog.controller.state import MIN_ISR
 from kraftlog.effects import DeleteLog
 from kraftlog.errors import StorageError
+from kraftlog.metadata.changes import PartitionChanged
+from kraftlog.metadata.loader import MetadataPublisher
 from kraftlog.node.controller.active_controller import first_levels
 from kraftlog.simulator.cluster.replica_logs import ReplicaLog
 from kraftlog.simulator.cluster.settings_administrator import TOPIC
@@ -24,7 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from kraftlog.metadata.values import PartitionKey
+    from kraftlog.metadata.changes import Change
+    from kraftlog.metadata.values import PartitionImage, PartitionKey
     from kraftlog.raft.messages import ElectionState
     from kraftlog.replication.partition import Partition
     from kraftlog.simulator.cluster.world import ClusterWorld
@@ -45,6 +48,23 @@ class ReplicaSnapshot(NamedTuple):
     high_watermark: int
     written_end: int
     start: int
+
+
+class ReplayedPartitions(MetadataPublisher):
+    """Collects each replayed change of a partition; a turn may replay several of one partition."""
+
+    name = "simulator"
+
+    def __init__(self) -> None:
+        self._changes: list[tuple[PartitionImage, PartitionImage]] = []
+
+    def changed(self, change: Change) -> None:
+        if type(change) is PartitionChanged and change.before is not None and change.after:
+            self._changes.append((change.before, change.after))
+
+    def take(self) -> list[tuple[PartitionImage, PartitionImage]]:
+        changes, self._changes = self._changes, []
+        return changes
 
 
 class ClusterNode(NodeReplica):
@@ -154,6 +174,11 @@ class ClusterNode(NodeReplica):
                 self.files.power_loss()
         super().start()
 
+    def _open(self) -> None:
+        super()._open()
+        self._replayed = ReplayedPartitions()
+        self.node.metadata_loader.publishers.append(self._replayed)
+
     # Log directories -----------------------------------------------------------------------------
 
     def _open_more_directories(self) -> tuple[list[LogDirectory], list[str]]:
@@ -221,7 +246,10 @@ class ClusterNode(NodeReplica):
 
     def _report_turn(self) -> None:
         super()._report_turn()
-        self.world.image_applied(self)  # first: it may be the cause of what its replicas did
+        # First, as they may be the cause of what its replicas did.
+        for before, after in self._replayed.take():
+            self.world.partition_replayed(before, after)
+        self.world.image_applied(self)
         node, seen = self.node, self.seen
         self._note_joined_replay()
         if not self.was_ready and self.is_broker and node.is_ready:

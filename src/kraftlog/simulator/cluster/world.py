@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.effects import SendRequest
-    from kraftlog.metadata.values import PartitionKey
+    from kraftlog.metadata.values import PartitionImage, PartitionKey
     from kraftlog.raft.config import RaftConfig
     from kraftlog.replication.partition import Partition
     from kraftlog.simulator.cluster.node import ReplicaSnapshot
@@ -262,6 +262,10 @@ class ClusterWorld(NodeWorld):
             self._call_hooks("on_image", self.image)
             if self.lossy:
                 self._forget_recovered()
+
+    def partition_replayed(self, before: PartitionImage, after: PartitionImage) -> None:
+        """A node has replayed a change of a partition."""
+        self._call_hooks("on_partition", before, after)
 
     @property
     def is_image_newest(self) -> bool:
