@@ -119,7 +119,10 @@ OPERATOR_KINDS = {
     "failing-directory": directory_moves.fail_directory,
 }
 #: Kinds that only runs limited to some kinds have, if they name them: each leads to one bug.
-DIRECTED_KINDS = {"isr-race": race_isr}
+DIRECTED_KINDS = {
+    "isr-race": race_isr,
+    "power-after-move": directory_moves.lose_power_after_move,
+}
 #: Kinds that do not change the rest of a plan: each is drawn from an rng of its own, of this name.
 INDEPENDENT_KINDS = {
     WIPED: "wiped brokers",
