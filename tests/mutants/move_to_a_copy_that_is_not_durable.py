@@ -8,8 +8,7 @@ MUTANT = Mutant(
     module="kraftlog.runner.log_moves",
     source="            job.run(self._files)\n            if job.error is None and is_mirrored:\n",
     replacement="            if job.error is None and is_mirrored:\n",
-    test=(
-        "tests/runner/test_moves_and_faults.py"
-        "::test_v22_a_move_survives_any_stop_and_the_loss_of_a_directory[power-none-lost]"
-    ),
+    scenario="cluster",
+    seed=15,
+    faults="power-after-move",
 )

@@ -7,10 +7,13 @@ from kraftlog.simulator.faults.fault_kinds import cut_for
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kraftlog.metadata.values import PartitionKey
     from kraftlog.simulator.cluster.node import ClusterNode
     from kraftlog.simulator.cluster.world import ClusterWorld
     from kraftlog.simulator.rng import Rng
+    from kraftlog.types import LogName
 
 #: How long the other replicas are down before the move begins, so that the ISR shrinks.
 ALONE_MS = (0, 2500)
@@ -34,6 +37,61 @@ def fail_directory(world: ClusterWorld, rng: Rng, for_ms: int) -> None:
     if world.setting.log_directories > 1:
         victim = world.replicas[rng.pick(world.setting.brokers)]
         _fail(world, rng, victim, rng.pick(world.directories_of(victim)[1:]), for_ms)
+
+
+def lose_power_after_move(world: ClusterWorld, rng: Rng, for_ms: int) -> None:
+    """Move a log of an ISR member, whose machine loses power just after the log has moved (V22).
+
+    Only named faults include this one: see `faults.DIRECTED_KINDS`.
+    """
+    keys = [key for key, image in world.image.partitions.items() if image.isr]
+    if world.setting.log_directories == 1 or not keys:
+        return
+    key = rng.pick(keys)
+    victim = world.replicas[rng.pick(world.image.partitions[key].isr)]
+    log = _log_of(world, victim, key)
+    if log is None:
+        return
+    name, source = log
+    target = rng.pick([path for path in world.directories_of(victim) if path != source])
+
+    def lose_power() -> None:
+        if not world.healed:
+            world.saw("power lost after a move")
+            world.lose_power(victim)
+            world.schedule(world.time + rng.below(for_ms), world.start, victim)
+
+    def lose_power_soon() -> None:
+        world.schedule(world.time + rng.below(UNTIL_FAILURE_MS), lose_power)
+
+    when(world, _request_move(world, victim, name, target), lose_power_soon)
+
+
+def _log_of(
+    world: ClusterWorld, victim: ClusterNode, key: PartitionKey
+) -> tuple[LogName, str] | None:
+    """The name and directory of a running broker's log, if it has one."""
+    topic = world.image.topics.get(key[0])
+    if world.healed or topic is None or victim.core is None or victim.paused:
+        return None
+    name = topic.name, key[1]
+    directory = victim.runner.logs.directory_of(name)
+    return None if directory is None else (name, directory.path)
+
+
+def _request_move(
+    world: ClusterWorld, victim: ClusterNode, name: LogName, target: str
+) -> Callable[[], bool]:
+    """Request the move of a log; return whether it has moved, or its process has ended."""
+    world.operator.move_log(victim.id, target, *name)
+
+    def is_moved() -> bool:
+        if victim.core is None:
+            return True
+        now_in = victim.runner.logs.directory_of(name)
+        return now_in is not None and now_in.path == target
+
+    return is_moved
 
 
 class _Move:
@@ -63,27 +121,16 @@ class _Move:
 
     def _move(self) -> None:
         world, rng, victim = self._world, self._rng, self._victim
-        topic = world.image.topics.get(self._key[0])
-        if world.healed or topic is None or victim.core is None or victim.paused:
+        log = _log_of(world, victim, self._key)
+        if log is None:
             return
-        directory = victim.runner.logs.directory_of((topic.name, self._key[1]))
-        if directory is None:
-            return
-        source = directory.path
+        name, source = log
         target = rng.pick([path for path in world.directories_of(victim) if path != source])
         if rng.below(2):
             others = [other for other in world.replicas if other != victim.id]
             cuts = [(victim.id, other) for other in others]
             cut_for(world, cuts, 100 + rng.below(1000))
-        log = topic.name, self._key[1]
-        world.operator.move_log(victim.id, target, *log)
-
-        def is_moved() -> bool:
-            if victim.core is None:
-                return True
-            now_in = victim.runner.logs.directory_of(log)
-            return now_in is not None and now_in.path == target
-
+        is_moved = _request_move(world, victim, name, target)
         path = rng.pick([source, target, target, target, ""])
         if path:
             is_done = is_moved if rng.below(3) else _at_once

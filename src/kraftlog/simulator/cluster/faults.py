@@ -5,6 +5,7 @@ from __future__ import annotations
 from kraftlog.simulator.cluster import changed_settings, directory_moves, emptied_logs, lost_logs
 from kraftlog.simulator.cluster.isr_races import race_isr
 from kraftlog.simulator.cluster.late_requests import LATE_REQUESTS, repeat_late
+from kraftlog.simulator.cluster.restart_races import race_restart
 from kraftlog.simulator.faults import fault_plan
 from kraftlog.simulator.faults.fault_kinds import KINDS, cut_for
 from kraftlog.simulator.rng import Rng
@@ -119,7 +120,11 @@ OPERATOR_KINDS = {
     "failing-directory": directory_moves.fail_directory,
 }
 #: Kinds that only runs limited to some kinds have, if they name them: each leads to one bug.
-DIRECTED_KINDS = {"isr-race": race_isr}
+DIRECTED_KINDS = {
+    "isr-race": race_isr,
+    "restart-race": race_restart,
+    "power-after-move": directory_moves.lose_power_after_move,
+}
 #: Kinds that do not change the rest of a plan: each is drawn from an rng of its own, of this name.
 INDEPENDENT_KINDS = {
     WIPED: "wiped brokers",

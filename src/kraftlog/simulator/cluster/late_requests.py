@@ -38,6 +38,9 @@ class LateRequests:
         self.until_ms = 0
         #: The last ISR change that each broker has proposed.
         self.proposals: dict[int, Any] = {}
+        #: The processes, by broker and broker epoch, of which a heartbeat that wants a fence was
+        #: late: they may want none any more.
+        self.want_fence: set[tuple[int, int]] = set()
         #: Called at the next ISR change that a broker proposes.
         self.on_proposal: dict[int, Callable[[], None]] = {}
 
@@ -66,6 +69,8 @@ class LateRequests:
         if world.healed or leader is None or leader.core is None or leader.paused:
             return
         world.saw(f"late {APIS[api_key].name}")
+        if api_key == ApiKey.BROKER_HEARTBEAT and request.want_fence:
+            self.want_fence.add((request.broker_id, request.broker_epoch))
         world.replicas[leader.id].send_as_client(api_key, APIS[api_key].last, request, _ignore)
 
 

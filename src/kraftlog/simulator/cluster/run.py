@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kraftlog.simulator.cluster import faults
 from kraftlog.simulator.cluster.equal_logs import LogsAreEqual
+from kraftlog.simulator.cluster.fenced_brokers import FencedEarlyOnlyIfGone
 from kraftlog.simulator.cluster.invariants import MORE_INVARIANTS
 from kraftlog.simulator.cluster.liveness.all_invariants import LIVENESS_INVARIANTS
 from kraftlog.simulator.cluster.lost_logs import delete_log
@@ -39,7 +40,9 @@ HEALING_MS = 20_000
 BEFORE_REPAIR_MS, BEFORE_UNCLEAN_MS = 500, 10_000
 #: How many requests in a row of each member must succeed before the group counts as stable.
 MIN_SERVED = 8
-MORE_INVARIANTS.extend((LogsAreEqual, ReplayedBeforeUnfenced, *LIVENESS_INVARIANTS))
+MORE_INVARIANTS.extend(
+    (LogsAreEqual, ReplayedBeforeUnfenced, FencedEarlyOnlyIfGone, *LIVENESS_INVARIANTS)
+)
 #: The log of a replica without a log in its files.
 EMPTY_LOG = ReplicaLog()
 

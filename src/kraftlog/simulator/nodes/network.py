@@ -283,6 +283,10 @@ class ByteNetwork(Network):
                 if connection.source is source and connection.target is target:
                     connection.reset()
 
+    def has_refused_falsely(self, target_id: int) -> bool:
+        """Whether connections to a node have ever ended and been refused though it ran."""
+        return any(target == target_id for _, target in self._refuses_until)
+
     # Watching ------------------------------------------------------------------------------------
 
     def watch_response(
