@@ -52,6 +52,19 @@ def uuid_from_text(text: str) -> Uuid:
     return raw
 
 
+def text_as_java(raw: bytes) -> str:
+    """Decode UTF-8 as Java does: invalid bytes become U+FFFD.
+
+    Python's `replace` does the same, except that it decodes a lone surrogate to three U+FFFD, and
+    Java to one.
+    """
+    if b"\xed" in raw:
+        import re  # rarely needed
+
+        raw = re.sub(rb"\xed[\xa0-\xbf][\x80-\xbf]?", "\ufffd".encode(), raw)
+    return raw.decode("utf-8", "replace")
+
+
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _URL_UNSAFE = bytes.maketrans(b"-_", b"+/")
 

@@ -392,6 +392,26 @@ def test_a_payload_beyond_arrows_limit_is_refused(monkeypatch: pytest.MonkeyPatc
         to_arrow(columns)
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (b"\xff\xfea", "\ufffd\ufffda"),
+        (b"\xe2\x82a", "\ufffda"),
+        (b"\xed\xa0\x80a", "\ufffda"),
+        (b"\xed\xa0", "\ufffd"),
+        (b"\xf4\x90\x80\x80", "\ufffd" * 4),
+    ],
+)
+def test_names_of_headers_are_read_as_in_java_if_not_utf8(name: bytes, text: str) -> None:
+    """Parity with Spark's connector compares the same with Java itself."""
+    builder = BatchBuilder()
+    names = ["größe", name.decode("utf-8", "surrogateescape"), ""]
+    builder.append(0, None, None, [(each, None) for each in names])
+    columns = decode_batches(builder.build())
+    [headers] = to_arrow(columns).column("headers").to_pylist()
+    assert [each["key"] for each in headers] == ["größe", text, ""]
+
+
 def test_an_empty_buffer_has_no_columns() -> None:
     assert len(decode_batches(b"")) == 0
     assert to_arrow(decode_batches(b"")).num_rows == 0

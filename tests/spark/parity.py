@@ -29,6 +29,21 @@ CODECS, TRANSACTIONS, EMPTY, PLAIN = range(4)
 PLAIN_START = 4
 ALL = f"{MIXED},{COMPACTED},{APPENDED}"
 _KEYS = 5
+#: Names of headers that are not UTF-8: lone surrogates, truncated, overlong, beyond Unicode.
+NOT_UTF8 = [
+    name.decode("utf-8", "surrogateescape")
+    for name in (
+        *(b"\xff\xfea", b"a\x80", b"\xe2\x82", b"\xe2\x82a", b"\xe0\x80\x80", b"\xc0\x80"),
+        *(
+            b"\xed\xa0",
+            b"\xed\xa0\x80",
+            b"\xed\xa0\x80\xed\xb0\x80",
+            b"\xed\xbf\xbfa",
+            b"\xed\xa0a",
+        ),
+        *(b"\xed", b"\xed\x9f", b"\xf0\x9f\x98", b"\xf4\x90\x80\x80", b"\xf8\x88\x80\x80\x80"),
+    )
+]
 
 
 def read(
@@ -109,7 +124,7 @@ def _write_codecs(client: Client, times: Iterator[int]) -> None:
     headers: list[list[tuple[str, bytes | str | None]]] = [
         [],
         [("a", b"1"), ("a", b"2")],
-        [("größe", b"\xff")],
+        [("größe", b"\xff"), *[(name, None) for name in NOT_UTF8]],
         [("none", None), ("", b"")],
     ]
     for codec in ("none", "gzip", "snappy", "lz4", "zstd"):

@@ -72,7 +72,10 @@ class Daemon:
 
 
 class StandaloneCluster:
-    """A master and workers of one core each, on free ports of the loopback address."""
+    """A master and workers of one core each, on free ports of loopback addresses.
+
+    Each worker has an address of its own, as Spark speculates on another machine only.
+    """
 
     def __init__(self, folder: str, *, workers: int, environment: Mapping[str, str]) -> None:
         self._environment = {
@@ -89,6 +92,7 @@ class StandaloneCluster:
                 self._start(
                     *(f"{_DEPLOY}.worker.Worker", "--cores", "1", "--memory", "700m"),
                     *("--work-dir", f"{folder}/worker-{number}", self.url),
+                    host=f"127.0.0.{number + 1}",
                 )
                 for number in range(workers)
             ]
@@ -98,8 +102,8 @@ class StandaloneCluster:
             self.close()
             raise
 
-    def _start(self, main_class: str, *words: str) -> Daemon:
-        ports = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
+    def _start(self, main_class: str, *words: str, host: str = "127.0.0.1") -> Daemon:
+        ports = ["--host", host, "--port", "0", "--webui-port", "0"]
         self._daemons.append(Daemon([main_class, *ports, *words], self._environment))
         return self._daemons[-1]
 

@@ -139,6 +139,7 @@ def test_the_topics_of_parity_have_all_compared_cases(spark: SparkSession, fille
     headers = [row[7] for row in rows]
     assert None in headers, "no headers"
     assert [Row(key="none", value=None), Row(key="", value=b"")] in headers
+    assert "Row(key='\ufffd', value=None)" in str(headers), "a lone surrogate, not UTF-8"
     assert next(row[4] for row in rows if row[2:4] == (MIXED, PLAIN)) == PLAIN_START
     codecs = [row for row in rows if row[2:4] == (MIXED, parity.CODECS)]
     assert len(codecs) == 5 * 16

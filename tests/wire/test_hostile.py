@@ -23,7 +23,7 @@ from kraftlog.wire.codec import (
     reader,
     stepwise_reader,
 )
-from kraftlog.wire.primitives import text_as_java
+from kraftlog.wire.primitives import string_as_java
 from kraftlog.wire.schema import Message, array, string
 from kraftlog.wire.versioned_schema import has_batches
 from tests.wire.readers_agree import VERSIONS, assert_readers_agree, attempt, choose_message
@@ -80,7 +80,7 @@ def compile_readers(cls: type[Message], version: int) -> None:
     lenient_reader(cls, version)
     stepwise_reader(cls, version)
     stepwise_reader(cls, version, lenient=True)
-    text_as_java(b"\xed")  # imports what it needs
+    string_as_java(b"\xed")  # imports what it needs
 
 
 @EVERY_MESSAGE

@@ -9,6 +9,7 @@ import pandas where it is installed, which would take longer than many a Spark t
 
 from __future__ import annotations
 
+from kraftlog.types import text_as_java
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -174,10 +175,11 @@ def _headers(columns: RecordColumns) -> pa.ListArray:
 
 
 def _text(names: pa.Array) -> pa.Array:
-    """Convert to strings; invalid UTF-8 becomes the replacement character, as in Java."""
+    """Convert to strings; invalid UTF-8 becomes U+FFFD, as in Java."""
     import pyarrow as pa
 
     try:
         return names.cast(pa.string())
-    except pa.ArrowInvalid:  # so rare that the import of pandas does not matter
-        return pa.array([name.decode("utf-8", "replace") for name in names.to_pylist()])
+    except pa.ArrowInvalid:
+        texts = [text_as_java(name).encode() for name in names.to_pylist()]
+        return byte_strings(texts, pa.string())

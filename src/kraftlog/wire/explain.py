@@ -16,7 +16,7 @@ from kraftlog.wire.primitives import (
     LARGEST_COMPACT_LENGTH,
     LONGEST_STRING,
     Malformed,
-    text_as_java,
+    string_as_java,
 )
 from kraftlog.wire.versioned_schema import VersionedSchema, item_of
 
@@ -136,7 +136,7 @@ class Cursor:
         raw = self.take(count, path)
         if field.kind == "string":
             try:
-                return text_as_java(raw)
+                return string_as_java(raw)
             except Malformed as error:
                 self.pos = start
                 self.fail(str(error), path)

@@ -8,7 +8,7 @@ from kraftlog.errors import ProtocolError
 from kraftlog.value import TYPE_CHECKING, Value
 from kraftlog.wire.apis import APIS
 from kraftlog.wire.codec import writer
-from kraftlog.wire.primitives import Malformed, skip_tags, text_as_java
+from kraftlog.wire.primitives import Malformed, skip_tags, string_as_java
 
 if TYPE_CHECKING:
     from typing import Any
@@ -49,7 +49,7 @@ def read_request_head(buffer: Buffer, pos: int, end: int) -> RequestHead:
             try:
                 client_id = str(raw, "utf-8")
             except UnicodeDecodeError:
-                client_id = text_as_java(raw)
+                client_id = string_as_java(raw)
             body += size
         api = APIS.get(key)
         if api is not None and api.flexible <= version <= api.last:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 
+from kraftlog.types import text_as_java
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -53,19 +54,14 @@ LONGEST_STRING = 32767
 LARGEST_COMPACT_LENGTH = 1 << 31
 
 
-def text_as_java(piece: Buffer) -> str:
-    """Decode UTF-8 as Java does: invalid bytes become U+FFFD.
+def string_as_java(piece: Buffer) -> str:
+    """Decode a string as Java does.
 
-    Python's `replace` does the same, except that it decodes a lone surrogate to three U+FFFD, and
-    Java to one. U+FFFD takes three bytes: a text that has become too long to be encoded again is
-    refused.
+    U+FFFD, for invalid bytes, takes three bytes: a string that has become too long to be encoded
+    again is refused.
     """
     raw = bytes(piece)
-    if b"\xed" in raw:
-        import re  # rarely needed
-
-        raw = re.sub(rb"\xed[\xa0-\xbf][\x80-\xbf]?", "\ufffd".encode(), raw)
-    text = raw.decode("utf-8", "replace")
+    text = text_as_java(raw)
     if len(raw) > LONGEST_STRING // 3 and len(text.encode()) > LONGEST_STRING:
         raise Malformed("string too long once read")
     return text

@@ -29,7 +29,7 @@ class ReaderGenerator:
             "Malformed": primitives.Malformed,
             "rest_of_length": primitives.rest_of_length,
             "rest_of_text_length": primitives.rest_of_text_length,
-            "text_as_java": primitives.text_as_java,
+            "string_as_java": primitives.string_as_java,
             "skip_tags": primitives.skip_tags,
             "read_tags": primitives.read_tags,
             "new": object.__new__,
@@ -139,7 +139,7 @@ class ReaderGenerator:
         piece = f"buf[pos:{stop}]"
         if kind == "string":
             if self.schema.lenient:
-                return f"text_as_java({piece})"
+                return f"string_as_java({piece})"
             return f"str({piece}, 'utf-8')" if self.schema.zero_copy else f"{piece}.decode()"
         return f"bytes({piece})" if self.schema.zero_copy else piece
 
