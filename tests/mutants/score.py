@@ -64,7 +64,10 @@ class Score(NamedTuple):
         if self.kills:
             scenario_or_test, seed, _ = self.kills[0]
             first = test_link(scenario_or_test) if mutant.test else f"{scenario_or_test} {seed}"
-            first += f" `--faults {mutant.faults}`" if mutant.faults else ""
+            options = f"--faults {mutant.faults}" if mutant.faults else ""
+            if mutant.keep and seed == mutant.seed:
+                options += f" --keep {','.join(map(str, mutant.keep))}"
+            first += f" `{options}`" if options else ""
         if mutant.equivalent and not self.kills:
             first = "equivalent"
         killed = f"{len(self.kills)} of {self.runs}"
@@ -83,10 +86,16 @@ def description(name: str) -> str:
 
 
 def hunt(name: str, seeds: int, kills: int) -> Score:
-    """Run a mutant in its own process, as it is loaded instead of the real module."""
-    if load_mutant(name).scenario == CLUSTER:
+    """Run a mutant in its own process, as it is loaded instead of the real module.
+
+    If its pinned run keeps only some faults, that run comes first: few others find the bug.
+    """
+    mutant = load_mutant(name)
+    if mutant.scenario == CLUSTER:
         seeds, kills = min(seeds, CLUSTER_SEEDS), min(kills, CLUSTER_KILLS)
-    command = [sys.executable, "-m", "tests.mutants.mutant", name, "1", str(seeds), str(kills)]
+    command = [sys.executable, "-m", "tests.mutants.mutant", name]
+    if not mutant.keep:
+        command += ["1", str(seeds), str(kills)]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     if process.stderr:
         raise RuntimeError(f"{name}: {process.stderr}")

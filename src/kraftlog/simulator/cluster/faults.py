@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.simulator.cluster import changed_settings, directory_moves, emptied_logs, lost_logs
+from kraftlog.simulator.cluster.controller_races import race_controllers
 from kraftlog.simulator.cluster.isr_races import race_isr
 from kraftlog.simulator.cluster.late_requests import LATE_REQUESTS, repeat_late
 from kraftlog.simulator.cluster.restart_races import race_restart
@@ -121,6 +122,7 @@ OPERATOR_KINDS = {
 }
 #: Kinds that only runs limited to some kinds have, if they name them: each leads to one bug.
 DIRECTED_KINDS = {
+    "controller-race": race_controllers,
     "isr-race": race_isr,
     "restart-race": race_restart,
     "power-after-move": directory_moves.lose_power_after_move,

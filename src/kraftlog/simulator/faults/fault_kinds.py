@@ -191,10 +191,10 @@ def pause(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     if victim.core is not None and not victim.paused:
         victim.paused = True
         pause_ms = for_ms if rng.below(2) else for_ms + 5000
-        world.schedule(world.time + pause_ms, _resume, victim, victim.incarnation)
+        world.schedule(world.time + pause_ms, resume, victim, victim.incarnation)
 
 
-def _resume(victim: Replica, incarnation: int) -> None:
+def resume(victim: Replica, incarnation: int) -> None:
     if victim.paused and victim.incarnation == incarnation:
         victim.resume()
 
