@@ -6,7 +6,7 @@ import pytest
 
 from kraftlog.errors import ErrorCode
 from kraftlog.wire.messages import metadata_records as records
-from tests.replication.broker import LOG, MAX_LAG_MS, MAX_WAIT_MS, TIMEOUT_MS
+from tests.replication.broker import LOG, MAX_LAG_MS, MAX_WAIT_MS, TIMEOUT_MS, TOPIC_ID
 from tests.replication.cluster import Cluster
 
 #: Longer than any backoff of a fetcher.
@@ -35,6 +35,22 @@ def test_v7_high_watermark_is_the_minimum_over_the_isr() -> None:
     later = cluster[1].produce("d")
     cluster.settle()
     assert (cluster[1].high_watermark, later.outcome) == (3, None)
+
+
+def test_v24_followers_learn_what_is_committed_when_the_isr_shrinks_to_the_leader() -> None:
+    """V24: from then on writes commit at once, but no write has moved this high watermark."""
+    cluster = three_replicas()
+    cluster.isolate(3)
+    cluster[1].produce("b")
+    cluster.settle()
+    cluster.pass_ms(MAX_WAIT_MS)
+    assert (cluster[2].partition.written_end, cluster[2].high_watermark) == (2, 1)
+    alone = records.PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, isr=(1,))
+    fenced = [records.FenceBrokerRecord(id=it, epoch=cluster[it].epoch) for it in (2, 3)]
+    cluster.commit(alone, *fenced)
+    cluster.settle()
+    cluster.pass_ms(MAX_WAIT_MS)
+    assert (cluster[1].high_watermark, cluster[2].high_watermark) == (2, 2)
 
 
 def test_v7_acks_all_completes_when_the_last_member_has_the_batch() -> None:

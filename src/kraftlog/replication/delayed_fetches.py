@@ -58,7 +58,7 @@ class DelayedFetches:
             self._complete(partition, partition.fetches)
         if partition.consumer_sessions:
             self._sessions_changed(partition, partition.consumer_sessions)
-        if partition.follower_sessions and not partition.commits_at_once:
+        if partition.follower_sessions:
             self._sessions_changed(
                 partition, partition.follower_sessions, wakes=self._wakes_followers
             )
