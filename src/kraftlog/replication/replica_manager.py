@@ -376,6 +376,8 @@ class ReplicaManager(Part, MetadataPublisher):
         if not partition.is_truncating:
             return  # removed and assigned again in between: the new log is not open yet
         partition.truncated(message.start, message.end)
+        # Consumers that wait at this follower may be beyond its end now, or before its start (V24).
+        self.delayed_fetches.committed(partition)
         if self.fetchers.is_following(partition):
             self.fetchers.truncated(partition, self._services.clock())
             return
