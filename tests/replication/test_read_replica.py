@@ -15,6 +15,8 @@ from tests.replication.memory_log import MemoryLog
 
 RACKS = {1: "a", 2: "b", 3: "b"}
 LAST_VERSION_WITHOUT_RACKS = 10
+#: Longer than a test waits.
+MANY_WAITS_MS = 100 * MAX_WAIT_MS
 OUT_OF_RANGE = ErrorCode.OFFSET_OUT_OF_RANGE
 
 
@@ -181,13 +183,39 @@ def test_v24_leader_in_a_new_epoch_ends_the_wait_of_a_consumer(reader_at: int) -
     assert data_of(waiting).error_code == ErrorCode.FENCED_LEADER_EPOCH
 
 
-def test_v24_consumer_below_the_new_start_of_a_log_is_answered_at_once() -> None:
-    """V24: the follower's log starts again where the leader's does, and has nothing to read."""
-    cluster = Cluster({1: "", 2: "1:ab"}, epoch=3, isr=(1,), starts={1: 10}, racks=RACKS)
-    waiting = cluster[2].fetch(1, max_wait_ms=MAX_WAIT_MS)
-    assert waiting.response is None
+def test_v24_follower_that_restarts_at_the_leaders_start_ends_the_wait() -> None:
+    """The leader has deleted the records that a consumer waits for at the follower."""
+    cluster = three_replicas()
+    cluster.isolate(2)
+    cluster.set_isr((1, 3))
+    cluster[1].produce("def")
     cluster.settle()
-    assert cluster[2].partition.start == 10
+    cluster[1].delete_records(6)
+    cluster.settle()
+    waiting = cluster[2].fetch(3, max_wait_ms=MANY_WAITS_MS)
+    assert waiting.response is None
+    cluster.heal()
+    cluster.settle()
+    cluster.pass_ms(MAX_WAIT_MS)
+    assert cluster[2].log.start == 6
+    assert data_of(waiting).error_code == OUT_OF_RANGE
+
+
+def test_v24_truncation_below_the_position_of_a_consumer_ends_its_wait() -> None:
+    """A leader that was elected uncleanly lacks the records before the position."""
+    cluster = three_replicas()
+    cluster.isolate(2)
+    cluster.crash(1)
+    cluster.crash(3, keeps=1)
+    cluster.restart(3)
+    cluster.elect(3, (3,))
+    cluster.settle()
+    waiting = cluster[2].fetch(3, max_wait_ms=MANY_WAITS_MS)
+    assert waiting.response is None
+    cluster.heal()
+    cluster.settle()
+    cluster.pass_ms(MAX_WAIT_MS)
+    assert cluster[2].truncations == [1]
     assert data_of(waiting).error_code == OUT_OF_RANGE
 
 

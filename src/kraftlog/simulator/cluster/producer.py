@@ -7,6 +7,7 @@ It has at most `in_flight` batches in flight for a partition, and sends no other
 from __future__ import annotations
 
 from kraftlog.errors import RETRIABLE, ErrorCode
+from kraftlog.logstate.producers import RETAINED_BATCHES
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.simulator.checkers.partition_history import UNKNOWN_OFFSET, Write
 from kraftlog.simulator.cluster.clients import RETRY_MS, Client
@@ -60,6 +61,8 @@ class Batch:
         self.deadline_ms = now.monotonic_ms + DELIVERY_MS
         #: The producer id and sequence number, the same in all attempts.
         self.producer_id = self.sequence = NO_PRODUCER
+        #: The number of the batch among those that were sent to the partition.
+        self.number = 0
         self.data = b""
         self.is_in_flight = False
         #: Whether the outcome of an attempt is unknown.
@@ -85,6 +88,7 @@ class Producer(Client):
         self._batches: dict[PartitionKey, list[Batch]] = {}
         self._producer_id = NO_PRODUCER
         self._sequences: dict[PartitionKey, int] = {}
+        self._sent: dict[PartitionKey, int] = {}
         #: The first sequence number that a partition, with its first epoch, has acknowledged to a
         #: producer id.
         self._known_from: dict[tuple[PartitionKey, int, int], int] = {}
@@ -192,6 +196,7 @@ class Producer(Client):
         return self._producer_id != NO_PRODUCER
 
     def _prepare(self, batch: Batch, now: Now) -> None:
+        batch.number = self._sent[batch.key] = self._sent.get(batch.key, 0) + 1
         idempotence: dict[str, int] = {}
         if self.is_idempotent:
             batch.producer_id = self._producer_id
@@ -245,6 +250,9 @@ class Producer(Client):
             self._give_up(batch)
         elif code in _UNKNOWN_PRODUCER and self._lacks_predecessor(batch):
             self.world.saw("batch arrived before an earlier one")
+        elif code in _UNKNOWN_PRODUCER and self._is_forgotten(batch):
+            self.world.saw("repeated batch too old to be recognised")
+            self._give_up(batch)
         elif code in _UNKNOWN_PRODUCER and self._is_out_of_order(batch):
             self.world.saw("batch given up after an earlier one")
             self._give_up(batch)
@@ -258,6 +266,14 @@ class Producer(Client):
         batches = self._batches[batch.key]
         earlier = batches[: batches.index(batch)]
         return any(each.producer_id == batch.producer_id for each in earlier)
+
+    def _is_forgotten(self, batch: Batch) -> bool:
+        """Whether an attempt may be in the log, but before the batches that a leader remembers.
+
+        While a batch is repeated, later ones are acknowledged and others follow them, as with
+        Kafka's producer.
+        """
+        return batch.is_uncertain and self._sent[batch.key] - batch.number >= RETAINED_BATCHES
 
     def _is_out_of_order(self, batch: Batch) -> bool:
         """Whether an earlier batch was given up, or a later one may have taken its place.

@@ -85,6 +85,8 @@ class ProduceIsAnswered(ClusterInvariant):
 class FetchIsAnswered(ClusterInvariant):
     """V24: a delayed fetch is answered once there is a record to read, or an error to report.
 
+    A truncated or restarted log of a follower may lack the position of a consumer.
+
     Consumers read up to the high watermark, followers up to what the leader has written.
     """
 
@@ -118,6 +120,11 @@ class FetchIsAnswered(ClusterInvariant):
         )
         if code:
             self.fail(f"{what} {requested.fetch_offset}, although it has the error {code}")
+        if not partition.start <= requested.fetch_offset <= partition.end:
+            self.fail(
+                f"{what} {requested.fetch_offset}, although the log has the offsets from "
+                f"{partition.start} to {partition.end}"
+            )
         limit = partition.written_end if fetch.is_by_follower else partition.high_watermark
         if requested.fetch_offset < limit:
             self.fail(f"{what} {requested.fetch_offset}, although it can read up to {limit}")
