@@ -37,7 +37,7 @@ def test_v7_high_watermark_is_the_minimum_over_the_isr() -> None:
     assert (cluster[1].high_watermark, later.outcome) == (3, None)
 
 
-def test_v24_followers_learn_what_is_committed_when_the_isr_shrinks_to_the_leader() -> None:
+def test_v24_followers_learn_what_an_isr_of_the_leader_alone_commits() -> None:
     """V24: from then on writes commit at once, but no write has moved this high watermark."""
     cluster = three_replicas()
     cluster.isolate(3)

@@ -378,7 +378,7 @@ class ReplicaManager(Part, MetadataPublisher):
         partition.truncated(message.start, message.end)
         if self.fetchers.is_following(partition):
             self.fetchers.truncated(partition, self._services.clock())
-            # Consumers that wait at this follower may be beyond its end now, or before its start (V24).
+            # Consumers may wait beyond its end now, or before its start (V24).
             self.delayed_fetches.role_changed(partition)
             return
         if partition.leads:  # elected meanwhile
