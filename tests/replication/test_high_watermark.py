@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kraftlog.errors import ErrorCode
+from kraftlog.node.fetch_sessions import INITIAL_EPOCH, NO_SESSION
 from kraftlog.wire.messages import metadata_records as records
-from tests.replication.broker import LOG, MAX_LAG_MS, MAX_WAIT_MS, TIMEOUT_MS
+from tests.replication.broker import LOG, MAX_LAG_MS, MAX_WAIT_MS, TIMEOUT_MS, TOPIC_ID
 from tests.replication.cluster import Cluster
 
 #: Longer than any backoff of a fetcher.
@@ -35,6 +36,30 @@ def test_v7_high_watermark_is_the_minimum_over_the_isr() -> None:
     later = cluster[1].produce("d")
     cluster.settle()
     assert (cluster[1].high_watermark, later.outcome) == (3, None)
+
+
+def test_v24_change_of_the_isr_that_commits_reaches_sessions() -> None:
+    """The record leaves the leader alone in the ISR: it commits what was written before.
+
+    No later write tells the follower, nor the consumer that waits in a session.
+    """
+    cluster = three_replicas()
+    cluster.isolate(3)
+    leader = cluster[1]
+    leader.produce("b")
+    cluster.settle()
+    begun = leader.fetch(1, session=(NO_SESSION, INITIAL_EPOCH))
+    waiting = leader.fetch(1, session=(begun.response.session_id, 1), max_wait_ms=LONG_MS)
+    assert (leader.high_watermark, waiting.response) == (1, None)
+    cluster.commit(
+        *[records.FenceBrokerRecord(id=each, epoch=cluster[each].epoch) for each in (2, 3)],
+        records.PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, isr=(1,)),
+    )
+    assert (leader.high_watermark, leader.partition.commits_at_once) == (2, True)
+    cluster.settle()
+    assert waiting.response.responses[0].partitions[0].high_watermark == 2
+    cluster.pass_ms(MAX_WAIT_MS)
+    assert cluster[2].high_watermark == 2
 
 
 def test_v7_acks_all_completes_when_the_last_member_has_the_batch() -> None:
