@@ -20,7 +20,7 @@ from kraftlog.effects import (
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.loader import MetadataLoader
 from kraftlog.node.fetch.handler import fetch_topics
-from kraftlog.node.fetch_sessions import FetchSessions
+from kraftlog.node.fetch_sessions import FINAL_EPOCH, NO_SESSION, FetchSessions
 from kraftlog.records.header import read_header
 from kraftlog.replication.fetcher import FetchConfig
 from kraftlog.replication.replica_manager import ReplicaManager
@@ -281,6 +281,7 @@ class Broker:
         rack: str = "",
         max_wait_ms: int = 0,
         version: int = LATEST_FETCH_VERSION,
+        session: tuple[int, int] = (NO_SESSION, FINAL_EPOCH),
     ) -> PendingFetch:
         """A Fetch request of a consumer, and its response unless it waits."""
         pending = PendingFetch(version)
@@ -291,7 +292,14 @@ class Broker:
             partition_max_bytes=1 << 20,
         )
         topic = FetchTopic(topic="t", topic_id=self.partition.topic_id, partitions=[part])
-        request = FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, rack_id=rack, topics=[topic])
+        request = FetchRequest(
+            max_wait_ms=max_wait_ms,
+            min_bytes=1,
+            session_id=session[0],
+            session_epoch=session[1],
+            rack_id=rack,
+            topics=[topic],
+        )
         fetch_topics(cast("Any", self), cast("Any", pending), request, self.now)
         return pending
 

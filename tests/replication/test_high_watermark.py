@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kraftlog.errors import ErrorCode
+from kraftlog.node.fetch_sessions import INITIAL_EPOCH, NO_SESSION
 from kraftlog.wire.messages import metadata_records as records
 from tests.replication.broker import LOG, MAX_LAG_MS, MAX_WAIT_MS, TIMEOUT_MS, TOPIC_ID
 from tests.replication.cluster import Cluster
@@ -37,20 +38,28 @@ def test_v7_high_watermark_is_the_minimum_over_the_isr() -> None:
     assert (cluster[1].high_watermark, later.outcome) == (3, None)
 
 
-def test_v24_followers_learn_what_an_isr_of_the_leader_alone_commits() -> None:
-    """V24: from then on writes commit at once, but no write has moved this high watermark."""
+def test_v24_change_of_the_isr_that_commits_reaches_sessions() -> None:
+    """The record leaves the leader alone in the ISR: it commits what was written before.
+
+    No later write tells the follower, nor the consumer that waits in a session.
+    """
     cluster = three_replicas()
     cluster.isolate(3)
-    cluster[1].produce("b")
+    leader = cluster[1]
+    leader.produce("b")
     cluster.settle()
-    cluster.pass_ms(MAX_WAIT_MS)
-    assert (cluster[2].partition.written_end, cluster[2].high_watermark) == (2, 1)
-    alone = records.PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, isr=(1,))
-    fenced = [records.FenceBrokerRecord(id=it, epoch=cluster[it].epoch) for it in (2, 3)]
-    cluster.commit(alone, *fenced)
+    begun = leader.fetch(1, session=(NO_SESSION, INITIAL_EPOCH))
+    waiting = leader.fetch(1, session=(begun.response.session_id, 1), max_wait_ms=LONG_MS)
+    assert (leader.high_watermark, waiting.response) == (1, None)
+    cluster.commit(
+        *[records.FenceBrokerRecord(id=each, epoch=cluster[each].epoch) for each in (2, 3)],
+        records.PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, isr=(1,)),
+    )
+    assert (leader.high_watermark, leader.partition.commits_at_once) == (2, True)
     cluster.settle()
+    assert waiting.response.responses[0].partitions[0].high_watermark == 2
     cluster.pass_ms(MAX_WAIT_MS)
-    assert (cluster[1].high_watermark, cluster[2].high_watermark) == (2, 2)
+    assert cluster[2].high_watermark == 2
 
 
 def test_v7_acks_all_completes_when_the_last_member_has_the_batch() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from kraftlog.records.header import read_header
 from tests.replication.broker import LOG, MAX_WAIT_MS, TOPIC_ID
 from tests.replication.cluster import Cluster
+from tests.replication.memory_log import make_batch
 
 #: Longer than any backoff of a fetcher.
 LONG_MS = 2_000
@@ -138,6 +140,27 @@ def test_v6_follower_below_the_leaders_start_restarts_there() -> None:
     follower = cluster[2]
     assert (follower.log.start, follower.log.end, str(follower.log)) == (10, 13, "2:xyz")
     assert (follower.partition.start, follower.high_watermark) == (10, cluster[1].high_watermark)
+
+
+def test_v6_follower_that_ends_inside_the_leaders_first_batch_begins_with_it() -> None:
+    """The leader has deleted all that the follower has, up to an offset within a batch.
+
+    It does not know the follower's epoch any more, so that it names no diverging epoch.
+    """
+    cluster = Cluster({1: "1:ab", 2: "1:ab 2:xy"}, epoch=3, isr=(1,))
+    cluster.isolate(2)
+    leader, follower = cluster[1], cluster[2]
+    batch = make_batch("cde")
+    leader.partition.append(read_header(batch), memoryview(batch), leader.replica_manager.turn)
+    cluster.settle()
+    leader.delete_records(4)
+    cluster.settle()
+    cluster.heal()
+    cluster.settle()
+    cluster.pass_ms(LONG_MS)
+    assert cluster.logs() == ["3:e", "3:e"]
+    assert [header.base_offset for header, _ in follower.log.batches] == [2]
+    assert (follower.partition.start, follower.partition.end) == (4, 5)
 
 
 def test_v6_follower_above_the_leaders_end_takes_the_leaders_log() -> None:

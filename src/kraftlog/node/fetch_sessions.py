@@ -83,8 +83,8 @@ class SessionPartition:
         self.partition = partition
         partition.add_session(self, by_follower=self.session.is_follower)
 
-    def changed(self) -> object | None:
-        """The partition has changed; returns the session's delayed fetch, if any."""
+    def written(self) -> object | None:
+        """The partition has new bytes; returns the session's delayed fetch, if any."""
         if self.is_obsolete:
             return None
         session, partition = self.session, self.partition
@@ -96,9 +96,9 @@ class SessionPartition:
             self.written_bytes = partition.written_bytes
         return session.delayed
 
-    def role_changed(self) -> object | None:
-        """The role or leader epoch has changed: the next read may find an error without bytes."""
-        delayed = self.changed()
+    def changed(self) -> object | None:
+        """Offsets, the role or the leader epoch have changed: the next read needs no new bytes."""
+        delayed = self.written()
         self.session.new_bytes = MANY_BYTES
         return delayed
 

@@ -42,14 +42,17 @@ class DelayedFetches:
     # Changes of a partition ----------------------------------------------------------------------
 
     def written(self, partition: Partition) -> None:
-        """The written end has moved: followers read up to it."""
+        """The written end has moved: followers read up to it, and consumers if that commits."""
         if partition.follower_fetches:
             self._complete(partition, partition.follower_fetches)
-        if partition.follower_sessions:
-            self._sessions_changed(partition, partition.follower_sessions)
+        self._sessions_written(partition, partition.follower_sessions)
+        if partition.commits_at_once:
+            if partition.fetches:
+                self._complete(partition, partition.fetches)
+            self._sessions_written(partition, partition.consumer_sessions)
 
     def committed(self, partition: Partition) -> None:
-        """The high watermark has moved: consumers read up to it.
+        """The high watermark has moved without a write: consumers read up to it.
 
         Followers get it with the next records, or when their wait is over; at once only if
         consumers may read from them.
@@ -79,7 +82,7 @@ class DelayedFetches:
                     self._call(fetch, fetch.role_changed, partition)
         for sessions in (partition.follower_sessions, partition.consumer_sessions):
             for entry in sessions:
-                fetch = entry.role_changed()
+                fetch = entry.changed()
                 if fetch is not None:
                     self._changed.setdefault(fetch, {})[partition] = None
 
@@ -87,6 +90,12 @@ class DelayedFetches:
         """The partition was removed from this broker."""
         for entry in (*partition.follower_sessions, *partition.consumer_sessions):
             fetch = entry.partition_removed()
+            if fetch is not None:
+                self._changed.setdefault(fetch, {})[partition] = None
+
+    def _sessions_written(self, partition: Partition, sessions: Iterable[SessionPartition]) -> None:
+        for entry in sessions:
+            fetch = entry.written()
             if fetch is not None:
                 self._changed.setdefault(fetch, {})[partition] = None
 

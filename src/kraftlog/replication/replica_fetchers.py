@@ -212,8 +212,9 @@ class ReplicaFetchers:
             self.follow_leader(partition)
             return
         base = first_offset(data.records)
-        if 0 <= base < partition.end == partition.start:
-            # The leader's log starts inside a batch, and this log is empty: start with that batch.
+        if 0 <= base < partition.end <= max(partition.start, partition.leader_start):
+            # The leader's log starts inside a batch, and all that this log may have is before that:
+            # start with that batch.
             followed.held_records = bytes(data.records)
             self._restart(fetcher, followed, base)
         else:

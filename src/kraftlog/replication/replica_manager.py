@@ -210,10 +210,8 @@ class ReplicaManager(Part, MetadataPublisher):
         if partition.just_written:
             self._wait_for_replicas(partition)
         self.delayed_fetches.written(partition)
-        if partition.commits_at_once:
-            if partition.followers is not None:  # the last in-sync one: soon stored (V19)
-                self.high_watermark_moves += 1
-            self.delayed_fetches.committed(partition)
+        if partition.commits_at_once and partition.followers is not None:
+            self.high_watermark_moves += 1  # the last in-sync replica: soon stored (V19)
 
     def write_failed(self, partition: Partition) -> None:
         """The log has failed: fail all requests that wait for the partition."""
