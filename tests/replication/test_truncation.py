@@ -142,7 +142,7 @@ def test_v6_follower_below_the_leaders_start_restarts_there() -> None:
     assert (follower.partition.start, follower.high_watermark) == (10, cluster[1].high_watermark)
 
 
-def test_v6_follower_that_ends_inside_the_leaders_first_batch_begins_with_it() -> None:
+def test_v6_follower_that_ends_inside_the_leaders_first_batch_begins_there() -> None:
     """The leader has deleted all that the follower has, up to an offset within a batch.
 
     It does not know the follower's epoch any more, so that it names no diverging epoch.
