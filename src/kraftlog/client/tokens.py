@@ -42,7 +42,7 @@ def _from_endpoint(url: str, options: Mapping[str, str]) -> str:
     """The grant of client credentials (RFC 6749, 4.4). No error has the secret or the token."""
     import json
     from base64 import b64encode
-    from urllib.error import URLError
+    from urllib.error import HTTPError, URLError
     from urllib.parse import quote, urlencode
     from urllib.request import Request, urlopen
 
@@ -64,6 +64,9 @@ def _from_endpoint(url: str, options: Mapping[str, str]) -> str:
     try:
         with urlopen(request, timeout=_TIMEOUT_S) as response:  # noqa: S310 - as above
             token = json.load(response)["access_token"]
+    except HTTPError as error:
+        error.close()  # it holds the response
+        raise UnreachableError(f"{url} grants no token: {error}") from None
     except (URLError, OSError) as error:
         raise UnreachableError(f"{url} grants no token: {error}") from None
     except (ValueError, KeyError, TypeError):
