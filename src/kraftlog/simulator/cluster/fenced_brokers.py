@@ -52,7 +52,7 @@ class FencedEarlyOnlyIfGone(ClusterInvariant):
                 sessions.since_ms[broker.id] = now_ms
             elif broker.fenced:
                 session_ms = now_ms - sessions.since_ms[broker.id]
-                if session_ms <= self.world.setting.session_ms:
+                if session_ms < self.world.setting.session_ms:
                     self._check(node, broker, session_ms)
 
     def _check(self, node: ClusterNode, broker: BrokerImage, session_ms: int) -> None:
