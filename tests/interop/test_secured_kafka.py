@@ -132,7 +132,7 @@ def test_what_is_not_trusted_or_not_tls_is_reported(broker: SecuredKafka) -> Non
             client.topics()
 
 
-def test_the_name_in_the_certificate_is_checked_unless_told_otherwise(broker: SecuredKafka) -> None:
+def test_the_host_is_compared_with_the_certificate_unless_that_is_off(broker: SecuredKafka) -> None:
     """The certificate is for 127.0.0.1, and the first connection is to localhost."""
     servers = f"localhost:{broker.ports['login']}"
     login = broker.login("PLAIN")

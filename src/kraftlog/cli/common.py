@@ -112,21 +112,15 @@ def run_with_client(
 def _with_client(
     options: argparse.Namespace, work: Callable[[Client, argparse.Namespace], int | None]
 ) -> int:
-    from kraftlog.client.client import Client
-    from kraftlog.client.properties import timeout_s
+    from kraftlog.client.properties import client_by
 
     controllers = getattr(options, "bootstrap_controller", None)
     if controllers and options.bootstrap_server:
         raise UsageError("give either --bootstrap-server or --bootstrap-controller, not both")
     pairs = getattr(options, "command_property", ())
     properties = client_properties(options.command_config, pairs)
-    client = Client(
-        controllers or options.bootstrap_server or DEFAULT_SERVER,
-        timeout_s=timeout_s(properties),
-        client_id=properties.get("client.id", "kraftlog"),
-        controllers=bool(controllers),
-        security=properties,
-    )
+    servers = controllers or options.bootstrap_server or DEFAULT_SERVER
+    client = client_by(properties, servers, controllers=bool(controllers))
     with client:
         try:
             return work(client, options) or 0

@@ -6,7 +6,7 @@ are dropped. A cluster that was never reached fails at once, because the address
 
 from __future__ import annotations
 
-from kraftlog.client.connection import Connection
+from kraftlog.client.connection import Connection, usable
 from kraftlog.client.deadline import Deadline
 from kraftlog.client.model import (
     NO_LEADER,
@@ -206,11 +206,9 @@ class Cluster:
         """An open connection to a broker; to any broker for ANY."""
         if broker == ANY:
             return self._any_connection(deadline)
-        connection = self._connections.get(broker)
-        if connection is not None and connection.is_usable:
-            return connection
+        connection = usable(self._connections.get(broker))
         if connection is not None:
-            connection.close()
+            return connection
         if broker not in self.brokers:
             self.refresh((), deadline)
         opened = self._connections[broker] = self.open_connection(broker, deadline)
@@ -242,9 +240,8 @@ class Cluster:
 
     def _any_connection(self, deadline: Deadline) -> Connection:
         for node_id, connection in list(self._connections.items()):
-            if connection.is_usable:
+            if usable(connection) is not None:
                 return connection
-            connection.close()
             del self._connections[node_id]
         brokers = [(each.id, each.host, each.port) for each in self.brokers.values()]
         # The node id of a bootstrap server is not known yet, so ANY stands for it.

@@ -259,3 +259,11 @@ class Connection:
         self.close()
         reason = "request timed out" if isinstance(error, TimeoutError) else error.strerror or error
         return UnreachableError(f"{self.address}: {reason}")
+
+
+def usable(connection: Connection | None) -> Connection | None:
+    """The connection if there is one that is usable; another one is closed."""
+    if connection is None or connection.is_usable:
+        return connection
+    connection.close()
+    return None

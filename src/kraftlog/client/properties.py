@@ -9,6 +9,8 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from kraftlog.client.client import Client
+
 DEFAULT_SERVER = "127.0.0.1:9092"
 
 
@@ -22,6 +24,19 @@ def read_properties(path: str | None) -> dict[str, str]:
 def timeout_s(properties: Mapping[str, str]) -> float:
     """How long a request may take, with all its attempts."""
     return whole_number_property(properties, "default.api.timeout.ms", 30_000) / 1000
+
+
+def client_by(properties: Mapping[str, str], servers: str, *, controllers: bool = False) -> Client:
+    """A client with these properties."""
+    from kraftlog.client.client import Client
+
+    return Client(
+        servers,
+        timeout_s=timeout_s(properties),
+        client_id=properties.get("client.id", "kraftlog"),
+        controllers=controllers,
+        security=properties,
+    )
 
 
 def whole_number_property(properties: Mapping[str, str], key: str, default: int) -> int:

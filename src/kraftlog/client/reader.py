@@ -6,6 +6,7 @@ import select
 
 from kraftlog.client import offsets
 from kraftlog.client.cluster import BACKOFF_S, FETCH_RETRIED
+from kraftlog.client.connection import usable
 from kraftlog.client.deadline import Deadline
 from kraftlog.client.fetched_batches import READ_UNCOMMITTED, fetched_batches
 from kraftlog.client.model import ConsumedRecord
@@ -106,10 +107,7 @@ class Reader:
             if leader not in self._in_flight:
                 by_leader.setdefault(leader, {})[name] = offset
         for leader, offsets_of_leader in by_leader.items():
-            connection = self._connections.get(leader)
-            if connection is not None and not connection.is_usable:
-                connection.close()
-                connection = None
+            connection = usable(self._connections.get(leader))
             if connection is None:
                 connection = self._cluster.open_connection(leader, deadline)
                 self._connections[leader] = connection

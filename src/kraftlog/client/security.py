@@ -65,7 +65,7 @@ class Security:
             tls.check(properties)
 
     def __repr__(self) -> str:
-        return f"<Security {self.protocol} {self.mechanism}>".replace(" >", ">")
+        return f"<{f'Security {self.protocol} {self.mechanism}'.rstrip()}>"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Security) and self._properties == other._properties
@@ -73,17 +73,11 @@ class Security:
     def __hash__(self) -> int:
         return hash(self._properties)
 
-    def tls_context(self) -> ssl.SSLContext:
-        from kraftlog.client import tls
-
-        files = tuple(pair for pair in self._properties if pair[0].startswith("ssl."))
-        return tls.context_of(files)
-
     def handshake(self, plain: socket.socket, host: str, address: str) -> ssl.SSLSocket:
         """Protect a connected socket."""
         from kraftlog.client import tls
 
-        return tls.handshake(plain, self.tls_context(), host, address)
+        return tls.handshake(plain, tls.context_of(self._properties), host, address)
 
     def exchange(self) -> Exchange:
         """A new exchange of the mechanism."""

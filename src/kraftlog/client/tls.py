@@ -68,14 +68,15 @@ def _versions(properties: Mapping[str, str]) -> list[ssl.TLSVersion]:
 
 def context_of(properties: tuple[tuple[str, str], ...]) -> ssl.SSLContext:
     """A context for these properties; a new one if a file has changed since the last one."""
-    return _context_of(properties, tuple(map(_changed_ns, dict(properties).values())))
+    files = [value for key, value in properties if key.endswith(".location")]
+    return _context_of(properties, tuple(map(_changed_ns, files)))
 
 
 def _changed_ns(path: str) -> int:
     try:
         return os.stat(path).st_mtime_ns
     except (OSError, ValueError):
-        return 0  # no file; if it should be one, the context says what is missing
+        return 0  # the context says what is wrong with it
 
 
 @lru_cache(maxsize=8)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
-    from kraftlog.node.templates.request_templates import AddTemplate
+    from kraftlog.node.templates.request_templates import MakerOf
     from kraftlog.types import Now
 
     #: May return a generator for sliced work: see `sliced`.
@@ -45,9 +45,10 @@ class ServedApi(Value):
         return range(max(self.first, APIS[self.key].first), self.last + 1)
 
 
-def _all_versions(key: int, handled_by: str = "", template: str = "") -> ServedApi:
+def _all_versions(key: int, handled_by: str = "") -> ServedApi:
+    """An API with all its versions, and a handler in `handlers`."""
     api = APIS[key]
-    return ServedApi(key, handled_by or f"handlers.{api.module}", api.first, api.last, template)
+    return ServedApi(key, f"handlers.{handled_by or api.module}", api.first, api.last)
 
 
 SERVED = {
@@ -58,7 +59,13 @@ SERVED = {
         ServedApi(
             ApiKey.PRODUCE, "produce.handler", 0, APIS[ApiKey.PRODUCE].last, "produce.template"
         ),
-        _all_versions(ApiKey.FETCH, "fetch.handler", "fetch.template"),
+        ServedApi(
+            ApiKey.FETCH,
+            "fetch.handler",
+            APIS[ApiKey.FETCH].first,
+            APIS[ApiKey.FETCH].last,
+            "fetch.template",
+        ),
         _all_versions(ApiKey.LIST_OFFSETS),
         _all_versions(ApiKey.DESCRIBE_PRODUCERS),
         _all_versions(ApiKey.DESCRIBE_LOG_DIRS),
@@ -67,68 +74,68 @@ SERVED = {
         _all_versions(ApiKey.DELETE_RECORDS),
         _all_versions(ApiKey.METADATA),
         _all_versions(ApiKey.API_VERSIONS),
-        _all_versions(ApiKey.VOTE, "handlers.quorum"),
-        _all_versions(ApiKey.BEGIN_QUORUM_EPOCH, "handlers.quorum"),
-        _all_versions(ApiKey.END_QUORUM_EPOCH, "handlers.quorum"),
-        _all_versions(ApiKey.FETCH_SNAPSHOT, "handlers.quorum"),
-        _all_versions(ApiKey.READ_OFFSET, "handlers.quorum"),
+        _all_versions(ApiKey.VOTE, "quorum"),
+        _all_versions(ApiKey.BEGIN_QUORUM_EPOCH, "quorum"),
+        _all_versions(ApiKey.END_QUORUM_EPOCH, "quorum"),
+        _all_versions(ApiKey.FETCH_SNAPSHOT, "quorum"),
+        _all_versions(ApiKey.READ_OFFSET, "quorum"),
         _all_versions(ApiKey.DISCOVER_BROKERS),
-        _all_versions(ApiKey.ADD_RAFT_VOTER, "handlers.voters"),
-        _all_versions(ApiKey.REMOVE_RAFT_VOTER, "handlers.voters"),
-        _all_versions(ApiKey.UPDATE_RAFT_VOTER, "handlers.voters"),
+        _all_versions(ApiKey.ADD_RAFT_VOTER, "voters"),
+        _all_versions(ApiKey.REMOVE_RAFT_VOTER, "voters"),
+        _all_versions(ApiKey.UPDATE_RAFT_VOTER, "voters"),
         _all_versions(ApiKey.ENVELOPE),
-        _all_versions(ApiKey.CREATE_TOPICS, "handlers.forwarding"),
-        _all_versions(ApiKey.DELETE_TOPICS, "handlers.forwarding"),
-        _all_versions(ApiKey.CREATE_PARTITIONS, "handlers.forwarding"),
-        _all_versions(ApiKey.REMOVE_PARTITIONS, "handlers.forwarding"),
-        _all_versions(ApiKey.INCREMENTAL_ALTER_CONFIGS, "handlers.forwarding"),
-        _all_versions(ApiKey.ALTER_CONFIGS, "handlers.forwarding"),
-        _all_versions(ApiKey.UPDATE_FEATURES, "handlers.forwarding"),
-        _all_versions(ApiKey.UNREGISTER_BROKER, "handlers.forwarding"),
-        _all_versions(ApiKey.UNREGISTER_CONTROLLER, "handlers.forwarding"),
-        _all_versions(ApiKey.BROKER_REGISTRATION, "handlers.forwarding"),
-        _all_versions(ApiKey.BROKER_HEARTBEAT, "handlers.forwarding"),
-        _all_versions(ApiKey.CONTROLLER_REGISTRATION, "handlers.forwarding"),
-        _all_versions(ApiKey.ALLOCATE_PRODUCER_IDS, "handlers.forwarding"),
-        _all_versions(ApiKey.ALTER_PARTITION, "handlers.forwarding"),
-        _all_versions(ApiKey.ASSIGN_REPLICAS_TO_DIRS, "handlers.forwarding"),
-        _all_versions(ApiKey.ELECT_LEADERS, "handlers.forwarding"),
-        _all_versions(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "handlers.reassignments"),
-        _all_versions(ApiKey.LIST_PARTITION_REASSIGNMENTS, "handlers.forwarding"),
+        _all_versions(ApiKey.CREATE_TOPICS, "forwarding"),
+        _all_versions(ApiKey.DELETE_TOPICS, "forwarding"),
+        _all_versions(ApiKey.CREATE_PARTITIONS, "forwarding"),
+        _all_versions(ApiKey.REMOVE_PARTITIONS, "forwarding"),
+        _all_versions(ApiKey.INCREMENTAL_ALTER_CONFIGS, "forwarding"),
+        _all_versions(ApiKey.ALTER_CONFIGS, "forwarding"),
+        _all_versions(ApiKey.UPDATE_FEATURES, "forwarding"),
+        _all_versions(ApiKey.UNREGISTER_BROKER, "forwarding"),
+        _all_versions(ApiKey.UNREGISTER_CONTROLLER, "forwarding"),
+        _all_versions(ApiKey.BROKER_REGISTRATION, "forwarding"),
+        _all_versions(ApiKey.BROKER_HEARTBEAT, "forwarding"),
+        _all_versions(ApiKey.CONTROLLER_REGISTRATION, "forwarding"),
+        _all_versions(ApiKey.ALLOCATE_PRODUCER_IDS, "forwarding"),
+        _all_versions(ApiKey.ALTER_PARTITION, "forwarding"),
+        _all_versions(ApiKey.ASSIGN_REPLICAS_TO_DIRS, "forwarding"),
+        _all_versions(ApiKey.ELECT_LEADERS, "forwarding"),
+        _all_versions(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "reassignments"),
+        _all_versions(ApiKey.LIST_PARTITION_REASSIGNMENTS, "forwarding"),
         _all_versions(ApiKey.DESCRIBE_CLUSTER),
         _all_versions(ApiKey.DESCRIBE_TOPIC_PARTITIONS),
         _all_versions(ApiKey.DESCRIBE_QUORUM),
         _all_versions(ApiKey.DESCRIBE_CONFIGS),
         _all_versions(ApiKey.LIST_CONFIG_RESOURCES),
         _all_versions(ApiKey.FIND_COORDINATOR),
-        _all_versions(ApiKey.JOIN_GROUP, "handlers.group_members"),
-        _all_versions(ApiKey.SYNC_GROUP, "handlers.group_members"),
-        _all_versions(ApiKey.HEARTBEAT, "handlers.group_members"),
-        _all_versions(ApiKey.LEAVE_GROUP, "handlers.group_members"),
-        _all_versions(ApiKey.OFFSET_COMMIT, "handlers.group_members"),
-        _all_versions(ApiKey.OFFSET_DELETE, "handlers.group_members"),
+        _all_versions(ApiKey.JOIN_GROUP, "group_members"),
+        _all_versions(ApiKey.SYNC_GROUP, "group_members"),
+        _all_versions(ApiKey.HEARTBEAT, "group_members"),
+        _all_versions(ApiKey.LEAVE_GROUP, "group_members"),
+        _all_versions(ApiKey.OFFSET_COMMIT, "group_members"),
+        _all_versions(ApiKey.OFFSET_DELETE, "group_members"),
         _all_versions(ApiKey.OFFSET_FETCH),
-        _all_versions(ApiKey.LIST_GROUPS, "handlers.group_admin"),
-        _all_versions(ApiKey.DESCRIBE_GROUPS, "handlers.group_admin"),
-        _all_versions(ApiKey.DELETE_GROUPS, "handlers.group_admin"),
-        _all_versions(ApiKey.DESCRIBE_ACLS, "handlers.security"),
-        _all_versions(ApiKey.CREATE_ACLS, "handlers.security"),
-        _all_versions(ApiKey.DELETE_ACLS, "handlers.security"),
-        _all_versions(ApiKey.CREATE_DELEGATION_TOKEN, "handlers.security"),
-        _all_versions(ApiKey.RENEW_DELEGATION_TOKEN, "handlers.security"),
-        _all_versions(ApiKey.EXPIRE_DELEGATION_TOKEN, "handlers.security"),
-        _all_versions(ApiKey.DESCRIBE_DELEGATION_TOKEN, "handlers.security"),
-        _all_versions(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, "handlers.security"),
-        _all_versions(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "handlers.security"),
-        _all_versions(ApiKey.DESCRIBE_CLIENT_QUOTAS, "handlers.client_quotas"),
-        _all_versions(ApiKey.ALTER_CLIENT_QUOTAS, "handlers.client_quotas"),
+        _all_versions(ApiKey.LIST_GROUPS, "group_admin"),
+        _all_versions(ApiKey.DESCRIBE_GROUPS, "group_admin"),
+        _all_versions(ApiKey.DELETE_GROUPS, "group_admin"),
+        _all_versions(ApiKey.DESCRIBE_ACLS, "security"),
+        _all_versions(ApiKey.CREATE_ACLS, "security"),
+        _all_versions(ApiKey.DELETE_ACLS, "security"),
+        _all_versions(ApiKey.CREATE_DELEGATION_TOKEN, "security"),
+        _all_versions(ApiKey.RENEW_DELEGATION_TOKEN, "security"),
+        _all_versions(ApiKey.EXPIRE_DELEGATION_TOKEN, "security"),
+        _all_versions(ApiKey.DESCRIBE_DELEGATION_TOKEN, "security"),
+        _all_versions(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, "security"),
+        _all_versions(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "security"),
+        _all_versions(ApiKey.DESCRIBE_CLIENT_QUOTAS, "client_quotas"),
+        _all_versions(ApiKey.ALTER_CLIENT_QUOTAS, "client_quotas"),
         # Version 6 adds two-phase commit, which is not supported.
         ServedApi(ApiKey.INIT_PRODUCER_ID, "handlers.init_producer_id", 0, 5),
     )
 }
 
 _handlers: dict[int, Handler] = {}
-_adders: dict[int, AddTemplate] = {}
+_template_makers: dict[int, MakerOf] = {}
 
 
 def served_on(listener: int) -> list[ServedApi]:
@@ -144,12 +151,12 @@ def handler(key: int) -> Handler:
     return handle
 
 
-def adder_of_templates(key: int) -> AddTemplate | None:
-    """What adds templates of an API's repeated requests, imported if necessary."""
-    add = _adders.get(key)
-    if add is None and SERVED[key].template:
-        add = _adders[key] = _module(SERVED[key].template).add_template
-    return add
+def template_maker(key: int) -> MakerOf:
+    """What finds the makers of templates of an API that has them, imported if necessary."""
+    maker_of = _template_makers.get(key)
+    if maker_of is None:
+        maker_of = _template_makers[key] = _module(SERVED[key].template).maker_of
+    return maker_of
 
 
 def _module(name: str) -> Any:

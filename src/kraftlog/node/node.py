@@ -30,7 +30,7 @@ from kraftlog.errors import ProtocolError
 from kraftlog.metadata.image import Image
 from kraftlog.metadata.loader import MetadataLoader
 from kraftlog.node import parts
-from kraftlog.node.api_table import SERVED, adder_of_templates, handler
+from kraftlog.node.api_table import SERVED, handler, template_maker
 from kraftlog.node.broker.controller_channel import ControllerChannel
 from kraftlog.node.broker.cordoned_directories import CordonedDirectories
 from kraftlog.node.broker.dynamic_config import DynamicConfig
@@ -48,7 +48,7 @@ from kraftlog.node.quorum.linearizable_reads import LinearizableReads
 from kraftlog.node.quorum.metadata_fetches import MetadataFetches
 from kraftlog.node.quorum.snapshotter import snapshot_policy_of
 from kraftlog.node.sliced import LARGE_REQUEST_BYTES, SlicedRequests, kept_body, read_and_serve
-from kraftlog.node.templates.request_templates import learn
+from kraftlog.node.templates.request_templates import ServedRequest, learn
 from kraftlog.replication.topic_configs import TopicConfigs
 from kraftlog.steps import result_of
 from kraftlog.types import NEVER_MS
@@ -416,9 +416,9 @@ class Node:
             raise
         except Exception as error:
             raise contain(self, pending, error, request) from error
-        add_template = adder_of_templates(api.key)
-        if add_template is not None and not is_large:
-            learn(add_template, self, pending, request, buffer, pos, end)
+        if served.template and not is_large:
+            frame = memoryview(buffer)[pos:end]
+            learn(template_maker(api.key), ServedRequest(self, pending, request, frame))
 
     def request(
         self, pending: PendingResponse, api_key: int, version: int, request: Message, now: Now

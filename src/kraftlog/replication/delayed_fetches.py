@@ -45,11 +45,13 @@ class DelayedFetches:
         """The written end has moved: followers read up to it, and consumers if that commits."""
         if partition.follower_fetches:
             self._complete(partition, partition.follower_fetches)
-        self._sessions_written(partition, partition.follower_sessions)
+        if partition.follower_sessions:
+            self._sessions_written(partition, partition.follower_sessions)
         if partition.commits_at_once:
             if partition.fetches:
                 self._complete(partition, partition.fetches)
-            self._sessions_written(partition, partition.consumer_sessions)
+            if partition.consumer_sessions:
+                self._sessions_written(partition, partition.consumer_sessions)
 
     def committed(self, partition: Partition) -> None:
         """The high watermark has moved without a write: consumers read up to it.
@@ -80,11 +82,8 @@ class DelayedFetches:
             for fetches in (partition.follower_fetches, partition.fetches):
                 for fetch in list(fetches):
                     self._call(fetch, fetch.role_changed, partition)
-        for sessions in (partition.follower_sessions, partition.consumer_sessions):
-            for entry in sessions:
-                fetch = entry.changed()
-                if fetch is not None:
-                    self._changed.setdefault(fetch, {})[partition] = None
+        self._sessions_changed(partition, partition.follower_sessions)
+        self._sessions_changed(partition, partition.consumer_sessions)
 
     def removed(self, partition: Partition) -> None:
         """The partition was removed from this broker."""

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from kraftlog.client.cluster import Cluster
     from kraftlog.spark.sink_options import SinkOptions
 
 #: Spark's names for the query's id and the number of the batch, in the properties of a task.
@@ -104,7 +105,7 @@ def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> WrittenRo
     )
     cluster.drop_cache()  # partitions may have been added since the last task
     task = _task_name() if options.has_batch_header else ""
-    producer = RowProducer(cluster, _sender(options), options, task)
+    producer = RowProducer(cluster, _sender(options, cluster), options, task)
     for batch in batches:
         producer.add(batch)
     producer.flush()
@@ -112,15 +113,13 @@ def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> WrittenRo
     return WrittenRows(producer.count)
 
 
-def _sender(options: SinkOptions) -> BatchSender:
+def _sender(options: SinkOptions, cluster: Cluster) -> BatchSender:
     """The sender of this process, kept from task to task so that it keeps its producer id."""
     key = (os.getpid(), options)
     sender = _senders.get(key)
     if sender is None:
         sender = _senders[key] = BatchSender(
-            cluster_of(
-                options.servers, options.request_timeout_s, options.client_id, options.security
-            ),
+            cluster,
             acks=options.acks,
             compression=options.compression,
             level=options.level,

@@ -6,6 +6,7 @@ up. A fetch that must wait, or gets an empty response or an error, goes to the h
 
 from __future__ import annotations
 
+from functools import partial
 from struct import Struct
 
 from kraftlog.errors import ErrorCode, StorageError
@@ -21,14 +22,15 @@ from kraftlog.wire.messages.fetch import FetchableTopicResponse, FetchResponse, 
 from kraftlog.wire.primitives import uvarint
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from kraftlog.node.fetch_sessions import FetchSession
     from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
-    from kraftlog.node.templates.request_templates import RequestTemplates
+    from kraftlog.node.templates.request_templates import ServedRequest
     from kraftlog.replication.partition import Partition
-    from kraftlog.types import Buffer, Now
+    from kraftlog.types import Now
     from kraftlog.wire.messages.fetch import FetchRequest
 
 _API = APIS[ApiKey.FETCH]
@@ -258,10 +260,9 @@ class FetchTemplate:
         return response_frame(_API, version, 0, response)
 
 
-def _target_of(
-    node: ServingNode, pending: PendingResponse, request: FetchRequest
-) -> tuple[Partition, FetchSession | None] | None:
-    """Partition and session of a served request; None if the fast path does not support it."""
+def maker_of(served: ServedRequest) -> Callable[[], FetchTemplate | None] | None:
+    """What makes the template of a served request; None if the fast path does not support it."""
+    node, pending, request = served.node, served.pending, served.request
     if (
         pending.version < SESSIONS_SINCE
         or len(request.topics) != 1
@@ -288,41 +289,23 @@ def _target_of(
         or (session is None) != (request.session_epoch == FINAL_EPOCH)
     ):
         return None
-    return partition, session
-
-
-def add_template(
-    templates: RequestTemplates,
-    node: ServingNode,
-    pending: PendingResponse,
-    request: FetchRequest,
-    buffer: Buffer,
-    pos: int,
-    end: int,
-) -> None:
-    """Add the template of a served request, if the fast path supports requests like it."""
-    target = _target_of(node, pending, request)
-    if target is not None:
-        templates.learn(_template_of(node, pending, request, target, buffer, pos, end))
+    return partial(_template_of, served, partition, session)
 
 
 def _template_of(
-    node: ServingNode,
-    pending: PendingResponse,
-    request: FetchRequest,
-    target: tuple[Partition, FetchSession | None],
-    buffer: Buffer,
-    pos: int,
-    end: int,
+    served: ServedRequest, partition: Partition, session: FetchSession | None
 ) -> FetchTemplate | None:
     """The template; None if the request is long or not encoded as by this node's codec."""
+    pending, request, frame = served.pending, served.request, served.frame
     if (
-        end - pos > LONGEST_PREFIX  # the template keeps the whole request
-        or memoryview(buffer)[pos:end] != encoded_request(pending, request)
+        len(frame) > LONGEST_PREFIX  # the template keeps the whole request
+        or frame != encoded_request(pending, request)
     ):
         return None
     parts = _split_frame(pending, request)
-    return None if parts is None else FetchTemplate(node, pending, request, *target, parts)
+    if parts is None:
+        return None
+    return FetchTemplate(served.node, pending, request, partition, session, parts)
 
 
 def encoded_request(pending: PendingResponse, request: FetchRequest) -> bytes:

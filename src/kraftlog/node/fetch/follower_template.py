@@ -7,6 +7,7 @@ the handler.
 
 from __future__ import annotations
 
+from functools import partial
 from struct import Struct
 
 from kraftlog.node.fetch.consumer_template import encoded_request
@@ -18,10 +19,12 @@ from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS, ApiKey
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kraftlog.node.fetch_sessions import FetchSession, SessionPartition
     from kraftlog.node.interfaces import ServingNode
-    from kraftlog.node.templates.request_templates import RequestTemplates
-    from kraftlog.types import Buffer, Now
+    from kraftlog.node.templates.request_templates import ServedRequest
+    from kraftlog.types import Now
     from kraftlog.wire.messages.fetch import FetchRequest
 
     #: A partition, and the fetch offset, log start and maximum bytes in the request.
@@ -195,48 +198,26 @@ class FollowerFetchTemplate:
             in_sync.fetched(partition, *self._follower, offset, start)
 
 
-def _target_of(
-    node: ServingNode, pending: PendingResponse, request: FetchRequest
-) -> FetchSession | None:
-    """The session of a served request; None if the fast path does not support it."""
+def maker_of(served: ServedRequest) -> Callable[[], FollowerFetchTemplate | None] | None:
+    """What makes the template of a served request; None if the fast path does not support it."""
+    request = served.request
     if (
-        pending.version < REPLICA_STATE_SINCE
+        served.pending.version < REPLICA_STATE_SINCE
         or request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH)
         or request.forgotten_topics_data
     ):
         return None
-    return node.fetch_sessions.get(request.session_id)
+    session = served.node.fetch_sessions.get(request.session_id)
+    return None if session is None else partial(_template_of, served, session)
 
 
-def add_template(
-    templates: RequestTemplates,
-    node: ServingNode,
-    pending: PendingResponse,
-    request: FetchRequest,
-    buffer: Buffer,
-    pos: int,
-    end: int,
-) -> None:
-    """Add the template of a served request, if the fast path supports requests like it."""
-    target = _target_of(node, pending, request)
-    if target is not None:
-        templates.learn(_template_of(node, pending, request, target, buffer, pos, end))
-
-
-def _template_of(
-    node: ServingNode,
-    pending: PendingResponse,
-    request: FetchRequest,
-    session: FetchSession,
-    buffer: Buffer,
-    pos: int,
-    end: int,
-) -> FollowerFetchTemplate | None:
+def _template_of(served: ServedRequest, session: FetchSession) -> FollowerFetchTemplate | None:
     """The template; None if the follower's encoding differs from this codec's."""
-    if memoryview(buffer)[pos:end] != encoded_request(pending, request):
+    pending, request = served.pending, served.request
+    if served.frame != encoded_request(pending, request):
         return None
     first = encoded_request(pending, request.replace(session_epoch=0, topics=()))
     other = encoded_request(pending, request.replace(session_epoch=-1, topics=()))
     epoch_at = next(i for i, (a, b) in enumerate(zip(first, other, strict=True)) if a != b)
     parts = first[8:epoch_at], first[epoch_at + _INT32.size + 1 :]
-    return FollowerFetchTemplate(node, pending, request, session, parts)
+    return FollowerFetchTemplate(served.node, pending, request, session, parts)

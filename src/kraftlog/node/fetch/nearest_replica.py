@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from kraftlog.errors import ErrorCode
+from kraftlog.node.fetch.reader import without_records
 from kraftlog.replication.read_replica import NO_FOLLOWER, nearest_follower
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.messages.fetch import PartitionData
 
 if TYPE_CHECKING:
     from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.replication.partition import Partition
-    from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest
+    from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, PartitionData
 
 
 def redirect_to_follower(
@@ -33,13 +32,6 @@ def redirect_to_follower(
     )
     if nearest == NO_FOLLOWER:
         return None
-    return PartitionData(
-        partition_index=part.partition,
-        error_code=ErrorCode.NONE,
-        high_watermark=partition.high_watermark,
-        last_stable_offset=partition.high_watermark,
-        log_start_offset=partition.start,
-        aborted_transactions=None,
-        preferred_read_replica=nearest,
-        records=b"",
-    )
+    response = without_records(partition)
+    response.preferred_read_replica = nearest
+    return response

@@ -106,13 +106,19 @@ def _diverging_epoch(
         return refused(part.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
     if epoch == part.last_fetched_epoch and part.fetch_offset <= end:
         return None
+    response = without_records(partition)
+    response.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end)
+    return response
+
+
+def without_records(partition: Partition) -> PartitionData:
+    """The response for a partition that is not read, with its offsets."""
     return PartitionData(
-        partition_index=part.partition,
+        partition_index=partition.index,
         error_code=ErrorCode.NONE,
         high_watermark=partition.high_watermark,
         last_stable_offset=partition.high_watermark,
         log_start_offset=partition.start,
-        diverging_epoch=EpochEndOffset(epoch=epoch, end_offset=end),
         aborted_transactions=None,
         records=b"",
     )

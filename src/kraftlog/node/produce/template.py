@@ -7,6 +7,7 @@ together.
 
 from __future__ import annotations
 
+from functools import partial
 from struct import Struct
 
 from kraftlog.errors import ErrorCode
@@ -33,12 +34,12 @@ from kraftlog.wire.messages.produce import (
 from kraftlog.wire.primitives import Malformed, rest_of_uvarint, uvarint
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
-    from kraftlog.node.templates.request_templates import RequestTemplates
+    from kraftlog.node.templates.request_templates import ServedRequest
     from kraftlog.replication.partition import Append, Partition
     from kraftlog.types import Buffer, Now
     from kraftlog.wire.messages.produce import ProduceRequest
@@ -312,16 +313,15 @@ class ProduceTemplate:
         self._pack = layout.pack
 
 
-def _target_of(
-    node: ServingNode, pending: PendingResponse, request: ProduceRequest
-) -> Partition | None:
-    """The partition of a served request; None if the fast path does not support it."""
+def maker_of(served: ServedRequest) -> Callable[[], ProduceTemplate | None] | None:
+    """What makes the template of a served request; None if the fast path does not support it."""
+    request = served.request
     if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1:
         return None
     topic = request.topic_data[0]
     part = topic.partition_data[0]
-    partition = node.replica_manager.partition(
-        topic.name, topic.topic_id, part.index, pending.version >= BY_ID_SINCE
+    partition = served.node.replica_manager.partition(
+        topic.name, topic.topic_id, part.index, served.pending.version >= BY_ID_SINCE
     )
     if isinstance(partition, int) or not partition.online or part.records is None:
         return None
@@ -332,47 +332,24 @@ def _target_of(
         or request.acks not in ACKS
     ):
         return None
-    return partition
-
-
-def add_template(
-    templates: RequestTemplates,
-    node: ServingNode,
-    pending: PendingResponse,
-    request: ProduceRequest,
-    buffer: Buffer,
-    pos: int,
-    end: int,
-) -> None:
-    """Add the template of a served request, if the fast path supports requests like it."""
-    target = _target_of(node, pending, request)
-    if target is not None:
-        templates.learn(_template_of(node, pending, request, target, buffer, pos, end))
+    return partial(_template_of, served, partition, part.records)
 
 
 def _template_of(
-    node: ServingNode,
-    pending: PendingResponse,
-    request: ProduceRequest,
-    partition: Partition,
-    buffer: Buffer,
-    pos: int,
-    end: int,
+    served: ServedRequest, partition: Partition, records: Buffer
 ) -> ProduceTemplate | None:
     """The template; None if the client's encoding differs from this codec's."""
-    records = request.topic_data[0].partition_data[0].records
-    assert records is not None, "`_target_of` has checked it"
+    pending, request, frame = served.pending, served.request, served.frame
     size = len(records)
     pieces = request_frame(_API, pending.version, 0, pending.client_id, request)
     index = next(i for i, piece in enumerate(pieces) if piece is records)
     length_size = len(uvarint(size + 1)) if pending.version >= _API.flexible else _INT32.size
     prefix = b"".join(pieces[:index])[LENGTH_SIZE + 8 : -length_size]
     suffix = b"".join(pieces[index + 1 :])
-    view = memoryview(buffer)
     if (
-        pos + 8 + len(prefix) + length_size + size + len(suffix) != end
-        or view[pos + 8 : pos + 8 + len(prefix)] != prefix
-        or view[end - len(suffix) : end] != suffix
+        8 + len(prefix) + length_size + size + len(suffix) != len(frame)
+        or frame[8 : 8 + len(prefix)] != prefix
+        or frame[len(frame) - len(suffix) :] != suffix
     ):
         return None
-    return ProduceTemplate(node, pending, partition, request, prefix, suffix)
+    return ProduceTemplate(served.node, pending, partition, request, prefix, suffix)

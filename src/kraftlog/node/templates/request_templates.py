@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.replication.partition import Partition
-    from kraftlog.types import Buffer, Now
+    from kraftlog.types import Now
 
     class Template(Protocol):
         """The constant bytes of one repeated request."""
@@ -58,11 +58,9 @@ if TYPE_CHECKING:
             """Serve a request that begins with the prefix; else change nothing, return False."""
             ...
 
-    #: Adds the template of the request in a frame: templates, node, pending, request, buffer, start
-    #: and end. It adds none if the fast path does not support the request.
-    AddTemplate = Callable[
-        ["RequestTemplates", ServingNode, PendingResponse, Any, Buffer, int, int], None
-    ]
+    #: What makes the template of a served request, which may still find that there is none; None
+    #: if the fast path does not support requests like it.
+    MakerOf = Callable[["ServedRequest"], Callable[[], Template | None] | None]
 
 
 #: API key and version as one number, and the correlation id. The prefix of a template follows.
@@ -75,6 +73,17 @@ LONGEST_PREFIX = 512
 MAX_PREFIX_LENGTHS = 16
 #: Stop learning from a connection that never repeats a request.
 MAX_LEARNT = 4 * MAX_TEMPLATES
+
+
+class ServedRequest:
+    """A request that its handler has served, and its bytes."""
+
+    __slots__ = ("frame", "node", "pending", "request")
+
+    def __init__(
+        self, node: ServingNode, pending: PendingResponse, request: Any, frame: memoryview
+    ) -> None:
+        self.node, self.pending, self.request, self.frame = node, pending, request, frame
 
 
 class RequestTemplates:
@@ -130,12 +139,12 @@ class RequestTemplates:
         self._prefix_lengths = list({len(prefix) for _, prefix in live})
         self._last = None
 
-    def may_learn(self, buffer: Buffer, pos: int, end: int) -> bool:
+    def may_learn(self, frame: memoryview) -> bool:
         """Whether this request may become a template."""
-        if self._learnt >= MAX_LEARNT or end - pos < HEAD.size:
+        if self._learnt >= MAX_LEARNT or len(frame) < HEAD.size:
             return False
-        head, _ = HEAD.unpack_from(buffer, pos)
-        return self._find(head, memoryview(buffer), pos + 8) is None
+        head, _ = HEAD.unpack_from(frame)
+        return self._find(head, frame, 8) is None
 
     def learn(self, template: Template | None) -> None:
         """Count a request learnt from, and add its template if it gave one."""
@@ -156,19 +165,13 @@ class RequestTemplates:
         return size in self._prefix_lengths or len(self._prefix_lengths) < MAX_PREFIX_LENGTHS
 
 
-def learn(
-    add_template: AddTemplate,
-    node: ServingNode,
-    pending: PendingResponse,
-    request: Any,
-    buffer: Buffer,
-    pos: int,
-    end: int,
-) -> None:
+def learn(maker_of: MakerOf, served: ServedRequest) -> None:
     """Make a template of a request that the handler has served, if the connection has room."""
-    connection = pending.connection
+    connection = served.pending.connection
     templates: RequestTemplates | None = connection.request_templates
     if templates is None:
         templates = connection.request_templates = RequestTemplates()
-    if templates.may_learn(buffer, pos, end):
-        add_template(templates, node, pending, request, buffer, pos, end)
+    if templates.may_learn(served.frame):
+        make = maker_of(served)
+        if make is not None:
+            templates.learn(make())

@@ -25,8 +25,8 @@ from pyspark.sql import SparkSession
 from kraftlog.client.command_parser import CommandParser, servers
 from kraftlog.client.properties import (
     DEFAULT_SERVER,
+    client_by,
     read_properties,
-    timeout_s,
 )
 from kraftlog.errors import EndpointTypeError
 from kraftlog.spark.option_names import SINK, SOURCE
@@ -141,14 +141,7 @@ class Pipeline:
 
     def client(self) -> Client:
         """A new client of the cluster, to be closed or used in a with statement."""
-        from kraftlog.client.client import Client
-
-        return Client(
-            self.options.bootstrap_server,
-            timeout_s=timeout_s(self.properties),
-            client_id=self.properties.get("client.id", "kraftlog"),
-            security=self.properties,
-        )
+        return client_by(self.properties, self.options.bootstrap_server)
 
     @cached_property
     def spark(self) -> SparkSession:

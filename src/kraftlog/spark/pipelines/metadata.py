@@ -11,7 +11,6 @@ import sys
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
-from kraftlog.client.client import Client
 from kraftlog.client.command_parser import servers
 from kraftlog.client.metadata_folder import MetadataFolder
 from kraftlog.client.metadata_quorum import MetadataQuorum
@@ -24,7 +23,7 @@ from kraftlog.client.metadata_text import (
     position,
     position_text,
 )
-from kraftlog.client.properties import DEFAULT_SERVER, timeout_s
+from kraftlog.client.properties import DEFAULT_SERVER, client_by
 from kraftlog.client.text_table import table
 from kraftlog.metadata.tables import OPTIONAL, TABLES_OF_IMAGE, differences, rows_of
 from kraftlog.metadata.values import is_internal
@@ -220,13 +219,9 @@ def _metadata_log(pipeline: Pipeline) -> Iterator[MetadataFolder | MetadataQuoru
     if options.data:
         yield MetadataFolder(options.data)
         return
-    client = Client(
-        options.bootstrap_controller or options.bootstrap_server or DEFAULT_SERVER,
-        timeout_s=timeout_s(properties),
-        client_id=properties.get("client.id", "kraftlog"),
-        controllers=bool(options.bootstrap_controller),
-        security=properties,
-    )
+    controllers = options.bootstrap_controller
+    servers = controllers or options.bootstrap_server or DEFAULT_SERVER
+    client = client_by(properties, servers, controllers=bool(controllers))
     with client, closing(MetadataQuorum(client.cluster)) as log:
         yield log
 
