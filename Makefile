@@ -13,16 +13,16 @@ export PYTHONHASHSEED ?= 0
 help:
 	@sed -n 's/^## //p' Makefile
 
-## setup     make .venv with everything in it (kraftlog itself is installed editable)
+## setup     make .venv with everything in it (kraftlog and its simulator are installed editable)
 setup: $(READY)
 
-$(READY): requirements/uv.txt requirements/dev.txt pyproject.toml
+$(READY): requirements/uv.txt requirements/dev.txt pyproject.toml simulator/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "kraftlog needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/uv.txt
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.txt
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e . -e simulator
 	@# The first start is then quick, even if Python writes no bytecode (PYTHONDONTWRITEBYTECODE).
 	$(BIN)/python -m compileall -q src .venv/lib/python3.*/site-packages/crc32c .venv/lib/python3.*/site-packages/cramjam
 	@touch $(READY)
@@ -70,7 +70,7 @@ fix: $(READY)
 
 ## explore   every run of the quorum and of a partition within bounds, and mutants (ARGS=crash: only bounds whose name has this word)
 explore: $(READY)
-	$(BIN)/python -m kraftlog.simulator.explorer $(ARGS)
+	$(BIN)/python -m kraftlog_simulator.explorer $(ARGS)
 	$(BIN)/python -m tests.explored
 
 ## simulate  RUNS=2000 random runs of the quorum with faults, on two cores (FROM=1: the first seed)

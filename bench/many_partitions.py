@@ -10,9 +10,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from tests.node.frame_client import FrameClient, make_host
+from tests.virtual_host import VirtualHost
 
 from bench.node import batch
-from kraftlog.simulator.host import VirtualHost
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from kraftlog.wire.messages.metadata_records import (

@@ -12,18 +12,18 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from kraftlog.simulator.explorer.bounds import Bound
-from kraftlog.simulator.explorer.quorum_space import QuorumSpace
-from kraftlog.simulator.explorer.search import explore
-from kraftlog.simulator.run import simulate
-from kraftlog.simulator.scenarios.catalog import KAFKA_MIX
-from kraftlog.simulator.world import World
+from kraftlog_simulator.explorer.bounds import Bound
+from kraftlog_simulator.explorer.quorum_space import QuorumSpace
+from kraftlog_simulator.explorer.search import explore
+from kraftlog_simulator.run import simulate
+from kraftlog_simulator.scenarios.catalog import KAFKA_MIX
+from kraftlog_simulator.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from kraftlog.raft.core import RaftCore
-    from kraftlog.simulator.process import Replica
+    from kraftlog_simulator.process import Replica
 
 #: The number of seeds of each scenario.
 SEEDS = 20

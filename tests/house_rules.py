@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+#: The folders of the two distributions.
+SOURCES = ("src/", "simulator/src/")
 #: Characters of a docstring's first line, and of a test's name.
 MAX_SUMMARY = 100
 MAX_TEST_NAME = 70
@@ -152,7 +154,7 @@ def partition_writes(files: dict[str, str]) -> Iterator[str]:
     """Assignments to fields of a `Partition` outside `replication`."""
     own_folder = "src/kraftlog/replication/"
     fields = _slots(ast.parse(files[f"{own_folder}partition.py"]), "Partition")
-    for path, tree in _trees(files, "src/"):
+    for path, tree in _trees(files, SOURCES):
         for node in ast.walk(tree):
             if (
                 isinstance(node, ast.Attribute)
@@ -172,7 +174,7 @@ def _slots(tree: ast.Module, name: str) -> set[str]:
 
 def private_words(files: dict[str, str]) -> Iterator[str]:
     """Former names in modules, classes, functions and parameters."""
-    for path, tree in _trees(files, "src/"):
+    for path, tree in _trees(files, SOURCES):
         names = {os.path.basename(path).removesuffix(".py")}
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef | ast.FunctionDef):
@@ -206,10 +208,10 @@ def import_circles(files: dict[str, str]) -> Iterator[str]:
 
 
 def _imports(files: dict[str, str]) -> dict[str, set[str]]:
-    """The modules of src that each module of it imports; a package is `package.__init__`."""
+    """The modules that each module of the product imports; a package is `package.__init__`."""
     modules = {
-        path.removeprefix("src/").removesuffix(".py").replace("/", "."): tree
-        for path, tree in _trees(files, "src/")
+        path.rpartition("src/")[2].removesuffix(".py").replace("/", "."): tree
+        for path, tree in _trees(files, SOURCES)
     }
     imports = {}
     for module, tree in modules.items():
@@ -269,13 +271,13 @@ def _may_be_bare(line: str) -> bool:
 
 
 def unused_names(files: dict[str, str], allowed: dict[str, str]) -> Iterator[str]:
-    """Functions and classes of src without any use, even in tests."""
+    """Functions and classes of the product without any use, even in tests."""
     mentioned = set(_IDENTIFIER.findall(files.get("pyproject.toml", "")))
     for _, tree in _trees(files, ""):
         mentioned.update(_mentions(tree))
     unused = {
         f"{path}:{node.name}"
-        for path, tree in _trees(files, "src/")
+        for path, tree in _trees(files, SOURCES)
         for node in tree.body
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
         and node.name not in mentioned
@@ -346,9 +348,11 @@ def _headings(text: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-def _trees(files: dict[str, str], folder: str) -> Iterator[tuple[str, ast.Module]]:
+def _trees(
+    files: dict[str, str], folders: str | tuple[str, ...]
+) -> Iterator[tuple[str, ast.Module]]:
     for path, text in files.items():
-        if path.startswith(folder) and path.endswith(".py"):
+        if path.startswith(folders) and path.endswith(".py"):
             yield path, parsed(text)
 
 

@@ -7,8 +7,8 @@ import pickle
 
 import pytest
 
-from kraftlog.cli.simulate import run
-from kraftlog.simulator.violation import Violation
+from kraftlog_simulator.command import run
+from kraftlog_simulator.violation import Violation
 
 
 def test_a_violation_survives_the_way_between_processes() -> None:

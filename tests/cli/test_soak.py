@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kraftlog.cli.soak import SEEDS_PER_TASK, Soak
-from kraftlog.simulator.run import Outcome
-from kraftlog.simulator.violation import Violation
+from kraftlog_simulator.run import Outcome
+from kraftlog_simulator.soak import SEEDS_PER_TASK, Soak
+from kraftlog_simulator.violation import Violation
 
 if TYPE_CHECKING:
     from pathlib import Path

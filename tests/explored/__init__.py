@@ -20,7 +20,7 @@ from tests.altered import AlteredFinder, replaced_once
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kraftlog.simulator.explorer.search import Outcome
+    from kraftlog_simulator.explorer.search import Outcome
 
 #: The packages that are loaded again: those that mutants change, and the explorer that runs them.
 RELOADED_PACKAGES = (
@@ -28,7 +28,7 @@ RELOADED_PACKAGES = (
     "kraftlog.replication",
     "kraftlog.controller",
     "kraftlog.node",
-    "kraftlog.simulator.explorer",
+    "kraftlog_simulator.explorer",
 )
 #: An explorer: the module of its Bound, the module of its state space, and the class of that space.
 QUORUM = "bounds", "quorum_space", "QuorumSpace"
@@ -91,7 +91,7 @@ def explore_mutant(name: str, mutant: Mutant) -> Outcome:
     with loaded_mutant(mutant):
         *modules, space_class = mutant.explores
         bounds, spaces, invariants, search = [
-            import_module(f"kraftlog.simulator.explorer.{module}")
+            import_module(f"kraftlog_simulator.explorer.{module}")
             for module in (*modules, "invariants", "search")
         ]
         if mutant.unchecked_invariant:
@@ -120,7 +120,7 @@ def loaded_mutant(mutant: Mutant) -> Iterator[None]:
     }
     parents = {
         name: sys.modules[name]
-        for name in ("kraftlog", "kraftlog.simulator")
+        for name in ("kraftlog", "kraftlog_simulator")
         if name in sys.modules
     }
     attributes = {name: dict(vars(parent)) for name, parent in parents.items()}

@@ -81,11 +81,11 @@ def by_runs(mutant: Mutant, first: int = 0, count: int = 0, max_kills: int = 1) 
     Any change of the product changes the runs of clusters, so the pinned seed may no longer fail.
     Then the seeds from 1 on are run until one fails, at most TESTED_SEEDS of them.
     """
-    from kraftlog.simulator.run import CLUSTER, scenario_of, simulate
+    from kraftlog_simulator.run import CLUSTER, scenario_of, simulate
 
     in_cluster = mutant.scenario == CLUSTER
     if mutant.nodes or in_cluster:
-        import_module("kraftlog.simulator.nodes.world")
+        import_module("kraftlog_simulator.nodes.world")
     runs = [(mutant.scenario, mutant.seed)]
     keep = mutant.keep
     if in_cluster:

@@ -19,7 +19,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
-from kraftlog.simulator.run import CLUSTER
+from kraftlog_simulator.run import CLUSTER
 from tests.mutants.mutant import BARE, CLUSTER_SEEDS, load_mutant
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kraftlog.simulator.run import CLUSTER, simulate
+from kraftlog_simulator.run import CLUSTER, simulate
 from tests.mutants.mutant import Mutant, load_mutant
 from tests.mutants.score import NAMES, PAGE, ROW, description
 from tests.mutants.warm import NOT_IN_PLACE, WarmProcess

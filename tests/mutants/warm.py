@@ -44,7 +44,7 @@ NOT_IN_PLACE = 3
 UNCHANGED = mutants.Mutant("kraftlog.raft.core", "", "", scenario="mixture", seed=1)
 #: What is loaded for the runs: the product imports some of its modules only when it needs them.
 PLAYED = (
-    "kraftlog.simulator",
+    "kraftlog_simulator",
     "kraftlog.node",
     "kraftlog.controller",
     "kraftlog.replication",

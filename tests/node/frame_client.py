@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from kraftlog.runner.new_folders import DELAY_MS
-from kraftlog.simulator.host import VirtualHost
 from kraftlog.wire import primitives
 from kraftlog.wire.apis import APIS, BROKER, ApiKey
 from kraftlog.wire.codec import decode
@@ -24,10 +23,11 @@ from kraftlog.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from kraftlog.wire.messages.remove_partitions import RemovePartitionsRequest, RemovePartitionsTopic
+from tests.virtual_host import VirtualHost
 
 if TYPE_CHECKING:
-    from kraftlog.simulator.files import MemoryFiles
     from kraftlog.wire.schema import Message
+    from kraftlog_simulator.files import MemoryFiles
 
 
 def make_host(files: MemoryFiles | None = None, **topics: int) -> VirtualHost:

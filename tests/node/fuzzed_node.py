@@ -23,13 +23,13 @@ from kraftlog.node.coordinators.group_log import replay
 from kraftlog.node.quorum.batches import METADATA_LOG, end_of, records_in
 from kraftlog.node.quorum.snapshots import check_snapshot, snapshot_pieces
 from kraftlog.runner.recovered_log import newest_snapshot, read_batches
-from kraftlog.simulator.files import MemoryFiles
-from kraftlog.simulator.host import CLUSTER_ID, SETTINGS, VirtualHost, directory_id_of
 from kraftlog.storage.format import DirectoryFormat, format_directory
 from kraftlog.wire.apis import APIS, BROKER, CONTROLLER
+from kraftlog_simulator.files import MemoryFiles
 from tests.node.frame_client import FrameClient, create_topics
 from tests.node.test_hostile_requests import HostileSampler
 from tests.node.valid_requests import VALID, nearly_valid
+from tests.virtual_host import CLUSTER_ID, SETTINGS, VirtualHost, directory_id_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from kraftlog.part import Part
-    from kraftlog.simulator.host import VirtualHost
+    from tests.virtual_host import VirtualHost
 
 AnyPart = TypeVar("AnyPart", bound="Part")
 

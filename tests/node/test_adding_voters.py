@@ -9,16 +9,16 @@ import pytest
 
 from kraftlog.errors import ErrorCode
 from kraftlog.node.handlers import api_versions
-from kraftlog.simulator.host import CLUSTER_ID, directory_id_of, host_of
 from kraftlog.wire.apis import CONTROLLER, ApiKey
 from kraftlog.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from kraftlog.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 from tests.node.frame_client import FrameClient
 from tests.node.three_nodes import NODES, ThreeNodes
+from tests.virtual_host import CLUSTER_ID, directory_id_of, host_of
 
 if TYPE_CHECKING:
-    from kraftlog.simulator.host import VirtualHost
     from kraftlog.wire.schema import Message
+    from tests.virtual_host import VirtualHost
 
 
 def ask(cluster: ThreeNodes, host: VirtualHost, api_key: int, request: Message) -> Any:

@@ -9,10 +9,10 @@ import pytest
 from kraftlog.errors import ProtocolError
 from kraftlog.node.api_table import SERVED
 from kraftlog.records.builder import BatchBuilder
-from kraftlog.simulator.host import CLUSTER_ID
 from kraftlog.wire.apis import APIS, BROKER, CONTROLLER, ApiKey
 from tests.node.frame_client import FrameClient, make_host
 from tests.node.test_requests import batch, produce, unreadable_batch
+from tests.virtual_host import CLUSTER_ID
 from tests.wire.samples import Sampler
 
 CASES = [(served.key, version) for served in SERVED.values() for version in served.versions]

@@ -8,7 +8,6 @@ from kraftlog.config.keys import BROKER, TOPIC
 from kraftlog.errors import ErrorCode
 from kraftlog.records.header import read_header
 from kraftlog.records.reader import read_records
-from kraftlog.simulator.host import VirtualHost
 from kraftlog.types import Now
 from kraftlog.wire.apis import ApiKey
 from tests.node.frame_client import FrameClient, configured_host, make_host, set_config
@@ -16,6 +15,7 @@ from tests.node.produce.test_template import RECORD, batch_with_false_header
 from tests.node.test_producers import Writer
 from tests.node.test_requests import batch, fetch, fetched_partition
 from tests.records.produce_cases import MAX_TIMESTAMP, NOW_MS, Case, batch_of, cases, with_field
+from tests.virtual_host import VirtualHost
 
 MAX_COUNT = 2**31 - 1
 PLAIN_CASES = [case for case in cases() if case.topic == "plain"]

@@ -21,18 +21,19 @@ from kraftlog.node.quorum.voter_updater import VoterUpdater
 from kraftlog.raft.core import RaftCore
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.replication.producer_expiration import ProducerExpiration
-from kraftlog.simulator.host import VirtualConnection, VirtualHost
 from kraftlog.wire.apis import APIS, BROKER, CONTROLLER, ApiKey
 from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kraftlog.wire.messages.heartbeat import HeartbeatRequest
 from kraftlog.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kraftlog.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kraftlog.wire.messages.vote import PartitionData, TopicData, VoteRequest
+from kraftlog_simulator.virtual_connection import VirtualConnection
 from tests.node.frame_client import FrameClient, ask_settled, create_topics, make_host
 from tests.node.parts import part_of
 from tests.node.test_requests import batch, produce
 from tests.node.test_sliced import produce_to
 from tests.node.test_unwritable import commit_request
+from tests.virtual_host import VirtualHost
 from tests.wire.samples import Sampler
 
 if TYPE_CHECKING:

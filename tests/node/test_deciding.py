@@ -30,8 +30,8 @@ from tests.node.turn_cost import CALLS_OF_A_TURN, Turns
 
 if TYPE_CHECKING:
     from kraftlog.node.controller.active_controller import ActiveController
-    from kraftlog.simulator.host import VirtualHost
     from kraftlog.wire.schema import Message
+    from tests.virtual_host import VirtualHost
 
 MANY = 3_000
 

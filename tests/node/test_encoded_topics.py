@@ -8,7 +8,6 @@ import pytest
 
 from kraftlog.node.encoded_topics import MAX_BYTES, EncodedTopics
 from kraftlog.node.handlers.metadata import NOT_REQUESTED
-from kraftlog.simulator.host import VirtualHost
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -17,6 +16,7 @@ from kraftlog.wire.messages.create_partitions import (
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
 from kraftlog.wire.messages.metadata import MetadataRequest
 from tests.node.frame_client import ask_settled, create_topics, make_host
+from tests.virtual_host import VirtualHost
 
 MANY = 5000
 

@@ -13,17 +13,17 @@ import pytest
 from kraftlog.errors import UnreplayableError
 from kraftlog.metadata.unsupported_levels import broker_obstacle
 from kraftlog.runner.quorum_io import NodeStoppedError
-from kraftlog.simulator.host import VirtualHost
 from kraftlog.storage.disk import write_atomically
 from kraftlog.storage.format import DirectoryFormat, first_snapshot
 from kraftlog.wire.messages.metadata_records import FeatureLevelRecord
 from tests.node.frame_client import make_host
 from tests.node.proposals import proposal_of
 from tests.node.test_unreplayable import SNAPSHOT_ALWAYS
+from tests.virtual_host import VirtualHost
 
 if TYPE_CHECKING:
-    from kraftlog.simulator.files import MemoryFiles
     from kraftlog.wire.schema import Message
+    from kraftlog_simulator.files import MemoryFiles
 
 METADATA = "metadata.version"
 

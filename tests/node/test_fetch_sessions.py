@@ -25,7 +25,7 @@ from tests.node.test_requests import batch, produce
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kraftlog.simulator.host import VirtualHost
+    from tests.virtual_host import VirtualHost
 
 
 def request(

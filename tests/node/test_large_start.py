@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.node.quorum.due_snapshots import STARTING_MS
-from kraftlog.simulator.host import SETTINGS, VirtualHost
 from tests.node.frame_client import make_folders, make_host
+from tests.virtual_host import SETTINGS, VirtualHost
 
 PARTITIONS = 40
 SESSION_MS = 9_000

@@ -26,7 +26,7 @@ from tests.node.test_requests import (
 )
 
 if TYPE_CHECKING:
-    from kraftlog.simulator.host import VirtualHost
+    from tests.virtual_host import VirtualHost
 
 OTHER = 2
 #: The leader epoch of `OTHER`.

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kraftlog.errors import ErrorCode
-from kraftlog.simulator.host import CLUSTER_ID
 from kraftlog.types import NULL_UUID
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.describe_cluster import DescribeClusterRequest
@@ -24,9 +23,10 @@ from kraftlog.wire.messages.metadata_records import (
 )
 from tests.node.frame_client import FrameClient, create_topics, make_host
 from tests.node.test_requests import batch, fetch, produce, produce_result
+from tests.virtual_host import CLUSTER_ID
 
 if TYPE_CHECKING:
-    from kraftlog.simulator.host import VirtualHost
+    from tests.virtual_host import VirtualHost
 
 #: A broker that has PLAINTEXT and OUTSIDE; the virtual host, broker 1, has only PLAINTEXT.
 OTHER = 2

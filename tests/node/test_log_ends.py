@@ -10,7 +10,6 @@ import pytest
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.values import NO_LEADER
 from kraftlog.node.handlers.list_offsets import EARLIEST, EARLIEST_LOCAL, LATEST
-from kraftlog.simulator.files import Fault
 from kraftlog.types import Now
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.delete_records import (
@@ -37,12 +36,13 @@ from kraftlog.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from kraftlog_simulator.files import Fault
 from tests.node.frame_client import FrameClient, configured_host, create_topics, make_host
 from tests.node.test_producers import Writer, idempotent_batch
 from tests.node.test_requests import batch, fetch, fetched_partition, produce, values_in
 
 if TYPE_CHECKING:
-    from kraftlog.simulator.host import VirtualHost
+    from tests.virtual_host import VirtualHost
 
 
 def write_values(host: VirtualHost, count: int) -> VirtualHost:

@@ -17,7 +17,7 @@ from tests.node.frame_client import ask_settled, make_host
 from tests.node.turn_cost import CALLS_OF_A_TURN, Turns, count_calls
 
 if TYPE_CHECKING:
-    from kraftlog.simulator.host import VirtualHost
+    from tests.virtual_host import VirtualHost
 
 
 def host_with_groups() -> VirtualHost:

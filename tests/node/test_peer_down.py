@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kraftlog.effects import PeerDown
 from kraftlog.replication.partition import Partition
-from kraftlog.simulator.host import VirtualHost
 from kraftlog.types import Now
+from tests.virtual_host import VirtualHost
 
 LEADER = 7
 

@@ -9,14 +9,14 @@ import pytest
 from kraftlog.config.keys import BROKER
 from kraftlog.errors import ErrorCode
 from kraftlog.records.builder import BatchBuilder
-from kraftlog.simulator.files import Fault
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from kraftlog_simulator.files import Fault
 from tests.node.frame_client import FrameClient, make_host, set_config
 from tests.node.test_requests import batch, fetch, produce, produce_result, values_in
 
 if TYPE_CHECKING:
-    from kraftlog.simulator.host import VirtualHost
+    from tests.virtual_host import VirtualHost
 
 #: The default of producer.id.expiration.check.interval.ms.
 EXPIRATION_CHECK_MS = 600_000

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kraftlog.errors import ErrorCode
-from kraftlog.simulator.files import MemoryFiles
 from kraftlog.wire.apis import ApiKey
+from kraftlog_simulator.files import MemoryFiles
 from tests.node.frame_client import FrameClient, make_host
 from tests.node.test_log_ends import delete_records
 from tests.node.test_producers import idempotent_batch

@@ -10,7 +10,6 @@ from kraftlog.errors import ErrorCode
 from kraftlog.node.quorum.batches import METADATA_LOG, records_batch
 from kraftlog.raft.messages import ElectionState
 from kraftlog.records.header import stamp
-from kraftlog.simulator.host import CLUSTER_ID, VirtualHost, directory_id_of
 from kraftlog.types import METADATA_TOPIC_ID
 from kraftlog.wire.apis import CONTROLLER, ApiKey
 from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
@@ -21,6 +20,7 @@ from tests.node.frame_client import FrameClient
 from tests.node.quorum.test_driver import NOW, driver_with_voters, fetch_response
 from tests.node.test_adding_voters import ask, three_nodes_with_removed_voter
 from tests.node.three_nodes import NODES, ThreeNodes
+from tests.virtual_host import CLUSTER_ID, VirtualHost, directory_id_of
 
 
 def fetch_as_replica(cluster: ThreeNodes, host: VirtualHost, node_id: int, epoch: int) -> Any:

@@ -18,8 +18,6 @@ from kraftlog.records.crc import crc32c
 from kraftlog.records.header import CRC_START, HEADER_SIZE, read_header
 from kraftlog.records.reader import read_records
 from kraftlog.records.walk import walk
-from kraftlog.simulator.files import Fault
-from kraftlog.simulator.host import CLUSTER_ID, SETTINGS, VirtualHost
 from kraftlog.types import METADATA_TOPIC_ID, NULL_UUID
 from kraftlog.wire.apis import CONTROLLER, ApiKey
 from kraftlog.wire.messages.api_versions import ApiVersionsRequest
@@ -38,7 +36,9 @@ from kraftlog.wire.messages.list_offsets import (
 from kraftlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kraftlog.wire.messages.metadata_records import PartitionRecord
 from kraftlog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kraftlog_simulator.files import Fault
 from tests.node.frame_client import FrameClient, create_topics, make_host
+from tests.virtual_host import CLUSTER_ID, SETTINGS, VirtualHost
 
 
 def batch(*values: bytes, timestamp: int = 1000) -> bytes:

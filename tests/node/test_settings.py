@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from kraftlog.simulator.host import SETTINGS, VirtualHost
 from kraftlog.wire.messages.metadata_records import (
     BrokerEndpoint,
     PartitionChangeRecord,
     RegisterBrokerRecord,
 )
 from tests.node.frame_client import create_topics
+from tests.virtual_host import SETTINGS, VirtualHost
 
 OTHER = 2
 

@@ -14,7 +14,6 @@ from kraftlog.node.pending_response import FEW_ITEMS, PendingResponse, items_of
 from kraftlog.node.sliced import GIANT_FRAME_BYTES, SlicedRequests, kept_body
 from kraftlog.node.slices import SLICE_BUDGET, TURN_BUDGET
 from kraftlog.records.builder import BatchBuilder
-from kraftlog.simulator.host import VirtualConnection
 from kraftlog.steps import drained
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.codec import encode
@@ -47,6 +46,7 @@ from kraftlog.wire.messages.metadata import (
 )
 from kraftlog.wire.messages.metadata_records import PartitionChangeRecord, RemoveTopicRecord
 from kraftlog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kraftlog_simulator.virtual_connection import VirtualConnection
 from tests.node.frame_client import FrameClient, ask_settled, create_topics, make_host
 from tests.node.turn_cost import CALLS_OF_A_TURN, Turns
 

@@ -15,8 +15,6 @@ from kraftlog.node.quorum.batches import unreplayable_snapshot
 from kraftlog.raft.repair import RepairRefusedError, possible_losses
 from kraftlog.replication.replica_manager import ReplicaManager
 from kraftlog.runner.repair import SurvivingDirectory
-from kraftlog.simulator.files import Fault
-from kraftlog.simulator.host import CLUSTER_ID, VirtualHost
 from kraftlog.storage import meta_properties
 from kraftlog.storage.disk import write_atomically
 from kraftlog.types import OffsetAndEpoch, uuid_text
@@ -28,11 +26,13 @@ from kraftlog.wire.messages.metadata_records import (
     TopicRecord,
 )
 from kraftlog.wire.record_frames import encode_metadata
+from kraftlog_simulator.files import Fault
 from tests.node.frame_client import create_topics, make_host
 from tests.node.proposals import proposal_of
+from tests.virtual_host import CLUSTER_ID, VirtualHost
 
 if TYPE_CHECKING:
-    from kraftlog.simulator.files import MemoryFiles
+    from kraftlog_simulator.files import MemoryFiles
 
 
 def value_with_too_long_string(monkeypatch: pytest.MonkeyPatch) -> bytes:

@@ -9,7 +9,6 @@ import pytest
 
 from kraftlog.controller.decision import Decision
 from kraftlog.errors import ErrorCode, UnwritableError
-from kraftlog.simulator.host import VirtualHost
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -31,6 +30,7 @@ from kraftlog.wire.messages.sync_group import SyncGroupRequest
 from kraftlog.wire.messages.unregister_broker import UnregisterBrokerRequest
 from tests.node.frame_client import FrameClient, ask_settled, create_topics, make_host
 from tests.node.proposals import proposal_of
+from tests.virtual_host import VirtualHost
 
 if TYPE_CHECKING:
     from collections.abc import Generator

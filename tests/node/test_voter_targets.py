@@ -23,7 +23,7 @@ from tests.node.three_nodes import NODES, ThreeNodes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kraftlog.simulator.host import VirtualHost
+    from tests.virtual_host import VirtualHost
 
 
 def target_topic(targets: Sequence[int] | None, *, partition: int = 0) -> ReassignableTopic:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from kraftlog.effects import RequestFailed, ResponseReceived
 from kraftlog.node.api_table import SERVED
-from kraftlog.simulator.files import MemoryFiles
-from kraftlog.simulator.host import VirtualHost, directory_id_of, host_of, voters_named
 from kraftlog.wire.apis import CONTROLLER, ApiKey
 from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kraftlog_simulator.files import MemoryFiles
 from tests.node.frame_client import FrameClient
 from tests.node.fuzzed_node import TOPICS, FuzzedNode
+from tests.virtual_host import VirtualHost, directory_id_of, host_of, voters_named
 
 if TYPE_CHECKING:
     from random import Random

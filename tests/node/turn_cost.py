@@ -12,8 +12,8 @@ from tests.node.frame_client import FrameClient
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kraftlog.simulator.host import VirtualHost
     from kraftlog.wire.schema import Message
+    from tests.virtual_host import VirtualHost
 
 #: The most calls of a turn: about five milliseconds, at some 75 nanoseconds per call.
 CALLS_OF_A_TURN = 66_000

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from kraftlog.metadata.features import SET_BY_RECORDS
 from kraftlog.records.builder import BatchBuilder
-from kraftlog.simulator.host import CLUSTER_ID
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages import (
     add_raft_voter,
@@ -23,6 +22,7 @@ from kraftlog.wire.messages import (
     update_raft_voter,
 )
 from kraftlog.wire.versioned_schema import VersionedSchema
+from tests.virtual_host import CLUSTER_ID
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,7 +19,7 @@ from tests.node.test_producers import idempotent_batch
 from tests.node.test_requests import batch, fetch, produce, produce_result, values_in
 
 if TYPE_CHECKING:
-    from kraftlog.simulator.host import VirtualHost
+    from tests.virtual_host import VirtualHost
 
 TIMEOUT_MS = 1000  # of the requests that `produce` makes
 TOPIC_RESOURCE = 2

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
-from kraftlog.simulator.files import MemoryFiles
-from kraftlog.simulator.host import VirtualHost
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
+from kraftlog_simulator.files import MemoryFiles
 from tests.node.frame_client import FrameClient, ask_settled, create_topics, make_host
 from tests.node.test_requests import batch, fetch, produce, produce_result, values_in
+from tests.virtual_host import VirtualHost
 
 
 def recreate_topic(host: VirtualHost) -> None:

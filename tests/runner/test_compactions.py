@@ -12,11 +12,10 @@ from kraftlog.effects import DeleteLog, OpenLog
 from kraftlog.errors import ErrorCode
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.runner import compaction, log_maintenance
-from kraftlog.simulator.files import Fault
-from kraftlog.simulator.host import VirtualHost
 from kraftlog.storage.checkpoints import PARTITION_METADATA
 from kraftlog.types import Now
 from kraftlog.wire.apis import ApiKey
+from kraftlog_simulator.files import Fault
 from tests.node.frame_client import (
     FrameClient,
     configured_host,
@@ -28,9 +27,10 @@ from tests.node.frame_client import (
 from tests.node.test_producers import Writer
 from tests.node.test_requests import produce, produce_result
 from tests.storage.compacting import latest, records_of
+from tests.virtual_host import VirtualHost
 
 if TYPE_CHECKING:
-    from kraftlog.simulator.files import MemoryFiles
+    from kraftlog_simulator.files import MemoryFiles
 
 NAME = ("demo", 0)
 ANOTHER_ID = b"\x07" * 16
@@ -211,7 +211,7 @@ def test_leftovers_of_a_killed_compaction_do_not_enter_the_next_log(
         files.make_file(f"{task['folder']}/{task['groups'][0][0][0]:020d}.log.cleaned", b"old")
         raise ChildProcessError("the worker process exited with -9")
 
-    monkeypatch.setattr("kraftlog.simulator.host.clean", die_after_recreation)
+    monkeypatch.setattr("tests.virtual_host.clean", die_after_recreation)
     host.pass_time(BACKOFF_MS)
     assert host.runner.directory.logs[NAME].topic_id == ANOTHER_ID
     make_folders(host)

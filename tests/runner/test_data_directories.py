@@ -10,15 +10,15 @@ from kraftlog.errors import ErrorCode
 from kraftlog.metadata.values import Directory
 from kraftlog.replication.directory_assignments import DirectoryAssignments
 from kraftlog.runner.data_directory import FAILED_PER_TURN
-from kraftlog.simulator.files import Fault, MemoryFiles
-from kraftlog.simulator.host import VirtualHost, directory_id_of
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
 from kraftlog.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from kraftlog.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from kraftlog_simulator.files import Fault, MemoryFiles
 from tests.node.frame_client import FrameClient, ask_settled, create_topics, make_folders
 from tests.node.test_requests import batch, fetch, fetched_partition, produce, produce_result
 from tests.runner.test_lost_records import opened_logs
+from tests.virtual_host import VirtualHost, directory_id_of
 
 PATHS = ("data", "b", "c")
 C = directory_id_of(1, "c")

@@ -10,9 +10,8 @@ from kraftlog.config.keys import TOPIC
 from kraftlog.config.topic import TopicConfig
 from kraftlog.effects import ConfigureLog
 from kraftlog.errors import ErrorCode
-from kraftlog.simulator.files import Fault
-from kraftlog.simulator.host import SETTINGS, VirtualHost
 from kraftlog.wire.apis import ApiKey
+from kraftlog_simulator.files import Fault
 from tests.node.frame_client import FrameClient, configured_host, create_topics, set_config
 from tests.node.test_requests import (
     batch,
@@ -22,6 +21,7 @@ from tests.node.test_requests import (
     produce_result,
     values_in,
 )
+from tests.virtual_host import SETTINGS, VirtualHost
 
 LOG = ("demo", 0)
 

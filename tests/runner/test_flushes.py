@@ -8,14 +8,14 @@ from kraftlog.effects import AppendBatch, DeleteLog, TruncateLog
 from kraftlog.errors import ErrorCode
 from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.records.builder import BatchBuilder
-from kraftlog.simulator.files import Fault
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kraftlog_simulator.files import Fault
 from tests.node.frame_client import FrameClient, make_host
 from tests.node.test_requests import batch, produce, produce_result
 
 if TYPE_CHECKING:
-    from kraftlog.simulator.host import VirtualHost
+    from tests.virtual_host import VirtualHost
 
 LOG = ("demo", 0)
 

@@ -9,17 +9,17 @@ import pytest
 from kraftlog.errors import ErrorCode
 from kraftlog.runner.log_lifecycle import FULL_BACKOFF_MS
 from kraftlog.runner.log_maintenance import INTERVAL_MS
-from kraftlog.simulator.files import Fault, MemoryFiles
-from kraftlog.simulator.host import SETTINGS, VirtualHost
 from kraftlog.storage.reserve import NAME
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kraftlog_simulator.files import Fault, MemoryFiles
 from tests.node.frame_client import FrameClient, ask_settled, create_topics
 from tests.node.test_log_ends import delete_records, offset_at
 from tests.node.test_producers import Writer
 from tests.node.test_requests import batch, fetch, produce, produce_result, values_in
 from tests.runner.test_recreated_topics import delete_topic
+from tests.virtual_host import SETTINGS, VirtualHost
 
 RESERVE_BYTES = 100_000
 SETTINGS_WITH_RESERVE = SETTINGS.replace(

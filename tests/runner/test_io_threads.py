@@ -12,17 +12,17 @@ from kraftlog.errors import ErrorCode
 from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.runner.log_maintenance import INTERVAL_MS
 from kraftlog.runner.quorum_io import NodeStoppedError
-from kraftlog.simulator.files import Fault, MemoryFiles
-from kraftlog.simulator.host import VirtualHost, voters_named
 from kraftlog.storage import quorum_state
 from kraftlog.storage.checkpoints import RECOVERY_POINTS
 from kraftlog.wire.apis import CONTROLLER, ApiKey
+from kraftlog_simulator.files import Fault, MemoryFiles
 from tests.node.frame_client import FrameClient, configured_host, create_topics, creation
 from tests.node.test_requests import batch, produce, produce_result
 from tests.runner.test_full_disk import node_on
 from tests.runner.test_log_maintenance import offsets
 from tests.runner.test_recreated_topics import delete_topic
 from tests.server.test_hanging_disk import vote
+from tests.virtual_host import VirtualHost, voters_named
 
 LOG = ("demo", 0)
 FOLDER = "data/__cluster_metadata-0"

@@ -17,13 +17,12 @@ from kraftlog.errors import ErrorCode
 from kraftlog.node.quorum.snapshots import RECORDS_IN_BATCH
 from kraftlog.runner.log_lifecycle import BYTES_PER_TURN, FOLDER_COST, FULL_BACKOFF_MS, STEP_COST
 from kraftlog.runner.new_folders import DELAY_MS, FOLDERS_PER_TURN, MAX_DELAY_MS
-from kraftlog.simulator.files import Fault
-from kraftlog.simulator.host import SETTINGS, VirtualHost
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
 from kraftlog.wire.messages.describe_groups import DescribeGroupsRequest
 from kraftlog.wire.messages.find_coordinator import FindCoordinatorRequest
+from kraftlog_simulator.files import Fault
 from tests.node.frame_client import (
     FrameClient,
     ask_settled,
@@ -32,6 +31,7 @@ from tests.node.frame_client import (
     make_host,
 )
 from tests.node.test_requests import batch, produce
+from tests.virtual_host import SETTINGS, VirtualHost
 
 if TYPE_CHECKING:
     from collections.abc import Callable

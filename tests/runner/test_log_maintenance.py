@@ -7,13 +7,13 @@ import pytest
 from kraftlog.effects import MoveLogStart, TruncatePartition
 from kraftlog.runner.log_maintenance import INTERVAL_MS, MAX_UNLINKED
 from kraftlog.runner.quorum_io import NodeStoppedError
-from kraftlog.simulator.files import Fault, MemoryFiles
-from kraftlog.simulator.host import VirtualHost
 from kraftlog.storage.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, decode_offsets
 from kraftlog.types import Now
 from kraftlog.wire.apis import ApiKey
+from kraftlog_simulator.files import Fault, MemoryFiles
 from tests.node.frame_client import FrameClient, configured_host, make_host
 from tests.node.test_requests import batch, produce
+from tests.virtual_host import VirtualHost
 
 
 def offsets(files: MemoryFiles, name: str) -> dict[tuple[str, int], int]:

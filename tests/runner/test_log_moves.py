@@ -10,8 +10,6 @@ import pytest
 
 from kraftlog.errors import ErrorCode
 from kraftlog.runner.log_moves import RATE_LIMIT
-from kraftlog.simulator.files import Fault, MemoryFiles, PowerLost
-from kraftlog.simulator.host import VirtualHost, directory_id_of
 from kraftlog.storage.directory import STRAY
 from kraftlog.storage.future_logs import FUTURE
 from kraftlog.wire.apis import ApiKey
@@ -27,8 +25,10 @@ from kraftlog.wire.messages.delete_records import (
 )
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
 from kraftlog.wire.messages.describe_log_dirs import DescribeLogDirsRequest
+from kraftlog_simulator.files import Fault, MemoryFiles, PowerLost
 from tests.node.frame_client import FrameClient, create_topics, make_folders, set_config
 from tests.node.test_requests import batch, fetch, produce, produce_result, values_in
+from tests.virtual_host import VirtualHost, directory_id_of
 
 BROKER = 4
 PATHS = ("data", "b", "c")

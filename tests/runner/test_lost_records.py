@@ -8,7 +8,6 @@ import pytest
 
 from kraftlog.effects import LogComplete, LogOpened
 from kraftlog.runner.log_maintenance import INTERVAL_MS
-from kraftlog.simulator.host import VirtualHost
 from kraftlog.storage.batches import describe
 from kraftlog.types import Now
 from kraftlog.wire.apis import ApiKey
@@ -24,6 +23,7 @@ from tests.node.frame_client import (
 )
 from tests.node.test_log_ends import delete_records
 from tests.node.test_requests import batch, produce, produce_result
+from tests.virtual_host import VirtualHost
 
 FOLDER = "data/demo-1"
 

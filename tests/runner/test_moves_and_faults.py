@@ -16,15 +16,15 @@ import pytest
 
 from kraftlog.effects import LogOpened, TruncatePartition
 from kraftlog.errors import ErrorCode
-from kraftlog.simulator.files import Fault, MemoryFiles, PowerLost
-from kraftlog.simulator.host import VirtualHost, directory_id_of
 from kraftlog.storage.checkpoints import PARTITION_METADATA, encode_partition_metadata
 from kraftlog.storage.future_logs import FUTURE, WHOLE
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
+from kraftlog_simulator.files import Fault, MemoryFiles, PowerLost
 from tests.node.frame_client import FrameClient, create_topics, make_folders, set_config
 from tests.node.test_requests import batch, fetch, produce, produce_result, values_in
 from tests.runner.test_log_moves import LOG, path_of_log, request_move
+from tests.virtual_host import VirtualHost, directory_id_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,8 +22,6 @@ from kraftlog.runner.logs import Logs
 from kraftlog.runner.quorum_io import QuorumIO, open_quorum
 from kraftlog.runner.recovered_log import METADATA_CONFIG
 from kraftlog.runner.runner import REPLAY_BYTES_PER_TURN
-from kraftlog.simulator.files import Fault, MemoryFiles, PowerLost
-from kraftlog.simulator.host import InlineIOThread, NoPeers, VirtualHost
 from kraftlog.storage import boot_timestamp, meta_properties
 from kraftlog.storage.batches import describe
 from kraftlog.storage.directory import LogDirectory
@@ -31,12 +29,14 @@ from kraftlog.storage.disk import write_whole
 from kraftlog.storage.metadata_snapshots import MetadataSnapshots, name_of
 from kraftlog.types import METADATA_TOPIC_ID, Now, OffsetAndEpoch
 from kraftlog.wire.messages.metadata_records import NoOpRecord
+from kraftlog_simulator.files import Fault, MemoryFiles, PowerLost
 from tests.node.frame_client import create_topics
 from tests.node.quorum.test_snapshots import (
     FOLDER,
     host_with_snapshots,
     host_without_its_first_segment,
 )
+from tests.virtual_host import InlineIOThread, NoPeers, VirtualHost
 
 
 def store(snapshots: MetadataSnapshots, end: OffsetAndEpoch, *pieces: bytes) -> None:

@@ -8,13 +8,13 @@ import pytest
 
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.runner import log_maintenance
-from kraftlog.simulator.host import VirtualHost
 from kraftlog.storage import producer_snapshots, producer_tracker
 from kraftlog.storage.disk import read_whole
 from kraftlog.storage.producer_snapshots import decode_snapshot
 from kraftlog.wire.apis import ApiKey
 from tests.node.frame_client import FrameClient, configured_host
 from tests.node.test_requests import produce
+from tests.virtual_host import VirtualHost
 
 if TYPE_CHECKING:
     from kraftlog.storage.log import Log

@@ -14,14 +14,14 @@ from kraftlog.effects import LogFailed, LogOpened, LogStartMoved, LogStartNotSto
 from kraftlog.errors import ErrorCode
 from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.runner.log_maintenance import INTERVAL_MS
-from kraftlog.simulator.files import PowerLost
-from kraftlog.simulator.host import VirtualHost
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
+from kraftlog_simulator.files import PowerLost
 from tests.node.frame_client import FrameClient, ask_settled, create_topics
 from tests.node.test_log_ends import delete_records, delete_request, offset_at
 from tests.node.test_producers import Writer
 from tests.node.test_requests import batch, fetch, produce, values_in
+from tests.virtual_host import VirtualHost
 
 #: Acknowledged records are flushed; a segment holds two batches.
 DURABLE: dict[str, object] = {"flush.messages": 1, "internal.segment.bytes": 200}

@@ -11,7 +11,6 @@ import pytest
 
 from kraftlog.errors import ErrorCode
 from kraftlog.runner.log_maintenance import INTERVAL_MS
-from kraftlog.simulator.host import VirtualHost
 from kraftlog.storage.disk import read_whole, write_whole
 from kraftlog.wire.apis import CONTROLLER, FIRST_OWN, ApiKey
 from kraftlog.wire.messages.api_versions import ApiVersionsRequest
@@ -26,6 +25,7 @@ from tests.node.frame_client import (
 )
 from tests.node.test_log_ends import delete_records
 from tests.node.test_requests import batch, fetched_partition, produce, produce_result, values_in
+from tests.virtual_host import VirtualHost
 
 REMOVED = "data/demo-1"
 

@@ -15,11 +15,11 @@ from kraftlog.raft.messages import MAX_EPOCH, Batch, ElectionState, LeaderChange
 from kraftlog.raft.repair import EPOCH_LEAP, RepairRefusedError, describe_repair, possible_losses
 from kraftlog.runner.recovered_log import METADATA_CONFIG, newest_snapshot, recovered_log
 from kraftlog.runner.repair import SurvivingDirectory
-from kraftlog.simulator.files import MemoryFiles, PowerLost
 from kraftlog.storage import quorum_state
 from kraftlog.storage.directory import LogDirectory
 from kraftlog.storage.disk import write_whole
 from kraftlog.storage.recovery import run
+from kraftlog_simulator.files import MemoryFiles, PowerLost
 from tests.raft.faulty_core_network import FaultyHost, FaultyNetwork
 from tests.runner.surviving import CLUSTER, T0, batches_in, write_directory
 

@@ -12,9 +12,9 @@ from kraftlog.errors import ErrorCode
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.runner import log_maintenance
 from kraftlog.runner.quorum_io import NodeStoppedError
-from kraftlog.simulator.files import Fault
 from kraftlog.types import Now
 from kraftlog.wire.apis import ApiKey
+from kraftlog_simulator.files import Fault
 from tests.node.frame_client import (
     FrameClient,
     configured_host,
@@ -27,7 +27,7 @@ from tests.node.test_producers import EXPIRATION_CHECK_MS, Writer, idempotent_ba
 from tests.node.test_requests import batch, fetch, fetched_partition, produce
 
 if TYPE_CHECKING:
-    from kraftlog.simulator.host import VirtualHost
+    from tests.virtual_host import VirtualHost
 
 FIRST_CHECK_MS = 30_000
 CHECK_MS = 300_000

@@ -15,13 +15,12 @@ from kraftlog.errors import ErrorCode
 from kraftlog.runner.log_lifecycle import FULL_BACKOFF_MS
 from kraftlog.runner.log_maintenance import INTERVAL_MS
 from kraftlog.runner.runner import REPLAY_BYTES_PER_TURN
-from kraftlog.simulator.files import Fault, MemoryFiles
-from kraftlog.simulator.host import SETTINGS, VirtualHost
 from kraftlog.storage.checkpoints import PARTITION_METADATA
 from kraftlog.storage.directory import STRAY, LogDirectory
 from kraftlog.storage.disk import unlink_if_there
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
+from kraftlog_simulator.files import Fault, MemoryFiles
 from tests.node.frame_client import (
     FrameClient,
     ask_settled,
@@ -30,6 +29,7 @@ from tests.node.frame_client import (
     make_host,
 )
 from tests.node.test_requests import batch, fetch, fetched_partition, produce
+from tests.virtual_host import SETTINGS, VirtualHost
 
 ANOTHER_ID = b"\x07" * 16
 

@@ -9,12 +9,12 @@ import pytest
 from kraftlog.errors import ErrorCode
 from kraftlog.runner.log_lifecycle import FULL_BACKOFF_MS
 from kraftlog.runner.writability import CALM_MS, LONGEST_CALM_MS, PROBE, PROBE_AGAIN_MS
-from kraftlog.simulator.files import Fault, MemoryFiles
-from kraftlog.simulator.host import SETTINGS, VirtualHost
 from kraftlog.wire.apis import ApiKey
+from kraftlog_simulator.files import Fault, MemoryFiles
 from tests.node.frame_client import FrameClient, configured_host, create_topics, make_host
 from tests.node.test_requests import batch, produce, produce_result
 from tests.runner.test_strays import restart_with_foreign_log
+from tests.virtual_host import SETTINGS, VirtualHost
 
 LIMIT_MS = 15_000
 CANNOT = "data: cannot be written at present"

@@ -12,14 +12,14 @@ import pytest
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import ReplicaKey
 from kraftlog.server.io_thread import IOThreads
-from kraftlog.simulator.files import MemoryFiles
-from kraftlog.simulator.host import VirtualHost, voters_named
 from kraftlog.storage import quorum_state
 from kraftlog.wire.apis import CONTROLLER, ApiKey
 from kraftlog.wire.messages.vote import PartitionData, TopicData, VoteRequest
+from kraftlog_simulator.files import MemoryFiles
 from tests.node.frame_client import FrameClient, creation
 from tests.node.test_requests import batch, produce, produce_result
 from tests.time_limit import LIMIT_S
+from tests.virtual_host import VirtualHost, voters_named
 
 
 class HangingFiles(MemoryFiles):

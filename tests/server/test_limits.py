@@ -21,7 +21,7 @@ from tests.time_limit import LIMIT_S
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from kraftlog.simulator.host import VirtualHost
+    from tests.virtual_host import VirtualHost
 
     Connect = Callable[[], socket.socket]
 

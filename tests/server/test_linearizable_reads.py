@@ -19,18 +19,18 @@ from kraftlog.client.deadline import Deadline
 from kraftlog.config.keys import CLIENT_METRICS
 from kraftlog.config.layers import DYNAMIC_CLIENT_METRICS_CONFIG
 from kraftlog.errors import ClientError
-from kraftlog.simulator.checkers.linearizability import (
-    LINEARIZABLE,
-    NOT_LINEARIZABLE,
-    Operation,
-    check,
-)
-from kraftlog.simulator.checkers.models import KeyValue
 from kraftlog.wire.messages import incremental_alter_configs as alters
 from kraftlog.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
 )
+from kraftlog_simulator.checkers.linearizability import (
+    LINEARIZABLE,
+    NOT_LINEARIZABLE,
+    Operation,
+    check,
+)
+from kraftlog_simulator.checkers.models import KeyValue
 from tests.server.local_cluster import LocalCluster
 from tests.server.replication_load import NODES, until
 from tests.time_limit import LIMIT_S

@@ -11,7 +11,7 @@ from kraftlog.config.read_config import read_config
 from kraftlog.server import start
 from kraftlog.server.loop import GC_THRESHOLDS
 from kraftlog.server.start import raft_config
-from kraftlog.simulator.host import SETTINGS
+from tests.virtual_host import SETTINGS
 
 
 @pytest.mark.parametrize(

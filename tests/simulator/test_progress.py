@@ -8,17 +8,17 @@ import pytest
 
 from kraftlog.raft.core import RaftCore
 from kraftlog.raft.messages import LeaderChanged
-from kraftlog.simulator.replica import NO_PROGRESS
-from kraftlog.simulator.run import simulate
-from kraftlog.simulator.scenarios.goals import begin
-from kraftlog.simulator.setting import KAFKA_TIMES, Setting
-from kraftlog.simulator.violation import Violation
-from kraftlog.simulator.world import World, time_passes
+from kraftlog_simulator.replica import NO_PROGRESS
+from kraftlog_simulator.run import simulate
+from kraftlog_simulator.scenarios.goals import begin
+from kraftlog_simulator.setting import KAFKA_TIMES, Setting
+from kraftlog_simulator.violation import Violation
+from kraftlog_simulator.world import World, time_passes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kraftlog.simulator.world import Goal
+    from kraftlog_simulator.world import Goal
 
 
 class StuckWorld:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import kraftlog
-from kraftlog.simulator.run import simulate
-from kraftlog.simulator.scenarios.catalog import SCENARIOS
+from kraftlog_simulator.run import simulate
+from kraftlog_simulator.scenarios.catalog import SCENARIOS
 from tests.simulator import traces
 
 if TYPE_CHECKING:

@@ -21,12 +21,12 @@ from kraftlog.raft.messages import (
     Vote,
     VoteResult,
 )
-from kraftlog.simulator.faults.corruption import corrupted, damaged
-from kraftlog.simulator.rng import Rng
-from kraftlog.simulator.run import simulate
-from kraftlog.simulator.snapshot import decode_snapshot, encode_snapshot
-from kraftlog.simulator.wire import Wire
 from kraftlog.types import OffsetAndEpoch
+from kraftlog_simulator.faults.corruption import corrupted, damaged
+from kraftlog_simulator.rng import Rng
+from kraftlog_simulator.run import simulate
+from kraftlog_simulator.snapshot import decode_snapshot, encode_snapshot
+from kraftlog_simulator.wire import Wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ import sys
 PROGRAM = """
 import hashlib
 import sys
-from kraftlog.simulator.run import simulate
+from kraftlog_simulator.run import simulate
 for seed in range(1, int(sys.argv[2]) + 1):
     digest = hashlib.sha256()
     write = lambda line: digest.update(line.encode() + b"\\n")

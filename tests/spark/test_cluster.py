@@ -12,7 +12,7 @@ import pytest
 
 from kraftlog.cli import main
 from kraftlog.client.client import Client
-from kraftlog.simulator.digest import simulate_with_digest
+from kraftlog_simulator.digest import simulate_with_digest
 from tests.house_rules import ROOT
 from tests.spark import cluster_program
 from tests.spark.archives import all_positions, record_positions, values

@@ -13,11 +13,11 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from kraftlog.cli import main
-from kraftlog.simulator.digest import simulate_with_digest
 from kraftlog.spark.pipelines.simulate import ARROW, RunSettings, row_of
 from kraftlog.spark.pipelines.simulation_runs import RunsTable
 from kraftlog.spark.tables import read_table
 from kraftlog.version import VERSION
+from kraftlog_simulator.digest import simulate_with_digest
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,11 +9,11 @@ from kraftlog.records.builder import BatchBuilder, build_batch
 from kraftlog.records.header import LENGTH_OVERHEAD
 from kraftlog.records.record import Record
 from kraftlog.records.walk import walk
-from kraftlog.simulator.files import MemoryFiles
 from kraftlog.storage.batches import describe, split_by_epoch
 from kraftlog.storage.config import LogConfig
 from kraftlog.storage.disk import Disk, HandleCache
 from kraftlog.storage.recovery import open_log, run
+from kraftlog_simulator.files import MemoryFiles
 
 if TYPE_CHECKING:
     from kraftlog.ports.files import Files

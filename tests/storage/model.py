@@ -23,9 +23,9 @@ from tests.storage.making import FOLDER, SMALL, T0, batch, marker, memory_files,
 if TYPE_CHECKING:
     from random import Random
 
-    from kraftlog.simulator.files import MemoryFiles
     from kraftlog.storage.config import LogConfig
     from kraftlog.storage.log import Log
+    from kraftlog_simulator.files import MemoryFiles
 
 
 class ModelledLog:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kraftlog.simulator.files import MemoryFiles
 from kraftlog.storage import boot_timestamp
+from kraftlog_simulator.files import MemoryFiles
 
 
 def folder_with(content: bytes | None) -> MemoryFiles:

@@ -14,11 +14,11 @@ from kraftlog.records.builder import BatchBuilder
 from kraftlog.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from kraftlog.records.header import read_header
 from kraftlog.records.split import split_records
-from kraftlog.simulator.files import MemoryFiles, PowerLost
 from kraftlog.storage.cleaning import clean
 from kraftlog.storage.compaction import describe_task, log_to_clean
 from kraftlog.storage.directory import LogDirectory
 from kraftlog.storage.recovery import run
+from kraftlog_simulator.files import MemoryFiles, PowerLost
 from tests.storage.compacting import COMPACTED, HORIZON_MS, compact, latest, records_of
 from tests.storage.making import (
     FOLDER,

@@ -9,7 +9,6 @@ from sys import getsizeof
 import pytest
 
 from kraftlog.errors import CorruptLogError, StorageError
-from kraftlog.simulator.files import Fault, MemoryFiles, PowerLost
 from kraftlog.steps import result_of
 from kraftlog.storage.checkpoints import (
     PARTITION_METADATA,
@@ -24,6 +23,7 @@ from kraftlog.storage.garbage import unlink_garbage
 from kraftlog.storage.manifest import CLEAN_MARKER, MANIFEST
 from kraftlog.storage.offset_checkpoints import FILES
 from kraftlog.storage.recovery import run
+from kraftlog_simulator.files import Fault, MemoryFiles, PowerLost
 from tests.storage.making import SMALL, batch, fill, marker, put, read_all
 from tests.storage.model import producer_values
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog.records.header import read_header
-from kraftlog.simulator.files import PowerLost
 from kraftlog.storage.disk import write_whole
 from kraftlog.storage.recovery import open_log, run
+from kraftlog_simulator.files import PowerLost
 from tests.storage.making import (
     FOLDER,
     SMALL,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog.server.files import OsFiles
-from kraftlog.simulator.files import Fault, MemoryFiles, PowerLost
 from kraftlog.storage.disk import read_whole, write_atomically, write_whole
+from kraftlog_simulator.files import Fault, MemoryFiles, PowerLost
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog.config.endpoints import Voter
-from kraftlog.simulator.files import Fault, MemoryFiles, PowerLost
 from kraftlog.storage.format import (
     FIRST_SNAPSHOT,
     METADATA_FOLDER,
@@ -16,6 +15,7 @@ from kraftlog.storage.format import (
     format_directory,
     is_formatted,
 )
+from kraftlog_simulator.files import Fault, MemoryFiles, PowerLost
 
 if TYPE_CHECKING:
     from collections.abc import Callable

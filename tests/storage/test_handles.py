@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog.errors import DiskFullError
-from kraftlog.simulator.files import MemoryFiles
 from kraftlog.storage.disk import NOT_OPEN, Disk, Handle, HandleCache
+from kraftlog_simulator.files import MemoryFiles
 from tests.storage.making import FOLDER, fill, new_disk, open_log_on
 
 if TYPE_CHECKING:

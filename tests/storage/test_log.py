@@ -9,8 +9,8 @@ import pytest
 from kraftlog.errors import DiskFullError, StorageError
 from kraftlog.records.header import read_header
 from kraftlog.records.reader import read_records
-from kraftlog.simulator.files import Fault, MemoryFiles
 from kraftlog.storage.config import LogConfig
+from kraftlog_simulator.files import Fault, MemoryFiles
 from tests.storage.making import (
     FOLDER,
     SMALL,

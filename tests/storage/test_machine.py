@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from kraftlog.errors import DiskFullError
-from kraftlog.simulator.files import Fault, PowerLost
+from kraftlog_simulator.files import Fault, PowerLost
 from tests.storage.making import SMALL, T0
 from tests.storage.model import ModelledLog
 

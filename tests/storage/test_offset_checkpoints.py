@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from kraftlog.simulator.files import MemoryFiles
 from kraftlog.steps import result_of
 from kraftlog.storage.checkpoints import (
     CLEANED_OFFSETS,
@@ -16,6 +15,7 @@ from kraftlog.storage.checkpoints import (
 )
 from kraftlog.storage.committed_offsets import COMMITTED_OFFSETS
 from kraftlog.storage.offset_checkpoints import FILES, OffsetCheckpoints, set_offset
+from kraftlog_simulator.files import MemoryFiles
 
 OLD, OTHER = ("t", 0), ("t", 1)
 ONLY_THE_OTHER = {file: {OTHER: 5} for file in FILES}

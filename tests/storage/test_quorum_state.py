@@ -9,9 +9,9 @@ import pytest
 
 from kraftlog.errors import CorruptLogError
 from kraftlog.logstate.voters import ReplicaKey
-from kraftlog.simulator.files import MemoryFiles, PowerLost
 from kraftlog.storage.quorum_state import NAME, QuorumStateData, decode, encode, load, store
 from kraftlog.types import uuid_text
+from kraftlog_simulator.files import MemoryFiles, PowerLost
 
 if TYPE_CHECKING:
     from pathlib import Path

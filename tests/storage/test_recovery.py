@@ -11,9 +11,9 @@ from kraftlog.errors import CorruptLogError, DiskFullError, StorageError
 from kraftlog.records.builder import BatchBuilder, build_batch
 from kraftlog.records.header import HEADER
 from kraftlog.records.record import Record
-from kraftlog.simulator.files import Fault, MemoryFiles, PowerLost
 from kraftlog.storage.config import LogConfig
 from kraftlog.storage.recovery import open_log, run
+from kraftlog_simulator.files import Fault, MemoryFiles, PowerLost
 from tests.storage.making import (
     FOLDER,
     SMALL,

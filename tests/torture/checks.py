@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from kraftlog.simulator.checkers import linearizability
-from kraftlog.simulator.checkers.linearizability import Operation
-from kraftlog.simulator.checkers.models import Register
+from kraftlog_simulator.checkers import linearizability
+from kraftlog_simulator.checkers.linearizability import Operation
+from kraftlog_simulator.checkers.models import Register
 from tests.torture.load import NUMBERED
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import threading
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from kraftlog.simulator.checkers.linearizability import Operation
 from kraftlog.value import Value
+from kraftlog_simulator.checkers.linearizability import Operation
 from tests.torture.processes import seconds
 
 if TYPE_CHECKING:

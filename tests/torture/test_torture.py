@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kraftlog.metadata.image import Image
-from kraftlog.simulator.checkers.linearizability import Operation
 from kraftlog.wire.messages.metadata_records import PartitionRecord, TopicRecord
+from kraftlog_simulator.checkers.linearizability import Operation
 from tests.torture import checks
 from tests.torture.journal import AcknowledgedRecord, Change, Journal
 from tests.torture.processes import ALONE, until

@@ -6,6 +6,7 @@ import sys
 from importlib import import_module
 from importlib.util import find_spec
 
+from kraftlog.cli.simulate import missing_simulator
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def run(arguments: Sequence[str]) -> int:
     if name not in PIPELINES:
         print(f"kraftlog pipeline: unknown pipeline {name!r}\n\n{usage()}", file=sys.stderr)
         return 2
-    if missing := missing_packages():
+    if missing := missing_packages() or (missing_simulator() if name == "simulate" else ""):
         print(f"kraftlog pipeline: {missing}", file=sys.stderr)
         return 1
     run_pipeline: Callable[[Sequence[str]], int] = import_module(

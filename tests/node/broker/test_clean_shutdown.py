@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from kraftlog.metadata.values import RECOVERED, RECOVERING
 from kraftlog.runner.log_lifecycle import BYTES_PER_TURN, STEP_COST
-from kraftlog.simulator.files import Fault, MemoryFiles
-from kraftlog.simulator.host import VirtualHost
 from kraftlog.storage.directory import LogDirectory
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from kraftlog_simulator.files import Fault, MemoryFiles
 from tests.node.frame_client import ask_settled, create_topics
+from tests.virtual_host import VirtualHost
 
 if TYPE_CHECKING:
     from kraftlog.metadata.values import PartitionImage

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kraftlog.config.keys import BROKER
-from kraftlog.simulator.host import SETTINGS, VirtualHost
 from tests.node.frame_client import create_topics, set_config
+from tests.virtual_host import SETTINGS, VirtualHost
 
 MIN_ISR = "min.insync.replicas"
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kraftlog.errors import ErrorCode
-from kraftlog.simulator.host import VirtualHost
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages import alter_partition_reassignments as alter_reassignments
 from kraftlog.wire.messages.elect_leaders import ElectLeadersRequest
@@ -16,6 +15,7 @@ from kraftlog.wire.messages.list_partition_reassignments import ListPartitionRea
 from kraftlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.node.frame_client import FrameClient
 from tests.node.three_nodes import NODES, ThreeNodes, settings_of
+from tests.virtual_host import VirtualHost
 
 if TYPE_CHECKING:
     from kraftlog.wire.schema import Message

@@ -17,7 +17,7 @@ from tests.node.turn_cost import CALLS_OF_A_TURN, Turns
 if TYPE_CHECKING:
     from kraftlog.metadata.image import Image
     from kraftlog.metadata.values import PartitionImage
-    from kraftlog.simulator.host import VirtualHost
+    from tests.virtual_host import VirtualHost
 
 
 def alter_partition_request(

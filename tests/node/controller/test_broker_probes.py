@@ -15,11 +15,11 @@ from kraftlog.node.controller.broker_probes import (
     RETRY_MS,
     BrokerProbes,
 )
-from kraftlog.simulator.host import SETTINGS, VirtualHost
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.node.frame_client import FrameClient
 from tests.node.three_nodes import NODES, ThreeNodes
+from tests.virtual_host import SETTINGS, VirtualHost
 
 
 class ProbedCluster(ThreeNodes):

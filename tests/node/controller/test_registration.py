@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from kraftlog.node.controller.registration import ControllerRegistration
-from kraftlog.simulator.host import VirtualHost, host_of
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.unregister_controller import UnregisterControllerRequest
 from tests.node.parts import part_of
 from tests.node.test_adding_voters import add_request, ask, three_nodes_with_removed_voter, voters
 from tests.node.three_nodes import NODES, ThreeNodes
+from tests.virtual_host import VirtualHost, host_of
 
 
 def incarnations(cluster: ThreeNodes) -> dict[int, bytes]:

@@ -12,7 +12,7 @@ from tests.node.frame_client import creation, make_host
 from tests.node.three_nodes import ThreeNodes
 
 if TYPE_CHECKING:
-    from kraftlog.simulator.host import VirtualHost
+    from tests.virtual_host import VirtualHost
 
 Responses = list[tuple[str, Any]]
 

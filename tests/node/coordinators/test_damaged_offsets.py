@@ -13,8 +13,6 @@ from kraftlog.errors import ErrorCode
 from kraftlog.groups.shard import partition_of
 from kraftlog.node.coordinators.group_coordinators import TOPIC
 from kraftlog.records.builder import BatchBuilder
-from kraftlog.simulator.files import Fault
-from kraftlog.simulator.host import VirtualHost
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.group_records import GroupMetadataKey
 from kraftlog.wire.messages.list_groups import ListGroupsRequest
@@ -24,12 +22,14 @@ from kraftlog.wire.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from kraftlog.wire.record_frames import OFFSETS_LOG
+from kraftlog_simulator.files import Fault
 from tests.node.frame_client import FrameClient, ask_settled, create_topics, make_host
 from tests.node.test_requests import batch, produce
+from tests.virtual_host import VirtualHost
 
 if TYPE_CHECKING:
-    from kraftlog.simulator.files import MemoryFiles
     from kraftlog.types import LogName
+    from kraftlog_simulator.files import MemoryFiles
 
 PARTITIONS = 2
 #: Two groups whose records are in different partitions; the partition of `LOST` is damaged.

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kraftlog.node.coordinators.group_coordinators import GroupCoordinators
-    from kraftlog.simulator.files import MemoryFiles
+    from kraftlog_simulator.files import MemoryFiles
 
 PARTITIONS = 3
 OK = ErrorCode.NONE

@@ -8,7 +8,6 @@ import pytest
 
 from kraftlog.errors import ErrorCode
 from kraftlog.node.coordinators.group_coordinators import TOPIC
-from kraftlog.simulator.host import SETTINGS, VirtualHost
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.find_coordinator import FindCoordinatorRequest
 from kraftlog.wire.messages.metadata_records import (
@@ -17,6 +16,7 @@ from kraftlog.wire.messages.metadata_records import (
     RegisterBrokerRecord,
 )
 from tests.node.frame_client import ask_settled, create_topics, make_host
+from tests.virtual_host import SETTINGS, VirtualHost
 
 #: The value of `fenced` in a change of a broker's registration that fences it.
 FENCE = 1

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kraftlog.node.templates.request_templates import LONGEST_PREFIX
-from kraftlog.simulator.host import VirtualConnection
 from kraftlog.types import Now
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.codec import decode
@@ -25,6 +24,7 @@ from kraftlog.wire.messages.fetch import (
     ForgottenTopic,
     ReplicaState,
 )
+from kraftlog_simulator.virtual_connection import VirtualConnection
 from tests.node.produce.test_template import (
     ConnectionWithoutTemplates,
     Side,
@@ -37,7 +37,7 @@ from tests.node.test_requests import batch
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kraftlog.simulator.host import VirtualHost
+    from tests.virtual_host import VirtualHost
 
 API = APIS[ApiKey.FETCH]
 

@@ -17,7 +17,7 @@ from tests.node.test_requests import batch
 from tests.node.turn_cost import count_calls
 
 if TYPE_CHECKING:
-    from kraftlog.simulator.host import VirtualHost
+    from tests.virtual_host import VirtualHost
 
 BATCH_SIZE = len(batch(b"x"))
 

@@ -27,7 +27,7 @@ from tests.node.frame_client import FrameClient, make_host
 from tests.node.test_requests import batch
 
 if TYPE_CHECKING:
-    from kraftlog.simulator.host import VirtualHost
+    from tests.virtual_host import VirtualHost
 
 VERSIONS = range(STARTS_SINCE, APIS[ApiKey.FETCH].last + 1)
 #: The first version with sessions.

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from kraftlog.node.fetch import reading as ordinary
 from kraftlog.node.fetch.follower_read import read_changed
 from kraftlog.node.fetch.follower_template import REPLICA_STATE_SINCE
-from kraftlog.simulator.host import VirtualConnection
 from kraftlog.types import Now
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.codec import decode
@@ -34,6 +33,7 @@ from kraftlog.wire.messages.metadata_records import (
     RegisterBrokerRecord,
     UnfenceBrokerRecord,
 )
+from kraftlog_simulator.virtual_connection import VirtualConnection
 from tests.node.fetch.test_consumer_template import sessions_of
 from tests.node.produce.test_template import (
     ConnectionWithoutTemplates,

@@ -20,7 +20,7 @@ from tests.node.test_requests import batch
 from tests.node.turn_cost import CALLS_OF_A_TURN, MAX_TURNS, Turns, count_calls
 
 if TYPE_CHECKING:
-    from kraftlog.simulator.host import VirtualHost
+    from tests.virtual_host import VirtualHost
 
 MANY = 600
 SIZE = len(batch(b"x"))

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from kraftlog.errors import ErrorCode
-from kraftlog.simulator.host import CLUSTER_ID, VirtualHost
 from kraftlog.version import VERSION
 from kraftlog.wire.apis import BROKER, CONTROLLER, OWN_CLIENT, ApiKey
 from kraftlog.wire.codec import encode
 from kraftlog.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tests.node.frame_client import FrameClient
+from tests.virtual_host import CLUSTER_ID, VirtualHost
 
 #: Named cluster and node -> the error of a broker; a controller has the second.
 NAMED = {

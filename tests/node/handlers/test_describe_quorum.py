@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kraftlog.simulator.host import VirtualHost
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages import describe_quorum as api
 from tests.node.frame_client import FrameClient
+from tests.virtual_host import VirtualHost
 
 
 def described(host: VirtualHost, version: int = 2) -> Any:

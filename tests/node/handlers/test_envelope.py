@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from kraftlog.errors import ErrorCode
-from kraftlog.simulator.host import VirtualHost
 from kraftlog.wire.apis import APIS, BROKER, CONTROLLER, ApiKey
 from kraftlog.wire.codec import decode
 from kraftlog.wire.frames import request_frame
@@ -19,6 +18,7 @@ from kraftlog.wire.messages.metadata import MetadataRequest
 from kraftlog.wire.schema import Message
 from tests.node.frame_client import FrameClient, creation, make_host
 from tests.node.three_nodes import ThreeNodes
+from tests.virtual_host import VirtualHost
 
 CORRELATION_ID = 77
 #: The last version of CreateTopics.

@@ -19,7 +19,7 @@ from tests.node.frame_client import FrameClient
 from tests.node.test_leaders import OTHER, host_led_by_other
 
 if TYPE_CHECKING:
-    from kraftlog.simulator.host import VirtualHost
+    from tests.virtual_host import VirtualHost
 
 BROKER_EPOCH = 50
 

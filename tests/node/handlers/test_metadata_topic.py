@@ -21,7 +21,7 @@ from tests.node.fetch.test_delayed import produce
 from tests.node.frame_client import FrameClient, create_topics, make_host
 
 if TYPE_CHECKING:
-    from kraftlog.simulator.host import VirtualHost
+    from tests.virtual_host import VirtualHost
 
 #: Fields of a partition that both APIs have.
 SHARED = (

@@ -24,7 +24,7 @@ from kraftlog.wire.messages.metadata_records import (
 from tests.node.frame_client import FrameClient, make_host
 
 if TYPE_CHECKING:
-    from kraftlog.simulator.host import VirtualHost
+    from tests.virtual_host import VirtualHost
 
 SHA_256 = 1
 DISABLED = ErrorCode.SECURITY_DISABLED

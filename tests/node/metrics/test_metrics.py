@@ -10,13 +10,13 @@ from kraftlog.logstate.voters import ReplicaKey, Voter
 from kraftlog.node.metrics import broker_metrics, controller_metrics, quorum_metrics, registry
 from kraftlog.node.metrics.health import readiness, why_not_ready
 from kraftlog.raft.describe import describe
-from kraftlog.simulator.files import Fault
-from kraftlog.simulator.host import VirtualHost
 from kraftlog.wire.messages.metadata_records import PartitionChangeRecord, RemoveTopicRecord
+from kraftlog_simulator.files import Fault
 from tests.node.frame_client import make_host
 from tests.node.test_producers import Writer
 from tests.node.test_requests import batch
 from tests.raft.core_network import CoreNetwork
+from tests.virtual_host import VirtualHost
 
 
 def topic_metric(host: VirtualHost, name: str) -> dict[str, float]:

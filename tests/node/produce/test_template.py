@@ -26,17 +26,18 @@ from kraftlog.records.capacity import MOST_RECORDS
 from kraftlog.records.compression import compress
 from kraftlog.records.crc import crc32c
 from kraftlog.records.header import CRC_START, HEADER
-from kraftlog.simulator.host import VirtualConnection, VirtualHost
 from kraftlog.types import Now
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.frames import request_frame
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kraftlog.wire.messages.metadata_records import PartitionChangeRecord
 from kraftlog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kraftlog_simulator.virtual_connection import VirtualConnection
 from tests.node.frame_client import FrameClient, ask_settled, create_topics, set_config
 from tests.node.test_log_ends import delete_records, delete_request
 from tests.node.test_producers import idempotent_batch
 from tests.node.test_requests import batch
+from tests.virtual_host import VirtualHost
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

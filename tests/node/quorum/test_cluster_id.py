@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from kraftlog.simulator.files import MemoryFiles
-from kraftlog.simulator.host import VirtualHost
 from kraftlog.storage import meta_properties
 from kraftlog.storage.disk import write_whole
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.metadata import MetadataRequest
+from kraftlog_simulator.files import MemoryFiles
 from tests.node.frame_client import FrameClient
+from tests.virtual_host import VirtualHost
 
 FRESH = "freshfreshfreshfreshfr"
 

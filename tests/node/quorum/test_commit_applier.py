@@ -26,9 +26,9 @@ from tests.node.frame_client import FrameClient, creation, make_host
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from kraftlog.simulator.host import VirtualHost
     from kraftlog.types import Now
     from kraftlog.wire.schema import Message
+    from tests.virtual_host import VirtualHost
 
 
 class SlowMachine:

@@ -34,7 +34,6 @@ from kraftlog.raft.core import RaftCore
 from kraftlog.raft.log import RaftLog
 from kraftlog.raft.messages import ElectionState
 from kraftlog.records.header import read_header, stamp
-from kraftlog.simulator.host import CLUSTER_ID, VirtualHost
 from kraftlog.types import METADATA_TOPIC_ID, Now, OffsetAndEpoch
 from kraftlog.wire.apis import CONTROLLER, ApiKey
 from kraftlog.wire.codec import decode, encode
@@ -56,6 +55,7 @@ from kraftlog.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 from kraftlog.wire.record_frames import encode_metadata
 from tests.node.frame_client import FrameClient, ask_settled
 from tests.node.proposals import proposal_of
+from tests.virtual_host import CLUSTER_ID, VirtualHost
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

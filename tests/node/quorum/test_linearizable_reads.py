@@ -9,7 +9,6 @@ import pytest
 from kraftlog.effects import RequestFailed, ResponseReceived, SendRequest, VersionUnsupported
 from kraftlog.errors import ErrorCode
 from kraftlog.node.channels import READ_CHANNEL
-from kraftlog.simulator.host import VirtualHost, voters_named
 from kraftlog.types import METADATA_TOPIC
 from kraftlog.wire.apis import APIS, BROKER, CONTROLLER, ApiKey
 from kraftlog.wire.messages import begin_quorum_epoch as begins
@@ -34,6 +33,7 @@ from kraftlog.wire.messages.read_offset import (
 )
 from tests.node.frame_client import FrameClient, make_host
 from tests.node.three_nodes import NODES, settings_of
+from tests.virtual_host import VirtualHost, voters_named
 
 if TYPE_CHECKING:
     from kraftlog.wire.schema import Message

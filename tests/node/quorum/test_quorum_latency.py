@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kraftlog.metadata.changes import Change
-    from kraftlog.simulator.host import VirtualHost
     from kraftlog.wire.schema import Message
+    from tests.virtual_host import VirtualHost
 
 
 def test_q35_a_window_drops_samples_older_than_two_spans() -> None:

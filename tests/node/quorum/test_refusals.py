@@ -12,7 +12,6 @@ from kraftlog.metadata.features import KRAFT_VERSION
 from kraftlog.node.api_table import SERVED, ServedApi
 from kraftlog.node.quorum.requests import VERSIONS, request_to_wire
 from kraftlog.raft import messages as raft
-from kraftlog.simulator.host import CLUSTER_ID, VirtualHost
 from kraftlog.types import METADATA_TOPIC_ID, NULL_UUID, OffsetAndEpoch
 from kraftlog.wire.apis import CONTROLLER, ApiKey
 from kraftlog.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
@@ -23,6 +22,7 @@ from kraftlog.wire.messages.update_raft_voter import KRaftVersionFeature, Update
 from kraftlog.wire.messages.update_raft_voter import Listener as UpdatedListener
 from tests.node.frame_client import FrameClient
 from tests.node.quorum.test_snapshots import checkpoints, host_with_snapshots
+from tests.virtual_host import CLUSTER_ID, VirtualHost
 
 DIRECTORY = b"\x07" * 16
 OTHER = ReplicaKey(7, DIRECTORY)

@@ -13,7 +13,6 @@ from kraftlog.node.quorum.requests import request_to_wire
 from kraftlog.node.quorum.snapshots import snapshot_pieces
 from kraftlog.node.quorum.snapshotter import RECORDS, snapshot_policy_of
 from kraftlog.raft.messages import Fetch
-from kraftlog.simulator.host import CLUSTER_ID, SETTINGS, VirtualHost
 from kraftlog.storage import quorum_state
 from kraftlog.storage.metadata_snapshots import name_of
 from kraftlog.types import NULL_UUID, OffsetAndEpoch, uuid_text
@@ -21,6 +20,7 @@ from kraftlog.wire.apis import CONTROLLER
 from kraftlog.wire.messages.metadata_records import ConfigRecord
 from tests.node.frame_client import FrameClient, create_topics
 from tests.node.proposals import proposal_of
+from tests.virtual_host import CLUSTER_ID, SETTINGS, VirtualHost
 
 if TYPE_CHECKING:
     from pathlib import Path

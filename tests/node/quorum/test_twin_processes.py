@@ -14,9 +14,9 @@ from kraftlog.node.quorum.twin_processes import (
     TwinProcesses,
 )
 from kraftlog.raft import messages as raft
-from kraftlog.simulator.host import CLUSTER_ID, VirtualHost
 from kraftlog.wire.apis import CONTROLLER, ApiKey
 from tests.node.frame_client import FrameClient
+from tests.virtual_host import CLUSTER_ID, VirtualHost
 
 THREE = ReplicaKey(3, b"d" * 16)
 

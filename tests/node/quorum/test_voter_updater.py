@@ -23,7 +23,6 @@ from kraftlog.node.quorum.voter_updater import (
 )
 from kraftlog.raft import messages as raft
 from kraftlog.raft.messages import ElectionState
-from kraftlog.simulator.host import SETTINGS, VirtualHost
 from kraftlog.types import NULL_UUID, Now, uuid_text
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.add_raft_voter import AddRaftVoterResponse
@@ -31,6 +30,7 @@ from kraftlog.wire.messages.remove_raft_voter import RemoveRaftVoterResponse
 from kraftlog.wire.messages.update_raft_voter import UpdateRaftVoterResponse
 from kraftlog.wire.messages.vote import NodeEndpoint
 from tests.node.quorum.test_driver import NOW, driver_with_voters, fetch_response
+from tests.virtual_host import SETTINGS, VirtualHost
 
 if TYPE_CHECKING:
     from collections.abc import Callable

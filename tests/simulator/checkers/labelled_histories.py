@@ -6,7 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from kraftlog.simulator.checkers.linearizability import LINEARIZABLE, NOT_LINEARIZABLE, Operation
+from kraftlog_simulator.checkers.linearizability import LINEARIZABLE, NOT_LINEARIZABLE, Operation
 from tests.house_rules import ROOT
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kraftlog.simulator.checkers.group_history import NO_OFFSET, GroupHistory
+from kraftlog_simulator.checkers.group_history import NO_OFFSET, GroupHistory
 
 PARTITION = 0
 

@@ -10,8 +10,8 @@ from collections import Counter
 
 import pytest
 
-from kraftlog.simulator.checkers.linearizability import LINEARIZABLE, NOT_LINEARIZABLE, check
-from kraftlog.simulator.checkers.models import KeyValue, Register
+from kraftlog_simulator.checkers.linearizability import LINEARIZABLE, NOT_LINEARIZABLE, check
+from kraftlog_simulator.checkers.models import KeyValue, Register
 from tests.simulator.checkers.labelled_histories import FOLDER, etcd_histories, store_histories
 
 needs_histories = pytest.mark.skipif(

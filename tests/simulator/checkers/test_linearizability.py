@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kraftlog.simulator.checkers.linearizability import (
+from kraftlog_simulator.checkers.linearizability import (
     LINEARIZABLE,
     NOT_LINEARIZABLE,
     UNKNOWN,
@@ -16,7 +16,7 @@ from kraftlog.simulator.checkers.linearizability import (
     Verdict,
     check,
 )
-from kraftlog.simulator.checkers.models import KeyValue, Register
+from kraftlog_simulator.checkers.models import KeyValue, Register
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

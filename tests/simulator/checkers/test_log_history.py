@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kraftlog.simulator.checkers.linearizability import LINEARIZABLE, Model, Operation, check
-from kraftlog.simulator.checkers.log_history import (
+from kraftlog_simulator.checkers.linearizability import LINEARIZABLE, Model, Operation, check
+from kraftlog_simulator.checkers.log_history import (
     Acknowledged,
     Failed,
     Invoked,
@@ -23,7 +23,7 @@ from kraftlog.simulator.checkers.log_history import (
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from kraftlog.simulator.checkers.log_history import Event
+    from kraftlog_simulator.checkers.log_history import Event
 
     Log = list[tuple[int, Hashable | None]]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kraftlog.simulator.checkers.partition_history import (
+from kraftlog_simulator.checkers.partition_history import (
     UNKNOWN_OFFSET,
     PartitionHistory,
     Write,

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kraftlog.simulator.cluster.run import prepare
-from kraftlog.simulator.run import simulate
+from kraftlog_simulator.cluster.run import prepare
+from kraftlog_simulator.run import simulate
 from tests.simulator.traces import expect_same_under_any_hash_seed
 
 if TYPE_CHECKING:
-    from kraftlog.simulator.run import Outcome
+    from kraftlog_simulator.run import Outcome
 
 #: `make cluster` plays 1,000 others, and requires full coverage.
 RUNS = 8

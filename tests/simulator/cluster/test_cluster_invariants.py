@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kraftlog.effects import DeleteLog
-from kraftlog.simulator.cluster.invariants import (
+from kraftlog.wire.messages.fetch import PartitionData
+from kraftlog_simulator.cluster.invariants import (
     CLUSTER_INVARIANTS,
     ClusterInvariant,
     EpochsGrow,
     ReplicaChange,
 )
-from kraftlog.simulator.cluster.node import ReplicaSnapshot
-from kraftlog.simulator.cluster.run import begin
-from kraftlog.simulator.cluster.setting import ClusterSetting
-from kraftlog.simulator.cluster.world import ClusterWorld
-from kraftlog.simulator.setting import KAFKA_TIMES
-from kraftlog.simulator.violation import Violation
-from kraftlog.simulator.world import Goal
-from kraftlog.wire.messages.fetch import PartitionData
+from kraftlog_simulator.cluster.node import ReplicaSnapshot
+from kraftlog_simulator.cluster.run import begin
+from kraftlog_simulator.cluster.setting import ClusterSetting
+from kraftlog_simulator.cluster.world import ClusterWorld
+from kraftlog_simulator.setting import KAFKA_TIMES
+from kraftlog_simulator.violation import Violation
+from kraftlog_simulator.world import Goal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

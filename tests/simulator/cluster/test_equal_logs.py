@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog.records.builder import BatchBuilder
-from kraftlog.simulator.cluster.equal_logs import LogsAreEqual
-from kraftlog.simulator.cluster.run import begin
-from kraftlog.simulator.cluster.setting import ClusterSetting
-from kraftlog.simulator.cluster.world import ClusterWorld
-from kraftlog.simulator.nodes.equal_logs import (
+from kraftlog_simulator.cluster.equal_logs import LogsAreEqual
+from kraftlog_simulator.cluster.run import begin
+from kraftlog_simulator.cluster.setting import ClusterSetting
+from kraftlog_simulator.cluster.world import ClusterWorld
+from kraftlog_simulator.nodes.equal_logs import (
     MetadataLogsAreEqual,
     first_difference,
     without_deleted,
 )
-from kraftlog.simulator.nodes.log_view import FOLDER
-from kraftlog.simulator.nodes.world import NodeWorld, node_setting
-from kraftlog.simulator.run import simulate
-from kraftlog.simulator.scenarios.goals import all_reached
-from kraftlog.simulator.scenarios.goals import begin as begin_quorum
-from kraftlog.simulator.setting import KAFKA_TIMES, Setting
-from kraftlog.simulator.violation import Violation
-from kraftlog.simulator.world import Goal, time_passes
+from kraftlog_simulator.nodes.log_view import FOLDER
+from kraftlog_simulator.nodes.world import NodeWorld, node_setting
+from kraftlog_simulator.run import simulate
+from kraftlog_simulator.scenarios.goals import all_reached
+from kraftlog_simulator.scenarios.goals import begin as begin_quorum
+from kraftlog_simulator.setting import KAFKA_TIMES, Setting
+from kraftlog_simulator.violation import Violation
+from kraftlog_simulator.world import Goal, time_passes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kraftlog.simulator.cluster.fenced_brokers import FencedEarlyOnlyIfGone
-from kraftlog.simulator.violation import Violation
+from kraftlog_simulator.cluster.fenced_brokers import FencedEarlyOnlyIfGone
+from kraftlog_simulator.violation import Violation
 from tests.simulator.cluster.test_replication_rules import ThreeReplicaWorld
 
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kraftlog.simulator.cluster.administrator import TopicAdministrator
-from kraftlog.simulator.cluster.partition_administrator import PartitionAdministrator
-from kraftlog.simulator.run import simulate
-from kraftlog.simulator.world import Goal, time_passes
 from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog_simulator.cluster.administrator import TopicAdministrator
+from kraftlog_simulator.cluster.partition_administrator import PartitionAdministrator
+from kraftlog_simulator.run import simulate
+from kraftlog_simulator.world import Goal, time_passes
 from tests.simulator.cluster.test_replication_rules import LIMIT_MS, ThreeReplicaWorld
 
 if TYPE_CHECKING:

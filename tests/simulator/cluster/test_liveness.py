@@ -15,12 +15,12 @@ from kraftlog.raft.messages import Fetch
 from kraftlog.raft.reads import PendingRead
 from kraftlog.raft.roles.leader import Leader, ParkedFetch, UnprovedRead
 from kraftlog.replication.followers import LONG_AGO_MS
-from kraftlog.simulator.cluster.liveness.all_invariants import LIVENESS_INVARIANTS
-from kraftlog.simulator.cluster.liveness.controller import ReplayIsReported
-from kraftlog.simulator.run import simulate
-from kraftlog.simulator.violation import Violation
-from kraftlog.simulator.world import Goal
 from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kraftlog_simulator.cluster.liveness.all_invariants import LIVENESS_INVARIANTS
+from kraftlog_simulator.cluster.liveness.controller import ReplayIsReported
+from kraftlog_simulator.run import simulate
+from kraftlog_simulator.violation import Violation
+from kraftlog_simulator.world import Goal
 from tests.simulator.cluster.test_cluster_invariants import Scene
 
 if TYPE_CHECKING:

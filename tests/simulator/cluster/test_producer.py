@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from kraftlog.errors import ErrorCode
-from kraftlog.simulator.cluster.producer import Batch, Producer
-from kraftlog.simulator.run import simulate
-from kraftlog.simulator.violation import Violation
+from kraftlog_simulator.cluster.producer import Batch, Producer
+from kraftlog_simulator.run import simulate
+from kraftlog_simulator.violation import Violation
 from tests.simulator.cluster.test_cluster_invariants import Scene
 
 PRODUCER_ID = 1000

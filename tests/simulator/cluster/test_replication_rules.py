@@ -12,27 +12,27 @@ from kraftlog.controller.sessions import BEHIND_LIMIT_MS
 from kraftlog.controller.state import MIN_ISR
 from kraftlog.errors import ErrorCode
 from kraftlog.node.coordinators.group_coordinators import TOPIC as OFFSETS
-from kraftlog.simulator.cluster.administrator import TopicAdministrator
-from kraftlog.simulator.cluster.partition_administrator import PartitionAdministrator
-from kraftlog.simulator.cluster.run import all_in_sync, begin, heal
-from kraftlog.simulator.cluster.setting import ClusterSetting
-from kraftlog.simulator.cluster.world import ClusterWorld
-from kraftlog.simulator.run import simulate
-from kraftlog.simulator.setting import KAFKA_TIMES
-from kraftlog.simulator.world import Goal, time_passes
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from kraftlog_simulator.cluster.administrator import TopicAdministrator
+from kraftlog_simulator.cluster.partition_administrator import PartitionAdministrator
+from kraftlog_simulator.cluster.run import all_in_sync, begin, heal
+from kraftlog_simulator.cluster.setting import ClusterSetting
+from kraftlog_simulator.cluster.world import ClusterWorld
+from kraftlog_simulator.run import simulate
+from kraftlog_simulator.setting import KAFKA_TIMES
+from kraftlog_simulator.world import Goal, time_passes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from kraftlog.metadata.values import PartitionImage, PartitionKey
     from kraftlog.replication.partition import Partition
-    from kraftlog.simulator.cluster.node import ClusterNode
+    from kraftlog_simulator.cluster.node import ClusterNode
 
     Script = Callable[["ThreeReplicaWorld"], Iterator[Goal]]
 

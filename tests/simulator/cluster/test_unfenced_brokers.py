@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kraftlog.simulator.cluster.administrator import TopicAdministrator
-from kraftlog.simulator.cluster.partition_administrator import PartitionAdministrator
-from kraftlog.simulator.cluster.unfenced_brokers import ReplayedBeforeUnfenced
-from kraftlog.simulator.violation import Violation
-from kraftlog.simulator.world import Goal, time_passes
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.unregister_broker import UnregisterBrokerRequest
+from kraftlog_simulator.cluster.administrator import TopicAdministrator
+from kraftlog_simulator.cluster.partition_administrator import PartitionAdministrator
+from kraftlog_simulator.cluster.unfenced_brokers import ReplayedBeforeUnfenced
+from kraftlog_simulator.violation import Violation
+from kraftlog_simulator.world import Goal, time_passes
 from tests.simulator.cluster.test_replication_rules import LIMIT_MS, ThreeReplicaWorld
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kraftlog.effects import SendRequest
-    from kraftlog.simulator.cluster.node import ClusterNode
+    from kraftlog_simulator.cluster.node import ClusterNode
 
 
 #: Shorter than a broker's session, longer than the controller needs to unfence a broker.

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kraftlog.simulator.explorer.bounds import BOUNDS, NODES, QUICK, Bound
-from kraftlog.simulator.explorer.quorum import PLACE_OF, REQUEST, RESPONSE, Quorum
-from kraftlog.simulator.explorer.quorum_space import QuorumSpace
-from kraftlog.simulator.explorer.search import explore
-from kraftlog.simulator.explorer.step import step
-from kraftlog.simulator.explorer.symmetry import Symmetry
+from kraftlog_simulator.explorer.bounds import BOUNDS, NODES, QUICK, Bound
+from kraftlog_simulator.explorer.quorum import PLACE_OF, REQUEST, RESPONSE, Quorum
+from kraftlog_simulator.explorer.quorum_space import QuorumSpace
+from kraftlog_simulator.explorer.search import explore
+from kraftlog_simulator.explorer.step import step
+from kraftlog_simulator.explorer.symmetry import Symmetry
 from tests.explored import Mutant, all_mutants, explore_mutant, is_as_expected
 
 if TYPE_CHECKING:
-    from kraftlog.simulator.explorer.node import Node
-    from kraftlog.simulator.explorer.quorum import Move, State
+    from kraftlog_simulator.explorer.node import Node
+    from kraftlog_simulator.explorer.quorum import Move, State
 
 BOUND = Bound("for tests", crashes=(1, 1, 1))
 MUTANTS = all_mutants()
@@ -208,7 +208,7 @@ def test_writing_at_once_makes_no_difference(monkeypatch: pytest.MonkeyPatch) ->
     """Nodes that cannot crash write at once; the states without pending writes are the same."""
     bound = Bound("for tests", epochs=1, records=0, crashes=(0, 0, 0))
     at_once = settled_states(Quorum(bound))
-    monkeypatch.setattr("kraftlog.simulator.explorer.step._write_at_once", lambda _: False)
+    monkeypatch.setattr("kraftlog_simulator.explorer.step._write_at_once", lambda _: False)
     assert settled_states(Quorum(bound)) == at_once
 
 

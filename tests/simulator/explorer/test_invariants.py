@@ -6,16 +6,16 @@ import pytest
 
 from kraftlog.logstate.voters import ReplicaKey
 from kraftlog.raft.messages import Batch, ElectionState, Stop, Vote
-from kraftlog.simulator.explorer.bounds import NODES
-from kraftlog.simulator.explorer.invariants import (
+from kraftlog_simulator.explorer.bounds import NODES
+from kraftlog_simulator.explorer.invariants import (
     Broken,
     History,
     check_state,
     check_step,
     check_vote,
 )
-from kraftlog.simulator.explorer.node import Message, Node, make_core, new_node
-from kraftlog.simulator.explorer.step import step
+from kraftlog_simulator.explorer.node import Message, Node, make_core, new_node
+from kraftlog_simulator.explorer.step import step
 
 FIRST = Batch(base_offset=0, last_offset=1, epoch=1, size_bytes=1)
 SECOND = Batch(base_offset=2, last_offset=2, epoch=2, size_bytes=1)

@@ -10,49 +10,49 @@ from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import ReplicaKey, Voter
 from kraftlog.raft.messages import Batch, ElectionState, Fetch, FetchResult, VoteResult
 from kraftlog.raft.roles.leader import Leader
-from kraftlog.simulator.administrator import Administrator
-from kraftlog.simulator.checkers.log_history import Acknowledged, Invoked
-from kraftlog.simulator.faults import foreign_requests
-from kraftlog.simulator.invariants import INVARIANTS, Invariant
-from kraftlog.simulator.invariants.applied_once import AppliedOnce
-from kraftlog.simulator.invariants.changes_reported import ChangesReported
-from kraftlog.simulator.invariants.client_history import ClientHistory
-from kraftlog.simulator.invariants.committed_kept import CommittedKept
-from kraftlog.simulator.invariants.committed_prefix import CommittedPrefix
-from kraftlog.simulator.invariants.counts_only_own_epoch import CountsOnlyOwnEpoch
-from kraftlog.simulator.invariants.durable_majority import DurableMajority
-from kraftlog.simulator.invariants.earned_epochs import EarnedEpochs
-from kraftlog.simulator.invariants.elected_by_voters import ElectedByVoters
-from kraftlog.simulator.invariants.epochs_grow import EpochsGrow
-from kraftlog.simulator.invariants.high_watermark_grows import HighWatermarkGrows
-from kraftlog.simulator.invariants.leader_completeness import LeaderCompleteness
-from kraftlog.simulator.invariants.legal_roles import LegalRoles
-from kraftlog.simulator.invariants.log_matching import LogMatching
-from kraftlog.simulator.invariants.log_shape import LogShape
-from kraftlog.simulator.invariants.one_change import OneChange
-from kraftlog.simulator.invariants.one_leader import OneLeader
-from kraftlog.simulator.invariants.one_vote import OneVote
-from kraftlog.simulator.invariants.own_epoch import OwnEpoch
-from kraftlog.simulator.invariants.removals_committed import RemovalsCommitted
-from kraftlog.simulator.invariants.sent_after_durable import SentAfterDurable
-from kraftlog.simulator.invariants.serves_late_enough import ServesLateEnough
-from kraftlog.simulator.invariants.snapshot_at_start import SnapshotAtStart
-from kraftlog.simulator.invariants.stable_leader import StableLeader
-from kraftlog.simulator.process import Replica
-from kraftlog.simulator.scenarios.goals import all_reached, begin, expect_to_stay
-from kraftlog.simulator.setting import KAFKA_TIMES, Setting
-from kraftlog.simulator.snapshot import Snapshot, encode_snapshot
-from kraftlog.simulator.violation import Violation
-from kraftlog.simulator.voter_change import VoterChange
-from kraftlog.simulator.world import World, time_passes
 from kraftlog.types import OffsetAndEpoch
+from kraftlog_simulator.administrator import Administrator
+from kraftlog_simulator.checkers.log_history import Acknowledged, Invoked
+from kraftlog_simulator.faults import foreign_requests
+from kraftlog_simulator.invariants import INVARIANTS, Invariant
+from kraftlog_simulator.invariants.applied_once import AppliedOnce
+from kraftlog_simulator.invariants.changes_reported import ChangesReported
+from kraftlog_simulator.invariants.client_history import ClientHistory
+from kraftlog_simulator.invariants.committed_kept import CommittedKept
+from kraftlog_simulator.invariants.committed_prefix import CommittedPrefix
+from kraftlog_simulator.invariants.counts_only_own_epoch import CountsOnlyOwnEpoch
+from kraftlog_simulator.invariants.durable_majority import DurableMajority
+from kraftlog_simulator.invariants.earned_epochs import EarnedEpochs
+from kraftlog_simulator.invariants.elected_by_voters import ElectedByVoters
+from kraftlog_simulator.invariants.epochs_grow import EpochsGrow
+from kraftlog_simulator.invariants.high_watermark_grows import HighWatermarkGrows
+from kraftlog_simulator.invariants.leader_completeness import LeaderCompleteness
+from kraftlog_simulator.invariants.legal_roles import LegalRoles
+from kraftlog_simulator.invariants.log_matching import LogMatching
+from kraftlog_simulator.invariants.log_shape import LogShape
+from kraftlog_simulator.invariants.one_change import OneChange
+from kraftlog_simulator.invariants.one_leader import OneLeader
+from kraftlog_simulator.invariants.one_vote import OneVote
+from kraftlog_simulator.invariants.own_epoch import OwnEpoch
+from kraftlog_simulator.invariants.removals_committed import RemovalsCommitted
+from kraftlog_simulator.invariants.sent_after_durable import SentAfterDurable
+from kraftlog_simulator.invariants.serves_late_enough import ServesLateEnough
+from kraftlog_simulator.invariants.snapshot_at_start import SnapshotAtStart
+from kraftlog_simulator.invariants.stable_leader import StableLeader
+from kraftlog_simulator.process import Replica
+from kraftlog_simulator.scenarios.goals import all_reached, begin, expect_to_stay
+from kraftlog_simulator.setting import KAFKA_TIMES, Setting
+from kraftlog_simulator.snapshot import Snapshot, encode_snapshot
+from kraftlog_simulator.violation import Violation
+from kraftlog_simulator.voter_change import VoterChange
+from kraftlog_simulator.world import World, time_passes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from kraftlog.raft.core import RaftCore
-    from kraftlog.simulator.rng import Rng
-    from kraftlog.simulator.world import Goal
+    from kraftlog_simulator.rng import Rng
+    from kraftlog_simulator.world import Goal
 
 
 class Scene:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kraftlog.node.quorum.batches import summaries
-from kraftlog.simulator.checkers.oracle import NO_CHAIN, Oracle
-from kraftlog.simulator.files import MemoryFiles
-from kraftlog.simulator.nodes.log_view import DIRECTORY, FOLDER, LogView
-from kraftlog.simulator.violation import Violation
 from kraftlog.storage.disk import write_whole
 from kraftlog.storage.metadata_snapshots import name_of
 from kraftlog.types import OffsetAndEpoch
+from kraftlog_simulator.checkers.oracle import NO_CHAIN, Oracle
+from kraftlog_simulator.files import MemoryFiles
+from kraftlog_simulator.nodes.log_view import DIRECTORY, FOLDER, LogView
+from kraftlog_simulator.violation import Violation
 from tests.storage.making import batch, new_disk, open_log_on, put
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kraftlog.simulator.nodes.world import NodeWorld
-from kraftlog.simulator.run import scenario_of, scenarios, simulate
-from kraftlog.simulator.setting import KAFKA_TIMES, Setting
-from kraftlog.simulator.world import Goal
+from kraftlog_simulator.nodes.world import NodeWorld
+from kraftlog_simulator.run import scenario_of, scenarios, simulate
+from kraftlog_simulator.setting import KAFKA_TIMES, Setting
+from kraftlog_simulator.world import Goal
 from tests.simulator.traces import expect_same_under_any_hash_seed
 
 #: `make nodes` plays 500 others.

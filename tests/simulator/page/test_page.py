@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kraftlog.cli import simulate as command
-from kraftlog.simulator.page.render import play_page
-from kraftlog.simulator.page.sentences import ReplicaState, change_result, changes, describe_cuts
-from kraftlog.simulator.rng import Rng
-from kraftlog.simulator.run import simulate
-from kraftlog.simulator.scenarios.catalog import SCENARIOS
-from kraftlog.simulator.scenarios.goals import begin
-from kraftlog.simulator.world import Goal, World
+from kraftlog_simulator.page.render import play_page
+from kraftlog_simulator.page.sentences import ReplicaState, change_result, changes, describe_cuts
+from kraftlog_simulator.rng import Rng
+from kraftlog_simulator.run import simulate
+from kraftlog_simulator.scenarios.catalog import SCENARIOS
+from kraftlog_simulator.scenarios.goals import begin
+from kraftlog_simulator.world import Goal, World
 from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import pytest
 
 from kraftlog.cli import main
 from kraftlog.raft import elections
-from kraftlog.simulator.run import plan_of, simulate
-from kraftlog.simulator.scenarios.catalog import KAFKA_MIX, SCENARIOS
-from kraftlog.simulator.shrink import shrink
+from kraftlog_simulator.run import plan_of, simulate
+from kraftlog_simulator.scenarios.catalog import KAFKA_MIX, SCENARIOS
+from kraftlog_simulator.shrink import shrink
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 import kraftlog
-from kraftlog.simulator.cluster.faults import ALL_KINDS
-from kraftlog.simulator.coverage import missing
-from kraftlog.simulator.digest import simulate_with_digest
-from kraftlog.simulator.run import CLUSTER, scenario_of, scenarios
 from kraftlog.spark.pipelines.common import DONE, FINDINGS, parser, run_pipeline
 from kraftlog.spark.pipelines.errors import UsageError
 from kraftlog.spark.pipelines.simulation_runs import RunsTable
 from kraftlog.value import Value
 from kraftlog.version import VERSION
+from kraftlog_simulator.cluster.faults import ALL_KINDS
+from kraftlog_simulator.coverage import missing
+from kraftlog_simulator.digest import simulate_with_digest
+from kraftlog_simulator.run import CLUSTER, scenario_of, scenarios
 
 if TYPE_CHECKING:
     import argparse

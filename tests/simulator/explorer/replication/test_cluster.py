@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kraftlog.simulator.explorer.bounds import NODES
-from kraftlog.simulator.explorer.replication.bounds import QUICK, A, B, Bound, C
-from kraftlog.simulator.explorer.replication.broker import Broker, step
-from kraftlog.simulator.explorer.replication.cluster import Cluster
-from kraftlog.simulator.explorer.replication.space import ReplicationSpace
-from kraftlog.simulator.explorer.search import explore
+from kraftlog_simulator.explorer.bounds import NODES
+from kraftlog_simulator.explorer.replication.bounds import QUICK, A, B, Bound, C
+from kraftlog_simulator.explorer.replication.broker import Broker, step
+from kraftlog_simulator.explorer.replication.cluster import Cluster
+from kraftlog_simulator.explorer.replication.space import ReplicationSpace
+from kraftlog_simulator.explorer.search import explore
 
 if TYPE_CHECKING:
-    from kraftlog.simulator.explorer.replication.cluster import State
+    from kraftlog_simulator.explorer.replication.cluster import State
 
 BOUND = Bound(
     "for tests",

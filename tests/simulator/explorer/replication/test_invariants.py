@@ -7,28 +7,28 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kraftlog.effects import TruncatePartition
-from kraftlog.simulator.explorer.bounds import NODES
-from kraftlog.simulator.explorer.invariants import Broken
-from kraftlog.simulator.explorer.replication.bounds import A, B, Bound, C
-from kraftlog.simulator.explorer.replication.broker import objects, step
-from kraftlog.simulator.explorer.replication.cluster import BOUNDED, METADATA, Cluster
-from kraftlog.simulator.explorer.replication.invariants import (
+from kraftlog_simulator.explorer.bounds import NODES
+from kraftlog_simulator.explorer.invariants import Broken
+from kraftlog_simulator.explorer.replication.bounds import A, B, Bound, C
+from kraftlog_simulator.explorer.replication.broker import objects, step
+from kraftlog_simulator.explorer.replication.cluster import BOUNDED, METADATA, Cluster
+from kraftlog_simulator.explorer.replication.invariants import (
     History,
     check_shutdown,
     check_state,
     check_step,
 )
-from kraftlog.simulator.explorer.replication.metadata import (
+from kraftlog_simulator.explorer.replication.metadata import (
     TOPIC_ID,
     Metadata,
     check_reassignment,
 )
-from kraftlog.simulator.explorer.replication.process import PendingProduce, record_of
+from kraftlog_simulator.explorer.replication.process import PendingProduce, record_of
 
 if TYPE_CHECKING:
     from kraftlog.replication.partition import Partition
-    from kraftlog.simulator.explorer.replication.broker import Broker
     from kraftlog.types import Uuid
+    from kraftlog_simulator.explorer.replication.broker import Broker
 
 BUDGET_SPENT = History((0,) * len(BOUNDED))
 
