@@ -13,6 +13,7 @@ from kraftlog.effects import DeleteLog
 from kraftlog.wire.messages.fetch import PartitionData
 from kraftlog_simulator.cluster.invariants import (
     CLUSTER_INVARIANTS,
+    AcknowledgedIsKept,
     ClusterInvariant,
     EpochsGrow,
     ReplicaChange,
@@ -408,6 +409,38 @@ def test_v19_a_leader_counts_a_removed_replica(is_added_again: bool) -> None:
     scene.check_replica()
     assert committed.high_watermark == scene.partition.high_watermark
     assert {*committed.confirmed} == {*others}
+
+
+def test_v19_a_replica_removed_and_added_within_one_image_began_again() -> None:
+    """A reassignment ends, and the next one brings the replica back, before the image is seen."""
+    scene = Scene()
+    removed = (scene.leader.id + 1) % 3
+    others = tuple({*range(3)} - {removed})
+    scene.change_partition(replicas=(0, 1, 2), isr=(0, 1, 2))
+    assert removed in scene.committed.confirmed
+    full = scene.image
+    without = full.replace(replicas=others, isr=others, partition_epoch=full.partition_epoch + 1)
+    again = without.replace(replicas=(0, 1, 2), partition_epoch=full.partition_epoch + 2)
+    invariant = scene.find(AcknowledgedIsKept)
+    invariant.on_partition(full, without)
+    invariant.on_partition(without, again)
+    scene.world.image.partitions[scene.key] = again
+    scene.check_image()
+    assert {*scene.committed.confirmed} == {*others}
+    scene.change_partition(isr=(0, 1, 2))
+    assert removed in scene.committed.confirmed
+
+
+def test_v19_a_crash_may_bring_back_what_was_deleted() -> None:
+    """A follower may have other records there, of a leader whose records nobody kept."""
+    scene = Scene()
+    scene.committed.deleted_before = scene.log.batches[2].base
+    scene.committed.confirmed[scene.leader.id] = scene.committed.high_watermark
+    scene.log.batches[0] = scene.log.batches[0].replace(epoch=99)
+    scene.find(AcknowledgedIsKept).on_truncated(scene.leader, scene.key)
+    scene.committed.deleted_before = 0
+    with pytest.raises(Violation, match="truncated or deleted the acknowledged batch"):
+        scene.find(AcknowledgedIsKept).on_truncated(scene.leader, scene.key)
 
 
 def test_v11_records_committed_in_the_turn_of_a_removal_are_read() -> None:

@@ -109,6 +109,9 @@ class AcknowledgedIsKept(ClusterInvariant):
 
     name = "what is acknowledged is kept"
 
+    def on_partition(self, before: PartitionImage, after: PartitionImage) -> None:
+        self.world.kept.note_removed(before, after)
+
     def on_image(self, image: Image) -> None:
         self.world.kept.follow(image)
 
@@ -160,7 +163,8 @@ class AcknowledgedIsKept(ClusterInvariant):
         if node.has_failed_directory:
             return  # it may have another log, until the disk with the one that it keeps is back
         committed = self.world.committed(key)
-        missing = committed.missing_in(log)
+        # As in Kafka, a crash may bring back what was deleted; only a leader's is ever read.
+        missing = committed.missing_in(log, committed.deleted_before)
         if missing is None or not log.is_known or key in self.world.kept.unclean:
             return
         if missing.end <= committed.confirmed.get(node.id, 0):

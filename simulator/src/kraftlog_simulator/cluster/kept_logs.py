@@ -55,6 +55,8 @@ class KeptLogs:
         self._partitions: dict[PartitionKey, PartitionImage] = {}
         #: The partition epochs in which brokers became replicas; the others always were.
         self._replica_since: dict[tuple[int, PartitionKey], int] = {}
+        #: The newest first leader epoch and partition epoch in which brokers ceased to be replicas.
+        self._left: dict[tuple[int, PartitionKey], tuple[int, int]] = {}
 
     def lose(self, broker: int, key: PartitionKey) -> None:
         """A fault has taken the log of a replica, or a part of it."""
@@ -104,6 +106,13 @@ class KeptLogs:
 
     # The image -----------------------------------------------------------------------------------
 
+    def note_removed(self, before: PartitionImage, after: PartitionImage) -> None:
+        """A record removes replicas; one of the next may add them again within the same image."""
+        for broker in {*before.replicas} - {*after.replicas}:
+            replica = broker, (after.topic_id, after.index)
+            left = after.first_leader_epoch, after.partition_epoch
+            self._left[replica] = max(left, self._left.get(replica, left))
+
     def follow(self, image: Image) -> None:
         """Note who has caught up, and who is no replica any more."""
         for key, after in image.partitions.items():
@@ -114,15 +123,20 @@ class KeptLogs:
             if before is None or before.first_leader_epoch != after.first_leader_epoch:
                 self._forget_except(key, ())
                 continue
+            seen = before.first_leader_epoch, before.partition_epoch
+            stayed = [
+                broker
+                for broker in before.replicas
+                if broker in after.replicas and self._left.get((broker, key), seen) <= seen
+            ]
+            self._forget_except(key, stayed)
+            for broker in {*after.replicas} - {*stayed}:
+                self._replica_since[broker, key] = after.partition_epoch
             # Without a leader nobody catches up: eligible.leader.replicas.version was lowered, and
             # the last known leader is written as the ISR again.
             if after.leader >= 0:
                 for broker in {*after.isr} - {*before.isr, after.leader}:
                     self._caught_up(broker, key, image)
-            if before.replicas != after.replicas:
-                self._forget_except(key, after.replicas)
-                for broker in {*after.replicas} - {*before.replicas}:
-                    self._replica_since[broker, key] = after.partition_epoch
 
     def _caught_up(self, broker: int, key: PartitionKey, image: Image) -> None:
         """A follower has entered the ISR: it has all that is committed."""
