@@ -298,7 +298,7 @@ def _controller_parts(node: Node) -> Iterator[Part]:
     if node.config.settings["kraftlog.fence.on.connection.refused"]:
         yield broker_probes(node, node.active_controller)
     if node.broker_lifecycle is not None:
-        from kraftlog.node.controller.own_broker import OwnBroker
+        from kraftlog.node.broker.own_broker import OwnBroker
 
         yield OwnBroker(node.broker_lifecycle, node.active_controller)
     yield node.active_controller

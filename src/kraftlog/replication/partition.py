@@ -34,7 +34,10 @@ if TYPE_CHECKING:
     from kraftlog.types import DelayedResponse, LogName, Uuid
 
     class SessionPartition(Protocol):
-        """A partition in a fetch session; all calls return the session's delayed fetch, if any."""
+        """A partition in a fetch session; all calls return the session's delayed fetch, if any.
+
+        That of the node's `fetch_sessions`, a layer above.
+        """
 
         @property
         def is_obsolete(self) -> bool: ...

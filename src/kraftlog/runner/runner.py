@@ -108,9 +108,10 @@ class Runner:
             ),
             lost,
         )
-        self.logs.list_futures = self._directories.moves.futures
+        moves = self._directories.moves
+        self.logs.list_futures = moves.futures
         self._directories.on_replaced = self._replaced
-        self._flushes.mirrors = self._directories.moves
+        self._flushes.mirror_of, self._flushes.mirror_failed = moves.mirror_of, moves.mirror_failed
         self._quorum = QuorumIO(
             files,
             directory,

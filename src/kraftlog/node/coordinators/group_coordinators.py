@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
 
     class Broker(Protocol):
-        """The node of the coordinators."""
+        """The node of the coordinators, which creates them: this module cannot import it."""
 
         needs_poll: bool
 

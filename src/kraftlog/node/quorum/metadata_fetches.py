@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
 
     class MetadataFetch(Protocol):
-        """A fetch that waits for records from its offset on."""
+        """A fetch that waits for records from its offset on: those of handlers, a layer above."""
 
         @property
         def offset(self) -> int: ...
