@@ -182,16 +182,14 @@ def test_q38_only_a_complete_snapshot_replaces_the_log(is_whole: bool) -> None:
     quorum_io.carry_out[effects.WriteSnapshotPart](
         effects.WriteSnapshotPart(new, 0, data), Now(0, 0)
     )
-    quorum_io.carry_out[effects.InstallSnapshot](
-        effects.InstallSnapshot(new, METADATA_LOG), Now(0, 0)
-    )
+    quorum_io.carry_out[effects.LoadSnapshot](effects.LoadSnapshot(new, METADATA_LOG), Now(0, 0))
     log = directory.logs[METADATA_LOG]
     if is_whole:
         assert reports == [effects.SnapshotLoaded(new, SNAPSHOT)]
         assert (log.start_offset, log.end_offset) == (new.offset, new.offset)
         assert (checkpoints_of(files), lines) == ([name_of(new)], [])
     else:
-        assert reports == [effects.SnapshotDamaged(new)]
+        assert reports == [effects.SnapshotCorrupt(new)]
         assert log.end_offset == end
         assert checkpoints_of(files) == before
         assert ["corrupt" in line for line in lines] == [True]
@@ -229,7 +227,7 @@ def test_fetched_metadata_may_use_the_reserve(operation: str, path: str) -> None
     new, now = OffsetAndEpoch(end + 5, 9), Now(0, 0)
     files.faults.append(Fault(operation, errno.ENOSPC, path))
     quorum_io.carry_out[effects.WriteSnapshotPart](effects.WriteSnapshotPart(new, 0, SNAPSHOT), now)
-    quorum_io.carry_out[effects.InstallSnapshot](effects.InstallSnapshot(new, METADATA_LOG), now)
+    quorum_io.carry_out[effects.LoadSnapshot](effects.LoadSnapshot(new, METADATA_LOG), now)
     quorum_io.carry_out[effects.PersistClusterId](effects.PersistClusterId("cluster"), now)
     io_thread.deliver(now)
     assert reports == [effects.SnapshotLoaded(new, SNAPSHOT)]

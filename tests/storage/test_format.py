@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kraftlog.config.endpoints import Voter
+from kraftlog.config.endpoints import QuorumVoter
 from kraftlog.simulator.files import Fault, MemoryFiles, PowerLost
 from kraftlog.storage.format import (
     FIRST_SNAPSHOT,
@@ -27,7 +27,7 @@ FORMATTING = DirectoryFormat(
     node_id=0,
     features={"metadata.version": 30},
     metadata_directory=PATH,
-    voters=[Voter(0, "node0", 9093, directory_id=DIRECTORY_ID)],
+    voters=[QuorumVoter(0, "node0", 9093, directory_id=DIRECTORY_ID)],
     listener="CONTROLLER",
 )
 

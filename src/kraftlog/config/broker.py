@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kraftlog.config.endpoints import (
     Listener,
-    Voter,
+    QuorumVoter,
     parse_listener,
     parse_protocol_map,
     parse_server,
@@ -86,13 +86,13 @@ class BrokerConfig:
     metadata_log_max_snapshot_interval_ms: int = setting()
 
     @property
-    def voters(self) -> list[Voter]:
+    def voters(self) -> list[QuorumVoter]:
         """The static voters of `controller.quorum.voters`; none in a dynamic quorum."""
         texts: list[str] = self["controller.quorum.voters"]
         return [voter for text in texts if (voter := parse_static_voter(text))]
 
     @property
-    def own_voter(self) -> Voter | None:
+    def own_voter(self) -> QuorumVoter | None:
         """This node as a static voter with an address."""
         own = [it for it in self.voters if it.id == self.node_id and it.host]
         return own[0] if own else None

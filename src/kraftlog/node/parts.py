@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 
 from kraftlog.config.endpoints import is_any_address
-from kraftlog.effects import Stop
+from kraftlog.effects import StopNode
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, endpoint_of
 from kraftlog.metadata.features import KRAFT_VERSION
 from kraftlog.metadata.loader import MetadataPublisher
@@ -265,7 +265,7 @@ def broker_lifecycle(node: Node) -> BrokerLifecycle:
         has_opened_logs=lambda: node.replica_manager.has_opened_logs,
         is_alone=lambda: len(node.image.brokers) <= 1,
         log_line=node.log_line,
-        stop=lambda reason: node.emit(Stop(reason)),
+        stop=lambda reason: node.emit(StopNode(reason)),
         previous_epoch=config.previous_broker_epoch,
     )
 

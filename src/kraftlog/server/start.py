@@ -21,11 +21,11 @@ from kraftlog.runner.runner import Runner
 from kraftlog.server.directories import open_directories
 from kraftlog.server.files import OsFiles
 from kraftlog.server.ids import new_id
-from kraftlog.server.io_thread import IOThreads
+from kraftlog.server.io_thread import OsIOThreads
 from kraftlog.server.loop import GC_THRESHOLDS, Server, read_clock
 from kraftlog.server.memory import ClientMemory, limit_of
 from kraftlog.server.operator_log import log_line
-from kraftlog.server.worker_process import WorkerProcess
+from kraftlog.server.worker_process import OsWorkerProcess
 from kraftlog.storage.disk import HandleCache
 from kraftlog.storage.format import DirectoryFormat, foreign_names, format_directory, is_formatted
 from kraftlog.types import uuid_text
@@ -66,8 +66,8 @@ def serve(
     max_files = _raise_file_limit()
     max_log_files = min(MAX_OPEN_LOG_FILES, max_files // 4)
     files = OsFiles()
-    io_threads = IOThreads()
-    worker = WorkerProcess()
+    io_threads = OsIOThreads()
+    worker = OsWorkerProcess()
     _ensure_formatted(
         files, settings, may_format=may_format, bootstrap=bootstrap, config_file=config_file
     )
@@ -164,7 +164,7 @@ def _format_standalone(files: OsFiles, path: str, settings: BrokerConfig) -> Non
     """Format for a new quorum with this node as its only voter; others may be added later."""
     directory_id = new_id()
     listener = settings.controller_listeners[0]
-    own_voter = endpoints.Voter(
+    own_voter = endpoints.QuorumVoter(
         settings.node_id, listener.host, listener.port, directory_id=directory_id
     )
     formatting = DirectoryFormat(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kraftlog.replication.replica_manager import ReplicaManager
     from kraftlog.types import Now
 
-    class Broker(Protocol):
+    class BrokerNode(Protocol):
         """The node of the coordinators, which creates them: this module cannot import it."""
 
         needs_poll: bool
@@ -115,7 +115,7 @@ class GroupCoordinators(Part, MetadataPublisher):
 
     name = "group coordinators"
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: BrokerNode) -> None:
         self._broker = broker
         settings = broker.config.settings
         self._config = GroupConfig(
