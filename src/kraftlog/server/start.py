@@ -78,7 +78,7 @@ def serve(
         worker,
         max_frame=settings.socket_request_max_bytes,
         max_connections=max(max_files - _open_descriptors() - max_log_files - OTHER_DESCRIPTORS, 1),
-        memory=ClientMemory(limit_of(settings["queued.max.request.bytes"])),
+        memory=ClientMemory(limit_of(settings.queued_max_request_bytes)),
     )
     runner = Runner(
         files,
@@ -221,7 +221,7 @@ def _advertised_addresses(server: Server, listeners: list[Listener]) -> tuple[Br
 
 def _serve_http(server: Server, settings: BrokerConfig) -> None:
     """Start metrics and health before the node is ready, so that they show why it is not."""
-    port: int = settings["kraftlog.http.port"]
+    port = settings.kraftlog_http_port
     if port < 0:
         return
     from kraftlog.server.http import HttpServer
@@ -256,7 +256,7 @@ def _ready_line(server: Server) -> str:
 
 
 def raft_config(settings: BrokerConfig, seed: int) -> RaftConfig:
-    max_backoff_ms: int = settings["kraftlog.quorum.retry.backoff.max.ms"]
+    max_backoff_ms = settings.kraftlog_quorum_retry_backoff_max_ms
     if not settings.is_controller:
         max_backoff_ms = min(max_backoff_ms, MAX_BROKER_BACKOFF_MS)
     return RaftConfig(
@@ -264,7 +264,7 @@ def raft_config(settings: BrokerConfig, seed: int) -> RaftConfig:
         fetch_timeout_ms=settings.controller_quorum_fetch_timeout_ms,
         fetch_max_wait_ms=QUORUM_FETCH_WAIT_MS,
         election_backoff_max_ms=settings.controller_quorum_election_backoff_max_ms,
-        max_failed_elections=settings["kraftlog.quorum.max.failed.elections"],
+        max_failed_elections=settings.kraftlog_quorum_max_failed_elections,
         retry_backoff_ms=settings.controller_quorum_retry_backoff_ms,
         retry_backoff_max_ms=max(max_backoff_ms, settings.controller_quorum_retry_backoff_ms),
         max_fetch_bytes=settings.controller_quorum_fetch_max_bytes,
