@@ -2,10 +2,10 @@
 
 It keeps a connection to the inter-broker listener of every other broker that is neither fenced nor
 shutting down. When one closes, the host (the process that runs this node) opens another at once;
-if that is refused, it reports ConnectionRefused. The refusal shows that the broker's process has ended, but
-only if the broker had responded on the former connection; it counts for the broker epoch of that
-response. A refused connection of the quorum to a node with the broker's id is evidence, too, even
-from before this controller was active: that node may have been the active controller.
+if that is refused, it reports ConnectionRefused. The refusal shows that the broker's process has
+ended, but only if the broker had responded on the former connection; it counts for the broker epoch
+of that response. A refused connection of the quorum to a node with the broker's id is evidence,
+too, even from before this controller was active: that node may have been the active controller.
 """
 
 from __future__ import annotations
