@@ -308,7 +308,7 @@ def test_v19_lost_log_begins_again_where_its_loss_is_known(
         folder = f"{path}/{topic}-{index}"
         for name in first.files.list(folder):
             first.files.unlink(f"{folder}/{name}")
-        first.files.remove_directory(folder)
+        first.files.remove_folder(folder)
     for _ in range(2):
         host = start(first.files, settled=False)
         reports = opened_logs(host, "demo", host.settle)
@@ -369,7 +369,7 @@ def test_v23_new_log_is_not_deleted_with_the_folders_that_had_its_name() -> None
     create_topics(first, {"demo": 1})
     first.files.kill()
     for path in PATHS:
-        first.files.make_directory(f"{path}/demo-0")
+        first.files.make_folder(f"{path}/demo-0")
     for _ in range(2):
         host = start(first.files, settled=False)
         settle_with_time(host)
@@ -384,7 +384,7 @@ def test_strays_are_renamed_in_every_directory() -> None:
     make_folders(first)
     first.runner.close()
     for path in PATHS:
-        first.files.make_directory(f"{path}/gone-{len(path)}{ord(path[0])}")
+        first.files.make_folder(f"{path}/gone-{len(path)}{ord(path[0])}")
     host = start(first.files)
     for path in PATHS:
         stray = f"gone-{len(path)}{ord(path[0])}"

@@ -74,10 +74,10 @@ def test_a_directory_below_one_that_cannot_be_read_is_formatted() -> None:
     """It has existed before, so its name is not this process's to sync; a new one's is."""
     files = MemoryFiles()
     format_at(files, "srv/other")
-    files.faults.append(Fault("sync_directory", code=errno.EACCES))
+    files.faults.append(Fault("sync_folder", code=errno.EACCES))
     format_at(files, "srv/data")
     assert is_formatted(files, "srv/data")
     files = MemoryFiles()
-    files.faults.append(Fault("sync_directory", code=errno.EACCES))
+    files.faults.append(Fault("sync_folder", code=errno.EACCES))
     with pytest.raises(PermissionError):
         format_at(files, "srv/data")

@@ -239,7 +239,7 @@ class Compactions:
             self._current = None
             return
         self._io_thread.submit(
-            lambda: self._files.sync_directory(compaction.log.folder),
+            lambda: self._files.sync_folder(compaction.log.folder),
             lambda _, error, now: self._synced(compaction, error, now),
         )
 

@@ -372,7 +372,7 @@ class LogMaintenance:
         if is_installed:
             folder = self._directory.path
             self._io_thread.submit(
-                lambda: self._files.sync_directory(folder),
+                lambda: self._files.sync_folder(folder),
                 lambda _, error, now: self._checkpoints_synced(job, starts, error, now),
             )
         else:

@@ -408,7 +408,7 @@ class LogMoves:
         path, mark = target.path, f"{copy.folder}/{WHOLE}"
 
         def sync() -> None:
-            self._files.sync_directory(path)
+            self._files.sync_folder(path)
             unlink_if_there(self._files, mark)
 
         self._io_thread.submit(sync, synced)

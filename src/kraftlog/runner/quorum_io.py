@@ -146,7 +146,7 @@ def _is_superseded(log: Log, snapshot: OffsetAndEpoch) -> bool:
 def _drop_before(snapshot: OffsetAndEpoch, log: Log, log_line: Callable[[str], None]) -> None:
     """Delete records and snapshots before the newest snapshot, if the last process did not."""
     files = log.disk.files
-    files.sync_directory(log.folder)  # the snapshot's name may not be durable yet
+    files.sync_folder(log.folder)  # the snapshot's name may not be durable yet
     try:
         log.move_start(max(snapshot.offset, log.start_offset))
     except DiskFullError as error:

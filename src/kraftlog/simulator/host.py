@@ -272,7 +272,7 @@ class VirtualHost:
 
     def _open_directory(self, path: str, node_id: int) -> LogDirectory:
         if not self.files.exists(path):
-            self.files.make_directory(path)
+            self.files.make_folder(path)
         return LogDirectory(self.files, path, directory_id=directory_id_of(node_id, path))
 
     def _new_id(self) -> bytes:

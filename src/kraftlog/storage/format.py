@@ -106,9 +106,9 @@ def _make_folders(files: Files, path: str) -> None:
         _make_folders(files, parent)
     existed = files.exists(path)
     if not existed:
-        files.make_directory(path)
+        files.make_folder(path)
     try:
-        files.sync_directory(parent or ("/" if path.startswith("/") else "."))
+        files.sync_folder(parent or ("/" if path.startswith("/") else "."))
     except PermissionError:
         if not existed:
             raise

@@ -335,7 +335,7 @@ class Log:
                 self._drop(self.segments.pop())
                 dropped = True
             if dropped:  # at once: a dropped segment must not reappear after a truncated one
-                self.disk.files.sync_directory(self.folder)
+                self.disk.files.sync_folder(self.folder)
             active = self.segments[-1]
             if active.end_offset > end_offset:
                 active.truncate(end_offset)
@@ -376,7 +376,7 @@ class Log:
                 write_atomically(self.disk.files, path, encode_epochs(()))
             self._add_segment(offset)
             self.start_offset = self.end_offset = self.recovery_point = offset
-            self.disk.files.sync_directory(self.folder)
+            self.disk.files.sync_folder(self.folder)
 
     def move_start(self, offset: int) -> int:
         """Raise the log start offset; return how many segments were deleted."""

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 TOPIC = "__consumer_offsets"
 #: For a damaged log; the log of a failed disk may be intact once the disk is back.
 REMEDY = (
-    "to discard the offsets of its groups, stop the node, remove the directory of this partition "
+    "to discard the offsets of its groups, stop the node, remove the folder of this partition "
     "and start the node"
 )
 
