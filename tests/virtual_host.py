@@ -182,12 +182,12 @@ class VirtualHost:
         #: Connections with frames that wait for an earlier request.
         self._held: list[VirtualConnection] = []
         node_settings = read_config(settings, {})[0]
-        node_id: int = node_settings["node.id"]
+        node_id = node_settings.node_id
         opened = [self._open_directory(path, node_id) for path in directories]
         directory = opened[0]
         # the ids differ from those of an earlier process
         self._last_id = (node_id << 56) + (self.files.starts << 32)
-        directory.keep_reserve(node_settings["kraftlog.reserve.bytes"])
+        directory.keep_reserve(node_settings.kraftlog_reserve_bytes)
         self.runner = Runner(
             self.files,
             directory,
@@ -225,7 +225,7 @@ class VirtualHost:
 
     def _open_directory(self, path: str, node_id: int) -> LogDirectory:
         if not self.files.exists(path):
-            self.files.make_directory(path)
+            self.files.make_folder(path)
         return LogDirectory(self.files, path, directory_id=directory_id_of(node_id, path))
 
     def _new_id(self) -> bytes:

@@ -78,7 +78,7 @@ class MoveReplica(Value):
     directory: Uuid
 
 
-class Reply(Value):
+class SendResponse(Value):
     """Respond to a request."""
 
     pending: Responder
@@ -212,7 +212,7 @@ class WriteSnapshotPart(Value):
     data: bytes
 
 
-class InstallSnapshot(Value):
+class LoadSnapshot(Value):
     """Check a completely fetched snapshot and replace the log with it.
 
     Reported by SnapshotLoaded or SnapshotDamaged.
@@ -253,7 +253,7 @@ class UnreachablePeer(Value):
     number: int
 
 
-class Stop(Value):
+class StopNode(Value):
     """Stop the node; `reason` is the message for the operator."""
 
     reason: str
@@ -391,7 +391,7 @@ class SnapshotLoaded(Value):
     data: Buffer
 
 
-class SnapshotDamaged(Value):
+class SnapshotCorrupt(Value):
     """A fetched snapshot is corrupt and was discarded; the log is unchanged."""
 
     id: OffsetAndEpoch
@@ -429,7 +429,7 @@ class VersionUnsupported(Value):
 RequestReport = ResponseReceived | RequestFailed | VersionUnsupported
 
 
-class PeerDown(Value):
+class ConnectionRefused(Value):
     """A peer's process is down: its connection closed, and a new one was refused.
 
     This is evidence about the listener that the channel is connected to, not about others.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kraftlog.cli.local_cluster import Plan, plan, prepare, table
+from kraftlog.cli.local_cluster import ClusterPlan, plan, prepare, table
 from kraftlog.cli.start import options_of
 from kraftlog.config.read_config import read_config
 from kraftlog.errors import KraftlogError
@@ -33,7 +33,7 @@ with open(sys.argv[1], "w") as file:
 """
 
 
-def plan_of(folder: Path, nodes: int, *words: str) -> Plan:
+def plan_of(folder: Path, nodes: int, *words: str) -> ClusterPlan:
     return plan(options_of(["--nodes", str(nodes), "--data", str(folder / "data"), *words]))
 
 
@@ -112,7 +112,7 @@ def test_invalid_options_are_refused_before_anything_is_written(
     assert os.listdir(tmp_path) == []
 
 
-def cluster_ids(cluster: Plan) -> set[str | None]:
+def cluster_ids(cluster: ClusterPlan) -> set[str | None]:
     return {load(OsFiles(), node.directory).cluster_id for node in cluster.nodes}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kraftlog.config.aliases import ALIASES
-from kraftlog.config.endpoints import Voter
+from kraftlog.config.endpoints import QuorumVoter
 from kraftlog.config.keys import find_broker_key
 from kraftlog.config.read_config import read_config
 from kraftlog.errors import ConfigError
@@ -20,7 +20,7 @@ quorum.retry.backoff.ms=75 ; quorum.retry.backoff.max.ms=76"""
 
 def test_q33_aliases_take_effect_and_are_logged() -> None:
     config, warnings = read_config(properties_of_case(ALIASES_IN_FILE), {})
-    assert config.voters == [Voter(1, "a", 1), Voter(2, "::1", 2)]
+    assert config.voters == [QuorumVoter(1, "a", 1), QuorumVoter(2, "::1", 2)]
     raft = raft_config(config, 0)
     assert (raft.fetch_timeout_ms, raft.election_timeout_ms) == (71, 72)
     assert (raft.election_backoff_max_ms, raft.retry_backoff_ms) == (73, 75)
@@ -43,7 +43,7 @@ def test_q33_bootstrap_servers_and_voters_have_aliases() -> None:
     assert config.bootstrap_servers == [("h", 1), ("i", 2)]
     voters = "-controller.quorum.voters ; bootstrap.quorum.voters=1@h:1"
     config, _ = read_config(properties_of_case(voters), {})
-    assert config.voters == [Voter(1, "h", 1)]
+    assert config.voters == [QuorumVoter(1, "h", 1)]
 
 
 def test_q33_two_values_of_one_setting_are_refused() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from kraftlog.config.endpoints import (
     Listener,
-    Voter,
+    QuorumVoter,
     parse_dynamic_voter,
     parse_server,
     parse_static_voter,
@@ -53,16 +53,16 @@ def test_empty_hosts_and_addresses_of_zeros_are_wildcards(host: str, *, is_wildc
 
 
 def test_q33_a_static_voter_may_be_an_id_alone() -> None:
-    assert parse_static_voter("3") == Voter(3, "", 0)
-    assert parse_static_voter("3@a:1") == Voter(3, "a", 1)
+    assert parse_static_voter("3") == QuorumVoter(3, "", 0)
+    assert parse_static_voter("3@a:1") == QuorumVoter(3, "a", 1)
     assert [parse_static_voter(text) for text in ("", "x", "-1", "3@", "3@a", "²")] == [None] * 6
     assert parse_voter("3") is None
 
 
 def test_voters_are_parsed() -> None:
-    assert parse_voter("3@a:1") == Voter(3, "a", 1)
+    assert parse_voter("3@a:1") == QuorumVoter(3, "a", 1)
     dynamic = parse_dynamic_voter(f" 3@[::1]:1:{DIRECTORY}")
     assert dynamic is not None
-    assert dynamic.replace(directory_id=None) == Voter(3, "::1", 1)
+    assert dynamic.replace(directory_id=None) == QuorumVoter(3, "::1", 1)
     for text in (f"3@a:1:{DIRECTORY}x", "3@a:1", DIRECTORY, f"a:1:{DIRECTORY}"):
         assert parse_dynamic_voter(text) is None

@@ -9,7 +9,7 @@ import pytest
 
 from kraftlog.config.broker import BrokerConfig
 from kraftlog.config.effective import EFFECTIVE
-from kraftlog.config.endpoints import Listener, Voter
+from kraftlog.config.endpoints import Listener, QuorumVoter
 from kraftlog.config.keys import BROKER_KEYS, TABLES, find_broker_key
 from kraftlog.config.properties import parse, parse_overrides
 from kraftlog.config.read_config import REMOVED, read_config
@@ -56,7 +56,7 @@ def test_units_directories_and_overrides_take_effect() -> None:
     assert config.is_broker
     assert config.is_controller
     assert config.num_partitions == 3
-    assert config.voters == [Voter(1, "localhost", 9093)]
+    assert config.voters == [QuorumVoter(1, "localhost", 9093)]
     assert config.bootstrap_servers == [("localhost", 9093)]
     plain = Listener("PLAINTEXT", "127.0.0.1", 9092)
     assert config.broker_listeners == config.advertised_listeners == [plain]
@@ -174,11 +174,15 @@ def modules_after(program: str) -> set[str]:
 def test_q33_voters_may_be_ids_alone_where_discovery_gives_addresses() -> None:
     """A sole voter needs no address; of several, each must be found through another node."""
     lone, _ = read_config(properties_of_case("controller.quorum.voters=1"), {})
-    assert (lone.voters, lone.bootstrap_servers) == ([Voter(1, "", 0)], [])
+    assert (lone.voters, lone.bootstrap_servers) == ([QuorumVoter(1, "", 0)], [])
     servers = "controller.quorum.bootstrap.servers=b:9093"
     case = f"-controller.quorum.voters ; quorum.voters=1, 2, 3@c:9093 ; {servers}"
     config, _ = read_config(properties_of_case(case), {})
-    assert config.voters == [Voter(1, "", 0), Voter(2, "", 0), Voter(3, "c", 9093)]
+    assert config.voters == [
+        QuorumVoter(1, "", 0),
+        QuorumVoter(2, "", 0),
+        QuorumVoter(3, "c", 9093),
+    ]
     assert config.bootstrap_servers == [("b", 9093)]
     without = case.replace(f" ; {servers}", "")
     config, _ = read_config(properties_of_case(without), {})

@@ -19,7 +19,7 @@ def test_the_layer_with_the_highest_precedence_wins() -> None:
     assert config.retention_ms == 3_600_000
     assert config.segment_ms == 5
     assert config.max_message_bytes == 7
-    assert config.flush_ms == 2**63 - 1
+    assert config["flush.ms"] == 2**63 - 1
     assert TopicConfig({}, layers).segment_bytes == 2_000_000
 
 

@@ -13,7 +13,7 @@ from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import voters_by_id
 from kraftlog.metadata.features import SET_BY_RECORDS
 from kraftlog.metadata.releases import chosen_levels
-from kraftlog.metadata.values import Directory
+from kraftlog.metadata.values import DirectoryId
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages import assign_replicas_to_dirs as directories_api
 from kraftlog.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -407,7 +407,7 @@ def cluster_with_two_directories() -> tuple[Cluster, bytes]:
     cluster.register(1, log_dirs=[directory(1), directory(1, 2)])
     topic = cluster.create("t", (1, 2))
     assert cluster.committed.partitions[topic, 0].directories == (
-        Directory.UNASSIGNED,
+        DirectoryId.UNASSIGNED,
         directory(2),
     )
     return cluster, topic
@@ -426,9 +426,9 @@ def test_a_broker_assigns_replicas_to_directories() -> None:
 
 def test_v18_a_replica_in_a_failed_directory_does_not_lead() -> None:
     cluster, topic = cluster_with_two_directories()
-    assign(cluster, Directory.LOST, topic, 0)
+    assign(cluster, DirectoryId.LOST, topic, 0)
     after = cluster.committed.partitions[topic, 0]
-    assert (after.leader, after.isr, after.directories[0]) == (2, (2,), Directory.LOST)
+    assert (after.leader, after.isr, after.directories[0]) == (2, (2,), DirectoryId.LOST)
 
 
 def test_v18_a_replica_assigned_to_another_directory_leads_again() -> None:

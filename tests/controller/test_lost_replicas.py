@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog.errors import ErrorCode
-from kraftlog.metadata.values import RECOVERING, Directory
+from kraftlog.metadata.values import RECOVERING, DirectoryId
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.unregister_broker import UnregisterBrokerRequest
 from tests.controller.cluster import Cluster, directory
@@ -43,7 +43,7 @@ def unfence(cluster: Cluster, *brokers: int) -> None:
 def test_v19_last_leader_that_lost_its_log_is_not_elected(elr: bool) -> None:
     cluster, topic = after_all_stopped(elr=elr)
     return_uncleanly(cluster, *REPLICAS)
-    assign(cluster, Directory.LOST, topic, 0)
+    assign(cluster, DirectoryId.LOST, topic, 0)
     unfence(cluster, *REPLICAS)
     assert cluster.committed.partitions[topic, 0].leader == -1
 
@@ -85,7 +85,9 @@ def lose_a_directory(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("elr", [True, False])
 @pytest.mark.parametrize("is_running", [True, False])
-@pytest.mark.parametrize("assigned", [Directory.UNASSIGNED, Directory.MIGRATING, directory(1, 2)])
+@pytest.mark.parametrize(
+    "assigned", [DirectoryId.UNASSIGNED, DirectoryId.MIGRATING, directory(1, 2)]
+)
 @pytest.mark.parametrize(
     "lose",
     [
@@ -111,7 +113,7 @@ def test_v19_replica_maybe_in_a_lost_directory_does_not_lead(
     after = cluster.committed.partitions[topic, 0]
     is_lost = assigned != directory(1, 2) and lose is not register_with_both
     assert (after.leader, after.directories[0]) == (
-        (-1, Directory.FAILED) if is_lost else (1, assigned)
+        (-1, DirectoryId.FAILED) if is_lost else (1, assigned)
     )
     assign(cluster, directory(1, 2), topic, 0)
     assert cluster.committed.partitions[topic, 0].leader == 1
@@ -141,7 +143,7 @@ def test_v19_lost_replica_leaves_the_elr() -> None:
     assert cluster.committed.partitions[topic, 0].elr == (1,)
     cluster.register(1, incarnation=2, previous_broker_epoch=cluster.state.brokers[1].epoch)
     assert cluster.committed.partitions[topic, 0].elr == (1,)
-    assign(cluster, Directory.LOST, topic, 0)
+    assign(cluster, DirectoryId.LOST, topic, 0)
     assert cluster.committed.partitions[topic, 0].elr == ()
 
 
@@ -149,7 +151,7 @@ def test_v21_replica_whose_log_failed_stays_in_the_elr() -> None:
     """It may be readable again, and is the only way back then."""
     cluster = Cluster(brokers=3, elr=True)
     topic = cluster.create("t", REPLICAS, configs={"min.insync.replicas": "3"})
-    assign(cluster, Directory.FAILED, topic, 0)
+    assign(cluster, DirectoryId.FAILED, topic, 0)
     failed = cluster.committed.partitions[topic, 0]
     assert (failed.isr, failed.elr, failed.leader) == ((2, 3), (1,), 2)
     stop_brokers(cluster, 2, 3)
@@ -164,7 +166,7 @@ def test_v18_last_in_sync_replica_whose_log_failed_does_not_lead(elr: bool) -> N
     cluster = Cluster(brokers=3, elr=elr)
     topic = cluster.create("t", REPLICAS)
     stop_brokers(cluster, 2, 3)
-    assign(cluster, Directory.FAILED, topic, 0)
+    assign(cluster, DirectoryId.FAILED, topic, 0)
     assert cluster.committed.partitions[topic, 0].leader == -1
     assign(cluster, directory(1), topic, 0)
     assert cluster.committed.partitions[topic, 0].leader == 1
@@ -176,7 +178,7 @@ def test_v18_unclean_election_replaces_a_leader_whose_log_failed() -> None:
     stop_brokers(cluster, 2, 3)
     unfence(cluster, 2, 3)
     assert elect(cluster, UNCLEAN, 0)[0] == [ErrorCode.ELECTION_NOT_NEEDED]
-    assign(cluster, Directory.FAILED, topic, 0)
+    assign(cluster, DirectoryId.FAILED, topic, 0)
     assert elect(cluster, UNCLEAN, 0)[0] == [ErrorCode.NONE]
     after = cluster.committed.partitions[topic, 0]
     assert (after.leader, after.isr, after.recovery) == (2, (2,), RECOVERING)
@@ -185,13 +187,13 @@ def test_v18_unclean_election_replaces_a_leader_whose_log_failed() -> None:
 def test_v19_unclean_election_prefers_a_replica_with_a_log() -> None:
     cluster, topic = after_all_stopped()
     return_uncleanly(cluster, 1, 3)
-    assign(cluster, Directory.LOST, topic, 0)
+    assign(cluster, DirectoryId.LOST, topic, 0)
     unfence(cluster, 1, 3)
     assert elect(cluster, UNCLEAN, 0)[0] == [ErrorCode.NONE]
     assert cluster.committed.partitions[topic, 0].leader == 3
 
 
-@pytest.mark.parametrize("lost", [Directory.LOST, directory(1, 9)])
+@pytest.mark.parametrize("lost", [DirectoryId.LOST, directory(1, 9)])
 def test_v19_unclean_election_may_choose_a_replica_without_its_log(lost: bytes) -> None:
     """The leader's directory is recorded again: it has the log that counts from now on."""
     cluster, topic = after_all_stopped()
@@ -207,7 +209,7 @@ def test_v19_unclean_election_may_choose_a_replica_without_its_log(lost: bytes) 
 def test_v19_unclean_election_does_not_choose_a_failed_log() -> None:
     cluster, topic = after_all_stopped()
     return_uncleanly(cluster, 1)
-    assign(cluster, Directory.FAILED, topic, 0)
+    assign(cluster, DirectoryId.FAILED, topic, 0)
     unfence(cluster, 1)
     assert elect(cluster, UNCLEAN, 0)[0] == [ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE]
     assert cluster.committed.partitions[topic, 0].leader == -1
@@ -217,7 +219,7 @@ def test_v19_no_lost_replica_leads_by_itself() -> None:
     """As after a power loss of all machines: one of them may have kept all, nobody knows which."""
     cluster, topic = after_all_stopped()
     return_uncleanly(cluster, 1)
-    assign(cluster, Directory.LOST, topic, 0)
+    assign(cluster, DirectoryId.LOST, topic, 0)
     unfence(cluster, 1)
     assert cluster.committed.partitions[topic, 0].leader == -1
     assert elect(cluster, UNCLEAN, 0)[0] == [ErrorCode.NONE]

@@ -16,7 +16,7 @@ from kraftlog.metadata.changes import (
 )
 from kraftlog.metadata.image import Image, ReplayError
 from kraftlog.metadata.replay import REPLAY
-from kraftlog.metadata.values import Directory
+from kraftlog.metadata.values import DirectoryId
 from kraftlog.wire.messages import metadata_records as records
 from kraftlog.wire.record_frames import METADATA_TYPES
 from kraftlog.wire.schema import Message
@@ -166,7 +166,7 @@ def test_a_partition_change_sets_each_field_that_it_has() -> None:
 
 def test_replicas_without_directories_have_the_legacy_id() -> None:
     image = image_of(TOPIC, samples.partition(1, 0, directories=()))
-    assert image.partitions[uuid(1), 0].directories == (Directory.MIGRATING,) * 2
+    assert image.partitions[uuid(1), 0].directories == (DirectoryId.MIGRATING,) * 2
 
 
 @pytest.mark.parametrize("order", [(1, 2), (2, 1)])
@@ -247,8 +247,8 @@ def test_unassigned_directories_are_assumed_online() -> None:
     broker = image_of(samples.register_broker(1)).brokers[1]
     assert broker.online(uuid(101))
     assert not broker.online(uuid(102))
-    assert broker.online(Directory.UNASSIGNED)
-    assert not broker.online(Directory.LOST)
+    assert broker.online(DirectoryId.UNASSIGNED)
+    assert not broker.online(DirectoryId.LOST)
     assert broker.replace(directories=()).online(uuid(102))
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
-from kraftlog.config.endpoints import Voter as FirstVoter
+from kraftlog.config.endpoints import QuorumVoter
 from kraftlog.effects import RequestFailed, ResponseReceived, VersionUnsupported
 from kraftlog.errors import ErrorCode, ProtocolError
 from kraftlog.groups.shard import GroupShard
@@ -424,7 +424,7 @@ class FuzzedDynamicNode(FuzzedNode):
             node_id=1,
             features=first_levels(),
             metadata_directory="data",
-            voters=[FirstVoter(1, "127.0.0.1", 9093, directory_id=directory_id_of(1))],
+            voters=[QuorumVoter(1, "127.0.0.1", 9093, directory_id=directory_id_of(1))],
             listener="CONTROLLER",
         )
         format_directory(self.files, "data", directory_id_of(1), formatting, 0)

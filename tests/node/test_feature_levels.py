@@ -43,8 +43,8 @@ def disk_with_levels(**levels: int) -> MemoryFiles:
         listener="CONTROLLER",
     )
     folder = "data/__cluster_metadata-0"
-    fresh.make_directory("data")
-    fresh.make_directory(folder)
+    fresh.make_folder("data")
+    fresh.make_folder(folder)
     write_atomically(fresh, f"{folder}/{0:020d}-{0:010d}.checkpoint", first_snapshot(formatting, 0))
     return fresh
 

@@ -166,7 +166,7 @@ def test_an_invalid_delete_records_is_refused(
 def test_a_deletion_that_cannot_be_stored_is_a_storage_error() -> None:
     host = write_values(make_host(), 5)
     host.pass_time(1)
-    host.files.faults.append(Fault("sync_directory", times=10))
+    host.files.faults.append(Fault("sync_folder", times=10))
     assert delete_records(host, 3) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
 
 

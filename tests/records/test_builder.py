@@ -6,12 +6,12 @@ import os
 
 import pytest
 
-from kraftlog.records import control
 from kraftlog.records.builder import BatchBuilder, build_batch, build_empty_batch
 from kraftlog.records.compression import CODEC_NAMES, GZIP
 from kraftlog.records.header import read_header
 from kraftlog.records.reader import read_records
 from kraftlog.records.record import Record
+from tests.records.end_markers import build_end_marker
 
 with open(os.path.join(os.path.dirname(__file__), "java_batches.txt")) as lines:
     JAVA = {name: bytes.fromhex(digits) for name, digits in map(str.split, lines)}
@@ -92,7 +92,7 @@ def test_empty_batches_are_built() -> None:
 
 @pytest.mark.parametrize("name", ["commit", "abort"])
 def test_transaction_markers_are_built(name: str) -> None:
-    batch = control.build_end_marker(
+    batch = build_end_marker(
         commit=name == "commit",
         producer_id=77,
         producer_epoch=3,

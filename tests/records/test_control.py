@@ -55,7 +55,3 @@ def test_errors_show_bytes_as_hexadecimal() -> None:
 def test_invalid_markers_are_refused(value: bytes | None) -> None:
     with pytest.raises(CorruptBatchError, match="end-of-transaction"):
         control.decode_end_marker(value)
-
-
-def test_a_marker_has_the_coordinators_epoch() -> None:
-    assert control.decode_end_marker(control.encode_end_marker(2**31 - 1)) == 2**31 - 1

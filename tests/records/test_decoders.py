@@ -22,7 +22,6 @@ from kraftlog.records.arrow import to_arrow
 from kraftlog.records.builder import BatchBuilder, build_empty_batch, encode_record
 from kraftlog.records.columns import RecordColumns, decode_batches, decode_payloads
 from kraftlog.records.compression import CODEC_NAMES
-from kraftlog.records.control import build_end_marker
 from kraftlog.records.crc import crc32c
 from kraftlog.records.examine import examine_records
 from kraftlog.records.header import BatchHeader, read_header, stamp
@@ -30,6 +29,7 @@ from kraftlog.records.reader import decode_records, read_records, records_payloa
 from kraftlog.records.record import Record
 from kraftlog.records.varint import encode_varint
 from kraftlog.records.walk import walk
+from tests.records.end_markers import build_end_marker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

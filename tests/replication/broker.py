@@ -34,7 +34,7 @@ from tests.replication.memory_log import MemoryLog, MemoryLogs, make_batch
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kraftlog.replication.partition import Append, Partition
+    from kraftlog.replication.partition import Partition, PartitionAppend
     from tests.replication.cluster import Cluster
 
 TOPIC_ID = b"t" * 16
@@ -327,7 +327,7 @@ class Broker:
             for effect in effects:
                 self._carry_out(effect)
 
-    def _write(self, append: Append) -> None:
+    def _write(self, append: PartitionAppend) -> None:
         partition = append.partition
         if append not in partition.unwritten:
             return  # it follows an append that has failed

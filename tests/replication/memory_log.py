@@ -15,7 +15,7 @@ from kraftlog.records.header import BatchHeader, read_header
 from kraftlog.records.reader import read_records
 
 if TYPE_CHECKING:
-    from kraftlog.replication.partition import Append
+    from kraftlog.replication.partition import PartitionAppend
     from kraftlog.types import LogName
 
 
@@ -73,7 +73,7 @@ class MemoryLog:
             self._add(batches[position : position + size])
             position += size
 
-    def append(self, append: Append) -> int:
+    def append(self, append: PartitionAppend) -> int:
         """Write the batches of a turn's append; return the new log end."""
         written = b"".join(append.buffers)
         assert len(written) == append.size

@@ -8,7 +8,7 @@ import pytest
 
 from kraftlog.effects import LogComplete, LogLine, LogOpened
 from kraftlog.metadata.loader import MetadataLoader
-from kraftlog.metadata.values import Directory
+from kraftlog.metadata.values import DirectoryId
 from kraftlog.replication.directory_assignments import DirectoryAssignments
 from kraftlog.replication.lost_replicas import LostReplicas
 from kraftlog.replication.partition import Partition
@@ -93,7 +93,7 @@ class Replica:
 def test_v19_log_that_lacks_committed_records_is_reported_as_lost() -> None:
     replica = Replica(HERE)
     replica.opened(lacks_records=True)
-    assert (replica.reported, replica.may_lead) == ([Directory.LOST], False)
+    assert (replica.reported, replica.may_lead) == ([DirectoryId.LOST], False)
     assert not replica.lost.are_reported, "the broker does not ask to be unfenced before"
 
 
@@ -101,7 +101,7 @@ def test_v19_lost_replica_reports_its_directory_once_it_has_caught_up() -> None:
     replica = Replica(HERE)
     replica.opened(lacks_records=True)
     replica.assignments.forget((TOPIC_ID, 0))  # it was reported
-    replica.assign(Directory.LOST)
+    replica.assign(DirectoryId.LOST)
     assert not replica.may_lead
     [line] = replica.effects
     assert isinstance(line, LogLine)
@@ -120,11 +120,11 @@ def test_v19_replica_on_which_no_other_relies_is_not_reported() -> None:
     other = Replica(HERE, replicas=(1, 2, 3))
     other.assign(HERE, isr=(), leader=-1, last_known_elr=(1,))
     other.opened(lacks_records=True)
-    assert other.reported == [Directory.LOST], "it was the last leader"
+    assert other.reported == [DirectoryId.LOST], "it was the last leader"
 
 
 def test_v19_lost_replica_is_not_reported_again_after_a_restart() -> None:
-    replica = Replica(Directory.LOST)
+    replica = Replica(DirectoryId.LOST)
     replica.opened(lacks_records=True)
     assert (replica.reported, replica.may_lead) == ([], False)
     assert replica.lost.are_reported
@@ -159,7 +159,7 @@ def test_v19_sole_replica_leads_with_what_is_left_of_its_log() -> None:
 
 def test_v19_unclean_election_lets_a_lost_replica_lead() -> None:
     """The election names its broker's directory in place of the lost one."""
-    replica = Replica(Directory.LOST)
+    replica = Replica(DirectoryId.LOST)
     replica.opened(lacks_records=True)
     replica.assign(HERE, leader=1)
     assert replica.may_lead
@@ -168,12 +168,12 @@ def test_v19_unclean_election_lets_a_lost_replica_lead() -> None:
 def test_v18_log_that_failed_alone_is_reported() -> None:
     replica = Replica(HERE)
     replica.lost.failed(replica.partition, ())
-    assert replica.reported == [Directory.FAILED]
+    assert replica.reported == [DirectoryId.FAILED]
 
 
 @pytest.mark.parametrize(
     ("assigned", "offline"),
-    [(HERE, (HERE,)), (Directory.UNASSIGNED, (ALSO_HERE,)), (GONE, ())],
+    [(HERE, (HERE,)), (DirectoryId.UNASSIGNED, (ALSO_HERE,)), (GONE, ())],
 )
 def test_v18_log_in_a_failed_directory_is_left_to_the_heartbeat(
     assigned: bytes, offline: tuple[bytes, ...]
@@ -186,7 +186,7 @@ def test_v18_log_in_a_failed_directory_is_left_to_the_heartbeat(
 
 
 def test_v18_log_that_failed_and_is_open_again_is_reported() -> None:
-    replica = Replica(Directory.FAILED)
+    replica = Replica(DirectoryId.FAILED)
     replica.opened(end=3)
     assert (replica.reported, replica.may_lead) == ([HERE], True)
 
@@ -197,14 +197,14 @@ def test_v19_lost_replica_stays_lost_where_its_directory_knows_nothing(
     end: int, replicas: tuple[int, ...]
 ) -> None:
     """Its disk was replaced since, or it was killed while it copied the log again."""
-    replica = Replica(Directory.LOST, replicas)
+    replica = Replica(DirectoryId.LOST, replicas)
     replica.opened(end=end)
     assert (replica.reported, replica.may_lead) == ([], False)
     replica.lost.caught_up(replica.partition)
     assert (replica.reported, replica.may_lead) == ([HERE], True)
 
 
-@pytest.mark.parametrize("assigned", [HERE, Directory.LOST, GONE])
+@pytest.mark.parametrize("assigned", [HERE, DirectoryId.LOST, GONE])
 def test_v22_moved_log_that_lacks_records_is_reported_when_complete(
     assigned: bytes,
 ) -> None:
@@ -231,20 +231,20 @@ def test_v22_moved_log_is_reported() -> None:
 @pytest.mark.parametrize("replicas", [(1, 2), (1,)], ids=["replicated", "sole"])
 def test_v19_failed_log_on_a_replaced_disk_is_reported_as_lost(replicas: tuple[int, ...]) -> None:
     """An unclean election may choose it then, but not one that has failed."""
-    replica = Replica(Directory.FAILED, replicas)
+    replica = Replica(DirectoryId.FAILED, replicas)
     replica.opened()
-    assert (replica.reported, replica.may_lead) == ([Directory.LOST], False)
-    again = Replica(Directory.FAILED, replicas)
+    assert (replica.reported, replica.may_lead) == ([DirectoryId.LOST], False)
+    again = Replica(DirectoryId.FAILED, replicas)
     again.opened(lacks_records=True)  # the operator has deleted the damaged log
     is_sole = len(replicas) == 1
-    assert (again.reported, again.may_lead) == ([HERE if is_sole else Directory.LOST], is_sole)
+    assert (again.reported, again.may_lead) == ([HERE if is_sole else DirectoryId.LOST], is_sole)
 
 
 def test_v19_replica_is_lost_if_another_process_has_reported_that() -> None:
     """It had the broker's id meanwhile, and maybe more records than this log."""
     replica = Replica(HERE)
     replica.opened(end=3)
-    replica.assign(Directory.LOST)
+    replica.assign(DirectoryId.LOST)
     replica.lost.check(replica.partition, HERE)
     assert (replica.reported, replica.may_lead) == ([], False)
 
@@ -253,9 +253,9 @@ def test_v19_replica_is_lost_if_another_process_has_reported_that() -> None:
     ("assigned", "directories", "reported"),
     [
         (HERE, (HERE,), []),
-        (Directory.UNASSIGNED, (HERE,), [HERE]),  # the broker had several, and may have again
-        (Directory.MIGRATING, (HERE,), []),
-        (Directory.UNASSIGNED, (HERE, ALSO_HERE), [HERE]),
+        (DirectoryId.UNASSIGNED, (HERE,), [HERE]),  # the broker had several, and may have again
+        (DirectoryId.MIGRATING, (HERE,), []),
+        (DirectoryId.UNASSIGNED, (HERE, ALSO_HERE), [HERE]),
         (ALSO_HERE, (HERE, ALSO_HERE), [HERE]),
     ],
 )
@@ -272,7 +272,7 @@ def test_v24_replica_that_catches_up_before_its_loss_is_recorded() -> None:
     """The record is on its way: the directory must follow it, or the replica never joins."""
     replica = Replica(HERE)
     replica.opened(lacks_records=True)
-    assert replica.reported == [Directory.LOST]
+    assert replica.reported == [DirectoryId.LOST]
     replica.lost.caught_up(replica.partition)
     replica.assignments.postpone(Now(0, 0))
     replica.assignments.poll(Now(10_000, 0))
@@ -283,7 +283,7 @@ def test_v19_lost_replica_is_reported_once() -> None:
     """The controller may have elected it since: a second report would depose it."""
     replica = Replica(HERE)
     replica.opened(lacks_records=True)
-    assert replica.reported == [Directory.LOST]
+    assert replica.reported == [DirectoryId.LOST]
     replica.assignments.replayed((TOPIC_ID, 0), HERE)  # an older change of the partition
     replica.opened(lacks_records=True)
     assert len(replica.requests) == 1

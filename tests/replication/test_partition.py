@@ -10,7 +10,7 @@ from kraftlog.errors import ErrorCode
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.records.header import read_header
 from kraftlog.replication.fetched_batches import FetchedRun
-from kraftlog.replication.partition import Append, Partition
+from kraftlog.replication.partition import Partition, PartitionAppend
 from kraftlog.types import NULL_UUID
 
 
@@ -21,7 +21,7 @@ def leading_partition(epoch: int = 5, end: int = 10) -> Partition:
     return partition
 
 
-def append(partition: Partition, count: int, turn: list[Append]) -> int:
+def append(partition: Partition, count: int, turn: list[PartitionAppend]) -> int:
     builder = BatchBuilder()
     for _ in range(count):
         builder.append(1000, None, b"x")
@@ -31,7 +31,7 @@ def append(partition: Partition, count: int, turn: list[Append]) -> int:
 
 def test_a_turn_makes_one_write_per_partition_without_offset_gaps() -> None:
     partition = leading_partition()
-    turn: list[Append] = []
+    turn: list[PartitionAppend] = []
     assert [append(partition, count, turn) for count in (3, 1, 2)] == [10, 13, 14]
     assert partition.end == 16
     assert partition.high_watermark == 10, "nothing is written yet"

@@ -39,7 +39,7 @@ def write_directory(
 ) -> None:
     """Write the directory of a voter with these batches, as a clean shutdown leaves it."""
     if not files.exists(path):
-        files.make_directory(path)
+        files.make_folder(path)
     properties = (
         f"version=1\ncluster.id={CLUSTER}\nnode.id={voter.id}\n"
         f"directory.id={uuid_text(voter.directory_id)}\n"

@@ -15,7 +15,7 @@ from kraftlog.types import NULL_UUID
 from tests.storage.making import T0, batch
 
 if TYPE_CHECKING:
-    from kraftlog.replication.partition import Append
+    from kraftlog.replication.partition import PartitionAppend
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 9), st.booleans()), min_size=1))
@@ -24,7 +24,7 @@ def test_both_descriptions_agree(shapes: list[tuple[int, int, bool]]) -> None:
     partition = Partition("t", NULL_UUID, 0, ("t", 0))
     partition.lead(2)
     partition.opened(0, 7)
-    turn: list[Append] = []
+    turn: list[PartitionAppend] = []
     for count, age_ms, has_producer in shapes:
         producer = 3 if has_producer else -1
         raw = bytearray(batch(0, count, timestamp_ms=T0 - age_ms, producer_id=producer))

@@ -219,7 +219,7 @@ def test_leftovers_of_a_killed_compaction_do_not_enter_the_next_log(
 
 
 @pytest.mark.parametrize(
-    ("operation", "path"), [("rename", ".log.cleaned"), ("sync_directory", FOLDER)]
+    ("operation", "path"), [("rename", ".log.cleaned"), ("sync_folder", FOLDER)]
 )
 def test_a_disk_that_fails_while_segments_are_replaced_is_offline(
     operation: str, path: str

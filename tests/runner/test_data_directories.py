@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kraftlog.errors import ErrorCode
-from kraftlog.metadata.values import Directory
+from kraftlog.metadata.values import DirectoryId
 from kraftlog.replication.directory_assignments import DirectoryAssignments
 from kraftlog.runner.data_directory import FAILED_PER_TURN
 from kraftlog.wire.apis import ApiKey
@@ -270,7 +270,7 @@ def test_v19_log_of_unknown_directory_does_not_begin_in_another_one(
         first = start()
         create_topics(first, {"demo": 6})
         assert [append(first, index) for index in range(6)] == [0] * 6
-        assert {*assigned_directories(first).values()} == {Directory.UNASSIGNED}
+        assert {*assigned_directories(first).values()} == {DirectoryId.UNASSIGNED}
     before = paths_of_logs(first)
     first.files.kill()
     for _ in range(2):  # restarts do not make the loss forgotten
@@ -308,7 +308,7 @@ def test_v19_lost_log_begins_again_where_its_loss_is_known(
         folder = f"{path}/{topic}-{index}"
         for name in first.files.list(folder):
             first.files.unlink(f"{folder}/{name}")
-        first.files.remove_directory(folder)
+        first.files.remove_folder(folder)
     for _ in range(2):
         host = start(first.files, settled=False)
         reports = opened_logs(host, "demo", host.settle)
@@ -327,7 +327,7 @@ def host_without_c(*, is_lost: bool) -> tuple[VirtualHost, int]:
     index = min(log[1] for log, path in paths_of_logs(first).items() if path == "c")
     if is_lost:
         key = first.node.image.topic_ids["demo"], index
-        first.node.replica_manager.directory_assignments.assign(key, Directory.LOST)
+        first.node.replica_manager.directory_assignments.assign(key, DirectoryId.LOST)
         settle_with_time(first)
     first.files.kill()
     host = start(first.files, directories=("data", "b"), lost=("c",), settled=False)
@@ -339,12 +339,12 @@ def test_v19_lost_replica_of_an_offline_directory_has_no_second_log() -> None:
     """It would be empty, an election could choose it, and when the disk is back there are two."""
     without_c, index = host_without_c(is_lost=True)
     assert ("demo", index) not in paths_of_logs(without_c)
-    assert assigned_directories(without_c)[index] == Directory.LOST
+    assert assigned_directories(without_c)[index] == DirectoryId.LOST
     without_c.files.kill()
     host = start(without_c.files, settled=False)
     settle_with_time(host)
     assert paths_of_logs(host)["demo", index] == "c"
-    assert assigned_directories(host)[index] == Directory.LOST
+    assert assigned_directories(host)[index] == DirectoryId.LOST
     elect(host, index)
     assert append(host, index) == 0
 
@@ -356,7 +356,7 @@ def test_v18_unclean_leader_in_an_offline_directory_is_deposed(is_lost: bool) ->
     elect(without_c, index)
     image = without_c.node.image
     partition = image.partitions[image.topic_ids["demo"], index]
-    assert (partition.leader, partition.directories) == (-1, (Directory.FAILED,))
+    assert (partition.leader, partition.directories) == (-1, (DirectoryId.FAILED,))
     without_c.files.kill()
     host = start(without_c.files, settled=False)
     settle_with_time(host)
@@ -369,7 +369,7 @@ def test_v23_new_log_is_not_deleted_with_the_folders_that_had_its_name() -> None
     create_topics(first, {"demo": 1})
     first.files.kill()
     for path in PATHS:
-        first.files.make_directory(f"{path}/demo-0")
+        first.files.make_folder(f"{path}/demo-0")
     for _ in range(2):
         host = start(first.files, settled=False)
         settle_with_time(host)
@@ -384,7 +384,7 @@ def test_strays_are_renamed_in_every_directory() -> None:
     make_folders(first)
     first.runner.close()
     for path in PATHS:
-        first.files.make_directory(f"{path}/gone-{len(path)}{ord(path[0])}")
+        first.files.make_folder(f"{path}/gone-{len(path)}{ord(path[0])}")
     host = start(first.files)
     for path in PATHS:
         stray = f"gone-{len(path)}{ord(path[0])}"

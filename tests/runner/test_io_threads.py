@@ -109,7 +109,7 @@ def test_a_deleted_log_is_unlinked_after_its_rename_is_durable() -> None:
     journal = list(enumerate(host.files.journal))
     first_unlink = next(i for i, line in journal if line.startswith("unlink data/demo"))
     renames = [i for i, line in journal if line == "rename data/demo-0"]
-    syncs = [i for i, line in journal if line == "sync_directory data"]
+    syncs = [i for i, line in journal if line == "sync_folder data"]
     assert any(max(renames, default=-1) < sync < first_unlink for sync in syncs)
 
 

@@ -48,8 +48,8 @@ def test_sealed_segments_become_durable() -> None:
 
 def test_files_deleted_before_a_restart_are_unlinked() -> None:
     files = MemoryFiles()
-    files.make_directory("data")
-    files.make_directory("data/gone-0.ff-delete")
+    files.make_folder("data")
+    files.make_folder("data/gone-0.ff-delete")
     files.make_file("data/gone-0.ff-delete/00000000000000000000.log", b"x")
     make_host(files)
     assert not files.exists("data/gone-0.ff-delete")
@@ -57,9 +57,9 @@ def test_files_deleted_before_a_restart_are_unlinked() -> None:
 
 def test_garbage_is_deleted_in_small_jobs() -> None:
     files = MemoryFiles()
-    files.make_directory("data")
+    files.make_folder("data")
     for number in range(3 * MAX_UNLINKED):
-        files.make_directory(f"data/gone-{number}.ff-delete")
+        files.make_folder(f"data/gone-{number}.ff-delete")
     host = VirtualHost(files, settled=False)
     host.one_turn()
     garbage = host.runner.directory.take_garbage()
@@ -70,9 +70,9 @@ def test_garbage_is_deleted_in_small_jobs() -> None:
 
 def test_a_folder_that_cannot_be_removed_is_logged_and_kept() -> None:
     files = MemoryFiles()
-    files.make_directory("data")
-    files.make_directory("data/gone-0.ff-delete")
-    files.faults.append(Fault("remove_directory"))
+    files.make_folder("data")
+    files.make_folder("data/gone-0.ff-delete")
+    files.faults.append(Fault("remove_folder"))
     host = make_host(files)
     assert files.exists("data/gone-0.ff-delete")
     assert any(line.startswith("removing deleted files") for line in host.log_lines)

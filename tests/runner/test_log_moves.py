@@ -244,7 +244,7 @@ def test_of_two_logs_the_moved_one_is_kept() -> None:
     if leftovers:  # a folder of that name is enough, even if its files are unlinked
         first.files.rename(f"data/{leftovers[0]}", "data/demo-0")
     else:
-        first.files.make_directory("data/demo-0")
+        first.files.make_folder("data/demo-0")
     before = values(first)
     first.files.kill()
     host = start(first.files)
@@ -259,7 +259,7 @@ def test_a_folder_that_no_move_explains_is_set_aside() -> None:
     make_folders(first)
     before = values(first)
     first.runner.close()
-    first.files.make_directory("c/demo-0")
+    first.files.make_folder("c/demo-0")
     host = start(first.files)
     assert values(host) == before
     (stray,) = folders(host)["c"]

@@ -58,7 +58,7 @@ def restarted(host: VirtualHost) -> tuple[VirtualHost, bool]:
 def remove_folder(host: VirtualHost) -> None:
     for name in host.files.list(FOLDER):
         host.files.unlink(f"{FOLDER}/{name}")
-    host.files.remove_directory(FOLDER)
+    host.files.remove_folder(FOLDER)
 
 
 def empty_folder(host: VirtualHost) -> None:

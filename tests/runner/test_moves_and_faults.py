@@ -334,7 +334,7 @@ def test_v19_a_copy_that_is_not_whole_is_no_replica(waiting: VirtualHost) -> Non
 def test_v23_a_copy_of_a_former_topic_of_this_name_changes_nothing() -> None:
     first = host_with_records()
     folder = f"c/demo-0.{'0' * 32}{FUTURE}"
-    first.files.make_directory(folder)
+    first.files.make_folder(folder)
     first.files.make_file(f"{folder}/{PARTITION_METADATA}", encode_partition_metadata(b"o" * 16))
     first.files.make_file(f"{folder}/{WHOLE}", b"")
     host = restart(first)
@@ -349,7 +349,7 @@ def test_two_logs_that_the_metadata_places_nowhere_are_refused() -> None:
     first.runner.close()
     metadata = first.files.bytes_of("b/demo-0/partition.metadata")
     for path in ("data", "c"):
-        first.files.make_directory(f"{path}/demo-0")
+        first.files.make_folder(f"{path}/demo-0")
         first.files.make_file(f"{path}/demo-0/partition.metadata", metadata)
     host = VirtualHost(first.files, directories=("data", "c"))  # `b` is no longer configured
     assert not is_online(host)
@@ -447,7 +447,7 @@ def test_v22_a_move_survives_any_stop_and_the_loss_of_a_directory(
     assert paths == {"": {""}, "b": {"", "c"}, "c": {"", "b"}}[lost]
 
 
-OPERATIONS = ("pwritev", "sync", "rename", "sync_directory", "make_directory", "unlink", "open")
+OPERATIONS = ("pwritev", "sync", "rename", "sync_folder", "make_folder", "unlink", "open")
 
 
 def faults(path: str, code: int) -> Iterator[tuple[VirtualHost, list[bytes]]]:

@@ -69,7 +69,7 @@ def test_q38_a_snapshot_renamed_before_a_crash_is_used(
 ) -> None:
     """A log that ends or diverges before the snapshot is replaced by it."""
     files = MemoryFiles()
-    files.make_directory("data")
+    files.make_folder("data")
     directory = LogDirectory(files, "data")
     log = directory.create(METADATA_LOG, METADATA_TOPIC_ID, METADATA_CONFIG)
     for offset, epoch in enumerate(epochs):
@@ -182,16 +182,14 @@ def test_q38_only_a_complete_snapshot_replaces_the_log(is_whole: bool) -> None:
     quorum_io.carry_out[effects.WriteSnapshotPart](
         effects.WriteSnapshotPart(new, 0, data), Now(0, 0)
     )
-    quorum_io.carry_out[effects.InstallSnapshot](
-        effects.InstallSnapshot(new, METADATA_LOG), Now(0, 0)
-    )
+    quorum_io.carry_out[effects.LoadSnapshot](effects.LoadSnapshot(new, METADATA_LOG), Now(0, 0))
     log = directory.logs[METADATA_LOG]
     if is_whole:
         assert reports == [effects.SnapshotLoaded(new, SNAPSHOT)]
         assert (log.start_offset, log.end_offset) == (new.offset, new.offset)
         assert (checkpoints_of(files), lines) == ([name_of(new)], [])
     else:
-        assert reports == [effects.SnapshotDamaged(new)]
+        assert reports == [effects.SnapshotCorrupt(new)]
         assert log.end_offset == end
         assert checkpoints_of(files) == before
         assert ["corrupt" in line for line in lines] == [True]
@@ -229,7 +227,7 @@ def test_fetched_metadata_may_use_the_reserve(operation: str, path: str) -> None
     new, now = OffsetAndEpoch(end + 5, 9), Now(0, 0)
     files.faults.append(Fault(operation, errno.ENOSPC, path))
     quorum_io.carry_out[effects.WriteSnapshotPart](effects.WriteSnapshotPart(new, 0, SNAPSHOT), now)
-    quorum_io.carry_out[effects.InstallSnapshot](effects.InstallSnapshot(new, METADATA_LOG), now)
+    quorum_io.carry_out[effects.LoadSnapshot](effects.LoadSnapshot(new, METADATA_LOG), now)
     quorum_io.carry_out[effects.PersistClusterId](effects.PersistClusterId("cluster"), now)
     io_thread.deliver(now)
     assert reports == [effects.SnapshotLoaded(new, SNAPSHOT)]
@@ -241,7 +239,7 @@ def test_fetched_metadata_may_use_the_reserve(operation: str, path: str) -> None
 def log_with_voters(*voter_ids: int) -> MemoryFiles:
     """A directory whose metadata log has a record of these voters, or is empty."""
     files = MemoryFiles()
-    files.make_directory("data")
+    files.make_folder("data")
     log = LogDirectory(files, "data").create(METADATA_LOG, METADATA_TOPIC_ID, METADATA_CONFIG)
     if voter_ids:
         record = [control_batch(Batch(0, 0, 1, 0, voters_by_id(*voter_ids)), 0)]
@@ -279,7 +277,7 @@ def test_configured_voters_that_differ_from_the_log_are_logged(
 def test_q4_a_controller_without_its_metadata_folder_does_not_start(*, has_reported: bool) -> None:
     """Its votes are lost, though its directory id is not. A broker fetches the metadata again."""
     files = MemoryFiles()
-    files.make_directory("data")
+    files.make_folder("data")
     if has_reported:
         boot_timestamp.store(files, "data", 1)
     directory = LogDirectory(files, "data")
@@ -305,7 +303,7 @@ def test_a_snapshot_becomes_visible_atomically(
     seen = set()
     for stop in range(100):
         files = MemoryFiles()
-        files.make_directory("data")
+        files.make_folder("data")
         snapshots = MetadataSnapshots(files, "data")
         store(snapshots, OLD, *PIECES)
         files.sync_all("data")
@@ -329,7 +327,7 @@ def test_a_snapshot_becomes_visible_atomically(
 def test_q38_snapshots_older_than_the_log_start_are_removed() -> None:
     """A snapshot that ends at the log start or after it stays."""
     files = MemoryFiles()
-    files.make_directory("data")
+    files.make_folder("data")
     snapshots = MetadataSnapshots(files, "data")
     store(snapshots, OLD, *PIECES)
     store(snapshots, NEW, *PIECES)

@@ -69,7 +69,7 @@ def restore_files(host: VirtualHost, files: dict[str, bytes]) -> None:
         for name in host.files.list(REMOVED):
             host.files.unlink(f"{REMOVED}/{name}")
     else:
-        host.files.make_directory(REMOVED)
+        host.files.make_folder(REMOVED)
     for name, data in files.items():
         write_whole(host.files, f"{REMOVED}/{name}", data)
 

@@ -202,9 +202,9 @@ def test_deleting_an_unopened_log_makes_another_logs_folder_a_stray() -> None:
 def host_with_strays(delay_ms: int, *names: str) -> VirtualHost:
     """A host whose directory has these folders, each with a file."""
     files = MemoryFiles()
-    files.make_directory("data")
+    files.make_folder("data")
     for name in names:
-        files.make_directory(f"data/{name}")
+        files.make_folder(f"data/{name}")
         files.make_file(f"data/{name}/00000000000000000000.log", b"x")
     host = VirtualHost(files, f"{SETTINGS}kraftlog.stray.delete.delay.ms={delay_ms}")
     host.pass_time(INTERVAL_MS)  # from now on the delay counts
@@ -245,7 +245,7 @@ def test_v4_a_stray_of_an_assigned_partition_is_kept() -> None:
     create_topics(host, {"demo": 1})
     [(topic_id, _)] = host.node.replica_manager.partitions
     stray = f"demo-0.{topic_id.hex()}{STRAY}"
-    host.files.make_directory(f"data/{stray}")
+    host.files.make_folder(f"data/{stray}")
     pass_intervals(host, 5)
     assert stray in folders(host, "demo")
     delete(host, "demo")

@@ -7,10 +7,10 @@ import struct
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from kraftlog.server.io_thread import IOThreads
+from kraftlog.server.io_thread import OsIOThreads
 from kraftlog.server.loop import Server
 from kraftlog.server.turns import TurnClock
-from kraftlog.server.worker_process import WorkerProcess
+from kraftlog.server.worker_process import OsWorkerProcess
 from kraftlog.wire.apis import BROKER
 from tests.server.raw import api_versions
 from tests.time_limit import LIMIT_S
@@ -36,8 +36,8 @@ class Clock:
 def hosted(host: VirtualHost, clock: Callable[[], int], **options: Any) -> Iterator[Server]:
     """A server of the host's node, in which no CPU time passes."""
     server = Server(
-        IOThreads(),
-        WorkerProcess(),
+        OsIOThreads(),
+        OsWorkerProcess(),
         max_connections=64,
         turns=TurnClock(clock, lambda: 0),
         **{"max_frame": 1 << 20, **options},

@@ -11,7 +11,7 @@ import pytest
 
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import ReplicaKey
-from kraftlog.server.io_thread import IOThreads
+from kraftlog.server.io_thread import OsIOThreads
 from kraftlog.storage import quorum_state
 from kraftlog.wire.apis import CONTROLLER, ApiKey
 from kraftlog.wire.messages.vote import PartitionData, TopicData, VoteRequest
@@ -41,7 +41,7 @@ class ThreadedHost(VirtualHost):
     """A node with the I/O threads of the server."""
 
     def __init__(self, files: MemoryFiles, **options: Any) -> None:
-        self.threads = IOThreads()
+        self.threads = OsIOThreads()
         super().__init__(files, io_threads=self.threads, settled=False, **options)
 
     def run_until(self, is_done: Callable[[], Any]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kraftlog.server.io_thread import IOThread, IOThreads
+from kraftlog.server.io_thread import OsIOThread, OsIOThreads
 from kraftlog.types import Now
 from tests.server.without_threads import threads_cannot_start
 from tests.time_limit import LIMIT_S
@@ -17,7 +17,7 @@ NOW = Now(5, 6)
 
 
 def test_jobs_run_in_order_and_report_on_the_loop() -> None:
-    io_thread = IOThread("test")
+    io_thread = OsIOThread("test")
     reports: list[tuple[Any, BaseException | None, Now]] = []
     workers: set[str] = set()
 
@@ -39,7 +39,7 @@ def test_jobs_run_in_order_and_report_on_the_loop() -> None:
 
 
 def test_close_finishes_submitted_jobs() -> None:
-    io_thread = IOThread("test")
+    io_thread = OsIOThread("test")
     done: list[int] = []
     for number in range(100):
         io_thread.submit(lambda n=number: done.append(n), lambda *_: None)  # type: ignore[misc]  # as above
@@ -48,14 +48,14 @@ def test_close_finishes_submitted_jobs() -> None:
 
 
 def test_unused_threads_close() -> None:
-    io_threads = IOThreads()
+    io_threads = OsIOThreads()
     io_threads.finish(NOW)
     io_threads.close()
 
 
 def test_finish_waits_for_jobs_and_delivers_their_results() -> None:
     """A flush without a reported result may have failed, so its log does not count as clean."""
-    io_threads = IOThreads()
+    io_threads = OsIOThreads()
     results: list[int] = []
     may_end = threading.Event()
 
@@ -81,7 +81,7 @@ def test_finish_waits_for_jobs_and_delivers_their_results() -> None:
 
 
 def test_finish_waits_for_the_jobs_of_every_thread() -> None:
-    io_threads = IOThreads()
+    io_threads = OsIOThreads()
     workers: list[threading.Thread] = []
     for thread in (io_threads.maintenance, io_threads.data, io_threads.quorum):
         thread.submit(threading.current_thread, lambda worker, *_: workers.append(worker))
@@ -92,7 +92,7 @@ def test_finish_waits_for_the_jobs_of_every_thread() -> None:
 
 
 def test_no_thread_waits_for_another() -> None:
-    io_threads = IOThreads()
+    io_threads = OsIOThreads()
     ended: list[str] = []
     may_end = threading.Event()
     io_threads.data.submit(lambda: may_end.wait(LIMIT_S), lambda *_: ended.append("data"))
@@ -108,7 +108,7 @@ def test_no_thread_waits_for_another() -> None:
 
 def test_threads_run_only_when_needed() -> None:
     """The quorum's thread stays; the maintenance thread ends once it has no more jobs."""
-    io_threads = IOThreads()
+    io_threads = OsIOThreads()
     before = set(threading.enumerate())
     started: list[threading.Thread] = []
 
@@ -133,7 +133,7 @@ def test_jobs_run_on_the_loop_if_no_thread_can_be_started(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     """Each job tries again to start the thread."""
-    io_thread = IOThread("test")
+    io_thread = OsIOThread("test")
     results: list[tuple[str, BaseException | None]] = []
 
     def submit() -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog.errors import ConfigError
-from kraftlog.server.io_thread import IOThreads
+from kraftlog.server.io_thread import OsIOThreads
 from kraftlog.server.listening import ListeningSocket
 from kraftlog.server.loop import (
     ACCEPT_PAUSE_MS,
@@ -23,7 +23,7 @@ from kraftlog.server.loop import (
 )
 from kraftlog.server.operator_log import log_line
 from kraftlog.server.pages import Pages
-from kraftlog.server.worker_process import WorkerProcess
+from kraftlog.server.worker_process import OsWorkerProcess
 from kraftlog.types import Now
 from kraftlog.wire.apis import BROKER, CONTROLLER
 from tests.node.frame_client import make_host
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def server() -> Iterator[Server]:
     host = make_host()
-    server = Server(IOThreads(), WorkerProcess(), max_frame=1 << 20, max_connections=8)
+    server = Server(OsIOThreads(), OsWorkerProcess(), max_frame=1 << 20, max_connections=8)
     server.set_node(host.node, host.runner)
     yield server
     server._close_all()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kraftlog.effects import (
-    PeerDown,
+    ConnectionRefused,
     RequestFailed,
     ResponseReceived,
     SendRequest,
@@ -22,7 +22,7 @@ from kraftlog.effects import (
 )
 from kraftlog.errors import ErrorCode
 from kraftlog.runner.peers import ABORTED, CLOSED, NO_RESPONSE, REFUSED
-from kraftlog.server.peers import MAX_PROBES, Peers
+from kraftlog.server.peers import MAX_PROBES, SocketPeers
 from kraftlog.types import Now
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.frames import response_frame
@@ -68,13 +68,13 @@ FIRST_ABORTED = RequestFailed("quorum", 2, 1, ABORTED, is_aborted=True)
 
 
 class PeerLinks:
-    """A node's `Peers`, and the sockets at the other end of its connections."""
+    """A node's `SocketPeers`, and the sockets at the other end of its connections."""
 
     def __init__(self) -> None:
         self.epoll = select.epoll()
         self.reports: list[Any] = []
         self.handler_fails = False
-        self.peers = Peers(self.epoll, self._notify)
+        self.peers = SocketPeers(self.epoll, self._notify)
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.request_number = 0
 
@@ -160,7 +160,10 @@ def test_a_refused_reconnect_proves_that_the_peer_is_down(links: PeerLinks) -> N
     links.send_vote()
     with links.accept_with_request():
         links.listener.close()
-    assert {type(links.next_report()), type(links.next_report())} == {RequestFailed, PeerDown}
+    assert {type(links.next_report()), type(links.next_report())} == {
+        RequestFailed,
+        ConnectionRefused,
+    }
 
 
 @pytest.mark.parametrize("garbage", [b"\xff" * 8, vote_frame(77), b"\0\0\0\5\0\0\0\1\xff"])
@@ -237,7 +240,10 @@ def test_a_named_peer_is_proved_down_at_its_last_address(links: PeerLinks) -> No
         links.send_vote(host="localhost")
         assert other.recv(1 << 16)
         links.listener.close()
-    assert {type(links.next_report()), type(links.next_report())} == {RequestFailed, PeerDown}
+    assert {type(links.next_report()), type(links.next_report())} == {
+        RequestFailed,
+        ConnectionRefused,
+    }
 
 
 def test_an_unknown_name_is_no_proof_of_death(links: PeerLinks) -> None:
@@ -449,7 +455,7 @@ def test_an_invalid_address_fails(links: PeerLinks, host: str, port: int, reason
 
 def test_closing_peers_leaks_no_descriptor() -> None:
     with select.epoll() as epoll:
-        peers = Peers(epoll, lambda *_: None)
+        peers = SocketPeers(epoll, lambda *_: None)
         fd = peers._names.ready_fd
         peers.close()
     with pytest.raises(OSError, match="Bad file descriptor"):

@@ -9,7 +9,7 @@ import pytest
 
 from kraftlog.server.files import OsFiles
 from kraftlog.server.loop import read_clock
-from kraftlog.server.worker_process import WorkerProcess
+from kraftlog.server.worker_process import OsWorkerProcess
 from kraftlog.storage.compaction import describe_task, log_to_clean
 from kraftlog.storage.disk import Disk, HandleCache
 from kraftlog.storage.recovery import open_log, run
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def compact_in(worker: WorkerProcess, task: dict[str, Any]) -> tuple[Any, BaseException | None]:
+def compact_in(worker: OsWorkerProcess, task: dict[str, Any]) -> tuple[Any, BaseException | None]:
     results: list[tuple[Any, BaseException | None]] = []
     worker.compact(task, lambda result, error, _: results.append((result, error)))
     while not results:
@@ -43,7 +43,7 @@ def test_the_worker_rewrites_segments_or_reports_the_error(tmp_path: Path) -> No
     to_clean = log_to_clean(log, log.end_offset, T0)
     assert to_clean is not None
     task = describe_task(log, to_clean, T0, 100)
-    worker = WorkerProcess()
+    worker = OsWorkerProcess()
     result, error = compact_in(worker, task)
     assert error is None
     assert result["clean_to"] == 20
@@ -63,7 +63,7 @@ def test_a_task_fails_if_no_thread_can_be_started(
 
     The next check for dirty logs retries the compaction.
     """
-    worker = WorkerProcess()
+    worker = OsWorkerProcess()
     with threads_cannot_start():
         result, error = compact_in(worker, {})
     worker.close()

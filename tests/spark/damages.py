@@ -124,7 +124,7 @@ def no_field(name: str) -> Callable[[Fields], None]:
     return lambda fields: fields.remove(next(each for each in fields if each["name"] == name))
 
 
-def make_directory(table: Table) -> None:
+def make_folder(table: Table) -> None:
     path = table.files[0]
     os.remove(path)
     os.mkdir(path)
@@ -288,7 +288,7 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     "file cut": (lambda t: truncate(t.files[0], 0.5), "cannot be read"),
     "file swapped": (swap_files, "Delta's log says"),
     "file without meaning": (lambda t: write(t.files[0], b"PAR1" * 50), "cannot be read"),
-    "file is a directory": (make_directory, "cannot be read"),
+    "file is a directory": (make_folder, "cannot be read"),
     "file added twice": (add_copy, "50 records duplicate at offsets 0-49"),
     "file with bytes appended": (lambda t: write(t.files[0], b"x", "ab"), "cannot be read"),
     "footer flipped": (lambda t: flip(t.files[0], -20), "cannot be read"),

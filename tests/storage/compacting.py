@@ -33,7 +33,7 @@ def compact(log: Log, now_ms: int = T0, max_keys: int = 1000) -> bool:
     old = {segment.base_offset: segment for segment in target.segments}
     for group in result["groups"]:
         log.replace_segments([old[base] for base in group["bases"]], new_segment(log, group))
-    log.disk.files.sync_directory(log.folder)
+    log.disk.files.sync_folder(log.folder)
     log.clean_offset = result["clean_to"]
     return True
 

@@ -79,8 +79,8 @@ def new_disk(files: Files | None = None, limit: int = 64) -> Disk:
 def memory_files() -> MemoryFiles:
     """A file system with an empty, durable directory for a log."""
     files = MemoryFiles()
-    files.make_directory("/data")
-    files.make_directory(FOLDER)
+    files.make_folder("/data")
+    files.make_folder(FOLDER)
     files.write_back()
     return files
 

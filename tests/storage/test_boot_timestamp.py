@@ -10,7 +10,7 @@ from kraftlog_simulator.files import MemoryFiles
 
 def folder_with(content: bytes | None) -> MemoryFiles:
     files = MemoryFiles()
-    files.make_directory("d")
+    files.make_folder("d")
     if content is not None:
         files.make_file(f"d/{boot_timestamp.NAME}", content)
     return files

@@ -320,7 +320,7 @@ def test_a_failed_cleaner_leaves_no_files() -> None:
 
 def test_the_cleaner_offset_is_stored_and_lowered_by_truncation() -> None:
     files = MemoryFiles()
-    files.make_directory("/data")
+    files.make_folder("/data")
     directory = LogDirectory(files, "/data")
     log = directory.create(("t", 0), bytes(16), COMPACTED)
     for number in range(20):

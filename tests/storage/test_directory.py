@@ -32,7 +32,7 @@ TOPIC_ID = bytes(range(16))
 
 def new_files() -> MemoryFiles:
     files = MemoryFiles()
-    files.make_directory("/d")
+    files.make_folder("/d")
     files.write_back()
     return files
 
@@ -438,7 +438,7 @@ def test_a_recreated_log_ignores_the_old_recovery_point() -> None:
     logs.install_checkpoints(job)
     logs.delete(("t", 0))
     logs.create(("t", 0), bytes(16), SMALL)
-    files.sync_directory("/d")
+    files.sync_folder("/d")
     files.power_loss()
     log, _ = run(open_directory(files).open_log(("t", 0), SMALL))
     assert log.end_offset == 0
@@ -451,7 +451,7 @@ def test_v18_a_failed_sync_takes_all_logs_of_the_directory_offline() -> None:
     fill(failing, 3)
     fill(other, 3)
     other.flush()
-    files.sync_directory("/d/t-0")
+    files.sync_folder("/d/t-0")
     files.faults = [Fault("sync", path="t-0")]
     with pytest.raises(StorageError, match="flushing the log"):
         failing.flush()

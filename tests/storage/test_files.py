@@ -24,7 +24,7 @@ def file_system(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Files, 
     if request.param == "real":
         return OsFiles(), str(tmp_path)
     files = MemoryFiles()
-    files.make_directory("/here")
+    files.make_folder("/here")
     return files, "/here"
 
 
@@ -77,19 +77,19 @@ def test_a_file_system_reports_its_space(file_system: tuple[Files, str]) -> None
 
 def test_directories_behave_the_same(file_system: tuple[Files, str]) -> None:
     files, folder = file_system
-    files.make_directory(f"{folder}/a")
+    files.make_folder(f"{folder}/a")
     with pytest.raises(FileExistsError):
-        files.make_directory(f"{folder}/a")
+        files.make_folder(f"{folder}/a")
     write_whole(files, f"{folder}/a/x", b"1")
     assert files.modified_ms(f"{folder}/a/x") >= 0
     with pytest.raises(OSError, match="not empty"):
-        files.remove_directory(f"{folder}/a")
+        files.remove_folder(f"{folder}/a")
     files.rename(f"{folder}/a", f"{folder}/b")
-    files.sync_directory(folder)
+    files.sync_folder(folder)
     files.sync_all(folder)
     assert read_whole(files, f"{folder}/b/x") == b"1"
     files.unlink(f"{folder}/b/x")
-    files.remove_directory(f"{folder}/b")
+    files.remove_folder(f"{folder}/b")
     assert files.list(folder) == []
 
 
@@ -115,7 +115,7 @@ def test_a_lock_excludes_another_process(tmp_path: Path) -> None:
 def test_unsynced_data_is_lost_in_a_power_loss() -> None:
     files = MemoryFiles()
     fd = files.open("/f", create=True)
-    files.sync_directory("/")
+    files.sync_folder("/")
     files.pwritev(fd, [b"kept"], 0)
     files.sync(fd)
     files.pwritev(fd, [b"lost"], 4)
@@ -190,7 +190,7 @@ def test_overwriting_a_file_is_not_atomic() -> None:
 def test_a_failed_sync_loses_pages_for_good() -> None:
     files = MemoryFiles()
     fd = files.open("/f", create=True)
-    files.sync_directory("/")
+    files.sync_folder("/")
     files.pwritev(fd, [b"abc"], 0)
     files.faults = [Fault("sync")]
     with pytest.raises(OSError, match="Input/output"):

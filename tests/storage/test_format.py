@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kraftlog.config.endpoints import Voter
+from kraftlog.config.endpoints import QuorumVoter
 from kraftlog.storage.format import (
     FIRST_SNAPSHOT,
     METADATA_FOLDER,
@@ -27,7 +27,7 @@ FORMATTING = DirectoryFormat(
     node_id=0,
     features={"metadata.version": 30},
     metadata_directory=PATH,
-    voters=[Voter(0, "node0", 9093, directory_id=DIRECTORY_ID)],
+    voters=[QuorumVoter(0, "node0", 9093, directory_id=DIRECTORY_ID)],
     listener="CONTROLLER",
 )
 
@@ -74,10 +74,10 @@ def test_a_directory_below_one_that_cannot_be_read_is_formatted() -> None:
     """It has existed before, so its name is not this process's to sync; a new one's is."""
     files = MemoryFiles()
     format_at(files, "srv/other")
-    files.faults.append(Fault("sync_directory", code=errno.EACCES))
+    files.faults.append(Fault("sync_folder", code=errno.EACCES))
     format_at(files, "srv/data")
     assert is_formatted(files, "srv/data")
     files = MemoryFiles()
-    files.faults.append(Fault("sync_directory", code=errno.EACCES))
+    files.faults.append(Fault("sync_folder", code=errno.EACCES))
     with pytest.raises(PermissionError):
         format_at(files, "srv/data")

@@ -116,8 +116,8 @@ def test_a_flush_without_descriptors_is_retried() -> None:
     """No sync has failed, so nothing is lost."""
     files = FewDescriptors()
     files.max_open = 100
-    files.make_directory("/data")
-    files.make_directory(FOLDER)
+    files.make_folder("/data")
+    files.make_folder(FOLDER)
     disk = new_disk(files)
     log, _ = open_log_on(disk)
     fill(log, 20)

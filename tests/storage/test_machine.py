@@ -107,7 +107,7 @@ class LogMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.modelled_log.log.needs_flush)
     @rule()
     def fail_a_sync(self) -> None:
-        self.modelled_log.files.faults = [Fault("sync"), Fault("sync_directory")]
+        self.modelled_log.files.faults = [Fault("sync"), Fault("sync_folder")]
         self.modelled_log.fail_to_flush()
         self.modelled_log.files.faults = []
         self.modelled_log.crash(None, power=False)

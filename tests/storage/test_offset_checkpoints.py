@@ -28,7 +28,7 @@ def open_checkpoints(files: MemoryFiles) -> OffsetCheckpoints:
 def checkpoints_with_lines() -> tuple[MemoryFiles, OffsetCheckpoints]:
     """Checkpoints of two logs with durable lines in all four files."""
     files = MemoryFiles()
-    files.make_directory("d")
+    files.make_folder("d")
     checkpoints = open_checkpoints(files)
     for offsets in (
         checkpoints.recovery_points,
@@ -66,7 +66,7 @@ def test_v15_an_offset_of_zero_has_no_line_not_even_an_old_one() -> None:
     job = result_of(checkpoints.job_in_steps())
     job.run(files)
     assert checkpoints.install(job)
-    files.sync_directory("d")
+    files.sync_folder("d")
     expected = {file: {OTHER: 6} for file in (RECOVERY_POINTS, LOG_STARTS)}
     expected |= {HIGH_WATERMARKS: {OTHER: 5}, CLEANED_OFFSETS: {OLD: 7, OTHER: 5}}
     assert offsets_after_power_loss(files) == expected
@@ -93,7 +93,7 @@ def test_v15_a_job_in_progress_does_not_restore_cleared_lines() -> None:
 def test_v15_a_job_in_steps_does_not_restore_a_cleared_line() -> None:
     """A log can be deleted and recreated between two steps of a job."""
     files = MemoryFiles()
-    files.make_directory("d")
+    files.make_folder("d")
     checkpoints = open_checkpoints(files)
     names = [("t", number) for number in range(10 * LINES_PER_STEP)]
     checkpoints.recovery_points.update(dict.fromkeys(names[1:], 7))
@@ -107,7 +107,7 @@ def test_v15_a_job_in_steps_does_not_restore_a_cleared_line() -> None:
 
 def test_v15_lines_only_in_a_job_in_progress_are_cleared() -> None:
     files = MemoryFiles()
-    files.make_directory("d")
+    files.make_folder("d")
     checkpoints = open_checkpoints(files)
     checkpoints.log_starts[OLD] = 7
     job = result_of(checkpoints.job_in_steps())
@@ -126,7 +126,7 @@ def test_v15_lines_that_a_power_loss_may_restore_are_cleared(is_synced: bool) ->
     job.run(files)
     assert checkpoints.install(job)
     if is_synced:
-        files.sync_directory("d")
+        files.sync_folder("d")
         checkpoints.installed(job)
     files.journal = []
     checkpoints.clear(OLD)
@@ -166,7 +166,7 @@ def test_lines_without_a_log_after_a_restart_are_cleared_by_one_write() -> None:
 
 def test_the_cleaner_checkpoint_exists_from_the_first_compaction() -> None:
     files = MemoryFiles()
-    files.make_directory("d")
+    files.make_folder("d")
     open_checkpoints(files).write()
     assert sorted(files.list("d")) == sorted(
         {RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, COMMITTED_OFFSETS}

@@ -31,8 +31,8 @@ STATES = [
 
 def files_with_folder() -> MemoryFiles:
     files = MemoryFiles()
-    files.make_directory("log")
-    files.sync_directory(".")
+    files.make_folder("log")
+    files.sync_folder(".")
     return files
 
 

@@ -62,7 +62,6 @@ class Sampler:
         kio_ranges: bool = False,
         small: bool = False,
         own_tags: bool = False,
-        unknown_tags: bool = False,
     ) -> None:
         self.random = random
         self.null_share = null_share
@@ -72,8 +71,6 @@ class Sampler:
         self.small = small
         #: With our own tagged fields.
         self.own_tags = own_tags
-        #: With unknown tagged fields.
-        self.unknown_tags = unknown_tags
 
     def message(self, cls: type[Message], version: int) -> Any:
         return self.struct(cls, VersionedSchema(cls, version))
@@ -88,12 +85,7 @@ class Sampler:
                 values[field.name] = self.value(field, schema)
             else:
                 values[field.name] = field.default
-        message = cls(**values)
-        if self.unknown_tags and schema.flexible:
-            message.unknown_tags = tuple(
-                [(tag, self.random.randbytes(tag % 9)) for tag in (77, 5000, 20000, 2**32 - 1)]
-            )
-        return message
+        return cls(**values)
 
     def value(self, field: Field, schema: VersionedSchema) -> Any:
         if field.nullable_in(schema.version) and self.random.random() < self.null_share:

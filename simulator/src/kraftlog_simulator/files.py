@@ -2,7 +2,7 @@
 
 A file has two contents: what reads return (the page cache) and what the disk has. `sync` writes the
 page cache to the disk; a power loss reverts it to what the disk has. The same holds for
-directories: a name is on the disk after `sync_directory`. Some unsynced changes survive a power
+directories: a name is on the disk after `sync_folder`. Some unsynced changes survive a power
 loss, as a random generator decides: each write is kept, lost or torn, and name changes are kept up
 to some point.
 
@@ -365,15 +365,15 @@ class MemoryFiles:
             raise _error(errno.ENOENT, path)
         return node.modified_ms
 
-    def make_directory(self, path: str) -> None:
-        self._operation("make_directory", path)
+    def make_folder(self, path: str) -> None:
+        self._operation("make_folder", path)
         directory, name = self._parent(path)
         if name in directory.names:
             raise _error(errno.EEXIST, path)
         directory.change({name: MemoryDirectory(self.now_ms)}, self.now_ms)
 
-    def remove_directory(self, path: str) -> None:
-        self._operation("remove_directory", path)
+    def remove_folder(self, path: str) -> None:
+        self._operation("remove_folder", path)
         directory, name = self._parent(path)
         if self._directory(path).names:
             raise _error(errno.ENOTEMPTY, path)
@@ -397,8 +397,8 @@ class MemoryFiles:
         directory, name = self._parent(path)
         directory.change({name: None}, self.now_ms)
 
-    def sync_directory(self, path: str) -> None:
-        self._operation("sync_directory", path)
+    def sync_folder(self, path: str) -> None:
+        self._operation("sync_folder", path)
         self._directory(path).write_back()
 
     def sync_all(self, path: str) -> None:

@@ -26,11 +26,11 @@ RUNS_PER_REPORT = 1000
 
 
 class Soak:
-    """Runs seed after seed; the progress is stored in `directory`."""
+    """Runs seed after seed; the progress is stored in `folder`."""
 
-    def __init__(self, directory: str, first: int | None = None) -> None:
-        self.directory = directory
-        os.makedirs(directory, exist_ok=True)
+    def __init__(self, folder: str, first: int | None = None) -> None:
+        self.folder = folder
+        os.makedirs(folder, exist_ok=True)
         self.first = self.next_seed = first if first is not None else self._stored_next_seed()
         self.runs = self.failed = 0
         self.coverage: dict[str, int] = {}
@@ -40,7 +40,7 @@ class Soak:
 
     def _stored_next_seed(self) -> int:
         try:
-            with open(os.path.join(self.directory, "next-seed"), encoding="ascii") as file:
+            with open(os.path.join(self.folder, "next-seed"), encoding="ascii") as file:
                 return int(file.read())
         except FileNotFoundError:
             return 1
@@ -54,7 +54,7 @@ class Soak:
             if outcome.failed:
                 self.failed += 1
                 print(outcome, flush=True)
-                with open(os.path.join(self.directory, "failures.txt"), "a") as file:
+                with open(os.path.join(self.folder, "failures.txt"), "a") as file:
                     print(outcome, file=file)
         self._done.add(first)
         while self.next_seed in self._done:
@@ -63,7 +63,7 @@ class Soak:
         self._store_next_seed()
 
     def _store_next_seed(self) -> None:
-        with open(os.path.join(self.directory, "next-seed"), "w", encoding="ascii") as file:
+        with open(os.path.join(self.folder, "next-seed"), "w", encoding="ascii") as file:
             print(self.next_seed, file=file)
 
     def __str__(self) -> str:

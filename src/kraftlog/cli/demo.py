@@ -56,7 +56,7 @@ def run(arguments: Sequence[str]) -> int:
         "their topic to a Delta table on Spark, kill a broker meanwhile, and verify the table.",
     )
     parser.add_argument(
-        "--keep", action="store_true", help="keep the directory of the cluster and of the table"
+        "--keep", action="store_true", help="keep the folder of the cluster and of the table"
     )
     parser.add_argument("--json", action="store_true", help="print each step as a line of JSON")
     options = parser.parse_args(arguments)
@@ -95,10 +95,10 @@ class Demo:
     def __init__(self, *, keep: bool, is_json: bool = False) -> None:
         self._keep = keep
         self._is_json = is_json
-        self._directory = tempfile.mkdtemp(prefix="kraftlog-demo-")
-        self._lake = os.path.join(self._directory, "lake")
+        self._folder = tempfile.mkdtemp(prefix="kraftlog-demo-")
+        self._lake = os.path.join(self._folder, "lake")
         self._plan = local_cluster.plan(
-            options_of(["--nodes", str(NODES), "--port", "0", "--data", f"{self._directory}/nodes"])
+            options_of(["--nodes", str(NODES), "--port", "0", "--data", f"{self._folder}/nodes"])
         )
         self._servers = ",".join([node.listener for node in self._plan.nodes])
         self._nodes: dict[int, subprocess.Popen[bytes]] = {}
@@ -248,7 +248,7 @@ class Demo:
             raise DemoError(f"verify ended with exit code {result.returncode}", log)
 
     def _log_path(self, name: str) -> str:
-        return os.path.join(self._directory, f"{name}.txt")
+        return os.path.join(self._folder, f"{name}.txt")
 
     def _wait_until(self, failure: str, is_done: Callable[[], bool], log: str = "") -> None:
         """Wait until `is_done`; raise if a process or client fails, or after the timeout."""
@@ -271,7 +271,7 @@ class Demo:
                 raise DemoError(f"node {node_id} has ended", log)
 
     def close(self) -> None:
-        """Stop all processes, and remove the directory unless it is kept."""
+        """Stop all processes, and remove the folder unless it is kept."""
         if self._archive is not None:
             self._archive.kill()
         for process in self._nodes.values():
@@ -287,12 +287,10 @@ class Demo:
         for sock in self._plan.port_reservations:
             sock.close()
         if not self._keep:
-            shutil.rmtree(self._directory, ignore_errors=True)
+            shutil.rmtree(self._folder, ignore_errors=True)
             return
         self._say(f"kept: Delta table {self._lake}/{TOPIC}")
-        self._say(
-            f"kept: the cluster; kraftlog start --nodes {NODES} --data {self._directory}/nodes"
-        )
+        self._say(f"kept: the cluster; kraftlog start --nodes {NODES} --data {self._folder}/nodes")
 
 
 class Archive:

@@ -69,7 +69,7 @@ class LocalNode(Value):
         return "broker,controller" if self.controller else "broker"
 
 
-class Plan(Value):
+class ClusterPlan(Value):
     """The nodes and the contents of their properties files."""
 
     nodes: Sequence[LocalNode]
@@ -80,7 +80,7 @@ class Plan(Value):
     port_reservations: Sequence[socket.socket] = ()
 
 
-def plan(options: argparse.Namespace) -> Plan:
+def plan(options: argparse.Namespace) -> ClusterPlan:
     """The nodes that follow from the options and the data directory; writes nothing."""
     _check_options(options)
     data = options.data or "data"
@@ -110,7 +110,7 @@ def plan(options: argparse.Namespace) -> Plan:
     servers = ",".join([node.controller for node in nodes if node.controller])
     settings = {**_replication(options.nodes), **overrides}
     texts = [_text(node, servers, {**_node_settings(node, options), **settings}) for node in nodes]
-    return Plan(nodes, texts, len(existing), port_reservations)
+    return ClusterPlan(nodes, texts, len(existing), port_reservations)
 
 
 def _new_node(
@@ -295,7 +295,7 @@ def table(nodes: Sequence[LocalNode], pids: Sequence[int]) -> str:
 # On disk ------------------------------------------------------------------------------------------
 
 
-def prepare(plan: Plan) -> list[str]:
+def prepare(plan: ClusterPlan) -> list[str]:
     """Format new directories and write the files; return log lines for the operator."""
     _check_settings(plan)
     _refuse_running(plan.nodes)
@@ -308,7 +308,7 @@ def prepare(plan: Plan) -> list[str]:
     return notes
 
 
-def _check_settings(plan: Plan) -> None:
+def _check_settings(plan: ClusterPlan) -> None:
     """Refuse settings with which nodes would not start, before anything is written."""
     from kraftlog.config.read_config import read_config
     from kraftlog.config.safety import refuse_unsafe
@@ -339,9 +339,9 @@ def _refuse_running(nodes: Sequence[LocalNode]) -> None:
             ) from None
 
 
-def _format(plan: Plan, empty: Sequence[LocalNode]) -> list[str]:
+def _format(plan: ClusterPlan, empty: Sequence[LocalNode]) -> list[str]:
     """Format the directories of a new cluster, or of nodes that join one."""
-    from kraftlog.config.endpoints import Voter
+    from kraftlog.config.endpoints import QuorumVoter
     from kraftlog.node.controller.active_controller import first_levels
     from kraftlog.server.files import OsFiles
     from kraftlog.server.ids import new_id
@@ -351,7 +351,7 @@ def _format(plan: Plan, empty: Sequence[LocalNode]) -> list[str]:
     from kraftlog.types import uuid_text
 
     files = OsFiles()
-    voters: list[endpoints.Voter] | None = None
+    voters: list[endpoints.QuorumVoter] | None = None
     ids = {node.id: new_id() for node in empty}
     if plan.existing_count:
         formatted = next(node for node in plan.nodes if _is_formatted(node.directory))
@@ -360,7 +360,7 @@ def _format(plan: Plan, empty: Sequence[LocalNode]) -> list[str]:
         _refuse_data(plan.nodes)
         cluster_id = uuid_text(new_id())
         voters = [
-            Voter(node.id, *_server(node.controller), ids[node.id])
+            QuorumVoter(node.id, *_server(node.controller), ids[node.id])
             for node in plan.nodes
             if node.controller
         ]

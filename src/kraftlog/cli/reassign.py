@@ -111,14 +111,14 @@ def run(arguments: Sequence[str]) -> int:
 # Files -------------------------------------------------------------------------------------------
 
 
-class Plan(Value):
+class ReassignmentPlan(Value):
     """The target replicas of partitions, and the target log directories of some replicas."""
 
     replicas: dict[PartitionName, tuple[int, ...]]
     directories: dict[ReplicaName, str]
 
 
-def plan_in(text: str) -> Plan:
+def plan_in(text: str) -> ReassignmentPlan:
     """Parse a file in the format of kafka-reassign-partitions."""
     from kraftlog.cli.json_entries import Entries
 
@@ -144,7 +144,7 @@ def plan_in(text: str) -> Plan:
                 if path != ANY
             }
         )
-    return Plan(replicas, directories)
+    return ReassignmentPlan(replicas, directories)
 
 
 def _assignment_json(assignment: Assignment) -> dict[str, object]:
@@ -155,7 +155,7 @@ def _assignment_json(assignment: Assignment) -> dict[str, object]:
     return {"version": 1, "partitions": partitions}
 
 
-def _read_plan(options: argparse.Namespace) -> Plan:
+def _read_plan(options: argparse.Namespace) -> ReassignmentPlan:
     require_options(options, "reassignment-json-file")
     path = options.reassignment_json_file
     try:

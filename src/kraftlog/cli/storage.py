@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kraftlog.config.broker import BrokerConfig
-    from kraftlog.config.endpoints import Voter
+    from kraftlog.config.endpoints import QuorumVoter
     from kraftlog.storage.meta_properties import MetaProperties
     from kraftlog.types import Uuid
 
@@ -162,7 +162,7 @@ def _is_dynamic(options: argparse.Namespace, config: BrokerConfig) -> bool:
     return not config.voters and bool(has_dynamic_option)
 
 
-def _voters(options: argparse.Namespace, config: BrokerConfig) -> list[Voter] | None:
+def _voters(options: argparse.Namespace, config: BrokerConfig) -> list[QuorumVoter] | None:
     """The initial voters, if the options give any."""
     starts_quorum = options.standalone or options.initial_controllers
     if config.voters and starts_quorum:
@@ -182,20 +182,20 @@ def _voters(options: argparse.Namespace, config: BrokerConfig) -> list[Voter] | 
     return None
 
 
-def _only_voter(config: BrokerConfig) -> Voter:
-    from kraftlog.config.endpoints import Voter
+def _only_voter(config: BrokerConfig) -> QuorumVoter:
+    from kraftlog.config.endpoints import QuorumVoter
 
     if not config.is_controller:
         raise UsageError("--standalone: expected controller among process.roles")
     listener = config.advertised_controller_listeners[0]
     host = "localhost" if listener.is_wildcard else listener.host
-    return Voter(config.node_id, host, listener.port, new_id())
+    return QuorumVoter(config.node_id, host, listener.port, new_id())
 
 
-def _initial_voters(text: str) -> list[Voter]:
+def _initial_voters(text: str) -> list[QuorumVoter]:
     from kraftlog.config.endpoints import parse_dynamic_voter
 
-    voters: dict[int, Voter] = {}
+    voters: dict[int, QuorumVoter] = {}
     for entry in text.split(","):
         voter = parse_dynamic_voter(entry)
         if voter is None:
@@ -234,7 +234,7 @@ def _cluster_id(text: str | None) -> str:
     return text
 
 
-def _directory_id(voters: list[Voter] | None, node_id: int) -> Uuid:
+def _directory_id(voters: list[QuorumVoter] | None, node_id: int) -> Uuid:
     """The directory id that the voters have for this node, or else a random one."""
     for voter in voters or ():
         if voter.id == node_id and voter.directory_id is not None:
@@ -242,7 +242,7 @@ def _directory_id(voters: list[Voter] | None, node_id: int) -> Uuid:
     return new_id()
 
 
-def _description(config: BrokerConfig, voters: list[Voter] | None) -> str:
+def _description(config: BrokerConfig, voters: list[QuorumVoter] | None) -> str:
     if voters is None:
         return "metadata directory"
     is_voter = any(voter.id == config.node_id for voter in voters)

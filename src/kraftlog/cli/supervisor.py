@@ -31,7 +31,7 @@ FAILED, KILLED = 1, 130
 
 def python_command(*words: str) -> list[str]:
     """The command line that runs `kraftlog WORDS…` with this Python."""
-    # -P ignores modules in the current directory, which may have names of Python's own modules.
+    # -P ignores modules in the current folder, which may have names of Python's own modules.
     safe = [] if sys.path[0] == os.getcwd() else ["-P"]
     return [sys.executable, *safe, "-m", "kraftlog", *words]
 

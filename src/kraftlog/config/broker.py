@@ -1,6 +1,7 @@
-"""`BrokerConfig`: the settings of a node.
+"""`BrokerConfig`: the settings of a node, from its file.
 
-Each value is parsed and checked on first use. Settings that depend on several keys, such as
+The node reads them as attributes; `ConfigLayers.value(key)` is for those that can change while it
+runs. Each value is parsed and checked on first use. Settings that depend on several keys, such as
 log.retention.ms, .minutes and .hours, are properties.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 from kraftlog.config.endpoints import (
     Listener,
-    Voter,
+    QuorumVoter,
     parse_listener,
     parse_protocol_map,
     parse_server,
@@ -29,7 +30,7 @@ _MINUTE_MS = 60_000
 
 
 class BrokerConfig:
-    """Settings by their keys: `config["num.partitions"]`, `config.num_partitions`."""
+    """`config.num_partitions`; `config["num.partitions"]` only in this package."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         #: The texts of the keys that are set; broker.id and node.id are synonyms.
@@ -63,6 +64,7 @@ class BrokerConfig:
     broker_heartbeat_interval_ms: int = setting()
     broker_session_timeout_ms: int = setting()
     controlled_shutdown_enable: bool = setting()
+    kraftlog_fence_on_connection_refused: bool = setting()
 
     @property
     def is_broker(self) -> bool:
@@ -84,15 +86,17 @@ class BrokerConfig:
     controller_quorum_auto_join_enable: bool = setting()
     metadata_log_max_record_bytes_between_snapshots: int = setting()
     metadata_log_max_snapshot_interval_ms: int = setting()
+    kraftlog_quorum_max_failed_elections: int = setting()
+    kraftlog_quorum_retry_backoff_max_ms: int = setting()
 
     @property
-    def voters(self) -> list[Voter]:
+    def voters(self) -> list[QuorumVoter]:
         """The static voters of `controller.quorum.voters`; none in a dynamic quorum."""
         texts: list[str] = self["controller.quorum.voters"]
         return [voter for text in texts if (voter := parse_static_voter(text))]
 
     @property
-    def own_voter(self) -> Voter | None:
+    def own_voter(self) -> QuorumVoter | None:
         """This node as a static voter with an address."""
         own = [it for it in self.voters if it.id == self.node_id and it.host]
         return own[0] if own else None
@@ -110,6 +114,8 @@ class BrokerConfig:
     socket_request_max_bytes: int = setting()
     connections_max_idle_ms: int = setting()
     max_connections_per_ip: int = setting()
+    kraftlog_http_port: int = setting()
+    queued_max_request_bytes: int = setting()
 
     @property
     def protocols(self) -> dict[str, str]:
@@ -183,11 +189,33 @@ class BrokerConfig:
     auto_leader_rebalance_enable: bool = setting()
     leader_imbalance_check_interval_seconds: int = setting()
     fetch_max_bytes: int = setting()
+
+    # Replication -------------------------------------------------------------------------------
+
+    num_replica_fetchers: int = setting()
+    replica_fetch_backoff_ms: int = setting()
+    replica_fetch_max_bytes: int = setting()
+    replica_fetch_min_bytes: int = setting()
+    replica_fetch_response_max_bytes: int = setting()
     replica_fetch_wait_max_ms: int = setting()
+    replica_high_watermark_checkpoint_interval_ms: int = setting()
+    replica_lag_max_bytes: int = setting()
+    replica_lag_time_max_ms: int = setting()
+    replica_selector_class: str | None = setting()
+    replica_socket_timeout_ms: int = setting()
+    replication_quota_window_num: int = setting()
+    replication_quota_window_size_seconds: int = setting()
 
     # Logs --------------------------------------------------------------------------------------
 
     log_retention_check_interval_ms: int = setting()
+    alter_log_dirs_replication_quota_window_num: int = setting()
+    alter_log_dirs_replication_quota_window_size_seconds: int = setting()
+    kraftlog_reserve_bytes: int = setting()
+    kraftlog_stray_delete_delay_ms: int = setting()
+    kraftlog_sync_timeout_ms: int = setting()
+    log_cleaner_enable: bool = setting()
+    log_initial_task_delay_ms: int = setting()
 
     @property
     def data_directories(self) -> list[str]:
@@ -244,3 +272,4 @@ class BrokerConfig:
     group_max_size: int = setting()
     group_coordinator_rebalance_protocols: list[str] = setting()
     max_incremental_fetch_session_cache_slots: int = setting()
+    producer_id_expiration_check_interval_ms: int = setting()

@@ -31,7 +31,7 @@ class Listener(Value):
         return not self.host or is_any_address(self.host)
 
 
-class Voter(Value):
+class QuorumVoter(Value):
     """A configured voter; static ones have no directory id.
 
     One that is configured by its id alone has no host and the port 0: discovery finds its address.
@@ -71,23 +71,23 @@ def _is_port(text: str) -> bool:
     return text.isdecimal() and text.isascii() and int(text) <= _MAX_PORT
 
 
-def parse_voter(text: str) -> Voter | None:
+def parse_voter(text: str) -> QuorumVoter | None:
     """Parse `id@host:port`; None if invalid."""
     number, at, address = text.partition("@")
     server = parse_server(address)
     if not (at and number.isdecimal() and number.isascii()) or server is None:
         return None
-    return Voter(int(number), *server) if not is_any_address(server[0]) else None
+    return QuorumVoter(int(number), *server) if not is_any_address(server[0]) else None
 
 
-def parse_static_voter(text: str) -> Voter | None:
+def parse_static_voter(text: str) -> QuorumVoter | None:
     """Parse `id@host:port`, or the id alone; None if invalid (Q33)."""
     if text.isdecimal() and text.isascii():
-        return Voter(int(text), "", 0)
+        return QuorumVoter(int(text), "", 0)
     return parse_voter(text)
 
 
-def parse_dynamic_voter(text: str) -> Voter | None:
+def parse_dynamic_voter(text: str) -> QuorumVoter | None:
     """Parse `id@host:port:directory-id`; None if invalid."""
     address, colon, directory = text.strip().rpartition(":")
     voter = parse_voter(address) if colon else None

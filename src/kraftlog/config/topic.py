@@ -46,9 +46,7 @@ class TopicConfig:
     compression_type: str = setting()
     compression_zstd_level: int = setting()
     delete_retention_ms: int = setting()
-    file_delete_delay_ms: int = setting()
     flush_messages: int = setting()
-    flush_ms: int = setting()
     index_interval_bytes: int = setting()
     max_compaction_lag_ms: int = setting()
     max_message_bytes: int = setting()
@@ -62,9 +60,7 @@ class TopicConfig:
     retention_bytes: int = setting()
     retention_ms: int = setting()
     segment_index_bytes: int = setting()
-    segment_jitter_ms: int = setting()
     segment_ms: int = setting()
-    unclean_leader_election_enable: bool = setting()
 
     @property
     def segment_bytes(self) -> int:

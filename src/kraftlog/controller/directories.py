@@ -5,7 +5,7 @@ from __future__ import annotations
 from kraftlog.controller.decision import Decision
 from kraftlog.controller.partition_change import PartitionTarget, partition_change, without
 from kraftlog.errors import ErrorCode
-from kraftlog.metadata.values import Directory
+from kraftlog.metadata.values import DirectoryId
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsResponse,
@@ -76,7 +76,7 @@ def _assign(
     isr, online = partition.isr, broker.online(directory)
     if not online:
         isr = without(isr, (broker.id,))
-    lost = frozenset((broker.id,)) if directory == Directory.LOST else frozenset[int]()
+    lost = frozenset((broker.id,)) if directory == DirectoryId.LOST else frozenset[int]()
 
     def alive(other: int) -> bool:
         return state.active(other) and (online or other != broker.id)

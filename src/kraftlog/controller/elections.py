@@ -11,7 +11,7 @@ from kraftlog.controller.partition_change import (
     without,
 )
 from kraftlog.errors import ErrorCode
-from kraftlog.metadata.values import NO_LEADER, Directory
+from kraftlog.metadata.values import NO_LEADER, DirectoryId
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.elect_leaders import (
     ElectLeadersResponse,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 #: Cost of an election, in microseconds.
 ELECTION_COST = 15
 #: The recorded directories of replicas that may be in any directory of their broker.
-_UNKNOWN = (Directory.MIGRATING, Directory.UNASSIGNED)
+_UNKNOWN = (DirectoryId.MIGRATING, DirectoryId.UNASSIGNED)
 
 
 def remove_from_isrs(
@@ -145,7 +145,7 @@ def _remove_broker(
         if wanted is None:
             wanted = PartitionTarget(
                 isr=without(partition.isr, (broker_id,)),
-                directories=((broker_id, Directory.FAILED),) if has_failed else (),
+                directories=((broker_id, DirectoryId.FAILED),) if has_failed else (),
                 unclean=unclean,
             )
             targets[partition.isr, has_failed] = wanted

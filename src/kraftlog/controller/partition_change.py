@@ -13,7 +13,7 @@ place:
 from __future__ import annotations
 
 from kraftlog.metadata.replay import SAME_LEADER
-from kraftlog.metadata.values import NO_LEADER, RECOVERING, Directory
+from kraftlog.metadata.values import NO_LEADER, RECOVERING, DirectoryId
 from kraftlog.value import TYPE_CHECKING, Value
 from kraftlog.wire.messages.metadata_records import PartitionChangeRecord
 
@@ -181,7 +181,7 @@ class _Change:
         """Whether a live replica is in a directory that it no longer has; not if it has failed."""
         directory = self._directory(broker)
         registered = self.state.brokers.get(broker)
-        if registered is None or directory == Directory.FAILED or not self.is_alive(broker):
+        if registered is None or directory == DirectoryId.FAILED or not self.is_alive(broker):
             return False
         return broker in self.replicas and not registered.online(directory)
 
@@ -339,10 +339,10 @@ def default_directory(state: ControllerState, broker_id: int) -> Uuid:
     """The directory of a new replica on a broker, if it is determined."""
     broker = state.brokers.get(broker_id)
     if broker is None:
-        return Directory.UNASSIGNED
+        return DirectoryId.UNASSIGNED
     if not broker.directories:
-        return Directory.MIGRATING
-    return broker.directories[0] if len(broker.directories) == 1 else Directory.UNASSIGNED
+        return DirectoryId.MIGRATING
+    return broker.directories[0] if len(broker.directories) == 1 else DirectoryId.UNASSIGNED
 
 
 def without(brokers: Iterable[int], removed: Iterable[int]) -> tuple[int, ...]:

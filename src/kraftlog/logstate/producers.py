@@ -135,13 +135,6 @@ class ProducerState:
             return ErrorCode.INVALID_TXN_STATE
         return ErrorCode.NONE
 
-    def check_epoch(self, producer_id: int, epoch: int) -> int:
-        """Validate a coordinator's batch, which has an epoch but no sequences."""
-        entry = self.entries.get(producer_id)
-        if entry is not None and epoch < entry.epoch:
-            return ErrorCode.INVALID_PRODUCER_EPOCH
-        return ErrorCode.NONE
-
     def duplicate_of(self, header: BatchHeader) -> RetainedBatch | None:
         """The retained batch with the same sequences, for the response to a repeated request."""
         entry = self.entries.get(header.producer_id)
@@ -154,25 +147,6 @@ class ProducerState:
             ):
                 return batch
         return None
-
-    def check_marker(
-        self, producer_id: int, epoch: int, coordinator_epoch: int, *, strictly_newer: bool = False
-    ) -> int:
-        """Validate a coordinator's marker; `strictly_newer` if transactions bump the epoch.
-
-        A repeated marker of an ended transaction is valid, as the coordinator may have missed the
-        response.
-        """
-        entry = self.entries.get(producer_id)
-        if entry is None:
-            return ErrorCode.NONE
-        if epoch < entry.epoch:
-            return ErrorCode.INVALID_PRODUCER_EPOCH
-        if strictly_newer and epoch == entry.epoch and entry.in_transaction:
-            return ErrorCode.INVALID_PRODUCER_EPOCH
-        if coordinator_epoch < entry.coordinator_epoch:
-            return ErrorCode.TRANSACTION_COORDINATOR_FENCED
-        return ErrorCode.NONE
 
     # -- applying ------------------------------------------------------------------------------
 

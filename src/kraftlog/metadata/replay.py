@@ -14,7 +14,7 @@ from kraftlog.metadata.changes import (
     TopicCreated,
     TopicRemoved,
 )
-from kraftlog.metadata.values import NO_LEADER, BrokerImage, Directory, PartitionImage, TopicImage
+from kraftlog.metadata.values import NO_LEADER, BrokerImage, DirectoryId, PartitionImage, TopicImage
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages import metadata_records as records
 
@@ -197,7 +197,7 @@ def _replayed_before(
 
 def _directories(recorded: Sequence[Uuid], replicas: int) -> tuple[Uuid, ...]:
     """The directories of the replicas; the legacy directory id if the record has none."""
-    return tuple(recorded) if recorded else (Directory.MIGRATING,) * replicas
+    return tuple(recorded) if recorded else (DirectoryId.MIGRATING,) * replicas
 
 
 def _partition_change(image: Image, record: records.PartitionChangeRecord) -> Sequence[Change]:

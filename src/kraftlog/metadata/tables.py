@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.config.keys import BROKER, TABLES, find_broker_key
-from kraftlog.metadata.values import RECOVERING, Directory
+from kraftlog.metadata.values import RECOVERING, DirectoryId
 from kraftlog.types import uuid_text
 from kraftlog.value import TYPE_CHECKING, Value
 
@@ -59,9 +59,9 @@ _OPERATIONS = {
 _PERMISSIONS = {2: "DENY", 3: "ALLOW"}
 _SCRAM = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 _DIRECTORIES = {
-    Directory.MIGRATING: "migrating",
-    Directory.UNASSIGNED: "unassigned",
-    Directory.LOST: "lost",
+    DirectoryId.MIGRATING: "migrating",
+    DirectoryId.UNASSIGNED: "unassigned",
+    DirectoryId.LOST: "lost",
 }
 
 

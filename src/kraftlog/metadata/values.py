@@ -26,7 +26,7 @@ def is_internal(topic: str) -> bool:
     return topic in INTERNAL
 
 
-class Directory:
+class DirectoryId:
     """Reserved directory ids; FAILED is kraftlog's own: to Kafka, an offline directory."""
 
     MIGRATING = NULL_UUID
@@ -82,9 +82,9 @@ class BrokerImage(Value):
 
     def online(self, directory: Uuid) -> bool:
         """Whether a directory is online; one not assigned yet counts as online, a lost one not."""
-        if directory in (Directory.MIGRATING, Directory.UNASSIGNED):
+        if directory in (DirectoryId.MIGRATING, DirectoryId.UNASSIGNED):
             return True
-        if directory in (Directory.LOST, Directory.FAILED):
+        if directory in (DirectoryId.LOST, DirectoryId.FAILED):
             return False
         return not self.directories or directory in self.directories
 
@@ -145,4 +145,4 @@ class PartitionImage(Value):
         """The directory of the replica on a broker, if known."""
         if broker_id in self.replicas and self.directories:
             return self.directories[self.replicas.index(broker_id)]
-        return Directory.MIGRATING
+        return DirectoryId.MIGRATING

@@ -1,6 +1,7 @@
 """The interface of the node that handlers and the fast path use; for type checkers alone.
 
-The node finds handlers by name, so that it imports only those of requests that arrive.
+The node imports the modules that use it, or finds them by name (handlers, so that it imports only
+those of requests that arrive): so they cannot import the node.
 """
 
 from __future__ import annotations

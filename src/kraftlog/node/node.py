@@ -14,17 +14,17 @@ from functools import partial
 
 from kraftlog.effects import (
     BootTimestampWritten,
+    ConnectionRefused,
     LogFailed,
     LogFlushed,
     LogLine,
     LogRead,
     LogReport,
     LogUnreadable,
-    PeerDown,
-    Reply,
     RequestFailed,
     RequestReport,
-    Stop,
+    SendResponse,
+    StopNode,
 )
 from kraftlog.errors import ProtocolError
 from kraftlog.metadata.image import Image
@@ -216,7 +216,7 @@ class Node:
             return
         obstacle = self.active_controller.obstacle()
         if obstacle:
-            self.emit(Stop(f"this controller cannot become active: {obstacle}"))
+            self.emit(StopNode(f"this controller cannot become active: {obstacle}"))
             return
         self.counts.activations += 1
         # A broker with this id that this process has not registered is an earlier incarnation.
@@ -260,7 +260,7 @@ class Node:
         elif isinstance(message, RequestReport):
             part = self._part_of_channel.get(message.channel)
             (self.quorum.handle if part is None else part.request_ended)(message, now)
-        elif isinstance(message, PeerDown):
+        elif isinstance(message, ConnectionRefused):
             for part in self.parts:
                 part.peer_down(message, now)
         elif isinstance(message, BootTimestampWritten):
@@ -311,7 +311,7 @@ class Node:
         return broker_has_left and not self.quorum.is_resigning
 
     def emit(self, effect: Any) -> None:
-        if type(effect) is not Reply:  # a response changes no deadline
+        if type(effect) is not SendResponse:  # a response changes no deadline
             self.needs_poll = True
         self._effects.append(effect)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 
 from kraftlog.config.endpoints import is_any_address
-from kraftlog.effects import Stop
+from kraftlog.effects import StopNode
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, endpoint_of
 from kraftlog.metadata.features import KRAFT_VERSION
 from kraftlog.metadata.loader import MetadataPublisher
@@ -50,12 +50,12 @@ def replica_manager(node: Node) -> ReplicaManager:
     return ReplicaManager(
         ReplicationConfig(
             listener=settings.inter_broker_listener_name,
-            max_lag_ms=lambda: settings["replica.lag.time.max.ms"],
-            max_lag_bytes=settings["replica.lag.max.bytes"],
+            max_lag_ms=lambda: settings.replica_lag_time_max_ms,
+            max_lag_bytes=settings.replica_lag_max_bytes,
             fetch=fetch_config_of(settings),
-            selects_by_rack=selects_by_rack(settings["replica.selector.class"]),
-            quota_windows=settings["replication.quota.window.num"],
-            quota_window_ms=1000 * settings["replication.quota.window.size.seconds"],
+            selects_by_rack=selects_by_rack(settings.replica_selector_class),
+            quota_windows=settings.replication_quota_window_num,
+            quota_window_ms=1000 * settings.replication_quota_window_size_seconds,
         ),
         node.metadata_loader,
         node.topic_configs,
@@ -265,7 +265,7 @@ def broker_lifecycle(node: Node) -> BrokerLifecycle:
         has_opened_logs=lambda: node.replica_manager.has_opened_logs,
         is_alone=lambda: len(node.image.brokers) <= 1,
         log_line=node.log_line,
-        stop=lambda reason: node.emit(Stop(reason)),
+        stop=lambda reason: node.emit(StopNode(reason)),
         previous_epoch=config.previous_broker_epoch,
     )
 
@@ -295,10 +295,10 @@ def all_of(node: Node, registrations: Sequence[Part]) -> tuple[Part, ...]:
 def _controller_parts(node: Node) -> Iterator[Part]:
     if node.active_controller is None:
         return
-    if node.config.settings["kraftlog.fence.on.connection.refused"]:
+    if node.config.settings.kraftlog_fence_on_connection_refused:
         yield broker_probes(node, node.active_controller)
     if node.broker_lifecycle is not None:
-        from kraftlog.node.controller.own_broker import OwnBroker
+        from kraftlog.node.broker.own_broker import OwnBroker
 
         yield OwnBroker(node.broker_lifecycle, node.active_controller)
     yield node.active_controller
@@ -354,7 +354,7 @@ def group_coordinators(node: Node) -> GroupCoordinators:
 def producer_expiration(node: Node) -> ProducerExpiration:
     return ProducerExpiration(
         node.replica_manager.partitions,
-        node.config.settings["producer.id.expiration.check.interval.ms"],
+        node.config.settings.producer_id_expiration_check_interval_ms,
         lambda: node.config_layers().value("producer.id.expiration.ms"),
         node.now,
     )

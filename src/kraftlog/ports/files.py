@@ -4,8 +4,8 @@ The server implements them with the operating system, the simulator with memory 
 files are small integers; in the server they are file descriptors, as `sendfile` needs. Failures are
 `OSError` with the usual `errno` in both.
 
-In both, the bytes of a file are durable after its `sync`, and the names in a directory (created,
-renamed, removed) after its `sync_directory`; anything else may be lost in a power loss. After a
+In both, the bytes of a file are durable after its `sync`, and the names in a folder (created,
+renamed, removed) after its `sync_folder`; anything else may be lost in a power loss. After a
 failed `sync`, the unsynced data counts as lost, even if a later `sync` succeeds.
 """
 
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
             ...
 
         def list(self, path: str) -> list[str]:
-            """The names in a directory, sorted."""
+            """The names in a folder, sorted."""
             ...
 
         def exists(self, path: str) -> bool: ...
@@ -71,35 +71,35 @@ if TYPE_CHECKING:
             ...
 
         def modified_ms(self, path: str) -> int:
-            """Modification time of a file or directory, wall clock."""
+            """Modification time of a file or folder, wall clock."""
             ...
 
         def space(self, path: str) -> tuple[int, int]:
-            """Total and available bytes of the file system of a directory."""
+            """Total and available bytes of the file system of a folder."""
             ...
 
         def boot_id(self) -> str:
             """Identifies the present run of the machine's kernel; empty if it is not known."""
             ...
 
-        def make_directory(self, path: str) -> None: ...
+        def make_folder(self, path: str) -> None: ...
 
-        def remove_directory(self, path: str) -> None:
-            """Remove an empty directory."""
+        def remove_folder(self, path: str) -> None:
+            """Remove an empty folder."""
             ...
 
         def rename(self, old: str, new: str) -> None:
-            """Rename a file or directory within its directory, replacing an existing file."""
+            """Rename a file or folder within its folder, replacing an existing file."""
             ...
 
         def unlink(self, path: str) -> None: ...
 
-        def sync_directory(self, path: str) -> None:
-            """Make the names in a directory durable."""
+        def sync_folder(self, path: str) -> None:
+            """Make the names in a folder durable."""
             ...
 
         def sync_all(self, path: str) -> None:
-            """Make everything on the file system of a directory durable."""
+            """Make everything on the file system of a folder durable."""
             ...
 
         def lock(self, path: str) -> int:

@@ -1,4 +1,7 @@
-"""`LogReader`: the read interface of a node to its logs."""
+"""`LogReader`: the read interface of a node to its logs.
+
+The runner fulfils it with `storage`, which a node does not import.
+"""
 
 from __future__ import annotations
 

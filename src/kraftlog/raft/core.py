@@ -30,10 +30,11 @@ from kraftlog.raft.messages import (
     Send,
     Stop,
 )
+from kraftlog.raft.peer import Peer
 from kraftlog.raft.roles import make_role
 from kraftlog.raft.roles.leader import Leader
 from kraftlog.raft.roles.resigned import Resigned
-from kraftlog.value import TYPE_CHECKING, Value
+from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,24 +52,6 @@ ROLES_OF_NON_VOTERS = {quorum.OBSERVER, quorum.LEADER, quorum.RESIGNED}
 
 #: The most timers that one `poll` may fire; far more than exist, even when each arms another.
 MAX_FIRED = 1000
-
-
-class Peer(Value):
-    """What this replica knows about one other replica, in any role."""
-
-    #: The number of the request in flight, -1 for none, and the request.
-    in_flight: int = -1
-    request: Any = None
-    #: The number of the newest request without a response, even if this role no longer wants one.
-    unanswered: int = -1
-    #: Requests without a response, in a row.
-    failures: int = 0
-    #: Whether its process is known to be dead, until it sends a request or a response.
-    is_down: bool = False
-    #: Whether its last response was INCONSISTENT_CLUSTER_ID.
-    is_foreign: bool = False
-    #: The newest epoch in which it was the leader when its process was found dead.
-    down_in_epoch: int = -1
 
 
 class RaftCore:

@@ -1,4 +1,4 @@
-"""The parts of the core, its peers and its role that other modules use; for type checkers alone.
+"""The parts of the core and its role that other modules use; for type checkers alone.
 
 The core creates the roles (`roles`) and calls the rules (`changes`, `elections`, `fetching` and
 `snapshots`), so neither can import the core.
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kraftlog.raft.config import RaftConfig
     from kraftlog.raft.log import RaftLog
     from kraftlog.raft.messages import ElectionState, Fetch, LogDurable, Request
+    from kraftlog.raft.peer import Peer
     from kraftlog.raft.progress import ProgressTable
     from kraftlog.types import Now
 
@@ -73,15 +74,6 @@ if TYPE_CHECKING:
         def arm(self, name: str, in_ms: int) -> None: ...
         def jitter(self, *purpose: int, below: int) -> int: ...
         def backoff(self, failures: int) -> int: ...
-
-    class Peer(Protocol):
-        """What the core knows about another replica."""
-
-        in_flight: int
-        failures: int
-        is_down: bool
-        is_foreign: bool
-        down_in_epoch: int
 
     class CurrentRole(Protocol):
         """The role of the core, for rules that hold in every role."""

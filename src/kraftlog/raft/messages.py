@@ -1,7 +1,9 @@
 """The messages between the replicas of a quorum, and the raft core's events and effects.
 
 The quorum driver (`node/quorum`) carries these effects out, most of them as effects of the node
-(`effects.py`). An effect's `after` lists what must be durable before it happens.
+(`effects.py`). They are a vocabulary of their own, because the core knows replicas, batches and
+points that must be durable, but no addresses, bytes, API versions or other logs. An effect's
+`after` lists what must be durable before it happens.
 
 The host converts the messages to their wire format (Kafka's Vote, BeginQuorumEpoch,
 EndQuorumEpoch, Fetch and FetchSnapshot, and our ReadOffset). A `pending` is the host's name for a

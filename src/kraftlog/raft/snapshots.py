@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kraftlog.types import OffsetAndEpoch
 
     class FetcherRole(Protocol):
-        """A follower or an observer."""
+        """A follower or an observer (`Fetcher`, which imports this module)."""
 
         download: Download | None
 

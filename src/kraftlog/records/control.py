@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 
 from kraftlog.errors import CorruptBatchError
-from kraftlog.records.builder import NO_LEADER_EPOCH, BatchBuilder
+from kraftlog.records.builder import BatchBuilder
 from kraftlog.types import ControlType
 from kraftlog.value import TYPE_CHECKING
 
@@ -46,11 +46,6 @@ def decode_control_key(key: bytes | None) -> int:
     return int(control_type)
 
 
-def encode_end_marker(coordinator_epoch: int) -> bytes:
-    """Encode the value of an ABORT or COMMIT marker."""
-    return _MARKER.pack(0, coordinator_epoch)
-
-
 def decode_end_marker(value: bytes | None) -> int:
     """Decode the epoch of the coordinator that ended the transaction."""
     if value is None or len(value) < _MARKER.size:
@@ -72,28 +67,4 @@ def build_control_batch(
     builder = BatchBuilder(base_offset=base_offset, leader_epoch=leader_epoch, is_control=True)
     for control_type, value in records:
         builder.append(timestamp_ms, encode_control_key(control_type), value)
-    return builder.build()
-
-
-def build_end_marker(
-    *,
-    commit: bool,
-    producer_id: int,
-    producer_epoch: int,
-    coordinator_epoch: int,
-    timestamp_ms: int,
-    base_offset: int = 0,
-    leader_epoch: int = NO_LEADER_EPOCH,
-) -> bytes:
-    """Build the marker that ends a producer's transaction in one partition."""
-    builder = BatchBuilder(
-        base_offset=base_offset,
-        leader_epoch=leader_epoch,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        is_transactional=True,
-        is_control=True,
-    )
-    key = encode_control_key(ControlType.COMMIT if commit else ControlType.ABORT)
-    builder.append(timestamp_ms, key, encode_end_marker(coordinator_epoch))
     return builder.build()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
-    from kraftlog.replication.partition import Partition, SessionPartition
+    from kraftlog.replication.partition import Partition, SessionListener
     from kraftlog.types import Now
 
 
@@ -92,14 +92,14 @@ class DelayedFetches:
             if fetch is not None:
                 self._changed.setdefault(fetch, {})[partition] = None
 
-    def _sessions_written(self, partition: Partition, sessions: Iterable[SessionPartition]) -> None:
+    def _sessions_written(self, partition: Partition, sessions: Iterable[SessionListener]) -> None:
         for entry in sessions:
             fetch = entry.written()
             if fetch is not None:
                 self._changed.setdefault(fetch, {})[partition] = None
 
     def _sessions_changed(
-        self, partition: Partition, sessions: Iterable[SessionPartition], *, wakes: bool = True
+        self, partition: Partition, sessions: Iterable[SessionListener], *, wakes: bool = True
     ) -> None:
         for entry in sessions:
             fetch = entry.changed()

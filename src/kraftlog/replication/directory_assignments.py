@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from kraftlog.backoff import Backoff
 from kraftlog.errors import ErrorCode
-from kraftlog.metadata.values import Directory, is_reserved
+from kraftlog.metadata.values import DirectoryId, is_reserved
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.messages.assign_replicas_to_dirs import (
@@ -80,7 +80,7 @@ class DirectoryAssignments:
     @property
     def reports_lost(self) -> bool:
         """Whether the controller has yet to learn that a replica has lost its log."""
-        return Directory.LOST in self._waiting.values()
+        return DirectoryId.LOST in self._waiting.values()
 
     def forget(self, key: Key) -> None:
         """Do not report the directory of a removed replica."""

@@ -57,14 +57,14 @@ class FetchConfig(Value):
 def fetch_config_of(settings: BrokerConfig) -> FetchConfig:
     return FetchConfig(
         broker_id=settings.node_id,
-        backoff_ms=settings["replica.fetch.backoff.ms"],
-        max_bytes=settings["replica.fetch.response.max.bytes"],
-        partition_max_bytes=settings["replica.fetch.max.bytes"],
+        backoff_ms=settings.replica_fetch_backoff_ms,
+        max_bytes=settings.replica_fetch_response_max_bytes,
+        partition_max_bytes=settings.replica_fetch_max_bytes,
         fills_responses=not settings.is_given("replica.fetch.max.bytes"),
-        min_bytes=settings["replica.fetch.min.bytes"],
-        max_wait_ms=settings["replica.fetch.wait.max.ms"],
-        timeout_ms=settings["replica.socket.timeout.ms"],
-        fetchers=settings["num.replica.fetchers"],
+        min_bytes=settings.replica_fetch_min_bytes,
+        max_wait_ms=settings.replica_fetch_wait_max_ms,
+        timeout_ms=settings.replica_socket_timeout_ms,
+        fetchers=settings.num_replica_fetchers,
     )
 
 

@@ -15,7 +15,7 @@ reported as usual.
 from __future__ import annotations
 
 from kraftlog.effects import LogComplete, LogLine
-from kraftlog.metadata.values import Directory, is_reserved
+from kraftlog.metadata.values import DirectoryId, is_reserved
 from kraftlog.types import uuid_text
 from kraftlog.value import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kraftlog.effects import LogOpened
     from kraftlog.metadata.loader import MetadataLoader
     from kraftlog.metadata.values import PartitionImage
-    from kraftlog.ports.logs import Directory as LogDirectory
+    from kraftlog.ports.logs import Directory
     from kraftlog.replication.directory_assignments import DirectoryAssignments
     from kraftlog.replication.partition import Partition
     from kraftlog.types import Uuid
@@ -80,7 +80,7 @@ class LostReplicas:
         """The broker is registered again: the metadata may name a directory of another process."""
         if partition in self.incomplete:
             return
-        if self._is_elsewhere(partition) or self._last_report(partition) == Directory.LOST:
+        if self._is_elsewhere(partition) or self._last_report(partition) == DirectoryId.LOST:
             self.incomplete[partition] = directory, self._leader_epoch(partition)
         else:
             self._report_placed(partition, directory)
@@ -95,7 +95,7 @@ class LostReplicas:
         else:
             self._assignments.assign((partition.topic_id, partition.index), directory)
 
-    def failed(self, partition: Partition, directories: Collection[LogDirectory]) -> None:
+    def failed(self, partition: Partition, directories: Collection[Directory]) -> None:
         """The log cannot be read or written; heartbeats report it if its directory has failed."""
         self.without_log.add(partition)
         offline = [directory.id for directory in directories if directory.is_offline]
@@ -103,9 +103,9 @@ class LostReplicas:
         if assigned in offline or (offline and is_reserved(assigned)):
             return
         if not self._is_elsewhere(partition):
-            self._report(partition, Directory.FAILED)
+            self._report(partition, DirectoryId.FAILED)
 
-    def elected(self, partition: Partition, directories: Collection[LogDirectory]) -> None:
+    def elected(self, partition: Partition, directories: Collection[Directory]) -> None:
         """The replica without a log is to lead: have the controller elect another one (V18).
 
         An unclean election may choose a replica in an offline directory. It names another one, or
@@ -113,7 +113,7 @@ class LostReplicas:
         """
         offline = [directory.id for directory in directories if directory.is_offline]
         if self._assigned(partition) not in offline:
-            self._report(partition, Directory.FAILED)
+            self._report(partition, DirectoryId.FAILED)
 
     def may_lead(self, partition: Partition) -> bool:
         """Whether the metadata lets a replica lead although it has not caught up.
@@ -123,7 +123,7 @@ class LostReplicas:
         if partition not in self.incomplete:
             return True
         _, epoch = self.incomplete[partition]
-        is_lost = self._assigned(partition) == Directory.LOST or self._is_elsewhere(partition)
+        is_lost = self._assigned(partition) == DirectoryId.LOST or self._is_elsewhere(partition)
         return not is_lost and self._leader_epoch(partition) > epoch
 
     def caught_up(self, partition: Partition) -> None:
@@ -146,7 +146,7 @@ class LostReplicas:
         that has failed before is not in it.
         """
         last = self._last_report(partition)
-        if last == Directory.LOST or (last == Directory.FAILED and self._is_new(log)):
+        if last == DirectoryId.LOST or (last == DirectoryId.FAILED and self._is_new(log)):
             return True
         return log.lacks_records and partition.replica_count > 1
 
@@ -165,7 +165,7 @@ class LostReplicas:
     def _report_lost(self, partition: Partition) -> None:
         """Report a lost replica, once: an election that is yet to be replayed may choose it."""
         key, assigned = (partition.topic_id, partition.index), self._assigned(partition)
-        if self._assignments.reported(key, assigned) == Directory.LOST:
+        if self._assignments.reported(key, assigned) == DirectoryId.LOST:
             return
         topic, index = partition.log
         self._emit(
@@ -174,7 +174,7 @@ class LostReplicas:
                 "lead until it has caught up with another one"
             )
         )
-        self._assignments.assign(key, Directory.LOST)
+        self._assignments.assign(key, DirectoryId.LOST)
 
     def _log_elsewhere(self, partition: Partition) -> None:
         """Log once for each missing directory why its replicas do not lead."""
@@ -205,7 +205,7 @@ class LostReplicas:
     def _assigned(self, partition: Partition) -> Uuid:
         """The recorded directory of the replica."""
         image = self._recorded(partition)
-        return Directory.MIGRATING if image is None else image.directory(self._broker_id)
+        return DirectoryId.MIGRATING if image is None else image.directory(self._broker_id)
 
     def _last_report(self, partition: Partition) -> Uuid:
         """The directory that was reported last for the replica, by this process or another."""
@@ -239,6 +239,6 @@ class LostReplicas:
             directory = reported
         if directory not in registered:
             return
-        is_implied = self._assigned(partition) == Directory.MIGRATING and len(registered) == 1
+        is_implied = self._assigned(partition) == DirectoryId.MIGRATING and len(registered) == 1
         if not is_implied:
             self._report(partition, directory)

@@ -33,8 +33,11 @@ if TYPE_CHECKING:
     from kraftlog.replication.followers import Followers
     from kraftlog.types import DelayedResponse, LogName, Uuid
 
-    class SessionPartition(Protocol):
-        """A partition in a fetch session; all calls return the session's delayed fetch, if any."""
+    class SessionListener(Protocol):
+        """A partition in a fetch session; all calls return the session's delayed fetch, if any.
+
+        That of the node's `fetch_sessions`, a layer above.
+        """
 
         @property
         def is_obsolete(self) -> bool: ...
@@ -62,7 +65,7 @@ def _mark_done(taken: list[DelayedProduce]) -> list[DelayedProduce]:
     return taken
 
 
-class Append:
+class PartitionAppend:
     """The batches of one turn for one partition, written by a single call.
 
     It describes the batches, so that the log need not parse them.
@@ -189,9 +192,9 @@ class Partition:
         #: The leader's high watermark and log start, as of the last fetch of this follower.
         self.leader_high_watermark = self.leader_start = 0
         #: The append of this turn, not yet passed to the host.
-        self.open_append: Append | None = None
+        self.open_append: PartitionAppend | None = None
         #: Appends that the host has not reported as written, oldest first.
-        self.unwritten: list[Append] = []
+        self.unwritten: list[PartitionAppend] = []
         #: Producer state as of `end`; None until the first idempotent batch.
         self.producers: ProducerState | None = None
         #: The log has all batches of the producers with an id from here on.
@@ -209,8 +212,8 @@ class Partition:
         self.fetches: dict[Any, None] = {}
         self.follower_fetches: dict[Any, None] = {}
         #: Its entries in fetch sessions, which are notified of its changes.
-        self.consumer_sessions: list[SessionPartition] = []
-        self.follower_sessions: list[SessionPartition] = []
+        self.consumer_sessions: list[SessionListener] = []
+        self.follower_sessions: list[SessionListener] = []
 
     # Roles ---------------------------------------------------------------------------------------
 
@@ -273,14 +276,14 @@ class Partition:
         """The replica was removed: requests that still refer to it must not read its log."""
         self.is_open = False
 
-    def drop_pending(self, turn: list[Append]) -> None:
+    def drop_pending(self, turn: list[PartitionAppend]) -> None:
         """Discard the unwritten appends of this turn, because the role has changed."""
         own = self.leave_turn(turn)
         if own:
             self.unwritten = [append for append in self.unwritten if append not in own]
             self.end = self.unwritten[-1].end if self.unwritten else self.written_end
 
-    def leave_turn(self, turn: list[Append]) -> list[Append]:
+    def leave_turn(self, turn: list[PartitionAppend]) -> list[PartitionAppend]:
         """Remove this partition's appends from a turn; returns them."""
         own = [append for append in turn if append.partition is self] if self.unwritten else []
         if own:
@@ -330,11 +333,11 @@ class Partition:
 
     # The follower --------------------------------------------------------------------------------
 
-    def append_fetched(self, run: FetchedRun, turn: list[Append]) -> None:
+    def append_fetched(self, run: FetchedRun, turn: list[PartitionAppend]) -> None:
         """Append fetched batches of one epoch, with the leader's offsets."""
         if run.base > self.end:  # compaction may have removed all batches of a producer
             self.producers_known_from = NO_PRODUCER
-        append = Append(self)
+        append = PartitionAppend(self)
         append.base, append.end, append.epoch = run.base, run.end, run.epoch
         append.buffers.append(run.records)
         append.size = len(run.records)
@@ -379,7 +382,7 @@ class Partition:
         """Apply changed topic settings."""
         self.append_config = append_config
 
-    def append(self, header: BatchHeader, batch: memoryview, turn: list[Append]) -> int:
+    def append(self, header: BatchHeader, batch: memoryview, turn: list[PartitionAppend]) -> int:
         """Append a valid batch: assign its offsets in place. Returns its base offset."""
         header.base_offset = base = self.end
         header.leader_epoch = self.leader_epoch
@@ -389,13 +392,15 @@ class Partition:
             self._note_producer(header, self.open_append)
         return base
 
-    def add(self, batch: memoryview, delta: int, max_timestamp: int, turn: list[Append]) -> None:
+    def add(
+        self, batch: memoryview, delta: int, max_timestamp: int, turn: list[PartitionAppend]
+    ) -> None:
         """Add a batch without the need for a parsed header; `delta`: its last offset delta."""
         base = self.end
         stamp_whole(batch, base, self.leader_epoch)
         append = self.open_append
         if append is None:
-            append = self.open_append = Append(self)
+            append = self.open_append = PartitionAppend(self)
             turn.append(append)
             self.unwritten.append(append)
         append.buffers.append(batch)
@@ -404,7 +409,7 @@ class Partition:
             append.max_timestamp, append.max_timestamp_offset = max_timestamp, base + delta
         self.end = append.end = base + delta + 1
 
-    def _note_producer(self, header: BatchHeader, append: Append) -> None:
+    def _note_producer(self, header: BatchHeader, append: PartitionAppend) -> None:
         producers = self.producers
         if producers is None:
             producers = self.producers = ProducerState()
@@ -498,7 +503,7 @@ class Partition:
         """
         (self.follower_fetches if by_follower else self.fetches)[fetch] = None
 
-    def add_session(self, entry: SessionPartition, *, by_follower: bool) -> None:
+    def add_session(self, entry: SessionListener, *, by_follower: bool) -> None:
         """Report changes to a fetch session from now on."""
         sessions = self.follower_sessions if by_follower else self.consumer_sessions
         sessions[:] = [other for other in sessions if not other.is_obsolete and other is not entry]
@@ -547,7 +552,7 @@ class Partition:
         self.online = self.is_open = False
         self._discard(0)
 
-    def undo(self, append: Append) -> list[tuple[DelayedResponse, Any]]:
+    def undo(self, append: PartitionAppend) -> list[tuple[DelayedResponse, Any]]:
         """Discard an append that was not written, and those after it; their offsets are reused.
 
         Earlier appends keep their offsets. Returns the responses that waited for the discarded

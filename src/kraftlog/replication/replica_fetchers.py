@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kraftlog.ports.logs import LogReader
     from kraftlog.replication.fetcher import FetchConfig, FollowedPartition
     from kraftlog.replication.lost_replicas import LostReplicas
-    from kraftlog.replication.partition import Append, Partition
+    from kraftlog.replication.partition import Partition, PartitionAppend
     from kraftlog.replication.quotas import ReplicationQuota
     from kraftlog.types import Buffer, Now
     from kraftlog.wire.messages.fetch import PartitionData
@@ -50,7 +50,7 @@ class ReplicaFetchers:
         config: FetchConfig,
         logs: LogReader,
         emit: Callable[[Any], None],
-        turn: list[Append],
+        turn: list[PartitionAppend],
         address_of: Callable[[int], tuple[str, int] | None],
         broker_epoch: Callable[[], int],
         moved: Callable[[Partition], None],

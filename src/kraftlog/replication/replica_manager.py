@@ -46,12 +46,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-    from kraftlog.effects import LogReport, PeerDown
+    from kraftlog.effects import ConnectionRefused, LogReport
     from kraftlog.metadata.changes import Change
     from kraftlog.metadata.image import Image
     from kraftlog.metadata.loader import MetadataLoader
     from kraftlog.metadata.values import BrokerImage, PartitionImage
-    from kraftlog.replication.partition import Append
+    from kraftlog.replication.partition import PartitionAppend
     from kraftlog.replication.services import (
         PartitionListener,
         ReplicationConfig,
@@ -91,7 +91,7 @@ class ReplicaManager(Part, MetadataPublisher):
         self.by_log: dict[LogName, Partition] = {}
         self._settings = PartitionSettings(metadata, topic_configs, self.partitions, services.emit)
         #: The appends of this turn, each to one partition.
-        self.turn: list[Append] = []
+        self.turn: list[PartitionAppend] = []
         self.topic_stats = BrokerTopicStats()
         #: Whether the broker has replayed its registration: no log is touched before.
         self.is_registered = False
@@ -188,7 +188,7 @@ class ReplicaManager(Part, MetadataPublisher):
 
     # The turn's appends --------------------------------------------------------------------------
 
-    def take_turn(self) -> list[Append]:
+    def take_turn(self) -> list[PartitionAppend]:
         """Take the appends to write; the host then calls `written`, `write_failed` or `undo`."""
         taken = self.turn[:]
         self.turn.clear()
@@ -220,7 +220,7 @@ class ReplicaManager(Part, MetadataPublisher):
         self.fetchers.stop(partition)
         self._drop_waiting(partition, ErrorCode.KAFKA_STORAGE_ERROR)
 
-    def undo(self, append: Append) -> None:
+    def undo(self, append: PartitionAppend) -> None:
         """Discard an append that was not written: the disk is full, or its request has failed.
 
         The partition stays online, and earlier appends keep their offsets.
@@ -324,7 +324,7 @@ class ReplicaManager(Part, MetadataPublisher):
         parts = (self.fetchers, self.in_sync_replicas, self.directory_assignments)
         return min([due for part in parts if (due := part.deadline()) is not None], default=None)
 
-    def peer_down(self, report: PeerDown, now: Now) -> None:
+    def peer_down(self, report: ConnectionRefused, now: Now) -> None:
         if self.is_own_channel(report.channel):
             self.fetchers.leader_is_down(report.peer, now)
 

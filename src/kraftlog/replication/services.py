@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
 
     class PartitionListener(Protocol):
-        """Called for every partition on this broker, as Kafka's PartitionListener."""
+        """Called for every partition on this broker, as Kafka's PartitionListener.
+
+        The node's group coordinators, a layer above.
+        """
 
         def became_leader(self, partition: Partition) -> None:
             """This broker leads and the log is open. Called again when the epoch changes."""

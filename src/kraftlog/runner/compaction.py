@@ -109,7 +109,7 @@ class Compactions:
         layers = node.config_layers()
         # At least 1 ms, or an idle loop would spin.
         self.due_ms = now.monotonic_ms + max(layers.value("log.cleaner.backoff.ms"), 1)
-        enabled = node.config.settings["log.cleaner.enable"] and layers.value("log.cleaner.threads")
+        enabled = node.config.settings.log_cleaner_enable and layers.value("log.cleaner.threads")
         if self._current is None and enabled and self._directory.disk.failure is None:
             max_keys = layers.value("log.cleaner.dedupe.buffer.size") // KEY_BYTES
             is_recheck, self._has_requested_flushes = self._has_requested_flushes, False
@@ -239,7 +239,7 @@ class Compactions:
             self._current = None
             return
         self._io_thread.submit(
-            lambda: self._files.sync_directory(compaction.log.folder),
+            lambda: self._files.sync_folder(compaction.log.folder),
             lambda _, error, now: self._synced(compaction, error, now),
         )
 

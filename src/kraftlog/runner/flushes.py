@@ -15,7 +15,7 @@ from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
-    from typing import Any, Protocol
+    from typing import Any
 
     from kraftlog.ports.files import Files
     from kraftlog.ports.io_thread import IOThread
@@ -25,25 +25,8 @@ if TYPE_CHECKING:
     from kraftlog.storage.log import Log
     from kraftlog.types import LogName, Now
 
-    class Mirrors(Protocol):
-        """Copies of logs that move; `mirror_failed`: one could not be flushed with its log."""
-
-        def mirror_of(self, name: LogName) -> Log | None: ...
-        def mirror_failed(self, name: LogName, error: StorageError) -> None: ...
-
-
 #: How long flushes pause while there is no file descriptor or no disk space.
 PAUSE_MS = 1000
-
-
-class NoMirrors:
-    """The default for `Flushes.mirrors`: no log moves."""
-
-    def mirror_of(self, _: LogName) -> None:
-        pass
-
-    def mirror_failed(self, _: LogName, __: StorageError) -> None:
-        pass
 
 
 class Flushes:
@@ -67,8 +50,10 @@ class Flushes:
         #: Why flushes are paused, until it has been logged.
         self.obstacle: DiskFullError | None = None
         self._waiting: dict[LogName, list[tuple[int, Callable[[], None]]]] = {}
-        #: The copies that have to be durable whenever their logs are.
-        self.mirrors: Mirrors = NoMirrors()
+        #: The copy of a log that moves, which has to be durable whenever the log is.
+        self.mirror_of: Callable[[LogName], Log | None] = lambda _: None
+        #: Called when a copy could not be flushed with its log.
+        self.mirror_failed: Callable[[LogName, StorageError], None] = lambda _, __: None
         #: The jobs in progress, each with its log and its beginning; the oldest comes first.
         self._jobs: dict[FlushJob, tuple[LogName, int]] = {}
 
@@ -106,7 +91,7 @@ class Flushes:
             log = self._logs[name]
             if paused_until_ms and now.monotonic_ms < paused_until_ms.get(log.disk, 0):
                 continue
-            mirror = self.mirrors.mirror_of(name)
+            mirror = self.mirror_of(name)
             if mirror is not None and mirror.is_flushing:
                 continue
             try:
@@ -157,14 +142,14 @@ class Flushes:
         try:
             return mirror.flush_job()
         except StorageError as error:
-            self.mirrors.mirror_failed(name, error)
+            self.mirror_failed(name, error)
             return None
 
     def _mirror_flushed(self, name: LogName, mirror: Log, job: FlushJob) -> None:
         try:
             mirror.flushed(job)
         except StorageError as error:
-            self.mirrors.mirror_failed(name, error)
+            self.mirror_failed(name, error)
 
     def _ended(self, name: LogName, log: Log, job: FlushJob, now: Now) -> None:
         self._jobs.pop(job, None)

@@ -16,7 +16,7 @@ node has replayed its own registration: until then every log and every copy stay
 from __future__ import annotations
 
 from kraftlog.errors import StorageError
-from kraftlog.metadata.values import Directory, is_reserved
+from kraftlog.metadata.values import DirectoryId, is_reserved
 from kraftlog.runner.log_moves import is_recorded
 from kraftlog.storage.future_logs import is_whole, topic_id_of
 from kraftlog.value import TYPE_CHECKING
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 #: What the metadata has for a replica with a log somewhere, in place of its directory.
-_WITHOUT_DIRECTORY = (Directory.FAILED, Directory.LOST)
+_WITHOUT_DIRECTORY = (DirectoryId.FAILED, DirectoryId.LOST)
 
 
 class NoReplicaError(Exception):

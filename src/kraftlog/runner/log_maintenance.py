@@ -162,7 +162,7 @@ class LogMaintenance:
     def _run_due(self, node: Node, now: Now) -> None:
         is_online = self._directory.disk.failure is None
         if now.monotonic_ms >= self._high_watermarks_due_ms:
-            interval_ms = node.config.settings["replica.high.watermark.checkpoint.interval.ms"]
+            interval_ms = node.config.settings.replica_high_watermark_checkpoint_interval_ms
             self._high_watermarks_due_ms = now.monotonic_ms + max(interval_ms, 1)
             moves = node.replica_manager.high_watermark_moves
             if is_online and moves != self._stored_moves:
@@ -186,7 +186,7 @@ class LogMaintenance:
     def _begin_retention(self, node: Node, now: Now) -> None:
         settings = node.config.settings
         if self._retention_due_ms is None:
-            self._retention_due_ms = now.monotonic_ms + settings["log.initial.task.delay.ms"]
+            self._retention_due_ms = now.monotonic_ms + settings.log_initial_task_delay_ms
         if now.monotonic_ms >= self._retention_due_ms:
             interval_ms = settings.log_retention_check_interval_ms
             self._retention_due_ms = now.monotonic_ms + interval_ms
@@ -372,7 +372,7 @@ class LogMaintenance:
         if is_installed:
             folder = self._directory.path
             self._io_thread.submit(
-                lambda: self._files.sync_directory(folder),
+                lambda: self._files.sync_folder(folder),
                 lambda _, error, now: self._checkpoints_synced(job, starts, error, now),
             )
         else:

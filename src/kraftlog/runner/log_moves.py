@@ -244,8 +244,8 @@ class LogMoves:
         if self._copy_rate is None:
             settings = node.config.settings
             self._copy_rate = ByteRate(
-                settings["alter.log.dirs.replication.quota.window.num"],
-                1000 * settings["alter.log.dirs.replication.quota.window.size.seconds"],
+                settings.alter_log_dirs_replication_quota_window_num,
+                1000 * settings.alter_log_dirs_replication_quota_window_size_seconds,
             )
         wait_ms = self._copy_rate.wait_ms(limit, now.monotonic_ms)
         self.due_ms = now.monotonic_ms + wait_ms if wait_ms else None
@@ -408,7 +408,7 @@ class LogMoves:
         path, mark = target.path, f"{copy.folder}/{WHOLE}"
 
         def sync() -> None:
-            self._files.sync_directory(path)
+            self._files.sync_folder(path)
             unlink_if_there(self._files, mark)
 
         self._io_thread.submit(sync, synced)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kraftlog.ports.files import Files
     from kraftlog.ports.logs import Directory, FutureLog
     from kraftlog.records.header import BatchHeader
-    from kraftlog.replication.partition import Append
+    from kraftlog.replication.partition import PartitionAppend
     from kraftlog.storage.directory import LogDirectory
     from kraftlog.storage.disk import Handle
     from kraftlog.storage.log import Log
@@ -54,7 +54,7 @@ def log_config(config: TopicConfig) -> LogConfig:
     )
 
 
-def batches_of(append: Append) -> Batches:
+def batches_of(append: PartitionAppend) -> Batches:
     """Describe a turn's batches of a partition for its log."""
     return Batches(
         append.base,
@@ -67,7 +67,7 @@ def batches_of(append: Append) -> Batches:
     )
 
 
-def _marker(append: Append, header: BatchHeader) -> Marker | None:
+def _marker(append: PartitionAppend, header: BatchHeader) -> Marker | None:
     """The transaction marker of a fetched control batch."""
     batch = append.control.get(header.base_offset) if append.control else None
     return None if batch is None else read_marker(batch, 0)
@@ -235,7 +235,7 @@ class Logs:
     def is_offline(self) -> bool:
         return all(directory.is_offline for directory in self.directories)
 
-    def append(self, append: Append, now_ms: int) -> int:
+    def append(self, append: PartitionAppend, now_ms: int) -> int:
         """Write a turn's batches of one partition; return the new log end."""
         log = self._logs[append.partition.log]
         log.append(append.buffers, batches_of(append), now_ms)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 
-from kraftlog.effects import PeerDown, RequestFailed, ResponseReceived, VersionUnsupported
+from kraftlog.effects import ConnectionRefused, RequestFailed, ResponseReceived, VersionUnsupported
 from kraftlog.errors import ProtocolError, UnsupportedVersionError
 from kraftlog.replication.replica_fetchers import CHANNEL_PREFIX as REPLICATION
 from kraftlog.runner.receive_buffer import FrameLengthError, ReceiveBuffer
@@ -335,7 +335,7 @@ class PeerChannels:
         channel.forget_address()
         self.lost(channel, now, probe=False, why=why)
         if is_down:
-            self._notify(PeerDown(channel.name, channel.peer, channel.ended_ms), now)
+            self._notify(ConnectionRefused(channel.name, channel.peer, channel.ended_ms), now)
 
     def lost(
         self, channel: PeerChannel, now: Now, *, probe: bool = True, why: str = CLOSED

@@ -146,7 +146,7 @@ def _is_superseded(log: Log, snapshot: OffsetAndEpoch) -> bool:
 def _drop_before(snapshot: OffsetAndEpoch, log: Log, log_line: Callable[[str], None]) -> None:
     """Delete records and snapshots before the newest snapshot, if the last process did not."""
     files = log.disk.files
-    files.sync_directory(log.folder)  # the snapshot's name may not be durable yet
+    files.sync_folder(log.folder)  # the snapshot's name may not be durable yet
     try:
         log.move_start(max(snapshot.offset, log.start_offset))
     except DiskFullError as error:
@@ -215,10 +215,10 @@ class QuorumIO:
             effects.SendSnapshot: self._send_snapshot,
             effects.StoreSnapshot: self._store_snapshot,
             effects.WriteSnapshotPart: self._write_part,
-            effects.InstallSnapshot: self._install,
+            effects.LoadSnapshot: self._install,
             effects.SendRequest: lambda effect, _: peers.send(effect),
             effects.UnreachablePeer: self._unreachable,
-            effects.Stop: self._stop,
+            effects.StopNode: self._stop,
         }
 
     @property
@@ -372,7 +372,7 @@ class QuorumIO:
             lambda: self._snapshots.write_part(effect.id, effect.position, effect.data)
         )
 
-    def _install(self, effect: effects.InstallSnapshot, now: Now) -> None:
+    def _install(self, effect: effects.LoadSnapshot, now: Now) -> None:
         data = self._snapshots.read_unfinished(effect.id)
         try:
             check_snapshot(data)
@@ -382,7 +382,7 @@ class QuorumIO:
                 f"corrupt and will be fetched again: {error}"
             )
             self._snapshots.discard(effect.id)
-            self._notify(effects.SnapshotDamaged(effect.id), now)
+            self._notify(effects.SnapshotCorrupt(effect.id), now)
             return
         self._snapshots.finish(effect.id)  # not retried: a failed sync may have lost data
         log = self._log
@@ -401,5 +401,5 @@ class QuorumIO:
         why = "its address is unknown"
         self._notify(effects.RequestFailed(effect.channel, effect.peer, effect.number, why), now)
 
-    def _stop(self, effect: effects.Stop, _: Now) -> None:
+    def _stop(self, effect: effects.StopNode, _: Now) -> None:
         raise NodeStoppedError(effect.reason)

@@ -19,7 +19,7 @@ from kraftlog.effects import (
     LogUnreadable,
     MoveLogStart,
     ReadLog,
-    Reply,
+    SendResponse,
 )
 from kraftlog.errors import CorruptBatchError, DiskFullError, StorageError
 from kraftlog.node.quorum.batches import METADATA_LOG
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from kraftlog.ports.io_thread import IOThreads
     from kraftlog.ports.peers import Peers
     from kraftlog.ports.worker_process import WorkerProcess
-    from kraftlog.replication.partition import Append
+    from kraftlog.replication.partition import PartitionAppend
     from kraftlog.storage.directory import LogDirectory
     from kraftlog.storage.log import Log
     from kraftlog.types import LogName, Now
@@ -108,9 +108,10 @@ class Runner:
             ),
             lost,
         )
-        self.logs.list_futures = self._directories.moves.futures
+        moves = self._directories.moves
+        self.logs.list_futures = moves.futures
         self._directories.on_replaced = self._replaced
-        self._flushes.mirrors = self._directories.moves
+        self._flushes.mirror_of, self._flushes.mirror_failed = moves.mirror_of, moves.mirror_failed
         self._quorum = QuorumIO(
             files,
             directory,
@@ -129,7 +130,7 @@ class Runner:
         self._carry_out: dict[type, Callable[[Any, Now], None]] = {
             **self._directories.carry_out,
             ReadLog: self._queue_read,
-            Reply: self._reply,
+            SendResponse: self._reply,
             LogLine: lambda effect, _: log_line(effect.line),
             **self._quorum.carry_out,
             MoveLogStart: self._move_start,
@@ -191,7 +192,7 @@ class Runner:
 
     # Appends -------------------------------------------------------------------------------------
 
-    def _write(self, append: Append, now: Now) -> None:
+    def _write(self, append: PartitionAppend, now: Now) -> None:
         if append not in append.partition.unwritten:
             return  # it follows an append of this turn that has failed
         try:
@@ -215,7 +216,7 @@ class Runner:
             self._logged_full.discard(append.partition.log)
         self._written(append, end)
 
-    def _written(self, append: Append, end: int) -> None:
+    def _written(self, append: PartitionAppend, end: int) -> None:
         """Report a write to the node: at once, or once it is durable if flush.messages says so."""
         partition = append.partition
         log = self.logs[partition.log]
@@ -277,7 +278,7 @@ class Runner:
                     report = LogUnreadable(effect.log, effect.offset, str(error))
             self.node.handle(report, now)
 
-    def _reply(self, effect: Reply, now: Now) -> None:  # noqa: ARG002 - effects are carried out alike
+    def _reply(self, effect: SendResponse, now: Now) -> None:  # noqa: ARG002 - effects are carried out alike
         effect.pending.respond(effect.response)
 
     def _flushed(self, log: LogName, offset: int, now: Now) -> None:

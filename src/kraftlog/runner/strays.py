@@ -50,7 +50,7 @@ class Strays:
 
     def delete_due(self, node: Node, now: Now) -> list[str]:
         """Rename the strays that are to be deleted now; return their folders, for an I/O thread."""
-        delay_ms = node.config.settings["kraftlog.stray.delete.delay.ms"]
+        delay_ms = node.config.settings.kraftlog_stray_delete_delay_ms
         if delay_ms < 0 or not node.replica_manager.is_registered:
             return []
         if now.monotonic_ms >= self._search_due_ms:

@@ -98,8 +98,8 @@ class Writability:
 
     @staticmethod
     def _limit_ms(node: Node) -> int:
-        limit_ms: int = node.config.settings["kraftlog.sync.timeout.ms"]
-        return limit_ms if limit_ms >= 0 else node.config.settings["replica.lag.time.max.ms"] // 2
+        limit_ms = node.config.settings.kraftlog_sync_timeout_ms
+        return limit_ms if limit_ms >= 0 else node.config.settings.replica_lag_time_max_ms // 2
 
     def _check(self, node: Node, now: Now) -> None:
         limit_ms = self._limit_ms(node)

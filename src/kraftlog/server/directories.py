@@ -73,7 +73,7 @@ def open_directories(
             opened[other] = directory
             _refuse_copies(*opened.values())
         for directory in opened.values():
-            directory.keep_reserve(settings["kraftlog.reserve.bytes"])
+            directory.keep_reserve(settings.kraftlog_reserve_bytes)
         paths = dict.fromkeys(map(os.path.abspath, settings.data_directories))
         directories = tuple([opened[path] for path in paths if path in opened])
         if not directories:

@@ -30,8 +30,8 @@ class OsFiles:
     pwritev = staticmethod(os.pwritev)
     truncate = staticmethod(os.ftruncate)
     sync = staticmethod(os.fdatasync)
-    make_directory = staticmethod(os.mkdir)
-    remove_directory = staticmethod(os.rmdir)
+    make_folder = staticmethod(os.mkdir)
+    remove_folder = staticmethod(os.rmdir)
     rename = staticmethod(os.rename)
     unlink = staticmethod(os.unlink)
 
@@ -84,7 +84,7 @@ class OsFiles:
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000
 
-    def sync_directory(self, path: str) -> None:
+    def sync_folder(self, path: str) -> None:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(fd)

@@ -30,9 +30,11 @@ class Results:
 
     def __init__(self) -> None:
         self.ready_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._ended: deque[tuple[IOThread, Done, Any, BaseException | None]] = deque()
+        self._ended: deque[tuple[OsIOThread, Done, Any, BaseException | None]] = deque()
 
-    def add(self, thread: IOThread, done: Done, result: Any, failure: BaseException | None) -> None:
+    def add(
+        self, thread: OsIOThread, done: Done, result: Any, failure: BaseException | None
+    ) -> None:
         self._ended.append((thread, done, result, failure))
         os.eventfd_write(self.ready_fd, 1)
 
@@ -58,7 +60,7 @@ class Results:
         os.close(self.ready_fd)
 
 
-class IOThread:
+class OsIOThread:
     """Runs jobs in order; the thread starts with the first job.
 
     A thread that `ends_when_idle` runs only while there are jobs. If the system cannot start a
@@ -154,7 +156,7 @@ class IOThread:
         self._results.close()
 
 
-class IOThreads:
+class OsIOThreads:
     """The I/O threads of a node; all report to one eventfd.
 
     A node without data runs only the thread of the quorum: that of data logs starts with their
@@ -164,9 +166,9 @@ class IOThreads:
     def __init__(self) -> None:
         self._results = Results()
         self.ready_fd = self._results.ready_fd
-        self.quorum = IOThread("quorum", self._results)
-        self.data = IOThread("data", self._results)
-        self.maintenance = IOThread("maintenance", self._results, ends_when_idle=True)
+        self.quorum = OsIOThread("quorum", self._results)
+        self.data = OsIOThread("data", self._results)
+        self.maintenance = OsIOThread("maintenance", self._results, ends_when_idle=True)
 
     def deliver(self, now: Now) -> None:
         """On the loop: deliver the results."""

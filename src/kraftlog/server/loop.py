@@ -31,7 +31,7 @@ from kraftlog.server.limits import ConnectionLimits
 from kraftlog.server.listening import ListeningSocket, bind, host_of, set_client_options
 from kraftlog.server.memory import ALWAYS_READ_BYTES, IDLE_MS, ClientMemory
 from kraftlog.server.operator_log import log_line
-from kraftlog.server.peers import Peers
+from kraftlog.server.peers import SocketPeers
 from kraftlog.server.turns import SENDS_NS, SLICE_NS, TurnClock
 from kraftlog.types import NEVER_MS, Now
 from kraftlog.value import TYPE_CHECKING
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from kraftlog.node.node import Node
     from kraftlog.runner.runner import Runner
     from kraftlog.server.http import HttpServer
-    from kraftlog.server.io_thread import IOThreads
-    from kraftlog.server.worker_process import WorkerProcess
+    from kraftlog.server.io_thread import OsIOThreads
+    from kraftlog.server.worker_process import OsWorkerProcess
 
 EPOLLIN, EPOLLOUT = select.EPOLLIN, select.EPOLLOUT
 BROKEN = select.EPOLLERR | select.EPOLLHUP
@@ -84,8 +84,8 @@ class Server:
 
     def __init__(
         self,
-        io_threads: IOThreads,
-        worker: WorkerProcess,
+        io_threads: OsIOThreads,
+        worker: OsWorkerProcess,
         *,
         max_frame: int,
         max_connections: int,
@@ -109,7 +109,7 @@ class Server:
         self._unopened_listeners: list[ListeningSocket] = []
         #: The port of each listener, by its name.
         self.ports: dict[str, int] = {}
-        self.peers = Peers(self.epoll, self._notify)
+        self.peers = SocketPeers(self.epoll, self._notify)
         #: Time of the next connection maintenance.
         self._maintenance_due_ms = 0
         #: When new connections are accepted again; None while they are.

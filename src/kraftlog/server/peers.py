@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kraftlog.server.name_resolution import SocketAddress
     from kraftlog.types import Now
 
-__all__ = ["MAX_PROBES", "Peers"]
+__all__ = ["MAX_PROBES", "SocketPeers"]
 
 #: The highest port; ports come from settings and from other nodes, so they are checked.
 LAST_PORT = 65535
@@ -57,7 +57,7 @@ class SocketChannel(PeerChannel):
         self.last_tried = None
 
 
-class Peers(PeerChannels):
+class SocketPeers(PeerChannels):
     """All channels of a node, on the epoll of its loop."""
 
     channel_type = SocketChannel

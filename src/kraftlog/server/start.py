@@ -21,11 +21,11 @@ from kraftlog.runner.runner import Runner
 from kraftlog.server.directories import open_directories
 from kraftlog.server.files import OsFiles
 from kraftlog.server.ids import new_id
-from kraftlog.server.io_thread import IOThreads
+from kraftlog.server.io_thread import OsIOThreads
 from kraftlog.server.loop import GC_THRESHOLDS, Server, read_clock
 from kraftlog.server.memory import ClientMemory, limit_of
 from kraftlog.server.operator_log import log_line
-from kraftlog.server.worker_process import WorkerProcess
+from kraftlog.server.worker_process import OsWorkerProcess
 from kraftlog.storage.disk import HandleCache
 from kraftlog.storage.format import DirectoryFormat, foreign_names, format_directory, is_formatted
 from kraftlog.types import uuid_text
@@ -66,8 +66,8 @@ def serve(
     max_files = _raise_file_limit()
     max_log_files = min(MAX_OPEN_LOG_FILES, max_files // 4)
     files = OsFiles()
-    io_threads = IOThreads()
-    worker = WorkerProcess()
+    io_threads = OsIOThreads()
+    worker = OsWorkerProcess()
     _ensure_formatted(
         files, settings, may_format=may_format, bootstrap=bootstrap, config_file=config_file
     )
@@ -78,7 +78,7 @@ def serve(
         worker,
         max_frame=settings.socket_request_max_bytes,
         max_connections=max(max_files - _open_descriptors() - max_log_files - OTHER_DESCRIPTORS, 1),
-        memory=ClientMemory(limit_of(settings["queued.max.request.bytes"])),
+        memory=ClientMemory(limit_of(settings.queued_max_request_bytes)),
     )
     runner = Runner(
         files,
@@ -164,7 +164,7 @@ def _format_standalone(files: OsFiles, path: str, settings: BrokerConfig) -> Non
     """Format for a new quorum with this node as its only voter; others may be added later."""
     directory_id = new_id()
     listener = settings.controller_listeners[0]
-    own_voter = endpoints.Voter(
+    own_voter = endpoints.QuorumVoter(
         settings.node_id, listener.host, listener.port, directory_id=directory_id
     )
     formatting = DirectoryFormat(
@@ -221,7 +221,7 @@ def _advertised_addresses(server: Server, listeners: list[Listener]) -> tuple[Br
 
 def _serve_http(server: Server, settings: BrokerConfig) -> None:
     """Start metrics and health before the node is ready, so that they show why it is not."""
-    port: int = settings["kraftlog.http.port"]
+    port = settings.kraftlog_http_port
     if port < 0:
         return
     from kraftlog.server.http import HttpServer
@@ -256,7 +256,7 @@ def _ready_line(server: Server) -> str:
 
 
 def raft_config(settings: BrokerConfig, seed: int) -> RaftConfig:
-    max_backoff_ms: int = settings["kraftlog.quorum.retry.backoff.max.ms"]
+    max_backoff_ms = settings.kraftlog_quorum_retry_backoff_max_ms
     if not settings.is_controller:
         max_backoff_ms = min(max_backoff_ms, MAX_BROKER_BACKOFF_MS)
     return RaftConfig(
@@ -264,7 +264,7 @@ def raft_config(settings: BrokerConfig, seed: int) -> RaftConfig:
         fetch_timeout_ms=settings.controller_quorum_fetch_timeout_ms,
         fetch_max_wait_ms=QUORUM_FETCH_WAIT_MS,
         election_backoff_max_ms=settings.controller_quorum_election_backoff_max_ms,
-        max_failed_elections=settings["kraftlog.quorum.max.failed.elections"],
+        max_failed_elections=settings.kraftlog_quorum_max_failed_elections,
         retry_backoff_ms=settings.controller_quorum_retry_backoff_ms,
         retry_backoff_max_ms=max(max_backoff_ms, settings.controller_quorum_retry_backoff_ms),
         max_fetch_bytes=settings.controller_quorum_fetch_max_bytes,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
-from kraftlog.server.io_thread import IOThread
+from kraftlog.server.io_thread import OsIOThread
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 NICENESS = 10
 
 
-class WorkerProcess:
+class OsWorkerProcess:
     """Runs one process per task, one at a time; a thread waits until the process ends."""
 
     def __init__(self) -> None:
-        self._io_thread = IOThread("worker", may_fail=True)
+        self._io_thread = OsIOThread("worker", may_fail=True)
         self._process: subprocess.Popen[bytes] | None = None
         self._closed = False
         self.ready_fd = self._io_thread.ready_fd

@@ -1,4 +1,4 @@
-"""Scripts, in the user's cache directory, that Spark runs in place of `java` or `python`."""
+"""Scripts, in the user's cache folder, that Spark runs in place of `java` or `python`."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 #: The most decompressed bytes in an Arrow batch, unless a single Kafka batch has more.
 _PAYLOAD_BYTES = 32 << 20
 #: Values of `timestampType`, as in Java: the time is the producer's, or the broker's.
-CREATE_TIME, LOG_APPEND_TIME = 0, 1
+CREATE_TIME = 0
 #: The times in milliseconds that Spark's timestamps, 64 bits of microseconds, can have.
 _SPARK_TIMES_MS = (-(2**63) // 1000 + 1, (2**63 - 1) // 1000)
 

@@ -149,7 +149,7 @@ class LogDirectory:
         if {CLEAN_MARKER, MANIFEST} & set(names):
             for name in (CLEAN_MARKER, MANIFEST):
                 unlink_if_there(files, self._file(name))
-            files.sync_directory(path)
+            files.sync_folder(path)
 
     def _read_manifest(self, checksum: int) -> None:
         from kraftlog.records.crc import crc32c
@@ -353,7 +353,7 @@ class LogDirectory:
         try:
             self._checkpoints.clear(name)
             self.disk.files.rename(folder, self.folder(name))
-            self.disk.files.sync_directory(self.path)
+            self.disk.files.sync_folder(self.path)
         except OSError as error:
             raise self.disk.fail_unless_full(f"{folder}: taking the copy", error) from error
         self.copies[name].remove(folder)

@@ -275,7 +275,7 @@ def write_atomically(files: Files, path: str, data: bytes) -> None:
     temporary = f"{path}.tmp"
     write_whole(files, temporary, data)
     files.rename(temporary, path)
-    files.sync_directory(folder or ".")
+    files.sync_folder(folder or ".")
 
 
 def unlink_if_there(files: Files, path: str) -> bool:

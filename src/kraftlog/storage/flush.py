@@ -74,7 +74,7 @@ class FlushJob:
             if self.epochs is not None:
                 self._write_epochs(files, *self.epochs)
             for folder in self.folders:
-                files.sync_directory(folder)
+                files.sync_folder(folder)
         except OSError as error:
             self.error = error
 

@@ -23,7 +23,7 @@ from kraftlog.wire.record_frames import encode_metadata
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kraftlog.config.endpoints import Voter
+    from kraftlog.config.endpoints import QuorumVoter
     from kraftlog.ports.files import Files
     from kraftlog.types import Uuid
 
@@ -43,7 +43,7 @@ class DirectoryFormat(Value):
     features: Mapping[str, int]
     metadata_directory: str
     #: the first voters; None for static voters, or for a node that joins a quorum
-    voters: Sequence[Voter] | None
+    voters: Sequence[QuorumVoter] | None
     #: the listener through which voters are reached
     listener: str
     #: whether the voters are in the metadata log, not in the properties
@@ -106,9 +106,9 @@ def _make_folders(files: Files, path: str) -> None:
         _make_folders(files, parent)
     existed = files.exists(path)
     if not existed:
-        files.make_directory(path)
+        files.make_folder(path)
     try:
-        files.sync_directory(parent or ("/" if path.startswith("/") else "."))
+        files.sync_folder(parent or ("/" if path.startswith("/") else "."))
     except PermissionError:
         if not existed:
             raise
@@ -136,7 +136,7 @@ def first_snapshot(formatting: DirectoryFormat, now_ms: int) -> bytes:
     return beginning + builder.build() + snapshot_end(builder.next_offset, 0, now_ms)
 
 
-def _with_endpoint(voter: Voter, listener: str) -> voter_state.Voter:
+def _with_endpoint(voter: QuorumVoter, listener: str) -> voter_state.Voter:
     assert voter.directory_id is not None
     key = voter_state.ReplicaKey(voter.id, voter.directory_id)
     return voter_state.Voter(key, (voter_state.Endpoint(listener, voter.host, voter.port),))

@@ -45,7 +45,7 @@ def mark_as_whole(files: Files, folder: str) -> None:
 def remove_mark(files: Files, folder: str) -> None:
     """Remove the mark durably: records are no longer copied."""
     if unlink_if_there(files, f"{folder}/{WHOLE}"):
-        files.sync_directory(folder)
+        files.sync_folder(folder)
 
 
 def topic_id_of(files: Files, folder: str) -> Uuid | None:

@@ -19,11 +19,11 @@ def unlink_garbage(files: Files, paths: list[str]) -> None:
     one.
     """
     for parent in sorted({path.rpartition("/")[0] for path in paths if path.endswith(DELETED)}):
-        files.sync_directory(parent)
+        files.sync_folder(parent)
     for path in paths:
         if not path.endswith(DELETED):
             unlink_if_there(files, path)
             continue
         for name in files.list(path):
             unlink_if_there(files, f"{path}/{name}")
-        files.remove_directory(path)
+        files.remove_folder(path)

@@ -26,7 +26,7 @@ from kraftlog.storage.io_errors import IOContext, read_error
 from kraftlog.storage.log_folder import make_log_folder
 from kraftlog.storage.producer_tracker import ProducerTracker
 from kraftlog.storage.retention import expired_segments, segments_below
-from kraftlog.storage.segment import Segment, Slice, segment_is_full
+from kraftlog.storage.segment import Segment, SegmentSlice, segment_is_full
 from kraftlog.storage.swaps import to_segment, to_swap
 from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
@@ -247,7 +247,7 @@ class Log:
 
     # -- reading ----------------------------------------------------------------------------------
 
-    def locate(self, offset: int, max_bytes: int, limit: int) -> Slice | None:
+    def locate(self, offset: int, max_bytes: int, limit: int) -> SegmentSlice | None:
         """Find whole batches from the one that contains `offset`, all below `limit`; None if none.
 
         About `max_bytes`, but at least one batch; `offset` lies between the log's start and end.
@@ -272,9 +272,9 @@ class Log:
             size = segment.end_within(start, end, max_bytes) - start
         except OSError as error:
             raise read_error(self, "finding an offset", error) from error
-        return Slice(segment.log, start, size) if size > 0 else None
+        return SegmentSlice(segment.log, start, size) if size > 0 else None
 
-    def read(self, batches: Slice) -> bytes:
+    def read(self, batches: SegmentSlice) -> bytes:
         """Read the bytes of a slice."""
         with IOContext(self, "reading", only_reads=True):
             data = self.disk.files.pread(batches.handle.use(), batches.length, batches.position)
@@ -297,7 +297,7 @@ class Log:
                 first = max(segment.base_offset + relative, start)
                 for position, size, _, max_timestamp in segment.walk(segment.position_of(first)):
                     if max_timestamp >= timestamp:
-                        return self.read(Slice(segment.log, position, size))
+                        return self.read(SegmentSlice(segment.log, position, size))
         return None
 
     @property
@@ -335,7 +335,7 @@ class Log:
                 self._drop(self.segments.pop())
                 dropped = True
             if dropped:  # at once: a dropped segment must not reappear after a truncated one
-                self.disk.files.sync_directory(self.folder)
+                self.disk.files.sync_folder(self.folder)
             active = self.segments[-1]
             if active.end_offset > end_offset:
                 active.truncate(end_offset)
@@ -376,7 +376,7 @@ class Log:
                 write_atomically(self.disk.files, path, encode_epochs(()))
             self._add_segment(offset)
             self.start_offset = self.end_offset = self.recovery_point = offset
-            self.disk.files.sync_directory(self.folder)
+            self.disk.files.sync_folder(self.folder)
 
     def move_start(self, offset: int) -> int:
         """Raise the log start offset; return how many segments were deleted."""

@@ -27,14 +27,14 @@ def make_log_folder(log: Log) -> str:
     metadata = encode_partition_metadata(log.topic_id, log.first_leader_epoch)
     try:
         with suppress(FileExistsError):  # left by an attempt that could not be undone
-            files.make_directory(folder)
+            files.make_folder(folder)
         write_whole(files, path, metadata, sync=False)
     except OSError as error:
         failure = disk.fail_unless_full(f"{folder}: creating the log", error)
         if isinstance(failure, DiskFullError):
             with suppress(OSError):
                 unlink_if_there(files, path)
-                files.remove_directory(folder)
+                files.remove_folder(folder)
         raise failure from error
     return path
 

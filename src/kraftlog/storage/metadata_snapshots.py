@@ -96,7 +96,7 @@ class MetadataSnapshots:
         finally:
             self.files.close(fd)
         self.files.rename(path + UNFINISHED, path)
-        self.files.sync_directory(self.folder)
+        self.files.sync_folder(self.folder)
 
     def remove_before(self, offset: int) -> None:
         """Delete the snapshots that end before an offset."""

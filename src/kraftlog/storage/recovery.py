@@ -452,7 +452,7 @@ class _Opener:
             self.report.truncated_bytes += dropped_segment.size
             log.garbage.append(dropped_segment.remove())
         if dropped:
-            files.sync_directory(log.folder)
+            files.sync_folder(log.folder)
         if keep:
             self.report.truncated_bytes += segment.size - scan.position
             files.truncate(segment.log.use(), scan.position)

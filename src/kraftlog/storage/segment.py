@@ -43,7 +43,7 @@ def file_name(offset: int, ending: str) -> str:
     return f"{offset:020d}{ending}"
 
 
-class Slice(Value):
+class SegmentSlice(Value):
     """Whole batches in a file; pin the handle to keep it beyond this turn of the event loop."""
 
     handle: Handle

@@ -60,7 +60,7 @@ def finish_swap(files: Files, folder: str) -> list[str]:
             _remove_replaced(files, folder, names, name)
     for base in sorted({_base(name) for name in swaps}):
         to_segment(files, f"{folder}/{base:020d}")
-    files.sync_directory(folder)
+    files.sync_folder(folder)
     return swaps
 
 

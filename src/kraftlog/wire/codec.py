@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 
 _readers: dict[tuple[type[Message], int], Reader] = {}
 _writers: dict[tuple[type[Message], int], Writer] = {}
-_tag_readers: dict[tuple[type[Message], int], Reader] = {}
-_lenient_readers: dict[tuple[type[Message], int, bool], Reader] = {}
-_tag_writers: dict[tuple[type[Message], int], Writer] = {}
+_lenient_readers: dict[tuple[type[Message], int], Reader] = {}
 
 _stepwise_readers: dict[tuple[type[Message], int, bool], StepwiseReader] = {}
 _stepwise_writers: dict[tuple[type[Message], int, type[Message] | None], StepwiseWriter] = {}
@@ -63,14 +61,14 @@ def decode(cls: type[M], version: int, buffer: Buffer, pos: int = 0, end: int | 
 
     Record batches in it are views of `buffer`; everything else is copied.
     """
-    return _decode(cls, version, buffer, pos, end, reader(cls, version), False)
+    return _decode(cls, version, buffer, pos, end, reader(cls, version))
 
 
 def decode_request(
     cls: type[M], version: int, buffer: Buffer, pos: int = 0, end: int | None = None
 ) -> M:
     """Like `decode`, but bytes after the message are ignored."""
-    return _decode(cls, version, buffer, pos, end, reader(cls, version), False, whole=False)
+    return _decode(cls, version, buffer, pos, end, reader(cls, version), whole=False)
 
 
 def decode_request_in_steps(
@@ -144,22 +142,13 @@ def decode_part(
     raise explain(cls, version, source, pos, stop)
 
 
-def lenient_reader(cls: type[Message], version: int, keep_tags: bool = False) -> Reader:
+def lenient_reader(cls: type[Message], version: int) -> Reader:
     """A reader that accepts invalid UTF-8 in strings, as Kafka's do; slower and rarely needed."""
-    key = cls, version, keep_tags
-    found = _lenient_readers.get(key)
+    found = _lenient_readers.get((cls, version))
     if found is None:
-        found = compiler.compile_reader(cls, version, keep_tags, lenient=True)
-        _lenient_readers[key] = found
+        found = compiler.compile_reader(cls, version, lenient=True)
+        _lenient_readers[cls, version] = found
     return found
-
-
-def decode_with_tags(cls: type[M], version: int, buffer: Buffer) -> M:
-    """Like `decode`, but keep unknown tagged fields in `unknown_tags`."""
-    found = _tag_readers.get((cls, version))
-    if found is None:
-        found = _tag_readers[cls, version] = compiler.compile_reader(cls, version, keep_tags=True)
-    return _decode(cls, version, buffer, 0, None, found, True)
 
 
 def _decode(
@@ -169,7 +158,6 @@ def _decode(
     pos: int,
     end: int | None,
     read: Reader,
-    keep_tags: bool,
     whole: bool = True,  # whether the message must reach to `end`
 ) -> M:
     stop = len(buffer) if end is None else end
@@ -181,23 +169,21 @@ def _decode(
         try:
             message, after = read(source, pos, stop)
         except UnicodeDecodeError:
-            message, after = lenient_reader(cls, version, keep_tags)(source, pos, stop)
+            message, after = lenient_reader(cls, version)(source, pos, stop)
         if after == stop or (after < stop and not whole):
             return message  # type: ignore[no-any-return]  # the reader was compiled for this class
     except _READER_ERRORS:
         pass
-    raise explain(cls, version, source, pos, stop, keep_tags)
+    raise explain(cls, version, source, pos, stop)
 
 
-def explain(
-    cls: type[Message], version: int, buffer: Buffer, pos: int, end: int, keep_tags: bool = False
-) -> ProtocolError:
+def explain(cls: type[Message], version: int, buffer: Buffer, pos: int, end: int) -> ProtocolError:
     """The error with the field and position at which these bytes are invalid."""
     from kraftlog.wire.explain import read_slowly
 
     name = f"{cls.__name__} v{version}"
     try:
-        _, after = read_slowly(cls, version, buffer, pos, end, keep_tags)
+        _, after = read_slowly(cls, version, buffer, pos, end)
     except ProtocolError as error:
         where = f"{name}: {error.field}" if error.field else name
         return ProtocolError(error.what, field=where, position=error.position - pos)
@@ -228,14 +214,3 @@ def encode_piece(cls: type[Message], version: int, part: M) -> M:
     found(part, pieces.append)
     piece: Any = b"".join(pieces)
     return piece  # type: ignore[no-any-return]  # bytes that stand for a struct
-
-
-def encode_with_tags(message: Message, version: int) -> bytes:
-    """Like `encode`, but also write the message's `unknown_tags`."""
-    cls = type(message)
-    found = _tag_writers.get((cls, version))
-    if found is None:
-        found = _tag_writers[cls, version] = compiler.compile_writer(cls, version, keep_tags=True)
-    pieces: list[Any] = []
-    found(message, pieces.append)
-    return b"".join(pieces)

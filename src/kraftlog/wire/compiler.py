@@ -33,20 +33,18 @@ if TYPE_CHECKING:
     StepwiseWriter = Callable[[Any, Callable[[Any], None]], Iterator[int]]
 
 
-def reader_source(cls: type[Message], version: int, keep_tags: bool = False) -> str:
+def reader_source(cls: type[Message], version: int) -> str:
     """The source of a reader, for inspection."""
-    return ReaderGenerator(VersionedSchema(cls, version, keep_tags)).write().text()
+    return ReaderGenerator(VersionedSchema(cls, version)).write().text()
 
 
-def writer_source(cls: type[Message], version: int, keep_tags: bool = False) -> str:
+def writer_source(cls: type[Message], version: int) -> str:
     """The source of a writer, for inspection."""
-    return WriterGenerator(VersionedSchema(cls, version, keep_tags)).write().text()
+    return WriterGenerator(VersionedSchema(cls, version)).write().text()
 
 
-def compile_reader(
-    cls: type[Message], version: int, keep_tags: bool = False, lenient: bool = False
-) -> Reader:
-    source = ReaderGenerator(VersionedSchema(cls, version, keep_tags, lenient)).write()
+def compile_reader(cls: type[Message], version: int, lenient: bool = False) -> Reader:
+    source = ReaderGenerator(VersionedSchema(cls, version, lenient)).write()
     reader: Reader = source.build("read", f"read {cls.__name__} v{version}")
     return reader
 
@@ -54,11 +52,10 @@ def compile_reader(
 def compile_writer(
     cls: type[Message],
     version: int,
-    keep_tags: bool = False,
     part: type[Message] | None = None,
 ) -> Writer:
     """Compile a writer of the message, or of the struct `part` in it."""
-    source = WriterGenerator(VersionedSchema(cls, version, keep_tags)).write(part)
+    source = WriterGenerator(VersionedSchema(cls, version)).write(part)
     writer: Writer = source.build("write", f"write {(part or cls).__name__} v{version}")
     return writer
 

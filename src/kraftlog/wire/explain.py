@@ -33,10 +33,9 @@ def read_slowly(
     buffer: Buffer,
     pos: int = 0,
     end: int | None = None,
-    keep_tags: bool = False,
 ) -> tuple[Message, int]:
     """Read the message at `pos`; return it and the position after it, or raise ProtocolError."""
-    cursor = Cursor(VersionedSchema(cls, version, keep_tags), memoryview(buffer)[:end], pos)
+    cursor = Cursor(VersionedSchema(cls, version), memoryview(buffer)[:end], pos)
     message = cursor.struct(cls, "")
     return message, cursor.pos
 
@@ -145,7 +144,7 @@ class Cursor:
     def tags(self, message: Message, path: str) -> None:
         known = {field.tag: field for field in self.schema.tagged(type(message))}
         where = f"{path}.tags" if path else "tags"
-        last, unknown = -1, []
+        last = -1
         for _ in range(self.uvarint(where)):
             start = self.pos
             tag = self.uvarint(where)
@@ -159,9 +158,7 @@ class Cursor:
             if tag in known:
                 self.known_tag(message, known[tag], size, path)
             else:
-                unknown.append((tag, bytes(self.take(size, where))))
-        if self.schema.keep_tags and last >= 0:
-            message.unknown_tags = tuple(unknown)
+                self.take(size, where)
 
     def known_tag(self, message: Message, field: Field, size: int, path: str) -> None:
         where = f"{path}.{field.name}" if path else field.name

@@ -215,7 +215,7 @@ class ReaderGenerator:
             out.line(f"{target} = tuple({items})")
 
     def tags(self, cls: type[Message], name: str) -> None:
-        """Emit the read of the tagged section; unknown fields are skipped unless `keep_tags`."""
+        """Emit the read of the tagged section; unknown fields are skipped."""
         out = self.source
         known = self.schema.tagged(cls)
         count = out.fresh("g")
@@ -223,13 +223,11 @@ class ReaderGenerator:
         self.flush()
         for field in known:
             self.default(field, f"{name}.{field.name}")
-        if not known and not self.schema.keep_tags:
+        if not known:
             out.line(f"if {count}: pos = skip_tags(buf, pos, end, {count})")
             return
         with out.block(f"if {count}:"):
             found, tag, stop = out.fresh("f"), out.fresh("t"), out.fresh("e")
-            if self.schema.keep_tags:
-                out.line(f"{name}.unknown_tags = ()")
             out.line(f"{found} = []")
             after = out.fresh("p")
             out.line(f"{after} = read_tags(buf, pos, end, {count}, {found})")
@@ -246,13 +244,6 @@ class ReaderGenerator:
                 self.flush()
                 out.line(f"if pos != {stop}: raise Malformed('tagged field of another size')")
             word = "elif"
-        if self.schema.keep_tags:
-            kept = f"{name}.unknown_tags += (({tag}, bytes(buf[pos:{stop}])),)"
-            if word == "if":
-                out.line(kept)
-            else:
-                with out.block("else:"):
-                    out.line(kept)
 
 
 def items_in(count: str, zero: int) -> str:

@@ -232,20 +232,13 @@ class MessageMeta(ValueMeta):
 
 
 class Message(Value, metaclass=MessageMeta):
-    """The base of all messages and of the structs in them.
+    """The base of all messages and of the structs in them."""
 
-    `unknown_tags` has the unknown tagged fields as (tag, bytes), in order. Only a reader with
-    `keep_tags` sets it.
-    """
-
-    __slots__ = ("unknown_tags",)
+    __slots__ = ()
 
     _schema: ClassVar[tuple[Field, ...]]
     _versions: ClassVar[tuple[int, int]]
     _flexible: ClassVar[int]
-
-    if TYPE_CHECKING:
-        unknown_tags: tuple[tuple[int, bytes], ...] = binary(init=False)
 
 
 def blank(cls: type[Message]) -> Any:

@@ -14,13 +14,8 @@ if TYPE_CHECKING:
 class VersionedSchema:
     """The fields of a message in one version, with their encoding."""
 
-    def __init__(
-        self, cls: type[Message], version: int, keep_tags: bool = False, lenient: bool = False
-    ) -> None:
-        """With `keep_tags`, messages keep unknown tagged fields: see `Message.unknown_tags`.
-
-        With `lenient`, invalid UTF-8 in strings is decoded as in Java.
-        """
+    def __init__(self, cls: type[Message], version: int, lenient: bool = False) -> None:
+        """With `lenient`, invalid UTF-8 in strings is decoded as in Java."""
         first, last = cls._versions
         if not first <= version <= last:
             raise UnsupportedVersionError(
@@ -29,7 +24,6 @@ class VersionedSchema:
         self.cls = cls
         self.version = version
         self.flexible = version >= cls._flexible
-        self.keep_tags = keep_tags
         self.lenient = lenient
         #: Whether readers must accept any buffer; otherwise they are given bytes.
         self.zero_copy = has_batches(cls)

@@ -218,7 +218,7 @@ class WriterGenerator:
         """Emit the tagged section: the fields that differ from their defaults, usually none."""
         out = self.source
         known = self.schema.tagged(cls)
-        if not known and not self.schema.keep_tags:
+        if not known:
             self.pending.append(("B", "0"))
             return
         self.flush()
@@ -235,10 +235,6 @@ class WriterGenerator:
                 out.line(f"put = outer{found}")
                 out.line(f"if {found} is None: {found} = []")
                 out.line(f"{found}.append(({field.tag}, {pieces}))")
-        if self.schema.keep_tags:
-            with out.block(f"for {found}t, {found}b in getattr({name}, 'unknown_tags', ()):"):
-                out.line(f"if {found} is None: {found} = []")
-                out.line(f"{found}.append(({found}t, [{found}b]))")
         out.line(f"put(b'\\0') if {found} is None else put_tags({found}, put)")
 
 

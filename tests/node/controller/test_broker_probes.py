@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kraftlog.effects import PeerDown, RequestFailed, ResponseReceived, SendRequest
+from kraftlog.effects import ConnectionRefused, RequestFailed, ResponseReceived, SendRequest
 from kraftlog.node.channels import PROBE_CHANNEL
 from kraftlog.node.controller.broker_probes import (
     FIRST_REQUESTS_MS,
@@ -109,23 +109,23 @@ def test_v2_a_failed_probe_is_repeated_with_backoff(cluster: ProbedCluster) -> N
 def test_v2_the_end_of_another_connection_fences_no_broker(cluster: ProbedCluster) -> None:
     cluster.respond_to_probes()
     victim = others(cluster)[0]
-    cluster.send_report(PeerDown("replica", victim, cluster.now_ms))
+    cluster.send_report(ConnectionRefused("replica", victim, cluster.now_ms))
     assert not is_fenced_by_connection(cluster, victim)
 
 
 def test_v2_a_refused_probe_fences_only_after_one_was_answered(cluster: ProbedCluster) -> None:
     victim = others(cluster)[0]
-    cluster.send_report(PeerDown(PROBE_CHANNEL, victim, cluster.now_ms))
+    cluster.send_report(ConnectionRefused(PROBE_CHANNEL, victim, cluster.now_ms))
     assert not is_fenced_by_connection(cluster, victim)
     cluster.settle(RETRY_MS)
     cluster.respond_to_probes()
-    cluster.send_report(PeerDown(PROBE_CHANNEL, victim, cluster.now_ms))
+    cluster.send_report(ConnectionRefused(PROBE_CHANNEL, victim, cluster.now_ms))
     assert is_fenced_by_connection(cluster, victim)
 
 
 def test_v2_the_end_of_the_quorums_connection_fences_the_broker(cluster: ProbedCluster) -> None:
     victim = others(cluster)[0]
-    cluster.send_report(PeerDown("quorum", victim, cluster.now_ms))
+    cluster.send_report(ConnectionRefused("quorum", victim, cluster.now_ms))
     assert is_fenced_by_connection(cluster, victim)
 
 
@@ -137,7 +137,7 @@ def test_v2_a_setting_turns_the_probes_off() -> None:
     off = "kraftlog.fence.on.connection.refused=false\n"
     host = VirtualHost(settings=SETTINGS + off)
     assert not has_probes(host)
-    host.node.handle(PeerDown("quorum", 1, 0), host.now)
+    host.node.handle(ConnectionRefused("quorum", 1, 0), host.now)
     assert has_probes(VirtualHost())
 
 
@@ -146,7 +146,7 @@ def kill_the_leader(cluster: ProbedCluster) -> int:
     leader: int = cluster.leader.config.node_id
     cluster._stop(leader, power=False)
     for host in cluster.hosts.values():
-        host.node.handle(PeerDown("quorum", leader, host.now.monotonic_ms), host.now)
+        host.node.handle(ConnectionRefused("quorum", leader, host.now.monotonic_ms), host.now)
     return leader
 
 

@@ -12,7 +12,6 @@ from kraftlog.groups.shard import GroupShard, partition_of
 from kraftlog.node.coordinators.group_coordinators import TOPIC
 from kraftlog.node.coordinators.group_log import replay
 from kraftlog.records.builder import BatchBuilder
-from kraftlog.records.control import build_end_marker
 from kraftlog.records.header import read_header
 from kraftlog.types import Now
 from kraftlog.wire.apis import APIS, ApiKey
@@ -46,6 +45,7 @@ from tests.node.frame_client import (
     set_config,
 )
 from tests.node.test_requests import batch, produce, produce_result
+from tests.records.end_markers import build_end_marker
 
 if TYPE_CHECKING:
     from collections.abc import Callable

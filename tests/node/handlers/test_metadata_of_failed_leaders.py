@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kraftlog.effects import PeerDown, RequestFailed
+from kraftlog.effects import ConnectionRefused, RequestFailed
 from kraftlog.node.broker.failed_leaders import LOST_MS, NAMED_MS, WAIT_MS
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -25,7 +25,7 @@ BROKER_EPOCH = 50
 
 
 def down(host: VirtualHost, channel: str = "replication-0") -> None:
-    host.node.handle(PeerDown(channel, OTHER, 0), host.now)
+    host.node.handle(ConnectionRefused(channel, OTHER, 0), host.now)
 
 
 def lost(host: VirtualHost, *, is_aborted: bool = False) -> None:

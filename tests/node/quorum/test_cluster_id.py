@@ -18,10 +18,10 @@ FRESH = "freshfreshfreshfreshfr"
 def disk_with_cluster_id(cluster_id: str | None = None) -> MemoryFiles:
     """A formatted directory with this cluster id."""
     files = MemoryFiles()
-    files.make_directory("data")
+    files.make_folder("data")
     properties = meta_properties.MetaProperties(cluster_id, 1, b"\x01" * 16)
     write_whole(files, f"data/{meta_properties.NAME}", meta_properties.encode(properties))
-    files.sync_directory(".")
+    files.sync_folder(".")
     files.sync_all("data")
     return files
 

@@ -206,7 +206,7 @@ def test_q9a_a_replaying_node_does_not_campaign(committed: int) -> None:
     response = fetch_response(high_watermark=committed)
     driver.handle(effects.ResponseReceived("quorum", 2, fetch.number, response), NOW)
     assert any(isinstance(it, effects.ReadLog) for it in emitted) == bool(committed)
-    driver.handle(effects.PeerDown("quorum", 2, 0), NOW)
+    driver.handle(effects.ConnectionRefused("quorum", 2, 0), NOW)
     assert driver.core.role.name == ("follower" if committed else "prospective")
     assert not driver.core.role.has_live_leader(driver.core)
 
@@ -344,7 +344,7 @@ def test_a_state_machine_before_the_log_start_loads_the_snapshot() -> None:
     driver.handle(
         effects.ResponseReceived("quorum", 2, fetch.number, response_to_wire(chunk, data)), NOW
     )
-    assert take_only(emitted, effects.InstallSnapshot).id == point
+    assert take_only(emitted, effects.LoadSnapshot).id == point
     assert machine.calls == []
     driver.handle(effects.SnapshotLoaded(point, data), NOW)
     assert (machine.calls, driver.applied) == ([("reload", 3, 6)], 7)
@@ -376,8 +376,8 @@ def test_q38_a_damaged_snapshot_is_fetched_again_from_its_beginning() -> None:
         chunk = raft.SnapshotChunk(0, 2, 5, point, 0, size=3, length=3, data=b"bad")
         response = response_to_wire(chunk, b"bad")
         driver.handle(effects.ResponseReceived("quorum", 2, fetch.number, response), now)
-        assert take_only(emitted, effects.InstallSnapshot).id == point
-        driver.handle(effects.SnapshotDamaged(point), now)
+        assert take_only(emitted, effects.LoadSnapshot).id == point
+        driver.handle(effects.SnapshotCorrupt(point), now)
         assert (machine.calls, driver.applied, driver.core.log.snapshot) == ([], 0, None)
         now = Now(now.monotonic_ms + driver.core.config.retry_backoff_max_ms, 0)
         assert not emitted
@@ -619,4 +619,4 @@ def test_q31_a_leader_of_another_cluster_is_logged_and_the_node_goes_on() -> Non
     driver.begin_epoch_received(PendingResponse(None), begin, ("127.0.0.1", 1), NOW)
     lines = [it.line for it in emitted if isinstance(it, effects.LogLine)]
     assert ["node 7 of another cluster" in line for line in lines] == [True]
-    assert not any(isinstance(it, effects.Stop) for it in emitted)
+    assert not any(isinstance(it, effects.StopNode) for it in emitted)

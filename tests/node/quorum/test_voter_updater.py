@@ -410,7 +410,7 @@ def test_r9_a_moved_leader_reports_its_own_endpoint() -> None:
         driver.handle(effects.ElectionWritten(version), NOW)
     vote = raft.Vote("cluster", ReplicaKey(1), driver.epoch, ReplicaKey(3), 0, 0, pre_vote=True)
     driver.handle_request(PeerResponse(1), vote, None, NOW)
-    [reply] = take(emitted, effects.Reply)
+    [reply] = take(emitted, effects.SendResponse)
     endpoints = [(it.node_id, it.host, it.port) for it in reply.response.node_endpoints]
     assert endpoints == [(1, "127.0.0.1", 19091)]
 
@@ -447,7 +447,7 @@ def test_r9_a_vote_response_names_the_leaders_address() -> None:
     for version in (0, 1):
         pending = PeerResponse(version)
         driver.handle_request(pending, vote, None, NOW)
-        [reply] = take(emitted, effects.Reply)
+        [reply] = take(emitted, effects.SendResponse)
         endpoints = [(it.node_id, it.host, it.port) for it in reply.response.node_endpoints]
         assert endpoints == ([(2, "127.0.0.1", 9092)] if version else [])
         refused: Any = response_to_wire(raft.VoteResult(0, 2, 5, granted=False))

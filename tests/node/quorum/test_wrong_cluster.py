@@ -48,14 +48,14 @@ def effects_of_stop(
 
 def stop_reason(claimed: str | None, responds: str | None) -> str:
     emitted = effects_of_stop(claimed, responds)
-    [reason] = [it.reason for it in emitted if isinstance(it, effects.Stop)]
+    [reason] = [it.reason for it in emitted if isinstance(it, effects.StopNode)]
     return str(reason)
 
 
 def test_q31_a_node_that_found_its_own_leader_meanwhile_goes_on() -> None:
     """If it loses its own leader later, another cluster's leader stops it again."""
     emitted = effects_of_stop(None, "other", is_cluster_id_confirmed=True)
-    assert not [it for it in emitted if isinstance(it, effects.Stop)]
+    assert not [it for it in emitted if isinstance(it, effects.StopNode)]
     [line] = [it.line for it in emitted if isinstance(it, effects.LogLine)]
     assert line == (
         "the leader 2 at 127.0.0.1:9092 belonged to another cluster; this node has found a leader "

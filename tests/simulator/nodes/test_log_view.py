@@ -27,8 +27,8 @@ COMMITTED = (1, 3, 3)
 def stored(epochs: tuple[int, ...], start: int = 0) -> tuple[MemoryFiles, Log]:
     """A durable log of batches of one record each, with these epochs."""
     files = MemoryFiles()
-    files.make_directory(DIRECTORY)
-    files.make_directory(FOLDER)
+    files.make_folder(DIRECTORY)
+    files.make_folder(FOLDER)
     log, _ = open_log_on(new_disk(files), folder=FOLDER)
     log.truncate_fully_and_start_at(start)
     for offset, epoch in enumerate(epochs, start):

@@ -287,4 +287,4 @@ def _delete(victim: ClusterNode, path: str) -> None:
 def _delete_tree(victim: ClusterNode, folder: str) -> None:
     for name in victim.files.names(folder):
         victim.files.unlink(f"{folder}/{name}")
-    victim.files.remove_directory(folder)
+    victim.files.remove_folder(folder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from kraftlog.config.endpoints import Voter as FirstVoter
+from kraftlog.config.endpoints import QuorumVoter
 from kraftlog.effects import BootTimestampWritten
 from kraftlog.errors import StorageError
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
@@ -215,7 +215,7 @@ class NodeReplica(NodeProcess):
         voters = None
         if world.setting.dynamic and not self.wipes and self.id < world.setting.voters:
             voters = [
-                FirstVoter(key.id, host_of(key.id), PORT, directory_id=key.directory_id)
+                QuorumVoter(key.id, host_of(key.id), PORT, directory_id=key.directory_id)
                 for key in [voter.key for voter in world.voters.voters]
             ]
         formatting = DirectoryFormat(

@@ -18,25 +18,16 @@ from kraftlog.wire.apis import APIS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, Protocol
+    from typing import Any
 
     from kraftlog.effects import RequestReport
+    from kraftlog.node.controller.active_controller import ActiveController
     from kraftlog.node.quorum.driver import QuorumDriver
     from kraftlog.types import Now
     from kraftlog.wire.schema import Message
 
     #: Called with the response, or with None if there is no controller or the outcome is unknown.
     OnDone = Callable[[Any, Now], None]
-
-    class LocalController(Protocol):
-        """The controller of this node."""
-
-        @property
-        def is_active(self) -> bool: ...
-        def decide(
-            self, api_key: int, version: int, request: Message, on_done: OnDone, now: Now
-        ) -> None: ...
-
 
 TIMEOUT_MS = 30_000
 RESPONSE_TASK = "handling a response of the controller"
@@ -54,7 +45,7 @@ class ControllerChannel(Part):
     def __init__(
         self,
         quorum: QuorumDriver,
-        local_controller: LocalController | None,
+        local_controller: ActiveController | None,
         emit: Callable[[Any], None],
         attempt: Callable[..., bool],
     ) -> None:

@@ -21,7 +21,7 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from kraftlog.effects import PeerDown
+    from kraftlog.effects import ConnectionRefused
     from kraftlog.metadata.changes import Change
     from kraftlog.metadata.image import Image
     from kraftlog.metadata.loader import MetadataLoader
@@ -92,7 +92,7 @@ class FailedLeaders(Part, MetadataPublisher):
         self._waiting: list[DelayedMetadata] = []
         self._have_changed = False
 
-    def peer_down(self, report: PeerDown, now: Now) -> None:
+    def peer_down(self, report: ConnectionRefused, now: Now) -> None:
         self.connection_lost(report.peer, now, is_refused=True)
 
     def connection_lost(self, broker_id: int, now: Now, *, is_refused: bool = False) -> None:

@@ -2,10 +2,10 @@
 
 It keeps a connection to the inter-broker listener of every other broker that is neither fenced nor
 shutting down. When one closes, the host (the process that runs this node) opens another at once;
-if that is refused, it reports PeerDown. The refusal shows that the broker's process has ended, but
-only if the broker had responded on the former connection; it counts for the broker epoch of that
-response. A refused connection of the quorum to a node with the broker's id is evidence, too, even
-from before this controller was active: that node may have been the active controller.
+if that is refused, it reports ConnectionRefused. The refusal shows that the broker's process has
+ended, but only if the broker had responded on the former connection; it counts for the broker epoch
+of that response. A refused connection of the quorum to a node with the broker's id is evidence,
+too, even from before this controller was active: that node may have been the active controller.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.controller.controller import Controller
-    from kraftlog.effects import PeerDown, RequestReport
+    from kraftlog.effects import ConnectionRefused, RequestReport
     from kraftlog.metadata.changes import Change
     from kraftlog.metadata.loader import MetadataLoader
     from kraftlog.metadata.values import BrokerImage
@@ -178,7 +178,7 @@ class BrokerProbes(Part, MetadataPublisher):
             if now.monotonic_ms - ended_ms <= self._controller.sessions.timeout_ms:
                 self._controller.note_connection_refused(broker_id, epoch, ended_ms, now)
 
-    def peer_down(self, report: PeerDown, now: Now) -> None:
+    def peer_down(self, report: ConnectionRefused, now: Now) -> None:
         """A connection has ended, and another was refused."""
         if report.channel in TO_CONTROLLERS:
             broker = self._metadata.image.brokers.get(report.peer)

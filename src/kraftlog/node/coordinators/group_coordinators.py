@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from kraftlog.replication.replica_manager import ReplicaManager
     from kraftlog.types import Now
 
-    class Broker(Protocol):
-        """The node of the coordinators."""
+    class BrokerNode(Protocol):
+        """The node of the coordinators, which creates them: this module cannot import it."""
 
         needs_poll: bool
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 TOPIC = "__consumer_offsets"
 #: For a damaged log; the log of a failed disk may be intact once the disk is back.
 REMEDY = (
-    "to discard the offsets of its groups, stop the node, remove the directory of this partition "
+    "to discard the offsets of its groups, stop the node, remove the folder of this partition "
     "and start the node"
 )
 
@@ -115,7 +115,7 @@ class GroupCoordinators(Part, MetadataPublisher):
 
     name = "group coordinators"
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: BrokerNode) -> None:
         self._broker = broker
         settings = broker.config.settings
         self._config = GroupConfig(

@@ -35,7 +35,7 @@ def handle(
     assert node.group_coordinators is not None
     if request.key_type != GROUP or node.group_coordinators.partition_count:
         return _respond_in_steps(node, pending, request)
-    from kraftlog.node.broker.auto_topic_creation import create_topics
+    from kraftlog.node.auto_topic_creation import create_topics
 
     def on_created(_: object, __: object) -> None:
         node.sliced.run(pending, _respond_in_steps(node, pending, request))

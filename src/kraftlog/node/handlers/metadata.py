@@ -86,7 +86,7 @@ def handle(
         else:
             yield from _respond(node, pending, request, {})
         return
-    from kraftlog.node.broker.auto_topic_creation import create_topics
+    from kraftlog.node.auto_topic_creation import create_topics
 
     def on_created(codes: dict[str, int], _: Now) -> None:
         node.sliced.run(pending, _respond(node, pending, request, codes))

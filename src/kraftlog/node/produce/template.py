@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.node.templates.request_templates import ServedRequest
-    from kraftlog.replication.partition import Append, Partition
+    from kraftlog.replication.partition import Partition, PartitionAppend
     from kraftlog.types import Buffer, Now
     from kraftlog.wire.messages.produce import ProduceRequest
 
@@ -74,7 +74,7 @@ class PendingResponses:
     size = 0
 
     def __init__(
-        self, template: ProduceTemplate, start: int, write: Append | None, now: Now
+        self, template: ProduceTemplate, start: int, write: PartitionAppend | None, now: Now
     ) -> None:
         self._template = template
         self.received_ms = now.monotonic_ms

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
 
     class StateMachine(Protocol):
-        """The state machine of the quorum: it gets every committed record once, in order."""
+        """The state machine of the quorum: it gets every committed record once, in order.
+
+        The `Node`, which creates the quorum's driver, so that this module cannot import it.
+        """
 
         def replay_in_steps(self, records: Sequence[Message], last_offset: int) -> Iterator[int]:
             """Apply records in steps; yields their costs."""

@@ -152,11 +152,11 @@ class QuorumDriver(Part):
             effects.ElectionWritten: self._election_written,
             effects.SnapshotStored: self.snapshotter.stored,
             effects.SnapshotLoaded: self._snapshot_loaded,
-            effects.SnapshotDamaged: self._snapshot_damaged,
+            effects.SnapshotCorrupt: self._snapshot_damaged,
             effects.ResponseReceived: self._response_received,
             effects.RequestFailed: self._request_failed,
             effects.VersionUnsupported: self._version_unsupported,
-            effects.PeerDown: self._peer_down,
+            effects.ConnectionRefused: self._peer_down,
         }
 
     def start(self, now: Now) -> None:
@@ -248,7 +248,7 @@ class QuorumDriver(Part):
         self.steps -= 1
         return result
 
-    def peer_down(self, report: effects.PeerDown, now: Now) -> None:
+    def peer_down(self, report: effects.ConnectionRefused, now: Now) -> None:
         if report.channel in TO_CONTROLLERS:
             self.handle(report, now)
 
@@ -370,7 +370,7 @@ class QuorumDriver(Part):
         self._emit(effects.WriteSnapshotPart(effect.id, effect.position, effect.data))
 
     def _install_snapshot(self, effect: raft.InstallSnapshot, _: Now) -> None:
-        self._emit(effects.InstallSnapshot(effect.id, METADATA_LOG))
+        self._emit(effects.LoadSnapshot(effect.id, METADATA_LOG))
 
     def _persist_cluster_id(self, effect: raft.ClusterIdKnown, _: Now) -> None:
         self._emit(effects.PersistClusterId(effect.cluster_id))
@@ -384,7 +384,7 @@ class QuorumDriver(Part):
         if effect.leader >= 0 and self.stop_for_cluster is not None:
             self.stop_for_cluster(effect.leader, effect.cluster_id)
         else:
-            self._emit(effects.Stop(effect.reason))
+            self._emit(effects.StopNode(effect.reason))
 
     def _leader_changed(self, effect: raft.LeaderChanged, now: Now) -> None:
         if effect.leader_id >= 0:
@@ -446,7 +446,7 @@ class QuorumDriver(Part):
             endpoints = ENDPOINTS_SINCE.get(type(body))
             if endpoints is not None and pending.version >= endpoints[0]:
                 self._add_endpoints(body.leader_id, endpoints[1], response)
-            self._emit(effects.Reply(pending, response))
+            self._emit(effects.SendResponse(pending, response))
 
     def _add_endpoints(self, leader: int, endpoint_type: Any, response: Any) -> None:
         """Add the leader's endpoint to a response."""
@@ -486,7 +486,7 @@ class QuorumDriver(Part):
             self.core.handle(raft.NoResponse(report.peer, report.number), now)
             return
         if body.error == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
-            self._emit(effects.Stop(twin_line(self.core.me)))
+            self._emit(effects.StopNode(twin_line(self.core.me)))
             return
         if not body.error:
             self.addresses.answered(report.peer)
@@ -518,7 +518,7 @@ class QuorumDriver(Part):
         else:
             self.core.handle(raft.NoResponse(report.peer, report.number), now)
 
-    def _peer_down(self, report: effects.PeerDown, now: Now) -> None:
+    def _peer_down(self, report: effects.ConnectionRefused, now: Now) -> None:
         # A node that still replays its log, as after a start, should not campaign at once.
         self.core.handle(raft.PeerDown(report.peer, this_replica_lags=self.is_catching_up), now)
 
@@ -595,7 +595,7 @@ class QuorumDriver(Part):
         voters = snapshot_voters(report.data) or self.core.log.voter_set
         self.core.handle(raft.SnapshotInstalled(report.id, voters), now)
 
-    def _snapshot_damaged(self, report: effects.SnapshotDamaged, now: Now) -> None:
+    def _snapshot_damaged(self, report: effects.SnapshotCorrupt, now: Now) -> None:
         self.core.handle(raft.SnapshotDamaged(report.id), now)
 
 

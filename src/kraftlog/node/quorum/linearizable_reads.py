@@ -102,7 +102,7 @@ class LinearizableReads(Part):
         """Send the request of this turn's reads, and run the reads that may run."""
         for effect in self._reads.take_effects():
             if isinstance(effect, ReadDone):
-                self._emit(effects.Reply(Continuation(effect.pending), effect.error))
+                self._emit(effects.SendResponse(Continuation(effect.pending), effect.error))
             elif effect.peer == self._quorum.core.me.id:
                 self._send_to_own_core(effect, now)
             else:

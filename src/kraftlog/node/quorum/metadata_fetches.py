@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from kraftlog.node.quorum.driver import QuorumDriver
     from kraftlog.types import Now
 
-    class MetadataFetch(Protocol):
-        """A fetch that waits for records from its offset on."""
+    class WaitingFetch(Protocol):
+        """A fetch that waits for records from its offset on: those of handlers, a layer above."""
 
         @property
         def offset(self) -> int: ...
@@ -25,13 +25,13 @@ class MetadataFetches:
 
     def __init__(self, quorum: QuorumDriver) -> None:
         self._quorum = quorum
-        self._waiting: dict[MetadataFetch, None] = {}
+        self._waiting: dict[WaitingFetch, None] = {}
         quorum.applied_listeners.append(self._applied)
 
-    def add(self, fetch: MetadataFetch) -> None:
+    def add(self, fetch: WaitingFetch) -> None:
         self._waiting[fetch] = None
 
-    def remove(self, fetch: MetadataFetch) -> None:
+    def remove(self, fetch: WaitingFetch) -> None:
         self._waiting.pop(fetch, None)
 
     def _applied(self, _: int, now: Now) -> None:

@@ -92,7 +92,7 @@ class WrongClusterStop:
         else:
             reason = self._contacted_reason(leader, other_id, None if is_own else address)
         self._emit(
-            effects.Stop(
+            effects.StopNode(
                 f"this node belongs to cluster {own_id} ({self._directory}/meta.properties), "
                 f"{reason}"
             )

@@ -14,7 +14,7 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kraftlog.replication.partition import Append
+    from kraftlog.replication.partition import PartitionAppend
     from kraftlog.types import LogName, Uuid
 
 
@@ -48,7 +48,7 @@ class Log:
             self.epochs.assign(header.leader_epoch, header.base_offset)
             self.batches = (*self.batches, batch)
 
-    def append(self, append: Append) -> None:
+    def append(self, append: PartitionAppend) -> None:
         """Write the appends of a turn."""
         assert append.partition.topic_id == self.topic_id, "the log of another topic"
         self.extend(split(b"".join(append.buffers)))

@@ -14,25 +14,10 @@ from kraftlog.wire.messages.create_topics import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
-    from typing import Any, Protocol
+    from typing import Any
 
-    from kraftlog.metadata.image import Image
-    from kraftlog.node.broker.controller_channel import ControllerChannel
-    from kraftlog.node.config import NodeConfig
-    from kraftlog.node.coordinators.group_coordinators import GroupCoordinators
+    from kraftlog.node.interfaces import ServingNode
     from kraftlog.types import Now
-
-    class Broker(Protocol):
-        """The node for which topics are created."""
-
-        @property
-        def config(self) -> NodeConfig: ...
-        @property
-        def image(self) -> Image: ...
-        @property
-        def controller_channel(self) -> ControllerChannel: ...
-        @property
-        def group_coordinators(self) -> GroupCoordinators | None: ...
 
 
 #: The version of the CreateTopics requests.
@@ -40,7 +25,7 @@ VERSION = 7
 
 
 def create_topics(
-    node: Broker,
+    node: ServingNode,
     names: Collection[str],
     on_created: Callable[[dict[str, int], Now], None],
     now: Now,
@@ -60,7 +45,7 @@ def create_topics(
     node.controller_channel.send(ApiKey.CREATE_TOPICS, VERSION, request, on_done, now)
 
 
-def _report_offsets_topic(node: Broker, names: Collection[str], response: Any) -> None:
+def _report_offsets_topic(node: ServingNode, names: Collection[str], response: Any) -> None:
     """Log why there are no group coordinators: clients get no reason."""
     if node.group_coordinators is None or OFFSETS_TOPIC not in names:
         return
@@ -85,7 +70,7 @@ def _metadata_error(code: int) -> int:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def topic_of(node: Broker, name: str) -> CreatableTopic:
+def topic_of(node: ServingNode, name: str) -> CreatableTopic:
     """The topic to create, by the settings of this broker: those of a controller may differ.
 
     If the replication factor of the offsets topic is not configured, Kafka's default is lowered to
