@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.altered import Change
 from tests.citations import RULES
 from tests.clauses import Clause, _clause, clauses_table, entry_errors, has_test, load
 
@@ -26,7 +27,7 @@ def test_no_clause_is_repeated() -> None:
 
 
 def test_no_clause_was_lost() -> None:
-    assert len([clause for clause in load() if not clause.not_deleted]) >= 430
+    assert len([clause for clause in load() if clause.change]) >= 430
 
 
 @pytest.mark.parametrize(
@@ -43,12 +44,11 @@ def test_an_invalid_entry_is_refused(entry: dict[str, str], error_text: str) -> 
 
 
 def test_missing_texts_and_missing_tests_are_found() -> None:
-    clause = Clause(
-        "Q1", "a", "tests/x.py::test_y", "kraftlog.raft.core", "no such text", "", "", "f"
-    )
+    change = Change("kraftlog.raft.core:RaftCore.handle", "no such text")
+    clause = Clause("Q1", "a", "tests/x.py::test_y", change, "", "f")
     (no_test, no_text) = entry_errors([clause])
     assert "there is no tests/x.py::test_y" in no_test
-    assert "0 times" in no_text
+    assert "has 0 times" in no_text
     assert next(entry_errors([clause._replace(test="")])).endswith("has no failing test")
 
 

@@ -5,7 +5,7 @@
 A mutant runs until it is killed `--kills` times, or for `--seeds` seeds. A mutant in clusters,
 whose runs take longer, runs until its first kill, or for 500 seeds. The table goes into
 docs/generated/mutants.md; with names, only their rows change. `--pin` writes the first killing run
-into the mutant's file, after a change of the simulator that changes the runs.
+into the mutant's entry, after a change of the simulator that changes the runs.
 """
 
 from __future__ import annotations
@@ -20,26 +20,18 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
 from kraftlog.simulator.run import CLUSTER
-from tests.mutants.mutant import BARE, CLUSTER_SEEDS, load_mutant
+from tests.mutants import HERE, MUTANTS
+from tests.mutants.mutant import BARE, CLUSTER_SEEDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-FOLDER = os.path.dirname(__file__)
-PAGE = os.path.join(FOLDER, os.pardir, os.pardir, "docs", "generated", "mutants.md")
+PAGE = os.path.join(HERE, os.pardir, os.pardir, "docs", "generated", "mutants.md")
 TABLE = re.compile(r"(<!-- made by make mutants -->\n).*?(<!-- end -->)", re.DOTALL)
 #: The most kills of a mutant in clusters.
 CLUSTER_KILLS = 1
 #: A row: the name of the mutant, and the cells after its description.
 ROW = re.compile(r"^\| `(\w+)` \| [^|]* \| (.*)$", re.MULTILINE)
-
-NAMES = sorted(
-    name.removesuffix(".py")
-    for name in os.listdir(FOLDER)
-    if name.endswith(".py")
-    and not name.startswith(("test_", "__"))
-    and name not in {"mutant.py", "score.py", "warm.py"}
-)
 
 
 class Score(NamedTuple):
@@ -55,7 +47,7 @@ class Score(NamedTuple):
 
     @property
     def row(self) -> str:
-        mutant = load_mutant(self.name)
+        mutant = MUTANTS[self.name]
         kills_by_invariant = Counter(invariant for _, _, invariant in self.kills)
         invariants = ", ".join(
             f"{invariant} {times}" for invariant, times in kills_by_invariant.items()
@@ -81,8 +73,8 @@ def test_link(node_id: str) -> str:
 
 
 def description(name: str) -> str:
-    with open(os.path.join(FOLDER, f"{name}.py"), encoding="utf-8") as file:
-        return file.readline().strip().strip('"').rstrip(".")
+    mutant = MUTANTS[name]
+    return f"{mutant.says} ({', '.join(mutant.rules)})" if mutant.rules else mutant.says
 
 
 def hunt(name: str, seeds: int, kills: int) -> Score:
@@ -90,7 +82,7 @@ def hunt(name: str, seeds: int, kills: int) -> Score:
 
     If its pinned run keeps only some faults, that run comes first: few others find the bug.
     """
-    mutant = load_mutant(name)
+    mutant = MUTANTS[name]
     if mutant.scenario == CLUSTER:
         seeds, kills = min(seeds, CLUSTER_SEEDS), min(kills, CLUSTER_KILLS)
     command = [sys.executable, "-m", "tests.mutants.mutant", name]
@@ -106,24 +98,30 @@ def hunt(name: str, seeds: int, kills: int) -> Score:
 
 
 def pin(score: Score) -> None:
-    """Write the first killing run into the mutant's file."""
-    if load_mutant(score.name).test:
+    """Write the first killing run into the mutant's entry."""
+    mutant = MUTANTS[score.name]
+    if mutant.test:
         return
     scenario, seed, _ = score.kills[0]
-    path = os.path.join(FOLDER, f"{score.name}.py")
+    path = os.path.join(HERE, mutant.file)
     with open(path, encoding="utf-8") as file:
         text = file.read()
-    text = re.sub(
-        r'scenario="[\w-]+",\n    seed=\d+', f'scenario="{scenario}",\n    seed={seed}', text
-    )
     with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
+        file.write(pinned(text, score.name, scenario, seed))
+
+
+def pinned(text: str, name: str, scenario: str, seed: int) -> str:
+    """The file of a mutant with this run in its entry."""
+    run = re.compile(
+        rf'(^\[{name}\]\n.*?^scenario = )"[\w-]+"\nseed = \d+', re.DOTALL | re.MULTILINE
+    )
+    return run.sub(rf'\1"{scenario}"\nseed = {seed}', text, count=1)
 
 
 def table(rows: Iterable[str], seeds: int, kills: int) -> str:
     """The score, a row for each mutant, and why the equivalent ones are equivalent."""
     rows = sorted(rows)
-    equivalent = [name for name in NAMES if load_mutant(name).equivalent]
+    equivalent = [name for name, mutant in MUTANTS.items() if mutant.equivalent]
     counted = [row for row in rows if ROW.match(row)[1] not in equivalent]  # type: ignore[index]  # all match
     killed = [row for row in counted if "| none |" not in row]
     lines = [
@@ -135,7 +133,7 @@ def table(rows: Iterable[str], seeds: int, kills: int) -> str:
         "|---|---|---|---|---|---|",
         *rows,
         "",
-        *[f"- `{name}` is equivalent. {load_mutant(name).equivalent}" for name in equivalent],
+        *[f"- `{name}` is equivalent. {MUTANTS[name].equivalent}" for name in equivalent],
     ]
     return "\n".join(lines).rstrip()
 
@@ -150,7 +148,7 @@ def write(scores: Iterable[Score], seeds: int, kills: int) -> str:
     rows = {
         match[1]: f"| `{match[1]}` | {description(match[1])} | {match[2]}"
         for match in ROW.finditer(page)
-        if match[1] in NAMES
+        if match[1] in MUTANTS
     }
     rows |= {score.name: score.row for score in scores}
     text = table(rows.values(), seeds, kills)
@@ -174,12 +172,12 @@ def main(arguments: list[str]) -> int:
         return score
 
     with ThreadPoolExecutor(os.cpu_count()) as threads:
-        scores = list(threads.map(hunt_and_print, options.names or NAMES))
+        scores = list(threads.map(hunt_and_print, options.names or MUTANTS))
     for score in scores:
         if options.pin and score.kills:
             pin(score)
     print("", write(scores, options.seeds, options.kills).partition("\n\n")[0], sep="\n")
-    unexpected = [s.name for s in scores if bool(s.kills) == bool(load_mutant(s.name).equivalent)]
+    unexpected = [s.name for s in scores if bool(s.kills) == bool(MUTANTS[s.name].equivalent)]
     if unexpected:
         print(f"unexpected: {', '.join(unexpected)}")
     return 1 if unexpected else 0
