@@ -103,23 +103,3 @@ def has_test(node_id: str) -> bool:
     except FileNotFoundError:
         return False
     return re.search(rf"^(async )?def {re.escape(name)}\(", text, re.MULTILINE) is not None
-
-
-def clauses_table(_: dict[str, str]) -> str:
-    """Every clause, the file that implements it, and the test that fails without it."""
-    clauses = sorted(load(), key=lambda clause: _order(clause.rule))
-    tested = sum(1 for clause in clauses if clause.change)
-    lines = [f"{len(clauses)} clauses; {tested} are deleted one by one, and a test fails for each."]
-    lines += ["", "| rule | clause | implemented by | failing test |", "|---|---|---|---|"]
-    for clause in clauses:
-        if not clause.change:
-            lines.append(f"| {clause.rule} | {clause.says} | | {clause.not_deleted} |")
-            continue
-        path, test_name = clause.test.split("::")
-        code = f"[{clause.change.module.removeprefix('kraftlog.')}](../../{clause.change.path})"
-        lines.append(f"| {clause.rule} | {clause.says} | {code} | [{test_name}](../../{path}) |")
-    return "\n".join(lines)
-
-
-def _order(rule: str) -> tuple[int, int]:
-    return "QPRDV".index(rule[0]), int(rule[1:])

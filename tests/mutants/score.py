@@ -3,9 +3,9 @@
     python -m tests.mutants.score [--seeds N] [--kills N] [--pin] [NAME ...]
 
 A mutant runs until it is killed `--kills` times, or for `--seeds` seeds. A mutant in clusters,
-whose runs take longer, runs until its first kill, or for 500 seeds. The table goes into
-docs/generated/mutants.md; with names, only their rows change. `--pin` writes the first killing run
-into the mutant's entry, after a change of the simulator that changes the runs.
+whose runs take longer, runs until its first kill, or for 500 seeds. Odd seeds run the mixture, even
+ones the named scenarios in turn, as `kraftlog simulate --scenario any` does. `--pin` writes the
+first killing run into the mutant's entry, after a change of the simulator that changes the runs.
 """
 
 from __future__ import annotations
@@ -17,21 +17,14 @@ import subprocess
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kraftlog.simulator.run import CLUSTER
 from tests.mutants import HERE, MUTANTS
 from tests.mutants.mutant import BARE, CLUSTER_SEEDS
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-PAGE = os.path.join(HERE, os.pardir, os.pardir, "docs", "generated", "mutants.md")
-TABLE = re.compile(r"(<!-- made by make mutants -->\n).*?(<!-- end -->)", re.DOTALL)
 #: The most kills of a mutant in clusters.
 CLUSTER_KILLS = 1
-#: A row: the name of the mutant, and the cells after its description.
-ROW = re.compile(r"^\| `(\w+)` \| [^|]* \| (.*)$", re.MULTILINE)
 
 
 class Score(NamedTuple):
@@ -55,7 +48,7 @@ class Score(NamedTuple):
         first = "none"
         if self.kills:
             scenario_or_test, seed, _ = self.kills[0]
-            first = test_link(scenario_or_test) if mutant.test else f"{scenario_or_test} {seed}"
+            first = scenario_or_test if mutant.test else f"{scenario_or_test} {seed}"
             options = f"--faults {mutant.faults}" if mutant.faults else ""
             if mutant.keep and seed == mutant.seed:
                 options += f" --keep {','.join(map(str, mutant.keep))}"
@@ -63,18 +56,8 @@ class Score(NamedTuple):
         if mutant.equivalent and not self.kills:
             first = "equivalent"
         killed = f"{len(self.kills)} of {self.runs}"
-        cells = (description(self.name), killed, first, invariants, str(self.bare or ""))
+        cells = (mutant.says, killed, first, invariants, str(self.bare or ""))
         return f"| `{self.name}` | {' | '.join(cells)} |"
-
-
-def test_link(node_id: str) -> str:
-    path, _, name = node_id.partition("::")
-    return f"[{name}](../../{path})"
-
-
-def description(name: str) -> str:
-    mutant = MUTANTS[name]
-    return f"{mutant.says} ({', '.join(mutant.rules)})" if mutant.rules else mutant.says
 
 
 def hunt(name: str, seeds: int, kills: int) -> Score:
@@ -100,7 +83,7 @@ def hunt(name: str, seeds: int, kills: int) -> Score:
 def pin(score: Score) -> None:
     """Write the first killing run into the mutant's entry."""
     mutant = MUTANTS[score.name]
-    if mutant.test:
+    if mutant.test or mutant.equivalent:
         return
     scenario, seed, _ = score.kills[0]
     path = os.path.join(HERE, mutant.file)
@@ -118,43 +101,11 @@ def pinned(text: str, name: str, scenario: str, seed: int) -> str:
     return run.sub(rf'\1"{scenario}"\nseed = {seed}', text, count=1)
 
 
-def table(rows: Iterable[str], seeds: int, kills: int) -> str:
-    """The score, a row for each mutant, and why the equivalent ones are equivalent."""
-    rows = sorted(rows)
-    equivalent = [name for name, mutant in MUTANTS.items() if mutant.equivalent]
-    counted = [row for row in rows if ROW.match(row)[1] not in equivalent]  # type: ignore[index]  # all match
-    killed = [row for row in counted if "| none |" not in row]
-    lines = [
-        f"Killed: {len(killed)} of {len(counted)}, by at most {seeds} seeds, or {CLUSTER_SEEDS}",
-        f"of clusters. A mutant killed {kills} times, in clusters {CLUSTER_KILLS}, was not run",
-        f"further. Equivalent, not counted: {len(equivalent)}.",
-        "",
-        "| mutant | bug | killed by | first by | invariant or test | bare |",
-        "|---|---|---|---|---|---|",
-        *rows,
-        "",
-        *[f"- `{name}` is equivalent. {MUTANTS[name].equivalent}" for name in equivalent],
-    ]
-    return "\n".join(lines).rstrip()
-
-
-def write(scores: Iterable[Score], seeds: int, kills: int) -> str:
-    """Write the page with these rows, and without those of deleted mutants.
-
-    The other rows keep their scores, and get the present description of their mutant.
-    """
-    with open(PAGE, encoding="utf-8") as file:
-        page = file.read()
-    rows = {
-        match[1]: f"| `{match[1]}` | {description(match[1])} | {match[2]}"
-        for match in ROW.finditer(page)
-        if match[1] in MUTANTS
-    }
-    rows |= {score.name: score.row for score in scores}
-    text = table(rows.values(), seeds, kills)
-    with open(PAGE, "w", encoding="utf-8") as file:
-        file.write(TABLE.sub(lambda match: f"{match[1]}\n{text}\n\n{match[2]}", page))
-    return text
+def summary(scores: list[Score]) -> str:
+    """How many of the mutants were killed; the equivalent ones do not count."""
+    counted = [score for score in scores if not MUTANTS[score.name].equivalent]
+    killed = sum(1 for score in counted if score.kills)
+    return f"Killed: {killed} of {len(counted)}. Equivalent: {len(scores) - len(counted)}."
 
 
 def main(arguments: list[str]) -> int:
@@ -171,12 +122,14 @@ def main(arguments: list[str]) -> int:
         print(score.row, flush=True)
         return score
 
+    print("| mutant | bug | killed by | first by | invariant or test | bare |")
+    print("|---|---|---|---|---|---|")
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         scores = list(threads.map(hunt_and_print, options.names or MUTANTS))
     for score in scores:
         if options.pin and score.kills:
             pin(score)
-    print("", write(scores, options.seeds, options.kills).partition("\n\n")[0], sep="\n")
+    print("", summary(scores), sep="\n")
     unexpected = [s.name for s in scores if bool(s.kills) == bool(MUTANTS[s.name].equivalent)]
     if unexpected:
         print(f"unexpected: {', '.join(unexpected)}")

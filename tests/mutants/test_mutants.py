@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -11,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog.simulator.run import CLUSTER, simulate
-from tests.citations import RULES
+from tests.index import RULES
 from tests.mutants import MUTANTS, Mutant
-from tests.mutants.score import PAGE, ROW, description, pinned
+from tests.mutants.score import pinned
 from tests.mutants.warm import NOT_IN_PLACE, WarmProcess
 from tests.simulator.cluster.test_cluster import RUNS as CLUSTERS
 from tests.simulator.test_random_runs import MIXTURE_RUNS, SEEDS_OF_EACH_SCENARIO
@@ -144,17 +143,3 @@ def test_a_pinned_run_replaces_that_of_its_mutant_alone() -> None:
 def test_no_mutant_was_lost() -> None:
     assert len(KILLABLE) >= 165
     assert len([name for name in KILLABLE if MUTANTS[name].scenario == CLUSTER]) >= 37
-
-
-def test_the_page_shows_every_mutant_and_no_deleted_one() -> None:
-    """`make mutants ARGS=NAME` writes the row of a new one, drops those of deleted ones, and
-    renews all descriptions."""
-    with open(PAGE, encoding="utf-8") as file:
-        page = file.read()
-    shown = {match[1] for match in ROW.finditer(page)}
-    assert (set(MUTANTS) - shown, shown - set(MUTANTS)) == (set(), set())
-    assert [name for name in MUTANTS if f"| `{name}` | {description(name)} |" not in page] == []
-    counts = re.search(r"^Killed: (\d+) of (\d+), ", page, re.MULTILINE)
-    assert counts is not None
-    assert int(counts[2]) == len(KILLABLE)
-    assert int(counts[1]) == len(KILLABLE) - page.count("| none |")
