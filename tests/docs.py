@@ -147,6 +147,7 @@ def main(arguments: list[str]) -> int:
         for path, _ in new_texts:
             print(f"{path} is out of date: make docs", file=sys.stderr)
         return 1 if new_texts else 0
+    os.makedirs(os.path.dirname(os.path.join(ROOT, index.PAGE)), exist_ok=True)
     for path, new in (*new_texts, (index.PAGE, page)):
         with open(os.path.join(ROOT, path), "w", encoding="utf-8") as file:
             file.write(new)

@@ -6,7 +6,7 @@ import pytest
 
 from tests import index
 from tests.clauses import load
-from tests.house_rules import repository
+from tests.house_rules import broken_links, repository
 from tests.interop.everyday.clients import CLIENTS
 from tests.mutants import MUTANTS
 
@@ -63,7 +63,9 @@ def test_a_page_with_gaps_is_refused() -> None:
 
 def test_the_page_shows_what_proves_each_rule_and_situation() -> None:
     """Every rule and situation has a test, and every mutant, clause and client has a line."""
-    page = index.page(repository())
+    files = repository()
+    page = index.page(files)
+    assert list(broken_links({index.PAGE: page}, files)) == []
     blocks = dict(block.split("\n\n", 1) for block in page.split("\n### ")[1:])
     assert list(blocks) == [*index.RULES, *index.SITUATIONS]
     for id_, sentence in {**index.RULES, **index.SITUATIONS}.items():
