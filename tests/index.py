@@ -13,6 +13,7 @@ import tomllib
 from typing import TYPE_CHECKING
 
 from tests.clauses import load as load_clauses
+from tests.explored import all_mutants
 from tests.house_rules import ROOT, parsed
 from tests.interop.everyday.clients import CLIENTS, JAVA
 from tests.interop.everyday.work import EXPECTED
@@ -119,6 +120,7 @@ def page(files: dict[str, str]) -> str:
     for rule, sentence in RULES.items():
         guards = [
             *mutant_lines({n: m for n, m in MUTANTS.items() if rule in m.rules}),
+            *explorer_lines(rule),
             *(clause_line(clause) for clause in clauses if clause.rule == rule),
         ]
         proof = test_lines(tests[rule]) if rule in tests else [f"- {UNTESTED[rule]}"]
@@ -175,6 +177,15 @@ def mutant_lines(mutants: dict[str, Mutant]) -> Iterator[str]:
             run = f"{mutant.scenario} {mutant.seed}"
             found_by = f"found by {test_link(mutant.test) if mutant.test else run}"
         yield f"- mutant `{name}`: {mutant.says}; {found_by}"
+
+
+def explorer_lines(rule: str) -> Iterator[str]:
+    for name, mutant in all_mutants().items():
+        rules, _, bug = mutant.breaks.partition(": ")
+        if rule in re.findall(r"\w+", rules):
+            invariant = f"the invariant “{mutant.detected_by}” finds it"
+            found_by = invariant if mutant.detected_by else "no invariant finds it, as expected"
+            yield f"- mutant `{name}` for the explorer: {bug}; {found_by}"
 
 
 def clause_line(clause: Clause) -> str:

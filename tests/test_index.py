@@ -6,6 +6,7 @@ import pytest
 
 from tests import index
 from tests.clauses import load
+from tests.explored import all_mutants
 from tests.house_rules import broken_links, repository
 from tests.interop.everyday.clients import CLIENTS
 from tests.mutants import MUTANTS
@@ -74,6 +75,9 @@ def test_the_page_shows_what_proves_each_rule_and_situation() -> None:
         for rule in mutant.rules:
             assert f"- mutant `{name}`: {mutant.says}; " in blocks[rule]
         assert f"- mutant `{name}`" in page
+    for name, broken in all_mutants().items():
+        assert f"- mutant `{name}` for the explorer: " in page
+        assert broken.breaks.partition(": ")[2] in page
     for clause in load():
         assert f"- clause: {clause.says}; " in blocks[clause.rule]
     assert "[raft/test_voting.py](../../tests/raft/test_voting.py): `test_q12_" in blocks["Q12"]

@@ -1,7 +1,8 @@
 """Mutants for the explorer: each breaks a rule, and its `detected_by` invariant must detect it.
 
-An entry of a TOML file here has a change of a function (see tests/altered.py), or several. The
-changed modules are loaded again for each mutant, so the product has no switches.
+An entry of a TOML file here has a change of a function (see tests/altered.py), or several, or the
+name of a mutant of `tests/mutants` that makes the same change. The changed modules are loaded again
+for each mutant, so the product has no switches.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from kraftlog.value import Value
 from tests.altered import AlteredFinder, Change
+from tests.mutants import MUTANTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,13 +77,16 @@ def _entries(file: str) -> dict[str, dict[str, Any]]:
 
 
 def _mutant(entry: dict[str, Any], explores: tuple[str, str, str]) -> Mutant:
-    changes = entry.pop("changes", None)
-    if changes is None:
-        changes = [{key: entry.pop(key) for key in Change._fields if key in entry}]
+    if "mutant" in entry:
+        changes = [MUTANTS[entry.pop("mutant")].change]
+    elif "changes" in entry:
+        changes = [Change(**change) for change in entry.pop("changes")]
+    else:
+        changes = [Change(*[entry.pop(key, "") for key in Change._fields])]
     return Mutant(
         breaks=entry.pop("breaks"),
         detected_by=entry.pop("detected_by", ""),
-        changes=tuple(Change(**change) for change in changes),
+        changes=tuple(changes),
         bound={key: _as_tuple(value) for key, value in entry.pop("bound").items()},
         explores=explores,
         **entry,
