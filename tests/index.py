@@ -174,8 +174,7 @@ def mutant_lines(mutants: dict[str, Mutant]) -> Iterator[str]:
         if mutant.equivalent:
             found_by = f"equivalent: {' '.join(mutant.equivalent.split())}"
         else:
-            run = f"{mutant.scenario} {mutant.seed}"
-            found_by = f"found by {test_link(mutant.test) if mutant.test else run}"
+            found_by = f"found by {test_link(mutant.test) if mutant.test else mutant.run}"
         yield f"- mutant `{name}`: {mutant.says}; {found_by}"
 
 

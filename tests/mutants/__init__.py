@@ -8,15 +8,14 @@ An entry of a TOML file here, and all of its keys:
     function = "kraftlog.raft.elections:_grants"
     original = "the statement, which is in the function once; its white space does not matter"
     replacement = "what replaces it; it is deleted if this is missing"
-    scenario = "back-to-back"           # the run that fails: its scenario and its seed
-    seed = 1
-    nodes = true                        # it is one of whole nodes; scenario `cluster` always is
+    run = "back-to-back 1"              # the run that fails: its scenario and its seed
+    nodes = true                        # it is one of whole nodes, as every run of `cluster` is
     faults = "crash,pause"              # the kinds of faults of a run in clusters; all if missing
     keep = [3, 5]                       # the faults that the pinned run keeps; all if missing
     test = "tests/raft/test_x.py::test_y"
     equivalent = "why nothing can show it: it has no run, and does not count in the score"
 
-A mutant has a test if no run, or only few, show the bug. If it also has a scenario, `make mutants`
+A mutant has a test if no run, or only few, show the bug. If it also has a run, `make mutants`
 still counts the runs that find it. The product has no switch for mutants.
 """
 
@@ -32,19 +31,26 @@ HERE = os.path.dirname(__file__)
 
 
 class Mutant(NamedTuple):
-    """With the change, the run of `scenario` and `seed`, or the test, must fail."""
+    """With the change, the run or the test must fail."""
 
     says: str
     change: Change
     file: str = ""
     rules: tuple[str, ...] = ()
-    scenario: str = ""
-    seed: int = 0
+    run: str = ""
     nodes: bool = False
     faults: str = ""
     keep: tuple[int, ...] = ()
     test: str = ""
     equivalent: str = ""
+
+    @property
+    def scenario(self) -> str:
+        return self.run.partition(" ")[0]
+
+    @property
+    def seed(self) -> int:
+        return int(self.run.partition(" ")[2] or 0)
 
     @property
     def kinds(self) -> list[str] | None:

@@ -90,15 +90,13 @@ def pin(score: Score) -> None:
     with open(path, encoding="utf-8") as file:
         text = file.read()
     with open(path, "w", encoding="utf-8") as file:
-        file.write(pinned(text, score.name, scenario, seed))
+        file.write(pinned(text, score.name, f"{scenario} {seed}"))
 
 
-def pinned(text: str, name: str, scenario: str, seed: int) -> str:
+def pinned(text: str, name: str, run: str) -> str:
     """The file of a mutant with this run in its entry."""
-    run = re.compile(
-        rf'(^\[{name}\]\n.*?^scenario = )"[\w-]+"\nseed = \d+', re.DOTALL | re.MULTILINE
-    )
-    return run.sub(rf'\1"{scenario}"\nseed = {seed}', text, count=1)
+    former = re.compile(rf'(^\[{name}\]\n.*?^run = )"[^"]+"', re.DOTALL | re.MULTILINE)
+    return former.sub(rf'\1"{run}"', text, count=1)
 
 
 def summary(scores: list[Score]) -> str:

@@ -35,7 +35,7 @@ def test_the_statement_of_each_mutant_is_in_its_function_once() -> None:
 
 def test_every_mutant_has_a_run_or_a_test_and_breaks_known_rules() -> None:
     for name, mutant in MUTANTS.items():
-        killed_by = mutant.scenario or mutant.test
+        killed_by = mutant.run or mutant.test
         assert bool(killed_by) != bool(mutant.equivalent), name
         assert not set(mutant.rules) - set(RULES), name
 
@@ -134,10 +134,10 @@ def test_an_equivalent_mutant_has_an_argument(name: str) -> None:
 
 
 def test_a_pinned_run_replaces_that_of_its_mutant_alone() -> None:
-    entry = '[{}]\nsays = "a"\nscenario = "{}"\nseed = {}\n'
-    texts = [entry.format(name, "mixture", 1) for name in ("one", "one_more", "last")]
-    texts_after = [texts[0], entry.format("one_more", "back-to-back", 20), texts[2]]
-    assert pinned("\n".join(texts), "one_more", "back-to-back", 20) == "\n".join(texts_after)
+    entry = '[{}]\nsays = "a"\nrun = "{}"\n'
+    texts = [entry.format(name, "mixture 1") for name in ("one", "one_more", "last")]
+    texts_after = [texts[0], entry.format("one_more", "back-to-back 20"), texts[2]]
+    assert pinned("\n".join(texts), "one_more", "back-to-back 20") == "\n".join(texts_after)
 
 
 def test_no_mutant_was_lost() -> None:

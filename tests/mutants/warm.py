@@ -40,7 +40,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 NOT_IN_PLACE = 3
 #: Runs if no name is given: a run of the product as it is, or the first test of each file. As none
 #: of them fails, the exit code is 1.
-UNCHANGED = Mutant("nothing", Change("kraftlog.raft.core:", ""), scenario="mixture", seed=1)
+UNCHANGED = Mutant("nothing", Change("kraftlog.raft.core:", ""), run="mixture 1")
 #: What is loaded for the runs: the product imports some of its modules only when it needs them.
 PLAYED = (
     "kraftlog.simulator",
