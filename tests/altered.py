@@ -46,13 +46,16 @@ class Change(NamedTuple):
 
     def altered(self, text: str) -> str:
         """The text of the module with the change."""
+        definitions = list(_definitions(text, self.function.partition(":")[2]))
+        if not definitions:
+            raise ValueError(f"there is no {self.function}")
         places = [
             place
-            for first, last in _definitions(text, self.function.partition(":")[2])
+            for first, last in definitions
             for place in _places(text, first, last, self.original)
         ]
         if len(places) != 1:
-            raise ValueError(f"{self.function} has {len(places)} times {self.original!r}")
+            raise ValueError(f"{self.function} has {self.original!r} {len(places)} times")
         [(first, last)] = places
         if not self.replacement:
             return _without(text, first, last)

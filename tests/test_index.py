@@ -49,7 +49,7 @@ def test_only_tests_cite() -> None:
         (["Q9"], [], []),
         (["Q9", "C1"], ["C1"], []),
         (["Q9", "C1"], [], ["C1: no test cites it"]),
-        (["Q9"], ["Q9"], ["Q9 is tested"]),
+        (["Q9"], ["Q9"], ["Q9 has a test: why UNTESTED?"]),
         ([], [], ["tests/test_a.py: there is no Q9 in rules.toml or checklist.toml"]),
     ],
 )
