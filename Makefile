@@ -55,7 +55,7 @@ coverage: $(SPARK)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
-## check     format, lint, types, layers: never writes
+## check     format, lint, types, layers, generated tables, a test for each rule: never writes
 check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -110,7 +110,7 @@ soak-cluster: $(READY)
 bench: $(SPARK)
 	$(BIN)/python -m bench $(ARGS)
 
-## docs      rewrite the tables in docs/ that are made from the code
+## docs      rewrite the tables in docs/ that are made from the code; write docs/generated/index.md, the proofs of each rule
 docs: $(READY)
 	$(BIN)/python -m tests.docs
 

@@ -1,8 +1,9 @@
-"""Writes the generated tables in Markdown files, from the code and the tests.
+"""Writes the generated tables in Markdown files, and the page of `tests.index`.
 
     python -m tests.docs            write them
-    python -m tests.docs --check    write nothing; fail if one is out of date
+    python -m tests.docs --check    write nothing; fail if a table is out of date
 
+The page is not in git: the check is that it can be made.
 A table is between `<!-- made by make docs: NAME -->` and `<!-- end -->`; TABLES has its function.
 """
 
@@ -22,11 +23,8 @@ from kraftlog.node.api_table import SERVED
 from kraftlog.node.metrics import broker_metrics, controller_metrics, registry
 from kraftlog.server import pages
 from kraftlog.wire import apis
-from tests.checklist import checklist_table
-from tests.citations import RULES, documented, is_test, link_with_names
-from tests.clauses import clauses_table
+from tests import index
 from tests.house_rules import ROOT, repository
-from tests.interop.everyday.clients import clients_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,48 +32,6 @@ if TYPE_CHECKING:
 PLACE = re.compile(
     r"(<!-- made by make docs: (?P<name>[\w-]+) -->\n)(?P<table>.*?)(<!-- end -->)", re.DOTALL
 )
-
-CITATION = re.compile(r"\b([QPRDV])(\d+)[a-z]?\b")
-CITATION_IN_NAME = re.compile(r"test_([qprdv])(\d+)[a-z]?_")
-
-
-def cited_rules(source: str) -> dict[str, list[str]]:
-    """Rule -> names of the tests that cite it, in their name or docstring.
-
-    For a rule in the docstring of a module or class, the name is "".
-    """
-    cited: dict[str, list[str]] = {}
-    for name, text in documented(source):
-        rules = CITATION.findall(text)
-        rules += [(family.upper(), n) for family, n in CITATION_IN_NAME.findall(name)]
-        for family, number in rules:
-            names = cited.setdefault(f"{family}{number}", [])
-            if name not in names:
-                names.append(name)
-    return cited
-
-
-def rules_table(files: dict[str, str]) -> str:
-    """Every rule and the tests that cite it."""
-    cells: dict[str, list[str]] = {rule: [] for rule in RULES}
-    for path, text in files.items():
-        if is_test(path):
-            for rule, names in cited_rules(text).items():
-                if rule not in cells:
-                    raise ValueError(f"{path} cites {rule}, which is no rule")
-                cells[rule].append(link_with_names(path, names))
-    covered = sum(1 for links in cells.values() if links)
-    lines = [
-        f"{covered} of {len(cells)} rules are cited by tests.",
-        "",
-        "| rule | what it says | tests |",
-    ]
-    lines += ["|---|---|---|"]
-    lines += [
-        f"| {rule} | {RULES[rule]} | {'<br>'.join(links) or 'none yet'} |"
-        for rule, links in cells.items()
-    ]
-    return "\n".join(lines)
 
 
 def settings_table(_: dict[str, str]) -> str:
@@ -126,13 +82,9 @@ def metrics_table(_: dict[str, str]) -> str:
 
 TABLES: dict[str, Callable[[dict[str, str]], str]] = {
     "apis": apis_table,
-    "rules": rules_table,
-    "clauses": clauses_table,
-    "checklist": checklist_table,
     "settings": settings_table,
     "settings-without-effect": settings_without_effect,
     "metrics": metrics_table,
-    "clients": clients_table,
 }
 
 
@@ -183,19 +135,24 @@ def _has(lines: list[str], parts: list[str]) -> bool:
 
 
 def main(arguments: list[str]) -> int:
+    is_check = arguments == ["--check"]
+    files = repository()
     try:
-        new_texts = list(outdated(repository()))
+        new_texts = list(outdated(files))
+        page = index.page(files)
     except ValueError as error:
         print(error, file=sys.stderr)
         return 1
-    for path, new in new_texts:
-        if arguments == ["--check"]:
+    if is_check:
+        for path, _ in new_texts:
             print(f"{path} is out of date: make docs", file=sys.stderr)
-        else:
-            with open(os.path.join(ROOT, path), "w", encoding="utf-8") as file:
-                file.write(new)
-            print(f"wrote {path}")
-    return 1 if new_texts and arguments == ["--check"] else 0
+        return 1 if new_texts else 0
+    os.makedirs(os.path.dirname(os.path.join(ROOT, index.PAGE)), exist_ok=True)
+    for path, new in (*new_texts, (index.PAGE, page)):
+        with open(os.path.join(ROOT, path), "w", encoding="utf-8") as file:
+            file.write(new)
+        print(f"wrote {path}")
+    return 0
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import pytest
 
 from kraftlog.cli import local_cluster
 from kraftlog.cli.start import options_of
-from tests.house_rules import ROOT
+from tests.house_rules import ROOT, repository
 from tests.ports import free_ports
 from tests.server.node_process import NodeProcess, read_line
 from tests.time_limit import LIMIT_S
@@ -221,7 +221,5 @@ def test_every_other_command_of_the_page_is_a_make_target() -> None:
 
 
 def test_readme_links_every_page_of_the_docs() -> None:
-    docs = os.path.join(ROOT, "docs")
-    generated = [f"generated/{name}" for name in os.listdir(os.path.join(docs, "generated"))]
-    pages = [name for name in (*os.listdir(docs), *generated) if name.endswith(".md")]
-    assert [name for name in pages if f"(docs/{name})" not in page_text()] == []
+    pages = [path for path in repository() if re.fullmatch(r"docs/(generated/)?[^/]+\.md", path)]
+    assert [path for path in pages if f"({path})" not in page_text()] == []

@@ -7,14 +7,14 @@ after its deletion, and a test that then fails:
     [[Q12]]
     says = "a candidate of an older epoch is refused"
     test = "tests/raft/test_voting.py::test_q12_an_older_epoch_…"
-    module = "raft.elections"
-    original = '''the text, which occurs in the module exactly once'''
-    replacement = '''the replacement; empty if this is missing'''
+    function = "kraftlog.raft.elections:_grants"
+    original = "the statement, which is in the function once; its white space does not matter"
+    replacement = "what replaces it; it is deleted if this is missing"
 
-Instead of `module`, `original` and `replacement` there may be `mutant = "NAME"`, if a mutant breaks
-the clause already, or `not_deleted = "…"`, the reason why no code can be deleted. `make clauses`
-deletes each clause and runs its test; `python -m tests.clauses --pin` finds a test for the clauses
-without one.
+Instead of `function`, `original` and `replacement` there may be `mutant = "NAME"`, if a mutant
+breaks the clause already, or `not_deleted = "…"`, the reason why no code can be deleted. `make
+clauses` deletes each clause and runs its test; `python -m tests.clauses --pin` finds a test for the
+clauses without one.
 """
 
 from __future__ import annotations
@@ -25,38 +25,27 @@ import re
 import tomllib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tests.altered import replaced_once
-from tests.mutants.mutant import load_mutant
+from tests.altered import Change
+from tests.house_rules import ROOT
+from tests.mutants import MUTANTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 HERE = os.path.dirname(__file__)
-ROOT = os.path.dirname(os.path.dirname(HERE))
 FILES = tuple(sorted(name for name in os.listdir(HERE) if name.endswith(".toml")))
-KEYS = {"says", "test", "module", "original", "replacement", "mutant", "not_deleted"}
+KEYS = {"says", *Change._fields, "test", "mutant", "not_deleted"}
 
 
 class Clause(NamedTuple):
-    """`test` is empty while no test is named; `module` is empty if `not_deleted` has the reason."""
+    """`test` is empty while no test is named; without a change, `not_deleted` has the reason."""
 
     rule: str
     says: str
     test: str
-    module: str
-    original: str
-    replacement: str
+    change: Change | None
     not_deleted: str
     file: str
-
-    def altered(self, text: str) -> str:
-        """The module's text without the clause."""
-        return replaced_once(self.module, text, self.original, self.replacement)
-
-    @property
-    def path(self) -> str:
-        """The module's file, from the root of the repository."""
-        return f"src/{self.module.replace('.', '/')}.py"
 
 
 def load() -> list[Clause]:
@@ -79,38 +68,28 @@ def _clause(rule: str, entry: dict[str, Any], file: str) -> Clause:
         raise ValueError(
             f"{file}: {rule}: {entry['says']!r}: one of original, mutant and not_deleted"
         )
-    module = entry.get("module", "")
-    original, replacement = entry.get("original", ""), entry.get("replacement", "")
     if "mutant" in entry:
-        mutant = load_mutant(entry["mutant"])
-        module, original, replacement = mutant.module, mutant.source, mutant.replacement
-    elif module:
-        module = f"kraftlog.{module}"
-    return Clause(
-        rule,
-        entry["says"],
-        entry.get("test", ""),
-        module,
-        original,
-        replacement,
-        entry.get("not_deleted", ""),
-        file,
-    )
+        change: Change | None = MUTANTS[entry["mutant"]].change
+    elif "original" in entry:
+        change = Change(*[entry.get(key, "") for key in Change._fields])
+    else:
+        change = None
+    not_deleted = entry.get("not_deleted", "")
+    return Clause(rule, entry["says"], entry.get("test", ""), change, not_deleted, file)
 
 
 def entry_errors(clauses: list[Clause]) -> Iterator[str]:
     """The mistakes in the entries that show without running a test."""
     for clause in clauses:
         name = f"{clause.file}: {clause.rule}: {clause.says!r}"
-        if clause.not_deleted:
+        if not clause.change:
             continue
         if not clause.test:
             yield f"{name} has no failing test"
         elif not has_test(clause.test):
             yield f"{name}: there is no {clause.test}"
         try:
-            with open(os.path.join(ROOT, clause.path), encoding="utf-8") as file:
-                ast.parse(clause.altered(file.read()))
+            ast.parse(clause.change.altered_file())
         except (OSError, ValueError, SyntaxError) as error:
             yield f"{name}: {error}"
 
@@ -124,23 +103,3 @@ def has_test(node_id: str) -> bool:
     except FileNotFoundError:
         return False
     return re.search(rf"^(async )?def {re.escape(name)}\(", text, re.MULTILINE) is not None
-
-
-def clauses_table(_: dict[str, str]) -> str:
-    """Every clause, the file that implements it, and the test that fails without it."""
-    clauses = sorted(load(), key=lambda clause: _order(clause.rule))
-    tested = sum(1 for clause in clauses if not clause.not_deleted)
-    lines = [f"{len(clauses)} clauses; {tested} are deleted one by one, and a test fails for each."]
-    lines += ["", "| rule | clause | implemented by | failing test |", "|---|---|---|---|"]
-    for clause in clauses:
-        if clause.not_deleted:
-            lines.append(f"| {clause.rule} | {clause.says} | | {clause.not_deleted} |")
-            continue
-        path, test_name = clause.test.split("::")
-        code = f"[{clause.module.removeprefix('kraftlog.')}](../../{clause.path})"
-        lines.append(f"| {clause.rule} | {clause.says} | {code} | [{test_name}](../../{path}) |")
-    return "\n".join(lines)
-
-
-def _order(rule: str) -> tuple[int, int]:
-    return "QPRDV".index(rule[0]), int(rule[1:])

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.clauses import HERE, ROOT, Clause, entry_errors, load
+from tests.clauses import HERE, Clause, entry_errors, load
 from tests.clauses.runner import NO_END, ClauseRunner
+from tests.house_rules import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,7 +93,7 @@ def main(arguments: list[str]) -> int:
     chosen = [
         clause
         for clause in load()
-        if not clause.not_deleted
+        if clause.change
         and (not options.rules or clause.rule in options.rules)
         and not (options.pin and clause.test)
     ]

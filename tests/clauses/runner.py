@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from _pytest.runner import runtestprotocol
 
-from tests.clauses import ROOT, Clause
 from tests.killing import Killer, Notes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from types import ModuleType
+
+    from tests.altered import Change
+    from tests.clauses import Clause
 
 #: The time limit of a clause's tests; a deleted clause may leave an endless loop.
 LIMIT_S = 120
@@ -79,7 +81,8 @@ def _run_in_child(
         try:
             notes = Notes()
             session.config.pluginmanager.register(notes)
-            delete(clause)
+            assert clause.change is not None
+            apply(clause.change)
             for item in items:
                 runtestprotocol(item, log=False, nextitem=None)
                 if not runs_all and any(not Killer(*it).bare for it in notes.killers):
@@ -97,14 +100,13 @@ def _run_in_child(
     return [Killer(*killer) for killer in json.loads(output)]
 
 
-def delete(clause: Clause) -> None:
+def apply(change: Change) -> None:
     """Replace the code of the loaded functions with that of the altered text."""
-    module = import_module(clause.module)
-    with open(os.path.join(ROOT, clause.path), encoding="utf-8") as file:
-        altered = clause.altered(file.read())
-    fresh: dict[str, Any] = {"__name__": clause.module, "__file__": module.__file__}
-    exec(compile(altered, str(module.__file__), "exec", dont_inherit=True), fresh)
-    _replace_code(module, vars(module), fresh, clause.module)
+    module = import_module(change.module)
+    fresh: dict[str, Any] = {"__name__": change.module, "__file__": module.__file__}
+    code = compile(change.altered_file(), str(module.__file__), "exec", dont_inherit=True)
+    exec(code, fresh)
+    _replace_code(module, vars(module), fresh, change.module)
 
 
 def _replace_code(owner: ModuleType | type, old: Any, fresh: dict[str, Any], module: str) -> None:

@@ -1,21 +1,23 @@
 """Mutants for the explorer: each breaks a rule, and its `detected_by` invariant must detect it.
 
-Each file here names a module, a piece of its text, and the replacement. The piece is replaced in a
-fresh copy of the module, so the product has no switches; a piece that does not occur exactly once
-is an error.
+An entry of a TOML file here has a change of a function (see tests/altered.py), or several, or the
+name of a mutant of `tests/mutants` that makes the same change. The changed modules are loaded again
+for each mutant, so the product has no switches.
 """
 
 from __future__ import annotations
 
-import pkgutil
+import os
 import sys
+import tomllib
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from kraftlog.value import Value
-from tests.altered import AlteredFinder, replaced_once
+from tests.altered import AlteredFinder, Change
+from tests.mutants import MUTANTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,17 +37,6 @@ QUORUM = "bounds", "quorum_space", "QuorumSpace"
 REPLICATION = "replication.bounds", "replication.space", "ReplicationSpace"
 
 
-class Edit(Value):
-    """A piece of the text of a module, and its replacement."""
-
-    module: str
-    original: str
-    replacement: str
-
-    def edited(self, source: str) -> str:
-        return replaced_once(self.module, source, self.original, self.replacement)
-
-
 class Mutant(Value):
     """`breaks` has the rule and the bug, `detected_by` is the invariant that detects it.
 
@@ -55,35 +46,55 @@ class Mutant(Value):
 
     breaks: str
     detected_by: str
-    module: str
-    original: str
-    replacement: str
+    changes: tuple[Change, ...]
     bound: dict[str, Any]
     explores: tuple[str, str, str] = QUORUM
-    #: Further edits, if a single one does not make the bug.
-    more_edits: tuple[Edit, ...] = ()
     #: The name of an invariant's function, if that invariant is not checked.
     unchecked_invariant: str = ""
     #: Whether its search takes tens of seconds.
     is_slow: bool = False
 
-    @property
-    def edits(self) -> tuple[Edit, ...]:
-        return (Edit(self.module, self.original, self.replacement), *self.more_edits)
-
-    def edited(self, module: str, source: str) -> str:
+    def altered(self, module: str, source: str) -> str:
         """The text of a module with the bug."""
-        for edit in self.edits:
-            if edit.module == module:
-                source = edit.edited(source)
+        for change in self.changes:
+            if change.module == module:
+                source = change.altered(source)
         return source
 
 
 def all_mutants() -> dict[str, Mutant]:
-    """Every mutant by the name of its file."""
-    names = sorted([module.name for module in pkgutil.iter_modules(__path__)])
-    names.remove("__main__")
-    return {name: import_module(f"{__name__}.{name}").MUTANT for name in names}
+    """Every mutant by its name."""
+    return {
+        name: _mutant(entry, explores)
+        for file, explores in (("quorum.toml", QUORUM), ("partition.toml", REPLICATION))
+        for name, entry in _entries(file).items()
+    }
+
+
+def _entries(file: str) -> dict[str, dict[str, Any]]:
+    with open(os.path.join(os.path.dirname(__file__), file), "rb") as toml:
+        return tomllib.load(toml)
+
+
+def _mutant(entry: dict[str, Any], explores: tuple[str, str, str]) -> Mutant:
+    if "mutant" in entry:
+        changes = [MUTANTS[entry.pop("mutant")].change]
+    elif "changes" in entry:
+        changes = [Change(**change) for change in entry.pop("changes")]
+    else:
+        changes = [Change(*[entry.pop(key, "") for key in Change._fields])]
+    return Mutant(
+        breaks=entry.pop("breaks"),
+        detected_by=entry.pop("detected_by", ""),
+        changes=tuple(changes),
+        bound={key: _as_tuple(value) for key, value in entry.pop("bound").items()},
+        explores=explores,
+        **entry,
+    )
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(map(_as_tuple, value)) if isinstance(value, list) else value
 
 
 def explore_mutant(name: str, mutant: Mutant) -> Outcome:
@@ -111,8 +122,8 @@ def is_as_expected(mutant: Mutant, outcome: Outcome) -> bool:
 @contextmanager
 def loaded_mutant(mutant: Mutant) -> Iterator[None]:
     """Within this context, importing the modules of RELOADED_PACKAGES loads the mutant."""
-    edited_modules = {edit.module: None for edit in mutant.edits}
-    finders = [AlteredFinder(module, partial(mutant.edited, module)) for module in edited_modules]
+    modules = {change.module: None for change in mutant.changes}
+    finders = [AlteredFinder(module, partial(mutant.altered, module)) for module in modules]
     original_modules = {
         name: sys.modules.pop(name)
         for name in list(sys.modules)

@@ -1,4 +1,4 @@
-"""Runs a mutant: a module with one snippet replaced, which is loaded instead of the real one.
+"""Runs a mutant: a module with one statement changed, which is loaded instead of the real one.
 
     python -m tests.mutants.mutant NAME             its pinned run or test; see `main`
     python -m tests.mutants.mutant NAME 1 500 10    500 seeds from 1 on, until 10 kills
@@ -13,14 +13,16 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from tests.altered import AlteredFinder, replaced_once
+from tests.altered import AlteredFinder
+from tests.mutants import MUTANTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tests.killing import Killer
+    from tests.mutants import Mutant
 
 #: Stands for the invariant in the line of a run or test that an unexpected exception ended.
 BARE = "exception"
@@ -31,47 +33,12 @@ CLUSTER_SEEDS = 500
 TESTED_SEEDS = 100
 
 
-class Mutant(NamedTuple):
-    """`source` occurs once in `module`; the run of `scenario` and `seed`, or `test`, must fail.
-
-    A mutant has a test if no run, or only few, show the bug. If it also has a scenario,
-    `make mutants` still counts the runs that find it. `equivalent` argues why nothing can show the
-    bug: such a mutant has no run, and does not count in the score.
-    """
-
-    module: str
-    source: str
-    replacement: str
-    scenario: str = ""
-    seed: int = 0
-    equivalent: str = ""
-    test: str = ""
-    #: Whether the run is one of whole nodes; those of the scenario `cluster` always are.
-    nodes: bool = False
-    #: The kinds of faults of a run in clusters, separated by commas; all kinds if empty.
-    faults: str = ""
-    #: The numbers of the faults that the pinned run keeps; all if empty.
-    keep: tuple[int, ...] = ()
-
-    @property
-    def kinds(self) -> list[str] | None:
-        return self.faults.split(",") if self.faults else None
-
-    def mutated(self, text: str) -> str:
-        return replaced_once(self.module, text, self.source, self.replacement)
-
-
-def load_mutant(name: str) -> Mutant:
-    mutant: Mutant = import_module(f"tests.mutants.{name}").MUTANT
-    return mutant
-
-
 def main(arguments: list[str]) -> int:
     """Return 0 if the mutant was killed."""
-    mutant = load_mutant(arguments[0])
+    mutant = MUTANTS[arguments[0]]
     if mutant.test and not (mutant.scenario and arguments[1:]):
         return by_test(mutant)
-    sys.meta_path.insert(0, AlteredFinder(mutant.module, mutant.mutated))
+    sys.meta_path.insert(0, AlteredFinder(mutant.change.module, mutant.change.altered))
     return by_runs(mutant, *map(int, arguments[1:]))
 
 
@@ -109,7 +76,7 @@ def by_runs(mutant: Mutant, first: int = 0, count: int = 0, max_kills: int = 1) 
             print(scenario, seed, outcome.violation.invariant, outcome, sep="\t")
         if kills == max_kills:
             break
-    assert mutant.module in sys.modules, "the simulator does not use this module"
+    assert mutant.change.module in sys.modules, "the simulator does not use this module"
     print(f"{played} runs")
     return 0 if kills else 1
 
@@ -117,7 +84,7 @@ def by_runs(mutant: Mutant, first: int = 0, count: int = 0, max_kills: int = 1) 
 def by_test(mutant: Mutant) -> int:
     from tests.killing import killers
 
-    return verdict(mutant, killers(mutant.module, mutant.mutated, [mutant.test]))
+    return verdict(mutant, killers(mutant.change.module, mutant.change.altered, [mutant.test]))
 
 
 def verdict(mutant: Mutant, all_killers: Sequence[Killer]) -> int:

@@ -3,9 +3,9 @@
     python -m tests.mutants.score [--seeds N] [--kills N] [--pin] [NAME ...]
 
 A mutant runs until it is killed `--kills` times, or for `--seeds` seeds. A mutant in clusters,
-whose runs take longer, runs until its first kill, or for 500 seeds. The table goes into
-docs/generated/mutants.md; with names, only their rows change. `--pin` writes the first killing run
-into the mutant's file, after a change of the simulator that changes the runs.
+whose runs take longer, runs until its first kill, or for 500 seeds. Odd seeds run the mixture, even
+ones the named scenarios in turn, as `kraftlog simulate --scenario any` does. `--pin` writes the
+first killing run into the mutant's entry, after a change of the simulator that changes the runs.
 """
 
 from __future__ import annotations
@@ -17,29 +17,14 @@ import subprocess
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kraftlog_simulator.run import CLUSTER
-from tests.mutants.mutant import BARE, CLUSTER_SEEDS, load_mutant
+from tests.mutants import HERE, MUTANTS
+from tests.mutants.mutant import BARE, CLUSTER_SEEDS
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-FOLDER = os.path.dirname(__file__)
-PAGE = os.path.join(FOLDER, os.pardir, os.pardir, "docs", "generated", "mutants.md")
-TABLE = re.compile(r"(<!-- made by make mutants -->\n).*?(<!-- end -->)", re.DOTALL)
 #: The most kills of a mutant in clusters.
 CLUSTER_KILLS = 1
-#: A row: the name of the mutant, and the cells after its description.
-ROW = re.compile(r"^\| `(\w+)` \| [^|]* \| (.*)$", re.MULTILINE)
-
-NAMES = sorted(
-    name.removesuffix(".py")
-    for name in os.listdir(FOLDER)
-    if name.endswith(".py")
-    and not name.startswith(("test_", "__"))
-    and name not in {"mutant.py", "score.py", "warm.py"}
-)
 
 
 class Score(NamedTuple):
@@ -55,7 +40,7 @@ class Score(NamedTuple):
 
     @property
     def row(self) -> str:
-        mutant = load_mutant(self.name)
+        mutant = MUTANTS[self.name]
         kills_by_invariant = Counter(invariant for _, _, invariant in self.kills)
         invariants = ", ".join(
             f"{invariant} {times}" for invariant, times in kills_by_invariant.items()
@@ -63,7 +48,7 @@ class Score(NamedTuple):
         first = "none"
         if self.kills:
             scenario_or_test, seed, _ = self.kills[0]
-            first = test_link(scenario_or_test) if mutant.test else f"{scenario_or_test} {seed}"
+            first = scenario_or_test if mutant.test else f"{scenario_or_test} {seed}"
             options = f"--faults {mutant.faults}" if mutant.faults else ""
             if mutant.keep and seed == mutant.seed:
                 options += f" --keep {','.join(map(str, mutant.keep))}"
@@ -71,18 +56,8 @@ class Score(NamedTuple):
         if mutant.equivalent and not self.kills:
             first = "equivalent"
         killed = f"{len(self.kills)} of {self.runs}"
-        cells = (description(self.name), killed, first, invariants, str(self.bare or ""))
+        cells = (mutant.says, killed, first, invariants, str(self.bare or ""))
         return f"| `{self.name}` | {' | '.join(cells)} |"
-
-
-def test_link(node_id: str) -> str:
-    path, _, name = node_id.partition("::")
-    return f"[{name}](../../{path})"
-
-
-def description(name: str) -> str:
-    with open(os.path.join(FOLDER, f"{name}.py"), encoding="utf-8") as file:
-        return file.readline().strip().strip('"').rstrip(".")
 
 
 def hunt(name: str, seeds: int, kills: int) -> Score:
@@ -90,7 +65,7 @@ def hunt(name: str, seeds: int, kills: int) -> Score:
 
     If its pinned run keeps only some faults, that run comes first: few others find the bug.
     """
-    mutant = load_mutant(name)
+    mutant = MUTANTS[name]
     if mutant.scenario == CLUSTER:
         seeds, kills = min(seeds, CLUSTER_SEEDS), min(kills, CLUSTER_KILLS)
     command = [sys.executable, "-m", "tests.mutants.mutant", name]
@@ -106,57 +81,29 @@ def hunt(name: str, seeds: int, kills: int) -> Score:
 
 
 def pin(score: Score) -> None:
-    """Write the first killing run into the mutant's file."""
-    if load_mutant(score.name).test:
+    """Write the first killing run into the mutant's entry."""
+    mutant = MUTANTS[score.name]
+    if mutant.test or mutant.equivalent:
         return
     scenario, seed, _ = score.kills[0]
-    path = os.path.join(FOLDER, f"{score.name}.py")
+    path = os.path.join(HERE, mutant.file)
     with open(path, encoding="utf-8") as file:
         text = file.read()
-    text = re.sub(
-        r'scenario="[\w-]+",\n    seed=\d+', f'scenario="{scenario}",\n    seed={seed}', text
-    )
     with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
+        file.write(pinned(text, score.name, f"{scenario} {seed}"))
 
 
-def table(rows: Iterable[str], seeds: int, kills: int) -> str:
-    """The score, a row for each mutant, and why the equivalent ones are equivalent."""
-    rows = sorted(rows)
-    equivalent = [name for name in NAMES if load_mutant(name).equivalent]
-    counted = [row for row in rows if ROW.match(row)[1] not in equivalent]  # type: ignore[index]  # all match
-    killed = [row for row in counted if "| none |" not in row]
-    lines = [
-        f"Killed: {len(killed)} of {len(counted)}, by at most {seeds} seeds, or {CLUSTER_SEEDS}",
-        f"of clusters. A mutant killed {kills} times, in clusters {CLUSTER_KILLS}, was not run",
-        f"further. Equivalent, not counted: {len(equivalent)}.",
-        "",
-        "| mutant | bug | killed by | first by | invariant or test | bare |",
-        "|---|---|---|---|---|---|",
-        *rows,
-        "",
-        *[f"- `{name}` is equivalent. {load_mutant(name).equivalent}" for name in equivalent],
-    ]
-    return "\n".join(lines).rstrip()
+def pinned(text: str, name: str, run: str) -> str:
+    """The file of a mutant with this run in its entry."""
+    former = re.compile(rf'(^\[{name}\]\n.*?^run = )"[^"]+"', re.DOTALL | re.MULTILINE)
+    return former.sub(rf'\1"{run}"', text, count=1)
 
 
-def write(scores: Iterable[Score], seeds: int, kills: int) -> str:
-    """Write the page with these rows, and without those of deleted mutants.
-
-    The other rows keep their scores, and get the present description of their mutant.
-    """
-    with open(PAGE, encoding="utf-8") as file:
-        page = file.read()
-    rows = {
-        match[1]: f"| `{match[1]}` | {description(match[1])} | {match[2]}"
-        for match in ROW.finditer(page)
-        if match[1] in NAMES
-    }
-    rows |= {score.name: score.row for score in scores}
-    text = table(rows.values(), seeds, kills)
-    with open(PAGE, "w", encoding="utf-8") as file:
-        file.write(TABLE.sub(lambda match: f"{match[1]}\n{text}\n\n{match[2]}", page))
-    return text
+def summary(scores: list[Score]) -> str:
+    """How many of the mutants were killed; the equivalent ones do not count."""
+    counted = [score for score in scores if not MUTANTS[score.name].equivalent]
+    killed = sum(1 for score in counted if score.kills)
+    return f"Killed: {killed} of {len(counted)}. Equivalent: {len(scores) - len(counted)}."
 
 
 def main(arguments: list[str]) -> int:
@@ -173,13 +120,15 @@ def main(arguments: list[str]) -> int:
         print(score.row, flush=True)
         return score
 
+    print("| mutant | bug | killed by | first by | invariant or test | bare |")
+    print("|---|---|---|---|---|---|")
     with ThreadPoolExecutor(os.cpu_count()) as threads:
-        scores = list(threads.map(hunt_and_print, options.names or NAMES))
+        scores = list(threads.map(hunt_and_print, options.names or MUTANTS))
     for score in scores:
         if options.pin and score.kills:
             pin(score)
-    print("", write(scores, options.seeds, options.kills).partition("\n\n")[0], sep="\n")
-    unexpected = [s.name for s in scores if bool(s.kills) == bool(load_mutant(s.name).equivalent)]
+    print("", summary(scores), sep="\n")
+    unexpected = [s.name for s in scores if bool(s.kills) == bool(MUTANTS[s.name].equivalent)]
     if unexpected:
         print(f"unexpected: {', '.join(unexpected)}")
     return 1 if unexpected else 0

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import re
+import ast
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -11,8 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog_simulator.run import CLUSTER, simulate
-from tests.mutants.mutant import Mutant, load_mutant
-from tests.mutants.score import NAMES, PAGE, ROW, description
+from tests.index import RULES
+from tests.mutants import MUTANTS, Mutant
+from tests.mutants.score import pinned
 from tests.mutants.warm import NOT_IN_PLACE, WarmProcess
 from tests.simulator.cluster.test_cluster import RUNS as CLUSTERS
 from tests.simulator.test_random_runs import MIXTURE_RUNS, SEEDS_OF_EACH_SCENARIO
@@ -23,22 +23,21 @@ if TYPE_CHECKING:
 
 #: The time limit for all the seeds that are run for a mutant in clusters.
 SEARCH_LIMIT_S = 10 * LIMIT_S
-ROOT = os.path.join(os.path.dirname(__file__), os.pardir, os.pardir)
-KILLABLE = [name for name in NAMES if not load_mutant(name).equivalent]
-TESTED = [name for name in KILLABLE if load_mutant(name).test]
+KILLABLE = [name for name, mutant in MUTANTS.items() if not mutant.equivalent]
+TESTED = [name for name in KILLABLE if MUTANTS[name].test]
 
 
-def source_of(mutant: Mutant) -> str:
-    path = os.path.join(ROOT, "src", *mutant.module.split(".")) + ".py"
-    with open(path, encoding="utf-8") as file:
-        return file.read()
-
-
-def test_each_mutants_source_occurs_once_in_its_module() -> None:
+def test_the_statement_of_each_mutant_is_in_its_function_once() -> None:
     """The mutants' runs would show this too, but only after minutes."""
-    for mutant in map(load_mutant, NAMES):
-        text = source_of(mutant)
-        assert mutant.mutated(text) != text
+    for mutant in MUTANTS.values():
+        ast.parse(mutant.change.altered_file())
+
+
+def test_every_mutant_has_a_run_or_a_test_and_breaks_known_rules() -> None:
+    for name, mutant in MUTANTS.items():
+        killed_by = mutant.run or mutant.test
+        assert bool(killed_by) != bool(mutant.equivalent), name
+        assert not set(mutant.rules) - set(RULES), name
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +48,7 @@ def runs() -> Iterator[WarmProcess]:
 
 @pytest.fixture(scope="module")
 def tests() -> Iterator[WarmProcess]:
-    with WarmProcess(*sorted({load_mutant(name).test for name in TESTED})) as process:
+    with WarmProcess(*sorted({MUTANTS[name].test for name in TESTED})) as process:
         yield process
 
 
@@ -67,7 +66,7 @@ def test_mutant_is_killed(name: str, request: pytest.FixtureRequest) -> None:
     After a change of the simulator, `python -m tests.mutants.score --pin NAME` finds another run.
     For a mutant in clusters whose pinned run passes, other seeds are tried: see `mutant.by_runs`.
     """
-    mutant = load_mutant(name)
+    mutant = MUTANTS[name]
     in_cluster = mutant.scenario == CLUSTER and not mutant.test
     limit_s = SEARCH_LIMIT_S if in_cluster else LIMIT_S
     warm: WarmProcess = request.getfixturevalue("tests" if mutant.test else "runs")
@@ -114,7 +113,7 @@ def has_unchanged_run(mutant: Mutant) -> bool:
     sorted(
         {
             (mutant.scenario, mutant.seed, mutant.nodes, mutant.faults, mutant.keep)
-            for mutant in map(load_mutant, KILLABLE)
+            for mutant in [MUTANTS[name] for name in KILLABLE]
             if not mutant.test and not has_unchanged_run(mutant)
         }
     ),
@@ -129,30 +128,18 @@ def test_the_unchanged_core_passes_the_same_run(
     assert not outcome.failed, str(outcome)
 
 
-@pytest.mark.parametrize("name", sorted(set(NAMES) - set(KILLABLE)))
+@pytest.mark.parametrize("name", sorted(set(MUTANTS) - set(KILLABLE)))
 def test_an_equivalent_mutant_has_an_argument(name: str) -> None:
-    assert len(load_mutant(name).equivalent.split()) > 20
+    assert len(MUTANTS[name].equivalent.split()) > 20
 
 
-def test_a_mutant_without_its_source_is_an_error() -> None:
-    with pytest.raises(ValueError, match="0 times"):
-        Mutant("m", "gone", "").mutated("text")
+def test_a_pinned_run_replaces_that_of_its_mutant_alone() -> None:
+    entry = '[{}]\nsays = "a"\nrun = "{}"\n'
+    texts = [entry.format(name, "mixture 1") for name in ("one", "one_more", "last")]
+    texts_after = [texts[0], entry.format("one_more", "back-to-back 20"), texts[2]]
+    assert pinned("\n".join(texts), "one_more", "back-to-back 20") == "\n".join(texts_after)
 
 
 def test_no_mutant_was_lost() -> None:
     assert len(KILLABLE) >= 165
-    assert len([name for name in KILLABLE if load_mutant(name).scenario == CLUSTER]) >= 37
-
-
-def test_the_page_shows_every_mutant_and_no_deleted_one() -> None:
-    """`make mutants ARGS=NAME` writes the row of a new one, drops those of deleted ones, and
-    renews all descriptions."""
-    with open(PAGE, encoding="utf-8") as file:
-        page = file.read()
-    shown = {match[1] for match in ROW.finditer(page)}
-    assert (set(NAMES) - shown, shown - set(NAMES)) == (set(), set())
-    assert [name for name in NAMES if f"| `{name}` | {description(name)} |" not in page] == []
-    counts = re.search(r"^Killed: (\d+) of (\d+), ", page, re.MULTILINE)
-    assert counts is not None
-    assert int(counts[2]) == len(KILLABLE)
-    assert int(counts[1]) == len(KILLABLE) - page.count("| none |")
+    assert len([name for name in KILLABLE if MUTANTS[name].scenario == CLUSTER]) >= 37

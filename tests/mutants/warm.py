@@ -25,15 +25,14 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 from tests import in_place
-from tests.altered import AlteredFinder
+from tests.altered import AlteredFinder, Change
 from tests.killing import Notes
-from tests.mutants import mutant as mutants
+from tests.mutants import MUTANTS, Mutant
+from tests.mutants.mutant import by_runs, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
-
-    from tests.mutants.mutant import Mutant
 
 HERE = os.path.dirname(__file__)
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -41,7 +40,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 NOT_IN_PLACE = 3
 #: Runs if no name is given: a run of the product as it is, or the first test of each file. As none
 #: of them fails, the exit code is 1.
-UNCHANGED = mutants.Mutant("kraftlog.raft.core", "", "", scenario="mixture", seed=1)
+UNCHANGED = Mutant("nothing", Change("kraftlog.raft.core:", ""), run="mixture 1")
 #: What is loaded for the runs: the product imports some of its modules only when it needs them.
 PLAYED = (
     "kraftlog_simulator",
@@ -96,7 +95,7 @@ def main(tests: list[str]) -> int:
         for package in map(import_module, PLAYED):
             for module in walk_packages(package.__path__, f"{package.__name__}."):
                 import_module(module.name)
-        serve(mutants.by_runs, answers)
+        serve(by_runs, answers)
     return 0
 
 
@@ -123,7 +122,7 @@ class Tests:
                 if notes.killers:
                     break
             assert ran or notes.killers, f"{mutant.test} did not run"
-            return mutants.verdict(mutant, notes.killers)
+            return verdict(mutant, notes.killers)
 
         serve(run, self.answers)
         return True
@@ -140,13 +139,14 @@ def serve(run: Callable[[Mutant], int], answers: TextIO) -> None:
     def run_mutant(name: str) -> int:
         if not name:
             return run(UNCHANGED)
-        mutant = mutants.load_mutant(name)
-        if loaded := sys.modules.get(mutant.module):
-            in_place.replace(loaded, mutant.mutated)
+        mutant = MUTANTS[name]
+        module, alter = mutant.change.module, mutant.change.altered
+        if loaded := sys.modules.get(module):
+            in_place.replace(loaded, alter)
         else:
-            sys.meta_path.insert(0, AlteredFinder(mutant.module, mutant.mutated))
+            sys.meta_path.insert(0, AlteredFinder(module, alter))
         code = run(mutant)
-        assert mutant.module in sys.modules, f"nothing uses {mutant.module}"
+        assert module in sys.modules, f"nothing uses {module}"
         return code
 
     for line in sys.stdin:

@@ -1,7 +1,7 @@
 """Followers: finding the leader, fetching, appending, truncating, acknowledging.
 
-A Q or R and a number cite a rule (docs/generated/rules.md), a C and a number a situation
-(docs/generated/checklist.md).
+A Q or R and a number cite a rule of tests/rules.toml, a C and a number a situation of
+tests/checklist.toml.
 """
 
 from __future__ import annotations

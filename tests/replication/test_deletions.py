@@ -1,7 +1,7 @@
 """DeleteRecords waits for the log starts of all replicas that are alive, as in Kafka.
 
-A V and a number cite a rule (docs/generated/rules.md), a C and a number a situation
-(docs/generated/checklist.md).
+A V and a number cite a rule of tests/rules.toml, a C and a number a situation of
+tests/checklist.toml.
 """
 
 from __future__ import annotations

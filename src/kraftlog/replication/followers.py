@@ -107,9 +107,7 @@ class Followers:
         lagging = []
         for broker in isr:
             follower = self.by_broker.get(broker)
-            if follower is None or follower.end == end:
-                continue
-            if not follower.keeps_up(end, now_ms, limit_ms(broker)):
+            if follower is not None and not follower.keeps_up(end, now_ms, limit_ms(broker)):
                 lagging.append(broker)
         return lagging
 

@@ -59,15 +59,3 @@ CLIENTS = (
     Client("Go", "franz-go", GO, "github.com/twmb/franz-go", ""),
 )
 JAVA = Client("Java", "Kafka's own", MAVEN, "kafka.version", "")
-
-
-def clients_table(files: dict[str, str]) -> str:
-    """Every client, its version, and which pieces of the everyday work it does, in Markdown."""
-    pieces = list(EXPECTED)
-    lines = [f"| client | language | version | {' | '.join(pieces)} |"]
-    lines += ["|" + "---|" * (len(pieces) + 3)]
-    for client in (*CLIENTS, JAVA):
-        done = ["yes" if p not in client.lacks else "in part" for p in pieces]
-        cells = [client.name, client.language, client.version(files), *done]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
