@@ -1,4 +1,4 @@
-"""Runs the commands of README.md and docs/cluster.md, and compares their output.
+"""Runs the commands of README.md and docs/operate/cluster.md, and compares their output.
 
 Ports and directories differ; commands that install, or run for minutes, are not run.
 """
@@ -32,7 +32,7 @@ FENCE = re.compile(r"^```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.D
 ADDRESS, PORT_PREFIX = "127.0.0.1:9092", "1909"
 KINDS = ("console", "sh", "python")
 #: The page with the commands for several nodes.
-CLUSTER = "docs/cluster.md"
+CLUSTER = "docs/operate/cluster.md"
 #: Commands that are not run here, by their prefix, and the reason.
 NOT_RUN = {
     "python3 -m venv": "kraftlog is installed already",
