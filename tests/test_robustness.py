@@ -23,7 +23,7 @@ def has_test(file: str, name: str) -> bool:
 
 
 def test_every_row_names_an_existing_test() -> None:
-    with open(os.path.join(ROOT, "docs", "robustness.md")) as page:
+    with open(os.path.join(ROOT, "docs", "understand", "robustness.md")) as page:
         text = page.read()
     named = named_tests(text)
     assert len(named) > 40
