@@ -46,7 +46,7 @@ PAGES = [
         "use/verify",
         "use/spark-metadata",
         "use/spark-running",
-        "spark",
+        "change/simulator-on-spark",
     )
 ]
 BLOCK = re.compile(
