@@ -43,7 +43,7 @@ demo: $(SPARK)
 test: $(SPARK)
 	$(BIN)/python -m tests.run $(ARGS)
 
-## long      long tests, which start Spark, clusters or Kafka's brokers: kills, failovers, the demo, docs/spark.md
+## long      long tests, which start Spark, clusters or Kafka's brokers: kills, failovers, the demo, the pages about Spark
 long: $(SPARK)
 	$(BIN)/python -m tests.run -m long $(ARGS)
 

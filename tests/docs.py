@@ -61,7 +61,7 @@ def apis_table(_: dict[str, str]) -> str:
     lines = ["| API | key | versions | listener | handler |", "|---|---|---|---|---|"]
     for served in sorted(SERVED.values(), key=lambda served: served.key):
         api, file = apis.APIS[served.key], f"{served.handler.replace('.', '/')}.py"
-        where = f"[{file}](../src/kraftlog/node/{file})"
+        where = f"[{file}](../../src/kraftlog/node/{file})"
         versions = f"{served.first}-{served.last}" if served.first < served.last else served.last
         cells = (api.name, api.key, versions, kinds[api.listeners], where)
         lines.append(f"| {' | '.join(map(str, cells))} |")

@@ -57,7 +57,7 @@ def test_messages_are_read_from_a_page_and_found_across_literals() -> None:
 def test_quoted_messages_of_troubleshooting_are_in_the_source() -> None:
     """The first quote of each row, with enough constant text to be found in a log."""
     files = repository()
-    page = files["docs/troubleshooting.md"]
+    page = files["docs/operate/troubleshooting.md"]
     quotes = [cell.split("`")[1] for cell in docs.first_cells(page, "message")]
     quotes += re.findall(r"`([^`]*…[^`]*)`", page)
     sources = [text for path, text in files.items() if path.startswith("src/kraftlog/")]

@@ -1,4 +1,4 @@
-"""docs/robustness.md and docs/accidents.md name tests that exist, for every row and accident."""
+"""The pages of failures and accidents name tests that exist, for every row and accident."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def has_test(file: str, name: str) -> bool:
 
 
 def test_every_row_names_an_existing_test() -> None:
-    with open(os.path.join(ROOT, "docs", "robustness.md")) as page:
+    with open(os.path.join(ROOT, "docs", "understand", "robustness.md")) as page:
         text = page.read()
     named = named_tests(text)
     assert len(named) > 40
@@ -33,7 +33,7 @@ def test_every_row_names_an_existing_test() -> None:
 
 
 def test_every_accident_names_an_existing_test() -> None:
-    with open(os.path.join(ROOT, "docs", "accidents.md")) as page:
+    with open(os.path.join(ROOT, "docs", "operate", "accidents.md")) as page:
         accidents = page.read().split("\n### ")[1:]
     assert len(accidents) > 10
     assert [test for each in accidents for test in named_tests(each) if not has_test(*test)] == []

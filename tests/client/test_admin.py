@@ -60,8 +60,8 @@ def test_d5_admin_changes_the_voters_of_apache_kafka(tmp_path: Path) -> None:
 
 
 def run_documented_example(address: str) -> None:
-    """Run the example of docs/client.md that uses Admin, against this address."""
-    text = (Path(__file__).parents[2] / "docs" / "client.md").read_text()
+    """Run the example of docs/use/client.md that uses Admin, against this address."""
+    text = (Path(__file__).parents[2] / "docs" / "use" / "client.md").read_text()
     blocks = [block.partition("```")[0] for block in text.split("```python\n")[1:]]
     (example,) = [block for block in blocks if "Admin(" in block]
     exec(example.replace("localhost:9092", address), {})

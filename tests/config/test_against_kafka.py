@@ -148,7 +148,8 @@ def test_the_same_files_start_a_broker(jvm: Driver) -> None:
     assert {case for case, answer in zip(texts, answers, strict=True) if answer} == set(REFUSED)
 
 
-#: Keys that differ by intention (docs/configuration.md), or on which Kafka fails by accident.
+#: Keys that differ by intention (docs/operate/configuration.md), or on which Kafka fails by
+#: accident.
 DIFFERENT_KEYS = {
     "controller.listener.names",
     "early.start.listeners",

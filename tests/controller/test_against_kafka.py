@@ -1,6 +1,7 @@
 """V2, V10: random changes of partitions give the records of Kafka's own builder.
 
-`explained_difference` has the intended differences (docs/controller.md); there are no others.
+`explained_difference` has the intended differences (docs/understand/controller.md); there
+are no others.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Record sets of produce requests, and Apache Kafka 4.3.1's response to each.
 
 Each was sent to a broker of that version (Produce version 8, acks=all, to a topic with the configs
-of `TOPICS`), which returned the error code `kafka`. `ours` is kraftlog's; docs/records.md gives the
-reasons where the two differ.
+of `TOPICS`), which returned the error code `kafka`. `ours` is kraftlog's;
+docs/understand/records.md gives the reasons where the two differ.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The commands of docs/operations.md print what the page says.
+"""The commands of the pages about operating a cluster print what the pages say.
 
-A comment in the page, such as `<!-- test: stop 3 -->`, names what the operator does to the nodes
+A comment in a page, such as `<!-- test: stop 3 -->`, names what the operator does to the nodes
 between the commands: a method of `OperatedNodes`.
 
-python -m tests.server.test_operations    run the commands and write their output into the page
+python -m tests.server.test_operations    run the commands and write their output into the pages
 """
 
 from __future__ import annotations
@@ -29,7 +29,17 @@ from tests.server.node_process import NodeProcess
 from tests.server.quorum_of_processes import BROKER_FILE, CONTROLLER_FILE, format_node
 from tests.time_limit import LIMIT_S
 
-PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
+#: In this order, as each continues with the cluster as the ones before have left it.
+PAGES = [
+    Path(__file__).parents[2] / "docs" / "operate" / f"{name}.md"
+    for name in (
+        "operations",
+        "changing-voters",
+        "lost-disks",
+        "replacing-nodes",
+        "lost-majority",
+    )
+]
 #: A block of commands, or a comment for this test.
 BLOCK = re.compile(
     r"(?<=```console\n)(?P<commands>.*?)(?=```)|<!-- test: (?P<action>.*?) -->", re.DOTALL
@@ -54,16 +64,16 @@ SHORT_S = 0.5
 
 def test_commands_print_the_output_that_the_page_shows(tmp_path: Path) -> None:
     """Numbers, ids and addresses are not compared, nor is the padding of columns."""
-    text = PAGE.read_text()
-    new = with_new_output(text, tmp_path)
+    texts = [page.read_text() for page in PAGES]
     shown, expected = [
-        [comparable(it["commands"] or "") for it in BLOCK.finditer(page)] for page in (new, text)
+        [comparable(it["commands"] or "") for text in each for it in BLOCK.finditer(text)]
+        for each in (with_new_output(texts, tmp_path), texts)
     ]
     assert shown == expected
 
 
-def with_new_output(text: str, folder: Path) -> str:
-    """The page with the output of a run on a new cluster."""
+def with_new_output(texts: list[str], folder: Path) -> list[str]:
+    """The pages with the output of a run on a new cluster."""
     with contextlib.ExitStack() as exit_stack:
         nodes = OperatedNodes(folder, exit_stack)
 
@@ -74,7 +84,7 @@ def with_new_output(text: str, folder: Path) -> str:
             getattr(nodes, method)(*[int(word) if word.isdecimal() else word for word in words])
             return block[0]
 
-        return BLOCK.sub(run, text)
+        return [BLOCK.sub(run, text) for text in texts]
 
 
 def run_all(block: str, nodes: OperatedNodes) -> str:
@@ -95,7 +105,7 @@ def run_all(block: str, nodes: OperatedNodes) -> str:
 
 
 class OperatedNodes:
-    """The nodes of the page, and the actions of its operator."""
+    """The nodes of the pages, and the actions of its operator."""
 
     def __init__(self, folder: Path, exit_stack: contextlib.ExitStack) -> None:
         self._folder, self._exit_stack = folder, exit_stack
@@ -279,4 +289,6 @@ def comparable(block: str) -> list[str]:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        PAGE.write_text(with_new_output(PAGE.read_text(), Path(folder)))
+        texts = with_new_output([page.read_text() for page in PAGES], Path(folder))
+    for page, text in zip(PAGES, texts, strict=True):
+        page.write_text(text)

@@ -222,7 +222,7 @@ def test_spark_finds_the_leader_of_a_record(
     named: Callable[[str], str],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The example of docs/spark.md: keys are texts as to_json writes them."""
+    """The example of docs/use/spark-metadata.md: keys are texts as to_json writes them."""
     path = tmp_path / "history"
     appended(capsys, "--data", copy, "--history", path)
     read_table(spark, str(path)).createOrReplaceTempView("changes")

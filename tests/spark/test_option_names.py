@@ -18,7 +18,7 @@ from kraftlog.spark.options import source_options
 from kraftlog.spark.sink_options import sink_options
 from kraftlog.spark.source import KraftlogDataSource, TaskRange
 
-PAGE = Path(__file__).parents[2] / "docs" / "spark.md"
+PAGE = Path(__file__).parents[2] / "docs" / "use" / "spark-connector.md"
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 #: The keys in Spark's KafkaSourceProvider, and the settings of Kafka's clients that it treats.
 CONNECTORS = """
@@ -122,7 +122,7 @@ def effect(name: str, *, is_reading: bool) -> tuple[str, str]:
 
 def rows() -> list[list[str]]:
     """The rows of the page's table: names, what they do in reading and in writing, and why."""
-    section = PAGE.read_text().partition("### Each option of the connector\n\n")[2]
+    section = PAGE.read_text().partition("## Each option of the connector\n\n")[2]
     lines = section.partition("\n\n")[0].splitlines()[2:]
     return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
 

@@ -1,10 +1,10 @@
-"""The blocks of docs/spark.md, typed one after the other, print what the page shows.
+"""The blocks of the pages about Spark, typed one after the other, print what the pages show.
 
 Pipelines run in this process, in the session that the tests share; one that is put into the
-background runs in a shell, as do all other commands. A comment in the page, such as
+background runs in a shell, as do all other commands. A comment in a page, such as
 `<!-- test: damage -->`, names what happens before the next block: a method of `Typist`.
 
-PAGE=write python -m pytest -m long tests/spark/test_page.py    write the output into the page
+PAGE=write python -m pytest -m long tests/spark/test_page.py    write the output into the pages
 """
 
 from __future__ import annotations
@@ -33,7 +33,22 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.long, pytest.mark.slow]
-PAGE = Path(__file__).parents[2] / "docs" / "spark.md"
+#: In this order, as each builds upon what the ones before have made.
+PAGES = [
+    Path(__file__).parents[2] / "docs" / f"{name}.md"
+    for name in (
+        "use/spark",
+        "use/spark-read",
+        "use/spark-write",
+        "use/spark-replay",
+        "use/spark-archive",
+        "use/spark-iceberg",
+        "use/verify",
+        "use/spark-metadata",
+        "use/spark-running",
+        "change/simulator-on-spark",
+    )
+]
 BLOCK = re.compile(
     r"(?:<!-- test: (?P<action>.*?) -->\n)?^```(?P<kind>console|python)\n(?P<text>.*?)^```$",
     re.DOTALL | re.MULTILINE,
@@ -67,14 +82,15 @@ def test_the_blocks_print_what_the_page_shows(
     spark: SparkSession, node: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    text = PAGE.read_text()
+    shown, expected = [], []
     with Typist(node, tmp_path) as typist:
-        new = BLOCK.sub(typist.typed, text)
-    if os.environ.get("PAGE") == "write":
-        PAGE.write_text(new)
-    shown, expected = [
-        [comparable(block["text"]) for block in BLOCK.finditer(page)] for page in (new, text)
-    ]
+        for page in PAGES:
+            text = page.read_text()
+            new = BLOCK.sub(typist.typed, text)
+            if os.environ.get("PAGE") == "write":
+                page.write_text(new)
+            shown += [comparable(block["text"]) for block in BLOCK.finditer(new)]
+            expected += [comparable(block["text"]) for block in BLOCK.finditer(text)]
     assert shown == expected
 
 

@@ -88,7 +88,7 @@ def test_a_statement_is_the_same_for_everybody(
 
 
 def test_digests_are_as_documented(table: Table, our_node: str, tmp_path: Path) -> None:
-    """docs/verify.md has this code."""
+    """docs/use/verify.md has this code."""
     statement = stated(tmp_path / "statement", table.lake, "-b", our_node)
     rows = [
         row

@@ -122,7 +122,7 @@ def test_our_apis_have_their_exact_bytes(cls: type[Message], message: Message, g
 
 
 def test_docs_wire_md_names_each_of_our_apis() -> None:
-    text = Path(ROOT, "docs/wire.md").read_text(encoding="utf-8")
+    text = Path(ROOT, "docs/understand/wire.md").read_text(encoding="utf-8")
     own = [f"{api.name} ({key})" for key, api in APIS.items() if key >= FIRST_OWN]
     assert [name for name in own if name not in text] == []
 

@@ -1,7 +1,7 @@
 """A simulated host's part of snapshots: taking, serving and installing them, and crashes.
 
-`docs/quorum.md` has the order of the disk operations, and how a start handles each state that a
-crash may leave; the real host does the same.
+`docs/understand/quorum.md` has the order of the disk operations, and how a start handles each state
+that a crash may leave; the real host does the same.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Values of all other keys are checked, but change nothing; `safety` refuses settings that a node
 must not ignore. A change that gives a key an effect adds it here. The text is shown by
-DescribeConfigs and in docs/configuration.md.
+DescribeConfigs and in docs/operate/configuration.md.
 """
 
 from __future__ import annotations

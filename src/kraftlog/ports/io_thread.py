@@ -1,8 +1,8 @@
 """`IOThread`: runs blocking calls outside the event loop; `IOThreads` are those of a node.
 
 Each thread runs its jobs in order. Between two threads there is no order: whatever must follow a
-job of another thread is started by that job's callback, on the loop (docs/storage.md has the
-list).
+job of another thread is started by that job's callback, on the loop
+(docs/understand/storage.md has the list).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 `check_produced` checks the header and the CRC, and leaves the records opaque: most topics need no
 more. `check_records` decodes them, which a compacted topic needs for its keys. Kafka decodes every
-batch; docs/records.md lists the differences for clients.
+batch; docs/understand/records.md lists the differences for clients.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The names of options: what an option does that Spark's Kafka connector has, or why it does not.
 
 An option is used, refused with a reason, or without effect, which is printed once with the reason.
-A misspelled name is refused with what was probably meant. docs/spark.md has the same as a table.
+A misspelled name is refused with what was probably meant. docs/use/spark-connector.md has the same
+as a table.
 """
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ def test_q35_metrics_of_the_quorum_have_both_names_of_strimzi() -> None:
 
 
 def test_alerts_of_the_documentation_name_metrics_that_exist() -> None:
-    text = (Path(__file__).parents[3] / "docs" / "metrics.md").read_text()
+    text = (Path(__file__).parents[3] / "docs" / "operate" / "metrics.md").read_text()
     table = text.partition("## Alerts")[2].partition("## Cost")[0]
     used = set(re.findall(r"\b(?:kafka|kraftlog)_\w+", table))
     families = (*registry.OF_EVERY_NODE, *controller_metrics.FAMILIES, *broker_metrics.FAMILIES)

@@ -1,4 +1,6 @@
-"""Visits every run of a few real cores within a bound, not a sample: see docs/simulator.md.
+"""Visits every run of a few real cores within a bound, not a sample.
+
+docs/understand/explorer.md explains it.
 
 bounds        the limits: nodes, epochs, records, crashes
 node          one replica with its disk and its unsent messages

@@ -1,4 +1,7 @@
-"""The invariants of a quorum, one file each; `docs/simulator.md` lists them with their sources."""
+"""The invariants of a quorum, one file each.
+
+`docs/understand/simulator-invariants.md` lists them with their sources.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The named scenarios: those of Kafka's simulation, kraftlog's own, and random faults.
 
 A scenario draws its setting from the seed; its script controls the run and states what must happen.
-`docs/simulator.md` has their sources.
+`docs/change/simulator-scenarios.md` has their sources.
 """
 
 from __future__ import annotations

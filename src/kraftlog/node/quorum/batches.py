@@ -106,7 +106,7 @@ def unreplayable(
         f"{name}: the committed record at offset {offset} can't be replayed, so this version "
         "of kraftlog cannot run on this log. Start a version that knows the record; if there is "
         "none, kraftlog quorum repair --drop-from drops the record and all that follow it "
-        f"(docs/quorum.md). {why}"
+        f"(docs/operate/lost-majority.md). {why}"
     )
 
 
@@ -125,7 +125,7 @@ def unreplayable_snapshot(
     return UnreplayableError(
         f"{METADATA_LOG[0]}-{METADATA_LOG[1]}: the snapshot{place} can't be replayed, so this "
         "version of kraftlog cannot run on this log. Start a version that knows its records "
-        f"(docs/quorum.md). {why}"
+        f"(docs/operate/lost-majority.md). {why}"
     )
 
 

@@ -1,1 +1,1 @@
-"""The fast path for repeated requests: docs/fast-path.md."""
+"""The fast path for repeated requests: docs/understand/fast-path.md."""

@@ -2,7 +2,7 @@
 
 A block has the records whose offsets are equal when divided by `BLOCK`, so it does not depend on
 how records are spread over files, batches and tasks; and the tasks need not wait for each other.
-docs/verify.md says how to compute a partition's digest by other means.
+docs/use/verify.md says how to compute a partition's digest by other means.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from kraftlog.client.client import Client
 
-#: Exit codes of all pipelines, for cron and scripts (docs/spark.md#exit-codes).
+#: Exit codes of all pipelines, for cron and scripts (docs/use/spark-running.md#exit-codes).
 DONE, FAILED, USAGE, FINDINGS, INTERRUPTED = 0, 1, 2, 3, 130
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 #: How often the progress of a job is read from Spark.

@@ -1,4 +1,4 @@
-"""Every run of one replicated partition within a bound: see docs/simulator.md.
+"""Every run of one replicated partition within a bound: see docs/understand/explorer-partition.md.
 
 bounds      the limits: elections, records, crashes
 process     the host of a real ReplicaManager and of the handlers of Produce and Fetch
