@@ -60,7 +60,7 @@ class Cluster:
         return result_of(self.controller.decide_in_steps(api, request, NOW, self.offset))
 
     def propose(self, records: Any) -> None:
-        result_of(self.controller.propose_in_steps([records], lambda: self.offset))
+        result_of(self.controller.state.propose_in_steps([records], lambda: self.offset))
 
     def append(self, records: Any) -> None:
         self.propose(records)

@@ -83,7 +83,7 @@ class Cluster:
 
     def propose(self, *batches: Sequence[Message]) -> None:
         """Propose batches whose records will be at the end of the log."""
-        result_of(self.controller.propose_in_steps(batches, lambda: len(self.log)))
+        result_of(self.controller.state.propose_in_steps(batches, lambda: len(self.log)))
 
     def append(self, decision: Decision, *, commit: bool = True) -> Decision:
         if decision.records:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kraftlog.effects import ResponseReceived, SendRequest
+from kraftlog.effects import ResponseReceived
 from kraftlog.errors import ErrorCode, InternalError
 from kraftlog.groups import rebalance
 from kraftlog.groups.group import Group
@@ -444,13 +444,11 @@ def test_a_response_callback_that_raises_is_called_without_a_response() -> None:
             raise StubError("of ours")
 
     host = make_host(demo=1)
-    controller_channel = host.node.controller_channel
-    request = SendRequest(
-        CONTROLLER_CHANNEL, 2, "there", 9093, 7, ApiKey.BROKER_HEARTBEAT, 0, None, 1000
-    )
-    controller_channel._waiting[7] = request, on_done
+    ask = host.node.controller_channel.send_to
+    ask(2, ("there", 9093), ApiKey.VOTE, VoteRequest(cluster_id=None, topics=()), 1000, on_done)
+    [request] = host.node.take_effects()
     response = object()
-    host.node.handle(ResponseReceived(CONTROLLER_CHANNEL, 2, 7, response), host.now)
+    host.node.handle(ResponseReceived(CONTROLLER_CHANNEL, 2, request.number, response), host.now)
     assert received == [response, None]
     host.turn()
     assert len(internal_errors(host, "handling a response of the controller")) == 1

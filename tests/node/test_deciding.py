@@ -123,13 +123,12 @@ def slow_host() -> tuple[VirtualHost, ActiveController]:
 class Requests:
     """Sends requests to the controller; `responses` has their names and responses, in order."""
 
-    def __init__(self, host: VirtualHost, active_controller: ActiveController) -> None:
+    def __init__(self, host: VirtualHost) -> None:
         self._host = host
-        self._active_controller = active_controller
         self.responses: list[tuple[str, Any]] = []
 
     def ask(self, name: str, api_key: int, request: Message) -> None:
-        self._active_controller.decide(
+        self._host.node.controller_channel.send(
             api_key, 0, request, lambda it, _: self.responses.append((name, it)), self._host.now
         )
 
@@ -163,8 +162,8 @@ def registration_of(broker_id: int) -> BrokerRegistrationRequest:
 
 
 def test_requests_during_a_decision_are_decided_after_it() -> None:
-    host, active_controller = slow_host()
-    requests = Requests(host, active_controller)
+    host, _ = slow_host()
+    requests = Requests(host)
     requests.create(many=20)
     deletion = DeleteTopicsRequest(topic_names=["many"], timeout_ms=1000)
     requests.ask("delete", ApiKey.DELETE_TOPICS, deletion)
@@ -179,7 +178,7 @@ def test_requests_during_a_decision_are_decided_after_it() -> None:
 def test_v14_a_leader_that_resigns_undoes_a_half_made_decision() -> None:
     """C237, C239: the controller's state and the log end are as they were before the decision."""
     host, active_controller = slow_host()
-    requests = Requests(host, active_controller)
+    requests = Requests(host)
     requests.create(many=20)
     state, end = active_controller.controller.state, host.node.quorum.end
     while not any(topic != "demo" for topic in state.partitions.values()) or (
@@ -201,8 +200,8 @@ def test_v14_a_leader_that_resigns_undoes_a_half_made_decision() -> None:
 
 
 def test_v14_a_decision_has_no_effect_after_a_kill_within_it() -> None:
-    host, active_controller = slow_host()
-    Requests(host, active_controller).create(many=20)
+    host, _ = slow_host()
+    Requests(host).create(many=20)
     for _ in range(10):
         host.one_turn()
         host.deliver()
@@ -214,7 +213,7 @@ def test_an_exception_in_a_later_slice_fails_only_that_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     host, active_controller = slow_host()
-    requests = Requests(host, active_controller)
+    requests = Requests(host)
     count = 0
 
     def fail_at_the_tenth_call(*_: object) -> bytes:
@@ -235,22 +234,22 @@ def test_an_exception_in_a_later_slice_fails_only_that_request(
 
 
 def test_a_callback_that_raises_does_not_delay_other_decisions() -> None:
-    host, active_controller = slow_host()
+    host, _ = slow_host()
 
     def raise_error(*_: object) -> None:
         raise ZeroDivisionError("raised by the test")
 
-    active_controller.decide(
+    host.node.controller_channel.send(
         ApiKey.UNREGISTER_BROKER, 0, UnregisterBrokerRequest(broker_id=7), raise_error, host.now
     )
-    requests = Requests(host, active_controller)
+    requests = Requests(host)
     requests.ask("next", ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest(broker_id=7))
     assert requests.finish(1) == ["next"]
 
 
 def test_v5_no_broker_is_fenced_while_its_heartbeat_waits() -> None:
-    host, active_controller = slow_host()
-    requests = Requests(host, active_controller)
+    host, _ = slow_host()
+    requests = Requests(host)
     requests.create(many=200)
     for _ in range(20):
         host.pass_time(1_000)
@@ -261,9 +260,9 @@ def test_v5_no_broker_is_fenced_while_its_heartbeat_waits() -> None:
 
 
 def test_v5_the_broker_epoch_is_the_registrations_offset_in_a_grown_log() -> None:
-    host, active_controller = slow_host()
+    host, _ = slow_host()
     host.node.sliced.limit(1)
-    requests = Requests(host, active_controller)
+    requests = Requests(host)
     requests.ask("register", ApiKey.BROKER_REGISTRATION, registration_of(7))
     assert not requests.responses
     error = host.node.quorum.propose(proposal_of([NoOpRecord()]), lambda *_: None, host.now)
@@ -276,8 +275,8 @@ def test_v5_the_broker_epoch_is_the_registrations_offset_in_a_grown_log() -> Non
 
 
 def test_validate_only_is_sliced_and_leaves_no_record() -> None:
-    host, active_controller = slow_host()
-    requests, end = Requests(host, active_controller), host.node.quorum.end
+    host, _ = slow_host()
+    requests, end = Requests(host), host.node.quorum.end
     requests.ask("check", ApiKey.CREATE_TOPICS, creation({"many": 50}).replace(validate_only=True))
     assert not requests.responses
     requests.finish(1)

@@ -62,9 +62,8 @@ def controller_of(host: VirtualHost) -> Controller:
 def decide_one_request(host: VirtualHost) -> Any:
     """The controller's response to a request."""
     responses: list[Any] = []
-    assert host.node.active_controller is not None
     request = UnregisterBrokerRequest(broker_id=7)
-    host.node.active_controller.decide(
+    host.node.controller_channel.send(
         ApiKey.UNREGISTER_BROKER, 0, request, lambda it, _: responses.append(it), host.now
     )
     while not responses:

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 #: The environment variable with the path of the file.
 HELD = "KRAFTLOG_TEST_HELD_METADATA"
-begin = CommitApplier._begin
+apply = CommitApplier.apply_committed
 
 
-def begin_unless_held(self: CommitApplier, read: Sequence[Piece]) -> None:
+def apply_unless_held(self: CommitApplier, read: Sequence[Piece] = ()) -> None:
     if read or not os.path.exists(os.environ[HELD]):
-        begin(self, read)
+        apply(self, read)
 
 
 if __name__ == "__main__":
-    CommitApplier._begin = begin_unless_held  # type: ignore[method-assign]  # to hold the metadata
+    CommitApplier.apply_committed = apply_unless_held  # type: ignore[method-assign]  # to hold the metadata
     sys.exit(main())

@@ -3,8 +3,8 @@
 For each request, the host of the active controller does:
 
     decision = yield from controller.decide_in_steps(api_key, request, now, next_offset)
-    if decision.records: encode them; controller.propose_in_steps(batches, first_offset); append
-                         them to the log, and send the response once the last one is committed
+    if decision.records: encode them; controller.state.propose_in_steps(batches, first_offset);
+                         append them to the log; send the response once the last one is committed
     otherwise:           send the response once all earlier proposals are committed
 
 A decision may take many steps. Decisions are made one at a time, so no decision changes the state
@@ -91,8 +91,6 @@ class Controller:
         self.state = ControllerState(static_config)
         self.sessions = BrokerSessions(config.session_timeout_ms)
         self.active = False
-        #: The last proposed offset while this node is active.
-        self._proposed_to = -1
         #: Periodic work while active: next time, function, interval.
         self._periodic_work: dict[
             str, tuple[int, Callable[[ControllerState, int], list[Message]], int]
@@ -113,24 +111,13 @@ class Controller:
 
     # The log -------------------------------------------------------------------------------------
 
-    def propose_in_steps(
-        self, batches: Sequence[Sequence[Message]], first_offset: Callable[[], int]
-    ) -> Generator[int, None, None]:
-        """Replay proposed batches speculatively, before they are appended.
-
-        Records that cannot be replayed raise and change nothing; closing the generator early
-        changes nothing either. `first_offset` is called last; the caller then appends the batches
-        from the offset that it returned, before anything else happens.
-        """
-        self._proposed_to = yield from self.state.propose_in_steps(batches, first_offset)
-
     def replay_in_steps(
         self, records: Sequence[Message], last_offset: int
     ) -> Generator[int, None, None]:
         """Replay committed records up to this offset, unless they were proposed here."""
         self._context.committed_offset = last_offset
         self.state.trim_undo_log(last_offset)
-        if last_offset > self._proposed_to:
+        if last_offset > self.state.proposed_to:
             yield from self.state.replay_in_steps(records)
 
     def install_snapshot(self, image: Image) -> None:
@@ -178,7 +165,6 @@ class Controller:
         self.active = False
         self.state.undo_uncommitted()
         self.sessions.begin((), 0)
-        self._proposed_to = -1
 
     # Deciding ------------------------------------------------------------------------------------
 

@@ -50,6 +50,8 @@ class ControllerState(Image):
         self._static_config = static_config
         #: The changes of the batch that is being proposed, as (map, key, former value).
         self._journal: list[tuple[dict[Any, Any], Any, Any]] | None = None
+        #: The last offset that was proposed here, unless it was undone since; -1: none.
+        self.proposed_to = -1
         #: The changes of uncommitted batches, each with the last offset of its batch.
         self._undo_log: deque[tuple[int, list[tuple[dict[Any, Any], Any, Any]]]] = deque()
 
@@ -69,12 +71,12 @@ class ControllerState(Image):
 
     def propose_in_steps(
         self, batches: Sequence[Sequence[Message]], first_offset: Callable[[], int]
-    ) -> Generator[int, None, int]:
-        """Replay proposed batches speculatively; return the last offset.
+    ) -> Generator[int, None, None]:
+        """Replay proposed batches speculatively, before they are appended.
 
-        No other decision may start before all steps are done. `first_offset` then returns the
-        offset of the first record. If a record cannot be replayed, or the generator is closed
-        early, all are undone.
+        No other decision may start before all steps are done. `first_offset` is called last; the
+        caller then appends the batches from the offset that it returned, before anything else
+        happens. If a record cannot be replayed, or the generator is closed early, all are undone.
         """
         journals: list[list[tuple[dict[Any, Any], Any, Any]]] = []
         try:
@@ -92,7 +94,7 @@ class ControllerState(Image):
         for records, journal in zip(batches, journals, strict=True):
             end += len(records)
             self._undo_log.append((end - 1, journal))
-        return end - 1
+        self.proposed_to = end - 1
 
     def replay_in_steps(self, records: Iterable[Message]) -> Generator[int, None, None]:
         """Replay the records of a batch, step by step."""
@@ -111,6 +113,7 @@ class ControllerState(Image):
         """Undo all uncommitted changes, the latest first."""
         while self._undo_log:
             self._undo(self._undo_log.pop()[1])
+        self.proposed_to = -1
 
     def _undo(self, journal: list[tuple[dict[Any, Any], Any, Any]]) -> None:
         for mapping, key, before in reversed(journal):

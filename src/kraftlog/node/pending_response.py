@@ -102,7 +102,8 @@ class PendingResponse:
         except Exception as error:  # the request is carried out; only its response fails
             self._fail_connection(error)
             return
-        self._send(pieces)
+        self.pieces = pieces
+        self.connection.ready(self)
 
     def respond_in_steps(self, response: Any, items: int) -> Iterator[int]:
         """`respond` in steps if the response has many items; yields their costs.
@@ -130,12 +131,9 @@ class PendingResponse:
         except Exception as error:
             self._fail_connection(error)
             return
-        self._send(pieces)
-        yield from free_message_in_steps(response)
-
-    def _send(self, pieces: list[Any]) -> None:
         self.pieces = pieces
         self.connection.ready(self)
+        yield from free_message_in_steps(response)
 
     def _fail_connection(self, error: Exception) -> None:
         assert self.api is not None
@@ -150,4 +148,5 @@ class PendingResponse:
 
     def respond_nothing(self) -> None:
         """Complete a request without a response (Produce with acks=0)."""
-        self._send([])
+        self.pieces = []
+        self.connection.ready(self)

@@ -447,7 +447,8 @@ class RaftCore:
         if size_bytes > self.config.max_batch_bytes:
             return ErrorCode.MESSAGE_TOO_LARGE
         assert isinstance(self.role, Leader), "only the leader accepts proposals"
-        self.role.propose(self, pending, count, size_bytes, payload)
+        self.role.append(self, count, size_bytes, payload, None)
+        self.role.complete_when_committed(self, pending, self.log.end)
         return ErrorCode.NONE
 
     def proposal_error(self, epoch: int = -1) -> int:

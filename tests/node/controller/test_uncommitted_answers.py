@@ -23,8 +23,6 @@ def send_requests(host: VirtualHost) -> Responses:
     Returns a list that gets each response with the name of its request.
     """
     responses: Responses = []
-    active_controller = host.node.active_controller
-    assert active_controller is not None
     me = host.node.image.brokers[host.node.config.node_id]
     heartbeat = BrokerHeartbeatRequest(
         broker_id=me.id,
@@ -42,7 +40,7 @@ def send_requests(host: VirtualHost) -> Responses:
         def note(response: Any, _: object, name: str = name) -> None:
             responses.append((name, response))
 
-        active_controller.decide(api_key, 7, request, note, host.now)
+        host.node.controller_channel.send(api_key, 7, request, note, host.now)
     return responses
 
 

@@ -239,9 +239,7 @@ def test_v11_removed_partitions_disappear_together() -> None:
     topic = RemovePartitionsTopic(name="demo", partitions=range(5, 20))
     states: list[dict[str, int]] = []
     request = RemovePartitionsRequest(topics=[topic], timeout_ms=1000)
-    active_controller = host.node.active_controller
-    assert active_controller is not None
-    active_controller.decide(
+    host.node.controller_channel.send(
         ApiKey.REMOVE_PARTITIONS,
         0,
         request,

@@ -389,15 +389,14 @@ def topic_name(world: ThreeReplicaWorld) -> str:
 
 def set_min_isr(world: ThreeReplicaWorld, minimum: str) -> None:
     """Change min.insync.replicas of the topic."""
-    controller = world.controller.node.active_controller
-    assert controller is not None
+    node = world.controller.node
     config = AlterableConfig(name=MIN_ISR, config_operation=0, value=minimum)
     resource = AlterConfigsResource(
         resource_type=TOPIC, resource_name=topic_name(world), configs=[config]
     )
     request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
-    controller.decide(
-        ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request, lambda *_: None, world.controller.node.now
+    node.controller_channel.send(
+        ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request, lambda *_: None, node.now
     )
 
 

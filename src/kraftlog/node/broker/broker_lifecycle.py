@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from kraftlog.metadata.image import Image
     from kraftlog.metadata.loader import MetadataLoader
     from kraftlog.metadata.values import BrokerImage
-    from kraftlog.node.broker.controller_channel import ControllerChannel, OnDone
+    from kraftlog.node.broker.controller_channel import ControllerChannel
     from kraftlog.node.config import BrokerAddress
+    from kraftlog.node.controller_request import OnDone
     from kraftlog.ports.logs import Directory
     from kraftlog.types import Now, Uuid
     from kraftlog.wire.schema import Message

@@ -6,12 +6,10 @@ A request goes to this node's own controller if that is active, else to the quor
 
 from __future__ import annotations
 
-from functools import partial
-
 from kraftlog.effects import ResponseReceived, SendRequest, VersionUnsupported
 from kraftlog.errors import ErrorCode
 from kraftlog.node.channels import CONTROLLER_CHANNEL, HEARTBEAT_CHANNEL
-from kraftlog.node.error_responses import error_response
+from kraftlog.node.controller_request import ControllerRequest
 from kraftlog.part import Part
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS
@@ -22,22 +20,18 @@ if TYPE_CHECKING:
 
     from kraftlog.effects import RequestReport
     from kraftlog.node.controller.active_controller import ActiveController
+    from kraftlog.node.controller_request import OnDone
     from kraftlog.node.quorum.driver import QuorumDriver
     from kraftlog.types import Now
     from kraftlog.wire.schema import Message
 
-    #: Called with the response, or with None if there is no controller or the outcome is unknown.
-    OnDone = Callable[[Any, Now], None]
-
 TIMEOUT_MS = 30_000
-RESPONSE_TASK = "handling a response of the controller"
 
 
 class ControllerChannel(Part):
     """`send` calls back with the response; None: no controller, or the outcome is unknown.
 
-    If the controller does not support the request, the response has UNSUPPORTED_VERSION. A callback
-    that raises is called again with None, so that it retries as after a timeout.
+    If the controller does not support the request, the response has UNSUPPORTED_VERSION.
     """
 
     channels = (CONTROLLER_CHANNEL, HEARTBEAT_CHANNEL)
@@ -55,7 +49,8 @@ class ControllerChannel(Part):
         self._local_controller = local_controller
         self._emit = emit
         self._last_number = 0
-        self._waiting: dict[int, tuple[SendRequest, OnDone]] = {}
+        #: The requests to other nodes, by number.
+        self._waiting: dict[int, ControllerRequest] = {}
         #: The numbers of those that `send_to` has sent.
         self._to_given_nodes: set[int] = set()
         #: Callbacks that wait for a leader, each once.
@@ -65,7 +60,7 @@ class ControllerChannel(Part):
         self,
         api_key: int,
         version: int,
-        request: Message,
+        message: Message,
         on_done: OnDone,
         now: Now,
         *,
@@ -73,25 +68,24 @@ class ControllerChannel(Part):
         timeout_ms: int = TIMEOUT_MS,
     ) -> None:
         """Send a request to the active controller, on the connection that `channel` names."""
+        request = ControllerRequest(api_key, version, message, on_done, self._attempt)
         local_controller = self._local_controller
         if local_controller is not None and local_controller.is_active:
-            local_controller.decide(
-                api_key, version, request, partial(self._call_back, on_done), now
-            )
+            local_controller.decide(request, now)
             return
         leader = self._quorum.leader_id
         address = self._quorum.address_of(leader) if leader >= 0 else None
         if address is None or leader == self._quorum.core.me.id:
             on_done(None, now)
             return
-        self._send(channel, leader, address, api_key, version, request, timeout_ms, on_done)
+        self._send(channel, leader, address, request, timeout_ms)
 
     def send_to(
         self,
         peer: int,
         address: tuple[str, int],
         api_key: int,
-        request: Message,
+        message: Message,
         timeout_ms: int,
         on_done: OnDone,
     ) -> None:
@@ -99,41 +93,37 @@ class ControllerChannel(Part):
 
         A change of leadership does not fail it.
         """
-        version = APIS[api_key].last
+        request = ControllerRequest(api_key, APIS[api_key].last, message, on_done, self._attempt)
         self._to_given_nodes.add(self._last_number + 1)
-        self._send(
-            CONTROLLER_CHANNEL, peer, address, api_key, version, request, timeout_ms, on_done
-        )
+        self._send(CONTROLLER_CHANNEL, peer, address, request, timeout_ms)
 
     def _send(
         self,
         channel: str,
         peer: int,
         address: tuple[str, int],
-        api_key: int,
-        version: int,
-        request: Message,
+        request: ControllerRequest,
         timeout_ms: int,
-        on_done: OnDone,
     ) -> None:
         self._last_number += 1
-        effect = SendRequest(
-            channel=channel,
-            peer=peer,
-            host=address[0],
-            port=address[1],
-            number=self._last_number,
-            api_key=api_key,
-            version=version,
-            request=request,
-            timeout_ms=timeout_ms,
+        self._waiting[self._last_number] = request
+        self._emit(
+            SendRequest(
+                channel=channel,
+                peer=peer,
+                host=address[0],
+                port=address[1],
+                number=self._last_number,
+                api_key=request.api_key,
+                version=request.version,
+                request=request.message,
+                timeout_ms=timeout_ms,
+            )
         )
-        self._waiting[self._last_number] = effect, on_done
-        self._emit(effect)
 
     def awaits_response(self, api_key: int) -> bool:
         """Whether a request to another node has no response yet."""
-        return any(effect.api_key == api_key for effect, _ in self._waiting.values())
+        return any(request.api_key == api_key for request in self._waiting.values())
 
     def wait_for_leader(self, callback: Callable[[Now], None]) -> None:
         """Call back, once, when a leader is next found (`leader_found`)."""
@@ -146,8 +136,8 @@ class ControllerChannel(Part):
     def fail_pending(self, now: Now) -> None:
         """Fail the requests to a former controller, which may never respond."""
         to_controller = [n for n in self._waiting if n not in self._to_given_nodes]
-        for _, on_done in [self._waiting.pop(number) for number in to_controller]:
-            self._call_back(on_done, None, now)
+        for request in [self._waiting.pop(number) for number in to_controller]:
+            request.respond(None, now)
 
     def leader_found(self, now: Now) -> None:
         """Call the callbacks that wait for a leader."""
@@ -157,21 +147,13 @@ class ControllerChannel(Part):
 
     def request_ended(self, report: RequestReport, now: Now) -> None:
         """Take the outcome of a request to a peer."""
-        waiting = self._waiting.pop(report.number, None)
+        request = self._waiting.pop(report.number, None)
         self._to_given_nodes.discard(report.number)
-        if waiting is None:
+        if request is None:
             return
-        effect, on_done = waiting
         if isinstance(report, ResponseReceived):
-            self._call_back(on_done, report.response, now)
+            request.respond(report.response, now)
         elif isinstance(report, VersionUnsupported):
-            code = ErrorCode.UNSUPPORTED_VERSION
-            self._call_back(
-                on_done, error_response(effect.api_key, effect.version, effect.request, code), now
-            )
+            request.refuse(ErrorCode.UNSUPPORTED_VERSION, now)
         else:
-            self._call_back(on_done, None, now)
-
-    def _call_back(self, on_done: OnDone, response: Any, now: Now) -> None:
-        if not self._attempt(RESPONSE_TASK, on_done, response, now) and response is not None:
-            self._attempt(RESPONSE_TASK, on_done, None, now)
+            request.respond(None, now)

@@ -15,7 +15,6 @@ from kraftlog.errors import ErrorCode, InternalError, UnwritableError
 from kraftlog.metadata.features import NOT_OFFERED_YET, OFFERED, SET_BY_RECORDS
 from kraftlog.metadata.releases import chosen_levels
 from kraftlog.metadata.unsupported_levels import metadata_obstacle
-from kraftlog.node.error_responses import error_response
 from kraftlog.node.quorum.proposal import Proposal
 from kraftlog.part import Part
 from kraftlog.steps import free_in_steps, result_of
@@ -29,14 +28,12 @@ if TYPE_CHECKING:
 
     from kraftlog.controller.controller import Controller
     from kraftlog.controller.decision import Decision
+    from kraftlog.node.controller_request import ControllerRequest
     from kraftlog.node.quorum.driver import QuorumDriver
     from kraftlog.node.slices import Slices, Work
     from kraftlog.ports.logs import LogReader
     from kraftlog.types import Now
     from kraftlog.wire.schema import Message
-
-    #: Called with the response, or with None when the outcome is unknown.
-    OnDone = Callable[[Any, Now], None]
 
 #: APIs that need disk space on every node; refused while this disk has only its reserve left.
 NEEDS_DISK_SPACE = {ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS}
@@ -63,8 +60,8 @@ class ActiveController(Part):
         slices: Slices,
     ) -> None:
         self._slices = slices
-        #: Undecided requests in order of arrival; a decision may take several turns.
-        self._waiting: deque[_QueuedRequest] = deque()
+        #: Undecided requests in order of arrival, and when; a decision may take several turns.
+        self._waiting: deque[tuple[ControllerRequest, Now]] = deque()
         self._is_deciding = False
         self._work: Work | None = None
         #: Whether the last periodic decision was refused.
@@ -128,7 +125,7 @@ class ActiveController(Part):
         decision = self.controller.activate(self._bootstrap, now)
         if own_broker_ended:
             self.controller.note_broker_down(self._quorum.core.me.id)
-        self._append(decision, result_of(self._prepare(decision, now, None)), _do_nothing, now)
+        self._propose(decision, result_of(self._prepare(decision, now, None)), None, now)
 
     def leader_changed(self, leader_id: int, epoch: int, now: Now) -> None:  # noqa: ARG002 - interface of parts
         self.end(now)
@@ -144,25 +141,23 @@ class ActiveController(Part):
         self._is_deciding = False
         self.controller.resign()
         waiting, self._waiting = self._waiting, deque()
-        for queued in waiting:
-            queued.on_done(None, now)
+        for request, _ in waiting:
+            request.respond(None, now)
 
     # Deciding ------------------------------------------------------------------------------------
 
-    def decide(
-        self, api_key: int, version: int, request: Message, on_done: OnDone, now: Now
-    ) -> None:
+    def decide(self, request: ControllerRequest, now: Now) -> None:
         """Decide a request after the earlier ones.
 
-        `on_done` gets the response once the decision and all that were proposed before it are
-        committed: a deposed controller must not respond from a state that may be lost.
+        It gets its response once the decision and all that were proposed before it are committed: a
+        deposed controller must not respond from a state that may be lost.
         """
-        if api_key in NEEDS_DISK_SPACE and self._logs.has_only_reserve:
-            on_done(error_response(api_key, version, request, ErrorCode.KAFKA_STORAGE_ERROR), now)
+        if request.api_key in NEEDS_DISK_SPACE and self._logs.has_only_reserve:
+            request.refuse(ErrorCode.KAFKA_STORAGE_ERROR, now)
             return
-        self._waiting.append(_QueuedRequest(api_key, version, request, on_done, now))
+        self._waiting.append((request, now))
         if not self._is_deciding:
-            self._begin_decision(self._decide_waiting())
+            self._work = self._slices.begin(self._decide_waiting())
 
     def poll(self, now: Now) -> None:
         """Make the periodic decisions that are due."""
@@ -177,7 +172,7 @@ class ActiveController(Part):
                 return
             if decision is None:
                 return
-            self._begin_decision(self._carry_out(decision, now))
+            self._work = self._slices.begin(self._carry_out(decision, now))
 
     def extend_own_broker_session(self, broker_epoch: int, now: Now) -> None:
         """The broker of this node waits for the response to its heartbeat, so it is alive."""
@@ -187,58 +182,47 @@ class ActiveController(Part):
     def deadline(self) -> int | None:
         return self.controller.deadline() if self.is_active else None
 
-    def _begin_decision(self, steps: Iterator[int]) -> None:
-        """Begin one decision; no other begins before it ends, as the state must not change."""
-        self._is_deciding = True
-        work = self._slices.begin(steps)
-        if not work.done:
-            self._work = work
-
     def _decide_waiting(self) -> Iterator[int]:
-        """Decide the waiting requests one after the other."""
-        while self._waiting:
-            yield from self._decide_one(self._waiting[0])
-        self._is_deciding = False
+        """Decide the waiting requests one after the other.
 
-    def _decide_one(self, queued: _QueuedRequest) -> Iterator[int]:
-        try:
-            while True:
-                offset: int | None = self._quorum.end
+        No other decision begins in the meantime, as the state must not change.
+        """
+        self._is_deciding = True
+        while self._waiting:
+            request, since = self._waiting[0]
+            offset = self._quorum.end
+            try:
                 decision = yield from self.controller.decide_in_steps(
-                    queued.api_key,
-                    queued.request,
-                    self._now(queued.since),
-                    self._quorum.end,
-                    queued.since.monotonic_ms,
+                    request.api_key, request.message, self._now(since), offset, since.monotonic_ms
                 )
-                if not self.controller.depends_on_offset:
-                    offset = None
-                try:
-                    proposals = yield from self._prepare(decision, self._now(queued.since), offset)
-                    break
-                except _LogGrownError:
-                    continue  # the quorum has appended a record of its own in the meantime
-        except Exception as error:
-            self._waiting.popleft()
-            now = self._now(queued.since)
-            code = self._failed(f"deciding on {APIS[queued.api_key].name}", error, now)
-            self._call_back(
-                queued.on_done, None if code in RETRIABLE else queued.error_response(code), now
-            )
-        else:
-            self._waiting.popleft()
-            self._append(decision, proposals, queued.on_done, queued.since)
-            yield from free_in_steps(decision.records)
+                required = offset if self.controller.depends_on_offset else None
+                proposals = yield from self._prepare(decision, self._now(since), required)
+            except _LogGrownError:
+                continue  # the quorum has appended a record of its own in the meantime
+            except Exception as error:
+                self._waiting.popleft()
+                now = self._now(since)
+                code = self._failed(f"deciding on {APIS[request.api_key].name}", error, now)
+                if code in RETRIABLE:
+                    request.respond(None, now)
+                else:
+                    request.refuse(code, now)
+            else:
+                self._waiting.popleft()
+                self._propose(decision, proposals, request, since)
+                yield from free_in_steps(decision.records)
+        self._is_deciding = False
 
     def _carry_out(self, decision: Decision, since: Now) -> Iterator[int]:
         """Propose a periodic decision, then decide the requests that have arrived since."""
+        self._is_deciding = True
         try:
             proposals = yield from self._prepare(decision, since, None)
         except Exception as error:
             self._is_refused = True
             self._failed(PERIODIC_WORK, error, self._now(since))
         else:
-            self._append(decision, proposals, _do_nothing, since)
+            self._propose(decision, proposals, None, since)
             yield from free_in_steps(decision.records)
         yield from self._decide_waiting()
 
@@ -266,7 +250,7 @@ class ActiveController(Part):
             return end
 
         batch_records = [proposal.records for proposal in proposals]
-        yield from self.controller.propose_in_steps(batch_records, check_end)
+        yield from self.controller.state.propose_in_steps(batch_records, check_end)
         return proposals
 
     def _check(self, proposals: Sequence[Proposal]) -> None:
@@ -290,22 +274,28 @@ class ActiveController(Part):
         self._emit(LogLine(str(InternalError(what, error))))
         return ErrorCode.UNKNOWN_SERVER_ERROR
 
-    def _append(
-        self, decision: Decision, proposals: Sequence[Proposal], on_done: OnDone, since: Now
+    def _propose(
+        self,
+        decision: Decision,
+        proposals: Sequence[Proposal],
+        request: ControllerRequest | None,
+        since: Now,
     ) -> None:
         """Propose a prepared decision; the response waits for its last batch.
 
-        The response of a decision without records waits for what was proposed before.
+        The response of a decision without records waits for what was proposed before. A periodic
+        decision has no `request`.
         """
         now = self._now(since)
+        responses = [] if request is None else [(request, decision.response)]
         if not proposals and not decision.kraft_version:
-            if self._last_proposed is None:
-                self._call_back(on_done, decision.response, now)
-            else:
-                self._last_proposed.responses.append((on_done, decision.response))
+            if self._last_proposed is not None:
+                self._last_proposed.responses += responses
+            elif request is not None:
+                request.respond(decision.response, now)
             return
         self.steps += 1
-        proposed = self._last_proposed = _Proposed(on_done, decision.response, since)
+        proposed = self._last_proposed = _Proposed(responses, since)
         for proposal in proposals:
             is_last = proposal is proposals[-1] and not decision.kraft_version
             on_outcome = partial(self._on_outcome, proposed) if is_last else _do_nothing
@@ -324,16 +314,6 @@ class ActiveController(Part):
         if error:
             on_outcome(error, now)
 
-    def _call_back(self, on_done: OnDone, response: Any, now: Now) -> None:
-        """Call `on_done`; its exceptions do not affect the decision, nor the responses after it."""
-        steps = self._quorum.steps
-        try:
-            on_done(response, now)
-        except Exception as error:
-            if self._quorum.steps != steps:
-                raise  # `on_done` has interrupted a step of the quorum
-            self._emit(LogLine(str(InternalError("responding to a decision", error))))
-
     def _on_outcome(self, proposed: _Proposed, error: int, now: Now) -> None:
         """A decision is committed and applied, or its outcome is unknown."""
         if proposed is self._last_proposed:
@@ -341,36 +321,18 @@ class ActiveController(Part):
         if not error:
             took_ms = now.monotonic_ms - proposed.since.monotonic_ms
             self._quorum.latency.changes.add(took_ms, now.monotonic_ms)
-        for on_done, response in proposed.responses:
-            self._call_back(on_done, None if error else response, now)
+        for request, response in proposed.responses:
+            request.respond(None if error else response, now)
 
 
 class _Proposed:
-    """A decision that is not committed yet, and the responses that wait for it."""
+    """A decision that is not committed yet, and the requests whose responses wait for it."""
 
     __slots__ = ("responses", "since")
 
-    def __init__(self, on_done: OnDone, response: Any, since: Now) -> None:
-        self.responses = [(on_done, response)]
+    def __init__(self, responses: list[tuple[ControllerRequest, Any]], since: Now) -> None:
+        self.responses = responses
         self.since = since
-
-
-class _QueuedRequest:
-    """A request that waits for its decision."""
-
-    __slots__ = ("api_key", "on_done", "request", "since", "version")
-
-    def __init__(
-        self, api_key: int, version: int, request: Message, on_done: OnDone, now: Now
-    ) -> None:
-        self.api_key = api_key
-        self.version = version
-        self.request = request
-        self.on_done = on_done
-        self.since = now
-
-    def error_response(self, code: int) -> Any:
-        return error_response(self.api_key, self.version, self.request, code)
 
 
 class _LogGrownError(Exception):
@@ -386,4 +348,4 @@ class _RefusedError(Exception):
 
 
 def _do_nothing(_: Any, __: Now) -> None:
-    """The callback of a decision without a request, and of all but the last batch of any other."""
+    """The callback of all but the last batch of a decision."""

@@ -70,7 +70,12 @@ class Forwarded:
         if self.done:
             return
         if response is not None and not has_no_controller(response):
-            self._respond(response)
+            self._finish()
+            items = items_of(response)
+            if items > FEW_ITEMS:
+                self.node.sliced.run(self.pending, self._respond_in_steps(response, items))
+            else:
+                self.pending.respond(response)
         elif now.monotonic_ms < self.deadline_ms:
             self.is_waiting = True
             self.node.controller_channel.wait_for_leader(self.retry)
@@ -89,14 +94,6 @@ class Forwarded:
     def cancel(self) -> None:
         """The connection is closed; what the controller decides still takes effect."""
         self._finish()
-
-    def _respond(self, response: Any) -> None:
-        self._finish()
-        items = items_of(response)
-        if items > FEW_ITEMS:
-            self.node.sliced.run(self.pending, self._respond_in_steps(response, items))
-        else:
-            self.pending.respond(response)
 
     def _respond_in_steps(self, response: Any, items: int) -> Iterator[int]:
         yield from self.pending.respond_in_steps(response, items)

@@ -84,9 +84,12 @@ class CommitApplier:
         self.is_applying = False
         self._work: Work | None = None
 
-    def apply_committed(self) -> None:
-        """Apply up to the high watermark."""
-        self._begin(())
+    def apply_committed(self, read: Sequence[Piece] = ()) -> None:
+        """Apply up to the high watermark; first what has been `read` from the log."""
+        if self.is_applying:
+            return  # the running work continues up to the new high watermark
+        self.is_applying = True
+        self._work = self._slices.begin(self._steps(read))
 
     def read(self, report: LogRead) -> None:
         """Part of the log has been read."""
@@ -95,7 +98,7 @@ class CommitApplier:
             self.is_reading = False
             return  # a snapshot has since been installed
         assert report.data, f"no records at {report.offset} in the metadata log"
-        self._begin(((report.data, None),))
+        self.apply_committed(((report.data, None),))
 
     def restart_at(self, offset: int) -> None:
         """Continue at the end of an installed snapshot; cancels a half-applied batch."""
@@ -106,14 +109,6 @@ class CommitApplier:
         self.is_applying = False
         self.is_reading = self._read_pending
         self.end = offset
-
-    def _begin(self, read: Sequence[Piece]) -> None:
-        if self.is_applying:
-            return  # the running work continues up to the new high watermark
-        self.is_applying = True
-        work = self._slices.begin(self._steps(read))
-        if not work.done:
-            self._work = work
 
     def _steps(self, read: Sequence[Piece]) -> Iterator[int]:
         if read:

@@ -135,12 +135,6 @@ class Leader(Role):
 
     # Appending -----------------------------------------------------------------------------------
 
-    def propose(
-        self, core: Core, pending: object, count: int, size_bytes: int, payload: Any
-    ) -> None:
-        self.append(core, count, size_bytes, payload, None)
-        self.complete_when_committed(core, pending, core.log.end)
-
     def complete_when_committed(self, core: Core, pending: object, offset: int) -> None:
         """Complete `pending` once everything before `offset` is committed."""
         if offset <= core.log.high_watermark:
