@@ -9,10 +9,12 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from kraftlog.config.layers import ConfigLayers
+    from kraftlog.effects import SendRequest
     from kraftlog.ports.logs import LogReader
     from kraftlog.replication.fetcher import FetchConfig
     from kraftlog.replication.partition import Partition
     from kraftlog.types import Now
+    from kraftlog.wire.schema import Message
 
     class PartitionListener(Protocol):
         """Called for every partition on this broker, as Kafka's PartitionListener."""
@@ -43,26 +45,50 @@ class ReplicationConfig(Value):
     quota_window_ms: int = 1000
 
 
-class ReplicationServices(Value):
-    """The services of the node that the replica manager uses.
-
-    `schedule(operation, timeout_ms)` calls `operation.expire` at the timeout;
-    `fail(pending, error)` fails a pending response after an internal error;
-    `send_to_controller` is `ControllerChannel.send`;
-    `send_fetch(effect)` is `emit` for follower fetches, which change no deadline;
-    `poll_by(due_ms)` makes the node poll the replica manager at that time at the latest.
-    """
+class ReplicatingNode:
+    """What the replica manager and its parts need of their node."""
 
     logs: LogReader
-    emit: Callable[[Any], None]
-    send_fetch: Callable[[Any], None]
-    poll_by: Callable[[int], None]
-    schedule: Callable[[Any, int], None]
-    fail: Callable[[Any, Exception], None]
-    clock: Callable[[], Now]
-    broker_epoch: Callable[[], int]
-    send_to_controller: Callable[..., None]
-    #: Whether the image has this process under the broker's id.
-    is_registered: Callable[[], bool]
-    #: The settings of this broker and of all brokers.
+    #: When the current turn began.
+    now: Now
+    #: Gives the settings of this broker and of all brokers.
     config_layers: Callable[[], ConfigLayers]
+
+    def emit(self, effect: Any) -> None:
+        """Have the host carry out an effect."""
+        raise NotImplementedError
+
+    def send_fetch(self, effect: SendRequest) -> None:
+        """`emit` for a follower's fetch, which changes no deadline."""
+        raise NotImplementedError
+
+    def poll_by(self, due_ms: int) -> None:
+        """Have the replica manager polled at this time at the latest."""
+        raise NotImplementedError
+
+    def wait_for_ms(self, operation: Any, timeout_ms: int) -> None:
+        """Call `operation.expire` after this time, unless it is done before."""
+        raise NotImplementedError
+
+    def fail(self, pending: Any, error: Exception) -> None:
+        """Fail a pending response after an internal error."""
+        raise NotImplementedError
+
+    def broker_epoch(self) -> int:
+        """The epoch of this broker's registration; -1: none."""
+        raise NotImplementedError
+
+    def is_registered(self) -> bool:
+        """Whether the image has this process under the broker's id."""
+        raise NotImplementedError
+
+    def send_to_controller(
+        self,
+        api_key: int,
+        version: int,
+        request: Message,
+        on_done: Callable[[Any, Now], None],
+        now: Now,
+    ) -> None:
+        """`ControllerChannel.send`."""
+        raise NotImplementedError
